@@ -1,5 +1,5 @@
-//! The Adam optimiser on slices, one pass a step: Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR
-//! 2015.
+//! The optimisers Adam and `AdamW` on slices, one pass a step: Kingma and Ba, "Adam: A Method for Stochastic
+//! Optimization", ICLR 2015; Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019.
 
 use super::cpu::widest;
 
@@ -20,14 +20,16 @@ pub struct AdamCoefficients {
     pub negative_step_size: f32,
     /// √(1 − β₂ᵗ).
     pub bias_correction2_sqrt: f32,
+    /// Factor of the parameters before the step: 1 − learning rate · weight decay.
+    pub parameter_scale: f32,
 }
 
-/// Updates parameters and moments as `torch.optim.Adam` does, with `g` the gradient times `gradient_scale`:
+/// Updates parameters and moments as `torch.optim.AdamW` does, and without weight decay as `torch.optim.Adam`, with `g` the gradient times `gradient_scale`:
 ///
 /// ```text
 /// m ← m + (1 − β₁)(g − m)
 /// v ← β₂·v + (1 − β₂)·g²
-/// p ← p + negative_step_size · m / (√v / bias_correction2_sqrt + ε)
+/// p ← p · parameter_scale + negative_step_size · m / (√v / bias_correction2_sqrt + ε)
 /// ```
 ///
 /// # Shapes
@@ -52,7 +54,8 @@ fn step_in(parameters: &mut [f32], gradients: &[f32], m: &mut [f32], v: &mut [f3
         let g = g * rates.gradient_scale;
         *m += follow * (g - *m);
         *v = *v * keep + g * g * rest;
-        *p += rates.negative_step_size * (*m / (v.sqrt() / rates.bias_correction2_sqrt + epsilon));
+        let change = rates.negative_step_size * (*m / (v.sqrt() / rates.bias_correction2_sqrt + epsilon));
+        *p = *p * rates.parameter_scale + change;
     }
 }
 
@@ -86,12 +89,14 @@ mod tests {
                 gradient_scale: 0.5,
                 negative_step_size: (-0.01 / corrected[0]) as f32,
                 bias_correction2_sqrt: corrected[1].sqrt() as f32,
+                parameter_scale: 1.0 - 0.01 * 0.5,
             };
             step(&mut p, &gradient, &mut m, &mut v, rates);
             for i in 0..3 {
                 let g = 0.5 * f64::from(gradient[i]);
                 first[i] = BETAS[0] * first[i] + (1.0 - BETAS[0]) * g;
                 second[i] = BETAS[1] * second[i] + (1.0 - BETAS[1]) * g * g;
+                wanted[i] -= 0.01 * 0.5 * wanted[i];
                 wanted[i] -= 0.01 * (first[i] / corrected[0]) / ((second[i] / corrected[1]).sqrt() + EPSILON);
                 assert!((f64::from(p[i]) - wanted[i]).abs() < 1e-6, "step {t}, {i}: {} and {}", p[i], wanted[i]);
             }

@@ -1,4 +1,5 @@
-//! Adam (Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015) and the global norm of gradients.
+//! Adam (Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015), with decoupled weight decay `AdamW`
+//! (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019), and the global norm of gradients.
 
 use tch::{Kind, Tensor};
 
@@ -40,7 +41,8 @@ impl Adam {
     }
 
     /// Updates `parameters` in place with `gradients` times `scale`; β = (0.9, 0.999) and ε = 1e-8 as in
-    /// `torch.optim.Adam`.
+    /// `torch.optim.Adam`. With `weight_decay` d, parameters are first multiplied by 1 − `learning_rate` · d, as in
+    /// `torch.optim.AdamW`.
     ///
     /// Parameters, gradients and moments must be contiguous and have the order and shapes of [`Adam::new`].
     pub fn step<'p>(
@@ -49,8 +51,10 @@ impl Adam {
         gradients: &[Tensor],
         scale: f64,
         learning_rate: f64,
+        weight_decay: f64,
     ) {
         self.steps += 1;
+        let parameter_scale = 1.0 - learning_rate * weight_decay;
         let [first, second] = BETAS.map(|beta| 1.0 - beta.powi(self.steps));
         let mut all: Vec<[Tensor; 4]> = parameters
             .into_iter()
@@ -64,6 +68,7 @@ impl Adam {
                 gradient_scale: scale as f32,
                 negative_step_size: (-learning_rate / first) as f32,
                 bias_correction2_sqrt: second.sqrt() as f32,
+                parameter_scale: parameter_scale as f32,
             };
             return fused_step(&mut all, coefficients);
         }
@@ -73,7 +78,7 @@ impl Adam {
                 let _ = m.lerp_(&g, 1.0 - BETAS[0]);
                 let _ = v.g_mul_scalar_(BETAS[1]).g_add_(&(g.square() * (1.0 - BETAS[1])));
                 let spread = v.sqrt() / second.sqrt() + EPSILON;
-                let _ = p.g_add_(&(&*m / spread * (-learning_rate / first)));
+                let _ = p.g_mul_scalar_(parameter_scale).g_add_(&(&*m / spread * (-learning_rate / first)));
             }
         });
     }

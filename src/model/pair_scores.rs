@@ -1,22 +1,76 @@
 //! Scores of all images with all captions by a model of any family.
 
+use std::cmp::Reverse;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use tch::Tensor;
 
+use super::family::encode::{CAPTIONS_PER_BLOCK, check_token_ids};
 use super::family::encoded_items::EncodedItems;
 use super::family::model::Model;
 use super::family::registry::ModelConfig;
+use super::malloc::keep_freed_memory;
 use super::tensor_slices::to_vec;
 use super::threads::use_one_thread;
 use crate::error::{Error, Result};
 use crate::runtime::CancelToken;
 
-/// Images that a thread scores together.
-const IMAGES: usize = 32;
+/// Images that a thread scores together: few, so that the tensors of a block fit the processor's cache.
+const IMAGES: usize = 8;
 
 /// Captions, of like length, that a thread scores together.
 const CAPTIONS: usize = 32;
+
+/// Encoded captions in blocks of like length.
+#[derive(Debug)]
+pub struct CaptionBlocks {
+    blocks: Vec<EncodedItems>,
+    /// Captions from long to short.
+    order: Vec<usize>,
+}
+
+impl CaptionBlocks {
+    /// Encodes captions, given as token ids with `<start>` and `<end>`.
+    ///
+    /// # Cost
+    /// Memory: the encoded captions, once.
+    ///
+    /// # Errors
+    /// A caption without tokens, or a token id outside of the vocabulary. The run was cancelled.
+    pub fn encode(model: &dyn Model, captions: &[&[i32]], cancel: &CancelToken) -> Result<Self> {
+        check_token_ids(captions, model.input_spec().words)?;
+        let mut order: Vec<usize> = (0..captions.len()).collect();
+        // The longest first: the memory of a block is then enough for the next one.
+        order.sort_by_key(|&caption| Reverse(captions[caption].len()));
+        let mut blocks = Vec::new();
+        for together in order.chunks(CAPTIONS_PER_BLOCK) {
+            cancel.check()?;
+            let token_ids: Vec<&[i32]> = together.iter().map(|&caption| captions[caption]).collect();
+            let encoded = model.encode_captions(&token_ids)?;
+            let starts = (0..together.len()).step_by(CAPTIONS);
+            blocks.extend(starts.map(|start| encoded.slice(start..(start + CAPTIONS).min(together.len()))));
+        }
+        Ok(Self { blocks, order })
+    }
+
+    /// Number of captions.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// True if there are no captions.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// Returns the same captions for another thread. Vectors are shared, not copied.
+    fn share(&self) -> Vec<EncodedItems> {
+        self.blocks.iter().map(share_items).collect()
+    }
+}
 
 /// Computation of the scores of all images with all captions.
 #[derive(Debug, Clone, Copy)]
@@ -35,45 +89,52 @@ pub struct PairScoring<'s> {
 /// thread only.
 struct ScoringThread {
     model: Box<dyn Model>,
-    images: EncodedItems,
-    /// Captions from short to long.
-    captions: EncodedItems,
+    /// Images in blocks.
+    images: Vec<EncodedItems>,
+    captions: Vec<EncodedItems>,
 }
 
 impl PairScoring<'_> {
     /// Computes the scores of all `images` with all `captions` by `model`, row-major with a row for each image. Its
     /// parameters are shared by all threads and must not change.
     ///
-    /// Blocks have 32 images and 32 captions of like length, each computed on one thread. So a score depends on the
-    /// device and on all captions, but not on the number of threads.
+    /// A thread scores 8 images with 32 captions of like length at a time. So a score depends on the device, the other
+    /// captions, and the place of the image among the others, but not on the number of threads.
     ///
     /// # Cost
-    /// Each score is computed once. Memory: the result, a copy of the encoded captions, and for each thread the memory of
-    /// the model for a block.
+    /// Each score is computed once. Memory: the result, and for each thread that of the model for a block.
     ///
     /// # Errors
     /// A score that is not finite, reported with image and caption; a failure of libtorch; or cancellation.
-    pub fn compute(&self, model: &dyn Model, images: &EncodedItems, captions: &EncodedItems) -> Result<Vec<f32>> {
+    pub fn compute(&self, model: &dyn Model, images: &EncodedItems, captions: &CaptionBlocks) -> Result<Vec<f32>> {
+        keep_freed_memory();
         let columns = captions.len();
-        let mut order: Vec<usize> = (0..columns).collect();
-        let lengths = captions.counts();
-        order.sort_by_key(|&caption| lengths[caption]);
-        let sorted = captions.select(&order);
-        let mut scores = vec![0.0f32; images.len() * columns];
-        let threads = self.threads.clamp(1, images.len().div_ceil(IMAGES).max(1));
-        let share = |side: &EncodedItems| side.with_vectors(side.vectors.shallow_clone());
-        let workers = (0..threads).map(|_| {
-            let model = share_model(self.config, model)?;
-            Ok(ScoringThread { model, images: share(images), captions: share(&sorted) })
+        let starts: Vec<usize> = (0..images.len()).step_by(IMAGES).collect();
+        let tasks = starts.len() * captions.blocks.len();
+        let scores = Mutex::new(vec![0.0f32; images.len() * columns]);
+        let workers = (0..self.threads.clamp(1, tasks.max(1))).map(|_| {
+            let images = starts.iter().map(|&start| images.slice(start..(start + IMAGES).min(images.len()))).collect();
+            Ok(ScoringThread { model: share_model(self.config, model)?, images, captions: captions.share() })
         });
         let workers = workers.collect::<Result<Vec<_>>>()?;
-        let stripes = Mutex::new(scores.chunks_mut((IMAGES * columns).max(1)).enumerate());
+        let (next, blocks, order) = (AtomicUsize::new(0), captions.blocks.len(), captions.order.as_slice());
         let work = |worker: &ScoringThread| -> Result<()> {
             use_one_thread();
             loop {
-                let next = stripes.lock().unwrap_or_else(PoisonError::into_inner).next();
-                let Some((number, stripe)) = next else { return Ok(()) };
-                self.score_stripe(worker, number * IMAGES, &order, stripe)?;
+                let task = next.fetch_add(1, Ordering::Relaxed);
+                if task >= tasks {
+                    return Ok(());
+                }
+                self.cancel.check()?;
+                let (stripe, block) = (task / blocks, task % blocks);
+                let found = to_vec(&worker.model.scores(&worker.images[stripe], &worker.captions[block])?)?;
+                let places = &order[block * CAPTIONS..(block * CAPTIONS + CAPTIONS).min(columns)];
+                self.check_finite(&found, starts[stripe], places)?;
+                let mut scores = scores.lock().unwrap_or_else(PoisonError::into_inner);
+                let rows = scores[starts[stripe] * columns..].chunks_exact_mut(columns);
+                for (row, found) in rows.zip(found.chunks_exact(places.len())) {
+                    places.iter().zip(found).for_each(|(&caption, &score)| row[caption] = score);
+                }
             }
         };
         let work = &work;
@@ -84,38 +145,24 @@ impl PairScoring<'_> {
                 .map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .collect::<Result<Vec<()>>>()
         })?;
-        Ok(scores)
+        Ok(scores.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Scores the images from `first` on with all captions. `stripe` has a row for each of them.
-    fn score_stripe(&self, worker: &ScoringThread, first: usize, order: &[usize], stripe: &mut [f32]) -> Result<()> {
-        let columns = order.len();
-        let images = worker.images.slice(first..first + stripe.len() / columns);
-        for (block, captions) in order.chunks(CAPTIONS).enumerate() {
-            self.cancel.check()?;
-            let start = block * CAPTIONS;
-            let words = worker.captions.slice(start..start + captions.len());
-            let scores = to_vec(&worker.model.scores(&images, &words)?)?;
-            for (row, scores) in scores.chunks_exact(captions.len()).enumerate() {
-                for (&caption, &score) in captions.iter().zip(scores) {
-                    if !score.is_finite() {
-                        return Err(self.not_finite(first + row, caption, score));
-                    }
-                    stripe[row * columns + caption] = score;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn not_finite(&self, image: usize, caption: usize, score: f32) -> Error {
-        let (image, caption) = (self.ids[0][image], self.ids[1][caption]);
+    /// Checks the scores of the images from `first` on with `captions`.
+    fn check_finite(&self, scores: &[f32], first: usize, captions: &[usize]) -> Result<()> {
+        let Some(wrong) = scores.iter().position(|score| !score.is_finite()) else { return Ok(()) };
+        let (image, caption) = (first + wrong / captions.len(), captions[wrong % captions.len()]);
+        let (image, caption, score) = (self.ids[0][image], self.ids[1][caption], scores[wrong]);
         let message = format!("the model gives image_id {image} and caption_id {caption} the score {score}");
-        Error::stage(message).hint("try a lower `learning_rate`, or check the features")
+        Err(Error::stage(message).hint("try a lower `learning_rate`, or check the features"))
     }
 }
 
 /// Returns the same model for another thread. Parameters are shared, not copied.
 fn share_model(config: &ModelConfig, model: &dyn Model) -> Result<Box<dyn Model>> {
     config.with_parameters(model.parameters().tensors().iter().map(Tensor::shallow_clone).collect())
+}
+
+fn share_items(items: &EncodedItems) -> EncodedItems {
+    items.with_vectors(items.vectors.shallow_clone())
 }

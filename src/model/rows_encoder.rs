@@ -38,7 +38,9 @@ pub struct ImageEncoder<'e> {
     values: Vec<f32>,
     /// Shape of an image in the table.
     shape: ImageShape,
-    /// Ids of the images that were encoded.
+    /// Number of images that are still to be left out.
+    skipped: usize,
+    /// Ids of the images of the splits so far.
     pub ids: HashSet<i64>,
     /// All splits of the rows so far.
     pub splits: BTreeSet<String>,
@@ -54,9 +56,16 @@ impl<'e> ImageEncoder<'e> {
             pending: PendingRows::default(),
             values: Vec::new(),
             shape: model.input_spec().image_shape(),
+            skipped: 0,
             ids: HashSet::new(),
             splits: BTreeSet::new(),
         }
+    }
+
+    /// Leaves out the first `images` of the splits, which an earlier run encoded. They are checked all the same.
+    #[must_use]
+    pub fn skip(self, images: usize) -> Self {
+        Self { skipped: images, ..self }
     }
 
     /// Adds the next rows of the table and returns the blocks that are complete.
@@ -88,6 +97,10 @@ impl<'e> ImageEncoder<'e> {
                 continue;
             }
             self.check_image(image, feature)?;
+            if self.skipped > 0 {
+                self.skipped -= 1;
+                continue;
+            }
             self.pending.push(None, image, split);
             self.values.extend_from_slice(feature);
             if self.pending.image_ids.len() == block_rows {

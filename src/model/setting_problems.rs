@@ -20,6 +20,20 @@ pub fn check_plausible(
     (!plausible.contains(&got)).then(|| (name.to_owned(), format!("got {text}; {usual}")))
 }
 
+/// Problems of widths that are 0.
+#[must_use]
+pub fn zero_widths(widths: &[(&str, usize)]) -> SettingProblems {
+    let zero = widths.iter().filter(|(_, width)| *width == 0);
+    zero.map(|(setting, _)| ((*setting).to_owned(), "got 0, wanted at least 1".to_owned())).collect()
+}
+
+/// Problem of the setting `dropout`.
+#[must_use]
+pub fn check_dropout(probability: f64) -> Option<(String, String)> {
+    let is_valid = (0.0..1.0).contains(&probability);
+    (!is_valid).then(|| ("dropout".to_owned(), format!("got {probability}, wanted a probability below 1")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,6 +14,7 @@ use tch::{Kind, Tensor};
 
 use super::adam::global_norm;
 use super::collective::CollectiveGroup;
+use super::family::buffer_updates::BufferUpdates;
 use super::family::encode::check_token_ids;
 use super::family::encoded_items::EncodedItems;
 use super::family::image_rows::ImageRows;
@@ -49,6 +50,8 @@ pub struct StepOptions {
     pub seed: u64,
     /// Largest global L2 norm of the gradient; larger gradients are scaled down.
     pub gradient_clip: f64,
+    /// Decoupled weight decay of `AdamW`; 0 for Adam.
+    pub weight_decay: f64,
 }
 
 /// Memory bank and the options of comparing a batch with it.
@@ -74,6 +77,8 @@ pub struct LossAndGradients {
     /// Gradient of their sum in every trainable parameter, in the order of
     /// [`Parameters::trainable`](super::family::parameters::Parameters::trainable).
     pub parameters: Vec<Tensor>,
+    /// Running statistics after the step.
+    pub buffers: BufferUpdates,
 }
 
 /// Result of a training step.
@@ -100,7 +105,7 @@ impl From<Loss> for StepOptions {
     /// Options of a loss alone, with the gradient clipped to 2 as in published code.
     fn from(loss: Loss) -> Self {
         let objective = Objective { loss, semantic_margin: None };
-        Self { objective, mask_same_image: false, seed: 0, gradient_clip: 2.0 }
+        Self { objective, mask_same_image: false, seed: 0, gradient_clip: 2.0, weight_decay: 0.0 }
     }
 }
 
@@ -128,7 +133,7 @@ pub fn loss_and_gradients(
         global_size: n,
         seed_and_step: [options.seed, step],
     };
-    let EncodedBatch { images: own_images, captions: own_captions, losses, backward } =
+    let EncodedBatch { images: own_images, captions: own_captions, losses, mut buffers, backward } =
         model.encode_batch(&local_batch)?;
     let (images, captions) = (own_images.all_gather(group)?, own_captions.all_gather(group)?);
     if n == 0 || images.len() != n || captions.len() != n {
@@ -136,8 +141,10 @@ pub fn loss_and_gradients(
         return Err(Error::internal(format!("got {gathered:?} gathered images and captions for {n} pairs")));
     }
     let mut auxiliary = sum_over_ranks(losses, group)?;
-    let ScoredBatch { scores, losses, backward: block_backward } = model.score_batch(&images, &captions)?;
+    let ScoredBatch { scores, losses, buffers: of_scores, backward: block_backward } =
+        model.score_batch(&images, &captions)?;
     auxiliary.extend(losses);
+    buffers.extend(of_scores);
     let found = evaluate_objective(&scores, (&images, &captions), batch, options, bank, step)?;
     let ScoreGradients { images: d_images, captions: d_captions, parameters: of_scores } =
         block_backward(&found.d_scores, own)?;
@@ -149,7 +156,7 @@ pub fn loss_and_gradients(
         });
     }
     group.all_reduce_sum(&parameters)?;
-    Ok(LossAndGradients { loss: found.value, auxiliary, parameters })
+    Ok(LossAndGradients { loss: found.value, auxiliary, parameters, buffers })
 }
 
 /// Evaluates the objective on the scores of a batch.
@@ -188,7 +195,7 @@ fn sum_over_ranks(mut losses: AuxiliaryLosses, group: &CollectiveGroup) -> Resul
 }
 
 impl TrainingState {
-    /// Makes one step of Adam on the global batch, with the gradient's global norm clipped.
+    /// Makes one step of Adam or `AdamW` on the global batch, with the gradient's global norm clipped.
     ///
     /// If a loss or the gradient is not finite, the parameters do not change.
     ///
@@ -203,12 +210,16 @@ impl TrainingState {
         step: u64,
         group: &CollectiveGroup,
     ) -> Result<StepResult> {
-        let LossAndGradients { loss, auxiliary, parameters } =
+        let LossAndGradients { loss, auxiliary, parameters, buffers } =
             loss_and_gradients(self.model(), batch, options, bank, step, group)?;
         let mut done = StepResult { loss, auxiliary, gradient_norm: 0.0 };
         let finite = done.is_finite();
         done.gradient_norm = if finite {
-            self.apply_gradients(&parameters, options.gradient_clip, learning_rate)
+            let norm = self.apply_gradients(&parameters, options.gradient_clip, learning_rate, options.weight_decay);
+            if norm.is_finite() {
+                self.model().parameters().set_buffers(buffers);
+            }
+            norm
         } else {
             global_norm(&parameters)
         };

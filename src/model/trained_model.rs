@@ -12,7 +12,7 @@ use super::family::input_spec::InputSpec;
 use super::family::model::Model;
 use super::family::registry::ModelConfig;
 use super::named_tensors::NamedTensors;
-use super::pair_scores::PairScoring;
+use super::pair_scores::{CaptionBlocks, PairScoring};
 use crate::error::{Error, Result};
 use crate::kernels::text::{Tokenizer, Vocabulary};
 use crate::runtime::{CancelToken, Resources};
@@ -133,9 +133,17 @@ impl TrainedModel {
             return Err(Error::data(
                 "the scores of this model do not follow from one vector of an image and one of a caption",
             )
-            .hint("leave out `embed`, and evaluate with `scores = { model = …, features = …, captions = … }`"));
+            .hint("use `score_pairs` in place of `embed`, and evaluate its `scores`"));
         }
         encode::single_vectors(encoded)
+    }
+
+    /// Encodes captions, given as the token ids of [`TrainedModel::token_ids`], for [`TrainedModel::scores`].
+    ///
+    /// # Errors
+    /// As [`CaptionBlocks::encode`].
+    pub fn encode_caption_blocks(&self, captions: &[&[i32]]) -> Result<CaptionBlocks> {
+        CaptionBlocks::encode(&*self.model, captions, &self.cancel)
     }
 
     /// Scores of encoded images with encoded captions, row-major with a row for each image, computed on `threads`
@@ -146,7 +154,7 @@ impl TrainedModel {
     pub fn scores(
         &self,
         images: &EncodedItems,
-        captions: &EncodedItems,
+        captions: &CaptionBlocks,
         ids: [&[i64]; 2],
         threads: usize,
     ) -> Result<Vec<f32>> {

@@ -50,16 +50,22 @@ impl TrainingState {
         &mut *self.model
     }
 
-    /// Makes one step of Adam with `gradients`, their global L2 norm clipped to `clip_norm` as by `clip_grad_norm_`.
-    /// Returns the norm before clipping. If the norm is not finite, the parameters do not change.
+    /// Makes one step of Adam with `gradients`, their global L2 norm clipped to `clip_norm` as by `clip_grad_norm_`, and
+    /// with `weight_decay` one of `AdamW`. Returns the norm before clipping. If the norm is not finite, the parameters do not change.
     ///
     /// Gradients are in the order of [`Parameters::trainable`](super::family::parameters::Parameters::trainable).
-    pub fn apply_gradients(&mut self, gradients: &[Tensor], clip_norm: f64, learning_rate: f64) -> f64 {
+    pub fn apply_gradients(
+        &mut self,
+        gradients: &[Tensor],
+        clip_norm: f64,
+        learning_rate: f64,
+        weight_decay: f64,
+    ) -> f64 {
         let norm = global_norm(gradients);
         if norm.is_finite() {
             let scale = (clip_norm / (norm + 1e-6)).min(1.0);
             let parameters = self.trainable.iter().map(|(_, parameter)| parameter);
-            self.adam.step(parameters, gradients, scale, learning_rate);
+            self.adam.step(parameters, gradients, scale, learning_rate, weight_decay);
         }
         norm
     }

@@ -104,7 +104,7 @@ fn a_table_of_another_kind_is_answered_with_the_fitting_ones() {
     assert_eq!(
         changed("images = \"vectors.image_embeddings\"", "images = \"vectors.caption_embeddings\""),
         [
-            "23:10 `vectors.caption_embeddings` is the table `caption_embeddings` of an `embed`; `images` wants the table `image_embeddings` of an `embed` or of an `ingest` (embeddings) / did you mean `vectors.image_embeddings`?"
+            "23:10 `vectors.caption_embeddings` is the table `caption_embeddings` of an `embed`; `images` wants the table `image_embeddings` of an `embed`, an `ensemble` or of an `ingest` (embeddings) / did you mean `vectors.image_embeddings`?"
         ]
     );
     // Several outputs fit, or none.
@@ -266,7 +266,7 @@ fn hints_about_the_form_of_a_file() {
         (
             "epochs = 2",
             "epochs = 2\nembed_size = 64",
-            "16:1 `train` has no setting `embed_size` / settings of that name: `model.vse.embed_size`, `model.scan.embed_size`",
+            "16:1 `train` has no setting `embed_size` / settings of that name: `model.vse.embed_size`, `model.scan.embed_size`, `model.vsrn.embed_size`, `model.sgraf.embed_size`",
         ),
         (
             "[stage.fit.train]",

@@ -10,8 +10,8 @@ use crate::search::{MatrixSide, ScoreMatrix, ScoreTable, Search};
 /// Stored scores of all images with all captions. Methods that need a query bank or vectors are refused.
 #[derive(Debug, Clone, Copy)]
 pub struct StoredScores<'s> {
-    /// Scores, row-major with a row for each image; higher is closer.
-    pub scores: &'s [f32],
+    /// Scores of each image with all captions; higher is closer.
+    pub rows: &'s [&'s [f32]],
     /// Number of captions.
     pub captions: usize,
     /// Number of threads of a search.
@@ -20,37 +20,35 @@ pub struct StoredScores<'s> {
 
 impl ScoreSource for StoredScores<'_> {
     fn pool<'s>(&'s self, images: &Range<usize>, captions: &Range<usize>) -> Result<Box<dyn PoolScores + 's>> {
-        if self.captions < captions.end || self.scores.len() < images.end * self.captions {
-            let (got, wanted) = (self.scores.len(), images.end * captions.end);
-            return Err(Error::data(format!("got {got} scores of {} captions, wanted {wanted}", self.captions)));
+        if self.captions < captions.end || self.rows.len() < images.end {
+            let (got, wanted) = ([self.rows.len(), self.captions], [images.end, captions.end]);
+            return Err(Error::data(format!("got scores of {got:?} images and captions, wanted {wanted:?}")));
         }
-        let scores = &self.scores[(images.start * self.captions + captions.start).min(self.scores.len())..];
-        let sizes = [images.len(), captions.len()];
-        Ok(Box::new(MatrixPool(StoredPool { scores, stride: self.captions, sizes, threads: self.threads })))
+        if let Some(row) = self.rows.iter().find(|row| row.len() != self.captions) {
+            return Err(Error::data(format!("got {} scores of an image, wanted {}", row.len(), self.captions)));
+        }
+        let rows = self.rows[images.clone()].iter().map(|row| &row[captions.clone()]).collect();
+        Ok(Box::new(MatrixPool(StoredPool { rows, captions: captions.len(), threads: self.threads })))
     }
 }
 
 /// Stored scores of a pool.
 struct StoredPool<'s> {
-    /// Scores from the first of the pool on.
-    scores: &'s [f32],
-    /// Number of captions of the whole collection.
-    stride: usize,
-    /// Numbers of images and captions of the pool.
-    sizes: [usize; 2],
+    /// Scores of each image with the captions of the pool.
+    rows: Vec<&'s [f32]>,
+    captions: usize,
     threads: usize,
 }
 
 impl ScoreMatrix for StoredPool<'_> {
     fn shape(&self) -> [usize; 2] {
-        self.sizes
+        [self.rows.len(), self.captions]
     }
 
     fn search(&self, captions: MatrixSide) -> Result<Search<'_>> {
-        let [images, count] = self.sizes;
         let table = match captions {
-            MatrixSide::Columns => ScoreTable::with_strides("scores", self.scores, [self.stride, 1], [images, count])?,
-            MatrixSide::Rows => ScoreTable::with_strides("scores", self.scores, [1, self.stride], [count, images])?,
+            MatrixSide::Columns => ScoreTable::from_rows("scores", self.rows.clone(), self.captions)?,
+            MatrixSide::Rows => ScoreTable::from_columns("scores", self.rows.clone(), self.captions)?,
         };
         Ok(Search::from_boxed(Box::new(table), self.threads))
     }
@@ -75,7 +73,8 @@ mod tests {
         let scores: Vec<f32> = (0..IMAGES * IMAGES * EACH).map(|_| rng.uniform() as f32).collect();
         let ids: Vec<i64> = (0..20).collect();
         let first: Vec<usize> = (0..=IMAGES).map(|image| image * EACH).collect();
-        let source = StoredScores { scores: &scores, captions: IMAGES * EACH, threads: 2 };
+        let rows: Vec<&[f32]> = scores.chunks_exact(IMAGES * EACH).collect();
+        let source = StoredScores { rows: &rows, captions: IMAGES * EACH, threads: 2 };
         let matches = Matches::Grouped(&first);
         let collection = Collection { image_ids: &ids[..IMAGES], caption_ids: &ids, matches, scores: &source };
         let protocols = [Folds { protocol: "two folds".to_owned(), images: vec![0..6, 6..10] }];

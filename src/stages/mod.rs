@@ -6,6 +6,8 @@ pub mod extract;
 pub mod train;
 pub mod import_model;
 pub mod embed;
+pub mod score_pairs;
+pub mod ensemble;
 pub mod evaluate;
 pub mod test_significance;
 pub mod correlate;

@@ -42,6 +42,10 @@ stages! {
     ImportModel(super::import_model::ImportModel),
     /// Embeds images and captions with a trained model.
     Embed(super::embed::Embed),
+    /// Scores all images of a split with all its captions.
+    ScorePairs(super::score_pairs::ScorePairs),
+    /// Combines the scores or the vectors of several models.
+    Ensemble(super::ensemble::Ensemble),
     /// Ranks embeddings and measures retrieval.
     Evaluate(super::evaluate::Evaluate),
     /// Tests whether two evaluations differ by more than chance.

@@ -1,7 +1,7 @@
 //! Stages that write each table, for messages about inputs that are connected to the wrong one.
 
 /// Table or files, and the stages that write it, with the settings that it needs.
-const WRITERS: [(&str, &str); 27] = [
+const WRITERS: [(&str, &str); 29] = [
     ("images", "an `ingest`"),
     ("captions", "an `ingest`"),
     ("ratings", "an `ingest` (ratings)"),
@@ -20,8 +20,10 @@ const WRITERS: [(&str, &str); 27] = [
     ("history", "a `train`"),
     ("auxiliary_losses", "a `train` (of a model with auxiliary losses)"),
     ("validation", "a `train`"),
-    ("image_embeddings", "an `embed` or of an `ingest` (embeddings)"),
-    ("caption_embeddings", "an `embed` or of an `ingest` (embeddings)"),
+    ("scores", "a `score_pairs` or of an `ensemble`"),
+    ("scored_captions", "a `score_pairs` or of an `ensemble`"),
+    ("image_embeddings", "an `embed`, an `ensemble` or of an `ingest` (embeddings)"),
+    ("caption_embeddings", "an `embed`, an `ensemble` or of an `ingest` (embeddings)"),
     ("rankings", "an `evaluate`"),
     ("hubs", "an `evaluate`"),
     ("metrics", "an `evaluate`"),

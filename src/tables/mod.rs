@@ -21,6 +21,8 @@ pub mod auxiliary_losses;
 pub mod validation;
 pub mod image_embeddings;
 pub mod caption_embeddings;
+pub mod scored_captions;
+pub mod scores;
 pub mod rankings;
 pub mod hubs;
 pub mod metrics;
@@ -66,6 +68,8 @@ pub fn all() -> Vec<Table> {
         validation::table(),
         image_embeddings::table(),
         caption_embeddings::table(),
+        scores::table(),
+        scored_captions::table(),
         rankings::table(&DEFAULT_CUTOFFS),
         hubs::table(&DEFAULT_CUTOFFS),
         metrics::table(),

@@ -45,6 +45,15 @@ features = "cnn.features"
 captions = "pairs.captions"
 splits = ["test"]
 
+[stage.pairwise.score_pairs]
+model = "fit.model"
+features = "cnn.features"
+captions = "pairs.captions"
+
+[stage.twice.ensemble]
+scores = ["pairwise.scores", "pairwise.scores"]
+scored_captions = ["pairwise.scored_captions", "pairwise.scored_captions"]
+
 [stage.published.import_model]
 weights = "published.safetensors"
 vocabulary = "vocab.json"

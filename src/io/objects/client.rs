@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 pub(super) const MAX_REQUEST_BYTES: u64 = 16 << 20;
 
 /// Time for which a request is retried with the standard policy.
-const RETRY_TIME: Duration = Duration::from_secs(60);
+const RETRY_TIME: Duration = Duration::from_mins(1);
 
 /// Clients of one store, by retry policy.
 #[derive(Debug)]

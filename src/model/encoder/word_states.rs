@@ -13,8 +13,12 @@ use super::recurrence::{GruInput, RecurrenceTape, StateGradient};
 #[derive(Debug)]
 pub struct WordStatesTape {
     packed: PackedCaptions,
-    /// Vectors of the distinct words, `[u, w]`.
+    /// Token ids of the rows of `vectors`.
+    token_ids: Vec<i64>,
+    /// Vectors of the distinct words, `[u, w]`; with a mask those of all words, `[n, w]`.
     vectors: Tensor,
+    /// Factors of the vectors.
+    mask: Option<Tensor>,
     directions: Vec<GruDirection>,
 }
 
@@ -29,25 +33,42 @@ struct GruDirection {
 }
 
 impl WordStatesTape {
-    /// Runs the GRU over captions of at least one word each.
+    /// Runs the GRU over captions of at least one word each. The word vectors are multiplied by `mask`, `[n, w]`, with a
+    /// row for each word, caption by caption: a mask of dropout.
     #[must_use]
-    pub fn forward(captions: &[&[i32]], parameters: &[Tensor], precision: MatmulPrecision) -> Self {
+    pub fn forward(
+        captions: &[&[i32]],
+        parameters: &[Tensor],
+        mask: Option<&Tensor>,
+        precision: MatmulPrecision,
+    ) -> Self {
         let device = parameters[0].device();
         let packed = PackedCaptions::new(captions);
-        let vectors = parameters[0].index_select(0, &Tensor::from_slice(&packed.distinct_token_ids).to_device(device));
+        let (token_rows, token_ids) = match mask {
+            None => (packed.token_rows.clone(), packed.distinct_token_ids.clone()),
+            // Words with factors of their own are distinct.
+            Some(_) => {
+                let token_id = |&row: &usize| packed.distinct_token_ids[row];
+                ((0..packed.token_rows.len()).collect(), packed.token_rows.iter().map(token_id).collect())
+            }
+        };
+        let vectors = parameters[0].index_select(0, &Tensor::from_slice(&token_ids).to_device(device));
+        let mask =
+            mask.map(|mask| mask.zeros_like().index_copy(0, &index_tensor(&packed.caption_order(), device), mask));
+        let vectors = mask.as_ref().map_or_else(|| vectors.shallow_clone(), |mask| &vectors * mask);
         let directions = parameters[1..].chunks_exact(4).enumerate();
         let directions = directions.map(|(direction, weights)| {
             let reverse = (direction > 0).then(|| packed.reversed_order());
             let words = match &reverse {
-                Some(reverse) => reverse.iter().map(|&row| packed.token_rows[row]).collect(),
-                None => packed.token_rows.clone(),
+                Some(reverse) => reverse.iter().map(|&row| token_rows[row]).collect(),
+                None => token_rows.clone(),
             };
             let tape =
                 GruInput { vectors: &vectors, token_rows: &words, packed: &packed, weights, precision }.forward();
             GruDirection { token_rows: words, reverse, tape }
         });
         let directions = directions.collect();
-        Self { packed, vectors, directions }
+        Self { packed, token_ids, vectors, mask, directions }
     }
 
     /// The packed captions.
@@ -88,7 +109,7 @@ impl WordStatesTape {
         words_frozen: bool,
         precision: MatmulPrecision,
     ) -> Vec<Option<Tensor>> {
-        let Self { packed, vectors, directions } = self;
+        let Self { packed, token_ids, vectors, mask, directions } = self;
         let (StateGradient::LastWord(d) | StateGradient::EveryWord(d)) = gradient;
         let device = d.device();
         let d = if directions.len() == 1 { d.shallow_clone() } else { d / to_i64(directions.len()) };
@@ -112,8 +133,11 @@ impl WordStatesTape {
             };
             gradients.extend(found.map(Some));
         }
-        let distinct = Tensor::from_slice(&packed.distinct_token_ids).to_device(device);
-        gradients[0] = vectors_gradient.map(|found| parameters[0].zeros_like().index_copy(0, &distinct, &found));
+        let rows = Tensor::from_slice(&token_ids).to_device(device);
+        gradients[0] = vectors_gradient.map(|found| match mask {
+            None => parameters[0].zeros_like().index_copy(0, &rows, &found),
+            Some(mask) => parameters[0].zeros_like().index_add(0, &rows, &(found * mask)),
+        });
         gradients
     }
 

@@ -1,10 +1,12 @@
 //! Model families that libtorch differentiates.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
+use super::buffer_updates::BufferRecorder;
 use super::contract::Family;
 use super::encoded_items::EncodedItems;
 use super::graph::{Graph, HandWrittenLayer};
@@ -134,7 +136,7 @@ impl<F: Differentiable> AutogradModel<F> {
         let trainable = self.parameters.trainable();
         let backward =
             move |_: &Tensor, _: &Tensor| Ok(trainable.iter().map(|(_, tensor)| tensor.zeros_like()).collect());
-        Ok(EncodedBatch { images, captions, losses, backward: Box::new(backward) })
+        Ok(EncodedBatch { images, captions, losses, buffers: BTreeMap::new(), backward: Box::new(backward) })
     }
 }
 
@@ -179,8 +181,9 @@ impl<F: Differentiable> Model for AutogradModel<F> {
         }
         let (family, spec) = (&self.family, self.family.input_spec());
         let leaves = self.parameters.detached_leaves(spec)?;
+        let buffers = BufferRecorder::default();
         let (images, captions, losses, layers) = tch::with_grad(|| -> Result<_> {
-            let graph = Graph::with_gradient(&leaves, self.precision);
+            let graph = Graph::with_gradient(&leaves, self.precision, Some(&buffers));
             let features = leaves.image_features(batch.images.tensor().shallow_clone(), spec)?;
             let images = family.forward_images(&graph, &features, Some(batch))?;
             let captions = family.forward_captions(&graph, batch.captions, Some(batch))?;
@@ -197,6 +200,7 @@ impl<F: Differentiable> Model for AutogradModel<F> {
             images: detached_images,
             captions: detached_captions,
             losses: values,
+            buffers: buffers.into_inner(),
             backward: Box::new(backward),
         })
     }
@@ -206,14 +210,14 @@ impl<F: Differentiable> Model for AutogradModel<F> {
         let leaf = |side: &EncodedItems| side.with_vectors(side.vectors.detach().set_requires_grad(true));
         let (images, captions) = (leaf(images), leaf(captions));
         let (family, precision, blocks) = (&self.family, self.precision, self.blocks(&images, &captions));
-        let forward = move |leaves: &Parameters, images: &EncodedItems, block: &EncodedItems| {
-            family.forward_scores(&Graph::with_gradient(leaves, precision), images, block)
-        };
-        let losses =
-            tch::with_grad(|| family.global_losses(&Graph::with_gradient(&leaves, precision), &images, &captions))?;
-        let score = || blocks.score(&captions, |block| forward(&leaves, &images, block));
+        let buffers = BufferRecorder::default();
+        let graph = Graph::with_gradient(&leaves, precision, Some(&buffers));
+        let losses = tch::with_grad(|| family.global_losses(&graph, &images, &captions))?;
+        let score = || blocks.score(&captions, |block| family.forward_scores(&graph, &images, block));
         let scores = if blocks.keeps_graphs() { tch::with_grad(score) } else { tch::no_grad(score) }?;
         let (detached_scores, values) = (scores.detach(), loss_values(&losses));
+        drop(graph);
+        let buffers = buffers.into_inner();
         let backward = move |d_scores: &Tensor, own: Range<usize>| {
             let mut wanted = vec![images.vectors.shallow_clone(), captions.vectors.shallow_clone()];
             wanted.extend(leaves.trainable().into_iter().map(|(_, leaf)| leaf));
@@ -222,7 +226,9 @@ impl<F: Differentiable> Model for AutogradModel<F> {
             } else {
                 let mut sums = gradients(&[], &losses, &wanted)?;
                 for block in blocks.captions() {
-                    let scores = tch::with_grad(|| forward(&leaves, &images, &captions.select(block)))?;
+                    // The running statistics were updated in the forward pass.
+                    let graph = Graph::with_gradient(&leaves, precision, None);
+                    let scores = tch::with_grad(|| family.forward_scores(&graph, &images, &captions.select(block)))?;
                     let columns: Vec<i64> = block.iter().map(|&caption| caption.saturating_as::<i64>()).collect();
                     let columns = Tensor::from_slice(&columns).to_device(d_scores.device());
                     let more = gradients(&[(&scores, &d_scores.index_select(1, &columns))], &[], &wanted)?;
@@ -238,7 +244,7 @@ impl<F: Differentiable> Model for AutogradModel<F> {
             let (images, captions) = (part(&images, &found[0]), part(&captions, &found[1]));
             Ok(ScoreGradients { images, captions, parameters: Some(parameters) })
         };
-        Ok(ScoredBatch { scores: detached_scores, losses: values, backward: Box::new(backward) })
+        Ok(ScoredBatch { scores: detached_scores, losses: values, buffers, backward: Box::new(backward) })
     }
 }
 

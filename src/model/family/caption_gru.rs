@@ -25,11 +25,15 @@ impl CaptionGru {
         1 + usize::from(self.bidirectional)
     }
 
+    /// Ends of the names of the parameters, by direction.
+    fn suffixes(&self) -> impl Iterator<Item = &'static str> {
+        ["", "_reverse"].into_iter().take(self.directions())
+    }
+
     /// Names of the parameters of the GRU, without the word vectors, by direction: `weight_ih`, `weight_hh`, `bias_ih`,
     /// `bias_hh`.
     fn recurrent_names(&self) -> impl Iterator<Item = String> {
-        let suffixes = ["", "_reverse"].into_iter().take(self.directions());
-        suffixes.flat_map(|suffix| {
+        self.suffixes().flat_map(|suffix| {
             ["weight_ih", "weight_hh", "bias_ih", "bias_hh"].map(|what| format!("txt_enc.rnn.{what}_l0{suffix}"))
         })
     }
@@ -41,15 +45,11 @@ impl CaptionGru {
     /// A width that no tensor can have.
     pub fn parameter_specs(&self, data: &InputSpec) -> Result<Vec<ParameterSpec>> {
         let (word, state, words) = (tensor_width(self.word)?, tensor_width(self.state)?, tensor_width(data.words)?);
-        #[expect(clippy::cast_precision_loss, reason = "widths are below 2^31")]
-        let recurrent = ParameterInit::Uniform(1.0 / (state as f64).sqrt());
-        let shapes = [vec![3 * state, word], vec![3 * state, state], vec![3 * state], vec![3 * state]];
         let vectors = ParameterSpec {
             trainable: !data.words_frozen,
             ..ParameterSpec::new(WORD_VECTORS, &[words, word], ParameterInit::Uniform(0.1))
         };
-        let of_gru = self.recurrent_names().zip(shapes.iter().cycle());
-        let of_gru = of_gru.map(|(name, shape)| ParameterSpec::new(&name, shape, recurrent));
+        let of_gru = self.suffixes().flat_map(|suffix| ParameterSpec::gru("txt_enc.rnn", suffix, word, state));
         Ok(std::iter::once(vectors).chain(of_gru).collect())
     }
 

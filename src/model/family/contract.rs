@@ -68,8 +68,8 @@ pub struct Capabilities {
     pub finetuning: bool,
     /// True if matrix products can be computed in mixed precision.
     pub mixed_precision: bool,
-    /// True if several ranks can train it, with the result of one.
-    pub multi_rank: bool,
+    /// Reason why several ranks cannot train it with the result of one; `None` if they can.
+    pub single_rank_reason: Option<&'static str>,
     /// Name of the parameter whose rows are the word vectors.
     pub word_vectors_parameter: Option<&'static str>,
     /// Names of the auxiliary losses in the order of a step: local losses, then global ones.

@@ -10,7 +10,7 @@ use crate::model::tensor_slices::to_vec;
 use crate::runtime::CancelToken;
 
 /// Number of captions that are encoded together.
-const CAPTIONS_PER_BLOCK: usize = 256;
+pub const CAPTIONS_PER_BLOCK: usize = 256;
 
 /// Number of raw images that go through a CNN together.
 const RAW_IMAGES_PER_BLOCK: usize = 32;

@@ -71,6 +71,23 @@ impl EncodedItems {
         Self { vectors, lengths: self.lengths.clone() }
     }
 
+    /// Returns the sets with one more vector each, before the others; `first` has a row for each set.
+    #[must_use]
+    pub fn with_first_vectors(&self, first: &Tensor) -> Self {
+        let counts = self.counts();
+        // Rows of the sets, then those of the first vectors.
+        let (mut start, all) = (0, self.vectors.size()[0]);
+        let mut order = Vec::new();
+        for (item, count) in (0..).zip(&counts) {
+            order.push(all + item);
+            order.extend(start..start + count);
+            start += count;
+        }
+        let order = Tensor::from_slice(&order).to_device(self.vectors.device());
+        let vectors = Tensor::cat(&[&self.vectors, first], 0).index_select(0, &order);
+        Self { vectors, lengths: Some(counts.into_iter().map(|count| count + 1).collect()) }
+    }
+
     /// Concatenates items into a copy.
     ///
     /// # Errors
@@ -142,9 +159,7 @@ impl EncodedItems {
             return PaddedSets { vectors: self.vectors.view([n, longest, d]), counts, is_padding: None };
         }
         let device = self.vectors.device();
-        let places: Vec<i64> =
-            (0..).zip(&counts).flat_map(|(item, &count)| (0..count).map(move |at| item * longest + at)).collect();
-        let places = Tensor::from_slice(&places).to_device(device);
+        let places = Tensor::from_slice(&row_places(&counts, longest)).to_device(device);
         let sets = Tensor::zeros([n * longest, d], (self.vectors.kind(), device));
         let vectors = sets.index_copy(0, &places, &self.vectors).view([n, longest, d]);
         let index = Tensor::arange(longest, (Kind::Int64, device)).unsqueeze(0);
@@ -172,10 +187,33 @@ impl PaddedSets {
         [size[0], size[1], size[2]]
     }
 
+    /// Removes the padding of `[n, longest, w]`: the rows of all sets, `[rows, w]`.
+    pub fn unpadded(&self, padded: &Tensor) -> Tensor {
+        let [n, longest, _] = self.size();
+        let rows = padded.reshape([n * longest, -1]);
+        if self.is_padding.is_none() {
+            return rows;
+        }
+        rows.index_select(0, &Tensor::from_slice(&row_places(&self.counts, longest)).to_device(rows.device()))
+    }
+
+    /// Last row of each set of `[n, longest, w]`, `[n, w]`.
+    pub fn last_of_each(&self, padded: &Tensor) -> Tensor {
+        let [n, longest, _] = self.size();
+        let last: Vec<i64> = (0..).zip(&self.counts).map(|(item, count)| item * longest + (count - 1).max(0)).collect();
+        let rows = padded.reshape([n * longest, -1]);
+        rows.index_select(0, &Tensor::from_slice(&last).to_device(rows.device()))
+    }
+
     /// Number of vectors of each set, `[n]`, in the type of the vectors.
     pub fn lengths(&self) -> Tensor {
         Tensor::from_slice(&self.counts).to_device(self.vectors.device()).to_kind(self.vectors.kind())
     }
+}
+
+/// Row of each vector among the rows of the padded sets.
+fn row_places(counts: &[i64], longest: i64) -> Vec<i64> {
+    (0..).zip(counts).flat_map(|(item, &count)| (0..count).map(move |at| item * longest + at)).collect()
 }
 
 fn size(size: usize) -> i64 {
@@ -212,6 +250,15 @@ mod tests {
     }
 
     #[test]
+    fn a_vector_is_put_before_each_set() {
+        let vectors = Tensor::from_slice(&[1.0, 2.0, 3.0]).view([3, 1]);
+        let sets = EncodedItems { vectors, lengths: Some(vec![2, 1]) };
+        let with_first = sets.with_first_vectors(&Tensor::from_slice(&[8.0, 9.0]).view([2, 1]));
+        assert_eq!(numbers(&with_first.vectors), [8.0, 1.0, 2.0, 9.0, 3.0]);
+        assert_eq!(with_first.lengths, Some(vec![3, 2]));
+    }
+
+    #[test]
     fn sets_are_padded_with_zeros() {
         let vectors = Tensor::from_slice(&[1.0, 2.0, 3.0]).view([3, 1]);
         let sets = EncodedItems { vectors, lengths: Some(vec![2, 1]) };
@@ -219,6 +266,9 @@ mod tests {
         assert_eq!((padded.size(), numbers(&padded.vectors)), ([2, 2, 1], vec![1.0, 2.0, 3.0, 0.0]));
         assert_eq!(padded.is_padding.map(|padding| numbers(&padding)), Some(vec![0.0, 0.0, 0.0, 1.0]));
         assert_eq!((sets.padded_rows(), sets.slice(0..1).padded_rows()), (4, 2));
+        let padded = sets.padded();
+        assert_eq!(numbers(&padded.unpadded(&padded.vectors)), [1.0, 2.0, 3.0]);
+        assert_eq!(numbers(&padded.last_of_each(&padded.vectors)), [2.0, 3.0]);
         let one = EncodedItems::from_vectors(Tensor::from_slice(&[1.0, 2.0, 3.0]).view([3, 1]));
         assert_eq!((one.padded().size(), one.row_range(1..3)), ([3, 1, 1], 1..3));
         assert!(one.padded().is_padding.is_none());

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use az::SaturatingAs;
 use tch::Tensor;
 
+use super::buffer_updates::BufferRecorder;
 use super::caption_gru::CaptionGru;
 use super::encoded_items::EncodedItems;
 use super::parameters::Parameters;
@@ -18,6 +19,10 @@ pub struct Graph<'p> {
     precision: MatmulPrecision,
     /// Layers with hand-written gradients; `None` if no gradient is wanted.
     layers: Option<RefCell<Vec<HandWrittenLayer>>>,
+    /// Recorder of updated parameters; `None` if updates are not wanted.
+    buffers: Option<&'p BufferRecorder>,
+    /// Intermediate result of the images for auxiliary losses.
+    kept: RefCell<Option<EncodedItems>>,
 }
 
 /// `x / max(‖x‖₂, 10⁻¹²)` along a dimension. The gradient of a vector of zeros is 0.
@@ -41,13 +46,29 @@ impl<'p> Graph<'p> {
     /// Creates a computation without gradient.
     #[must_use]
     pub fn without_gradient(parameters: &'p Parameters, precision: MatmulPrecision) -> Self {
-        Self { parameters, precision, layers: None }
+        Self { parameters, precision, layers: None, buffers: None, kept: RefCell::default() }
     }
 
-    /// Creates a computation with gradient; `leaves` are those of [`Parameters::detached_leaves`].
+    /// Creates the computation of a training step, with gradient; `leaves` are those of
+    /// [`Parameters::detached_leaves`]. Updates of running statistics are recorded in `buffers`.
     #[must_use]
-    pub fn with_gradient(leaves: &'p Parameters, precision: MatmulPrecision) -> Self {
-        Self { parameters: leaves, precision, layers: Some(RefCell::default()) }
+    pub fn with_gradient(
+        leaves: &'p Parameters,
+        precision: MatmulPrecision,
+        buffers: Option<&'p BufferRecorder>,
+    ) -> Self {
+        Self { parameters: leaves, precision, layers: Some(RefCell::default()), buffers, kept: RefCell::default() }
+    }
+
+    /// True for the computation of a training step.
+    #[must_use]
+    pub fn is_training(&self) -> bool {
+        self.layers.is_some()
+    }
+
+    /// Recorder of updated parameters.
+    pub(super) fn buffers(&self) -> Option<&'p BufferRecorder> {
+        self.buffers
     }
 
     /// The parameters.
@@ -64,6 +85,16 @@ impl<'p> Graph<'p> {
         self.parameters.get(name)
     }
 
+    /// Keeps an intermediate result of the images for the auxiliary losses of the same step.
+    pub fn keep_for_losses(&self, items: EncodedItems) {
+        *self.kept.borrow_mut() = Some(items);
+    }
+
+    /// Intermediate result that was kept.
+    pub fn kept_for_losses(&self) -> Option<EncodedItems> {
+        self.kept.borrow_mut().take()
+    }
+
     /// Layers with hand-written gradients of the computation so far.
     pub(super) fn into_layers(self) -> Vec<HandWrittenLayer> {
         self.layers.map(RefCell::into_inner).unwrap_or_default()
@@ -78,7 +109,7 @@ impl<'p> Graph<'p> {
     /// Matrix product `a · bᵀ` of two matrices in the precision of the model, in the type of `a`. Without gradient it is
     /// computed by this project's kernels where they apply.
     pub fn matmul_transposed(&self, a: &Tensor, b: &Tensor) -> Tensor {
-        if self.layers.is_none() { matmul_transposed(a, b, self.precision) } else { self.matmul(a, &b.tr()) }
+        if self.is_training() { self.matmul(a, &b.tr()) } else { matmul_transposed(a, b, self.precision) }
     }
 
     /// Linear layer `x · Wᵀ + b` with the parameters `name.weight` and `name.bias`.
@@ -90,18 +121,53 @@ impl<'p> Graph<'p> {
         Ok(self.matmul_transposed(x, weight?) + bias?)
     }
 
-    /// States of a GRU after every word of captions: the mean over its directions.
+    /// Linear layer of a batch of rows, `[.., input]`.
+    ///
+    /// # Errors
+    /// As [`Graph::linear`].
+    pub fn linear_of_rows(&self, name: &str, x: &Tensor) -> Result<Tensor> {
+        let mut size = x.size();
+        let rows = x.reshape([-1, size.pop().unwrap_or(1)]);
+        let out = self.linear(name, &rows)?;
+        size.push(out.size()[1]);
+        Ok(out.view(size.as_slice()))
+    }
+
+    /// States of a GRU of libtorch, `[n, t, h]`, over sequences `[n, t, w]`, from the first step on. The parameters are
+    /// `name.weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0` and `bias_hh_l0` with `suffix`. It starts from the state
+    /// `first`, `[n, h]`, or from zeros.
+    ///
+    /// # Errors
+    /// There are no such parameters.
+    pub fn sequence_states(&self, name: &str, suffix: &str, x: &Tensor, first: Option<&Tensor>) -> Result<Tensor> {
+        let parts = ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"];
+        let parameters = parts.map(|part| self.get(&format!("{name}.{part}{suffix}")));
+        let parameters = parameters.into_iter().collect::<Result<Vec<_>>>()?;
+        let first = match first {
+            Some(first) => first.unsqueeze(0),
+            None => Tensor::zeros([1, x.size()[0], parameters[1].size()[1]], (x.kind(), x.device())),
+        };
+        Ok(x.gru(&first, &parameters, true, 1, 0.0, self.is_training(), false, true).0)
+    }
+
+    /// States of a GRU after every word of captions: the mean over its directions. The word vectors are multiplied by
+    /// `word_mask`, one row for each word, caption by caption.
     ///
     /// # Errors
     /// There are no parameters of such a GRU.
-    pub fn word_states(&self, gru: &CaptionGru, captions: &[&[i32]]) -> Result<EncodedItems> {
+    pub fn word_states(
+        &self,
+        gru: &CaptionGru,
+        captions: &[&[i32]],
+        word_mask: Option<&Tensor>,
+    ) -> Result<EncodedItems> {
         let indices = gru.parameter_indices(self.parameters)?;
         let values: Vec<Tensor> = indices.iter().map(|&index| self.parameters.tensors()[index].detach()).collect();
         let words_frozen = !self.parameters.is_trainable(indices[0]);
         let lengths = captions.iter().map(|words| words.len().saturating_as::<i64>()).collect();
         let precision = self.precision;
         let (tape, states) = tch::no_grad(|| {
-            let tape = WordStatesTape::forward(captions, &values, precision);
+            let tape = WordStatesTape::forward(captions, &values, word_mask, precision);
             let states = tape.by_caption(&values);
             (tape, states)
         });

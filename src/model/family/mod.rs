@@ -5,12 +5,15 @@
 //! finds the gradients; then add a line in [`registry`]. No other code names a family.
 
 pub mod input_spec;
+pub mod buffer_updates;
 pub mod parameters;
 pub mod image_rows;
 pub mod encoded_items;
 pub mod model;
+mod random_draws;
 pub mod caption_gru;
 pub mod graph;
+pub mod batch_norm;
 mod score_blocks;
 pub mod autograd;
 pub mod contract;
@@ -19,8 +22,17 @@ pub mod published;
 pub mod region_rows;
 pub mod vse;
 pub mod scan;
+pub mod vsrn;
+pub mod sgraf;
+pub mod vse_infinity;
 pub mod registry;
 mod create;
+#[cfg(test)]
+mod golden_tests;
+#[cfg(test)]
+mod rank_tests;
+#[cfg(test)]
+mod published_tests;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

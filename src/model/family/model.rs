@@ -11,6 +11,7 @@ use std::ops::Range;
 
 use tch::Tensor;
 
+use super::buffer_updates::BufferUpdates;
 use super::encoded_items::EncodedItems;
 use super::image_rows::ImageRows;
 use super::input_spec::InputSpec;
@@ -112,6 +113,8 @@ pub struct EncodedBatch<'m> {
     pub captions: EncodedItems,
     /// Auxiliary losses of these pairs, to be summed over the ranks.
     pub losses: AuxiliaryLosses,
+    /// Running statistics after the forward pass.
+    pub buffers: BufferUpdates,
     /// Maps gradients of the objective in the vectors of images and captions to gradients of the objective and `losses`
     /// in the trainable parameters, in the order of [`Parameters::trainable`]. Zeros for an empty batch.
     pub backward: EncoderBackward<'m>,
@@ -123,6 +126,8 @@ pub struct ScoredBatch<'m> {
     pub scores: Tensor,
     /// Auxiliary losses of the global batch.
     pub losses: AuxiliaryLosses,
+    /// Running statistics after the forward pass.
+    pub buffers: BufferUpdates,
     /// Maps the gradient of the objective in the scores to gradients of the objective and `losses` in the vectors of a
     /// range of images and the same range of captions.
     pub backward: ScoreBackward<'m>,

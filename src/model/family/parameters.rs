@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use tch::{Device, Kind, Tensor};
 
+use super::buffer_updates::BufferUpdates;
 use super::input_spec::InputSpec;
 use crate::error::{Error, Result};
 use crate::kernels::random::Rng;
@@ -52,6 +53,22 @@ impl ParameterSpec {
         [
             Self::new(&format!("{name}.weight"), &[output, input], ParameterInit::Uniform(bound)),
             Self::new(&format!("{name}.bias"), &[output], ParameterInit::Uniform(0.0)),
+        ]
+    }
+
+    /// Creates the specifications of one direction of a GRU from `input` to `state` values, U(±1/√state): `weight_ih_l0`,
+    /// `weight_hh_l0`, `bias_ih_l0` and `bias_hh_l0`, each after `name.` and before `suffix`.
+    #[must_use]
+    pub fn gru(name: &str, suffix: &str, input: i64, state: i64) -> [Self; 4] {
+        #[expect(clippy::cast_precision_loss, reason = "widths are below 2^31")]
+        let init = ParameterInit::Uniform(1.0 / (state as f64).sqrt());
+        let part = |part: &str, shape: &[i64]| Self::new(&format!("{name}.{part}_l0{suffix}"), shape, init);
+        let gates = 3 * state;
+        [
+            part("weight_ih", &[gates, input]),
+            part("weight_hh", &[gates, state]),
+            part("bias_ih", &[gates]),
+            part("bias_hh", &[gates]),
         ]
     }
 }
@@ -261,6 +278,15 @@ impl Parameters {
             tch::no_grad(|| own.shallow_clone().copy_(source));
         }
         Ok(())
+    }
+
+    /// Replaces running statistics by those after a step.
+    pub fn set_buffers(&self, buffers: BufferUpdates) {
+        tch::no_grad(|| {
+            for (index, value) in buffers {
+                self.tensors[index].shallow_clone().copy_(&value);
+            }
+        });
     }
 
     /// Replaces every row of the parameter `name` for whose index `row` returns values.

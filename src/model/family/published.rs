@@ -16,17 +16,34 @@ use crate::error::{Error, Result, TruncatedList};
 use crate::model::named_tensors::NamedTensors;
 use crate::model::safetensors_file;
 
-/// Prefix of the names of a CNN's parameters.
-const CNN_PREFIX: &str = "img_enc.cnn.";
+/// Prefixes of the names of a CNN's parameters.
+const CNN_PREFIXES: [&str; 2] = ["img_enc.cnn.", "img_enc.backbone."];
 
 /// Weight of the linear layer for images or regions.
 const IMAGE_LAYER: &str = "img_enc.fc.weight";
+
+/// Number of regions of an image in published data.
+pub const PUBLISHED_REGIONS: usize = 36;
+
+/// Layout of the published checkpoints of a family.
+#[derive(Debug, Clone, Copy)]
+pub struct CheckpointLayout<'l> {
+    /// Description of the model that is wanted, for messages.
+    pub wanted: &'l str,
+    /// Prefixes of names, each with the prefix that this project has in its place.
+    pub renamed: &'l [(&'l str, &'l str)],
+    /// Prefixes of names of tensors that the published code does not use.
+    pub unused: &'l [&'l str],
+}
+
+/// Name of the number of batches in a batch normalisation of PyTorch. It is of no use to this project.
+const BATCH_COUNT: &str = ".num_batches_tracked";
 
 /// Python code that converts a published checkpoint to safetensors. README.md contains it too.
 pub(super) const CONVERSION_SCRIPT: &str = r#"import argparse, torch
 from safetensors.torch import save_file
 torch.serialization.add_safe_globals([argparse.Namespace])
-parts = zip(["img_enc", "txt_enc"], torch.load("model_best.pth.tar", map_location="cpu", weights_only=True)["model"])
+parts = zip(["img_enc", "txt_enc", "sim_enc"], torch.load("model_best.pth.tar", map_location="cpu", weights_only=True)["model"])
 save_file({f"{part}.{name}": value.contiguous() for part, state in parts for name, value in state.items()}, "published.safetensors")"#;
 
 /// Shapes of the tensors of a checkpoint.
@@ -65,7 +82,7 @@ impl CheckpointShapes<'_> {
 }
 
 /// Reads a published checkpoint of a model with a vocabulary of `words` words. `describe` derives the description of the
-/// model; `wanted` is what such a model is, for messages.
+/// model.
 ///
 /// # Errors
 /// Bytes that are not safetensors. Parameters that are missing, unknown or duplicate, that are not finite f32 numbers,
@@ -73,7 +90,7 @@ impl CheckpointShapes<'_> {
 pub fn read_checkpoint<F: Family>(
     bytes: &[u8],
     words: usize,
-    wanted: &str,
+    layout: &CheckpointLayout<'_>,
     describe: impl FnOnce(&CheckpointShapes<'_>) -> F,
 ) -> Result<PublishedCheckpoint<F>> {
     let file = safetensors_file::parse(bytes).map_err(|error| {
@@ -84,7 +101,7 @@ pub fn read_checkpoint<F: Family>(
             .hint(format!("convert it once with Python:\n{CONVERSION_SCRIPT}"))
     })?;
     let mut mistakes = TruncatedList::default();
-    let (views, network_tensors) = plain_views(&file, &mut mistakes);
+    let (views, network_tensors) = plain_views(&file, layout, &mut mistakes);
     let shapes = CheckpointShapes(views);
     let config = describe(&shapes);
     let mut views = shapes.0;
@@ -109,7 +126,7 @@ pub fn read_checkpoint<F: Family>(
     }
     mistakes.extend(views.into_keys().map(|name| format!("`{name}` is not a parameter of this model")));
     if let Some(error) = safetensors_file::mistakes_error(&mistakes) {
-        return Err(error.hint(wanted));
+        return Err(error.hint(layout.wanted));
     }
     let parameters = NamedTensors { tensors, text: None }.to_bytes()?;
     let warning = (network_tensors > 0).then(|| {
@@ -121,16 +138,22 @@ pub fn read_checkpoint<F: Family>(
     Ok(PublishedCheckpoint { config, parameters, warning })
 }
 
-/// Returns the tensors of the encoders, named without `module.`, and the number of tensors of a CNN.
+/// Returns the tensors of the encoders with the names of this project, and the number of tensors of a CNN.
 fn plain_views<'f>(
     file: &'f SafeTensors<'f>,
+    layout: &CheckpointLayout<'_>,
     mistakes: &mut TruncatedList,
 ) -> (BTreeMap<String, TensorView<'f>>, usize) {
     let (mut views, mut network) = (BTreeMap::new(), 0);
     for (name, view) in file.tensors() {
-        let plain = name.split('.').filter(|part| *part != "module").collect::<Vec<_>>().join(".");
-        if plain.starts_with(CNN_PREFIX) {
+        let mut plain = name.split('.').filter(|part| *part != "module").collect::<Vec<_>>().join(".");
+        if let Some((from, to)) = layout.renamed.iter().find(|(from, _)| plain.starts_with(from)) {
+            plain.replace_range(..from.len(), to);
+        }
+        if CNN_PREFIXES.iter().any(|prefix| plain.starts_with(prefix)) {
             network += 1;
+        } else if plain.ends_with(BATCH_COUNT) || layout.unused.iter().any(|prefix| plain.starts_with(prefix)) {
+            // Not needed.
         } else if views.insert(plain.clone(), view).is_some() {
             mistakes.push(format!("`{plain}` appears with and without `module.`"));
         }

@@ -7,7 +7,7 @@ use super::contract::{Capabilities, Family, PublishedCheckpoint};
 use super::input_spec::InputSpec;
 use super::model::Model;
 use super::parameters::{ParameterSpec, Parameters};
-use super::{scan, vse};
+use super::{scan, sgraf, vse, vse_infinity, vsrn};
 use crate::error::Result;
 use crate::model::setting_problems::SettingProblems;
 
@@ -110,6 +110,12 @@ families! {
     Vse(vse::config::VseConfig) = "vse", "vse++";
     /// SCAN: cross attention between the regions of an image and the words of a caption (Lee et al., ECCV 2018).
     Scan(scan::config::ScanConfig) = "scan", "scan";
+    /// VSRN: graph convolutions and a GRU over regions, one vector each (Li et al., ICCV 2019).
+    Vsrn(vsrn::config::VsrnConfig) = "vsrn", "vsrn";
+    /// SGR and SAF: a graph of alignments of words and regions, or their filtration (Diao et al., AAAI 2021).
+    Sgraf(sgraf::config::SgrafConfig) = "sgraf", "sgraf";
+    /// VSE∞: learned pooling of regions and of words, one vector each (Chen et al., CVPR 2021).
+    VseInfinity(vse_infinity::config::VseInfinityConfig) = "vse_infinity", "vse_infinity";
     /// Late interaction, a family for tests.
     #[cfg(test)]
     Late(super::testing::LateInteractionConfig) = "late", "late";

@@ -1,5 +1,6 @@
 //! Blocks of captions of similar length, in which a model scores them with all images of a batch.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use az::SaturatingAs;
@@ -18,7 +19,7 @@ const KEPT_VALUES: i64 = 1 << 24;
 /// Captions in the order of their lengths, in blocks.
 #[derive(Debug)]
 pub(super) struct ScoreBlocks {
-    /// Captions from short to long.
+    /// Captions from long to short, as published data loaders sort a batch.
     order: Vec<usize>,
     /// Ranges of `order`.
     ranges: Vec<Range<usize>>,
@@ -35,19 +36,19 @@ impl ScoreBlocks {
             return Self { order: all.clone().collect(), ranges: vec![all], values: 0 };
         };
         let mut order: Vec<usize> = (0..lengths.len()).collect();
-        order.sort_by_key(|&caption| lengths[caption]);
+        order.sort_by_key(|&caption| Reverse(lengths[caption]));
         let mut blocks = Self { order, ranges: Vec::new(), values: 0 };
         let (mut start, mut words) = (0, 0);
         for end in 0..blocks.order.len() {
-            let longest = lengths[blocks.order[end]];
-            let padded = longest * (end + 1 - start).saturating_as::<i64>();
+            let length = lengths[blocks.order[end]];
+            let padded = lengths[blocks.order[start]] * (end + 1 - start).saturating_as::<i64>();
             // At most a quarter of padding, and at most the largest number of values.
-            let is_full = padded * 4 > (words + longest) * 5 || padded.saturating_mul(values_per_word) > BLOCK_VALUES;
+            let is_full = padded * 4 > (words + length) * 5 || padded.saturating_mul(values_per_word) > BLOCK_VALUES;
             if is_full && end > start {
                 blocks.push(start..end, lengths, values_per_word);
                 (start, words) = (end, 0);
             }
-            words += longest;
+            words += length;
         }
         blocks.push(start..blocks.order.len(), lengths, values_per_word);
         blocks
@@ -104,11 +105,11 @@ mod tests {
     #[test]
     fn captions_of_like_length_are_together() {
         let blocks = ScoreBlocks::new(&captions(&[9, 3, 3, 10, 4, 9]), 1);
-        assert_eq!(blocks.captions().collect::<Vec<_>>(), [&[1usize, 2, 4][..], &[0, 5, 3]]);
+        assert_eq!(blocks.captions().collect::<Vec<_>>(), [&[3usize, 0, 5, 4][..], &[1, 2]]);
         assert!(blocks.keeps_graphs());
         // 4 words of a million values each are a block.
         let blocks = ScoreBlocks::new(&captions(&[2, 2, 2, 5, 2]), 1 << 20);
-        assert_eq!(blocks.captions().collect::<Vec<_>>(), [&[0usize, 1][..], &[2, 4], &[3]]);
+        assert_eq!(blocks.captions().collect::<Vec<_>>(), [&[3usize][..], &[0, 1], &[2, 4]]);
         assert_eq!((blocks.values, blocks.keeps_graphs()), (13 << 20, true));
         assert!(!ScoreBlocks::new(&captions(&[2, 2, 2, 5, 2]), 1 << 21).keeps_graphs());
     }

@@ -60,12 +60,7 @@ impl Family for LateInteractionConfig {
 
     fn capabilities(_: &LateInteractionSettings) -> Capabilities {
         let losses = vec!["word_norm", "image_spread"];
-        Capabilities {
-            multi_rank: true,
-            word_vectors_parameter: Some(WORDS),
-            auxiliary_losses: losses,
-            ..Capabilities::default()
-        }
+        Capabilities { word_vectors_parameter: Some(WORDS), auxiliary_losses: losses, ..Capabilities::default() }
     }
 
     fn problems(settings: &LateInteractionSettings) -> SettingProblems {

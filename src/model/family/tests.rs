@@ -14,7 +14,7 @@ use crate::model::collective::testing::on_ranks;
 use crate::model::loss::Loss;
 use crate::model::loss::info_nce::InfoNceLoss;
 use crate::model::memory_bank::TrainingPair;
-use crate::model::pair_scores::PairScoring;
+use crate::model::pair_scores::{CaptionBlocks, PairScoring};
 use crate::model::step::{LossAndGradients, PairBatch, StepOptions, loss_and_gradients};
 use crate::runtime::CancelToken;
 
@@ -106,6 +106,7 @@ fn all_pairs_are_scored_in_order() {
     let captions: Vec<Vec<i32>> = (0..90i32).map(|i| (0..=i % 5).map(|t| (i * 7 + t * t) % 9).collect()).collect();
     let captions: Vec<&[i32]> = captions.iter().map(Vec::as_slice).collect();
     let images = encode::images(&*model, &features, 3, &CancelToken::new()).expect("images");
+    let blocks = CaptionBlocks::encode(&*model, &captions, &CancelToken::new()).expect("captions");
     let captions = encode::captions(&*model, &captions, &CancelToken::new()).expect("captions");
 
     let tensors = model.parameters().tensors().iter();
@@ -116,7 +117,7 @@ fn all_pairs_are_scored_in_order() {
     let ids: Vec<i64> = (0..90).collect();
     let found = [1, 3].map(|threads| {
         let scoring = PairScoring { config: &config, ids: [&ids[..70], &ids], threads, cancel: &CancelToken::new() };
-        scoring.compute(&*model, &images, &captions).expect("scores")
+        scoring.compute(&*model, &images, &blocks).expect("scores")
     });
     assert_eq!(found[0], found[1], "on any number of threads");
     assert_eq!(found[0].len(), 70 * 90);
@@ -150,22 +151,16 @@ fn scores_that_are_not_finite_and_cancellation_are_errors() {
         let all = model.parameters().tensors().iter();
         all.map(|tensor| if tensor.numel() == 1 { tensor.full_like(value) } else { tensor.copy() }).collect::<Vec<_>>()
     };
-    let sides = || {
-        [
-            encode::images(&*model, &images(), 3, &CancelToken::new()),
-            encode::captions(&*model, &CAPTIONS, &CancelToken::new()),
-        ]
-        .map(|side| side.expect("five"))
-    };
+    let images = encode::images(&*model, &images(), 3, &CancelToken::new()).expect("five");
+    let captions = CaptionBlocks::encode(&*model, &CAPTIONS, &CancelToken::new()).expect("five");
     let ids: [&[i64]; 2] = [&[10, 11, 12, 13, 14], &[100, 101, 102, 103, 104]];
     let scores = |value: f64, cancel: &CancelToken| {
         let model = config.with_parameters(tensors(value)).expect("a model");
-        let [images, captions] = sides();
         PairScoring { config: &config, ids, threads: 2, cancel }.compute(&*model, &images, &captions)
     };
     scores(1.0, &CancelToken::new()).expect("scores");
     let error = scores(f64::NAN, &CancelToken::new()).expect_err("no number").to_string();
-    assert_eq!(error, "the model gives image_id 10 and caption_id 102 the score NaN");
+    assert_eq!(error, "the model gives image_id 10 and caption_id 101 the score NaN");
     let cancel = CancelToken::new();
     cancel.cancel();
     assert_eq!(scores(1.0, &cancel).expect_err("cancelled").category(), error::ErrorCategory::Interrupted);

@@ -48,7 +48,7 @@ pub enum ScoreKind {
     Cosine,
     /// Order similarities of vectors.
     Order,
-    /// Scores of images with captions that a model computes, without vectors.
+    /// Stored scores of images with captions, without vectors.
     Model,
 }
 

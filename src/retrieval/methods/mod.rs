@@ -160,13 +160,13 @@ impl Method {
             own.map(|(name, message)| Problem::new(format!("{at}.{name}"), message)).collect();
         if method.learns_from() == LearnsFrom::QueryBank && !context.query_bank {
             let hint = match context.score_kind {
-                ScoreKind::Model => "leave it out, or rank embeddings: scores of a model have no query bank",
+                ScoreKind::Model => "leave it out, or rank embeddings: stored scores have no query bank",
                 _ => "set `query_bank = { images = …, captions = …, split = \"train\" }`",
             };
             problems.push(Problem::new(&at, "learns from a query bank, and there is none").hint(hint));
         }
         if let Some(why) = method.refusal(context.score_kind) {
-            let hint = "leave it out if `similarity` is `order`, or if a model computes the scores";
+            let hint = "leave it out if `similarity` is `order`, or if there are stored scores";
             problems.push(Problem::new(&at, why).hint(hint));
         }
         problems.extend(method.nested_problems(&at, context));

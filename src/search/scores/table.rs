@@ -14,17 +14,17 @@ use crate::kernels::product::TILE_COLUMNS;
 ///
 /// The values of the table are both the exact and the approximate scores, so the error is 0.
 ///
-/// A table may be a part of a larger one, and its rows may be images or captions.
+/// Rows need not be neighbours in memory, and the table may be the transpose of what is in memory.
 ///
 /// # Cost
 /// A look-up for each score. One pass over the table for the largest value of each row and column, and another one for
 /// its digest if a search has checkpoints.
 #[derive(Debug)]
 pub struct ScoreTable<'t> {
-    /// Values from the first score on.
-    values: &'t [f32],
-    /// Distances of neighbouring rows and of neighbouring columns in `values`.
-    strides: [usize; 2],
+    /// Rows as they are in memory.
+    stored: Vec<&'t [f32]>,
+    /// True if the rows in memory are the columns of the table.
+    is_transposed: bool,
     sizes: [usize; 2],
     /// Largest absolute value of every row and of every column.
     largest: [Vec<f32>; 2],
@@ -45,34 +45,44 @@ impl<'t> ScoreTable<'t> {
             let message = format!("`{name}` has {} scores, wanted {rows} rows of {columns}", values.len());
             return Err(Error::data(message).hint("the table is row-major: all scores of row 0 come first"));
         }
-        Self::with_strides(name, values, [columns, 1], [rows, columns])
+        let stored = (0..rows).map(|row| &values[row * columns..][..columns]).collect();
+        Self::of_stored(name, stored, false, [rows, columns])
     }
 
-    /// Checks a part of a larger table, or a table whose columns are contiguous in memory. The score of a row and a column
-    /// is `values[row · strides[0] + column · strides[1]]`.
+    /// Checks a table whose rows are slices of other memory, each with `columns` scores.
     ///
     /// # Errors
     /// As [`ScoreTable::new`].
-    pub fn with_strides(
-        name: &str,
-        values: &'t [f32],
-        strides: [usize; 2],
-        [rows, columns]: [usize; 2],
-    ) -> Result<Self> {
-        let last = |axis: usize, size: usize| size.checked_sub(1).map_or(0, |last| last.saturating_mul(strides[axis]));
-        if rows > 0 && columns > 0 && last(0, rows).saturating_add(last(1, columns)) >= values.len() {
-            let message = format!("`{name}` has {} scores, too few for {rows} rows of {columns}", values.len());
+    pub fn from_rows(name: &str, rows: Vec<&'t [f32]>, columns: usize) -> Result<Self> {
+        let sizes = [rows.len(), columns];
+        Self::of_stored(name, rows, false, sizes)
+    }
+
+    /// Checks a table whose columns are slices of other memory, each with `rows` scores.
+    ///
+    /// # Errors
+    /// As [`ScoreTable::new`].
+    pub fn from_columns(name: &str, columns: Vec<&'t [f32]>, rows: usize) -> Result<Self> {
+        let sizes = [rows, columns.len()];
+        Self::of_stored(name, columns, true, sizes)
+    }
+
+    fn of_stored(name: &str, stored: Vec<&'t [f32]>, is_transposed: bool, sizes: [usize; 2]) -> Result<Self> {
+        let [rows, columns] = sizes;
+        let wanted = if is_transposed { rows } else { columns };
+        if let Some(wrong) = stored.iter().find(|stored| stored.len() != wanted) {
+            let message = format!("`{name}` has a row of {} scores, wanted {wanted}", wrong.len());
             return Err(Error::data(message));
         }
-        if [rows, columns].iter().any(|&size| u32::try_from(size).is_err()) {
+        if sizes.iter().any(|&size| u32::try_from(size).is_err()) {
             return Err(Error::data(format!("`{name}` is {rows} × {columns}, wanted fewer than 2³² of both")));
         }
         let mut mistakes = ValidationErrors::in_table(name);
-        let (mut of_rows, mut of_columns) = (vec![0.0f32; rows], vec![0.0f32; columns]);
-        for (row, of_row) in of_rows.iter_mut().enumerate() {
-            for (column, of_column) in of_columns.iter_mut().enumerate() {
-                let score = values[row * strides[0] + column * strides[1]];
+        let (mut of_stored, mut across) = (vec![0.0f32; stored.len()], vec![0.0f32; wanted]);
+        for (number, (stored, of_row)) in stored.iter().zip(&mut of_stored).enumerate() {
+            for (place, (score, of_column)) in stored.iter().zip(&mut across).enumerate() {
                 if !score.is_finite() {
+                    let (row, column) = if is_transposed { (place, number) } else { (number, place) };
                     let place = format_args!("row {row}, column {column}");
                     mistakes.add(place, format_args!("got {score}, wanted a finite score"));
                 }
@@ -81,12 +91,12 @@ impl<'t> ScoreTable<'t> {
             }
         }
         mistakes.into_result()?;
-        let largest = [of_rows, of_columns];
-        Ok(Self { values, strides, sizes: [rows, columns], largest, digest: OnceLock::new() })
+        let largest = if is_transposed { [across, of_stored] } else { [of_stored, across] };
+        Ok(Self { stored, is_transposed, sizes, largest, digest: OnceLock::new() })
     }
 
     fn score(&self, row: usize, column: usize) -> f32 {
-        self.values[row * self.strides[0] + column * self.strides[1]]
+        if self.is_transposed { self.stored[column][row] } else { self.stored[row][column] }
     }
 }
 
@@ -122,15 +132,15 @@ impl Scores for ScoreTable<'_> {
             let used = (columns - first).min(TILE_COLUMNS);
             buffer.clear();
             buffer.resize(rows.len(), [0.0; TILE_COLUMNS]);
-            if self.strides[1] == 1 {
-                for (lane, row) in buffer.iter_mut().zip(rows.clone()) {
-                    lane[..used].copy_from_slice(&self.values[row * self.strides[0] + first..][..used]);
+            if self.is_transposed {
+                for column in 0..used {
+                    for (lane, &score) in buffer.iter_mut().zip(&self.stored[first + column][rows.clone()]) {
+                        lane[column] = score;
+                    }
                 }
             } else {
-                for column in 0..used {
-                    for (lane, row) in buffer.iter_mut().zip(rows.clone()) {
-                        lane[column] = self.score(row, first + column);
-                    }
+                for (lane, row) in buffer.iter_mut().zip(rows.clone()) {
+                    lane[..used].copy_from_slice(&self.stored[row][first..first + used]);
                 }
             }
             consume(panel, buffer)?;
@@ -183,12 +193,13 @@ mod tests {
         assert_eq!(ScoreTable::new("none", &[], [4, 0]).expect("no columns").shape(), [4, 0]);
     }
 
-    /// Part of a table of 3 × 4 with the rows 1 and 2 and the columns 1 to 3, and its transpose.
+    /// Part of a table of 3 × 4 with the rows 2 and 1 and the columns 1 to 3, and its transpose.
     #[test]
     fn parts_and_transposes_share_the_memory_of_the_table() {
         let values: Vec<f32> = (0..12u8).map(f32::from).collect();
-        let part = ScoreTable::with_strides("t", &values[5..], [4, 1], [2, 3]).expect("a part");
-        let transposed = ScoreTable::with_strides("t", &values[5..], [1, 4], [3, 2]).expect("a part");
+        let rows = || vec![&values[9..12], &values[5..8]];
+        let part = ScoreTable::from_rows("t", rows(), 3).expect("a part");
+        let transposed = ScoreTable::from_columns("t", rows(), 3).expect("a part");
         let whole = |table: &ScoreTable<'_>| {
             let ([rows, columns], mut found) = (table.shape(), Vec::new());
             let mut consume = |_: usize, lanes: &[PanelRow]| {
@@ -198,15 +209,18 @@ mod tests {
             table.compute_block(ScorePrecision::Fine, 0..rows, &mut Vec::new(), &mut consume).expect("scores");
             found
         };
-        assert_eq!(whole(&part), [[5.0, 6.0, 7.0], [9.0, 10.0, 11.0]]);
-        assert_eq!(whole(&transposed), [[5.0, 9.0], [6.0, 10.0], [7.0, 11.0]]);
+        assert_eq!(whole(&part), [[9.0, 10.0, 11.0], [5.0, 6.0, 7.0]]);
+        assert_eq!(whole(&transposed), [[9.0, 5.0], [10.0, 6.0], [11.0, 7.0]]);
         let mut scores = Vec::new();
         transposed.exact_scores(MatrixSide::Rows, 2, &[1, 0], &mut scores).expect("scores");
-        assert_eq!(scores, [11.0, 7.0]);
+        assert_eq!(scores, [7.0, 11.0]);
         transposed.exact_scores(MatrixSide::Columns, 1, &[0], &mut scores).expect("scores");
-        assert_eq!((scores, part.largest[0].clone()), (vec![9.0], vec![7.0, 11.0]));
-        let error = ScoreTable::with_strides("t", &values[6..], [4, 1], [2, 3]).expect_err("too few").to_string();
-        assert_eq!(error, "`t` has 6 scores, too few for 2 rows of 3");
+        assert_eq!((scores, part.largest[0].clone()), (vec![5.0], vec![11.0, 7.0]));
+        let error = ScoreTable::from_rows("t", rows(), 4).expect_err("too few").to_string();
+        assert_eq!(error, "`t` has a row of 3 scores, wanted 4");
+        let bad = [1.0, f32::NAN];
+        let error = ScoreTable::from_columns("t", vec![&bad], 2).expect_err("not a number").to_string();
+        assert!(error.contains("row 1, column 0: got NaN"), "{error}");
     }
 
     #[test]

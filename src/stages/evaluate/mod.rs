@@ -15,7 +15,7 @@ mod run;
 mod pool;
 mod equal_vectors;
 mod embeddings;
-mod model_scores;
+mod score_rows;
 mod callbacks;
 mod similarity;
 mod ratings;
@@ -35,7 +35,7 @@ mod edge_tests;
 #[cfg(test)]
 mod resume_tests;
 
-pub use model_scores::ModelScorer;
 pub use query_bank::QueryBankSettings;
 pub use relevance_source::RelevanceSource;
+pub use score_rows::ScoredSplit;
 pub use settings::Evaluate;

@@ -2,18 +2,17 @@
 
 use super::callbacks::StageCallbacks;
 use super::embeddings::SplitEmbeddings;
-use super::model_scores::{MODEL, SplitScores};
 use super::pool::SplitPool;
 use super::query_bank::QueryBankVectors;
 use super::relevance_source::relevance_input;
-use super::settings::Evaluate;
+use super::score_rows::ScoreRows;
+use super::settings::{Evaluate, VALIDATION};
 use super::{qrels, ratings};
 use crate::error::{Error, Result};
 use crate::model::device_search::DeviceSearchFactory;
-use crate::model::trained_model::TrainedModel;
 use crate::retrieval::{
-    Evaluation, EvaluationDetail, GradedRelevance, ImageCaptionVectors, Method, ScoreSource, ValidationCollection,
-    VectorSource, evaluate,
+    Evaluation, EvaluationDetail, GradedRelevance, ImageCaptionVectors, Method, ScoreSource, StoredScores,
+    ValidationCollection, VectorSource, evaluate,
 };
 use crate::search::{MINIMUM_COST, SearchFactory};
 use crate::stage::{RunnableStage, StageContext};
@@ -27,15 +26,8 @@ impl RunnableStage for Evaluate {
 impl Evaluate {
     /// Runs the evaluation; `minimum_cost` is the cost of a search, in multiply-adds, from which on it has checkpoints.
     pub(super) fn evaluate(&self, cx: &mut StageContext<'_>, minimum_cost: u64) -> Result<()> {
-        let trained = match self.scores {
-            Some(_) => {
-                let resources = cx.resources().clone();
-                Some(TrainedModel::open(|name| cx.file(MODEL, name), &resources)?)
-            }
-            None => None,
-        };
         let factory = DeviceSearchFactory::new(cx.device(), self.similarity, cx.threads())?;
-        let (pool, sides) = self.read(trained.as_ref(), &self.split, cx)?;
+        let (pool, sides) = self.read("", &self.split, cx)?;
         let bank = match &self.query_bank {
             Some(bank) => Some(QueryBankVectors::read(bank, sides.width()?, self.similarity, cx)?),
             None => None,
@@ -63,13 +55,16 @@ impl Evaluate {
         let needs_validation = self.methods.iter().any(|method| matches!(method, Method::BestOf(_)));
         let validation = self.validation_split.as_deref().filter(|_| needs_validation);
         let validation_items = match validation {
-            Some(split) => Some((split, self.read(trained.as_ref(), split, cx)?)),
+            Some(split) => Some((split, self.read(VALIDATION, split, cx)?)),
             None => None,
         };
-        let scores = sides.source(bank.as_ref(), &factory, cx);
+        let rows = sides.score_rows()?;
+        let scores = sides.source(&rows, bank.as_ref(), &factory, cx);
+        let validation_rows = validation_items.as_ref().map(|(_, (_, sides))| sides.score_rows()).transpose()?;
         let validation_scores = validation_items
             .as_ref()
-            .map(|(name, (pool, sides))| (*name, pool, sides.source(bank.as_ref(), &factory, cx)));
+            .zip(validation_rows.as_ref())
+            .map(|((name, (pool, sides)), rows)| (*name, pool, sides.source(rows, bank.as_ref(), &factory, cx)));
         let validation = validation_scores
             .as_ref()
             .map(|(name, pool, scores)| ValidationCollection { name, collection: pool.collection(scores.as_ref()) });
@@ -90,26 +85,19 @@ impl Evaluate {
         cx.write("summary", results.summary()?)
     }
 
-    /// Reads a split: embeddings, or rows that the model encodes.
-    fn read(
-        &self,
-        trained: Option<&TrainedModel>,
-        split: &str,
-        cx: &mut StageContext<'_>,
-    ) -> Result<(SplitPool, SplitItems)> {
-        match trained.zip(self.scores.as_ref()) {
-            Some((trained, scorer)) => SplitScores::read(trained, scorer.image_input(), split, cx)
-                .map(|(pool, scores)| (pool, SplitItems::Scores(scores))),
-            None => SplitEmbeddings::read(split, self.similarity, cx)
-                .map(|(pool, vectors)| (pool, SplitItems::Vectors(vectors))),
+    /// Reads a split: embeddings, or scores from the inputs that begin with `prefix`.
+    fn read(&self, prefix: &str, split: &str, cx: &mut StageContext<'_>) -> Result<(SplitPool, SplitItems)> {
+        if self.scores.is_some() {
+            return ScoreRows::read(prefix, split, cx).map(|(pool, scores)| (pool, SplitItems::Scores(scores)));
         }
+        SplitEmbeddings::read(split, self.similarity, cx).map(|(pool, vectors)| (pool, SplitItems::Vectors(vectors)))
     }
 }
 
 /// Images and captions of a split, in the form that scores are taken from.
 enum SplitItems {
     Vectors(SplitEmbeddings),
-    Scores(SplitScores),
+    Scores(ScoreRows),
 }
 
 impl SplitItems {
@@ -117,13 +105,23 @@ impl SplitItems {
     fn width(&self) -> Result<usize> {
         match self {
             Self::Vectors(vectors) => Ok(vectors.width),
-            Self::Scores(_) => Err(Error::internal("a query bank with the scores of a model")),
+            Self::Scores(_) => Err(Error::internal("a query bank with stored scores")),
         }
     }
 
-    /// Source of their scores, and for vectors of the scores with the query bank.
+    /// Scores of each image, if they are stored.
+    fn score_rows(&self) -> Result<Vec<&[f32]>> {
+        match self {
+            Self::Vectors(_) => Ok(Vec::new()),
+            Self::Scores(scores) => scores.rows(),
+        }
+    }
+
+    /// Source of their scores, and for vectors of the scores with the query bank. `rows` are those of
+    /// [`SplitItems::score_rows`].
     fn source<'p>(
         &'p self,
+        rows: &'p [&'p [f32]],
         bank: Option<&'p ImageCaptionVectors<'p>>,
         factory: &'p dyn SearchFactory,
         cx: &StageContext<'_>,
@@ -133,7 +131,9 @@ impl SplitItems {
             Self::Vectors(SplitEmbeddings { width, images, captions }) => {
                 Box::new(VectorSource { images, captions, width: *width, bank, factory })
             }
-            Self::Scores(scores) => Box::new(scores.source(threads)),
+            Self::Scores(_) => {
+                Box::new(StoredScores { rows, captions: rows.first().map_or(0, |row| row.len()), threads })
+            }
         }
     }
 }

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::distinct_numbers::check_distinct;
-use super::model_scores::ModelScorer;
 use super::query_bank::QueryBankSettings;
 use super::relevance_source::RelevanceSource;
+use super::score_rows::ScoredSplit;
 use crate::model::similarity::EmbeddingSimilarity;
 use crate::retrieval::methods::{MethodContext, ScoreKind};
 use crate::retrieval::{DEFAULT_RANKING_DEPTH, Method, Protocol};
@@ -20,13 +20,12 @@ pub struct Evaluate {
     /// Images in the joint space.
     #[serde(default)]
     pub images: Option<TableRef>,
-    /// Captions in the joint space.
+    /// Captions in the joint space; with `scores`, the captions of the scores.
     #[serde(default)]
     pub captions: Option<TableRef>,
-    /// Model that scores pairs itself, in place of `images` and `captions`. Any model can be used. If the score of a
-    /// model is a function of one vector of each side, `embed` is faster.
-    #[serde(default)]
-    pub scores: Option<ModelScorer>,
+    /// Scores of all pairs, of `score_pairs` or `ensemble`, in place of `images`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scores: Option<TableRef>,
     /// Name of the data set, the first part of the protocol's name in results: `coco`, `f30k`.
     pub dataset: String,
     /// Similarity of an image and a caption. It must be the one that the model was trained with.
@@ -38,9 +37,12 @@ pub struct Evaluate {
     /// Query bank: queries and items that methods learn from in place of the test split.
     #[serde(default)]
     pub query_bank: Option<QueryBankSettings>,
-    /// Split of the same tables on which `best_of` chooses a method.
+    /// Split of the same tables, or with `scores` that of `validation`, on which `best_of` chooses a method.
     #[serde(default)]
     pub validation_split: Option<String>,
+    /// Scores of all pairs of `validation_split`, beside `scores`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub validation: Option<ScoredSplit>,
     /// Split that is evaluated.
     #[serde(default = "default_split")]
     pub split: String,
@@ -80,23 +82,44 @@ fn default_cutoffs() -> Vec<usize> {
     tables::DEFAULT_CUTOFFS.to_vec()
 }
 
+/// Beginning of the names of the inputs of the validation split.
+pub(super) const VALIDATION: &str = "validation.";
+
 impl Evaluate {
     /// Problems of the settings of the source of scores.
     fn source_problems(&self) -> Vec<Problem> {
-        let sides = [("images", &self.images), ("captions", &self.captions)];
+        let hint = "embeddings, or in place of `images` `scores = \"pairs.scores\"` of a `score_pairs`";
+        let mut problems = Vec::new();
+        if self.captions.is_none() {
+            problems.push(Problem::new("captions", "is missing").hint(hint));
+        }
         if self.scores.is_none() {
-            let missing = sides.into_iter().filter(|(_, table)| table.is_none());
-            let hint = "embeddings, or in their place `scores = { model = …, features = …, captions = … }`";
-            return missing.map(|(setting, _)| Problem::new(setting, "is missing").hint(hint)).collect();
+            if self.images.is_none() {
+                problems.insert(0, Problem::new("images", "is missing").hint(hint));
+            }
+            if self.validation.is_some() {
+                let message = "applies to `scores`, but there are embeddings";
+                problems.push(Problem::new("validation", message).hint("`validation_split` alone names their split"));
+            }
+            return problems;
         }
         let similarity = self.similarity != EmbeddingSimilarity::Cosine;
-        let beside = sides.map(|(setting, table)| (setting, table.is_some()));
-        let beside = beside.into_iter().chain([("query_bank", self.query_bank.is_some()), ("similarity", similarity)]);
-        let problem = |(setting, _)| {
-            Problem::new(setting, "applies to embeddings, but `scores` come from a model").hint("leave one of them out")
-        };
-        let of_scores = self.scores.as_ref().and_then(ModelScorer::problem);
-        beside.filter(|(_, there)| *there).map(problem).chain(of_scores).collect()
+        let of_embeddings =
+            [("images", self.images.is_some()), ("query_bank", self.query_bank.is_some()), ("similarity", similarity)];
+        for (setting, _) in of_embeddings.into_iter().filter(|(_, is_set)| *is_set) {
+            let problem = Problem::new(setting, "applies to embeddings, but there are `scores`");
+            problems.push(problem.hint("leave one of them out"));
+        }
+        if self.validation.is_some() != self.validation_split.is_some() {
+            let (missing, there) = if self.validation.is_some() {
+                ("validation_split", "validation")
+            } else {
+                ("validation", "validation_split")
+            };
+            let message = format!("is missing: `{there}` needs it beside `scores`");
+            problems.push(Problem::new(missing, message).hint("the validation split has scores of its own"));
+        }
+        problems
     }
 }
 
@@ -106,7 +129,7 @@ impl Stage for Evaluate {
     }
 
     fn version(&self) -> u32 {
-        6
+        7
     }
 
     fn settings(&self) -> serde_json::Value {
@@ -114,14 +137,19 @@ impl Stage for Evaluate {
     }
 
     fn inputs(&self) -> Vec<StageInput> {
-        let embeddings = [
+        let captions = match &self.scores {
+            Some(_) => tables::scored_captions::table(),
+            None => tables::caption_embeddings::table(),
+        };
+        let given = [
             ("images", &self.images, tables::image_embeddings::table()),
-            ("captions", &self.captions, tables::caption_embeddings::table()),
+            ("scores", &self.scores, tables::scores::table()),
+            ("captions", &self.captions, captions),
         ];
-        let given = embeddings.into_iter().filter_map(|(name, from, table)| Some((name, from.as_ref()?, table)));
+        let given = given.into_iter().filter_map(|(name, from, table)| Some((name, from.as_ref()?, table)));
         let mut inputs: Vec<StageInput> =
             given.map(|(name, from, table)| StageInput::table(name, from, &table)).collect();
-        inputs.extend(self.scores.iter().flat_map(ModelScorer::inputs));
+        inputs.extend(self.validation.iter().flat_map(|validation| validation.inputs(VALIDATION)));
         inputs.extend(self.query_bank.iter().flat_map(QueryBankSettings::inputs));
         inputs.extend(self.relevance.iter().enumerate().flat_map(|(number, relevance)| relevance.inputs(number)));
         inputs

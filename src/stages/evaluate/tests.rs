@@ -33,6 +33,7 @@ pub(super) fn stage(protocols: &[Protocol]) -> Evaluate {
         methods: vec![Method::Nns(Nns {})],
         query_bank: None,
         validation_split: None,
+        validation: None,
         relevance: vec![],
         ranking_depth: 10,
     }

@@ -13,6 +13,7 @@ use crate::retrieval::methods::{MethodContext, ScoreKind};
 use crate::stage::Stage;
 use crate::stages::embed::Embed;
 use crate::stages::evaluate::Evaluate;
+use crate::stages::score_pairs::ScorePairs;
 use crate::stages::testing::{self, InMemoryHost};
 use crate::tables;
 
@@ -99,11 +100,24 @@ fn with_splits(batches: &[RecordBatch], split: impl Fn(i64) -> &'static str) -> 
     batches.iter().map(batch).collect()
 }
 
-const SCORE_INPUTS: [&str; 3] = ["scores.model", "scores.features", "scores.captions"];
+/// Host for an evaluation of the scores of the splits `test` and `val`.
+fn scored_host(trained: &InMemoryHost) -> InMemoryHost {
+    let mut host = InMemoryHost::default();
+    for (split, prefix) in [("test", ""), ("val", "validation.")] {
+        let text = "model = \"fit.model\"\nfeatures = \"x.features\"\ncaptions = \"x.captions\"";
+        let stage: ScorePairs = toml::from_str(&format!("{text}\nsplit = \"{split}\"")).expect("settings");
+        let mut scored = evaluation_host(trained, ["model", "features", "captions"]);
+        scored.run(&stage).expect("scores");
+        for (input, table) in [("scores", "scores"), ("captions", "scored_captions")] {
+            host.input_tables.insert(format!("{prefix}{input}"), vec![scored.output(table)]);
+        }
+    }
+    host
+}
 
 fn evaluate_scores(more: &str) -> Evaluate {
-    let scores = "scores = { model = \"fit.model\", features = \"x.features\", captions = \"x.captions\" }";
-    toml::from_str(&format!("{scores}\ndataset = \"made\"\n{more}")).expect("settings of an evaluation")
+    let scores = "scores = \"p.scores\"\ncaptions = \"p.scored_captions\"\ndataset = \"made\"";
+    toml::from_str(&format!("{scores}\n{more}")).expect("settings of an evaluation")
 }
 
 /// Every query with its retrieved items.
@@ -120,11 +134,16 @@ fn retrieved(host: &InMemoryHost) -> Vec<(i64, Vec<i64>)> {
 fn evaluating_a_late_interaction_model_reproduces_its_validation() {
     let mut trained = host();
     trained.run(&stage("epochs = 10\nloss = { sum = {} }")).expect("a training");
-    let mut host = evaluation_host(&trained, SCORE_INPUTS);
-    for (input, table) in [("scores.features", "features"), ("scores.captions", "captions")] {
-        let split = |image: i64| if image < 40 { "train" } else { "val" };
-        host.input_tables.insert(input.to_owned(), with_splits(&trained.input_tables[table], split));
+    let mut of_val = evaluation_host(&trained, ["model", "features", "captions"]);
+    let split = |image: i64| if image < 40 { "train" } else { "val" };
+    for table in ["features", "captions"] {
+        of_val.input_tables.insert(table.to_owned(), with_splits(&trained.input_tables[table], split));
     }
+    let text = "model = \"f.model\"\nfeatures = \"x.features\"\ncaptions = \"x.captions\"\nsplit = \"val\"";
+    of_val.run(&toml::from_str::<ScorePairs>(text).expect("settings")).expect("scores");
+    let mut host = InMemoryHost::default();
+    host.input_tables.insert("scores".to_owned(), vec![of_val.output("scores")]);
+    host.input_tables.insert("captions".to_owned(), vec![of_val.output("scored_captions")]);
     host.run(&evaluate_scores("split = \"val\"")).expect("an evaluation");
     let summary = host.output("summary");
     let rsum = summary["rsum"].as_primitive::<Float64Type>().value(0);
@@ -150,8 +169,9 @@ fn evaluating_scores_of_a_model_equals_evaluating_its_embeddings() {
         of_vectors.input_tables.insert(input.to_owned(), vec![embedded.output(table)]);
     }
     of_vectors.run(&by_vectors).expect("an evaluation");
-    let mut of_scores = evaluation_host(&trained, SCORE_INPUTS);
-    of_scores.run(&evaluate_scores(methods)).expect("an evaluation");
+    let mut of_scores = scored_host(&trained);
+    let validation = "validation = { scores = \"v.scores\", captions = \"v.scored_captions\" }";
+    of_scores.run(&evaluate_scores(&format!("{validation}\n{methods}"))).expect("an evaluation");
     assert_eq!(retrieved(&of_scores), retrieved(&of_vectors));
     assert_eq!(retrieved(&of_scores).len(), 3 * (4 + 8));
 }
@@ -162,11 +182,13 @@ fn methods_that_need_vectors_or_a_query_bank_are_refused_by_check() {
     let mut trained = host();
     trained.run(&stage("epochs = 1")).expect("a training");
     let given = MethodContext { query_bank: false, has_validation_split: false, score_kind: ScoreKind::Model };
-    let mut refused = 0;
+    let (mut refused, scored) = (0, scored_host(&trained));
     for method in Method::samples() {
         let stage = Evaluate { methods: vec![method.clone()], ..evaluate_scores("") };
         assert_eq!(stage.check().is_empty(), method.problems("", given).is_empty());
-        let done = evaluation_host(&trained, SCORE_INPUTS).run(&stage);
+        let mut host = InMemoryHost::default();
+        host.input_tables = scored.input_tables.clone();
+        let done = host.run(&stage);
         assert_eq!(done.is_ok(), stage.check().is_empty(), "{method:?}: {done:?}");
         refused += usize::from(done.is_err());
     }
@@ -187,15 +209,49 @@ fn a_late_interaction_model_has_no_embeddings_and_no_query_bank() {
     let names = |stage: &Evaluate| stage.check().into_iter().map(|problem| problem.setting).collect::<Vec<_>>();
     let more = "images = \"v.image_embeddings\"\nquery_bank = { memory_bank = \"fit.memory_bank\" }\nsimilarity = { order = {} }";
     assert_eq!(names(&evaluate_scores(more)), ["images", "query_bank", "similarity"]);
-    assert_eq!(names(&Evaluate { scores: None, ..evaluate_scores("") }), ["images", "captions"]);
-    let mut twice = evaluation_host(&trained, SCORE_INPUTS);
-    let captions = twice.input_tables["scores.captions"][0].slice(80, 1);
-    twice.input_tables.get_mut("scores.captions").expect("captions").push(captions);
-    let error = twice.run(&evaluate_scores("")).expect_err("a caption twice").to_string();
-    assert_eq!(error, "caption 80 appears twice");
-    let error = evaluation_host(&trained, SCORE_INPUTS)
-        .run(&evaluate_scores("split = \"dev\""))
-        .expect_err("no such split")
-        .to_string();
-    assert_eq!(error, "no rows of split `dev` in `scores.features`; there are `test`, `train`, `val`");
+    assert_eq!(names(&Evaluate { scores: None, ..evaluate_scores("") }), ["images"]);
+    assert_eq!(names(&Evaluate { captions: None, ..evaluate_scores("") }), ["captions"]);
+    assert_eq!(names(&evaluate_scores("validation_split = \"val\"")), ["validation"]);
+
+    let refused = |change: &dyn Fn(&mut InMemoryHost), more: &str| {
+        let mut host = scored_host(&trained);
+        change(&mut host);
+        host.run(&evaluate_scores(more)).expect_err("a mistake").to_string()
+    };
+    let repeat = |input: &'static str| {
+        move |host: &mut InMemoryHost| {
+            let rows = host.input_tables.get_mut(input).expect("a table");
+            rows.push(rows[0].slice(1, 1));
+        }
+    };
+    assert_eq!(refused(&repeat("captions"), ""), "`captions` has caption 81 twice, wanted one row");
+    assert_eq!(refused(&repeat("scores"), ""), "`scores` has image 41 twice, wanted one row");
+    let fewer = |host: &mut InMemoryHost| {
+        let rows = host.input_tables.get_mut("captions").expect("a table");
+        rows[0] = rows[0].slice(0, 7);
+    };
+    assert_eq!(refused(&fewer, ""), "`scores` has 8 scores of an image, `captions` 7 captions");
+    let other = refused(&|_| (), "split = \"dev\"");
+    assert_eq!(other, "no rows of split `dev` in `captions`; there are `test`");
+}
+
+/// Captions whose image is absent are left out, and the others are ranked in the order of the images.
+#[test]
+fn captions_of_scores_may_have_any_order() {
+    let mut host = InMemoryHost::default();
+    let scores = tables::VectorColumn::new(vec![0.1, 0.9, 0.2, 0.3, 0.8, 0.3, 0.7, 0.4], 4).expect("two rows");
+    let (image_id, split) = (vec![1i64, 2].into(), tables::repeated("test", 2));
+    let rows = tables::scores::TableColumns { image_id, split, scores }.into_batch().expect("scores");
+    let (caption_id, image_id) = (vec![20i64, 10, 90, 11].into(), vec![2i64, 1, 9, 1].into());
+    let columns = tables::scored_captions::TableColumns { caption_id, image_id, split: tables::repeated("test", 4) };
+    host.input_tables.insert("scores".to_owned(), vec![rows]);
+    host.input_tables.insert("captions".to_owned(), vec![columns.into_batch().expect("captions")]);
+    host.run(&evaluate_scores("cutoffs = [1]")).expect("an evaluation");
+    assert!(host.warnings.iter().any(|warning| warning.message.contains("caption_id 90")), "{:?}", host.warnings);
+    let mut found = retrieved(&host);
+    found.sort();
+    assert_eq!(
+        found,
+        [(1, vec![10, 11, 20]), (2, vec![20, 11, 10]), (10, vec![1, 2]), (11, vec![2, 1]), (20, vec![2, 1])]
+    );
 }

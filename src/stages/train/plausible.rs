@@ -22,6 +22,7 @@ impl Train {
             ("learning_rate", self.learning_rate, rate.0, rate.1),
             ("learning_rate_decay", self.learning_rate_decay, 0.0..=1.0, "usual is 0.1 to 1: above 1 the rate grows"),
             ("gradient_clip", self.gradient_clip, 1e-3..=f64::INFINITY, "usual is 0.5 to 10"),
+            ("weight_decay", self.weight_decay, 0.0..=1.0, "usual is 0 to 0.1"),
             ("epochs", self.epochs.into(), 0.0..=1000.0, "usual is 10 to 100"),
             (
                 "batch_size",

@@ -29,7 +29,6 @@ impl Train {
             ),
             ("finetune", self.finetune.is_some(), capabilities.finetuning, "image network"),
             ("precision", self.precision == MatmulPrecision::Mixed, capabilities.mixed_precision, "mixed precision"),
-            ("ranks", self.ranks > 1, capabilities.multi_rank, "distributed training"),
             (
                 "word_vectors",
                 self.word_vectors.is_some(),
@@ -41,6 +40,11 @@ impl Train {
             requirements.into_iter().filter(|(_, is_set, is_supported, _)| *is_set && !is_supported)
         {
             problems.push(Problem::new(setting, format!("a model of `{}` has no {what}", self.model.name())));
+        }
+        if let Some(reason) = capabilities.single_rank_reason.filter(|_| self.ranks > 1) {
+            let message =
+                format!("got {}, but a model of `{}` is trained by 1: {reason}", self.ranks, self.model.name());
+            problems.push(Problem::new("ranks", message).hint("`batch_norm = \"frozen\"`"));
         }
         problems
     }

@@ -273,6 +273,7 @@ impl Train {
             mask_same_image: self.same_image == SameImagePolicy::Mask,
             seed: self.seed,
             gradient_clip: self.gradient_clip,
+            weight_decay: self.weight_decay,
         }
     }
 

@@ -115,6 +115,10 @@ pub struct Train {
     /// Maximum global L2 norm of the gradient; larger gradients are scaled down to it.
     #[serde(default = "gradient_clip")]
     pub gradient_clip: f64,
+    /// Decoupled weight decay of `AdamW`: before a step, parameters are multiplied by 1 − learning rate · weight decay. 0
+    /// for Adam.
+    #[serde(default)]
+    pub weight_decay: f64,
     /// Steps between checkpoints within an epoch; every epoch ends with a checkpoint. Not part of the key: it changes
     /// neither the model nor the rows of any table, only where `history` is cut into parts.
     #[serde(default = "checkpoint_steps")]
@@ -250,6 +254,9 @@ impl Stage for Train {
             settings.remove("checkpoint_steps");
             settings.remove("checkpoints");
             settings.remove("ranks");
+            if self.weight_decay == 0.0 {
+                settings.remove("weight_decay");
+            }
             if self.mixed_with.is_empty() {
                 // A single data set has the whole epoch, whatever its weight.
                 settings.remove("weight");
@@ -327,6 +334,10 @@ impl Stage for Train {
             if !(got.is_finite() && got > 0.0) {
                 problems.push(Problem::new(setting, format!("got {got}, wanted a number above 0")));
             }
+        }
+        if !(self.weight_decay.is_finite() && self.weight_decay >= 0.0) {
+            let message = format!("got {}, wanted 0 or more", self.weight_decay);
+            problems.push(Problem::new("weight_decay", message));
         }
         for (i, (_, _, weight)) in self.data_sets().into_iter().enumerate() {
             if !(weight.is_finite() && weight > 0.0) {

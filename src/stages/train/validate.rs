@@ -9,7 +9,7 @@ use crate::kernels::top_k::ScoredItem;
 use crate::model::device_search::DeviceSearchFactory;
 use crate::model::family::encode;
 use crate::model::family::encoded_items::EncodedItems;
-use crate::model::pair_scores::PairScoring;
+use crate::model::pair_scores::{CaptionBlocks, PairScoring};
 use crate::model::training_state::TrainingState;
 use crate::retrieval::{
     Callbacks, Collection, Evaluation, EvaluationDetail, Matches, MethodLabel, Rankings, ScoreSource, StoredScores,
@@ -81,16 +81,18 @@ pub(super) fn validate(
     } else {
         blocks.push(encode::images(model, &validation.features, values, cx.cancel())?);
     }
-    let captions = encode::captions(model, &token_ids, cx.cancel())?;
     let images = EncodedItems::concat(&blocks)?;
     let Some(similarity) = model.similarity() else {
         let ids = [validation.image_ids.as_slice(), &validation.caption_ids];
         let (config, threads) = (training.config(), cx.threads());
         let scoring = PairScoring { config, ids, threads, cancel: cx.cancel() };
+        let captions = CaptionBlocks::encode(model, &token_ids, cx.cancel())?;
         let scores = scoring.compute(model, &images, &captions)?;
-        let stored = StoredScores { scores: &scores, captions: captions.len(), threads };
+        let rows: Vec<&[f32]> = scores.chunks_exact(captions.len().max(1)).collect();
+        let stored = StoredScores { rows: &rows, captions: captions.len(), threads };
         return evaluate_both_directions(collection(validation, &stored), select, phi, &|| cx.check_cancelled());
     };
+    let captions = encode::captions(model, &token_ids, cx.cancel())?;
     let (images, captions) = (encode::single_vectors(&images)?, encode::single_vectors(&captions)?);
     let width = images.len() / validation.locations.len();
     check_embeddings("images", &images, width)?;

@@ -28,7 +28,6 @@ impl Family for ScanConfig {
         Capabilities {
             image_input: ImageInput::Regions,
             mixed_precision: true,
-            multi_rank: true,
             word_vectors_parameter: Some(WORD_VECTORS),
             ..Capabilities::default()
         }
@@ -88,7 +87,7 @@ impl Differentiable for ScanConfig {
         captions: &[&[i32]],
         _: Option<&LocalBatch<'_>>,
     ) -> Result<EncodedItems> {
-        let states = graph.word_states(&self.caption_gru(), captions)?;
+        let states = graph.word_states(&self.caption_gru(), captions, None)?;
         let vectors = l2_normalize(&states.vectors, -1);
         Ok(states.with_vectors(vectors))
     }

@@ -7,5 +7,3 @@ pub mod config;
 mod family;
 mod cross_attention;
 mod published;
-#[cfg(test)]
-mod golden_tests;

@@ -8,10 +8,14 @@ use super::settings::{AttentionActivation, AttentionDirection, RelevanceAggregat
 use crate::error::Result;
 use crate::model::family::contract::PublishedCheckpoint;
 use crate::model::family::input_spec::InputSpec;
-use crate::model::family::published::{CheckpointShapes, read_checkpoint};
+use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS, read_checkpoint};
 
-/// Number of regions of an image in the published data.
-const REGIONS: usize = 36;
+/// Layout of the checkpoints.
+const LAYOUT: CheckpointLayout = CheckpointLayout {
+    wanted: "wanted a model of SCAN: a linear layer for regions, word vectors and a GRU for captions",
+    renamed: &[],
+    unused: &[],
+};
 
 /// Settings that a published checkpoint of SCAN does not contain. The defaults are those of its code.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -51,8 +55,7 @@ pub(super) fn read(
     bytes: &[u8],
     words: usize,
 ) -> Result<PublishedCheckpoint<ScanConfig>> {
-    let wanted = "wanted a model of SCAN: a linear layer for regions, word vectors and a GRU for captions";
-    read_checkpoint(bytes, words, wanted, |shapes| config(shapes, words, settings))
+    read_checkpoint(bytes, words, &LAYOUT, |shapes| config(shapes, words, settings))
 }
 
 /// Derives the description of the model.
@@ -68,7 +71,7 @@ fn config(shapes: &CheckpointShapes<'_>, words: usize, settings: &PublishedScanS
         aggregation,
         lambda_lse,
     };
-    let data = InputSpec { regions: Some(REGIONS), ..InputSpec::for_features(shapes.image_width(), words) };
+    let data = InputSpec { regions: Some(PUBLISHED_REGIONS), ..InputSpec::for_features(shapes.image_width(), words) };
     ScanConfig { data, settings }
 }
 
@@ -91,7 +94,7 @@ mod tests {
                 aggregation: RelevanceAggregation::LogSumExp,
                 ..ScanSettings::default()
             };
-            let data = InputSpec { regions: Some(REGIONS), ..InputSpec::for_features(5, 7) };
+            let data = InputSpec { regions: Some(PUBLISHED_REGIONS), ..InputSpec::for_features(5, 7) };
             let config = ScanConfig { data, settings };
             let model = ModelConfig::Scan(config.clone()).create(1, Device::Cpu).expect("a model");
             let bytes = model.parameters().to_bytes().expect("a file");

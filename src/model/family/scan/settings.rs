@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::setting_problems::SettingProblems;
+use crate::model::setting_problems::{SettingProblems, zero_widths};
 
 /// Settings of SCAN. The defaults are the text-to-image form with the mean over words, as in its paper.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -83,12 +83,10 @@ impl Default for ScanSettings {
 impl ScanSettings {
     /// Checks the settings.
     pub(super) fn problems(&self) -> SettingProblems {
-        let widths = [("embed_size", self.embed_size), ("word_dim", self.word_dim)];
-        let widths = widths.into_iter().filter(|(_, width)| *width == 0);
-        let widths = widths.map(|(setting, _)| (setting.to_owned(), "got 0, wanted at least 1".to_owned()));
+        let widths = zero_widths(&[("embed_size", self.embed_size), ("word_dim", self.word_dim)]);
         let lambdas = [("lambda_softmax", self.lambda_softmax), ("lambda_lse", self.lambda_lse)];
         let lambdas = lambdas.into_iter().filter(|(_, lambda)| !(lambda.is_finite() && *lambda > 0.0));
         let lambdas = lambdas.map(|(setting, got)| (setting.to_owned(), format!("got {got}, wanted more than 0")));
-        widths.chain(lambdas).collect()
+        widths.into_iter().chain(lambdas).collect()
     }
 }

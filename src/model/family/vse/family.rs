@@ -22,7 +22,7 @@ impl Family for VseConfig {
             similarity: Some(settings.similarity),
             finetuning: true,
             mixed_precision: true,
-            multi_rank: true,
+            single_rank_reason: None,
             word_vectors_parameter: Some(WORD_VECTORS),
             auxiliary_losses: Vec::new(),
         }

@@ -1,5 +1,6 @@
 //! VSE++ model: images through a linear layer, captions through word vectors and a GRU, both L2-normalised.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use az::SaturatingAs;
@@ -51,7 +52,13 @@ impl Vse {
         let backward = |_: &Tensor, _: &Tensor| {
             Ok(self.parameters.trainable().iter().map(|(_, parameter)| parameter.zeros_like()).collect())
         };
-        EncodedBatch { images: none(), captions: none(), losses: Vec::new(), backward: Box::new(backward) }
+        EncodedBatch {
+            images: none(),
+            captions: none(),
+            losses: Vec::new(),
+            buffers: BTreeMap::new(),
+            backward: Box::new(backward),
+        }
     }
 }
 
@@ -123,7 +130,13 @@ impl Model for Vse {
             Ok(gradients)
         };
         let (images, captions) = (EncodedItems::from_vectors(images), EncodedItems::from_vectors(captions));
-        Ok(EncodedBatch { images, captions, losses: Vec::new(), backward: Box::new(backward) })
+        Ok(EncodedBatch {
+            images,
+            captions,
+            losses: Vec::new(),
+            buffers: BTreeMap::new(),
+            backward: Box::new(backward),
+        })
     }
 
     fn score_batch<'m>(&'m self, images: &'m EncodedItems, captions: &'m EncodedItems) -> Result<ScoredBatch<'m>> {
@@ -135,6 +148,6 @@ impl Model for Vse {
             let (images, captions) = similarity.backward(images, captions, d_scores, &(own[0]..own[1]));
             Ok(ScoreGradients { images, captions, parameters: None })
         };
-        Ok(ScoredBatch { scores, losses: Vec::new(), backward: Box::new(backward) })
+        Ok(ScoredBatch { scores, losses: Vec::new(), buffers: BTreeMap::new(), backward: Box::new(backward) })
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::config::VseConfig;
 use crate::error::Result;
 use crate::model::family::contract::PublishedCheckpoint;
-use crate::model::family::published::{CheckpointShapes, read_checkpoint};
+use crate::model::family::published::{CheckpointLayout, CheckpointShapes, read_checkpoint};
 use crate::model::similarity::{EmbeddingSimilarity, OrderPenalty};
 
 /// Settings that a published checkpoint of VSE++, HAL or the same layout does not contain.
@@ -23,6 +23,13 @@ pub struct PublishedVseSettings {
     pub absolute: bool,
 }
 
+/// Layout of the checkpoints.
+const LAYOUT: CheckpointLayout = CheckpointLayout {
+    wanted: "wanted a model of VSE++ or HAL: a linear layer for images, word vectors and a GRU for captions",
+    renamed: &[],
+    unused: &[],
+};
+
 /// Reads a published checkpoint of a model with a vocabulary of `words` words.
 ///
 /// # Errors
@@ -32,8 +39,7 @@ pub(super) fn read(
     bytes: &[u8],
     words: usize,
 ) -> Result<PublishedCheckpoint<VseConfig>> {
-    let wanted = "wanted a model of VSE++ or HAL: a linear layer for images, word vectors and a GRU for captions";
-    read_checkpoint(bytes, words, wanted, |shapes| config(shapes, words, settings))
+    read_checkpoint(bytes, words, &LAYOUT, |shapes| config(shapes, words, settings))
 }
 
 /// Derives the description of the model.

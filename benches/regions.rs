@@ -1,0 +1,228 @@
+//! Benchmark of SCAN: scores of all pairs, and training steps, beside its published formulation in PyTorch.
+//!
+//! 36 regions of 2,048 values, joint space of 1,024, captions of Flickr8k, two threads. Scores: 128 images × 512 captions
+//! that are already encoded, text-to-image attention with the mean over words. Training: batches of 128 pairs, MAX,
+//! gradient clipping, Adam, in f32 and mixed precision; then batches of 32 and 64 pairs and of 18 regions, for the growth
+//! with each. The peer, `benches/regions_peer.py`, forms the attended vectors in a loop over captions, as the published code
+//! does, and runs if the environment variable `PAIRLOOM_PEER_PYTHON` names an interpreter with torch. The programs run in
+//! alternation.
+//!
+//! Run: `cargo bench --bench regions`, with the captions in `PAIRLOOM_DATA` or `../shared/data`.
+#![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures time and prints")]
+#![expect(clippy::cast_precision_loss, reason = "printed numbers need not be exact")]
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+use pairloom::kernels::random::Rng;
+use pairloom::kernels::text::Tokenizer;
+use pairloom::model::collective::CollectiveGroup;
+use pairloom::model::encoder::MatmulPrecision;
+use pairloom::model::family::encode;
+use pairloom::model::family::input_spec::InputSpec;
+use pairloom::model::family::registry::{ModelConfig, ModelSettings};
+use pairloom::model::loss::Loss;
+use pairloom::model::memory_bank::TrainingPair;
+use pairloom::model::pair_scores::{CaptionBlocks, PairScoring};
+use pairloom::model::step::{PairBatch, StepOptions};
+use pairloom::model::training_state::TrainingState;
+use pairloom::runtime::CancelToken;
+use tch::Device;
+
+const THREADS: usize = 2;
+const WORDS: usize = 4_000;
+const WORD: usize = 300;
+const JOINT: usize = 1_024;
+const IMAGE: usize = 2_048;
+const REGIONS: usize = 36;
+const BATCH: usize = 128;
+/// Captions of the scores.
+const CAPTIONS: usize = 512;
+/// Rounds of each program. The first is a warm-up.
+const ROUNDS: usize = 5;
+
+fn main() {
+    tch::set_num_threads(i32::try_from(THREADS).expect("a small number"));
+    let folder = std::env::var("PAIRLOOM_DATA").unwrap_or_else(|_| "../shared/data".to_owned());
+    let Some(captions) = captions_of_file(&format!("{folder}/flickr8k-1k/Flickr8k.token.txt")) else {
+        println!("skipped: no captions of Flickr8k in `{folder}`");
+        return;
+    };
+    measure_scores(&captions);
+    for mixed in [false, true] {
+        measure_steps(&captions, mixed);
+    }
+    for (batch, regions) in [(32, 36), (64, 36), (128, 36), (128, 18)] {
+        let mut own = Training::start(&captions, MatmulPrecision::F32, batch, regions);
+        let times: Vec<f64> = (0..ROUNDS).map(|_| own.step()).skip(1).collect();
+        println!("step of {batch} pairs, {regions} regions: {:.0} ms", median(times) * 1e3);
+    }
+}
+
+/// Token ids of 2,048 captions, with `<start>` and `<end>`.
+fn captions_of_file(path: &str) -> Option<Vec<Vec<i32>>> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let mut known: HashMap<String, i32> = HashMap::new();
+    let mut caption = |line: &str| {
+        let tokens = Tokenizer::Treebank.tokenize(line.split_once('\t').map_or(line, |(_, text)| text), true);
+        let next = |known: &HashMap<String, i32>| i32::try_from(known.len() % (WORDS - 4)).expect("a small number") + 4;
+        let mut ids = vec![1];
+        for token in tokens {
+            let id = next(&known);
+            ids.push(*known.entry(token).or_insert(id));
+        }
+        ids.push(2);
+        ids
+    };
+    let all: Vec<Vec<i32>> = text.lines().take(2_048).map(&mut caption).collect();
+    (all.len() == 2_048).then_some(all)
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+fn config(regions: usize) -> ModelConfig {
+    let settings = serde_json::json!({ "scan": { "embed_size": JOINT, "word_dim": WORD, "activation": "leaky_relu" } });
+    let settings: ModelSettings = serde_json::from_value(settings).expect("settings");
+    settings.config(InputSpec { regions: Some(regions), ..InputSpec::for_features(IMAGE, WORDS) })
+}
+
+fn random_regions(images: usize, regions: usize) -> Vec<f32> {
+    let mut rng = Rng::new(3, &[]);
+    #[expect(clippy::cast_possible_truncation, reason = "regions are f32")]
+    (0..images * regions * IMAGE).map(|_| rng.uniform() as f32).collect()
+}
+
+fn measure_scores(captions: &[Vec<i32>]) {
+    let config = config(REGIONS);
+    let model = config.create(7, Device::Cpu).expect("a model");
+    let cancel = CancelToken::new();
+    let images = encode::images(&*model, &random_regions(BATCH, REGIONS), REGIONS * IMAGE, &cancel).expect("images");
+    let token_ids: Vec<&[i32]> = captions[..CAPTIONS].iter().map(Vec::as_slice).collect();
+    let blocks = CaptionBlocks::encode(&*model, &token_ids, &cancel).expect("captions");
+    let ids: Vec<i64> = (0..512).collect();
+    let scoring = PairScoring { config: &config, ids: [&ids[..BATCH], &ids], threads: THREADS, cancel: &cancel };
+    let mut peer = Peer::start(&captions[..CAPTIONS], "f32");
+    let (mut own, mut others) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        let clock = Instant::now();
+        let scores = scoring.compute(&*model, &images, &blocks).expect("scores");
+        assert_eq!(scores.len(), BATCH * CAPTIONS);
+        let time = clock.elapsed().as_secs_f64();
+        let of_peer = peer.as_mut().map(|peer| peer.measure("score"));
+        if round > 0 {
+            own.push(time);
+            others.extend(of_peer);
+        }
+    }
+    let pairs = (BATCH * CAPTIONS) as f64;
+    let own = median(own);
+    print!("scores: {:.0} pairs/s", pairs / own);
+    if others.is_empty() {
+        println!();
+    } else {
+        let other = median(others);
+        println!(", PyTorch {:.0} pairs/s, ratio {:.1}", pairs / other, other / own);
+    }
+}
+
+fn measure_steps(captions: &[Vec<i32>], mixed: bool) {
+    let (name, precision) = if mixed { ("bf16", MatmulPrecision::Mixed) } else { ("f32", MatmulPrecision::F32) };
+    let mut training = Training::start(captions, precision, BATCH, REGIONS);
+    let mut peer = Peer::start(captions, name);
+    let (mut own, mut others) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        let time = training.step();
+        let of_peer = peer.as_mut().map(|peer| peer.measure("step"));
+        if round > 0 {
+            own.push(time);
+            others.extend(of_peer);
+        }
+    }
+    let own = median(own);
+    print!("step of {BATCH} pairs, {name}: {:.0} ms", own * 1e3);
+    if others.is_empty() {
+        println!();
+    } else {
+        let other = median(others);
+        println!(", PyTorch {:.0} ms, ratio {:.2}", other * 1e3, own / other);
+    }
+}
+
+/// Training by Pairloom.
+struct Training<'c> {
+    state: TrainingState,
+    options: StepOptions,
+    images: Vec<f32>,
+    captions: &'c [Vec<i32>],
+    batch: usize,
+    next: usize,
+}
+
+impl<'c> Training<'c> {
+    fn start(captions: &'c [Vec<i32>], precision: MatmulPrecision, batch: usize, regions: usize) -> Self {
+        let config = config(regions);
+        let mut model = config.create(7, Device::Cpu).expect("a model");
+        model.set_precision(precision).expect("a supported precision");
+        let loss: Loss = serde_json::from_value(serde_json::json!({ "max": {} })).expect("a loss");
+        let state = TrainingState::new(config, model);
+        Self { state, options: loss.into(), images: random_regions(batch, regions), captions, batch, next: 0 }
+    }
+
+    /// Makes a step and returns its time in seconds.
+    fn step(&mut self) -> f64 {
+        let start = self.next * self.batch % (self.captions.len() - self.batch);
+        let captions: Vec<&[i32]> = self.captions[start..start + self.batch].iter().map(Vec::as_slice).collect();
+        let pairs = TrainingPair::unrelated(self.batch);
+        let batch = PairBatch { images: &self.images, captions: &captions, pairs: &pairs, relevance: None };
+        let clock = Instant::now();
+        let done = self.state.step(&batch, &self.options, None, 2e-4, 0, &CollectiveGroup::single());
+        assert!(done.expect("a step").loss.is_finite());
+        self.next += 1;
+        clock.elapsed().as_secs_f64()
+    }
+}
+
+/// Process of the peer.
+struct Peer {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Peer {
+    fn start(captions: &[Vec<i32>], kind: &str) -> Option<Self> {
+        let Ok(python) = std::env::var("PAIRLOOM_PEER_PYTHON") else {
+            println!("peer skipped: `PAIRLOOM_PEER_PYTHON` names no interpreter");
+            return None;
+        };
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/regions_peer.py");
+        let mut command = Command::new(python);
+        command.arg(script).arg(kind).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args([THREADS, WORDS, WORD, JOINT, IMAGE, REGIONS, BATCH].map(|number| number.to_string()));
+        let mut child = command.spawn().expect("the peer starts");
+        let mut input = child.stdin.take().expect("it is piped");
+        let output = BufReader::new(child.stdout.take().expect("it is piped"));
+        writeln!(input, "{}", serde_json::json!(captions)).expect("the peer reads");
+        Some(Self { child, input, output })
+    }
+
+    /// Returns the seconds of one `score` or `step`.
+    fn measure(&mut self, what: &str) -> f64 {
+        writeln!(self.input, "{what}").expect("the peer reads");
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("the peer writes");
+        line.trim().parse().expect("seconds")
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

@@ -1,0 +1,160 @@
+//! Comparison of the scores of every family, a loss, its gradients and the running statistics with PyTorch.
+
+use std::collections::BTreeMap;
+
+use az::SaturatingAs;
+use serde::Deserialize;
+use tch::{Kind, Tensor};
+
+use super::encode;
+use super::input_spec::InputSpec;
+use super::model::Model;
+use super::registry::{ModelConfig, ModelSettings};
+use crate::model::collective::CollectiveGroup;
+use crate::model::loss::Loss;
+use crate::model::loss::sum::SumLoss;
+use crate::model::memory_bank::TrainingPair;
+use crate::model::step::{PairBatch, StepOptions, loss_and_gradients};
+use crate::runtime::CancelToken;
+
+#[derive(Deserialize)]
+struct GoldenScores {
+    width: usize,
+    places: usize,
+    words: usize,
+    margin: f64,
+    captions: Vec<Vec<i32>>,
+    images: Vec<f32>,
+    /// Parameters of the cases that have none of their own.
+    #[serde(default)]
+    parameters: BTreeMap<String, NamedValues>,
+    cases: Vec<GoldenScoresCase>,
+}
+
+#[derive(Deserialize)]
+struct GoldenScoresCase {
+    settings: serde_json::Value,
+    #[serde(default)]
+    parameters: BTreeMap<String, NamedValues>,
+    scores: Vec<f64>,
+    #[serde(default)]
+    auxiliary: BTreeMap<String, f64>,
+    loss: f64,
+    gradients: BTreeMap<String, NamedValues>,
+    #[serde(default)]
+    buffers: BTreeMap<String, NamedValues>,
+}
+
+#[derive(Deserialize)]
+struct NamedValues {
+    shape: Vec<i64>,
+    values: Vec<f64>,
+}
+
+impl NamedValues {
+    fn tensor(&self, kind: Kind) -> Tensor {
+        Tensor::from_slice(&self.values).view(self.shape.as_slice()).to_kind(kind)
+    }
+}
+
+impl GoldenScores {
+    fn config(&self, family: &str, case: &GoldenScoresCase) -> ModelConfig {
+        let settings: ModelSettings =
+            serde_json::from_value(serde_json::json!({ family: case.settings })).expect("settings");
+        assert_eq!(settings.problems(), []);
+        settings.config(InputSpec { regions: Some(self.places), ..InputSpec::for_features(self.width, self.words) })
+    }
+
+    fn parameters<'c>(&'c self, case: &'c GoldenScoresCase) -> &'c BTreeMap<String, NamedValues> {
+        if case.parameters.is_empty() { &self.parameters } else { &case.parameters }
+    }
+
+    fn model(config: &ModelConfig, parameters: &BTreeMap<String, NamedValues>, kind: Kind) -> Box<dyn Model> {
+        let specs = config.parameter_specs().expect("widths");
+        let mut names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
+        let mut wanted: Vec<&str> = parameters.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        wanted.sort_unstable();
+        assert_eq!(names, wanted);
+        let tensors = specs.iter().map(|spec| parameters[&spec.name].tensor(kind)).collect();
+        config.with_parameters(tensors).expect("a model")
+    }
+
+    fn check(&self, family: &str, case: &GoldenScoresCase) {
+        let (config, settings, cancel) = (self.config(family, case), &case.settings, CancelToken::new());
+        let parameters = self.parameters(case);
+        let captions: Vec<&[i32]> = self.captions.iter().map(Vec::as_slice).collect();
+        for (kind, most) in [(Kind::Double, 1e-12), (Kind::Float, 5e-6)] {
+            let model = Self::model(&config, parameters, kind);
+            let images = encode::images(&*model, &self.images, self.width * self.places, &cancel).expect("images");
+            let captions = encode::captions(&*model, &captions, &cancel).expect("captions");
+            let scores = model.scores(&images, &captions).expect("scores");
+            let distance = distance(&scores, &case.scores);
+            assert!(distance < most, "{family} {settings}: scores in {kind:?} differ by {distance}");
+        }
+        let model = Self::model(&config, parameters, Kind::Double);
+        let pairs = TrainingPair::unrelated(self.captions.len());
+        let batch = PairBatch { images: &self.images, captions: &captions, pairs: &pairs, relevance: None };
+        let options = StepOptions::from(Loss::Sum(SumLoss { margin: self.margin }));
+        let found =
+            loss_and_gradients(&*model, &batch, &options, None, 0, &CollectiveGroup::single()).expect("gradients");
+        let auxiliary: BTreeMap<String, f64> =
+            found.auxiliary.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        assert_eq!(auxiliary.len(), case.auxiliary.len(), "{auxiliary:?}");
+        for (name, wanted) in &case.auxiliary {
+            assert!((auxiliary[name] - wanted).abs() < 1e-11, "{family} {settings} `{name}`: {auxiliary:?}");
+        }
+        let total = found.loss + auxiliary.values().sum::<f64>();
+        assert!((total - case.loss).abs() < 1e-11, "{family} {settings}: {total} and {}", case.loss);
+        let trainable = model.parameters().trainable();
+        assert_eq!(trainable.len(), case.gradients.len());
+        for ((name, _), got) in trainable.iter().zip(&found.parameters) {
+            let distance = distance(got, &case.gradients[name].values);
+            assert!(distance < 1e-11, "{family} {settings}: gradients of `{name}` differ by {distance}");
+        }
+        let names = model.parameters().names();
+        let buffers = found.buffers.iter().map(|(&index, value)| (&names[index], value));
+        let mut updated = 0;
+        for (name, got) in buffers {
+            let distance = distance(got, &case.buffers[name].values);
+            assert!(distance < 1e-12, "{family} {settings}: `{name}` differs by {distance}");
+            updated += 1;
+        }
+        let fixed = case.buffers.iter().filter(|(name, value)| parameters[*name].values == value.values);
+        assert_eq!(updated + fixed.count(), case.buffers.len(), "{family} {settings}: running statistics");
+    }
+}
+
+fn distance(got: &Tensor, wanted: &[f64]) -> f64 {
+    assert_eq!(got.numel(), wanted.len());
+    (got.to_kind(Kind::Double).reshape([-1]) - Tensor::from_slice(wanted)).abs().max().double_value(&[])
+}
+
+fn check_all(family: &str, text: &str, cases: usize) {
+    let golden: GoldenScores = serde_json::from_str(text).expect("golden scores");
+    assert_eq!(golden.cases.len(), cases);
+    assert_eq!(golden.images.len(), golden.captions.len() * golden.places.saturating_as::<usize>() * golden.width);
+    golden.cases.iter().for_each(|case| golden.check(family, case));
+}
+
+/// `tests/golden/scan.py` forms the attended vectors, one pair at a time.
+#[test]
+fn scan_agrees_with_pytorch() {
+    check_all("scan", include_str!("../../../tests/golden/scan.json"), 16);
+}
+
+/// `tests/golden/region_models.py` computes one image, caption or pair at a time.
+#[test]
+fn vse_infinity_agrees_with_pytorch() {
+    check_all("vse_infinity", include_str!("../../../tests/golden/vse_infinity.json"), 4);
+}
+
+#[test]
+fn sgr_and_saf_agree_with_pytorch() {
+    check_all("sgraf", include_str!("../../../tests/golden/sgraf.json"), 3);
+}
+
+#[test]
+fn vsrn_agrees_with_pytorch() {
+    check_all("vsrn", include_str!("../../../tests/golden/vsrn.json"), 4);
+}

@@ -1,0 +1,77 @@
+//! Tests that several ranks have the loss and the gradients of one, for every family over regions, with random draws.
+
+use tch::{Device, Kind};
+
+use super::input_spec::InputSpec;
+use super::model::Model;
+use super::registry::ModelSettings;
+use crate::kernels::epoch::rank_share;
+use crate::kernels::random::Rng;
+use crate::model::collective::CollectiveGroup;
+use crate::model::collective::testing::on_ranks;
+use crate::model::loss::Loss;
+use crate::model::loss::sum::SumLoss;
+use crate::model::memory_bank::TrainingPair;
+use crate::model::step::{PairBatch, StepOptions, loss_and_gradients};
+
+const CAPTIONS: [&[i32]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];
+
+/// Width of a region, and number of places of an image.
+const WIDTH: usize = 3;
+const PLACES: usize = 4;
+
+/// Five images of one to four regions.
+fn images() -> Vec<f32> {
+    let mut rng = Rng::new(6, &[]);
+    let mut values = vec![0.0; CAPTIONS.len() * PLACES * WIDTH];
+    for (image, count) in [4, 1, 3, 4, 2].into_iter().enumerate() {
+        #[expect(clippy::cast_possible_truncation, reason = "regions are f32")]
+        values[image * PLACES * WIDTH..][..count * WIDTH].fill_with(|| rng.uniform() as f32 - 0.5);
+    }
+    values
+}
+
+/// Loss, auxiliary losses and gradients in f64.
+fn step(settings: &ModelSettings, group: &CollectiveGroup) -> Vec<f64> {
+    let config = settings.config(InputSpec { regions: Some(PLACES), ..InputSpec::for_features(WIDTH, 9) });
+    let drawn = config.create(7, Device::Cpu).expect("a model");
+    let tensors = drawn.parameters().tensors().iter().map(|tensor| tensor.to_kind(Kind::Double) * 3.0);
+    let model: Box<dyn Model> = config.with_parameters(tensors.collect()).expect("a model");
+    let own = rank_share(CAPTIONS.len(), group.rank(), group.world_size());
+    let (images, pairs) = (images(), TrainingPair::unrelated(CAPTIONS.len()));
+    let of_rank = &images[own.start * PLACES * WIDTH..own.end * PLACES * WIDTH];
+    let batch = PairBatch { images: of_rank, captions: &CAPTIONS[own], pairs: &pairs, relevance: None };
+    let options = StepOptions { seed: 3, ..StepOptions::from(Loss::Sum(SumLoss { margin: 0.2 })) };
+    let found = loss_and_gradients(&*model, &batch, &options, None, 4, group).expect("gradients");
+    assert!(found.buffers.is_empty(), "{:?}", found.buffers);
+    let losses = std::iter::once(found.loss).chain(found.auxiliary.iter().map(|(_, value)| *value));
+    let parameters =
+        found.parameters.iter().flat_map(|gradient| Vec::<f64>::try_from(gradient.reshape([-1])).expect("f64"));
+    losses.chain(parameters).collect()
+}
+
+#[test]
+fn several_ranks_have_the_gradients_of_one() {
+    for model in [
+        "scan = { embed_size = 4, word_dim = 3 }",
+        "vse_infinity = { embed_size = 4, word_dim = 3, pooling_dim = 4, size_augmentation = 0.4, batch_norm = \"frozen\" }",
+        "vsrn = { embed_size = 4, word_dim = 3, reasoning_layers = 2, caption_dim = 3, caption_word_dim = 3, \
+         dropout = 0.3, batch_norm = \"frozen\" }",
+        "sgraf = { embed_size = 4, word_dim = 3, similarity_dim = 3, dropout = 0.3, batch_norm = \"frozen\" }",
+        "sgraf = { module = \"saf\", embed_size = 4, word_dim = 3, similarity_dim = 3, dropout = 0.3, \
+         batch_norm = \"frozen\" }",
+    ] {
+        let settings: ModelSettings = toml::from_str(model).expect("settings");
+        assert_eq!(settings.capabilities().single_rank_reason, None);
+        let alone = step(&settings, &CollectiveGroup::single());
+        assert!(alone[0] > 0.0 && alone.iter().filter(|value| value.abs() > 1e-9).count() > 50, "{model}");
+        // The last of six ranks has no pair.
+        for ranks in [2, 3, 6] {
+            for found in on_ranks(ranks, |group| step(&settings, &group)) {
+                assert_eq!(found.len(), alone.len());
+                let worst = found.iter().zip(&alone).map(|(got, wanted)| (got - wanted).abs()).fold(0.0, f64::max);
+                assert!(worst < 1e-12, "{model}: {ranks} ranks differ by {worst}");
+            }
+        }
+    }
+}

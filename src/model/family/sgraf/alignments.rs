@@ -1,0 +1,151 @@
+//! Alignments of images and captions, and the scores that follow from them.
+//!
+//! ```text
+//! c_w = attention of word e_w to the regions, L2-normalised       s_w = L2(W_loc · (c_w − e_w)²)
+//! v, t = global vectors of image and caption                      s_0 = L2(W_glo · (v − t)²)
+//! SGR: each step  s ← ReLU(W · softmax(Q s · (K s)ᵀ) s) over all alignments; the vector is s_0
+//! SAF: β = σ(BN(w · s)), divided by its sum; the vector is L2(Σ β s)
+//! score = σ(w · vector)
+//! ```
+
+use tch::{Kind, Tensor};
+
+use super::settings::{AlignmentModule, SgrafSettings};
+use crate::error::Result;
+use crate::model::family::batch_norm::BatchNormAxes;
+use crate::model::family::encoded_items::{EncodedItems, PaddedSets};
+use crate::model::family::graph::{Graph, l2_normalize};
+use crate::model::family::parameters::ParameterSpec;
+
+/// Added to norms and sums, as in the published code.
+const EPSILON: f64 = 1e-8;
+
+/// Slope of the leaky ReLU of the attention for negative values.
+const NEGATIVE_SLOPE: f64 = 0.1;
+
+/// Names of the linear layers.
+const LOCAL: &str = "sim_enc.sim_tranloc_w";
+const GLOBAL: &str = "sim_enc.sim_tranglo_w";
+const EVALUATION: &str = "sim_enc.sim_eval_w";
+const FILTER: &str = "sim_enc.SAF_module.attn_sim_w";
+const FILTER_BATCH_NORM: &str = "sim_enc.SAF_module.bn";
+
+/// Layers of a reasoning step.
+fn reasoning_layers(step: usize) -> [String; 3] {
+    ["graph_query_w", "graph_key_w", "sim_graph_w"].map(|layer| format!("sim_enc.SGR_module.{step}.{layer}"))
+}
+
+/// Alignments of images with captions, `[a, b, 1 + words, s]`, and the captions' padding, `[1, b, 1 + words]`.
+struct Alignments {
+    vectors: Tensor,
+    is_padding: Option<Tensor>,
+}
+
+impl SgrafSettings {
+    /// Specifications of the parameters of the score, for vectors of `width` and alignments of `similarity`.
+    pub(super) fn score_specs(&self, width: i64, similarity: i64) -> Vec<ParameterSpec> {
+        let mut all = ParameterSpec::linear(LOCAL, similarity, width).to_vec();
+        all.extend(ParameterSpec::linear(GLOBAL, similarity, width));
+        all.extend(ParameterSpec::linear(EVALUATION, 1, similarity));
+        match self.module {
+            AlignmentModule::Sgr => {
+                let layers = (0..self.reasoning_steps).flat_map(reasoning_layers);
+                all.extend(layers.flat_map(|name| ParameterSpec::linear(&name, similarity, similarity)));
+            }
+            AlignmentModule::Saf => {
+                all.extend(ParameterSpec::linear(FILTER, 1, similarity));
+                all.extend(ParameterSpec::batch_norm(FILTER_BATCH_NORM, 1));
+            }
+        }
+        all
+    }
+
+    /// Scores images with captions, `[n, m]`. The first vector of each set is its global vector.
+    ///
+    /// Memory: for n images and m captions of L words, padded, about ten tensors of n·m·L·(d + 5 s) values with gradient.
+    ///
+    /// # Errors
+    /// There are no such parameters.
+    pub(super) fn scores(&self, graph: &Graph<'_>, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor> {
+        let alignments = self.alignments(graph, &images.padded(), &captions.padded())?;
+        let vectors = match self.module {
+            AlignmentModule::Sgr => self.reason(graph, &alignments)?,
+            AlignmentModule::Saf => self.filter(graph, &alignments)?,
+        };
+        Ok(graph.linear_of_rows(EVALUATION, &vectors)?.squeeze_dim(2).sigmoid())
+    }
+
+    fn alignments(&self, graph: &Graph<'_>, images: &PaddedSets, captions: &PaddedSets) -> Result<Alignments> {
+        let ([a, places, d], [b, length, _]) = (images.size(), captions.size());
+        let (regions, words) = (images.vectors.narrow(1, 1, places - 1), captions.vectors.narrow(1, 1, length - 1));
+        let attended = self.attend(graph, &regions, images.is_padding.as_ref(), &words).view([a, b, length - 1, d]);
+        let local = (attended - words.unsqueeze(0)).square();
+        let local = l2_normalize(&graph.linear_of_rows(LOCAL, &local)?, -1);
+        let global = images.vectors.select(1, 0).unsqueeze(1) - captions.vectors.select(1, 0).unsqueeze(0);
+        let global = l2_normalize(&graph.linear_of_rows(GLOBAL, &global.square())?, -1).unsqueeze(2);
+        let vectors = Tensor::cat(&[global, local], 2);
+        Ok(Alignments { vectors, is_padding: captions.is_padding.as_ref().map(|padding| padding.unsqueeze(0)) })
+    }
+
+    /// Attended vector of every word in every image, L2-normalised, `[a, words, d]`.
+    fn attend(&self, graph: &Graph<'_>, regions: &Tensor, is_padding: Option<&Tensor>, words: &Tensor) -> Tensor {
+        let ([a, r, d], [b, length]) =
+            (<[i64; 3]>::try_from(regions.size()).unwrap_or_default(), [words.size()[0], words.size()[1]]);
+        let words = words.reshape([b * length, d]);
+        // Padding has products of 0, so it does not enter the norms over words.
+        let products = graph.matmul_transposed(&regions.reshape([a * r, d]), &words).view([a, r, b, length]);
+        let active = products.maximum(&(&products * NEGATIVE_SLOPE));
+        let norms = active.norm_scalaropt_dim(2, [3i64].as_slice(), true) + EPSILON;
+        let exponents = active * (norms.reciprocal() * self.lambda_softmax);
+        let exponents = match is_padding {
+            Some(padding) => {
+                exponents.masked_fill(&padding.narrow(1, 1, r).unsqueeze(2).unsqueeze(3), f64::NEG_INFINITY)
+            }
+            None => exponents,
+        };
+        let attention = exponents.softmax(1, None::<Kind>).view([a, r, b * length]);
+        l2_normalize(&graph.matmul(&attention.transpose(1, 2), regions), -1)
+    }
+
+    /// Similarity graph reasoning: the global alignment after all steps, `[a, b, s]`.
+    fn reason(&self, graph: &Graph<'_>, alignments: &Alignments) -> Result<Tensor> {
+        let size = alignments.vectors.size();
+        let [a, b, nodes, s] = <[i64; 4]>::try_from(size).unwrap_or_default();
+        let no_key = alignments.is_padding.as_ref().map(|padding| padding.unsqueeze(2));
+        let mut vectors = alignments.vectors.shallow_clone();
+        for step in 0..self.reasoning_steps {
+            let [query, key, update] = reasoning_layers(step);
+            // Only the global alignment is used after the last step.
+            let asking = if step + 1 == self.reasoning_steps { 1 } else { nodes };
+            let queries = graph.linear_of_rows(&query, &vectors.narrow(2, 0, asking))?.view([a * b, asking, s]);
+            let keys = graph.linear_of_rows(&key, &vectors)?.view([a * b, nodes, s]);
+            let logits = graph.matmul(&queries, &keys.transpose(1, 2)).view([a, b, asking, nodes]);
+            let logits = match &no_key {
+                Some(padding) => logits.masked_fill(padding, f64::NEG_INFINITY),
+                None => logits,
+            };
+            let edges = logits.softmax(3, None::<Kind>).view([a * b, asking, nodes]);
+            let gathered = graph.matmul(&edges, &vectors.reshape([a * b, nodes, s])).view([a, b, asking, s]);
+            vectors = graph.linear_of_rows(&update, &gathered)?.relu();
+        }
+        Ok(vectors.select(2, 0))
+    }
+
+    /// Similarity attention filtration: the weighted sum of all alignments, `[a, b, s]`. The statistics of batch
+    /// normalisation are those of one caption with all images.
+    fn filter(&self, graph: &Graph<'_>, alignments: &Alignments) -> Result<Tensor> {
+        let logits = graph.linear_of_rows(FILTER, &alignments.vectors)?.squeeze_dim(3);
+        let is_present = alignments.is_padding.as_ref().map(|padding| padding.logical_not().to_kind(logits.kind()));
+        let axes = BatchNormAxes { over: &[0, 2], shape: &[1, 1, 1], present: is_present.as_ref() };
+        let weights = graph.batch_norm(FILTER_BATCH_NORM, &logits, axes, self.batch_norm)?.sigmoid();
+        let weights = match &is_present {
+            Some(present) => weights * present,
+            None => weights,
+        };
+        let weights = &weights / (weights.sum_dim_intlist(2i64, true, None::<Kind>) + EPSILON);
+        let [a, b, nodes, s] = <[i64; 4]>::try_from(alignments.vectors.size()).unwrap_or_default();
+        let vectors = alignments.vectors.reshape([a * b, nodes, s]);
+        let sums = weights.view([a * b, 1, nodes]).bmm(&vectors).view([a, b, s]);
+        Ok(l2_normalize(&sums, -1))
+    }
+}

@@ -1,0 +1,95 @@
+//! Global vector of a set of vectors by attention with a gate.
+//!
+//! ```text
+//! m = mean of the vectors x_t
+//! w = softmax over t of  common( tanh(local(x_t)) ∘ tanh(global(m)) )
+//! global vector = Σ w_t · x_t, L2-normalised
+//! ```
+//!
+//! `local`, `global` and `common` are linear layers; those of images have batch normalisation before tanh: for each place
+//! of a region over images and features, and for each feature of `global` over images.
+
+use tch::{Kind, Tensor};
+
+use crate::error::{Error, Result};
+use crate::model::family::batch_norm::{BatchNormAxes, BatchNormStatistics};
+use crate::model::family::encoded_items::EncodedItems;
+use crate::model::family::graph::{Graph, l2_normalize};
+use crate::model::family::model::LocalBatch;
+use crate::model::family::parameters::ParameterSpec;
+
+/// Attention that forms the global vectors of one side.
+#[derive(Debug, Clone, Copy)]
+pub struct GlobalAttention<'s> {
+    /// Prefix of the names of the parameters.
+    pub name: &'s str,
+    /// Number of places for regions, and the statistics of batch normalisation; `None` for captions.
+    pub batch_norm: Option<(i64, BatchNormStatistics)>,
+    /// Probability of dropout after tanh in training, and the random stream.
+    pub dropout: (f64, u64),
+}
+
+impl GlobalAttention<'_> {
+    /// Specifications of the parameters for vectors of `width`.
+    pub fn parameter_specs(&self, width: i64) -> Vec<ParameterSpec> {
+        let name = |part: &str| format!("{}.{part}", self.name);
+        let mut all = ParameterSpec::linear(&name("embedding_local.0"), width, width).to_vec();
+        if let Some((places, _)) = self.batch_norm {
+            all.extend(ParameterSpec::batch_norm(&name("embedding_local.1"), places));
+        }
+        all.extend(ParameterSpec::linear(&name("embedding_global.0"), width, width));
+        if self.batch_norm.is_some() {
+            all.extend(ParameterSpec::batch_norm(&name("embedding_global.1"), width));
+        }
+        all.extend(ParameterSpec::linear(&name("embedding_common.0"), 1, width));
+        all
+    }
+
+    /// Global vector of each set, `[n, d]`. In a training step `batch` is given.
+    ///
+    /// # Errors
+    /// A set has more vectors than there are places, or there are no such parameters.
+    pub fn forward(&self, graph: &Graph<'_>, sets: &EncodedItems, batch: Option<&LocalBatch<'_>>) -> Result<Tensor> {
+        let padded = sets.padded();
+        let [n, longest, width] = padded.size();
+        let name = |part: &str| format!("{}.{part}", self.name);
+        let means = padded.vectors.sum_dim_intlist(1i64, false, None::<Kind>) / padded.lengths().unsqueeze(1);
+        let mut local = graph.linear_of_rows(&name("embedding_local.0"), &padded.vectors)?;
+        let mut global = graph.linear(&name("embedding_global.0"), &means)?;
+        if let Some((places, statistics)) = self.batch_norm {
+            if longest > places {
+                let message = format!("an image has {longest} regions, wanted at most the {places} of the training");
+                return Err(Error::data(message));
+            }
+            // Places that no image of the batch has are padding too, so that all places take part.
+            let more = [0, 0, 0, places - longest];
+            let is_present = match &padded.is_padding {
+                Some(padding) => padding.logical_not().to_kind(local.kind()),
+                None => Tensor::ones([n, longest], (local.kind(), local.device())),
+            };
+            let is_present = is_present.constant_pad_nd(&more[2..]).unsqueeze(2);
+            let axes = BatchNormAxes { over: &[0, 2], shape: &[1, places, 1], present: Some(&is_present) };
+            local = graph.batch_norm(&name("embedding_local.1"), &local.constant_pad_nd(more), axes, statistics)?;
+            local = local.narrow(1, 0, longest);
+            let axes = BatchNormAxes { over: &[0], shape: &[1, width], present: None };
+            global = graph.batch_norm(&name("embedding_global.1"), &global, axes, statistics)?;
+        }
+        let (local, global) = (local.tanh(), global.tanh());
+        let (probability, stream) = self.dropout;
+        let (local, global) = match batch.filter(|_| probability > 0.0) {
+            Some(batch) => {
+                let mask = batch.dropout_mask(stream, &vec![longest; sets.len()], width, probability, &local);
+                let of_means = batch.dropout_mask(stream + 1, &vec![1; sets.len()], width, probability, &means);
+                (local * mask.view([n, longest, width]), global * of_means)
+            }
+            None => (local, global),
+        };
+        let logits = graph.linear_of_rows(&name("embedding_common.0"), &(local * global.unsqueeze(1)))?.squeeze_dim(2);
+        let logits = match &padded.is_padding {
+            Some(padding) => logits.masked_fill(padding, f64::NEG_INFINITY),
+            None => logits,
+        };
+        let weights = logits.softmax(1, None::<Kind>).unsqueeze(1);
+        Ok(l2_normalize(&weights.bmm(&padded.vectors).squeeze_dim(1), -1))
+    }
+}

@@ -1,0 +1,11 @@
+//! SGR and SAF: reasoning over a graph of alignments, and filtration of alignments by attention.
+//!
+//! Diao, Zhang, Ma, Lu, "Similarity Reasoning and Filtration for Image-Text Matching", AAAI 2021. Their ensemble is
+//! SGRAF, the mean of the scores of one model of each.
+
+pub mod settings;
+pub mod config;
+mod global_attention;
+mod alignments;
+mod family;
+mod published;

@@ -1,0 +1,51 @@
+//! Published checkpoints of SGR and SAF.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::config::SgrafConfig;
+use super::settings::{AlignmentModule, SgrafSettings};
+use crate::error::Result;
+use crate::model::family::contract::PublishedCheckpoint;
+use crate::model::family::input_spec::InputSpec;
+use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS, read_checkpoint};
+
+/// Settings that a published checkpoint of SGR or SAF does not contain: none. The module follows from the tensors.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "PublishedSgraf")]
+pub struct PublishedSgrafSettings {}
+
+/// Layout of the checkpoints.
+const LAYOUT: CheckpointLayout = CheckpointLayout {
+    wanted: "wanted a model of SGR or SAF: `img_enc`, `txt_enc` and `sim_enc`",
+    renamed: &[("txt_enc.cap_rnn.", "txt_enc.rnn.")],
+    unused: &[],
+};
+
+/// Reads a published checkpoint of a model with a vocabulary of `words` words.
+///
+/// # Errors
+/// As [`read_checkpoint`].
+pub(super) fn read(_: &PublishedSgrafSettings, bytes: &[u8], words: usize) -> Result<PublishedCheckpoint<SgrafConfig>> {
+    read_checkpoint(bytes, words, &LAYOUT, |shapes| config(shapes, words))
+}
+
+/// Derives the description of the model.
+fn config(shapes: &CheckpointShapes<'_>, words: usize) -> SgrafConfig {
+    let is_saf = shapes.contains("sim_enc.SAF_module.attn_sim_w.weight");
+    let steps = (0..).take_while(|step| shapes.contains(&format!("sim_enc.SGR_module.{step}.sim_graph_w.weight")));
+    let defaults = SgrafSettings::default();
+    let settings = SgrafSettings {
+        module: if is_saf { AlignmentModule::Saf } else { AlignmentModule::Sgr },
+        embed_size: shapes.joint_width(),
+        word_dim: shapes.word_width(),
+        bidirectional: shapes.contains("txt_enc.rnn.weight_ih_l0_reverse"),
+        similarity_dim: shapes.size("sim_enc.sim_eval_w.weight", 1).unwrap_or(1),
+        reasoning_steps: if is_saf { defaults.reasoning_steps } else { steps.count().max(1) },
+        ..defaults
+    };
+    let regions = shapes.size("sim_enc.v_global_w.embedding_local.1.weight", 0).unwrap_or(PUBLISHED_REGIONS);
+    let data = InputSpec { regions: Some(regions), ..InputSpec::for_features(shapes.image_width(), words) };
+    SgrafConfig { data, settings }
+}

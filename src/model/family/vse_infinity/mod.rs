@@ -1,0 +1,10 @@
+//! VSE∞: one vector of an image's regions and one of a caption's words by learned pooling.
+//!
+//! Chen, Hu, Wu, Jiang, Wang, "Learning the Best Pooling Strategy for Visual Semantic Embedding", CVPR 2021.
+
+pub mod settings;
+pub mod config;
+mod pooling_operator;
+mod size_augmentation;
+mod family;
+mod published;

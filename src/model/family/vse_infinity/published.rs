@@ -1,0 +1,51 @@
+//! Published checkpoints of VSE∞ with a GRU for captions.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::config::VseInfinityConfig;
+use super::settings::VseInfinitySettings;
+use crate::error::Result;
+use crate::model::family::contract::PublishedCheckpoint;
+use crate::model::family::input_spec::InputSpec;
+use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS, read_checkpoint};
+
+/// Settings that a published checkpoint of VSE∞ does not contain: none.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "PublishedVseInfinity")]
+pub struct PublishedVseInfinitySettings {}
+
+/// Layout of the checkpoints. A model with a CNN has its encoder of regions in a part of its own. The second batch
+/// normalisation of the perceptron is stored, but not used.
+const LAYOUT: CheckpointLayout = CheckpointLayout {
+    wanted: "wanted a model of VSE∞ on regions or grids, with a GRU for captions; one with BERT is not read",
+    renamed: &[("img_enc.image_encoder.", "img_enc.")],
+    unused: &["img_enc.mlp.bns.1."],
+};
+
+/// Reads a published checkpoint of a model with a vocabulary of `words` words.
+///
+/// # Errors
+/// As [`read_checkpoint`].
+pub(super) fn read(
+    _: &PublishedVseInfinitySettings,
+    bytes: &[u8],
+    words: usize,
+) -> Result<PublishedCheckpoint<VseInfinityConfig>> {
+    read_checkpoint(bytes, words, &LAYOUT, |shapes| config(shapes, words))
+}
+
+/// Derives the description of the model.
+fn config(shapes: &CheckpointShapes<'_>, words: usize) -> VseInfinityConfig {
+    let settings = VseInfinitySettings {
+        embed_size: shapes.joint_width(),
+        word_dim: shapes.word_width(),
+        bidirectional: shapes.contains("txt_enc.rnn.weight_ih_l0_reverse"),
+        region_mlp: shapes.contains("img_enc.mlp.layers.0.weight"),
+        pooling_dim: shapes.size("img_enc.gpool.linear.weight", 1).unwrap_or(1),
+        ..VseInfinitySettings::default()
+    };
+    let data = InputSpec { regions: Some(PUBLISHED_REGIONS), ..InputSpec::for_features(shapes.image_width(), words) };
+    VseInfinityConfig { data, settings }
+}

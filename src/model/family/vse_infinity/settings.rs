@@ -1,0 +1,61 @@
+//! Settings of VSE∞ in pipeline files.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::family::batch_norm::BatchNormStatistics;
+use crate::model::setting_problems::{SettingProblems, zero_widths};
+
+/// Settings of VSE∞. The defaults are those of its published training on regions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "VseInfinity")]
+pub struct VseInfinitySettings {
+    /// Width of the joint space and of the states of the GRU.
+    pub embed_size: usize,
+    /// Width of the word vectors.
+    pub word_dim: usize,
+    /// True for a GRU in both directions, whose states are averaged word by word.
+    pub bidirectional: bool,
+    /// True for a perceptron with one hidden layer and batch normalisation beside the linear layer of regions, as for
+    /// regions of a detector. False for the linear layer alone, as for grids of a fine-tuned CNN.
+    pub region_mlp: bool,
+    /// Width of the position codes and of the GRU of the pooling operators. Even.
+    pub pooling_dim: usize,
+    /// Statistics of batch normalisation in training.
+    pub batch_norm: BatchNormStatistics,
+    /// Probability with which a region is dropped, and a word is masked, replaced or dropped, in training.
+    pub size_augmentation: f64,
+}
+
+impl Default for VseInfinitySettings {
+    fn default() -> Self {
+        Self {
+            embed_size: 1024,
+            word_dim: 300,
+            bidirectional: true,
+            region_mlp: true,
+            pooling_dim: 32,
+            batch_norm: BatchNormStatistics::default(),
+            size_augmentation: 0.2,
+        }
+    }
+}
+
+impl VseInfinitySettings {
+    /// Checks the settings.
+    pub(super) fn problems(&self) -> SettingProblems {
+        let mut problems = zero_widths(&[("embed_size", self.embed_size), ("word_dim", self.word_dim)]);
+        if self.pooling_dim == 0 || self.pooling_dim % 2 == 1 {
+            problems.push(("pooling_dim".into(), format!("got {}, wanted an even number", self.pooling_dim)));
+        }
+        if self.region_mlp && self.embed_size == 1 {
+            problems.push(("embed_size".into(), "got 1, wanted at least 2 with `region_mlp`".into()));
+        }
+        if !(0.0..1.0).contains(&self.size_augmentation) {
+            let message = format!("got {}, wanted a probability below 1", self.size_augmentation);
+            problems.push(("size_augmentation".into(), message));
+        }
+        problems
+    }
+}

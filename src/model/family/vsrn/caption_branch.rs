@@ -1,0 +1,145 @@
+//! Caption generator: an auxiliary loss that makes the regions describe what captions say.
+//!
+//! ```text
+//! o, h = GRU over linear(regions)                                   encoder: its states and the last one
+//! c = Σ_r softmax_r( w · tanh(A · [o_r, h]) ) · o_r                 attention to the regions
+//! h ← GRU([vector of word t, c], h)      p = softmax(out · h)       decoder, given the words of the caption
+//! loss = −weight · Σ over captions and t of ln p(word t + 1) / number of pairs
+//! ```
+//!
+//! The published code also counts one position after `<end>`, where `<pad>` is to be predicted.
+
+use az::SaturatingAs;
+use tch::{Kind, Tensor};
+
+use super::settings::VsrnSettings;
+use crate::error::Result;
+use crate::model::family::encoded_items::EncodedItems;
+use crate::model::family::graph::Graph;
+use crate::model::family::model::LocalBatch;
+use crate::model::family::parameters::{ParameterInit, ParameterSpec, tensor_width};
+
+/// Names of the parameters.
+const INPUT: &str = "caption.vid2hid";
+const ENCODER: &str = "caption.encoder";
+const WORDS: &str = "caption.embed.weight";
+const ATTENTION: &str = "caption.attention.0";
+const ATTENTION_LOGITS: &str = "caption.attention.1.weight";
+const DECODER: &str = "caption.decoder";
+const OUTPUT: &str = "caption.out";
+
+/// Random streams of dropout.
+const REGION_DROPOUT: u64 = 0x0076_7372_6e00;
+const WORD_DROPOUT: u64 = REGION_DROPOUT + 1;
+
+impl VsrnSettings {
+    /// Specifications of the parameters, for regions of width `embed_size` and a vocabulary of `words` words.
+    pub(super) fn caption_specs(&self, words: usize) -> Result<Vec<ParameterSpec>> {
+        let (joint, h) = (tensor_width(self.embed_size)?, tensor_width(self.caption_dim)?);
+        let (word, words) = (tensor_width(self.caption_word_dim)?, tensor_width(words)?);
+        let mut all = ParameterSpec::linear(INPUT, h, joint).to_vec();
+        all.extend(ParameterSpec::gru(ENCODER, "", h, h));
+        all.push(ParameterSpec::new(WORDS, &[words, word], ParameterInit::Uniform(0.1)));
+        all.extend(ParameterSpec::linear(ATTENTION, h, 2 * h));
+        let [logits, _] = ParameterSpec::linear(ATTENTION_LOGITS.trim_end_matches(".weight"), 1, h);
+        all.push(logits);
+        all.extend(ParameterSpec::gru(DECODER, "", word + h, h));
+        all.extend(ParameterSpec::linear(OUTPUT, words, h));
+        Ok(all)
+    }
+
+    /// Loss of the captions of a local batch, a scalar.
+    ///
+    /// # Errors
+    /// There are no such parameters.
+    pub(super) fn caption_loss(
+        &self,
+        graph: &Graph<'_>,
+        regions: &EncodedItems,
+        batch: &LocalBatch<'_>,
+    ) -> Result<Tensor> {
+        let mut inputs = regions.with_vectors(graph.linear(INPUT, &regions.vectors)?);
+        let width = inputs.vectors.size()[1];
+        if self.dropout > 0.0 {
+            let mask = batch.dropout_mask(REGION_DROPOUT, &regions.counts(), width, self.dropout, &inputs.vectors);
+            inputs = inputs.with_vectors(&inputs.vectors * mask);
+        }
+        let inputs = inputs.padded();
+        let outputs = graph.sequence_states(ENCODER, "", &inputs.vectors, None)?;
+        let first = inputs.last_of_each(&outputs);
+        let states = self.decode(graph, &outputs, inputs.is_padding.as_ref(), first, batch)?;
+        // Rows of states before words that are in the caption, and those words.
+        let (mut rows, mut next) = (Vec::new(), Vec::new());
+        let n = batch.captions.len();
+        for (caption, words) in batch.captions.iter().enumerate() {
+            for (step, word) in words.iter().skip(1).enumerate() {
+                rows.push((step * n + caption).saturating_as::<i64>());
+                next.push(i64::from(*word));
+            }
+        }
+        let device = states.device();
+        let [rows, next] = [rows, next].map(|index| Tensor::from_slice(&index).to_device(device));
+        let likelihoods = graph.linear(OUTPUT, &states.index_select(0, &rows))?.log_softmax(1, None::<Kind>);
+        let sum = likelihoods.gather(1, &next.unsqueeze(1), false).sum(None::<Kind>);
+        #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53 pairs")]
+        let factor = -self.caption_weight / batch.global_size as f64;
+        Ok(sum * factor)
+    }
+
+    /// States of the decoder after every word but the last, step by step, `[steps · n, h]`. Captions that have ended go
+    /// on with `<pad>`.
+    fn decode(
+        &self,
+        graph: &Graph<'_>,
+        outputs: &Tensor,
+        is_padding: Option<&Tensor>,
+        first: Tensor,
+        batch: &LocalBatch<'_>,
+    ) -> Result<Tensor> {
+        let (n, h) = (outputs.size()[0], outputs.size()[2]);
+        let steps = batch.captions.iter().map(|words| words.len()).max().unwrap_or(1).saturating_sub(1);
+        if steps == 0 {
+            return Ok(Tensor::zeros([0, h], (outputs.kind(), outputs.device())));
+        }
+        let words: Vec<i64> = (0..steps)
+            .flat_map(|step| batch.captions.iter().map(move |words| words.get(step).map_or(0, |&word| i64::from(word))))
+            .collect();
+        let vectors = graph.get(WORDS)?;
+        let vectors = vectors.index_select(0, &Tensor::from_slice(&words).to_device(vectors.device()));
+        let steps = steps.saturating_as::<i64>();
+        let vectors = vectors.view([steps, n, -1]);
+        let weight = graph.get(&format!("{ATTENTION}.weight"))?;
+        let [of_outputs, of_state] = [0, h].map(|start| weight.narrow(1, start, h));
+        // The part of the attention that does not depend on the state.
+        let fixed = graph.matmul_transposed(&outputs.reshape([-1, h]), &of_outputs).view([n, -1, h])
+            + graph.get(&format!("{ATTENTION}.bias"))?;
+        let logit_weight = graph.get(ATTENTION_LOGITS)?.view([h]);
+        let parts = ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"];
+        let [w_ih, w_hh, b_ih, b_hh] = parts.map(|part| graph.get(&format!("{DECODER}.{part}")));
+        let (w_ih, w_hh, b_ih, b_hh) = (w_ih?, w_hh?, b_ih?, b_hh?);
+        let width = vectors.size()[2] + h;
+        let mask = (self.dropout > 0.0).then(|| {
+            let counts = vec![steps; batch.captions.len()];
+            batch.dropout_mask(WORD_DROPOUT, &counts, width, self.dropout, outputs).view([n, steps, width])
+        });
+        let mut state = first;
+        let mut states = Vec::with_capacity(batch.captions.len());
+        for step in 0..steps {
+            let from_state = graph.matmul_transposed(&state, &of_state).unsqueeze(1);
+            let logits = (&fixed + from_state).tanh().matmul(&logit_weight);
+            let logits = match is_padding {
+                Some(padding) => logits.masked_fill(padding, f64::NEG_INFINITY),
+                None => logits,
+            };
+            let context = logits.softmax(1, None::<Kind>).unsqueeze(1).bmm(outputs).squeeze_dim(1);
+            let input = Tensor::cat(&[vectors.get(step), context], 1);
+            let input = match &mask {
+                Some(mask) => input * mask.select(1, step),
+                None => input,
+            };
+            state = input.gru_cell(&state, w_ih, w_hh, Some(b_ih), Some(b_hh));
+            states.push(state.shallow_clone());
+        }
+        Ok(Tensor::cat(&states, 0))
+    }
+}

@@ -1,0 +1,10 @@
+//! VSRN: reasoning over the regions of an image by graph convolutions and a GRU.
+//!
+//! Li, Zhang, Li, Li, Fu, "Visual Semantic Reasoning for Image-Text Matching", ICCV 2019.
+
+pub mod settings;
+pub mod config;
+mod region_reasoning;
+mod caption_branch;
+mod family;
+mod published;

@@ -1,0 +1,64 @@
+//! Published checkpoints of VSRN.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::config::VsrnConfig;
+use super::settings::{RegionNormalization, VsrnSettings};
+use crate::error::Result;
+use crate::model::family::contract::PublishedCheckpoint;
+use crate::model::family::input_spec::InputSpec;
+use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS, read_checkpoint};
+
+/// Settings that a published checkpoint of VSRN does not contain. The defaults are those of its code.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "PublishedVsrn")]
+pub struct PublishedVsrnSettings {
+    /// Dimension over which regions are L2-normalised.
+    pub normalization: RegionNormalization,
+}
+
+impl Default for PublishedVsrnSettings {
+    fn default() -> Self {
+        Self { normalization: RegionNormalization::Regions }
+    }
+}
+
+/// Layout of the checkpoints. They have no caption generator.
+const LAYOUT: CheckpointLayout = CheckpointLayout {
+    wanted: "wanted a model of VSRN: a linear layer, graph convolutions and a GRU for regions, and a GRU for captions",
+    renamed: &[],
+    unused: &[],
+};
+
+/// Reads a published checkpoint of a model with a vocabulary of `words` words.
+///
+/// # Errors
+/// As [`read_checkpoint`].
+pub(super) fn read(
+    settings: &PublishedVsrnSettings,
+    bytes: &[u8],
+    words: usize,
+) -> Result<PublishedCheckpoint<VsrnConfig>> {
+    read_checkpoint(bytes, words, &LAYOUT, |shapes| config(shapes, words, settings))
+}
+
+/// Derives the description of the model. Batch normalisation of the GRU's state is in models for Flickr30k, whose regions
+/// are not normalised before the graph convolutions.
+fn config(shapes: &CheckpointShapes<'_>, words: usize, settings: &PublishedVsrnSettings) -> VsrnConfig {
+    let is_flickr = shapes.contains("img_enc.bn.weight");
+    let layers = (1..).take_while(|layer| shapes.contains(&format!("img_enc.Rs_GCN_{layer}.g.weight")));
+    let settings = VsrnSettings {
+        embed_size: shapes.joint_width(),
+        word_dim: shapes.word_width(),
+        reasoning_layers: layers.count(),
+        normalization: settings.normalization,
+        normalize_input: !is_flickr,
+        output_batch_norm: is_flickr,
+        caption_weight: 0.0,
+        ..VsrnSettings::default()
+    };
+    let data = InputSpec { regions: Some(PUBLISHED_REGIONS), ..InputSpec::for_features(shapes.image_width(), words) };
+    VsrnConfig { data, settings }
+}

@@ -1,0 +1,95 @@
+//! Settings of VSRN in pipeline files.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::family::batch_norm::BatchNormStatistics;
+use crate::model::setting_problems::{SettingProblems, check_dropout, zero_widths};
+
+/// Settings of VSRN. The defaults are the paper's, with the normalisation that it describes. Published code has two
+/// forms: for COCO `normalization = "regions"`; for Flickr30k also `normalize_input = false` and
+/// `output_batch_norm = true`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Vsrn")]
+pub struct VsrnSettings {
+    /// Width of the joint space: regions, images, and the states of both GRUs.
+    pub embed_size: usize,
+    /// Width of the word vectors.
+    pub word_dim: usize,
+    /// Number of graph convolutions.
+    pub reasoning_layers: usize,
+    /// Dimension over which regions are L2-normalised.
+    pub normalization: RegionNormalization,
+    /// True if regions are normalised before the graph convolutions too.
+    pub normalize_input: bool,
+    /// True for batch normalisation of the GRU's last state.
+    pub output_batch_norm: bool,
+    /// Statistics of batch normalisation in training.
+    pub batch_norm: BatchNormStatistics,
+    /// Weight of the auxiliary loss `caption`: the negative log-likelihood of the caption, generated from the regions. 0
+    /// for none.
+    pub caption_weight: f64,
+    /// Width of the states of the caption generator.
+    pub caption_dim: usize,
+    /// Width of the word vectors of the caption generator.
+    pub caption_word_dim: usize,
+    /// Probability of dropout in the caption generator.
+    pub dropout: f64,
+}
+
+/// Dimension over which regions are L2-normalised.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RegionNormalization {
+    /// The features of each region, as the paper says.
+    #[default]
+    Features,
+    /// The regions of an image, for each feature, as in the published code.
+    Regions,
+}
+
+impl Default for VsrnSettings {
+    fn default() -> Self {
+        Self {
+            embed_size: 2048,
+            word_dim: 300,
+            reasoning_layers: 4,
+            normalization: RegionNormalization::default(),
+            normalize_input: true,
+            output_batch_norm: false,
+            batch_norm: BatchNormStatistics::default(),
+            caption_weight: 1.0,
+            caption_dim: 512,
+            caption_word_dim: 300,
+            dropout: 0.2,
+        }
+    }
+}
+
+impl VsrnSettings {
+    /// True if the model generates captions in training.
+    pub(super) fn has_caption_branch(&self) -> bool {
+        self.caption_weight > 0.0
+    }
+
+    /// True if the model has batch normalisation.
+    pub(super) fn has_batch_norm(&self) -> bool {
+        self.reasoning_layers > 0 || self.output_batch_norm
+    }
+
+    /// Checks the settings.
+    pub(super) fn problems(&self) -> SettingProblems {
+        let mut problems = zero_widths(&[
+            ("embed_size", self.embed_size),
+            ("word_dim", self.word_dim),
+            ("caption_dim", self.caption_dim),
+            ("caption_word_dim", self.caption_word_dim),
+        ]);
+        if !(self.caption_weight.is_finite() && self.caption_weight >= 0.0) {
+            problems.push(("caption_weight".into(), format!("got {}, wanted 0 or more", self.caption_weight)));
+        }
+        problems.extend(check_dropout(self.dropout));
+        problems
+    }
+}

@@ -1,0 +1,325 @@
+//! `score_pairs`: `model`, `features` or `regions`, `captions` → `scores`, `scored_captions`.
+
+use std::collections::BTreeSet;
+
+use arrow::array::{Int64Array, RecordBatch};
+use az::SaturatingAs;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::image_vectors::{check_image_input, either_image_vectors_problem, image_vectors, image_vectors_input};
+use crate::error::{Error, Result};
+use crate::model::pair_scores::CaptionBlocks;
+use crate::model::rows_encoder::{EncodedRows, ImageEncoder};
+use crate::model::trained_model::TrainedModel;
+use crate::stage::{Problem, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef};
+use crate::tables::{self, VectorColumn, repeated, scored_captions, scores};
+
+/// Most rows of a part of `scored_captions`, and of a part of `scores` with few captions.
+const PART_ROWS: usize = 65_536;
+
+/// Number of scores after which the state is saved.
+const SCORES_PER_STATE: usize = 1 << 24;
+
+/// Scores all images of a split with all its captions, with a model of any kind. If the score of a model is a function
+/// of one vector of each side, `embed` and `evaluate` do without a table of all scores.
+///
+/// Memory: the encoded captions (for SCAN 4 · `embed_size` bytes a word), and the scores of 128 images. A killed run goes
+/// on after the last 2²⁴ scores.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScorePairs {
+    /// Trained model.
+    pub model: TableRef,
+    /// Feature vectors of the images. One of `features` and `regions` must be set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub features: Option<TableRef>,
+    /// Feature vectors of the regions of the images, for a model that reads them, instead of `features`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regions: Option<TableRef>,
+    /// Captions.
+    pub captions: TableRef,
+    /// Split that is scored.
+    #[serde(default = "default_split")]
+    pub split: String,
+}
+
+fn default_split() -> String {
+    "test".to_owned()
+}
+
+impl Stage for ScorePairs {
+    fn kind(&self) -> &'static str {
+        "score_pairs"
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn settings(&self) -> serde_json::Value {
+        serde_json::json!(self)
+    }
+
+    fn inputs(&self) -> Vec<StageInput> {
+        let images = image_vectors(self.features.as_ref(), self.regions.as_ref());
+        let images = images.map(|(from, input)| image_vectors_input(input.name(), from, input));
+        let captions = StageInput::table("captions", &self.captions, &tables::captions::table());
+        let model = StageInput::files("model", &self.model, "model");
+        std::iter::once(model).chain(images).chain([captions]).collect()
+    }
+
+    fn outputs(&self) -> Vec<StageOutput> {
+        vec![
+            StageOutput::table("scores", scores::table().schema(), PART_ROWS),
+            StageOutput::table("scored_captions", scored_captions::table().schema(), PART_ROWS),
+        ]
+    }
+
+    fn check(&self) -> Vec<Problem> {
+        either_image_vectors_problem(self.features.as_ref(), self.regions.as_ref(), "").into_iter().collect()
+    }
+}
+
+/// Captions of the split, in the order of their table.
+#[derive(Default)]
+struct TokenizedCaptions {
+    ids: Vec<i64>,
+    image_ids: Vec<i64>,
+    token_ids: Vec<Vec<i32>>,
+}
+
+impl RunnableStage for ScorePairs {
+    fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
+        self.score_all(cx, SCORES_PER_STATE)
+    }
+}
+
+impl ScorePairs {
+    /// Scores all pairs and saves the state after each `scores_per_state` scores.
+    fn score_all(&self, cx: &mut StageContext<'_>, scores_per_state: usize) -> Result<()> {
+        let resources = cx.resources().clone();
+        let trained = TrainedModel::open(|name| cx.file("model", name), &resources)?;
+        let Some((from, input)) = image_vectors(self.features.as_ref(), self.regions.as_ref()) else {
+            return Err(Error::internal("no images to score"));
+        };
+        check_image_input(&trained, input)?;
+        let captions = self.read_captions(&trained, cx)?;
+        let token_ids: Vec<&[i32]> = captions.token_ids.iter().map(Vec::as_slice).collect();
+        let encoded = trained.encode_caption_blocks(&token_ids)?;
+        let done = match cx.saved_state()? {
+            Some(state) => parse_state(&state)?,
+            None => {
+                cx.write("scored_captions", self.captions_batch(&captions)?)?;
+                0
+            }
+        };
+        let wants = |split: &str| split == self.split;
+        let mut images = ImageEncoder::new(&trained, &wants).skip(done);
+        let mut progress = ScoringProgress { done, since_state: 0, scores_per_state };
+        while let Some(batch) = cx.read_next(input.name())? {
+            for rows in images.push(&batch)? {
+                self.score(rows, &trained, &captions, &encoded, &mut progress, cx)?;
+            }
+        }
+        if let Some(rows) = images.finish()? {
+            self.score(rows, &trained, &captions, &encoded, &mut progress, cx)?;
+        }
+        if images.ids.is_empty() {
+            return Err(no_rows("image", &self.split, &from.to_string(), &images.splits));
+        }
+        Ok(())
+    }
+}
+
+/// Position of a scoring.
+struct ScoringProgress {
+    /// Number of images that are scored.
+    done: usize,
+    /// Number of scores since the last state.
+    since_state: usize,
+    scores_per_state: usize,
+}
+
+impl ScorePairs {
+    /// Reads the captions of the split.
+    fn read_captions(&self, trained: &TrainedModel, cx: &mut StageContext<'_>) -> Result<TokenizedCaptions> {
+        let mut captions = TokenizedCaptions::default();
+        let (mut splits, mut seen) = (BTreeSet::new(), BTreeSet::new());
+        while let Some(batch) = cx.read_next("captions")? {
+            let (ids, of) = (tables::int_column(&batch, "caption_id")?, tables::int_column(&batch, "image_id")?);
+            let (in_split, texts) = (tables::text_column(&batch, "split")?, tables::text_column(&batch, "text")?);
+            for row in 0..batch.num_rows() {
+                if in_split.value(row) != self.split {
+                    splits.insert(in_split.value(row).to_owned());
+                    continue;
+                }
+                let id = ids.value(row);
+                if !seen.insert(id) {
+                    return Err(Error::data(format!("caption {id} appears twice")));
+                }
+                let token_ids = trained.token_ids(texts.value(row));
+                captions.token_ids.push(token_ids.map_err(|error| error.context(format!("caption {id}")))?);
+                captions.ids.push(id);
+                captions.image_ids.push(of.value(row));
+            }
+        }
+        if captions.ids.is_empty() {
+            return Err(no_rows("caption", &self.split, &self.captions.to_string(), &splits));
+        }
+        Ok(captions)
+    }
+
+    fn captions_batch(&self, captions: &TokenizedCaptions) -> Result<RecordBatch> {
+        let split = repeated(&self.split, captions.ids.len());
+        let (caption_id, image_id) = (captions.ids.clone().into(), captions.image_ids.clone().into());
+        scored_captions::TableColumns { caption_id, image_id, split }.into_batch()
+    }
+
+    /// Scores a block of images and writes its rows. Saves the state where it is due.
+    fn score(
+        &self,
+        rows: EncodedRows,
+        trained: &TrainedModel,
+        captions: &TokenizedCaptions,
+        encoded: &CaptionBlocks,
+        progress: &mut ScoringProgress,
+        cx: &mut StageContext<'_>,
+    ) -> Result<()> {
+        let (ids, count) = ([rows.image_ids.as_slice(), &captions.ids], rows.image_ids.len());
+        let values = trained.scores(&rows.encoded, encoded, ids, cx.threads())?;
+        progress.done += count;
+        progress.since_state += values.len();
+        let columns = scores::TableColumns {
+            image_id: Int64Array::from(rows.image_ids),
+            split: repeated(&self.split, count),
+            scores: VectorColumn::new(values, captions.ids.len())?,
+        };
+        cx.write("scores", columns.into_batch()?)?;
+        if progress.since_state >= progress.scores_per_state {
+            progress.since_state = 0;
+            cx.save_state(progress.done.to_string().into(), 2)?;
+        }
+        cx.progress(progress.done.saturating_as::<u64>(), None, "images");
+        Ok(())
+    }
+}
+
+/// Number of images that an earlier run scored.
+fn parse_state(state: &[u8]) -> Result<usize> {
+    let text = std::str::from_utf8(state).ok();
+    text.and_then(|text| text.parse().ok()).ok_or_else(|| Error::data("the saved state of the scores is damaged"))
+}
+
+fn no_rows(what: &str, split: &str, from: &str, splits: &BTreeSet<String>) -> Error {
+    let there: Vec<String> = splits.iter().map(|split| format!("`{split}`")).collect();
+    let hint =
+        if there.is_empty() { "the table has no rows".to_owned() } else { format!("it has {}", there.join(", ")) };
+    Error::data(format!("no {what} of split `{split}` in `{from}`")).hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorCategory;
+    use crate::kernels::random::Rng;
+    use crate::stages::testing::InMemoryHost;
+    use crate::stages::train::Train;
+    use crate::tables::regions::RegionColumn;
+
+    /// Random regions of images 0 to `count`; odd images are in the split `val`.
+    fn regions(count: usize) -> RecordBatch {
+        let mut rng = Rng::new(2, &[]);
+        #[expect(clippy::cast_possible_truncation, reason = "regions are f32")]
+        let values = (0..count * 2 * 3).map(|_| rng.uniform() as f32 - 0.5).collect();
+        let columns = tables::regions::TableColumns {
+            image_id: (0..count.saturating_as::<i64>()).collect::<Vec<_>>().into(),
+            split: (0..count).map(|image| Some(["test", "val"][image % 2])).collect(),
+            regions: RegionColumn::new(values, 2, 3).expect("whole images"),
+        };
+        columns.into_batch().expect("regions")
+    }
+
+    fn captions(splits: [&str; 2]) -> RecordBatch {
+        let texts = ["a dog runs", "red", "a red dog runs fast on grass", "grass"];
+        let columns = tables::captions::TableColumns {
+            caption_id: (0..40i64).collect::<Vec<_>>().into(),
+            image_id: (0..40i64).collect::<Vec<_>>().into(),
+            split: (0..40).map(|caption| Some(splits[caption % 2])).collect(),
+            text: (0..40).map(|caption| Some(texts[caption / 2 % 4])).collect(),
+        };
+        columns.into_batch().expect("captions")
+    }
+
+    /// Host with a trained SCAN model and 700 images.
+    fn host() -> InMemoryHost {
+        let text = "regions = \"x.regions\"\ncaptions = \"x.captions\"\nepochs = 1\nmin_count = 1\n\
+                    model.scan = { embed_size = 8, word_dim = 4 }";
+        let train: Train = toml::from_str(text).expect("settings");
+        let mut trained = InMemoryHost::default();
+        trained.input_tables.insert("regions".to_owned(), vec![regions(40)]);
+        trained.input_tables.insert("captions".to_owned(), vec![captions(["train", "val"])]);
+        trained.run(&train).expect("a model");
+        let mut host = InMemoryHost::default();
+        let files = trained.output_files.into_iter();
+        host.input_files = files.map(|((_, name), content)| (("model".to_owned(), name), content)).collect();
+        host.input_tables.insert("regions".to_owned(), vec![regions(700).slice(0, 300), regions(700).slice(300, 400)]);
+        host.input_tables.insert("captions".to_owned(), vec![captions(["test", "val"])]);
+        host
+    }
+
+    fn stage(more: &str) -> ScorePairs {
+        let inputs = "model = \"fit.model\"\nregions = \"x.regions\"\ncaptions = \"x.captions\"";
+        toml::from_str(&format!("{inputs}\n{more}")).expect("settings")
+    }
+
+    #[test]
+    fn a_killed_scoring_goes_on_to_the_same_bits() {
+        let (made, stage) = (host(), stage(""));
+        let fresh = || {
+            let mut host = InMemoryHost::default();
+            (host.input_files, host.input_tables) = (made.input_files.clone(), made.input_tables.clone());
+            host
+        };
+        let mut whole = fresh();
+        stage.score_all(&mut whole, 1).expect("scores");
+        let all = whole.output("scores");
+        let images = tables::int_column(&all, "image_id").expect("ids").clone();
+        assert_eq!(images, Int64Array::from_iter_values((0..700).step_by(2)));
+        assert_eq!(tables::vector_column(&all, "scores").expect("scores").1, 20);
+        let ids = tables::int_column(&whole.output("scored_captions"), "caption_id").expect("ids").clone();
+        assert_eq!(ids, Int64Array::from_iter_values((0..40).step_by(2)));
+        // 350 images in blocks of 128.
+        assert_eq!(whole.n_saves, 3);
+        for cut in 1..3 {
+            let mut first = fresh();
+            first.cancel_after_save = Some(cut);
+            let error = stage.score_all(&mut first, 1).expect_err("cancelled");
+            assert_eq!(error.category(), ErrorCategory::Interrupted);
+            let mut second = fresh();
+            second.saved_state = first.saved_state.clone();
+            stage.score_all(&mut second, 1).expect("the rest");
+            let mut rows = first.output_tables["scores"].clone();
+            rows.extend(second.output_tables.get("scores").into_iter().flatten().cloned());
+            let rows = arrow::compute::concat_batches(&rows[0].schema(), &rows).expect("one schema");
+            assert_eq!(rows, all, "cut {cut}");
+            assert!(!second.output_tables.contains_key("scored_captions"));
+        }
+    }
+
+    #[test]
+    fn a_split_without_rows_is_an_error() {
+        let run = |more: &str| {
+            let mut host = host();
+            host.run(&stage(more)).expect_err("no rows").to_string()
+        };
+        assert_eq!(run("split = \"dev\""), "no caption of split `dev` in `x.captions`");
+        let mut without = host();
+        without.input_tables.insert("regions".to_owned(), vec![regions(700).slice(1, 1)]);
+        let error = without.run(&stage("")).expect_err("no image").to_string();
+        assert_eq!(error, "no image of split `test` in `x.regions`");
+        let mut twice = host();
+        twice.input_tables.get_mut("captions").expect("captions").push(captions(["test", "val"]).slice(4, 1));
+        assert_eq!(twice.run(&stage("")).expect_err("twice").to_string(), "caption 4 appears twice");
+    }
+}
