@@ -88,7 +88,7 @@ fn median(mut times: Vec<f64>) -> f64 {
 fn config(regions: usize) -> ModelConfig {
     let settings = serde_json::json!({ "scan": { "embed_size": JOINT, "word_dim": WORD, "activation": "leaky_relu" } });
     let settings: ModelSettings = serde_json::from_value(settings).expect("settings");
-    settings.config(InputSpec { regions: Some(regions), ..InputSpec::for_features(IMAGE, WORDS) })
+    settings.config(InputSpec::for_regions(regions, IMAGE, WORDS))
 }
 
 fn random_regions(images: usize, regions: usize) -> Vec<f32> {

@@ -8,10 +8,8 @@ use crate::error::{Error, Result};
 use crate::model::rows_encoder::{CaptionEncoder, EncodedRows, ImageEncoder};
 use crate::model::trained_model::TrainedModel;
 use crate::stage::{Problem, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef};
-use crate::stages::image_vectors::{
-    check_image_input, either_image_vectors_problem, image_vectors, image_vectors_input,
-};
-use crate::tables::{self, VectorColumn, caption_embeddings, image_embeddings, repeated};
+use crate::stages::image_vectors::{check_image_input, either_image_vectors_problem, image_vectors, model_inputs};
+use crate::tables::{VectorColumn, caption_embeddings, image_embeddings, repeated};
 
 /// Number of rows of a part.
 const PART_ROWS: usize = 4096;
@@ -52,11 +50,7 @@ impl Stage for Embed {
     }
 
     fn inputs(&self) -> Vec<StageInput> {
-        let images = image_vectors(self.features.as_ref(), self.regions.as_ref());
-        let images = images.map(|(from, input)| image_vectors_input(input.name(), from, input));
-        let captions = StageInput::table("captions", &self.captions, &tables::captions::table());
-        let model = StageInput::files("model", &self.model, "model");
-        std::iter::once(model).chain(images).chain([captions]).collect()
+        model_inputs(&self.model, self.features.as_ref(), self.regions.as_ref(), &self.captions)
     }
 
     fn outputs(&self) -> Vec<StageOutput> {
@@ -162,6 +156,7 @@ mod tests {
     use crate::model::trained_model::{DESCRIPTION_FILE, PARAMETERS_FILE};
     use crate::stages::testing::InMemoryHost;
     use crate::stages::train::Train;
+    use crate::tables;
 
     const WORDS: [&str; 8] = ["a", "dog", "runs", "on", "the", "grass", "fast", "red"];
 

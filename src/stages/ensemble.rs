@@ -13,7 +13,7 @@ use crate::io::table_shards::TableShards;
 use crate::stage::{
     MapBlock, MapInput, MapOutput, Problem, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef,
 };
-use crate::tables::{VectorColumn, caption_embeddings, image_embeddings, scored_captions, scores};
+use crate::tables::{Table, VectorColumn, caption_embeddings, image_embeddings, scored_captions, scores};
 
 /// Number of rows of a part.
 const PART_ROWS: usize = 256;
@@ -63,12 +63,12 @@ impl CombinedTable {
         }
     }
 
-    fn schema(self) -> arrow::datatypes::SchemaRef {
+    fn table(self) -> Table {
         match self {
-            Self::Scores => scores::table().schema(),
-            Self::ScoredCaptions => scored_captions::table().schema(),
-            Self::ImageEmbeddings => image_embeddings::table().schema(),
-            Self::CaptionEmbeddings => caption_embeddings::table().schema(),
+            Self::Scores => scores::table(),
+            Self::ScoredCaptions => scored_captions::table(),
+            Self::ImageEmbeddings => image_embeddings::table(),
+            Self::CaptionEmbeddings => caption_embeddings::table(),
         }
     }
 
@@ -87,7 +87,7 @@ impl CombinedTable {
 
 impl Ensemble {
     /// Tables of each kind that are set.
-    fn parts(&self) -> Vec<(CombinedTable, &[TableRef])> {
+    fn tables(&self) -> Vec<(CombinedTable, &[TableRef])> {
         let all = [
             (CombinedTable::Scores, &self.scores),
             (CombinedTable::ScoredCaptions, &self.scored_captions),
@@ -96,7 +96,7 @@ impl Ensemble {
         ];
         all.into_iter()
             .filter(|(_, tables)| !tables.is_empty())
-            .map(|(part, tables)| (part, tables.as_slice()))
+            .map(|(kind, tables)| (kind, tables.as_slice()))
             .collect()
     }
 
@@ -122,27 +122,22 @@ impl Stage for Ensemble {
     }
 
     fn inputs(&self) -> Vec<StageInput> {
-        let input = |part: CombinedTable, number: usize, from: &TableRef| {
-            let table = match part {
-                CombinedTable::Scores => scores::table(),
-                CombinedTable::ScoredCaptions => scored_captions::table(),
-                CombinedTable::ImageEmbeddings => image_embeddings::table(),
-                CombinedTable::CaptionEmbeddings => caption_embeddings::table(),
-            };
-            StageInput::table(part.input(number), from, &table)
+        let inputs = |(kind, tables): (CombinedTable, &[TableRef])| {
+            let input = |(number, from)| StageInput::table(kind.input(number), from, &kind.table());
+            tables.iter().enumerate().map(input).collect::<Vec<_>>()
         };
-        let parts = self.parts().into_iter();
-        parts
-            .flat_map(|(part, tables)| tables.iter().enumerate().map(move |(number, from)| input(part, number, from)))
-            .collect()
+        self.tables().into_iter().flat_map(inputs).collect()
     }
 
     fn outputs(&self) -> Vec<StageOutput> {
-        self.parts().into_iter().map(|(part, _)| StageOutput::table(part.name(), part.schema(), PART_ROWS)).collect()
+        self.tables()
+            .into_iter()
+            .map(|(kind, _)| StageOutput::table(kind.name(), kind.table().schema(), PART_ROWS))
+            .collect()
     }
 
     fn check(&self) -> Vec<Problem> {
-        let parts: Vec<CombinedTable> = self.parts().into_iter().map(|(part, _)| part).collect();
+        let parts: Vec<CombinedTable> = self.tables().into_iter().map(|(kind, _)| kind).collect();
         let models = self.scores.len().max(self.image_embeddings.len());
         let forms = [
             [CombinedTable::Scores, CombinedTable::ScoredCaptions],
@@ -153,10 +148,10 @@ impl Stage for Ensemble {
             return vec![Problem::new("scores", message).hint("`scores = [\"sgr.scores\", \"saf.scores\"]`")];
         }
         let mut problems = Vec::new();
-        for (part, tables) in self.parts() {
+        for (kind, tables) in self.tables() {
             if tables.len() != models || models < 2 {
                 let message = format!("got {} tables, wanted one for each of at least two models", tables.len());
-                problems.push(Problem::new(part.name(), message));
+                problems.push(Problem::new(kind.name(), message));
             }
         }
         if !self.weights.is_empty() && self.weights.len() != models {
@@ -175,8 +170,8 @@ impl Stage for Ensemble {
 impl RunnableStage for Ensemble {
     /// Memory: a few parts of each table; the tables are memory-mapped.
     fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
-        for (part, from) in self.parts() {
-            let tables = (0..from.len()).map(|number| cx.shards(&part.input(number)));
+        for (kind, from) in self.tables() {
+            let tables = (0..from.len()).map(|number| cx.shards(&kind.input(number)));
             let tables = tables.collect::<Result<Vec<_>>>()?;
             let tables: Vec<JoinedRows> =
                 tables.into_iter().zip(from).map(|(table, from)| JoinedRows::new(table, from)).collect();
@@ -186,7 +181,7 @@ impl RunnableStage for Ensemble {
                 return Err(different_rows(message));
             }
             let shares = self.shares(from.len());
-            cx.map(MapInput::Range(rows), part.name(), PART_ROWS, &|block| combine(part, &tables, &shares, block))?;
+            cx.map(MapInput::Range(rows), kind.name(), PART_ROWS, &|block| combine(kind, &tables, &shares, block))?;
         }
         Ok(())
     }
@@ -259,9 +254,9 @@ impl JoinedRows {
 }
 
 /// Combines the rows of a block.
-fn combine(part: CombinedTable, tables: &[JoinedRows], shares: &[f64], block: &MapBlock) -> Result<MapOutput> {
+fn combine(kind: CombinedTable, tables: &[JoinedRows], shares: &[f64], block: &MapBlock) -> Result<MapOutput> {
     let (first, range) = (&tables[0], &block.range);
-    for column in part.key_columns() {
+    for column in kind.key_columns() {
         let wanted = first.ids(column, range)?;
         for table in &tables[1..] {
             let own = table.ids(column, range)?;
@@ -275,7 +270,7 @@ fn combine(part: CombinedTable, tables: &[JoinedRows], shares: &[f64], block: &M
         }
     }
     let (image_id, split) = (first.ids("image_id", range)?.into(), first.texts("split", range)?);
-    let batch = match part {
+    let batch = match kind {
         CombinedTable::Scores => {
             let scores = mean(tables, shares, range)?;
             scores::TableColumns { image_id, split, scores }.into_batch()?

@@ -24,6 +24,19 @@ pub(super) fn image_vectors<'t>(
     features.or_else(|| regions.map(|from| (from, ImageInput::Regions)))
 }
 
+/// Inputs of a stage that applies a model: the model, the vectors of images, captions.
+pub(super) fn model_inputs(
+    model: &TableRef,
+    features: Option<&TableRef>,
+    regions: Option<&TableRef>,
+    captions: &TableRef,
+) -> Vec<StageInput> {
+    let images = image_vectors(features, regions);
+    let images = images.map(|(from, input)| image_vectors_input(input.name(), from, input));
+    let captions = StageInput::table("captions", captions, &tables::captions::table());
+    std::iter::once(StageInput::files("model", model, "model")).chain(images).chain([captions]).collect()
+}
+
 /// Problem unless one of `features` and `regions` is set. Names of settings begin with `prefix`.
 pub(super) fn either_image_vectors_problem(
     features: Option<&TableRef>,

@@ -7,7 +7,7 @@ use az::SaturatingAs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::image_vectors::{check_image_input, either_image_vectors_problem, image_vectors, image_vectors_input};
+use super::image_vectors::{check_image_input, either_image_vectors_problem, image_vectors, model_inputs};
 use crate::error::{Error, Result};
 use crate::model::pair_scores::CaptionBlocks;
 use crate::model::rows_encoder::{EncodedRows, ImageEncoder};
@@ -24,8 +24,8 @@ const SCORES_PER_STATE: usize = 1 << 24;
 /// Scores all images of a split with all its captions, with a model of any kind. If the score of a model is a function
 /// of one vector of each side, `embed` and `evaluate` do without a table of all scores.
 ///
-/// Memory: the encoded captions (for SCAN 4 · `embed_size` bytes a word), and the scores of 128 images. A killed run goes
-/// on after the last 2²⁴ scores.
+/// Memory: the encoded captions (for SCAN 4 · `embed_size` bytes a word), and the scores of a block of images: 2,048 with
+/// `features`, 128 with `regions`. A killed run goes on after the last 2²⁴ scores.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScorePairs {
@@ -62,11 +62,7 @@ impl Stage for ScorePairs {
     }
 
     fn inputs(&self) -> Vec<StageInput> {
-        let images = image_vectors(self.features.as_ref(), self.regions.as_ref());
-        let images = images.map(|(from, input)| image_vectors_input(input.name(), from, input));
-        let captions = StageInput::table("captions", &self.captions, &tables::captions::table());
-        let model = StageInput::files("model", &self.model, "model");
-        std::iter::once(model).chain(images).chain([captions]).collect()
+        model_inputs(&self.model, self.features.as_ref(), self.regions.as_ref(), &self.captions)
     }
 
     fn outputs(&self) -> Vec<StageOutput> {

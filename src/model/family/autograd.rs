@@ -1,4 +1,4 @@
-//! Model families that libtorch differentiates.
+//! Models that libtorch differentiates.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,110 +7,33 @@ use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
 use super::buffer_updates::BufferRecorder;
-use super::contract::Family;
+use super::differentiable::{AutogradConfig, Differentiable};
 use super::encoded_items::EncodedItems;
 use super::graph::{Graph, HandWrittenLayer};
 use super::image_rows::ImageRows;
-use super::input_spec::InputSpec;
+use super::input_spec::{ImageInput, InputSpec};
 use super::model::{AuxiliaryLosses, EncodedBatch, LocalBatch, Model, ScoreGradients, ScoredBatch};
 use super::parameters::Parameters;
+use super::region_rows::region_sets;
 use super::score_blocks::ScoreBlocks;
 use crate::error::Result;
 use crate::model::encoder::MatmulPrecision;
 use crate::model::safetensors_file::libtorch_error;
 use crate::model::similarity::EmbeddingSimilarity;
 
-/// Auxiliary losses as (name, scalar tensor), already weighted as they enter the objective.
-pub type AuxiliaryLossTensors = Vec<(&'static str, Tensor)>;
-
-/// Family whose forward computation libtorch differentiates. [`AutogradModel`] makes a model of it.
-pub trait Differentiable: Family + Send + 'static {
-    /// Similarity of the embeddings of an image and a caption; `None` if scores do not follow from one vector each.
-    fn embedding_similarity(&self) -> Option<EmbeddingSimilarity> {
-        None
-    }
-
-    /// Number of values that the score of `images` with one word needs in one tensor. It bounds the blocks of
-    /// captions that are scored together.
-    fn values_per_word(&self, _images: &EncodedItems) -> i64 {
-        1
-    }
-
-    /// Encodes images `[n, v]`: features, regions, or the L2-normalised CNN features of raw images. In a training step
-    /// `batch` is given; its seed determines random draws.
-    ///
-    /// # Errors
-    /// Images that the model cannot read.
-    fn forward_images(
-        &self,
-        graph: &Graph<'_>,
-        features: &Tensor,
-        batch: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems>;
-
-    /// Encodes captions, given as token ids.
-    ///
-    /// # Errors
-    /// A failure of libtorch.
-    fn forward_captions(
-        &self,
-        graph: &Graph<'_>,
-        captions: &[&[i32]],
-        batch: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems>;
-
-    /// Scores images with captions, `[n, m]`.
-    ///
-    /// # Errors
-    /// A failure of libtorch.
-    fn forward_scores(&self, graph: &Graph<'_>, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor>;
-
-    /// Auxiliary losses of the pairs of a local batch, which has at least one. They are summed over the ranks.
-    ///
-    /// # Errors
-    /// A failure of libtorch.
-    fn local_losses(
-        &self,
-        _graph: &Graph<'_>,
-        _batch: &LocalBatch<'_>,
-        _images: &EncodedItems,
-        _captions: &EncodedItems,
-    ) -> Result<AuxiliaryLossTensors> {
-        Ok(Vec::new())
-    }
-
-    /// Auxiliary losses of the global batch; image i and caption i are a pair.
-    ///
-    /// # Errors
-    /// A failure of libtorch.
-    fn global_losses(
-        &self,
-        _graph: &Graph<'_>,
-        _images: &EncodedItems,
-        _captions: &EncodedItems,
-    ) -> Result<AuxiliaryLossTensors> {
-        Ok(Vec::new())
-    }
-
-    /// Names of the local losses. A rank without pairs reports each as 0.
-    fn local_loss_names(&self) -> &'static [&'static str] {
-        &[]
-    }
-}
-
-/// Model of a family that libtorch differentiates.
+/// Model that libtorch differentiates.
 #[derive(Debug)]
-pub struct AutogradModel<F> {
-    family: F,
+pub struct AutogradModel<S> {
+    config: AutogradConfig<S>,
     parameters: Parameters,
     precision: MatmulPrecision,
 }
 
-impl<F: Differentiable> AutogradModel<F> {
-    /// Creates the model with parameters that fit the specifications of the family.
+impl<S: Differentiable> AutogradModel<S> {
+    /// Creates the model with parameters that fit their specifications.
     #[must_use]
-    pub fn new(family: F, parameters: Parameters) -> Self {
-        Self { family, parameters, precision: MatmulPrecision::default() }
+    pub fn new(config: AutogradConfig<S>, parameters: Parameters) -> Self {
+        Self { config, parameters, precision: MatmulPrecision::default() }
     }
 
     /// Computation without gradient.
@@ -119,7 +42,16 @@ impl<F: Differentiable> AutogradModel<F> {
     }
 
     fn blocks(&self, images: &EncodedItems, captions: &EncodedItems) -> ScoreBlocks {
-        ScoreBlocks::new(captions, self.family.values_per_word(images))
+        ScoreBlocks::new(captions, self.config.settings.values_per_word(images))
+    }
+
+    /// Feature vectors, regions or CNN features of images, with these parameters.
+    fn image_vectors(&self, parameters: &Parameters, images: Tensor) -> Result<EncodedItems> {
+        let vectors = parameters.image_features(images, &self.config.data)?;
+        match self.config.data.image_input() {
+            ImageInput::Features => Ok(EncodedItems::from_vectors(vectors)),
+            ImageInput::Regions => region_sets(&vectors, self.config.data.image),
+        }
     }
 
     /// Encodes an empty local batch: no vectors, of the width that an image and a caption have.
@@ -127,12 +59,12 @@ impl<F: Differentiable> AutogradModel<F> {
         let width = batch.images.tensor().size()[1];
         let (images, captions) = tch::no_grad(|| -> Result<_> {
             let one = Tensor::ones([1, width], (self.parameters.kind(), self.parameters.device()));
-            let features = self.parameters.image_features(one, self.family.input_spec())?;
-            let images = self.family.forward_images(&self.plain_graph(), &features, None)?;
-            let captions = self.family.forward_captions(&self.plain_graph(), &[&[0]], None)?;
+            let (settings, graph) = (&self.config.settings, self.plain_graph());
+            let images = settings.forward_images(&graph, self.image_vectors(&self.parameters, one)?, None)?;
+            let captions = settings.forward_captions(&graph, &[&[0]], None)?;
             Ok((images.slice(0..0), captions.slice(0..0)))
         })?;
-        let losses = self.family.local_loss_names().iter().map(|&name| (name, 0.0)).collect();
+        let losses = self.config.settings.capabilities().local_losses.iter().map(|&name| (name, 0.0)).collect();
         let trainable = self.parameters.trainable();
         let backward =
             move |_: &Tensor, _: &Tensor| Ok(trainable.iter().map(|(_, tensor)| tensor.zeros_like()).collect());
@@ -140,17 +72,17 @@ impl<F: Differentiable> AutogradModel<F> {
     }
 }
 
-impl<F: Differentiable> Model for AutogradModel<F> {
+impl<S: Differentiable> Model for AutogradModel<S> {
     fn parameters(&self) -> &Parameters {
         &self.parameters
     }
 
     fn input_spec(&self) -> &InputSpec {
-        self.family.input_spec()
+        &self.config.data
     }
 
     fn similarity(&self) -> Option<EmbeddingSimilarity> {
-        self.family.embedding_similarity()
+        self.config.settings.capabilities().similarity
     }
 
     fn set_precision(&mut self, precision: MatmulPrecision) -> Result<()> {
@@ -160,18 +92,18 @@ impl<F: Differentiable> Model for AutogradModel<F> {
 
     fn encode_images(&self, images: &ImageRows<'_>) -> Result<EncodedItems> {
         tch::no_grad(|| {
-            let features = self.parameters.image_features(images.tensor().shallow_clone(), self.family.input_spec())?;
-            self.family.forward_images(&self.plain_graph(), &features, None)
+            let images = self.image_vectors(&self.parameters, images.tensor().shallow_clone())?;
+            self.config.settings.forward_images(&self.plain_graph(), images, None)
         })
     }
 
     fn encode_captions(&self, captions: &[&[i32]]) -> Result<EncodedItems> {
-        tch::no_grad(|| self.family.forward_captions(&self.plain_graph(), captions, None))
+        tch::no_grad(|| self.config.settings.forward_captions(&self.plain_graph(), captions, None))
     }
 
     fn scores(&self, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor> {
         let graph = self.plain_graph();
-        let score = |block: &EncodedItems| self.family.forward_scores(&graph, images, block);
+        let score = |block: &EncodedItems| self.config.settings.forward_scores(&graph, images, block);
         tch::no_grad(|| self.blocks(images, captions).score(captions, score))
     }
 
@@ -179,16 +111,15 @@ impl<F: Differentiable> Model for AutogradModel<F> {
         if batch.pairs.is_empty() {
             return self.encode_empty_batch(batch);
         }
-        let (family, spec) = (&self.family, self.family.input_spec());
-        let leaves = self.parameters.detached_leaves(spec)?;
+        let settings = &self.config.settings;
+        let leaves = self.parameters.detached_leaves(&self.config.data)?;
         let buffers = BufferRecorder::default();
-        let (images, captions, losses, layers) = tch::with_grad(|| -> Result<_> {
+        let (images, captions, (losses, layers)) = tch::with_grad(|| -> Result<_> {
             let graph = Graph::with_gradient(&leaves, self.precision, Some(&buffers));
-            let features = leaves.image_features(batch.images.tensor().shallow_clone(), spec)?;
-            let images = family.forward_images(&graph, &features, Some(batch))?;
-            let captions = family.forward_captions(&graph, batch.captions, Some(batch))?;
-            let losses = family.local_losses(&graph, batch, &images, &captions)?;
-            Ok((images, captions, losses, graph.into_layers()))
+            let images = self.image_vectors(&leaves, batch.images.tensor().shallow_clone())?;
+            let images = settings.forward_images(&graph, images, Some(batch))?;
+            let captions = settings.forward_captions(&graph, batch.captions, Some(batch))?;
+            Ok((images, captions, graph.into_losses_and_layers()))
         })?;
         let values = loss_values(&losses);
         let (detached_images, detached_captions) = (detached(&images), detached(&captions));
@@ -206,14 +137,14 @@ impl<F: Differentiable> Model for AutogradModel<F> {
     }
 
     fn score_batch<'m>(&'m self, images: &'m EncodedItems, captions: &'m EncodedItems) -> Result<ScoredBatch<'m>> {
-        let leaves = self.parameters.detached_leaves(self.family.input_spec())?;
+        let leaves = self.parameters.detached_leaves(&self.config.data)?;
         let leaf = |side: &EncodedItems| side.with_vectors(side.vectors.detach().set_requires_grad(true));
         let (images, captions) = (leaf(images), leaf(captions));
-        let (family, precision, blocks) = (&self.family, self.precision, self.blocks(&images, &captions));
+        let (settings, precision, blocks) = (&self.config.settings, self.precision, self.blocks(&images, &captions));
         let buffers = BufferRecorder::default();
         let graph = Graph::with_gradient(&leaves, precision, Some(&buffers));
-        let losses = tch::with_grad(|| family.global_losses(&graph, &images, &captions))?;
-        let score = || blocks.score(&captions, |block| family.forward_scores(&graph, &images, block));
+        let losses = tch::with_grad(|| settings.global_losses(&graph, &images, &captions))?;
+        let score = || blocks.score(&captions, |block| settings.forward_scores(&graph, &images, block));
         let scores = if blocks.keeps_graphs() { tch::with_grad(score) } else { tch::no_grad(score) }?;
         let (detached_scores, values) = (scores.detach(), loss_values(&losses));
         drop(graph);
@@ -228,7 +159,7 @@ impl<F: Differentiable> Model for AutogradModel<F> {
                 for block in blocks.captions() {
                     // The running statistics were updated in the forward pass.
                     let graph = Graph::with_gradient(&leaves, precision, None);
-                    let scores = tch::with_grad(|| family.forward_scores(&graph, &images, &captions.select(block)))?;
+                    let scores = tch::with_grad(|| settings.forward_scores(&graph, &images, &captions.select(block)))?;
                     let columns: Vec<i64> = block.iter().map(|&caption| caption.saturating_as::<i64>()).collect();
                     let columns = Tensor::from_slice(&columns).to_device(d_scores.device());
                     let more = gradients(&[(&scores, &d_scores.index_select(1, &columns))], &[], &wanted)?;

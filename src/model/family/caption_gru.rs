@@ -1,11 +1,14 @@
 //! Word vectors and GRU of captions, with the parameter names of the published checkpoints.
 
 use super::input_spec::InputSpec;
-use super::parameters::{ParameterInit, ParameterSpec, Parameters, tensor_width};
+use super::parameters::{ParameterInit, ParameterSpec, Parameters, gru_parameter_names, tensor_width};
 use crate::error::{Error, Result};
 
 /// Name of the parameter with the word vectors.
 pub const WORD_VECTORS: &str = "txt_enc.embed.weight";
+
+/// Prefix of the parameters of the GRU.
+const CAPTION_GRU: &str = "txt_enc.rnn";
 
 /// Word vectors and a GRU over them, in one or two directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,12 +33,9 @@ impl CaptionGru {
         ["", "_reverse"].into_iter().take(self.directions())
     }
 
-    /// Names of the parameters of the GRU, without the word vectors, by direction: `weight_ih`, `weight_hh`, `bias_ih`,
-    /// `bias_hh`.
+    /// Names of the parameters of the GRU, without the word vectors, by direction.
     fn recurrent_names(&self) -> impl Iterator<Item = String> {
-        self.suffixes().flat_map(|suffix| {
-            ["weight_ih", "weight_hh", "bias_ih", "bias_hh"].map(|what| format!("txt_enc.rnn.{what}_l0{suffix}"))
-        })
+        self.suffixes().flat_map(|suffix| gru_parameter_names(CAPTION_GRU, suffix))
     }
 
     /// Specifications of the parameters: the word vectors, U(±0.1); then for each direction of the GRU, U(±1/√h),
@@ -49,7 +49,7 @@ impl CaptionGru {
             trainable: !data.words_frozen,
             ..ParameterSpec::new(WORD_VECTORS, &[words, word], ParameterInit::Uniform(0.1))
         };
-        let of_gru = self.suffixes().flat_map(|suffix| ParameterSpec::gru("txt_enc.rnn", suffix, word, state));
+        let of_gru = self.suffixes().flat_map(|suffix| ParameterSpec::gru(CAPTION_GRU, suffix, word, state));
         Ok(std::iter::once(vectors).chain(of_gru).collect())
     }
 

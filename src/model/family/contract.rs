@@ -72,8 +72,10 @@ pub struct Capabilities {
     pub single_rank_reason: Option<&'static str>,
     /// Name of the parameter whose rows are the word vectors.
     pub word_vectors_parameter: Option<&'static str>,
-    /// Names of the auxiliary losses in the order of a step: local losses, then global ones.
-    pub auxiliary_losses: Vec<&'static str>,
+    /// Names of the auxiliary losses of the pairs of a rank, which are summed over the ranks.
+    pub local_losses: &'static [&'static str],
+    /// Names of the auxiliary losses of the global batch.
+    pub global_losses: &'static [&'static str],
 }
 
 /// Contents of a published checkpoint.

@@ -211,6 +211,14 @@ impl PaddedSets {
     }
 }
 
+/// Puts `value` in the place of padding. The shape of `is_padding` fits that of `x`; `None` for no padding.
+pub fn fill_padding(x: Tensor, is_padding: Option<&Tensor>, value: f64) -> Tensor {
+    match is_padding {
+        Some(padding) => x.masked_fill(padding, value),
+        None => x,
+    }
+}
+
 /// Row of each vector among the rows of the padded sets.
 fn row_places(counts: &[i64], longest: i64) -> Vec<i64> {
     (0..).zip(counts).flat_map(|(item, &count)| (0..count).map(move |at| item * longest + at)).collect()

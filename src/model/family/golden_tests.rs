@@ -62,7 +62,7 @@ impl GoldenScores {
         let settings: ModelSettings =
             serde_json::from_value(serde_json::json!({ family: case.settings })).expect("settings");
         assert_eq!(settings.problems(), []);
-        settings.config(InputSpec { regions: Some(self.places), ..InputSpec::for_features(self.width, self.words) })
+        settings.config(InputSpec::for_regions(self.places, self.width, self.words))
     }
 
     fn parameters<'c>(&'c self, case: &'c GoldenScoresCase) -> &'c BTreeMap<String, NamedValues> {

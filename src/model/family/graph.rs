@@ -8,7 +8,7 @@ use tch::Tensor;
 use super::buffer_updates::BufferRecorder;
 use super::caption_gru::CaptionGru;
 use super::encoded_items::EncodedItems;
-use super::parameters::Parameters;
+use super::parameters::{Parameters, gru_parameter_names};
 use crate::error::Result;
 use crate::model::encoder::word_states::WordStatesTape;
 use crate::model::encoder::{MatmulPrecision, matmul_transposed};
@@ -21,14 +21,17 @@ pub struct Graph<'p> {
     layers: Option<RefCell<Vec<HandWrittenLayer>>>,
     /// Recorder of updated parameters; `None` if updates are not wanted.
     buffers: Option<&'p BufferRecorder>,
-    /// Intermediate result of the images for auxiliary losses.
-    kept: RefCell<Option<EncodedItems>>,
+    /// Auxiliary losses of the local batch so far.
+    losses: RefCell<AuxiliaryLossTensors>,
 }
 
 /// `x / max(‖x‖₂, 10⁻¹²)` along a dimension. The gradient of a vector of zeros is 0.
 pub fn l2_normalize(x: &Tensor, dimension: i64) -> Tensor {
     x / x.norm_scalaropt_dim(2, [dimension].as_slice(), true).clamp_min(1e-12)
 }
+
+/// Auxiliary losses as (name, scalar tensor), already weighted as they enter the objective.
+pub type AuxiliaryLossTensors = Vec<(&'static str, Tensor)>;
 
 /// Backward pass of a layer: from the gradient in its output to gradients in parameters, by their index in
 /// [`Parameters::tensors`].
@@ -46,7 +49,7 @@ impl<'p> Graph<'p> {
     /// Creates a computation without gradient.
     #[must_use]
     pub fn without_gradient(parameters: &'p Parameters, precision: MatmulPrecision) -> Self {
-        Self { parameters, precision, layers: None, buffers: None, kept: RefCell::default() }
+        Self { parameters, precision, layers: None, buffers: None, losses: RefCell::default() }
     }
 
     /// Creates the computation of a training step, with gradient; `leaves` are those of
@@ -57,7 +60,7 @@ impl<'p> Graph<'p> {
         precision: MatmulPrecision,
         buffers: Option<&'p BufferRecorder>,
     ) -> Self {
-        Self { parameters: leaves, precision, layers: Some(RefCell::default()), buffers, kept: RefCell::default() }
+        Self { parameters: leaves, precision, layers: Some(RefCell::default()), buffers, losses: RefCell::default() }
     }
 
     /// True for the computation of a training step.
@@ -85,19 +88,15 @@ impl<'p> Graph<'p> {
         self.parameters.get(name)
     }
 
-    /// Keeps an intermediate result of the images for the auxiliary losses of the same step.
-    pub fn keep_for_losses(&self, items: EncodedItems) {
-        *self.kept.borrow_mut() = Some(items);
+    /// Adds an auxiliary loss of the pairs of the local batch: a scalar, weighted as it enters the objective. It is summed
+    /// over the ranks. Its name is one of [`Capabilities::local_losses`](super::contract::Capabilities::local_losses).
+    pub fn add_loss(&self, name: &'static str, loss: Tensor) {
+        self.losses.borrow_mut().push((name, loss));
     }
 
-    /// Intermediate result that was kept.
-    pub fn kept_for_losses(&self) -> Option<EncodedItems> {
-        self.kept.borrow_mut().take()
-    }
-
-    /// Layers with hand-written gradients of the computation so far.
-    pub(super) fn into_layers(self) -> Vec<HandWrittenLayer> {
-        self.layers.map(RefCell::into_inner).unwrap_or_default()
+    /// Auxiliary losses and layers with hand-written gradients of the computation so far.
+    pub(super) fn into_losses_and_layers(self) -> (AuxiliaryLossTensors, Vec<HandWrittenLayer>) {
+        (self.losses.into_inner(), self.layers.map(RefCell::into_inner).unwrap_or_default())
     }
 
     /// Matrix product `a · b` in the precision of the model, in the type of `a`. Both have two dimensions, or both
@@ -133,16 +132,22 @@ impl<'p> Graph<'p> {
         Ok(out.view(size.as_slice()))
     }
 
-    /// States of a GRU of libtorch, `[n, t, h]`, over sequences `[n, t, w]`, from the first step on. The parameters are
-    /// `name.weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0` and `bias_hh_l0` with `suffix`. It starts from the state
-    /// `first`, `[n, h]`, or from zeros.
+    /// Parameters of one direction of the GRU `name`, in the order of [`gru_parameter_names`].
+    ///
+    /// # Errors
+    /// There are no such parameters.
+    pub fn gru_parameters(&self, name: &str, suffix: &str) -> Result<[&Tensor; 4]> {
+        let [a, b, c, d] = gru_parameter_names(name, suffix);
+        Ok([self.get(&a)?, self.get(&b)?, self.get(&c)?, self.get(&d)?])
+    }
+
+    /// States of a GRU of libtorch, `[n, t, h]`, over sequences `[n, t, w]`, from the first step on, with the parameters
+    /// of [`Graph::gru_parameters`]. It starts from the state `first`, `[n, h]`, or from zeros.
     ///
     /// # Errors
     /// There are no such parameters.
     pub fn sequence_states(&self, name: &str, suffix: &str, x: &Tensor, first: Option<&Tensor>) -> Result<Tensor> {
-        let parts = ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"];
-        let parameters = parts.map(|part| self.get(&format!("{name}.{part}{suffix}")));
-        let parameters = parameters.into_iter().collect::<Result<Vec<_>>>()?;
+        let parameters = self.gru_parameters(name, suffix)?;
         let first = match first {
             Some(first) => first.unsqueeze(0),
             None => Tensor::zeros([1, x.size()[0], parameters[1].size()[1]], (x.kind(), x.device())),

@@ -106,6 +106,12 @@ impl InputSpec {
         Self { image, regions: None, words, words_frozen: false, pictures: None }
     }
 
+    /// Up to `places` regions of width `region`, and a vocabulary of `words` words.
+    #[must_use]
+    pub fn for_regions(places: usize, region: usize, words: usize) -> Self {
+        Self { regions: Some(places), ..Self::for_features(region, words) }
+    }
+
     /// Kind of the images that the model reads from a table.
     #[must_use]
     pub fn image_input(&self) -> ImageInput {

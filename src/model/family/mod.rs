@@ -1,8 +1,8 @@
 //! Families of models: the traits that training, embedding and search use, and a file or folder for each family.
 //!
 //! To add a family, write a file with a [`Family`](contract::Family) (settings, parameters) and a
-//! [`Model`](model::Model) (encode, score, backward), or a [`Differentiable`](autograd::Differentiable) if libtorch
-//! finds the gradients; then add a line in [`registry`]. No other code names a family.
+//! [`Model`](model::Model) (encode, score, backward), or a [`Differentiable`](differentiable::Differentiable) if
+//! libtorch finds the gradients; then add a line in [`registry`]. No other code names a family.
 
 pub mod input_spec;
 pub mod buffer_updates;
@@ -15,11 +15,14 @@ pub mod caption_gru;
 pub mod graph;
 pub mod batch_norm;
 mod score_blocks;
-pub mod autograd;
 pub mod contract;
+pub mod differentiable;
+pub mod region_rows;
+pub mod autograd;
+mod autograd_family;
+mod attention;
 pub mod encode;
 pub mod published;
-pub mod region_rows;
 pub mod vse;
 pub mod scan;
 pub mod vsrn;

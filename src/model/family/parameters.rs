@@ -56,21 +56,28 @@ impl ParameterSpec {
         ]
     }
 
-    /// Creates the specifications of one direction of a GRU from `input` to `state` values, U(±1/√state): `weight_ih_l0`,
-    /// `weight_hh_l0`, `bias_ih_l0` and `bias_hh_l0`, each after `name.` and before `suffix`.
+    /// Creates the specifications of one direction of a GRU from `input` to `state` values, U(±1/√state), with the names
+    /// of [`gru_parameter_names`].
     #[must_use]
     pub fn gru(name: &str, suffix: &str, input: i64, state: i64) -> [Self; 4] {
         #[expect(clippy::cast_precision_loss, reason = "widths are below 2^31")]
         let init = ParameterInit::Uniform(1.0 / (state as f64).sqrt());
-        let part = |part: &str, shape: &[i64]| Self::new(&format!("{name}.{part}_l0{suffix}"), shape, init);
+        let [weight_ih, weight_hh, bias_ih, bias_hh] = gru_parameter_names(name, suffix);
         let gates = 3 * state;
         [
-            part("weight_ih", &[gates, input]),
-            part("weight_hh", &[gates, state]),
-            part("bias_ih", &[gates]),
-            part("bias_hh", &[gates]),
+            Self::new(&weight_ih, &[gates, input], init),
+            Self::new(&weight_hh, &[gates, state], init),
+            Self::new(&bias_ih, &[gates], init),
+            Self::new(&bias_hh, &[gates], init),
         ]
     }
+}
+
+/// Names of the parameters of one direction of the GRU `name`, as in PyTorch: `weight_ih_l0`, `weight_hh_l0`,
+/// `bias_ih_l0` and `bias_hh_l0`, each after `name.` and before `suffix`.
+#[must_use]
+pub fn gru_parameter_names(name: &str, suffix: &str) -> [String; 4] {
+    ["weight_ih", "weight_hh", "bias_ih", "bias_hh"].map(|part| format!("{name}.{part}_l0{suffix}"))
 }
 
 /// Converts a width to libtorch's type.

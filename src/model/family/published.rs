@@ -74,6 +74,12 @@ impl CheckpointShapes<'_> {
         self.size(IMAGE_LAYER, 0).or_else(|| self.size("txt_enc.rnn.weight_hh_l0", 1)).unwrap_or(1)
     }
 
+    /// True if the GRU of captions has a second direction.
+    #[must_use]
+    pub fn is_bidirectional(&self) -> bool {
+        self.contains("txt_enc.rnn.weight_ih_l0_reverse")
+    }
+
     /// Width of the word vectors, or of the input of the GRU without them.
     #[must_use]
     pub fn word_width(&self) -> usize {

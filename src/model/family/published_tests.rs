@@ -46,7 +46,7 @@ const CASES: [PublishedCase; 5] = [
 fn published_checkpoints_of_models_over_regions_are_read() {
     for (settings, more, (own, published)) in CASES {
         let model: ModelSettings = serde_json::from_str(settings).expect("settings");
-        let data = InputSpec { regions: Some(PUBLISHED_REGIONS), ..InputSpec::for_features(5, 7) };
+        let data = InputSpec::for_regions(PUBLISHED_REGIONS, 5, 7);
         let config = model.config(data);
         let parameters = config.create(1, Device::Cpu).expect("a model").parameters().to_named_tensors("").tensors;
         let renamed = |name: &String| match name.strip_prefix(own).filter(|_| !own.is_empty()) {
@@ -73,7 +73,7 @@ fn published_checkpoints_of_models_over_regions_are_read() {
 #[test]
 fn a_checkpoint_of_another_family_is_refused() {
     let model: ModelSettings = serde_json::from_str(CASES[3].0).expect("settings");
-    let data = InputSpec { regions: Some(PUBLISHED_REGIONS), ..InputSpec::for_features(5, 7) };
+    let data = InputSpec::for_regions(PUBLISHED_REGIONS, 5, 7);
     let bytes = model.config(data).create(1, Device::Cpu).expect("a model").parameters().to_bytes().expect("a file");
     let reader: PublishedModel = serde_json::from_str(r#"{"vsrn": {}}"#).expect("settings");
     let error = reader.read(&bytes, 7).expect_err("a model of SAF").to_string();

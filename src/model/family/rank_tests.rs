@@ -33,7 +33,7 @@ fn images() -> Vec<f32> {
 
 /// Loss, auxiliary losses and gradients in f64.
 fn step(settings: &ModelSettings, group: &CollectiveGroup) -> Vec<f64> {
-    let config = settings.config(InputSpec { regions: Some(PLACES), ..InputSpec::for_features(WIDTH, 9) });
+    let config = settings.config(InputSpec::for_regions(PLACES, WIDTH, 9));
     let drawn = config.create(7, Device::Cpu).expect("a model");
     let tensors = drawn.parameters().tensors().iter().map(|tensor| tensor.to_kind(Kind::Double) * 3.0);
     let model: Box<dyn Model> = config.with_parameters(tensors.collect()).expect("a model");

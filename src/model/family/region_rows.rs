@@ -6,6 +6,9 @@ use tch::{Kind, Tensor};
 use super::encoded_items::EncodedItems;
 use crate::error::{Error, Result};
 
+/// Prefix of the parameters of the linear layer of regions, in every published model.
+pub const REGION_LAYER: &str = "img_enc.fc";
+
 /// Splits images `[n, R · D]` into their regions of `width` D. A place that holds only zeros is no region, so images may
 /// have different numbers of regions.
 ///

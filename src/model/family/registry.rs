@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::contract::{Capabilities, Family, PublishedCheckpoint};
+use super::differentiable::AutogradConfig;
 use super::input_spec::InputSpec;
 use super::model::Model;
 use super::parameters::{ParameterSpec, Parameters};
@@ -109,16 +110,16 @@ families! {
     /// al., BMVC 2018).
     Vse(vse::config::VseConfig) = "vse", "vse++";
     /// SCAN: cross attention between the regions of an image and the words of a caption (Lee et al., ECCV 2018).
-    Scan(scan::config::ScanConfig) = "scan", "scan";
+    Scan(AutogradConfig<scan::settings::ScanSettings>) = "scan", "scan";
     /// VSRN: graph convolutions and a GRU over regions, one vector each (Li et al., ICCV 2019).
-    Vsrn(vsrn::config::VsrnConfig) = "vsrn", "vsrn";
+    Vsrn(AutogradConfig<vsrn::settings::VsrnSettings>) = "vsrn", "vsrn";
     /// SGR and SAF: a graph of alignments of words and regions, or their filtration (Diao et al., AAAI 2021).
-    Sgraf(sgraf::config::SgrafConfig) = "sgraf", "sgraf";
+    Sgraf(AutogradConfig<sgraf::settings::SgrafSettings>) = "sgraf", "sgraf";
     /// VSE∞: learned pooling of regions and of words, one vector each (Chen et al., CVPR 2021).
-    VseInfinity(vse_infinity::config::VseInfinityConfig) = "vse_infinity", "vse_infinity";
+    VseInfinity(AutogradConfig<vse_infinity::settings::VseInfinitySettings>) = "vse_infinity", "vse_infinity";
     /// Late interaction, a family for tests.
     #[cfg(test)]
-    Late(super::testing::LateInteractionConfig) = "late", "late";
+    Late(AutogradConfig<super::testing::LateInteractionSettings>) = "late", "late";
 }
 
 impl Default for ModelSettings {

@@ -2,10 +2,12 @@
 
 use tch::{Device, Kind, Tensor};
 
+use super::differentiable::AutogradConfig;
 use super::encode;
+use super::input_spec::InputSpec;
 use super::model::Model;
 use super::registry;
-use super::testing::{LateInteractionConfig, LateInteractionSettings};
+use super::testing::LateInteractionSettings;
 use crate::error;
 use crate::kernels::epoch::rank_share;
 use crate::kernels::random::Rng;
@@ -20,13 +22,9 @@ use crate::runtime::CancelToken;
 
 const CAPTIONS: [&[i32]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];
 
-fn config() -> LateInteractionConfig {
-    use super::contract::Family;
-    use super::input_spec::InputSpec;
-    LateInteractionConfig::from_settings(
-        &LateInteractionSettings { width: 4, ..LateInteractionSettings::default() },
-        InputSpec::for_features(3, 9),
-    )
+fn config() -> AutogradConfig<LateInteractionSettings> {
+    let settings = LateInteractionSettings { width: 4, ..LateInteractionSettings::default() };
+    AutogradConfig { data: InputSpec::for_features(3, 9), settings }
 }
 
 fn images() -> Vec<f32> {

@@ -298,7 +298,8 @@ impl Stage for Train {
             StageOutput::table("history", tables::history::table().schema(), 4096),
             StageOutput::table("validation", tables::validation::table().schema(), 4096),
         ];
-        if !self.model.capabilities().auxiliary_losses.is_empty() {
+        let capabilities = self.model.capabilities();
+        if !(capabilities.local_losses.is_empty() && capabilities.global_losses.is_empty()) {
             outputs.push(StageOutput::table("auxiliary_losses", tables::auxiliary_losses::table().schema(), 4096));
         }
         if self.memory_bank.is_some() {

@@ -4,7 +4,7 @@
 //! words for `i2t`.
 //!
 //! ```text
-//! s_cq = cos(c, q)      a_cq = f(s_cq) / ‖f(s_c·)‖₂      p_cq = softmax over c of λ₁ · a_cq
+//! s_cq = cos(c, q)      p_cq = attention of q to c, with the inverse temperature λ₁
 //! r_q = cos(q, Σ_c p_cq · c) = Σ_c p_cq · s_cq / √(pᵀ G p), G = products of the contexts with each other
 //! ```
 //!
@@ -14,14 +14,9 @@
 use tch::{Kind, Tensor};
 
 use super::settings::{AttentionActivation, AttentionDirection, RelevanceAggregation, ScanSettings};
-use crate::model::family::encoded_items::{EncodedItems, PaddedSets};
+use crate::model::family::attention::{EPSILON, attention, leaky_relu};
+use crate::model::family::encoded_items::{EncodedItems, PaddedSets, fill_padding};
 use crate::model::family::graph::Graph;
-
-/// Added to norms, as in the published code.
-const EPSILON: f64 = 1e-8;
-
-/// Slope of the leaky ReLU for negative values.
-const NEGATIVE_SLOPE: f64 = 0.1;
 
 impl ScanSettings {
     /// Scores images with captions, `[n, m]`, in both cases sets of unit vectors.
@@ -42,7 +37,11 @@ impl ScanSettings {
         let all_contexts = contexts.vectors.view([a * c, d]);
         // Padding has products of 0, so it does not enter the norms over queries.
         let products = graph.matmul_transposed(&all_contexts, &queries.vectors.view([b * q, d])).view([a, c, b, q]);
-        let attention = self.attention(&products, contexts);
+        let active = match self.activation {
+            AttentionActivation::Relu => products.relu(),
+            AttentionActivation::LeakyRelu => leaky_relu(&products),
+        };
+        let attention = attention(&active, contexts.is_padding.as_ref(), self.lambda_softmax);
         let along = (&attention * &products).sum_dim_intlist(1i64, false, None::<Kind>);
         let grams = graph.matmul(&contexts.vectors, &contexts.vectors.transpose(1, 2));
         let attention = attention.view([a, c, b * q]);
@@ -51,34 +50,17 @@ impl ScanSettings {
         self.aggregate(&(along / norms), queries)
     }
 
-    /// Attention p of each query to the contexts of its set, `[a, c, b, q]`.
-    fn attention(&self, products: &Tensor, contexts: &PaddedSets) -> Tensor {
-        let active = match self.activation {
-            AttentionActivation::Relu => products.relu(),
-            AttentionActivation::LeakyRelu => products.maximum(&(products * NEGATIVE_SLOPE)),
-        };
-        let norms = active.norm_scalaropt_dim(2, [3i64].as_slice(), true) + EPSILON;
-        let exponents = active * (norms.reciprocal() * self.lambda_softmax);
-        let exponents = match &contexts.is_padding {
-            Some(padding) => exponents.masked_fill(&padding.unsqueeze(2).unsqueeze(3), f64::NEG_INFINITY),
-            None => exponents,
-        };
-        exponents.softmax(1, None::<Kind>)
-    }
-
     /// Aggregates relevances `[a, b, q]` over the queries.
     fn aggregate(&self, relevances: &Tensor, queries: &PaddedSets) -> Tensor {
-        let fill = |value: f64, scaled: &Tensor| match &queries.is_padding {
-            Some(padding) => scaled.masked_fill(&padding.unsqueeze(0), value),
-            None => scaled.shallow_clone(),
-        };
-        let sum = || fill(0.0, relevances).sum_dim_intlist(2i64, false, None::<Kind>);
+        let is_padding = queries.is_padding.as_ref().map(|padding| padding.unsqueeze(0));
+        let fill = |value: f64, scaled: Tensor| fill_padding(scaled, is_padding.as_ref(), value);
+        let sum = || fill(0.0, relevances.shallow_clone()).sum_dim_intlist(2i64, false, None::<Kind>);
         match self.aggregation {
             RelevanceAggregation::Sum => sum(),
             RelevanceAggregation::Mean => sum() / queries.lengths(),
-            RelevanceAggregation::Max => fill(f64::NEG_INFINITY, relevances).amax(2i64, false),
+            RelevanceAggregation::Max => fill(f64::NEG_INFINITY, relevances.shallow_clone()).amax(2i64, false),
             RelevanceAggregation::LogSumExp => {
-                fill(f64::NEG_INFINITY, &(relevances * self.lambda_lse)).logsumexp(2, false) / self.lambda_lse
+                fill(f64::NEG_INFINITY, relevances * self.lambda_lse).logsumexp(2, false) / self.lambda_lse
             }
         }
     }

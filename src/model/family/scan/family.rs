@@ -1,30 +1,35 @@
-//! Implementation of [`Family`] for SCAN, and its forward computation.
+//! Parameters and forward computation of SCAN.
+//!
+//! Regions: linear → L2 norm. Words: word vectors → GRU, both directions averaged → L2 norm. `<start>` and `<end>` are
+//! words. The score is stacked cross attention between the regions of an image and the words of a caption.
 
 use tch::Tensor;
 
-use super::config::ScanConfig;
 use super::published::{self, PublishedScanSettings};
 use super::settings::ScanSettings;
 use crate::error::Result;
-use crate::model::family::autograd::{AutogradModel, Differentiable};
-use crate::model::family::caption_gru::WORD_VECTORS;
-use crate::model::family::contract::{Capabilities, Family, PublishedCheckpoint};
+use crate::model::family::caption_gru::{CaptionGru, WORD_VECTORS};
+use crate::model::family::contract::{Capabilities, PublishedCheckpoint};
+use crate::model::family::differentiable::{AutogradConfig, Differentiable};
 use crate::model::family::encoded_items::EncodedItems;
 use crate::model::family::graph::{Graph, l2_normalize};
 use crate::model::family::input_spec::{ImageInput, InputSpec};
-use crate::model::family::model::{LocalBatch, Model};
-use crate::model::family::parameters::{ParameterSpec, Parameters, tensor_width};
-use crate::model::family::region_rows::region_sets;
+use crate::model::family::model::LocalBatch;
+use crate::model::family::parameters::{ParameterSpec, tensor_width};
+use crate::model::family::region_rows::REGION_LAYER;
 use crate::model::setting_problems::SettingProblems;
 
-/// Prefix of the parameters of the linear layer of regions.
-const REGION_LAYER: &str = "img_enc.fc";
+impl ScanSettings {
+    /// Word vectors and GRU of captions.
+    fn caption_gru(&self) -> CaptionGru {
+        CaptionGru { word: self.word_dim, state: self.embed_size, bidirectional: self.bidirectional }
+    }
+}
 
-impl Family for ScanConfig {
-    type Settings = ScanSettings;
+impl Differentiable for ScanSettings {
     type Published = PublishedScanSettings;
 
-    fn capabilities(_: &ScanSettings) -> Capabilities {
+    fn capabilities(&self) -> Capabilities {
         Capabilities {
             image_input: ImageInput::Regions,
             mixed_precision: true,
@@ -33,52 +38,38 @@ impl Family for ScanConfig {
         }
     }
 
-    fn problems(settings: &ScanSettings) -> SettingProblems {
-        settings.problems()
-    }
-
-    fn from_settings(settings: &ScanSettings, data: InputSpec) -> Self {
-        Self { data, settings: settings.clone() }
-    }
-
-    fn input_spec(&self) -> &InputSpec {
-        &self.data
-    }
-
-    fn input_spec_mut(&mut self) -> &mut InputSpec {
-        &mut self.data
+    fn problems(&self) -> SettingProblems {
+        self.check()
     }
 
     /// The linear layer of regions (Xavier, zero bias), then the word vectors and the GRU of captions.
-    fn parameter_specs(&self) -> Result<Vec<ParameterSpec>> {
-        let (image, joint) = (tensor_width(self.data.image)?, tensor_width(self.settings.embed_size)?);
+    fn parameter_specs(&self, data: &InputSpec) -> Result<Vec<ParameterSpec>> {
+        let (image, joint) = (tensor_width(data.image)?, tensor_width(self.embed_size)?);
         let mut all = ParameterSpec::linear(REGION_LAYER, joint, image).to_vec();
-        all.extend(self.caption_gru().parameter_specs(&self.data)?);
+        all.extend(self.caption_gru().parameter_specs(data)?);
         Ok(all)
     }
 
-    fn build(&self, parameters: Parameters) -> Result<Box<dyn Model>> {
-        Ok(Box::new(AutogradModel::new(self.clone(), parameters)))
-    }
-
     fn read_published(
-        settings: &PublishedScanSettings,
+        published: &PublishedScanSettings,
         checkpoint: &[u8],
         words: usize,
-    ) -> Result<PublishedCheckpoint<Self>> {
-        published::read(settings, checkpoint, words)
+    ) -> Result<PublishedCheckpoint<AutogradConfig<Self>>> {
+        published::read(published, checkpoint, words)
     }
-}
 
-impl Differentiable for ScanConfig {
     fn values_per_word(&self, images: &EncodedItems) -> i64 {
         images.padded_rows()
     }
 
-    fn forward_images(&self, graph: &Graph<'_>, features: &Tensor, _: Option<&LocalBatch<'_>>) -> Result<EncodedItems> {
-        let regions = region_sets(features, self.data.image)?;
-        let vectors = l2_normalize(&graph.linear(REGION_LAYER, &regions.vectors)?, -1);
-        Ok(regions.with_vectors(vectors))
+    fn forward_images(
+        &self,
+        graph: &Graph<'_>,
+        images: EncodedItems,
+        _: Option<&LocalBatch<'_>>,
+    ) -> Result<EncodedItems> {
+        let vectors = l2_normalize(&graph.linear(REGION_LAYER, &images.vectors)?, -1);
+        Ok(images.with_vectors(vectors))
     }
 
     fn forward_captions(
@@ -93,6 +84,6 @@ impl Differentiable for ScanConfig {
     }
 
     fn forward_scores(&self, graph: &Graph<'_>, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor> {
-        Ok(self.settings.scores(graph, images, captions))
+        Ok(self.scores(graph, images, captions))
     }
 }

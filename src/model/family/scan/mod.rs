@@ -3,7 +3,6 @@
 //! Lee, Chen, Hua, Hu, He, "Stacked Cross Attention for Image-Text Matching", ECCV 2018.
 
 pub mod settings;
-pub mod config;
 mod family;
 mod cross_attention;
 mod published;

@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::config::ScanConfig;
 use super::settings::{AttentionActivation, AttentionDirection, RelevanceAggregation, ScanSettings};
 use crate::error::Result;
 use crate::model::family::contract::PublishedCheckpoint;
+use crate::model::family::differentiable::AutogradConfig;
 use crate::model::family::input_spec::InputSpec;
 use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS, read_checkpoint};
 
@@ -54,25 +54,29 @@ pub(super) fn read(
     settings: &PublishedScanSettings,
     bytes: &[u8],
     words: usize,
-) -> Result<PublishedCheckpoint<ScanConfig>> {
+) -> Result<PublishedCheckpoint<AutogradConfig<ScanSettings>>> {
     read_checkpoint(bytes, words, &LAYOUT, |shapes| config(shapes, words, settings))
 }
 
 /// Derives the description of the model.
-fn config(shapes: &CheckpointShapes<'_>, words: usize, settings: &PublishedScanSettings) -> ScanConfig {
+fn config(
+    shapes: &CheckpointShapes<'_>,
+    words: usize,
+    settings: &PublishedScanSettings,
+) -> AutogradConfig<ScanSettings> {
     let &PublishedScanSettings { cross_attention, activation, lambda_softmax, aggregation, lambda_lse } = settings;
     let settings = ScanSettings {
         embed_size: shapes.joint_width(),
         word_dim: shapes.word_width(),
-        bidirectional: shapes.contains("txt_enc.rnn.weight_ih_l0_reverse"),
+        bidirectional: shapes.is_bidirectional(),
         cross_attention,
         activation,
         lambda_softmax,
         aggregation,
         lambda_lse,
     };
-    let data = InputSpec { regions: Some(PUBLISHED_REGIONS), ..InputSpec::for_features(shapes.image_width(), words) };
-    ScanConfig { data, settings }
+    let data = InputSpec::for_regions(PUBLISHED_REGIONS, shapes.image_width(), words);
+    AutogradConfig { data, settings }
 }
 
 #[cfg(test)]
@@ -94,8 +98,8 @@ mod tests {
                 aggregation: RelevanceAggregation::LogSumExp,
                 ..ScanSettings::default()
             };
-            let data = InputSpec { regions: Some(PUBLISHED_REGIONS), ..InputSpec::for_features(5, 7) };
-            let config = ScanConfig { data, settings };
+            let data = InputSpec::for_regions(PUBLISHED_REGIONS, 5, 7);
+            let config = AutogradConfig { data, settings };
             let model = ModelConfig::Scan(config.clone()).create(1, Device::Cpu).expect("a model");
             let bytes = model.parameters().to_bytes().expect("a file");
             let published = read(&PublishedScanSettings::default(), &bytes, 7).expect("a model");

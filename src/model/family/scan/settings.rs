@@ -82,7 +82,7 @@ impl Default for ScanSettings {
 
 impl ScanSettings {
     /// Checks the settings.
-    pub(super) fn problems(&self) -> SettingProblems {
+    pub(super) fn check(&self) -> SettingProblems {
         let widths = zero_widths(&[("embed_size", self.embed_size), ("word_dim", self.word_dim)]);
         let lambdas = [("lambda_softmax", self.lambda_softmax), ("lambda_lse", self.lambda_lse)];
         let lambdas = lambdas.into_iter().filter(|(_, lambda)| !(lambda.is_finite() && *lambda > 0.0));

@@ -12,16 +12,11 @@ use tch::{Kind, Tensor};
 
 use super::settings::{AlignmentModule, SgrafSettings};
 use crate::error::Result;
+use crate::model::family::attention::{EPSILON, attention, leaky_relu};
 use crate::model::family::batch_norm::BatchNormAxes;
-use crate::model::family::encoded_items::{EncodedItems, PaddedSets};
+use crate::model::family::encoded_items::{EncodedItems, PaddedSets, fill_padding};
 use crate::model::family::graph::{Graph, l2_normalize};
 use crate::model::family::parameters::ParameterSpec;
-
-/// Added to norms and sums, as in the published code.
-const EPSILON: f64 = 1e-8;
-
-/// Slope of the leaky ReLU of the attention for negative values.
-const NEGATIVE_SLOPE: f64 = 0.1;
 
 /// Names of the linear layers.
 const LOCAL: &str = "sim_enc.sim_tranloc_w";
@@ -91,19 +86,12 @@ impl SgrafSettings {
     fn attend(&self, graph: &Graph<'_>, regions: &Tensor, is_padding: Option<&Tensor>, words: &Tensor) -> Tensor {
         let ([a, r, d], [b, length]) =
             (<[i64; 3]>::try_from(regions.size()).unwrap_or_default(), [words.size()[0], words.size()[1]]);
+        let is_padding = is_padding.map(|padding| padding.narrow(1, 1, r));
         let words = words.reshape([b * length, d]);
         // Padding has products of 0, so it does not enter the norms over words.
         let products = graph.matmul_transposed(&regions.reshape([a * r, d]), &words).view([a, r, b, length]);
-        let active = products.maximum(&(&products * NEGATIVE_SLOPE));
-        let norms = active.norm_scalaropt_dim(2, [3i64].as_slice(), true) + EPSILON;
-        let exponents = active * (norms.reciprocal() * self.lambda_softmax);
-        let exponents = match is_padding {
-            Some(padding) => {
-                exponents.masked_fill(&padding.narrow(1, 1, r).unsqueeze(2).unsqueeze(3), f64::NEG_INFINITY)
-            }
-            None => exponents,
-        };
-        let attention = exponents.softmax(1, None::<Kind>).view([a, r, b * length]);
+        let attention = attention(&leaky_relu(&products), is_padding.as_ref(), self.lambda_softmax);
+        let attention = attention.view([a, r, b * length]);
         l2_normalize(&graph.matmul(&attention.transpose(1, 2), regions), -1)
     }
 
@@ -120,10 +108,7 @@ impl SgrafSettings {
             let queries = graph.linear_of_rows(&query, &vectors.narrow(2, 0, asking))?.view([a * b, asking, s]);
             let keys = graph.linear_of_rows(&key, &vectors)?.view([a * b, nodes, s]);
             let logits = graph.matmul(&queries, &keys.transpose(1, 2)).view([a, b, asking, nodes]);
-            let logits = match &no_key {
-                Some(padding) => logits.masked_fill(padding, f64::NEG_INFINITY),
-                None => logits,
-            };
+            let logits = fill_padding(logits, no_key.as_ref(), f64::NEG_INFINITY);
             let edges = logits.softmax(3, None::<Kind>).view([a * b, asking, nodes]);
             let gathered = graph.matmul(&edges, &vectors.reshape([a * b, nodes, s])).view([a, b, asking, s]);
             vectors = graph.linear_of_rows(&update, &gathered)?.relu();
@@ -138,10 +123,7 @@ impl SgrafSettings {
         let is_present = alignments.is_padding.as_ref().map(|padding| padding.logical_not().to_kind(logits.kind()));
         let axes = BatchNormAxes { over: &[0, 2], shape: &[1, 1, 1], present: is_present.as_ref() };
         let weights = graph.batch_norm(FILTER_BATCH_NORM, &logits, axes, self.batch_norm)?.sigmoid();
-        let weights = match &is_present {
-            Some(present) => weights * present,
-            None => weights,
-        };
+        let weights = fill_padding(weights, alignments.is_padding.as_ref(), 0.0);
         let weights = &weights / (weights.sum_dim_intlist(2i64, true, None::<Kind>) + EPSILON);
         let [a, b, nodes, s] = <[i64; 4]>::try_from(alignments.vectors.size()).unwrap_or_default();
         let vectors = alignments.vectors.reshape([a * b, nodes, s]);

@@ -13,7 +13,7 @@ use tch::{Kind, Tensor};
 
 use crate::error::{Error, Result};
 use crate::model::family::batch_norm::{BatchNormAxes, BatchNormStatistics};
-use crate::model::family::encoded_items::EncodedItems;
+use crate::model::family::encoded_items::{EncodedItems, fill_padding};
 use crate::model::family::graph::{Graph, l2_normalize};
 use crate::model::family::model::LocalBatch;
 use crate::model::family::parameters::ParameterSpec;
@@ -23,18 +23,18 @@ use crate::model::family::parameters::ParameterSpec;
 pub struct GlobalAttention<'s> {
     /// Prefix of the names of the parameters.
     pub name: &'s str,
-    /// Number of places for regions, and the statistics of batch normalisation; `None` for captions.
-    pub batch_norm: Option<(i64, BatchNormStatistics)>,
+    /// Statistics of batch normalisation; `None` for captions, which have none.
+    pub batch_norm: Option<BatchNormStatistics>,
     /// Probability of dropout after tanh in training, and the random stream.
     pub dropout: (f64, u64),
 }
 
 impl GlobalAttention<'_> {
-    /// Specifications of the parameters for vectors of `width`.
-    pub fn parameter_specs(&self, width: i64) -> Vec<ParameterSpec> {
+    /// Specifications of the parameters for vectors of `width`, and up to `places` regions of an image.
+    pub fn parameter_specs(&self, width: i64, places: i64) -> Vec<ParameterSpec> {
         let name = |part: &str| format!("{}.{part}", self.name);
         let mut all = ParameterSpec::linear(&name("embedding_local.0"), width, width).to_vec();
-        if let Some((places, _)) = self.batch_norm {
+        if self.batch_norm.is_some() {
             all.extend(ParameterSpec::batch_norm(&name("embedding_local.1"), places));
         }
         all.extend(ParameterSpec::linear(&name("embedding_global.0"), width, width));
@@ -56,7 +56,8 @@ impl GlobalAttention<'_> {
         let means = padded.vectors.sum_dim_intlist(1i64, false, None::<Kind>) / padded.lengths().unsqueeze(1);
         let mut local = graph.linear_of_rows(&name("embedding_local.0"), &padded.vectors)?;
         let mut global = graph.linear(&name("embedding_global.0"), &means)?;
-        if let Some((places, statistics)) = self.batch_norm {
+        if let Some(statistics) = self.batch_norm {
+            let places = graph.get(&name("embedding_local.1.weight"))?.size()[0];
             if longest > places {
                 let message = format!("an image has {longest} regions, wanted at most the {places} of the training");
                 return Err(Error::data(message));
@@ -85,10 +86,7 @@ impl GlobalAttention<'_> {
             None => (local, global),
         };
         let logits = graph.linear_of_rows(&name("embedding_common.0"), &(local * global.unsqueeze(1)))?.squeeze_dim(2);
-        let logits = match &padded.is_padding {
-            Some(padding) => logits.masked_fill(padding, f64::NEG_INFINITY),
-            None => logits,
-        };
+        let logits = fill_padding(logits, padded.is_padding.as_ref(), f64::NEG_INFINITY);
         let weights = logits.softmax(1, None::<Kind>).unsqueeze(1);
         Ok(l2_normalize(&weights.bmm(&padded.vectors).squeeze_dim(1), -1))
     }

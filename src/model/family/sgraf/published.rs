@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::config::SgrafConfig;
 use super::settings::{AlignmentModule, SgrafSettings};
 use crate::error::Result;
 use crate::model::family::contract::PublishedCheckpoint;
+use crate::model::family::differentiable::AutogradConfig;
 use crate::model::family::input_spec::InputSpec;
 use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS, read_checkpoint};
 
@@ -27,12 +27,16 @@ const LAYOUT: CheckpointLayout = CheckpointLayout {
 ///
 /// # Errors
 /// As [`read_checkpoint`].
-pub(super) fn read(_: &PublishedSgrafSettings, bytes: &[u8], words: usize) -> Result<PublishedCheckpoint<SgrafConfig>> {
+pub(super) fn read(
+    _: &PublishedSgrafSettings,
+    bytes: &[u8],
+    words: usize,
+) -> Result<PublishedCheckpoint<AutogradConfig<SgrafSettings>>> {
     read_checkpoint(bytes, words, &LAYOUT, |shapes| config(shapes, words))
 }
 
 /// Derives the description of the model.
-fn config(shapes: &CheckpointShapes<'_>, words: usize) -> SgrafConfig {
+fn config(shapes: &CheckpointShapes<'_>, words: usize) -> AutogradConfig<SgrafSettings> {
     let is_saf = shapes.contains("sim_enc.SAF_module.attn_sim_w.weight");
     let steps = (0..).take_while(|step| shapes.contains(&format!("sim_enc.SGR_module.{step}.sim_graph_w.weight")));
     let defaults = SgrafSettings::default();
@@ -40,12 +44,12 @@ fn config(shapes: &CheckpointShapes<'_>, words: usize) -> SgrafConfig {
         module: if is_saf { AlignmentModule::Saf } else { AlignmentModule::Sgr },
         embed_size: shapes.joint_width(),
         word_dim: shapes.word_width(),
-        bidirectional: shapes.contains("txt_enc.rnn.weight_ih_l0_reverse"),
+        bidirectional: shapes.is_bidirectional(),
         similarity_dim: shapes.size("sim_enc.sim_eval_w.weight", 1).unwrap_or(1),
         reasoning_steps: if is_saf { defaults.reasoning_steps } else { steps.count().max(1) },
         ..defaults
     };
     let regions = shapes.size("sim_enc.v_global_w.embedding_local.1.weight", 0).unwrap_or(PUBLISHED_REGIONS);
-    let data = InputSpec { regions: Some(regions), ..InputSpec::for_features(shapes.image_width(), words) };
-    SgrafConfig { data, settings }
+    let data = InputSpec::for_regions(regions, shapes.image_width(), words);
+    AutogradConfig { data, settings }
 }

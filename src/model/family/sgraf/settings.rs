@@ -60,7 +60,7 @@ impl Default for SgrafSettings {
 
 impl SgrafSettings {
     /// Checks the settings.
-    pub(super) fn problems(&self) -> SettingProblems {
+    pub(super) fn check(&self) -> SettingProblems {
         let mut problems = zero_widths(&[
             ("embed_size", self.embed_size),
             ("word_dim", self.word_dim),

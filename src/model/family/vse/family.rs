@@ -24,7 +24,7 @@ impl Family for VseConfig {
             mixed_precision: true,
             single_rank_reason: None,
             word_vectors_parameter: Some(WORD_VECTORS),
-            auxiliary_losses: Vec::new(),
+            ..Capabilities::default()
         }
     }
 

@@ -3,7 +3,6 @@
 //! Chen, Hu, Wu, Jiang, Wang, "Learning the Best Pooling Strategy for Visual Semantic Embedding", CVPR 2021.
 
 pub mod settings;
-pub mod config;
 mod pooling_operator;
 mod size_augmentation;
 mod family;

@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::config::VseInfinityConfig;
 use super::settings::VseInfinitySettings;
 use crate::error::Result;
 use crate::model::family::contract::PublishedCheckpoint;
+use crate::model::family::differentiable::AutogradConfig;
 use crate::model::family::input_spec::InputSpec;
 use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS, read_checkpoint};
 
@@ -32,20 +32,20 @@ pub(super) fn read(
     _: &PublishedVseInfinitySettings,
     bytes: &[u8],
     words: usize,
-) -> Result<PublishedCheckpoint<VseInfinityConfig>> {
+) -> Result<PublishedCheckpoint<AutogradConfig<VseInfinitySettings>>> {
     read_checkpoint(bytes, words, &LAYOUT, |shapes| config(shapes, words))
 }
 
 /// Derives the description of the model.
-fn config(shapes: &CheckpointShapes<'_>, words: usize) -> VseInfinityConfig {
+fn config(shapes: &CheckpointShapes<'_>, words: usize) -> AutogradConfig<VseInfinitySettings> {
     let settings = VseInfinitySettings {
         embed_size: shapes.joint_width(),
         word_dim: shapes.word_width(),
-        bidirectional: shapes.contains("txt_enc.rnn.weight_ih_l0_reverse"),
+        bidirectional: shapes.is_bidirectional(),
         region_mlp: shapes.contains("img_enc.mlp.layers.0.weight"),
         pooling_dim: shapes.size("img_enc.gpool.linear.weight", 1).unwrap_or(1),
         ..VseInfinitySettings::default()
     };
-    let data = InputSpec { regions: Some(PUBLISHED_REGIONS), ..InputSpec::for_features(shapes.image_width(), words) };
-    VseInfinityConfig { data, settings }
+    let data = InputSpec::for_regions(PUBLISHED_REGIONS, shapes.image_width(), words);
+    AutogradConfig { data, settings }
 }

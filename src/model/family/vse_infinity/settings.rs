@@ -44,7 +44,7 @@ impl Default for VseInfinitySettings {
 
 impl VseInfinitySettings {
     /// Checks the settings.
-    pub(super) fn problems(&self) -> SettingProblems {
+    pub(super) fn check(&self) -> SettingProblems {
         let mut problems = zero_widths(&[("embed_size", self.embed_size), ("word_dim", self.word_dim)]);
         if self.pooling_dim == 0 || self.pooling_dim % 2 == 1 {
             problems.push(("pooling_dim".into(), format!("got {}, wanted an even number", self.pooling_dim)));

@@ -14,7 +14,7 @@ use tch::{Kind, Tensor};
 
 use super::settings::VsrnSettings;
 use crate::error::Result;
-use crate::model::family::encoded_items::EncodedItems;
+use crate::model::family::encoded_items::{EncodedItems, fill_padding};
 use crate::model::family::graph::Graph;
 use crate::model::family::model::LocalBatch;
 use crate::model::family::parameters::{ParameterInit, ParameterSpec, tensor_width};
@@ -114,9 +114,7 @@ impl VsrnSettings {
         let fixed = graph.matmul_transposed(&outputs.reshape([-1, h]), &of_outputs).view([n, -1, h])
             + graph.get(&format!("{ATTENTION}.bias"))?;
         let logit_weight = graph.get(ATTENTION_LOGITS)?.view([h]);
-        let parts = ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"];
-        let [w_ih, w_hh, b_ih, b_hh] = parts.map(|part| graph.get(&format!("{DECODER}.{part}")));
-        let (w_ih, w_hh, b_ih, b_hh) = (w_ih?, w_hh?, b_ih?, b_hh?);
+        let [w_ih, w_hh, b_ih, b_hh] = graph.gru_parameters(DECODER, "")?;
         let width = vectors.size()[2] + h;
         let mask = (self.dropout > 0.0).then(|| {
             let counts = vec![steps; batch.captions.len()];
@@ -127,10 +125,7 @@ impl VsrnSettings {
         for step in 0..steps {
             let from_state = graph.matmul_transposed(&state, &of_state).unsqueeze(1);
             let logits = (&fixed + from_state).tanh().matmul(&logit_weight);
-            let logits = match is_padding {
-                Some(padding) => logits.masked_fill(padding, f64::NEG_INFINITY),
-                None => logits,
-            };
+            let logits = fill_padding(logits, is_padding, f64::NEG_INFINITY);
             let context = logits.softmax(1, None::<Kind>).unsqueeze(1).bmm(outputs).squeeze_dim(1);
             let input = Tensor::cat(&[vectors.get(step), context], 1);
             let input = match &mask {

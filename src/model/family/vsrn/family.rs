@@ -1,120 +1,108 @@
-//! Implementation of [`Family`] for VSRN, and its forward computation.
+//! Parameters and forward computation of VSRN.
+//!
+//! ```text
+//! regions: linear → normalise → graph convolutions → normalise ─┬─► GRU over regions, last state ─► L2 norm
+//! words:   word vectors → GRU, last state → L2 norm             └─► caption generator (training only)
+//! ```
+//!
+//! The score is the cosine of the two vectors.
 
 use tch::Tensor;
 
-use super::config::VsrnConfig;
 use super::published::{self, PublishedVsrnSettings};
 use super::region_reasoning;
 use super::settings::VsrnSettings;
-use crate::error::{Error, Result};
-use crate::model::family::autograd::{AutogradModel, AuxiliaryLossTensors, Differentiable};
+use crate::error::Result;
 use crate::model::family::batch_norm::BatchNormAxes;
-use crate::model::family::caption_gru::WORD_VECTORS;
-use crate::model::family::contract::{Capabilities, Family, PublishedCheckpoint};
+use crate::model::family::caption_gru::{CaptionGru, WORD_VECTORS};
+use crate::model::family::contract::{Capabilities, PublishedCheckpoint};
+use crate::model::family::differentiable::{AutogradConfig, Differentiable};
 use crate::model::family::encoded_items::EncodedItems;
 use crate::model::family::graph::{Graph, l2_normalize};
 use crate::model::family::input_spec::{ImageInput, InputSpec};
-use crate::model::family::model::{LocalBatch, Model};
-use crate::model::family::parameters::{ParameterSpec, Parameters, tensor_width};
-use crate::model::family::region_rows::region_sets;
+use crate::model::family::model::LocalBatch;
+use crate::model::family::parameters::{ParameterSpec, tensor_width};
+use crate::model::family::region_rows::REGION_LAYER;
 use crate::model::setting_problems::SettingProblems;
 use crate::model::similarity::EmbeddingSimilarity;
 
 /// Prefixes of the parameters of the image side.
-const REGION_LAYER: &str = "img_enc.fc";
 const REGION_GRU: &str = "img_enc.img_rnn";
 const OUTPUT_BATCH_NORM: &str = "img_enc.bn";
 
 /// Name of the auxiliary loss.
 const CAPTION_LOSS: &[&str] = &["caption"];
 
-impl Family for VsrnConfig {
-    type Settings = VsrnSettings;
+impl VsrnSettings {
+    /// Word vectors and GRU of captions.
+    fn caption_gru(&self) -> CaptionGru {
+        CaptionGru { word: self.word_dim, state: self.embed_size, bidirectional: false }
+    }
+}
+
+impl Differentiable for VsrnSettings {
     type Published = PublishedVsrnSettings;
 
-    fn capabilities(settings: &VsrnSettings) -> Capabilities {
+    fn capabilities(&self) -> Capabilities {
         Capabilities {
             image_input: ImageInput::Regions,
             similarity: Some(EmbeddingSimilarity::Cosine),
             mixed_precision: true,
-            single_rank_reason: settings.batch_norm.single_rank_reason().filter(|_| settings.has_batch_norm()),
+            single_rank_reason: self.batch_norm.single_rank_reason().filter(|_| self.has_batch_norm()),
             word_vectors_parameter: Some(WORD_VECTORS),
-            auxiliary_losses: if settings.has_caption_branch() { CAPTION_LOSS.to_vec() } else { Vec::new() },
+            local_losses: if self.has_caption_branch() { CAPTION_LOSS } else { &[] },
             ..Capabilities::default()
         }
     }
 
-    fn problems(settings: &VsrnSettings) -> SettingProblems {
-        settings.problems()
-    }
-
-    fn from_settings(settings: &VsrnSettings, data: InputSpec) -> Self {
-        Self { data, settings: settings.clone() }
-    }
-
-    fn input_spec(&self) -> &InputSpec {
-        &self.data
-    }
-
-    fn input_spec_mut(&mut self) -> &mut InputSpec {
-        &mut self.data
+    fn problems(&self) -> SettingProblems {
+        self.check()
     }
 
     /// The linear layer of regions (Xavier, zero bias), the graph convolutions and the GRU of regions; word vectors and
     /// GRU of captions; the caption generator.
-    fn parameter_specs(&self) -> Result<Vec<ParameterSpec>> {
-        let (image, joint) = (tensor_width(self.data.image)?, tensor_width(self.settings.embed_size)?);
+    fn parameter_specs(&self, data: &InputSpec) -> Result<Vec<ParameterSpec>> {
+        let (image, joint) = (tensor_width(data.image)?, tensor_width(self.embed_size)?);
         let mut all = ParameterSpec::linear(REGION_LAYER, joint, image).to_vec();
-        let layers = 0..self.settings.reasoning_layers;
+        let layers = 0..self.reasoning_layers;
         all.extend(layers.flat_map(|layer| region_reasoning::parameter_specs(layer, joint)));
         all.extend(ParameterSpec::gru(REGION_GRU, "", joint, joint));
-        if self.settings.output_batch_norm {
+        if self.output_batch_norm {
             all.extend(ParameterSpec::batch_norm(OUTPUT_BATCH_NORM, joint));
         }
-        all.extend(self.caption_gru().parameter_specs(&self.data)?);
-        if self.settings.has_caption_branch() {
-            all.extend(self.settings.caption_specs(self.data.words)?);
+        all.extend(self.caption_gru().parameter_specs(data)?);
+        if self.has_caption_branch() {
+            all.extend(self.caption_specs(data.words)?);
         }
         Ok(all)
     }
 
-    fn build(&self, parameters: Parameters) -> Result<Box<dyn Model>> {
-        Ok(Box::new(AutogradModel::new(self.clone(), parameters)))
-    }
-
     fn read_published(
-        settings: &PublishedVsrnSettings,
+        published: &PublishedVsrnSettings,
         checkpoint: &[u8],
         words: usize,
-    ) -> Result<PublishedCheckpoint<Self>> {
-        published::read(settings, checkpoint, words)
-    }
-}
-
-impl Differentiable for VsrnConfig {
-    fn embedding_similarity(&self) -> Option<EmbeddingSimilarity> {
-        Some(EmbeddingSimilarity::Cosine)
+    ) -> Result<PublishedCheckpoint<AutogradConfig<Self>>> {
+        published::read(published, checkpoint, words)
     }
 
     fn forward_images(
         &self,
         graph: &Graph<'_>,
-        features: &Tensor,
+        images: EncodedItems,
         batch: Option<&LocalBatch<'_>>,
     ) -> Result<EncodedItems> {
-        let regions = region_sets(features, self.data.image)?;
-        let regions = regions.with_vectors(graph.linear(REGION_LAYER, &regions.vectors)?);
-        let regions = self.settings.reason(graph, regions)?;
+        let regions = images.with_vectors(graph.linear(REGION_LAYER, &images.vectors)?);
+        let regions = self.reason(graph, regions)?;
         let padded = regions.padded();
         let states = graph.sequence_states(REGION_GRU, "", &padded.vectors, None)?;
         let mut vectors = padded.last_of_each(&states);
-        if batch.is_some() && self.settings.has_caption_branch() {
-            graph.keep_for_losses(regions);
+        if let Some(batch) = batch.filter(|_| self.has_caption_branch()) {
+            graph.add_loss(CAPTION_LOSS[0], self.caption_loss(graph, &regions, batch)?);
         }
-        if self.settings.output_batch_norm {
+        if self.output_batch_norm {
             let shape = [1, vectors.size()[1]];
             let axes = BatchNormAxes { over: &[0], shape: &shape, present: None };
-            vectors = graph.batch_norm(OUTPUT_BATCH_NORM, &vectors, axes, self.settings.batch_norm)?;
+            vectors = graph.batch_norm(OUTPUT_BATCH_NORM, &vectors, axes, self.batch_norm)?;
         }
         Ok(EncodedItems::from_vectors(l2_normalize(&vectors, -1)))
     }
@@ -132,28 +120,5 @@ impl Differentiable for VsrnConfig {
         });
         let ends = Tensor::from_slice(&ends.collect::<Vec<i64>>()).to_device(states.vectors.device());
         Ok(EncodedItems::from_vectors(l2_normalize(&states.vectors.index_select(0, &ends), -1)))
-    }
-
-    fn forward_scores(&self, graph: &Graph<'_>, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor> {
-        Ok(graph.matmul_transposed(&images.vectors, &captions.vectors))
-    }
-
-    fn local_losses(
-        &self,
-        graph: &Graph<'_>,
-        batch: &LocalBatch<'_>,
-        _: &EncodedItems,
-        _: &EncodedItems,
-    ) -> Result<AuxiliaryLossTensors> {
-        let mut losses = AuxiliaryLossTensors::new();
-        if self.settings.has_caption_branch() {
-            let regions = graph.kept_for_losses().ok_or_else(|| Error::internal("the regions were not kept"))?;
-            losses.push((CAPTION_LOSS[0], self.settings.caption_loss(graph, &regions, batch)?));
-        }
-        Ok(losses)
-    }
-
-    fn local_loss_names(&self) -> &'static [&'static str] {
-        if self.settings.has_caption_branch() { CAPTION_LOSS } else { &[] }
     }
 }

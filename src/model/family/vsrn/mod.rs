@@ -3,7 +3,6 @@
 //! Li, Zhang, Li, Li, Fu, "Visual Semantic Reasoning for Image-Text Matching", ICCV 2019.
 
 pub mod settings;
-pub mod config;
 mod region_reasoning;
 mod caption_branch;
 mod family;

@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::config::VsrnConfig;
 use super::settings::{RegionNormalization, VsrnSettings};
 use crate::error::Result;
 use crate::model::family::contract::PublishedCheckpoint;
+use crate::model::family::differentiable::AutogradConfig;
 use crate::model::family::input_spec::InputSpec;
 use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS, read_checkpoint};
 
@@ -40,13 +40,17 @@ pub(super) fn read(
     settings: &PublishedVsrnSettings,
     bytes: &[u8],
     words: usize,
-) -> Result<PublishedCheckpoint<VsrnConfig>> {
+) -> Result<PublishedCheckpoint<AutogradConfig<VsrnSettings>>> {
     read_checkpoint(bytes, words, &LAYOUT, |shapes| config(shapes, words, settings))
 }
 
 /// Derives the description of the model. Batch normalisation of the GRU's state is in models for Flickr30k, whose regions
 /// are not normalised before the graph convolutions.
-fn config(shapes: &CheckpointShapes<'_>, words: usize, settings: &PublishedVsrnSettings) -> VsrnConfig {
+fn config(
+    shapes: &CheckpointShapes<'_>,
+    words: usize,
+    settings: &PublishedVsrnSettings,
+) -> AutogradConfig<VsrnSettings> {
     let is_flickr = shapes.contains("img_enc.bn.weight");
     let layers = (1..).take_while(|layer| shapes.contains(&format!("img_enc.Rs_GCN_{layer}.g.weight")));
     let settings = VsrnSettings {
@@ -59,6 +63,6 @@ fn config(shapes: &CheckpointShapes<'_>, words: usize, settings: &PublishedVsrnS
         caption_weight: 0.0,
         ..VsrnSettings::default()
     };
-    let data = InputSpec { regions: Some(PUBLISHED_REGIONS), ..InputSpec::for_features(shapes.image_width(), words) };
-    VsrnConfig { data, settings }
+    let data = InputSpec::for_regions(PUBLISHED_REGIONS, shapes.image_width(), words);
+    AutogradConfig { data, settings }
 }

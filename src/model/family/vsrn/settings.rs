@@ -79,7 +79,7 @@ impl VsrnSettings {
     }
 
     /// Checks the settings.
-    pub(super) fn problems(&self) -> SettingProblems {
+    pub(super) fn check(&self) -> SettingProblems {
         let mut problems = zero_widths(&[
             ("embed_size", self.embed_size),
             ("word_dim", self.word_dim),

@@ -1,0 +1,32 @@
+//! Attention of words to regions, or of regions to words, as SCAN defines it.
+//!
+//! ```text
+//! a_cq = f(s_cq) / (‖f(s_c·)‖₂ + 10⁻⁸)        p_cq = softmax over contexts c of λ · a_cq
+//! ```
+//!
+//! `s_cq` is the cosine of context c and query q, and f a (leaky) ReLU. The norm is over the queries.
+
+use tch::{Kind, Tensor};
+
+use super::encoded_items::fill_padding;
+
+/// Added to norms, as in the published code.
+pub const EPSILON: f64 = 1e-8;
+
+/// Slope of the leaky ReLU for negative values.
+const NEGATIVE_SLOPE: f64 = 0.1;
+
+/// Leaky ReLU with slope 0.1.
+pub fn leaky_relu(x: &Tensor) -> Tensor {
+    x.maximum(&(x * NEGATIVE_SLOPE))
+}
+
+/// Attention p of each query to the contexts of a set, `[a, c, b, q]`, from `active` = f(s) of the same shape, with
+/// inverse temperature `lambda`. Padded contexts, `[a, c]`, have no attention. Padded queries must be 0 in `active`, so
+/// that they do not enter the norms.
+pub fn attention(active: &Tensor, is_padding: Option<&Tensor>, lambda: f64) -> Tensor {
+    let norms = active.norm_scalaropt_dim(2, [3i64].as_slice(), true) + EPSILON;
+    let exponents = active * (norms.reciprocal() * lambda);
+    let is_padding = is_padding.map(|padding| padding.unsqueeze(2).unsqueeze(3));
+    fill_padding(exponents, is_padding.as_ref(), f64::NEG_INFINITY).softmax(1, None::<Kind>)
+}

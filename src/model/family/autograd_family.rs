@@ -1,0 +1,47 @@
+//! [`Family`] of every model that libtorch differentiates.
+
+use super::autograd::AutogradModel;
+use super::contract::{Capabilities, Family, PublishedCheckpoint};
+use super::differentiable::{AutogradConfig, Differentiable};
+use super::input_spec::InputSpec;
+use super::model::Model;
+use super::parameters::{ParameterSpec, Parameters};
+use crate::error::Result;
+use crate::model::setting_problems::SettingProblems;
+
+impl<S: Differentiable> Family for AutogradConfig<S> {
+    type Settings = S;
+    type Published = S::Published;
+
+    fn capabilities(settings: &S) -> Capabilities {
+        settings.capabilities()
+    }
+
+    fn problems(settings: &S) -> SettingProblems {
+        settings.problems()
+    }
+
+    fn from_settings(settings: &S, data: InputSpec) -> Self {
+        Self { data, settings: settings.clone() }
+    }
+
+    fn input_spec(&self) -> &InputSpec {
+        &self.data
+    }
+
+    fn input_spec_mut(&mut self) -> &mut InputSpec {
+        &mut self.data
+    }
+
+    fn parameter_specs(&self) -> Result<Vec<ParameterSpec>> {
+        self.settings.parameter_specs(&self.data)
+    }
+
+    fn build(&self, parameters: Parameters) -> Result<Box<dyn Model>> {
+        Ok(Box::new(AutogradModel::new(self.clone(), parameters)))
+    }
+
+    fn read_published(published: &S::Published, checkpoint: &[u8], words: usize) -> Result<PublishedCheckpoint<Self>> {
+        S::read_published(published, checkpoint, words)
+    }
+}

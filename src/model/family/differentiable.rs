@@ -1,0 +1,109 @@
+//! Contract of a family that libtorch differentiates: settings with a forward computation.
+
+use std::fmt::Debug;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tch::Tensor;
+
+use super::contract::{Capabilities, PublishedCheckpoint};
+use super::encoded_items::EncodedItems;
+use super::graph::{AuxiliaryLossTensors, Graph};
+use super::input_spec::InputSpec;
+use super::model::LocalBatch;
+use super::parameters::ParameterSpec;
+use crate::error::Result;
+use crate::model::setting_problems::SettingProblems;
+
+/// Description of a model that libtorch differentiates, without its parameters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AutogradConfig<S> {
+    /// Description of the data that the model is for.
+    #[serde(flatten)]
+    pub data: InputSpec,
+    /// Settings of the model.
+    #[serde(flatten)]
+    pub settings: S,
+}
+
+/// Settings of a family whose forward computation libtorch differentiates.
+/// [`AutogradModel`](super::autograd::AutogradModel) makes a model of them.
+pub trait Differentiable:
+    Debug + Clone + Default + PartialEq + Serialize + DeserializeOwned + JsonSchema + Send + 'static
+{
+    /// Settings of the stage `import_model` that a published checkpoint does not contain.
+    type Published: Debug + Clone + Default + Serialize + DeserializeOwned + JsonSchema;
+
+    /// Capabilities of models with these settings.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Checks the settings.
+    fn problems(&self) -> SettingProblems;
+
+    /// Specifications of the parameters, in an order that never changes, without those of the CNN.
+    ///
+    /// # Errors
+    /// A width that no tensor can have.
+    fn parameter_specs(&self, data: &InputSpec) -> Result<Vec<ParameterSpec>>;
+
+    /// Reads a published checkpoint, whose vocabulary has `words` words.
+    ///
+    /// # Errors
+    /// Bytes that are not such a checkpoint, with all mistakes in one message.
+    fn read_published(
+        published: &Self::Published,
+        checkpoint: &[u8],
+        words: usize,
+    ) -> Result<PublishedCheckpoint<AutogradConfig<Self>>>;
+
+    /// Number of values that the score of `images` with one word needs in one tensor. It bounds the blocks of
+    /// captions that are scored together.
+    fn values_per_word(&self, _images: &EncodedItems) -> i64 {
+        1
+    }
+
+    /// Encodes images: their feature vectors, their regions, or the L2-normalised CNN features of raw images. In a
+    /// training step `batch` is given; its seed determines random draws.
+    ///
+    /// # Errors
+    /// Images that the model cannot read.
+    fn forward_images(
+        &self,
+        graph: &Graph<'_>,
+        images: EncodedItems,
+        batch: Option<&LocalBatch<'_>>,
+    ) -> Result<EncodedItems>;
+
+    /// Encodes captions, given as token ids.
+    ///
+    /// # Errors
+    /// A failure of libtorch.
+    fn forward_captions(
+        &self,
+        graph: &Graph<'_>,
+        captions: &[&[i32]],
+        batch: Option<&LocalBatch<'_>>,
+    ) -> Result<EncodedItems>;
+
+    /// Scores images with captions, `[n, m]`: the inner products of their vectors, unless a family does otherwise.
+    ///
+    /// # Errors
+    /// A failure of libtorch.
+    fn forward_scores(&self, graph: &Graph<'_>, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor> {
+        Ok(graph.matmul_transposed(&images.vectors, &captions.vectors))
+    }
+
+    /// Auxiliary losses of the global batch; image i and caption i are a pair.
+    ///
+    /// # Errors
+    /// A failure of libtorch.
+    fn global_losses(
+        &self,
+        _graph: &Graph<'_>,
+        _images: &EncodedItems,
+        _captions: &EncodedItems,
+    ) -> Result<AuxiliaryLossTensors> {
+        Ok(Vec::new())
+    }
+}
