@@ -86,7 +86,11 @@ pub fn read_start(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn open(path: &Path) -> Result<File> {
+/// Opens a regular file.
+///
+/// # Errors
+/// The file is missing or not a regular file: a pipe would wait for a writer, a device may be endless.
+pub fn open(path: &Path) -> Result<File> {
     let failed = |error: io::Error| Error::io("read", path, &error);
     if !path.metadata().map_err(failed)?.is_file() {
         return Err(Error::data(format!("`{}` is not a file", path.display())));

@@ -139,7 +139,7 @@ impl MemoryBank {
     }
 
     /// Scores of a batch with the memory bank. `images` and `captions` are the embeddings `[n, d]` of the pairs
-    /// `batch`.
+    /// `batch`; columns beyond those of the memory bank do not count, since some models have more in a training step.
     ///
     /// Samples excluded by `mask` have the score −∞. Cost: two products of `[n, d]` and `[d, M]`.
     #[must_use]
@@ -151,8 +151,9 @@ impl MemoryBank {
         similarity: EmbeddingSimilarity,
         mask: MemoryBankMask,
     ) -> MemoryBankScores {
-        let of_images = similarity.scores(images, &self.captions);
-        let of_captions = similarity.scores(&self.images, captions).tr().contiguous();
+        let [images, captions] = [images, captions].map(|side| side.narrow(1, 0, self.images.size()[1]));
+        let of_images = similarity.scores(&images, &self.captions);
+        let of_captions = similarity.scores(&self.images, &captions).tr().contiguous();
         let (rows, columns) = self.masked_places(batch, mask);
         let indices = [&rows, &columns].map(|places| Some(Tensor::from_slice(places).to_device(images.device())));
         let mut scores = [of_images, of_captions];

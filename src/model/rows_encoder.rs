@@ -190,7 +190,8 @@ impl<'e> CaptionEncoder<'e> {
             let token_ids = self.model.token_ids(texts.value(row));
             self.token_ids.push(token_ids.map_err(|error| error.context(format!("caption {caption}")))?);
             self.pending.push(Some(caption), image, split);
-            if self.pending.image_ids.len() == BLOCK_ROWS {
+            // Captions of one image may be far apart in the table.
+            if self.pending.image_ids.len() == BLOCK_ROWS && !self.model.reads_image_words() {
                 blocks.extend(self.finish()?);
             }
         }
@@ -202,7 +203,8 @@ impl<'e> CaptionEncoder<'e> {
     /// # Errors
     /// A failure of libtorch.
     pub fn finish(&mut self) -> Result<Option<EncodedRows>> {
-        let token_ids = std::mem::take(&mut self.token_ids);
+        let mut token_ids = std::mem::take(&mut self.token_ids);
+        self.model.add_image_words(&mut token_ids, &self.pending.image_ids);
         let token_ids: Vec<&[i32]> = token_ids.iter().map(Vec::as_slice).collect();
         self.pending.encode_with(|| self.model.encode_captions(&token_ids))
     }

@@ -8,6 +8,7 @@ use super::cnn::Network;
 use super::device::{set_thread_count, to_tch};
 use super::family::encode;
 use super::family::encoded_items::EncodedItems;
+use super::family::image_words::with_image_words;
 use super::family::input_spec::InputSpec;
 use super::family::model::Model;
 use super::family::registry::ModelConfig;
@@ -166,6 +167,20 @@ impl TrainedModel {
     #[must_use]
     pub fn tokenizer(&self) -> Tokenizer {
         self.tokenizer
+    }
+
+    /// True if a caption is read with the words of all captions of its image: all captions of an image must be given to
+    /// [`TrainedModel::add_image_words`] together.
+    #[must_use]
+    pub fn reads_image_words(&self) -> bool {
+        self.model.reads_image_words()
+    }
+
+    /// Adds to each caption the words of the other captions of its image, if the model reads them.
+    pub fn add_image_words(&self, token_ids: &mut [Vec<i32>], image_ids: &[i64]) {
+        if self.reads_image_words() {
+            with_image_words(token_ids, image_ids);
+        }
     }
 
     /// Token ids of `caption`, with `<start>` and `<end>`.

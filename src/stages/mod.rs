@@ -2,7 +2,9 @@
 
 pub mod ingest;
 pub mod score_captions;
+pub mod build_concepts;
 pub mod extract;
+pub mod import_regions;
 pub mod train;
 pub mod import_model;
 pub mod embed;

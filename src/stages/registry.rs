@@ -34,8 +34,12 @@ stages! {
     Ingest(super::ingest::Ingest),
     /// Scores captions by their similarity to the captions of images.
     ScoreCaptions(super::score_captions::ScoreCaptions),
+    /// Builds a vocabulary of concepts from captions.
+    BuildConcepts(super::build_concepts::BuildConcepts),
     /// Computes feature vectors of images with a convolutional network.
     Extract(super::extract::Extract),
+    /// Imports the regions of a detector.
+    ImportRegions(super::import_regions::ImportRegions),
     /// Trains a joint embedding of images and captions.
     Train(super::train::Train),
     /// Imports a published model.

@@ -163,6 +163,7 @@ impl ScorePairs {
         if captions.ids.is_empty() {
             return Err(no_rows("caption", &self.split, &self.captions.to_string(), &splits));
         }
+        trained.add_image_words(&mut captions.token_ids, &captions.image_ids);
         Ok(captions)
     }
 

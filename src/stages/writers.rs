@@ -1,18 +1,23 @@
 //! Stages that write each table, for messages about inputs that are connected to the wrong one.
 
 /// Table or files, and the stages that write it, with the settings that it needs.
-const WRITERS: [(&str, &str); 29] = [
+const WRITERS: [(&str, &str); 31] = [
     ("images", "an `ingest`"),
     ("captions", "an `ingest`"),
     ("ratings", "an `ingest` (ratings)"),
     ("published", "an `ingest` (published)"),
     ("qrels", "an `ingest` (qrels)"),
     ("features", "an `extract` or of an `ingest` (precomp)"),
-    ("regions", "an `extract` (`pooling = { grid = 7 }`) or of an `ingest` (precomp with `regions = true`)"),
+    (
+        "regions",
+        "an `extract` (`pooling = { grid = 7 }`), an `import_regions` or of an `ingest` (precomp with `regions = true`)",
+    ),
+    ("region_boxes", "an `import_regions`"),
     ("caption_ngrams", "a `score_captions` (CIDEr)"),
     ("scene_graphs", "a `score_captions` (SPICE)"),
     ("caption_similarity", "a `score_captions`"),
     ("spice_scores", "a `score_captions` (SPICE with `pairs = { table = … }`)"),
+    ("concepts", "a `build_concepts`"),
     ("model", "a `train` or of an `import_model`"),
     ("data_order", "a `train`"),
     ("samples", "a `train`"),

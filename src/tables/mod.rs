@@ -9,10 +9,12 @@ pub mod published;
 pub mod qrels;
 pub mod features;
 pub mod regions;
+pub mod region_boxes;
 pub mod caption_ngrams;
 pub mod scene_graphs;
 pub mod caption_similarity;
 pub mod spice_scores;
+pub mod concepts;
 pub mod data_order;
 pub mod samples;
 pub mod memory_bank;
@@ -56,10 +58,12 @@ pub fn all() -> Vec<Table> {
         qrels::table(),
         features::table(),
         regions::table(),
+        region_boxes::table(),
         caption_ngrams::table(),
         scene_graphs::table(),
         caption_similarity::table(),
         spice_scores::table(),
+        concepts::table(),
         data_order::table(),
         samples::table(),
         memory_bank::table(),

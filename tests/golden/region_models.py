@@ -1,4 +1,4 @@
-"""Writes vse_infinity.json, sgraf.json and vsrn.json: scores of models over regions, a loss and its gradients, by
+"""Writes vse_infinity.json, sgraf.json, vsrn.json, cvse.json and cvse_image_labels.json: scores of models over regions, a loss and its gradients, by
 PyTorch 2.11 in double precision.
 
 The formulas are those of the papers, written out for one image, one caption or one pair at a time. Images have one to four
@@ -26,6 +26,7 @@ class Model:
 
     def __init__(self, settings):
         self.settings, self.parameters, self.buffers, self.is_training = settings, {}, {}, False
+        self.fixed = set()  # parameters that are not trained
 
     def __getitem__(self, name):
         return self.parameters[name]
@@ -282,18 +283,113 @@ class Vsrn(Model):
         return normalize(last, dim=1) @ normalize(t, dim=1).T, losses
 
 
+class Cvse(Sgraf):
+    CONCEPTS = 3
+
+    def __init__(self, settings):
+        Model.__init__(self, settings)
+        d, w = settings["embed_size"], settings["word_dim"]
+        self.add_linear("img_enc.fc", d, IMAGE)
+        self.add_captions(w, d, settings["bidirectional"])
+        for side in ["V_att", "T_att", "V_consensus_att", "T_consensus_att"]:
+            self.add_linear(f"{side}.embedding_1.0", d, d)
+            self.add_linear(f"{side}.embedding_2.0", d, d)
+            self.add_linear(f"{side}.embedding_3.0", 1, d)
+        self.add_batch_norm("V_att.embedding_1.1", PLACES)
+        self.add_batch_norm("V_att.embedding_2.1", d)
+        for side in ["V_consensus_att", "T_consensus_att"]:
+            self.add_batch_norm(f"{side}.embedding_1.1", d)
+            self.add_batch_norm(f"{side}.embedding_2.1", d)
+        self.add("C_GCN.gc1.weight", w, d // 2)
+        self.add("C_GCN.gc2.weight", d // 2, d)
+        self.parameters["C_GCN.adj_all"] = torch.tensor([[1.0, 0.25, 0.125], [0.125, 1.0, 0.125], [0.0, 0.0, 1.0]])
+        self.add("concepts.vectors", self.CONCEPTS, w)
+        self.parameters["concepts.of_words"] = torch.tensor([-1.0, -1, -1, -1, 0, 1, -1, 2, 0, -1, 2])
+        self.fixed = {"C_GCN.adj_all", "concepts.vectors", "concepts.of_words"}
+
+    def concepts(self):
+        a = self["C_GCN.adj_all"]
+        d = torch.diag(a.sum(1) ** -0.5)
+        a = (a @ d).T @ d
+        hidden = leaky_relu(a @ (self["concepts.vectors"] @ self["C_GCN.gc1.weight"]), 0.2)
+        return normalize(a @ (hidden @ self["C_GCN.gc2.weight"]), dim=1)
+
+    def attended(self, name, x, gate_of_x, gate):
+        logits = [self.linear(f"{name}.embedding_3.0", row * gate)[0] for row in gate_of_x]
+        return normalize((torch.softmax(torch.stack(logits), 0)[:, None] * x).sum(0), dim=0)
+
+    def instances_of_images(self, sets):
+        local = [self.linear("V_att.embedding_1.0", one) for one in sets]
+        local = self.places_batch_norm("V_att.embedding_1.1", local)
+        means = self.linear("V_att.embedding_2.0", torch.stack([one.mean(0) for one in sets]))
+        means = self.batch_norm("V_att.embedding_2.1", means)
+        return [self.attended("V_att", one, l.tanh(), m.tanh()) for one, l, m in zip(sets, local, means)]
+
+    def instance_of_caption(self, words):
+        mean = normalize(words.mean(0), dim=0)
+        gate = self.linear("T_att.embedding_2.0", mean).tanh()
+        return self.attended("T_att", words, self.linear("T_att.embedding_1.0", words).tanh(), gate)
+
+    def weights(self, name, z, instances):
+        """Predicted weights of the concepts, for each instance vector."""
+        of_concepts = self.batch_norm(f"{name}.embedding_1.1", self.linear(f"{name}.embedding_1.0", z)).tanh()
+        gates = self.linear(f"{name}.embedding_2.0", torch.stack(instances))
+        gates = self.batch_norm(f"{name}.embedding_2.1", gates).tanh()
+        logits = [[self.linear(f"{name}.embedding_3.0", c * gate)[0] for c in of_concepts] for gate in gates]
+        return [torch.softmax(10 * torch.stack(row), 0) for row in logits]
+
+    def label(self, caption):
+        label = torch.zeros(self.CONCEPTS)
+        for word in caption:
+            concept = int(self["concepts.of_words"][word])
+            if concept >= 0:
+                label[concept] = 1
+        return torch.softmax(10 * label, 0)
+
+    def level_loss(self, v, t):
+        (kind, of_loss), = self.settings["level_loss"].items()
+        scores, total = torch.stack(v) @ torch.stack(t).T, 0.0
+        for i in range(len(v)):
+            others = [j for j in range(len(v)) if j != i]
+            for costs in [scores[i, others] - scores[i, i], scores[others, i] - scores[i, i]]:
+                costs = (of_loss["margin"] + costs).clamp(min=0)
+                total = total + (costs.max() if kind == "max" else costs.sum())
+        return total
+
+    def scores(self, images, captions):
+        settings = self.settings
+        beta, alpha = settings["fusion_weight"], settings["label_weight"]
+        v = self.instances_of_images([normalize(self.linear("img_enc.fc", image), dim=1) for image in images])
+        own = [caption[: caption.index(0)] if 0 in caption else caption for caption in captions]
+        words = [normalize(self.word_states(caption, settings["bidirectional"]), dim=1) for caption in own]
+        t = [self.instance_of_caption(one) for one in words]
+        z = self.concepts()
+        p_v, p_t = self.weights("V_consensus_att", z, v), self.weights("T_consensus_att", z, t)
+        if self.is_training or settings["concept_labels"] != "training":
+            p_t = [alpha * self.label(caption) + (1 - alpha) * p for caption, p in zip(captions, p_t)]
+        consensus_v, consensus_t = [[normalize(p @ z, dim=0) for p in side] for side in [p_v, p_t]]
+        fuse = lambda x, c: normalize(beta * x + (1 - beta) * c, dim=0)
+        fused_v, fused_t = [[fuse(x, c) for x, c in zip(*side)] for side in [(v, consensus_v), (t, consensus_t)]]
+        divergence = sum((b * (b.log() - a.log())).sum() for a, b in zip(p_v, p_t))
+        losses = {"instance": settings["instance_weight"] * self.level_loss(v, t)}
+        losses["consensus"] = settings["consensus_weight"] * self.level_loss(consensus_v, consensus_t)
+        losses["concepts"] = settings["concept_weight"] * divergence
+        return torch.stack(fused_v) @ torch.stack(fused_t).T, losses
+
+
 def dump(tensors):
     return {name: {"shape": list(value.shape), "values": value.flatten().tolist()} for name, value in tensors.items()}
 
 
-def case(kind, images, settings):
+def case(kind, images, captions, settings):
     model = kind(settings)
-    trained = {name: value.requires_grad_() for name, value in model.parameters.items() if name not in model.buffers}
+    untrained = model.fixed | set(model.buffers)
+    trained = {name: value.requires_grad_() for name, value in model.parameters.items() if name not in untrained}
     out = {"settings": settings, "parameters": dump(model.parameters)}
     with torch.no_grad():
-        out["scores"] = model.scores(images, CAPTIONS)[0].flatten().tolist()
+        out["scores"] = model.scores(images, captions)[0].flatten().tolist()
     model.is_training = True
-    scores, losses = model.scores(images, CAPTIONS)
+    scores, losses = model.scores(images, captions)
     matching, away = scores.diag(), torch.eye(len(scores), dtype=torch.bool)
     by_image = (MARGIN + scores - matching[:, None]).clamp(min=0).masked_fill(away, 0)
     by_caption = (MARGIN + scores - matching[None, :]).clamp(min=0).masked_fill(away, 0)
@@ -303,12 +399,12 @@ def case(kind, images, settings):
     return out | {"gradients": dump(dict(zip(trained, gradients))), "buffers": dump(model.buffers)}
 
 
-def write(name, kind, all_settings):
+def write(name, kind, all_settings, captions=CAPTIONS, **more):
     torch.manual_seed(20261124)
     images = [torch.randn(count, IMAGE).round(decimals=3).float().double() for count in COUNTS]
-    out = {"width": IMAGE, "places": PLACES, "words": WORDS, "margin": MARGIN, "captions": CAPTIONS}
+    out = {"width": IMAGE, "places": PLACES, "words": WORDS, "margin": MARGIN, "captions": captions} | more
     out["images"] = torch.stack([pad(image, (0, 0, 0, PLACES - len(image))) for image in images]).flatten().tolist()
-    out["cases"] = [case(kind, images, settings) for settings in all_settings]
+    out["cases"] = [case(kind, images, captions, settings) for settings in all_settings]
     (pathlib.Path(__file__).parent / f"{name}.json").write_text(json.dumps(out))
 
 
@@ -325,3 +421,13 @@ forms = [("features", True, False, "batch", 0.0), ("regions", True, False, "batc
 forms += [("features", False, True, "batch", 0.5), ("features", False, True, "frozen", 1.0)]
 names = ["normalization", "normalize_input", "output_batch_norm", "batch_norm", "caption_weight"]
 write("vsrn", Vsrn, [reasoned | dict(zip(names, form)) for form in forms])
+with_concepts = {"embed_size": 4, "word_dim": 3, "dropout": 0.0}
+weights = ["fusion_weight", "label_weight", "instance_weight", "consensus_weight", "concept_weight"]
+names = ["bidirectional", "concept_labels", "batch_norm", "level_loss"] + weights
+hardest, all_negatives = {"max": {"margin": 0.2}}, {"sum": {"margin": 0.1}}
+forms = [(True, "caption", "batch", hardest, 0.75, 0.4, 1.5, 0.5, 0.75), (False, "caption", "batch", all_negatives, 0.85, 0.35, 1.0, 1.0, 1.0)]
+forms += [(True, "training", "batch", hardest, 0.5, 0.6, 0.5, 2.0, 0.25), (True, "training", "frozen", hardest, 0.9, 0.4, 1.5, 0.5, 0.5)]
+write("cvse", Cvse, [with_concepts | dict(zip(names, form)) for form in forms], concepts=Cvse.CONCEPTS)
+forms = [(True, "leaky_image", statistics, hardest, 0.75, 0.4, 1.5, 0.5, 0.75) for statistics in ["batch", "frozen"]]
+of_images = [[1, 4, 2, 0, 5, 6], [1, 5, 6, 7, 2, 0], [3, 2, 0, 8, 10], [1, 8, 9, 2, 0, 4, 7], [1, 4, 4, 4, 10, 2]]
+write("cvse_image_labels", Cvse, [with_concepts | dict(zip(names, form)) for form in forms], of_images, concepts=Cvse.CONCEPTS)

@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 /// Command that starts `pairloom`, without the environment variables that change its behaviour.
 pub(crate) fn pairloom() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pairloom"));
@@ -29,6 +32,14 @@ network = "squeezenet1_0"
 weights = "random"
 resize = 48
 crop = 48
+
+[stage.detected.import_regions]
+files = ["regions.tsv"]
+images = "pairs.images"
+places = 1
+
+[stage.words.build_concepts]
+captions = "pairs.captions"
 
 [stage.fit.train]
 features = "cnn.features"
@@ -122,11 +133,23 @@ fn ratings() -> String {
     format!("caption,image,agg_score,sampling_method\n{}", (112..128).map(line).collect::<String>())
 }
 
+/// One region of each image, 0 to 127, as wide and high as the picture.
+fn regions() -> String {
+    let base64 =
+        |values: &[f32]| STANDARD.encode(values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>());
+    let line = |image: u8| {
+        let (edges, vector) = (base64(&[0.0, 0.0, 48.0, 48.0]), base64(&[1.0, f32::from(image)]));
+        format!("{image}\t48\t48\t1\t{edges}\t{vector}\n")
+    };
+    (0..128).map(line).collect()
+}
+
 /// Writes [`TINY`], as modified by `change`, and its sources into `folder`.
 pub(crate) fn pipeline(folder: &Path, name: &str, change: impl FnOnce(&str) -> String) -> PathBuf {
     let file = folder.join(name);
     std::fs::write(&file, change(TINY)).unwrap();
     std::fs::write(folder.join("ratings.csv"), ratings()).unwrap();
+    std::fs::write(folder.join("regions.tsv"), regions()).unwrap();
     std::fs::copy(test_data::golden("published.safetensors"), folder.join("published.safetensors")).unwrap();
     let vocabulary = &test_data::golden_json("published.json")["vocabulary"];
     std::fs::write(folder.join("vocab.json"), vocabulary.to_string()).unwrap();

@@ -17,6 +17,7 @@ use super::parameters::Parameters;
 use super::region_rows::region_sets;
 use super::score_blocks::ScoreBlocks;
 use crate::error::Result;
+use crate::kernels::text::vocabulary::{END_ID, START_ID};
 use crate::model::encoder::MatmulPrecision;
 use crate::model::safetensors_file::libtorch_error;
 use crate::model::similarity::EmbeddingSimilarity;
@@ -54,14 +55,17 @@ impl<S: Differentiable> AutogradModel<S> {
         }
     }
 
-    /// Encodes an empty local batch: no vectors, of the width that an image and a caption have.
+    /// Encodes an empty local batch: no vectors, of the width that an image and a caption have in a training step.
     fn encode_empty_batch(&self, batch: &LocalBatch<'_>) -> Result<EncodedBatch<'_>> {
-        let width = batch.images.tensor().size()[1];
+        let width = batch.images.tensor().size()[1].saturating_as::<usize>();
+        let (pixels, captions) = (vec![1.0; width], [[START_ID, END_ID].as_slice()]);
         let (images, captions) = tch::no_grad(|| -> Result<_> {
-            let one = Tensor::ones([1, width], (self.parameters.kind(), self.parameters.device()));
+            let images = ImageRows::new(&pixels, width, &self.parameters.tensors()[0])?;
+            let one = LocalBatch { images, captions: &captions, pairs: 0..1, global_size: 1, ..*batch };
             let (settings, graph) = (&self.config.settings, self.plain_graph());
-            let images = settings.forward_images(&graph, self.image_vectors(&self.parameters, one)?, None)?;
-            let captions = settings.forward_captions(&graph, &[&[0]], None)?;
+            let images = self.image_vectors(&self.parameters, one.images.tensor().shallow_clone())?;
+            let images = settings.forward_images(&graph, images, Some(&one))?;
+            let captions = settings.forward_captions(&graph, &captions, Some(&one))?;
             Ok((images.slice(0..0), captions.slice(0..0)))
         })?;
         let losses = self.config.settings.capabilities().local_losses.iter().map(|&name| (name, 0.0)).collect();
@@ -83,6 +87,10 @@ impl<S: Differentiable> Model for AutogradModel<S> {
 
     fn similarity(&self) -> Option<EmbeddingSimilarity> {
         self.config.settings.capabilities().similarity
+    }
+
+    fn reads_image_words(&self) -> bool {
+        self.config.settings.capabilities().image_words
     }
 
     fn set_precision(&mut self, precision: MatmulPrecision) -> Result<()> {

@@ -72,6 +72,11 @@ pub struct Capabilities {
     pub single_rank_reason: Option<&'static str>,
     /// Name of the parameter whose rows are the word vectors.
     pub word_vectors_parameter: Option<&'static str>,
+    /// True if the model reads a table of concepts in training.
+    pub concepts: bool,
+    /// True if the model reads a caption with the words of all captions of its image
+    /// ([`with_image_words`](super::image_words::with_image_words)).
+    pub image_words: bool,
     /// Names of the auxiliary losses of the pairs of a rank, which are summed over the ranks.
     pub local_losses: &'static [&'static str],
     /// Names of the auxiliary losses of the global batch.

@@ -4,8 +4,9 @@ use az::SaturatingAs;
 
 use super::encoded_items::EncodedItems;
 use super::image_rows::ImageRows;
-use super::model::{EncodedBatch, LocalBatch, Model};
+use super::model::Model;
 use crate::error::{Error, Result};
+use crate::kernels::text::vocabulary::{END_ID, START_ID};
 use crate::model::tensor_slices::to_vec;
 use crate::runtime::CancelToken;
 
@@ -68,20 +69,16 @@ pub fn check_token_ids(captions: &[&[i32]], words: usize) -> Result<()> {
     }
 }
 
-/// Encodes no images and no captions: empty sides of the model's width.
+/// Encodes no images and no captions: empty sides of the width of [`images`] and [`captions`].
 ///
 /// # Errors
 /// A failure of libtorch.
 pub fn encode_nothing(model: &dyn Model) -> Result<(EncodedItems, EncodedItems)> {
-    let images = ImageRows::new(&[], model.input_spec().values_per_image(), &model.parameters().tensors()[0])?;
-    let EncodedBatch { images, captions, .. } = model.encode_batch(&LocalBatch {
-        images,
-        captions: &[],
-        pairs: 0..0,
-        global_size: 0,
-        seed_and_step: [0, 0],
-    })?;
-    Ok((images, captions))
+    let width = model.input_spec().values_per_image();
+    let one = vec![1.0; width];
+    let image = model.encode_images(&ImageRows::new(&one, width, &model.parameters().tensors()[0])?)?;
+    let caption = model.encode_captions(&[&[START_ID, END_ID]])?;
+    Ok((image.slice(0..0), caption.slice(0..0)))
 }
 
 /// Vectors of items that have exactly one each, row-major.

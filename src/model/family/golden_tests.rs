@@ -22,6 +22,8 @@ struct GoldenScores {
     width: usize,
     places: usize,
     words: usize,
+    #[serde(default)]
+    concepts: Option<usize>,
     margin: f64,
     captions: Vec<Vec<i32>>,
     images: Vec<f32>,
@@ -62,7 +64,8 @@ impl GoldenScores {
         let settings: ModelSettings =
             serde_json::from_value(serde_json::json!({ family: case.settings })).expect("settings");
         assert_eq!(settings.problems(), []);
-        settings.config(InputSpec::for_regions(self.places, self.width, self.words))
+        let data = InputSpec::for_regions(self.places, self.width, self.words);
+        settings.config(InputSpec { concepts: self.concepts, ..data })
     }
 
     fn parameters<'c>(&'c self, case: &'c GoldenScoresCase) -> &'c BTreeMap<String, NamedValues> {
@@ -157,4 +160,14 @@ fn sgr_and_saf_agree_with_pytorch() {
 #[test]
 fn vsrn_agrees_with_pytorch() {
     check_all("vsrn", include_str!("../../../tests/golden/vsrn.json"), 4);
+}
+
+#[test]
+fn cvse_agrees_with_pytorch() {
+    check_all("cvse", include_str!("../../../tests/golden/cvse.json"), 4);
+}
+
+#[test]
+fn cvse_with_labels_of_images_agrees_with_pytorch() {
+    check_all("cvse", include_str!("../../../tests/golden/cvse_image_labels.json"), 2);
 }

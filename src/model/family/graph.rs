@@ -6,8 +6,9 @@ use az::SaturatingAs;
 use tch::Tensor;
 
 use super::buffer_updates::BufferRecorder;
-use super::caption_gru::CaptionGru;
+use super::caption_gru::{CaptionGru, WORD_VECTORS};
 use super::encoded_items::EncodedItems;
+use super::model::LocalBatch;
 use super::parameters::{Parameters, gru_parameter_names};
 use crate::error::Result;
 use crate::model::encoder::word_states::WordStatesTape;
@@ -153,6 +154,23 @@ impl<'p> Graph<'p> {
             None => Tensor::zeros([1, x.size()[0], parameters[1].size()[1]], (x.kind(), x.device())),
         };
         Ok(x.gru(&first, &parameters, true, 1, 0.0, self.is_training(), false, true).0)
+    }
+
+    /// Dropout mask of the word vectors of captions, for [`Graph::word_states`]. `None` without dropout.
+    ///
+    /// # Errors
+    /// There are no word vectors.
+    pub fn word_dropout(
+        &self,
+        captions: &[&[i32]],
+        batch: Option<&LocalBatch<'_>>,
+        stream: u64,
+        probability: f64,
+    ) -> Result<Option<Tensor>> {
+        let Some(batch) = batch.filter(|_| probability > 0.0) else { return Ok(None) };
+        let counts: Vec<i64> = captions.iter().map(|words| words.len().saturating_as::<i64>()).collect();
+        let vectors = self.get(WORD_VECTORS)?;
+        Ok(Some(batch.dropout_mask(stream, &counts, vectors.size()[1], probability, vectors)))
     }
 
     /// States of a GRU after every word of captions: the mean over its directions. The word vectors are multiplied by

@@ -79,6 +79,9 @@ pub struct InputSpec {
     /// Number of words in the vocabulary.
     #[serde(default)]
     pub words: usize,
+    /// Number of concepts; `None` for a model without them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concepts: Option<usize>,
     /// True if the word vectors are not trained.
     #[serde(default)]
     pub words_frozen: bool,
@@ -103,7 +106,7 @@ impl InputSpec {
     /// Features of width `image` and a vocabulary of `words` words.
     #[must_use]
     pub fn for_features(image: usize, words: usize) -> Self {
-        Self { image, regions: None, words, words_frozen: false, pictures: None }
+        Self { image, regions: None, words, concepts: None, words_frozen: false, pictures: None }
     }
 
     /// Up to `places` regions of width `region`, and a vocabulary of `words` words.

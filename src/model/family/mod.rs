@@ -21,6 +21,9 @@ pub mod region_rows;
 pub mod autograd;
 mod autograd_family;
 mod attention;
+mod global_attention;
+pub mod image_words;
+pub mod concept_graph;
 pub mod encode;
 pub mod published;
 pub mod vse;
@@ -28,6 +31,7 @@ pub mod scan;
 pub mod vsrn;
 pub mod sgraf;
 pub mod vse_infinity;
+pub mod cvse;
 pub mod registry;
 mod create;
 #[cfg(test)]

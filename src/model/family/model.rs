@@ -22,7 +22,7 @@ use crate::model::similarity::EmbeddingSimilarity;
 
 /// Model: parameters on a device, and the computations with them.
 ///
-/// A family that libtorch differentiates implements [`Differentiable`](super::autograd::Differentiable), which
+/// A family that libtorch differentiates implements [`Differentiable`](super::differentiable::Differentiable), which
 /// implements this trait. A family with hand-written gradients implements this trait directly.
 pub trait Model: Debug + Send {
     /// The parameters.
@@ -34,6 +34,12 @@ pub trait Model: Debug + Send {
     /// Similarity of the embeddings of an image and a caption; `None` if scores do not follow from one vector each.
     fn similarity(&self) -> Option<EmbeddingSimilarity> {
         None
+    }
+
+    /// True if the model reads a caption with the words of all captions of its image
+    /// ([`with_image_words`](super::image_words::with_image_words)).
+    fn reads_image_words(&self) -> bool {
+        false
     }
 
     /// Sets the precision of matrix products.

@@ -43,8 +43,11 @@ const BATCH_COUNT: &str = ".num_batches_tracked";
 pub(super) const CONVERSION_SCRIPT: &str = r#"import argparse, torch
 from safetensors.torch import save_file
 torch.serialization.add_safe_globals([argparse.Namespace])
-parts = zip(["img_enc", "txt_enc", "sim_enc"], torch.load("model_best.pth.tar", map_location="cpu", weights_only=True)["model"])
-save_file({f"{part}.{name}": value.contiguous() for part, state in parts for name, value in state.items()}, "published.safetensors")"#;
+states = torch.load("model_best.pth.tar", map_location="cpu", weights_only=True)["model"]
+parts = ["img_enc", "txt_enc", "sim_enc"]
+if len(states) == 8:  # CVSE
+    parts = ["img_enc", "txt_enc", "V_att", "T_att", "V_consensus_att", "T_consensus_att", "C_GCN", "fusing"]
+save_file({f"{part}.{name}": value.contiguous().clone() for part, state in zip(parts, states) for name, value in state.items()}, "published.safetensors")"#;
 
 /// Shapes of the tensors of a checkpoint.
 pub struct CheckpointShapes<'f>(BTreeMap<String, TensorView<'f>>);

@@ -12,7 +12,7 @@ use crate::model::named_tensors::NamedTensors;
 /// Settings of a model, tensors that a published checkpoint has beside its parameters, and other names of parameters.
 type PublishedCase = (&'static str, &'static [&'static str], (&'static str, &'static str));
 
-const CASES: [PublishedCase; 5] = [
+const CASES: [PublishedCase; 6] = [
     (
         r#"{"vse_infinity": {"embed_size": 4, "word_dim": 3, "pooling_dim": 2}}"#,
         &["img_enc.mlp.bns.0.num_batches_tracked", "img_enc.mlp.bns.1.weight", "img_enc.mlp.bns.1.running_mean"],
@@ -39,6 +39,18 @@ const CASES: [PublishedCase; 5] = [
         &["img_enc.Rs_GCN_1.W.1.num_batches_tracked"],
         ("", ""),
     ),
+    (
+        r#"{"cvse": {"embed_size": 4, "word_dim": 3, "fusion_weight": 0.9}}"#,
+        &[
+            "V_att.embedding_1.1.num_batches_tracked",
+            "V_att.fc1.weight",
+            "V_att.embedding_2_2.0.weight",
+            "T_consensus_att.fc3.bias",
+            "C_GCN.adj_O_P",
+            "C_GCN.joint_att_emb.weight",
+        ],
+        ("", ""),
+    ),
 ];
 
 /// The parameters have the published names, which `golden_tests` compares with PyTorch.
@@ -46,8 +58,8 @@ const CASES: [PublishedCase; 5] = [
 fn published_checkpoints_of_models_over_regions_are_read() {
     for (settings, more, (own, published)) in CASES {
         let model: ModelSettings = serde_json::from_str(settings).expect("settings");
-        let data = InputSpec::for_regions(PUBLISHED_REGIONS, 5, 7);
-        let config = model.config(data);
+        let concepts = model.capabilities().concepts.then_some(3);
+        let config = model.config(InputSpec { concepts, ..InputSpec::for_regions(PUBLISHED_REGIONS, 5, 7) });
         let parameters = config.create(1, Device::Cpu).expect("a model").parameters().to_named_tensors("").tensors;
         let renamed = |name: &String| match name.strip_prefix(own).filter(|_| !own.is_empty()) {
             Some(rest) => format!("{published}{rest}"),

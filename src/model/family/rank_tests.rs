@@ -2,6 +2,7 @@
 
 use tch::{Device, Kind};
 
+use super::concept_graph::{CONCEPT_ADJACENCY, CONCEPTS_OF_WORDS, Concept, set_concepts};
 use super::input_spec::InputSpec;
 use super::model::Model;
 use super::registry::ModelSettings;
@@ -31,11 +32,34 @@ fn images() -> Vec<f32> {
     values
 }
 
+/// Two concepts that are often together.
+fn concepts_of_words() -> [Concept; 2] {
+    ["dog", "red"].map(|lemma| Concept {
+        lemma: lemma.to_owned(),
+        words: vec![lemma.to_owned()],
+        captions: 10,
+        captions_with: vec![5.0; 2],
+    })
+}
+
 /// Loss, auxiliary losses and gradients in f64.
 fn step(settings: &ModelSettings, group: &CollectiveGroup) -> Vec<f64> {
-    let config = settings.config(InputSpec::for_regions(PLACES, WIDTH, 9));
+    let concepts = settings.capabilities().concepts.then_some(2);
+    let config = settings.config(InputSpec { concepts, ..InputSpec::for_regions(PLACES, WIDTH, 9) });
     let drawn = config.create(7, Device::Cpu).expect("a model");
-    let tensors = drawn.parameters().tensors().iter().map(|tensor| tensor.to_kind(Kind::Double) * 3.0);
+    if concepts.is_some() {
+        set_concepts(
+            drawn.parameters(),
+            &concepts_of_words(),
+            &["", "", "", "dog", "red", "a", "b", "c", "d"].map(str::to_owned),
+        )
+        .expect("concepts");
+    }
+    let names = drawn.parameters().names();
+    let tensors = names.iter().zip(drawn.parameters().tensors()).map(|(name, tensor)| {
+        let factor = if [CONCEPT_ADJACENCY, CONCEPTS_OF_WORDS].contains(&name.as_str()) { 1.0 } else { 3.0 };
+        tensor.to_kind(Kind::Double) * factor
+    });
     let model: Box<dyn Model> = config.with_parameters(tensors.collect()).expect("a model");
     let own = rank_share(CAPTIONS.len(), group.rank(), group.world_size());
     let (images, pairs) = (images(), TrainingPair::unrelated(CAPTIONS.len()));
@@ -60,6 +84,7 @@ fn several_ranks_have_the_gradients_of_one() {
         "sgraf = { embed_size = 4, word_dim = 3, similarity_dim = 3, dropout = 0.3, batch_norm = \"frozen\" }",
         "sgraf = { module = \"saf\", embed_size = 4, word_dim = 3, similarity_dim = 3, dropout = 0.3, \
          batch_norm = \"frozen\" }",
+        "cvse = { embed_size = 4, word_dim = 3, dropout = 0.3, batch_norm = \"frozen\", level_loss = { sum = {} } }",
     ] {
         let settings: ModelSettings = toml::from_str(model).expect("settings");
         assert_eq!(settings.capabilities().single_rank_reason, None);

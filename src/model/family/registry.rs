@@ -8,7 +8,7 @@ use super::differentiable::AutogradConfig;
 use super::input_spec::InputSpec;
 use super::model::Model;
 use super::parameters::{ParameterSpec, Parameters};
-use super::{scan, sgraf, vse, vse_infinity, vsrn};
+use super::{cvse, scan, sgraf, vse, vse_infinity, vsrn};
 use crate::error::Result;
 use crate::model::setting_problems::SettingProblems;
 
@@ -115,6 +115,8 @@ families! {
     Vsrn(AutogradConfig<vsrn::settings::VsrnSettings>) = "vsrn", "vsrn";
     /// SGR and SAF: a graph of alignments of words and regions, or their filtration (Diao et al., AAAI 2021).
     Sgraf(AutogradConfig<sgraf::settings::SgrafSettings>) = "sgraf", "sgraf";
+    /// CVSE: concepts that captions have in common, as a graph; one vector each (Wang et al., ECCV 2020).
+    Cvse(AutogradConfig<cvse::settings::CvseSettings>) = "cvse", "cvse";
     /// VSE∞: learned pooling of regions and of words, one vector each (Chen et al., CVPR 2021).
     VseInfinity(AutogradConfig<vse_infinity::settings::VseInfinitySettings>) = "vse_infinity", "vse_infinity";
     /// Late interaction, a family for tests.

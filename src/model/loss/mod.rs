@@ -27,8 +27,9 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use function::{BatchSpec, LossFunction};
+pub use function::{BatchSpec, LossFunction, LossInput};
 pub use memory_bank_weights::{MemoryBankScores, MemoryBankWeights};
+pub use negatives::Negatives;
 pub use objective::{Objective, ObjectiveContext, ObjectiveValue};
 pub use semantic_margin::{NegativeSampler, SemanticMargin};
 pub use variant::FormulaVariant;

@@ -1,5 +1,5 @@
-//! `train`: `features` or `images`, `captions`, `caption_ngrams` → `model`, `data_order`, `samples`, `memory_bank`,
-//! `history`, `validation`.
+//! `train`: `features`, `regions` or `images`, `captions`, `caption_ngrams`, `concepts` → `model`, `data_order`,
+//! `samples`, `memory_bank`, `history`, `validation`.
 
 mod settings;
 mod options;
@@ -9,6 +9,7 @@ mod run;
 mod training_data;
 mod images;
 mod location;
+mod concepts;
 mod read;
 mod relevance;
 mod memory_bank;

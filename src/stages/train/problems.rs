@@ -41,6 +41,19 @@ impl Train {
         {
             problems.push(Problem::new(setting, format!("a model of `{}` has no {what}", self.model.name())));
         }
+        let name = self.model.name();
+        match (&self.concepts, capabilities.concepts) {
+            (None, true) => {
+                let message = format!("a model of `{name}` needs `concepts`, which is not set");
+                problems.push(Problem::new("concepts", message).hint(
+                    "add a stage `build_concepts` with `captions = \"pairs.captions\"`, and its table: `concepts = \"words.concepts\"`",
+                ));
+            }
+            (Some(_), false) => {
+                problems.push(Problem::new("concepts", format!("a model of `{name}` has no concepts")));
+            }
+            _ => {}
+        }
         if let Some(reason) = capabilities.single_rank_reason.filter(|_| self.ranks > 1) {
             let message =
                 format!("got {}, but a model of `{}` is trained by 1: {reason}", self.ranks, self.model.name());

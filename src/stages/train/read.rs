@@ -12,6 +12,7 @@ use super::location::RowLocation;
 use super::options::VocabularyCaptions;
 use crate::error::{Error, Result, TruncatedList};
 use crate::kernels::text::{Vocabulary, vocabulary::UNKNOWN_ID};
+use crate::model::family::image_words::with_image_words;
 use crate::model::family::input_spec::ImageShape;
 use crate::stage::StageContext;
 use crate::tables::{self, ListColumn};
@@ -99,13 +100,20 @@ pub(super) fn read_pairs(
     }
     cx.check_cancelled()?;
     let vocabulary = encode_captions(stage, &mut pairs, &left_out, &mut summary, cx)?;
-    let (val, mut train): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|pair| pair.caption.is_validation);
+    let (mut val, mut train): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|pair| pair.caption.is_validation);
     summary
         .warnings
         .extend(check_unknown_tokens(&train, stage.min_count)?.map(|message| ("captions".to_owned(), message)));
     if val.is_empty() {
         let message = "no caption of split `val` has an image with a feature: the last epoch becomes the model";
         summary.warnings.push(("val".to_owned(), message.to_owned()));
+    }
+    if stage.model.capabilities().image_words {
+        let key = |pair: &EncodedPair| (pair.data_set, pair.caption.image);
+        let (mut captions, keys): (Vec<_>, Vec<_>) =
+            train.iter_mut().chain(&mut val).map(|pair| (std::mem::take(&mut pair.token_ids), key(pair))).unzip();
+        with_image_words(&mut captions, &keys);
+        train.iter_mut().chain(&mut val).zip(captions).for_each(|(pair, words)| pair.token_ids = words);
     }
     // The sort is stable: captions of one image keep their order.
     train.sort_by_key(|pair| (pair.data_set, pair.location));

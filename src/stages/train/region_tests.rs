@@ -4,15 +4,16 @@ use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::Float64Type;
 
 use super::Train;
-use super::testing::{description, host as feature_host};
+use super::testing::{COLOURS, OBJECTS, captions, description, host as feature_host};
 use crate::kernels::random::Rng;
 use crate::stage::Stage;
+use crate::stages::build_concepts::BuildConcepts;
 use crate::stages::embed::Embed;
 use crate::stages::evaluate::Evaluate;
 use crate::stages::score_pairs::ScorePairs;
 use crate::stages::testing::{self, InMemoryHost};
 use crate::tables::regions::{self, RegionColumn};
-use crate::tables::repeated;
+use crate::tables::{repeated, vector_column};
 
 /// Width of a region.
 const WIDTH: usize = 10;
@@ -22,21 +23,41 @@ const PLACES: usize = 3;
 
 /// Small models of all families that read regions. Where a family has batch normalisation, dropout, size augmentation or
 /// an auxiliary loss, they are on.
-const MODELS: [&str; 5] = [
+const MODELS: [&str; 6] = [
     "scan = { embed_size = 16, word_dim = 8 }",
     "vse_infinity = { embed_size = 16, word_dim = 8, pooling_dim = 4, size_augmentation = 0.1 }",
     "vsrn = { embed_size = 16, word_dim = 8, reasoning_layers = 2, caption_dim = 8, caption_word_dim = 8, \
      output_batch_norm = true }",
     "sgraf = { embed_size = 16, word_dim = 8, similarity_dim = 8, reasoning_steps = 2, dropout = 0.1 }",
     "sgraf = { module = \"saf\", embed_size = 16, word_dim = 8, similarity_dim = 8, dropout = 0.1 }",
+    "cvse = { embed_size = 16, word_dim = 8, dropout = 0.1, level_loss = { sum = {} } }",
 ];
 
 fn stage_of(model: &str, more: &str) -> Train {
+    let concepts = if model.starts_with("cvse") { "concepts = \"w.concepts\"" } else { "" };
     let text = format!(
-        "regions = \"x.regions\"\ncaptions = \"x.captions\"\nbatch_size = 16\nmodel = {{ {model} }}\nmin_count = 1\n\
+        "{concepts}\nregions = \"x.regions\"\ncaptions = \"x.captions\"\nbatch_size = 16\nmodel = {{ {model} }}\nmin_count = 1\n\
          learning_rate = 0.01\nseed = 5\n{more}"
     );
     toml::from_str(&text).expect("settings of a training")
+}
+
+/// CVSE with captions that are labelled with the words of their images.
+const LEAKY: &str =
+    "cvse = { embed_size = 16, word_dim = 8, level_loss = { sum = {} }, concept_labels = \"leaky_image\" }";
+
+/// Inputs of a stage that applies a model.
+const INPUTS: &str = "model = \"fit.model\"\nregions = \"x.regions\"\ncaptions = \"x.captions\"";
+
+/// Host of a stage that applies a trained model to the images and captions of the validation split.
+fn host_with_model(trained: &InMemoryHost) -> InMemoryHost {
+    let mut host = InMemoryHost::default();
+    let files = trained.output_files.iter();
+    host.input_files =
+        files.map(|((_, name), content)| (("model".to_owned(), name.clone()), content.clone())).collect();
+    host.input_tables.insert("regions".to_owned(), vec![region_table("val").slice(40, 8)]);
+    host.input_tables.insert("captions".to_owned(), trained.input_tables["captions"].clone());
+    host
 }
 
 fn stage(more: &str) -> Train {
@@ -66,6 +87,10 @@ fn host() -> InMemoryHost {
     let mut host = feature_host();
     host.input_tables.remove("features");
     host.input_tables.insert("regions".to_owned(), vec![region_table("val")]);
+    let mut concepts = InMemoryHost::default();
+    concepts.input_tables.insert("captions".to_owned(), host.input_tables["captions"].clone());
+    concepts.run(&toml::from_str::<BuildConcepts>("captions = \"x.captions\"").expect("settings")).expect("concepts");
+    host.input_tables.insert("concepts".to_owned(), vec![concepts.output("concepts")]);
     host
 }
 
@@ -73,7 +98,7 @@ fn host() -> InMemoryHost {
 /// model's scores of all pairs.
 #[test]
 fn models_learn_from_regions_and_evaluation_reproduces_their_validation() {
-    for model in MODELS {
+    for model in MODELS.into_iter().chain([LEAKY]) {
         let stage = stage_of(model, "epochs = 16\nloss = { sum = {} }");
         assert_eq!(stage.check(), []);
         let mut trained = host();
@@ -81,15 +106,10 @@ fn models_learn_from_regions_and_evaluation_reproduces_their_validation() {
         let rsum = description(&trained).rsum.expect("a validation split");
         assert!(rsum > 400.0, "{model}: {rsum}");
 
-        let inputs = "model = \"fit.model\"\nregions = \"x.regions\"\ncaptions = \"x.captions\"\nsplit = \"val\"";
-        let mut scored = InMemoryHost::default();
-        let files = trained.output_files.iter();
-        scored.input_files =
-            files.map(|((_, name), content)| (("model".to_owned(), name.clone()), content.clone())).collect();
-        let of_val = region_table("val").slice(40, 8);
-        scored.input_tables.insert("regions".to_owned(), vec![of_val]);
-        scored.input_tables.insert("captions".to_owned(), trained.input_tables["captions"].clone());
-        scored.run(&toml::from_str::<ScorePairs>(inputs).expect("settings")).expect("scores");
+        let mut scored = host_with_model(&trained);
+        scored
+            .run(&toml::from_str::<ScorePairs>(&format!("{INPUTS}\nsplit = \"val\"")).expect("settings"))
+            .expect("scores");
         let scores = "scores = \"p.scores\"\ncaptions = \"p.scored_captions\"";
         let evaluate: Evaluate =
             toml::from_str(&format!("{scores}\ndataset = \"made\"\nsplit = \"val\"")).expect("settings");
@@ -108,7 +128,7 @@ fn models_learn_from_regions_and_evaluation_reproduces_their_validation() {
 fn resumed_trainings_on_regions_are_identical_bit_for_bit() {
     for model in MODELS {
         let stage = stage_of(model, "epochs = 3\ncheckpoint_steps = 2");
-        let tables = if model.starts_with("vsrn") {
+        let tables = if model.starts_with("vsrn") || model.starts_with("cvse") {
             vec!["history", "validation", "auxiliary_losses"]
         } else {
             vec!["history", "validation"]
@@ -117,13 +137,74 @@ fn resumed_trainings_on_regions_are_identical_bit_for_bit() {
     }
 }
 
+/// A memory bank has the vectors of `embed`, whatever else a training step needs.
+#[test]
+fn models_of_one_vector_train_with_a_memory_bank() {
+    for model in [MODELS[1], MODELS[2], MODELS[5]] {
+        let stage =
+            stage_of(model, "epochs = 2\nloss = { hal = {} }\nmemory_bank = { fraction = 0.5, neighbours = 8 }");
+        assert_eq!(stage.check(), []);
+        let mut host = host();
+        host.run(&stage).expect("a training");
+        let bank = host.output("memory_bank");
+        assert!(bank.num_rows() > 0, "{model}");
+    }
+}
+
+/// With the labels of images, captions are read with the words of the others, here a colour that only one caption names.
+/// With a weight of 0 labels change nothing.
+#[test]
+fn concept_labels_are_those_that_were_asked_for() {
+    let train = |settings: &str| {
+        let model = format!("cvse = {{ embed_size = 16, word_dim = 8, level_loss = {{ sum = {{}} }}, {settings} }}");
+        let mut host = host();
+        let rows = (0..96).map(|i| {
+            let (colour, object) = (COLOURS[i / 2 % 6], OBJECTS[i / 12 % 4]);
+            let text = if i % 2 == 0 { format!("A {colour} {object}.") } else { format!("There's a {object}.") };
+            (i, i / 2, if i < 80 { "train" } else { "val" }, text)
+        });
+        host.input_tables.insert("captions".to_owned(), vec![captions(rows)]);
+        host.run(&stage_of(&model, "epochs = 2\nloss = { sum = {} }")).expect("a training");
+        let words = host.output("samples")["token_ids"].as_list::<i32>().value_length(0);
+        let losses = host.output("history")["loss"].as_primitive::<Float64Type>().values().to_vec();
+        (words, losses)
+    };
+    let own = train("concept_labels = \"caption\"");
+    let training = train("concept_labels = \"training\"");
+    let image = train("concept_labels = \"leaky_image\"");
+    assert_eq!(own, training, "the same labels in training");
+    assert!(image.0 > own.0 && image.1 != own.1);
+    // `embed` and `score_pairs` read captions alike.
+    let mut trained = host();
+    trained.run(&stage_of(LEAKY, "epochs = 2")).expect("a training");
+    let (mut scored, mut embedded) = (host_with_model(&trained), host_with_model(&trained));
+    scored
+        .run(&toml::from_str::<ScorePairs>(&format!("{INPUTS}\nsplit = \"val\"")).expect("settings"))
+        .expect("scores");
+    embedded.run(&toml::from_str::<Embed>(INPUTS).expect("settings")).expect("embeddings");
+    let (images, captions) = (embedded.output("image_embeddings"), embedded.output("caption_embeddings"));
+    let [images, captions] = [&images, &captions].map(|table| vector_column(table, "embedding").expect("vectors").0);
+    let scores = scored.output("scores");
+    let (scores, width) = vector_column(&scores, "scores").expect("scores");
+    assert_eq!((width, scores.len()), (16, 8 * 16));
+    for (place, score) in scores.iter().enumerate() {
+        let (image, caption) = (&images[place / width * 16..][..16], &captions[place % width * 16..][..16]);
+        let wanted: f32 = image.iter().zip(caption).map(|(a, b)| a * b).sum();
+        assert!((score - wanted).abs() < 1e-5, "{place}: {score} and {wanted}");
+    }
+    let unweighted = train("concept_labels = \"leaky_image\", label_weight = 0.0");
+    assert_eq!(unweighted.1, train("label_weight = 0.0").1);
+}
+
 /// Losses of the first epoch. bf16 products change them a little.
 #[test]
 fn mixed_precision_has_nearly_the_losses_of_f32() {
     for model in MODELS {
         let losses = |precision: &str| -> Vec<f64> {
             let mut host = host();
-            let stage = stage_of(model, &format!("epochs = 1\nprecision = \"{precision}\"\nloss = {{ sum = {{}} }}"));
+            // Fast training enlarges differences from step to step.
+            let settings = format!("epochs = 1\nprecision = \"{precision}\"\nloss = {{ sum = {{}} }}");
+            let stage = Train { learning_rate: 1e-3, ..stage_of(model, &settings) };
             assert_eq!(stage.check(), []);
             host.run(&stage).expect("a training");
             host.output("history")["loss"].as_primitive::<Float64Type>().values().to_vec()
@@ -164,6 +245,10 @@ fn settings_that_do_not_fit_the_images_of_a_model_are_refused() {
     assert_eq!(problems(&frozen), []);
     let decay = stage("epochs = 1\nweight_decay = -0.1");
     assert_eq!(problems(&decay), one("weight_decay", "got -0.1, wanted 0 or more"));
+    let concepts = Train { concepts: None, ..stage_of(MODELS[5], "epochs = 1") };
+    assert_eq!(problems(&concepts), one("concepts", "a model of `cvse` needs `concepts`, which is not set"));
+    let unused = Train { concepts: table("w.concepts"), ..stage("epochs = 1") };
+    assert_eq!(problems(&unused), one("concepts", "a model of `scan` has no concepts"));
     let odd = stage_of("vse_infinity = { pooling_dim = 3, size_augmentation = 1.0 }", "epochs = 1");
     let settings: Vec<String> = problems(&odd).into_iter().map(|(setting, _)| setting).collect();
     assert_eq!(settings, ["model.vse_infinity.pooling_dim", "model.vse_infinity.size_augmentation"]);
@@ -184,10 +269,7 @@ fn an_image_without_a_region_and_a_table_of_the_other_kind_are_refused() {
     trained.run(&stage("epochs = 1")).expect("a training");
     let embed: Embed =
         toml::from_str("model = \"f.model\"\nfeatures = \"x.features\"\ncaptions = \"x.captions\"").expect("settings");
-    let mut host = InMemoryHost::default();
-    let files = trained.output_files.iter();
-    host.input_files =
-        files.map(|((_, name), content)| (("model".to_owned(), name.clone()), content.clone())).collect();
+    let mut host = host_with_model(&trained);
     let error = host.run(&embed).expect_err("features").to_string();
     assert_eq!(error, "the model reads `regions` of images, got `features`");
 }

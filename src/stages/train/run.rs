@@ -22,6 +22,7 @@ use crate::kernels::epoch::Shuffle;
 use crate::loader::{AllocateBuffer, Loader, LoaderStart};
 use crate::model::collective::CollectiveGroup;
 use crate::model::device::{device_of_rank, set_thread_count};
+use crate::model::family::concept_graph::{CONCEPT_VECTORS, set_concepts};
 use crate::model::family::input_spec::{self, InputSpec};
 use crate::model::family::model::Model;
 use crate::model::family::registry::ModelConfig;
@@ -301,6 +302,7 @@ impl Train {
             image: data.shape.width,
             regions: data.shape.regions,
             words: data.vocabulary.words().len(),
+            concepts: data.concepts.as_ref().map(Vec::len),
             words_frozen: self.word_vectors.as_ref().is_some_and(|vectors| !vectors.train),
             pictures: finetune.map(|&FinetuneSettings { network, crop: side, resize, .. }| input_spec::FinetunedCnn {
                 network,
@@ -331,8 +333,19 @@ impl Train {
             self.load_initial_parameters(&description, &parameters, &*model, data)
                 .map_err(|error| error.context("init_from"))?;
         }
+        if let Some(concepts) = &data.concepts {
+            set_concepts(model.parameters(), concepts, data.vocabulary.words())?;
+        }
         if self.word_vectors.is_some() {
-            self.load_word_vectors(&*model, data, cx)?;
+            let words = self.model.capabilities().word_vectors_parameter;
+            let words = words.ok_or_else(|| Error::internal("a model without vectors of words"))?;
+            // `<pad>`, `<start>`, `<end>` and `<unk>` have no vector in a file.
+            let vocabulary = data.vocabulary.words();
+            load_word_vectors(&*model, words, vocabulary, vocabulary.len().saturating_sub(4), cx)?;
+            if let Some(concepts) = &data.concepts {
+                let lemmas: Vec<String> = concepts.iter().map(|concept| concept.lemma.clone()).collect();
+                load_word_vectors(&*model, CONCEPT_VECTORS, &lemmas, lemmas.len(), cx)?;
+            }
         }
         Ok(TrainingState::new(config, model))
     }
@@ -358,31 +371,6 @@ impl Train {
         model.parameters().copy_matching(parameters)
     }
 
-    /// Loads the word vectors of a file.
-    fn load_word_vectors(&self, model: &dyn Model, data: &TrainingData, cx: &mut StageContext<'_>) -> Result<()> {
-        let path = cx.source("word_vectors.file")?;
-        let words = data.vocabulary.words();
-        let name = self.model.capabilities().word_vectors_parameter;
-        let name = name.ok_or_else(|| Error::internal("a model without vectors of words"))?;
-        let width = model.parameters().get(name)?.size().get(1).and_then(|&width| usize::try_from(width).ok());
-        let vectors = word_vectors::read(&path, words, width.unwrap_or(0), &mut || cx.check_cancelled())?;
-        model.parameters().set_rows(name, |word| vectors.get(word))?;
-        // `<pad>`, `<start>`, `<end>` and `<unk>` have no vector in a file.
-        let (found, wanted) = (vectors.n_found(), words.len().saturating_sub(4));
-        let rest = if model.input_spec().words_frozen { " and are not trained" } else { "" };
-        if found == 0 {
-            let message = format!("`{}` has none of the {wanted} words of the vocabulary", path.display());
-            return Err(Error::data(message).hint("the file may be of another language, or of phrases"));
-        }
-        if found < wanted {
-            let missing = wanted - found;
-            let message =
-                format!("{missing} of {wanted} words are not in the file: their initial vectors are random{rest}");
-            cx.warn("word_vectors.file", message);
-        }
-        Ok(())
-    }
-
     /// Description of the model, as JSON.
     fn description_json(&self, data: &TrainingData, position: &TrainingPosition) -> Result<Vec<u8>> {
         let best = position.best.ok_or_else(|| Error::internal("a training ended without a completed epoch"))?;
@@ -398,6 +386,35 @@ impl Train {
         serde_json::to_vec_pretty(&description)
             .map_err(|error| Error::internal(format!("cannot describe a model: {error}")))
     }
+}
+
+/// Loads the vectors of `words` from a file into the rows of the parameter `name`. `wanted` of them can be in a file.
+fn load_word_vectors(
+    model: &dyn Model,
+    name: &str,
+    words: &[String],
+    wanted: usize,
+    cx: &mut StageContext<'_>,
+) -> Result<()> {
+    let path = cx.source("word_vectors.file")?;
+    let width = model.parameters().get(name)?.size().get(1).and_then(|&width| usize::try_from(width).ok());
+    let vectors = word_vectors::read(&path, words, width.unwrap_or(0), &mut || cx.check_cancelled())?;
+    model.parameters().set_rows(name, |word| vectors.get(word))?;
+    let found = vectors.n_found();
+    let rest = if model.input_spec().words_frozen || name == CONCEPT_VECTORS { " and are not trained" } else { "" };
+    if found == 0 {
+        let what = if name == CONCEPT_VECTORS { "concepts" } else { "words of the vocabulary" };
+        let message = format!("`{}` has none of the {wanted} {what}", path.display());
+        return Err(Error::data(message).hint("the file may be of another language, or of phrases"));
+    }
+    if found < wanted {
+        let missing = wanted - found;
+        let what = if name == CONCEPT_VECTORS { "concepts" } else { "words" };
+        let message =
+            format!("{missing} of {wanted} {what} are not in the file: their initial vectors are random{rest}");
+        cx.warn("word_vectors.file", message);
+    }
+    Ok(())
 }
 
 /// Rows per write to `samples`.

@@ -24,7 +24,7 @@ pub struct Train {
     /// Feature vectors of the images. One of `features`, `regions` and `finetune` must be set.
     #[serde(default)]
     pub features: Option<TableRef>,
-    /// Feature vectors of the regions of the images, for models that read them (`scan`), instead of `features`.
+    /// Feature vectors of the regions of the images, for models over regions, instead of `features`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regions: Option<TableRef>,
     /// Images and a convolutional network that is fine-tuned together with the model, instead of `features`.
@@ -66,6 +66,9 @@ pub struct Train {
     /// weights are those of the stage `score_captions`.
     #[serde(default)]
     pub caption_ngrams: Option<TableRef>,
+    /// Concepts of the training captions, from `build_concepts`, for a model that reads them (`cvse`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concepts: Option<TableRef>,
     /// Treatment of pairs of a batch that have the same image.
     #[serde(default)]
     pub same_image: SameImagePolicy,
@@ -146,6 +149,9 @@ const PICTURES: RequiredValues =
 
 /// Name of the input with the n-gram vectors of captions.
 pub(super) const CAPTION_NGRAMS: &str = "caption_ngrams";
+
+/// Name of the input with the concepts.
+pub(super) const CONCEPTS: &str = "concepts";
 
 /// Rows per part of `samples`.
 const SAMPLE_PART_ROWS: usize = 65_536;
@@ -287,7 +293,9 @@ impl Stage for Train {
         let ngrams = self.caption_ngrams.iter();
         let ngrams = ngrams.map(|from| StageInput::table(CAPTION_NGRAMS, from, &tables::caption_ngrams::table()));
         let vectors = self.word_vectors.iter().map(|vectors| StageInput::source("word_vectors.file", &vectors.file));
-        pairs.chain(network).chain(initial).chain(ngrams).chain(vectors).collect()
+        let concepts = self.concepts.iter();
+        let concepts = concepts.map(|from| StageInput::table(CONCEPTS, from, &tables::concepts::table()));
+        pairs.chain(network).chain(initial).chain(ngrams).chain(vectors).chain(concepts).collect()
     }
 
     fn outputs(&self) -> Vec<StageOutput> {

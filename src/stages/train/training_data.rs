@@ -7,6 +7,7 @@ use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 
 use super::Train;
+use super::concepts::read_concepts;
 use super::images::DataSetImages;
 use super::location::RowLocation;
 use super::read::{TrainingDataSummary, read_pairs};
@@ -15,6 +16,7 @@ use crate::io::shard::{Shard, ShardIds, ShardIntLists};
 use crate::kernels::epoch::{DataOrder, Epoch, Shuffle};
 use crate::kernels::text::Vocabulary;
 use crate::loader::{AugmentedImages, LoaderData, LoaderDataSet, LoaderImages};
+use crate::model::family::concept_graph::Concept;
 use crate::model::family::input_spec::ImageShape;
 use crate::model::memory_bank::TrainingPair;
 use crate::stage::StageContext;
@@ -36,6 +38,8 @@ pub(super) struct TrainingData {
     pub vocabulary: Vocabulary,
     /// Warnings: (subject, message).
     pub warnings: Vec<(String, String)>,
+    /// Concepts of the captions; `None` for a model that does not read them.
+    pub concepts: Option<Vec<Concept>>,
     /// Rows of the table `samples`: the training pairs.
     pub samples: Arc<Shard>,
     columns: PairColumns,
@@ -118,7 +122,8 @@ impl TrainingData {
             names.len(),
             network,
             fraction,
-            vocabulary
+            vocabulary,
+            stage.model.capabilities().image_words
         ]);
         let cached =
             (cx.cached("corpus", &settings)?, cx.cached("samples", &settings)?, cx.cached("validation", &settings)?);
@@ -159,6 +164,7 @@ impl TrainingData {
                 row: samples.ids("row")?,
                 token_ids: samples.int32_lists("token_ids")?,
             },
+            concepts: stage.concepts.as_ref().map(|_| read_concepts(cx)).transpose()?,
             resize: stage.finetune.as_ref().map_or(0, |finetune| finetune.resize),
             samples,
             validation_pairs,

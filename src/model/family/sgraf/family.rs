@@ -8,7 +8,6 @@
 
 use tch::Tensor;
 
-use super::global_attention::GlobalAttention;
 use super::published::{self, PublishedSgrafSettings};
 use super::settings::SgrafSettings;
 use crate::error::Result;
@@ -16,12 +15,25 @@ use crate::model::family::caption_gru::{CaptionGru, WORD_VECTORS};
 use crate::model::family::contract::{Capabilities, PublishedCheckpoint};
 use crate::model::family::differentiable::{AutogradConfig, Differentiable};
 use crate::model::family::encoded_items::EncodedItems;
+use crate::model::family::global_attention::GlobalAttention;
 use crate::model::family::graph::{Graph, l2_normalize};
 use crate::model::family::input_spec::{ImageInput, InputSpec};
 use crate::model::family::model::LocalBatch;
 use crate::model::family::parameters::{ParameterSpec, tensor_width};
 use crate::model::family::region_rows::REGION_LAYER;
 use crate::model::setting_problems::SettingProblems;
+
+/// Layers of the attention that forms the global vectors of images and of captions.
+const IMAGE_ATTENTION: [&str; 3] = [
+    "sim_enc.v_global_w.embedding_local",
+    "sim_enc.v_global_w.embedding_global",
+    "sim_enc.v_global_w.embedding_common",
+];
+const CAPTION_ATTENTION: [&str; 3] = [
+    "sim_enc.t_global_w.embedding_local",
+    "sim_enc.t_global_w.embedding_global",
+    "sim_enc.t_global_w.embedding_common",
+];
 
 /// Random streams of dropout. The attention of a side uses two.
 const WORD_DROPOUT: u64 = 0x7367_7261_6600;
@@ -37,7 +49,8 @@ impl SgrafSettings {
     /// Attention that forms the global vectors of images.
     fn image_attention(&self) -> GlobalAttention<'static> {
         GlobalAttention {
-            name: "sim_enc.v_global_w",
+            layers: IMAGE_ATTENTION,
+            normalizes_mean: false,
             batch_norm: Some(self.batch_norm),
             dropout: (self.dropout, IMAGE_DROPOUT),
         }
@@ -46,7 +59,7 @@ impl SgrafSettings {
     /// Attention that forms the global vectors of captions.
     fn caption_attention(&self) -> GlobalAttention<'static> {
         let dropout = (self.dropout, CAPTION_DROPOUT);
-        GlobalAttention { name: "sim_enc.t_global_w", batch_norm: None, dropout }
+        GlobalAttention { layers: CAPTION_ATTENTION, normalizes_mean: false, batch_norm: None, dropout }
     }
 }
 
@@ -111,16 +124,8 @@ impl Differentiable for SgrafSettings {
         captions: &[&[i32]],
         batch: Option<&LocalBatch<'_>>,
     ) -> Result<EncodedItems> {
-        let gru = self.caption_gru();
-        let states = match batch.filter(|_| self.dropout > 0.0) {
-            Some(batch) => {
-                let counts: Vec<i64> = captions.iter().map(|words| i64::try_from(words.len()).unwrap_or(0)).collect();
-                let (width, like) = (tensor_width(gru.word)?, graph.get(WORD_VECTORS)?);
-                let mask = batch.dropout_mask(WORD_DROPOUT, &counts, width, self.dropout, like);
-                graph.word_states(&gru, captions, Some(&mask))?
-            }
-            None => graph.word_states(&gru, captions, None)?,
-        };
+        let mask = graph.word_dropout(captions, batch, WORD_DROPOUT, self.dropout)?;
+        let states = graph.word_states(&self.caption_gru(), captions, mask.as_ref())?;
         let words = states.with_vectors(l2_normalize(&states.vectors, -1));
         let global = self.caption_attention().forward(graph, &words, batch)?;
         Ok(words.with_first_vectors(&global))

@@ -4,7 +4,6 @@
 //! SGRAF, the mean of the scores of one model of each.
 
 pub mod settings;
-mod global_attention;
 mod alignments;
 mod family;
 mod published;

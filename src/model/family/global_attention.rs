@@ -1,7 +1,7 @@
 //! Global vector of a set of vectors by attention with a gate.
 //!
 //! ```text
-//! m = mean of the vectors x_t
+//! m = mean of the vectors x_t, L2-normalised or not
 //! w = softmax over t of  common( tanh(local(x_t)) ∘ tanh(global(m)) )
 //! global vector = Σ w_t · x_t, L2-normalised
 //! ```
@@ -21,8 +21,10 @@ use crate::model::family::parameters::ParameterSpec;
 /// Attention that forms the global vectors of one side.
 #[derive(Debug, Clone, Copy)]
 pub struct GlobalAttention<'s> {
-    /// Prefix of the names of the parameters.
-    pub name: &'s str,
+    /// Names of the layers `local`, `global` and `common`, without the number of the layer in each.
+    pub layers: [&'s str; 3],
+    /// True if m is L2-normalised.
+    pub normalizes_mean: bool,
     /// Statistics of batch normalisation; `None` for captions, which have none.
     pub batch_norm: Option<BatchNormStatistics>,
     /// Probability of dropout after tanh in training, and the random stream.
@@ -32,16 +34,16 @@ pub struct GlobalAttention<'s> {
 impl GlobalAttention<'_> {
     /// Specifications of the parameters for vectors of `width`, and up to `places` regions of an image.
     pub fn parameter_specs(&self, width: i64, places: i64) -> Vec<ParameterSpec> {
-        let name = |part: &str| format!("{}.{part}", self.name);
-        let mut all = ParameterSpec::linear(&name("embedding_local.0"), width, width).to_vec();
+        let [local, global, common] = self.layers;
+        let mut all = ParameterSpec::linear(&format!("{local}.0"), width, width).to_vec();
         if self.batch_norm.is_some() {
-            all.extend(ParameterSpec::batch_norm(&name("embedding_local.1"), places));
+            all.extend(ParameterSpec::batch_norm(&format!("{local}.1"), places));
         }
-        all.extend(ParameterSpec::linear(&name("embedding_global.0"), width, width));
+        all.extend(ParameterSpec::linear(&format!("{global}.0"), width, width));
         if self.batch_norm.is_some() {
-            all.extend(ParameterSpec::batch_norm(&name("embedding_global.1"), width));
+            all.extend(ParameterSpec::batch_norm(&format!("{global}.1"), width));
         }
-        all.extend(ParameterSpec::linear(&name("embedding_common.0"), 1, width));
+        all.extend(ParameterSpec::linear(&format!("{common}.0"), 1, width));
         all
     }
 
@@ -52,12 +54,13 @@ impl GlobalAttention<'_> {
     pub fn forward(&self, graph: &Graph<'_>, sets: &EncodedItems, batch: Option<&LocalBatch<'_>>) -> Result<Tensor> {
         let padded = sets.padded();
         let [n, longest, width] = padded.size();
-        let name = |part: &str| format!("{}.{part}", self.name);
+        let [local_layer, global_layer, common_layer] = self.layers;
         let means = padded.vectors.sum_dim_intlist(1i64, false, None::<Kind>) / padded.lengths().unsqueeze(1);
-        let mut local = graph.linear_of_rows(&name("embedding_local.0"), &padded.vectors)?;
-        let mut global = graph.linear(&name("embedding_global.0"), &means)?;
+        let means = if self.normalizes_mean { l2_normalize(&means, -1) } else { means };
+        let mut local = graph.linear_of_rows(&format!("{local_layer}.0"), &padded.vectors)?;
+        let mut global = graph.linear(&format!("{global_layer}.0"), &means)?;
         if let Some(statistics) = self.batch_norm {
-            let places = graph.get(&name("embedding_local.1.weight"))?.size()[0];
+            let places = graph.get(&format!("{local_layer}.1.weight"))?.size()[0];
             if longest > places {
                 let message = format!("an image has {longest} regions, wanted at most the {places} of the training");
                 return Err(Error::data(message));
@@ -70,10 +73,10 @@ impl GlobalAttention<'_> {
             };
             let is_present = is_present.constant_pad_nd(&more[2..]).unsqueeze(2);
             let axes = BatchNormAxes { over: &[0, 2], shape: &[1, places, 1], present: Some(&is_present) };
-            local = graph.batch_norm(&name("embedding_local.1"), &local.constant_pad_nd(more), axes, statistics)?;
+            local = graph.batch_norm(&format!("{local_layer}.1"), &local.constant_pad_nd(more), axes, statistics)?;
             local = local.narrow(1, 0, longest);
             let axes = BatchNormAxes { over: &[0], shape: &[1, width], present: None };
-            global = graph.batch_norm(&name("embedding_global.1"), &global, axes, statistics)?;
+            global = graph.batch_norm(&format!("{global_layer}.1"), &global, axes, statistics)?;
         }
         let (local, global) = (local.tanh(), global.tanh());
         let (probability, stream) = self.dropout;
@@ -85,7 +88,7 @@ impl GlobalAttention<'_> {
             }
             None => (local, global),
         };
-        let logits = graph.linear_of_rows(&name("embedding_common.0"), &(local * global.unsqueeze(1)))?.squeeze_dim(2);
+        let logits = graph.linear_of_rows(&format!("{common_layer}.0"), &(local * global.unsqueeze(1)))?.squeeze_dim(2);
         let logits = fill_padding(logits, padded.is_padding.as_ref(), f64::NEG_INFINITY);
         let weights = logits.softmax(1, None::<Kind>).unsqueeze(1);
         Ok(l2_normalize(&weights.bmm(&padded.vectors).squeeze_dim(1), -1))

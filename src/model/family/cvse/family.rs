@@ -1,0 +1,186 @@
+//! Parameters and forward computation of CVSE.
+//!
+//! ```text
+//! regions: linear → L2 norm ─► attention ─► instance vector ─┬──────────────────────────────────┐
+//! words:   GRU → L2 norm ────► attention ─► instance vector ─┤                                  ├─► fused vector
+//! concepts: graph convolutions ─────────────────────────────►└─► attention ─► consensus vector ─┘
+//! ```
+//!
+//! Fused = L2(β · instance + (1 − β) · consensus). The score is the cosine of the fused vectors. The published evaluation
+//! also adds concepts of similar captions of the test set, and a twentieth of the consensus scores; neither is done here.
+
+use tch::{Kind, Tensor};
+
+use super::consensus::{self, SHARPNESS, concept_vectors};
+use super::published::{self, PublishedCvseSettings};
+use super::settings::{ConceptLabels, CvseSettings};
+use crate::error::Result;
+use crate::model::family::caption_gru::{CaptionGru, WORD_VECTORS};
+use crate::model::family::concept_graph::{concept_labels, concept_specs};
+use crate::model::family::contract::{Capabilities, PublishedCheckpoint};
+use crate::model::family::differentiable::{AutogradConfig, Differentiable};
+use crate::model::family::encoded_items::EncodedItems;
+use crate::model::family::global_attention::GlobalAttention;
+use crate::model::family::graph::{AuxiliaryLossTensors, Graph, l2_normalize};
+use crate::model::family::image_words::own_words;
+use crate::model::family::input_spec::{ImageInput, InputSpec};
+use crate::model::family::model::LocalBatch;
+use crate::model::family::parameters::{ParameterSpec, tensor_width};
+use crate::model::family::region_rows::REGION_LAYER;
+use crate::model::loss::{LossFunction, LossInput, Negatives};
+use crate::model::setting_problems::SettingProblems;
+use crate::model::similarity::EmbeddingSimilarity;
+
+/// Layers of the attention that forms the instance vectors of images and of captions.
+const IMAGE_ATTENTION: [&str; 3] = ["V_att.embedding_1", "V_att.embedding_2", "V_att.embedding_3"];
+const CAPTION_ATTENTION: [&str; 3] = ["T_att.embedding_1", "T_att.embedding_2", "T_att.embedding_3"];
+
+/// Prefixes of the parameters of the attention to concepts.
+const IMAGE_CONSENSUS: &str = "V_consensus_att";
+const CAPTION_CONSENSUS: &str = "T_consensus_att";
+
+/// Random streams of dropout. The attention of a side uses two.
+const WORD_DROPOUT: u64 = 0x0063_7673_6500;
+const IMAGE_DROPOUT: u64 = WORD_DROPOUT + 1;
+const CAPTION_DROPOUT: u64 = WORD_DROPOUT + 3;
+
+impl CvseSettings {
+    /// Word vectors and GRU of captions.
+    fn caption_gru(&self) -> CaptionGru {
+        CaptionGru { word: self.word_dim, state: self.embed_size, bidirectional: self.bidirectional }
+    }
+
+    /// Attention that forms the instance vectors of images.
+    fn image_attention(&self) -> GlobalAttention<'static> {
+        let (batch_norm, dropout) = (Some(self.batch_norm), (self.dropout, IMAGE_DROPOUT));
+        GlobalAttention { layers: IMAGE_ATTENTION, normalizes_mean: false, batch_norm, dropout }
+    }
+
+    /// Attention that forms the instance vectors of captions.
+    fn caption_attention(&self) -> GlobalAttention<'static> {
+        let dropout = (self.dropout, CAPTION_DROPOUT);
+        GlobalAttention { layers: CAPTION_ATTENTION, normalizes_mean: true, batch_norm: None, dropout }
+    }
+
+    /// Fused vectors, `[n, d]`. In a training step they are followed by what its losses need: instance vectors,
+    /// consensus vectors, and `concept_weights`.
+    fn fuse(&self, instance: &Tensor, consensus: &Tensor, concept_weights: Option<&Tensor>) -> EncodedItems {
+        let fused = l2_normalize(&(instance * self.fusion_weight + consensus * (1.0 - self.fusion_weight)), -1);
+        EncodedItems::from_vectors(match concept_weights {
+            Some(weights) => Tensor::cat(&[&fused, instance, consensus, weights], 1),
+            None => fused,
+        })
+    }
+}
+
+impl Differentiable for CvseSettings {
+    type Published = PublishedCvseSettings;
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            image_input: ImageInput::Regions,
+            similarity: Some(EmbeddingSimilarity::Cosine),
+            mixed_precision: true,
+            single_rank_reason: self.batch_norm.single_rank_reason(),
+            word_vectors_parameter: Some(WORD_VECTORS),
+            concepts: true,
+            image_words: self.concept_labels == ConceptLabels::LeakyImage,
+            global_losses: &["instance", "consensus", "concepts"],
+            ..Capabilities::default()
+        }
+    }
+
+    fn problems(&self) -> SettingProblems {
+        self.check()
+    }
+
+    /// The linear layer of regions, word vectors and GRU, the attention of both sides, that to concepts, the graph
+    /// convolutions, and the concepts. Linear layers are Xavier with zero bias.
+    fn parameter_specs(&self, data: &InputSpec) -> Result<Vec<ParameterSpec>> {
+        let (image, joint) = (tensor_width(data.image)?, tensor_width(self.embed_size)?);
+        let (word, places) = (tensor_width(self.word_dim)?, tensor_width(data.regions.unwrap_or(1))?);
+        let mut all = ParameterSpec::linear(REGION_LAYER, joint, image).to_vec();
+        all.extend(self.caption_gru().parameter_specs(data)?);
+        all.extend(self.image_attention().parameter_specs(joint, places));
+        all.extend(self.caption_attention().parameter_specs(joint, places));
+        all.extend(consensus::attention_specs(IMAGE_CONSENSUS, joint));
+        all.extend(consensus::attention_specs(CAPTION_CONSENSUS, joint));
+        all.extend(consensus::graph_specs(word, joint));
+        all.extend(concept_specs(data, word)?);
+        Ok(all)
+    }
+
+    fn read_published(
+        published: &PublishedCvseSettings,
+        checkpoint: &[u8],
+        words: usize,
+    ) -> Result<PublishedCheckpoint<AutogradConfig<Self>>> {
+        published::read(published, checkpoint, words)
+    }
+
+    fn forward_images(
+        &self,
+        graph: &Graph<'_>,
+        images: EncodedItems,
+        batch: Option<&LocalBatch<'_>>,
+    ) -> Result<EncodedItems> {
+        let regions = images.with_vectors(l2_normalize(&graph.linear(REGION_LAYER, &images.vectors)?, -1));
+        let instance = self.image_attention().forward(graph, &regions, batch)?;
+        let concepts = concept_vectors(graph)?;
+        let weights = self.log_concept_weights(graph, IMAGE_CONSENSUS, &concepts, &instance)?;
+        let consensus = l2_normalize(&graph.matmul(&weights.exp(), &concepts), -1);
+        Ok(self.fuse(&instance, &consensus, batch.map(|_| &weights)))
+    }
+
+    fn forward_captions(
+        &self,
+        graph: &Graph<'_>,
+        captions: &[&[i32]],
+        batch: Option<&LocalBatch<'_>>,
+    ) -> Result<EncodedItems> {
+        let own: Vec<&[i32]> = captions.iter().map(|caption| own_words(caption)).collect();
+        let mask = graph.word_dropout(&own, batch, WORD_DROPOUT, self.dropout)?;
+        let states = graph.word_states(&self.caption_gru(), &own, mask.as_ref())?;
+        let words = states.with_vectors(l2_normalize(&states.vectors, -1));
+        let instance = self.caption_attention().forward(graph, &words, batch)?;
+        let concepts = concept_vectors(graph)?;
+        let mut weights = self.log_concept_weights(graph, CAPTION_CONSENSUS, &concepts, &instance)?.exp();
+        if batch.is_some() || self.concept_labels != ConceptLabels::Training {
+            let labels = concept_labels(graph, captions)?;
+            let labels = (labels * SHARPNESS).softmax(1, None::<Kind>);
+            weights = labels * self.label_weight + weights * (1.0 - self.label_weight);
+        }
+        let consensus = l2_normalize(&graph.matmul(&weights, &concepts), -1);
+        Ok(self.fuse(&instance, &consensus, batch.map(|_| &weights)))
+    }
+
+    fn forward_scores(&self, graph: &Graph<'_>, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor> {
+        let width = tensor_width(self.embed_size)?;
+        let fused = |side: &EncodedItems| side.vectors.narrow(1, 0, width);
+        Ok(graph.matmul_transposed(&fused(images), &fused(captions)))
+    }
+
+    fn global_losses(
+        &self,
+        graph: &Graph<'_>,
+        images: &EncodedItems,
+        captions: &EncodedItems,
+    ) -> Result<AuxiliaryLossTensors> {
+        let width = tensor_width(self.embed_size)?;
+        let concepts = images.vectors.size()[1] - 3 * width;
+        let level = |level: i64| {
+            let [v, t] = [images, captions].map(|side| side.vectors.narrow(1, level * width, width));
+            let scores = graph.matmul_transposed(&v, &t);
+            let negatives = Negatives::new(&scores, None);
+            self.level_loss.value(&LossInput { scores: &scores, negatives: &negatives, memory_bank: None })
+        };
+        let [log_v, t] = [images, captions].map(|side| side.vectors.narrow(1, 3 * width, concepts));
+        // A weight that is 0 in its precision has no part in the divergence.
+        let divergence = (&t * (t.clamp_min(1e-30).log() - log_v)).sum(None::<Kind>);
+        Ok(vec![
+            ("instance", level(1) * self.instance_weight),
+            ("consensus", level(2) * self.consensus_weight),
+            ("concepts", divergence * self.concept_weight),
+        ])
+    }
+}

@@ -1,0 +1,102 @@
+//! Settings of CVSE in pipeline files.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::family::batch_norm::BatchNormStatistics;
+use crate::model::loss::max::MaxLoss;
+use crate::model::loss::{BatchSpec, Loss, LossFunction};
+use crate::model::setting_problems::{SettingProblems, check_dropout, zero_widths};
+
+/// Settings of CVSE. The defaults are the paper's. The published training has 0.85 as `fusion_weight`, and 0.35 as
+/// `label_weight` on Flickr30k; its loss is three times the one here, which changes an Adam step only by way of
+/// `gradient_clip`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Cvse")]
+pub struct CvseSettings {
+    /// Width of the joint space: regions, words, concepts, and the states of the GRU. Even.
+    pub embed_size: usize,
+    /// Width of the word vectors, and of the concepts' vectors before the graph convolutions.
+    pub word_dim: usize,
+    /// True for a GRU in both directions, whose states are averaged word by word.
+    pub bidirectional: bool,
+    /// Probability of dropout of word vectors and of the attention that forms the instance vectors.
+    pub dropout: f64,
+    /// Share β of the instance vector in the fused vector. The rest is the consensus vector's.
+    pub fusion_weight: f64,
+    /// Concepts that a caption is labelled with.
+    pub concept_labels: ConceptLabels,
+    /// Share α of the labels in the concept weights of a caption. The rest is predicted.
+    pub label_weight: f64,
+    /// Loss on the scores of instance vectors, and on those of consensus vectors. The training's own loss is on those of
+    /// fused vectors.
+    pub level_loss: Loss,
+    /// Weight of the auxiliary loss `instance`.
+    pub instance_weight: f64,
+    /// Weight of the auxiliary loss `consensus`.
+    pub consensus_weight: f64,
+    /// Weight of the auxiliary loss `concepts`: the Kullback-Leibler divergence of the concept weights of an image from
+    /// those of its caption, summed over the batch.
+    pub concept_weight: f64,
+    /// Statistics of batch normalisation in training.
+    pub batch_norm: BatchNormStatistics,
+}
+
+/// Concepts that a caption is labelled with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ConceptLabels {
+    /// Concepts of its own words, in training and afterwards.
+    #[default]
+    Caption,
+    /// Concepts of its own words in training; none afterwards.
+    Training,
+    /// Concepts of all captions of its image, in training and afterwards, as in the first published code and in SAM's.
+    /// In retrieval this leaks: a query has words of the other captions of the image that is to be found.
+    LeakyImage,
+}
+
+impl Default for CvseSettings {
+    fn default() -> Self {
+        Self {
+            embed_size: 1024,
+            word_dim: 300,
+            bidirectional: true,
+            dropout: 0.4,
+            fusion_weight: 0.75,
+            concept_labels: ConceptLabels::default(),
+            label_weight: 0.4,
+            level_loss: Loss::Max(MaxLoss::default()),
+            instance_weight: 5.0 / 3.0,
+            consensus_weight: 1.0 / 3.0,
+            concept_weight: 2.0 / 3.0,
+            batch_norm: BatchNormStatistics::default(),
+        }
+    }
+}
+
+impl CvseSettings {
+    /// Checks the settings.
+    pub(super) fn check(&self) -> SettingProblems {
+        let mut problems = zero_widths(&[("word_dim", self.word_dim)]);
+        if self.embed_size == 0 || self.embed_size % 2 == 1 {
+            problems.push(("embed_size".into(), format!("got {}, wanted an even number", self.embed_size)));
+        }
+        problems.extend(check_dropout(self.dropout));
+        let shares = [("fusion_weight", self.fusion_weight), ("label_weight", self.label_weight)];
+        let shares = shares.into_iter().filter(|(_, share)| !(0.0..=1.0).contains(share));
+        problems.extend(shares.map(|(setting, got)| (setting.to_owned(), format!("got {got}, wanted 0 to 1"))));
+        let weights = [
+            ("instance_weight", self.instance_weight),
+            ("consensus_weight", self.consensus_weight),
+            ("concept_weight", self.concept_weight),
+        ];
+        let weights = weights.into_iter().filter(|(_, weight)| !(weight.is_finite() && *weight >= 0.0));
+        problems.extend(weights.map(|(setting, got)| (setting.to_owned(), format!("got {got}, wanted 0 or more"))));
+        // A loss that counts neighbours is checked with the batches of the training, where it is the loss.
+        let of_loss = self.level_loss.problems(BatchSpec { pairs: usize::MAX, never_positive: false });
+        problems.extend(of_loss.into_iter().map(|(_, message)| ("level_loss".to_owned(), message)));
+        problems
+    }
+}

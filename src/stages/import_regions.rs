@@ -1,0 +1,453 @@
+//! `import_regions`: regions of a detector in TSV files, `images` → `regions`, `region_boxes`.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use az::SaturatingAs;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result, ValidationErrors};
+use crate::io::bounded;
+use crate::stage::{Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput, TableRef};
+use crate::tables::regions::RegionColumn;
+use crate::tables::{self, region_boxes, regions};
+
+/// Number of rows of a part: 38 MB for 36 regions of 2,048 values.
+const PART_ROWS: usize = 128;
+
+/// Largest length of a line. 100 regions of 2,048 values take 1.1 MB.
+const MAX_LINE_BYTES: u64 = 16 << 20;
+
+/// Largest number of places for regions of an image.
+const MAX_REGIONS: usize = 1000;
+
+/// Distance in pixels by which a box may leave the picture: detectors round.
+const BOX_TOLERANCE: f32 = 1.0;
+
+/// Imports the regions of a detector from the TSV files of bottom-up attention (Anderson et al., CVPR 2018), with their
+/// boxes.
+///
+/// A line has six columns: the number of the image, the width and height of the picture, the number of regions, and the
+/// boxes (x1, y1, x2, y2 in pixels) and feature vectors as f32 numbers in base64. Images with fewer regions than places
+/// have zeros in the rest. Lines of images that are not in `images` are left out. Memory: 128 images.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ImportRegions {
+    /// TSV files. All have vectors of one width.
+    pub files: Vec<SourceRef>,
+    /// Images that the regions are of. Their splits are those of the regions.
+    pub images: TableRef,
+    /// Number of the image in a line.
+    #[serde(default)]
+    pub numbers: ImageNumbers,
+    /// Number of places for the regions of an image: 36, or 100 for files with 10 to 100 regions an image.
+    #[serde(default = "default_places")]
+    pub places: usize,
+}
+
+/// Meaning of the number of an image in a line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ImageNumbers {
+    /// `image_id`, as in the files of COCO.
+    #[default]
+    ImageId,
+    /// File name without its ending, as in the files of Flickr30k: 1000092795 of `1000092795.jpg`.
+    FileName,
+}
+
+fn default_places() -> usize {
+    36
+}
+
+impl Stage for ImportRegions {
+    fn kind(&self) -> &'static str {
+        "import_regions"
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn settings(&self) -> serde_json::Value {
+        serde_json::json!(self)
+    }
+
+    fn inputs(&self) -> Vec<StageInput> {
+        let files = self.files.iter().enumerate();
+        let files = files.map(|(number, file)| StageInput::source(format!("files.{number}"), file));
+        files.chain([StageInput::table("images", &self.images, &tables::images::table())]).collect()
+    }
+
+    fn outputs(&self) -> Vec<StageOutput> {
+        vec![
+            StageOutput::table("regions", regions::table().schema(), PART_ROWS),
+            StageOutput::table("region_boxes", region_boxes::table().schema_with_shape(&[self.places, 4]), PART_ROWS),
+        ]
+    }
+
+    fn check(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if self.files.is_empty() {
+            problems.push(
+                Problem::new("files", "no file")
+                    .hint("`files = [\"karpathy_train_resnet101_faster_rcnn_genome.tsv\"]`"),
+            );
+        }
+        if !(1..=MAX_REGIONS).contains(&self.places) {
+            problems.push(Problem::new("places", format!("got {}, wanted 1 to {MAX_REGIONS}", self.places)));
+        }
+        problems
+    }
+}
+
+/// Image of the table `images`.
+struct WantedImage {
+    id: i64,
+    split: String,
+    /// File and line with its regions.
+    found: Option<(usize, u64)>,
+}
+
+/// Regions of one image.
+#[derive(Debug, PartialEq)]
+struct ImageRegions {
+    /// Boxes as fractions of the picture, row-major.
+    boxes: Vec<f32>,
+    /// Feature vectors, row-major.
+    vectors: Vec<f32>,
+    width: usize,
+}
+
+impl RunnableStage for ImportRegions {
+    /// Rows have the order of the files. Images without regions are left out; a warning has their number.
+    fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
+        let mut wanted = self.read_images(cx)?;
+        let total = wanted.len().saturating_as::<u64>();
+        let mut rows = PendingRegions { places: self.places, ..PendingRegions::default() };
+        let (mut found, mut others) = (0u64, 0u64);
+        for file in 0..self.files.len() {
+            let path = cx.source(&format!("files.{file}"))?;
+            let mut mistakes = ValidationErrors::in_file(&path);
+            let content = bounded::open(&path)?;
+            let (mut content, mut line, mut number) = (BufReader::with_capacity(1 << 20, content), Vec::new(), 0u64);
+            while next_line(&mut content, &mut line, &path, number)? {
+                cx.check_cancelled()?;
+                number += 1;
+                let text = line.trim_ascii_end();
+                let place = format!("line {number}");
+                let image = match image_number(text) {
+                    Ok(image) => image,
+                    Err(message) => {
+                        mistakes.add(place, message);
+                        continue;
+                    }
+                };
+                let Some(image) = wanted.get_mut(&image) else {
+                    others += 1;
+                    continue;
+                };
+                if let Some((first_file, first_line)) = image.found.replace((file, number)) {
+                    let first = self.files[first_file].path().display();
+                    mistakes.add(place, format_args!("image {} is also in line {first_line} of `{first}`", image.id));
+                    continue;
+                }
+                match parse(text, self.places).and_then(|regions| rows.push(image, regions)) {
+                    Ok(()) => found += 1,
+                    Err(message) => mistakes.add(place, message),
+                }
+                if rows.ids.len() == PART_ROWS {
+                    if !mistakes.is_empty() {
+                        // Nothing is kept of files with mistakes, but all of them are named.
+                        rows.take();
+                        continue;
+                    }
+                    rows.write(cx)?;
+                    cx.progress(found, Some(total), "images");
+                }
+            }
+            mistakes.into_result()?;
+        }
+        if found == 0 {
+            let message =
+                format!("none of the {total} images of `{}` is in the files, which have {others} others", self.images);
+            return Err(Error::data(message)
+                .hint("`numbers = \"file_name\"` takes the number of a line for the name of a file"));
+        }
+        rows.write(cx)?;
+        if found < total {
+            cx.warn(
+                "images",
+                format!("{} of {total} images have no regions in the files, and are left out", total - found),
+            );
+        }
+        Ok(())
+    }
+}
+
+impl ImportRegions {
+    /// Reads the images, by the number that a line has.
+    fn read_images(&self, cx: &mut StageContext<'_>) -> Result<HashMap<i64, WantedImage>> {
+        let mut images = HashMap::new();
+        while let Some(batch) = cx.read_next("images")? {
+            let (ids, splits) = (tables::int_column(&batch, "image_id")?, tables::text_column(&batch, "split")?);
+            let names = tables::text_column(&batch, "file_name")?;
+            for row in 0..batch.num_rows() {
+                let (id, name) = (ids.value(row), names.value(row));
+                let number = match self.numbers {
+                    ImageNumbers::ImageId => Some(id),
+                    ImageNumbers::FileName => Path::new(name).file_stem().and_then(|stem| stem.to_str()?.parse().ok()),
+                };
+                let Some(number) = number else {
+                    let message = format!("the name `{name}` of image {id} is no number");
+                    return Err(
+                        Error::data(message).hint("`numbers = \"image_id\"` takes the numbers of lines for `image_id`")
+                    );
+                };
+                let image = WantedImage { id, split: splits.value(row).to_owned(), found: None };
+                if images.insert(number, image).is_some() {
+                    return Err(Error::data(format!("two images have the number {number} in `{}`", self.images)));
+                }
+            }
+        }
+        Ok(images)
+    }
+}
+
+/// Reads the next line. Returns false at the end of the file.
+fn next_line(content: &mut impl BufRead, line: &mut Vec<u8>, path: &Path, before: u64) -> Result<bool> {
+    line.clear();
+    let read = content.take(MAX_LINE_BYTES + 1).read_until(b'\n', line);
+    let read = read.map_err(|error| Error::io("read", path, &error))?;
+    if read.saturating_as::<u64>() > MAX_LINE_BYTES {
+        let (path, number) = (path.display(), before + 1);
+        return Err(Error::data(format!("`{path}` line {number}: it has more than {MAX_LINE_BYTES} bytes")));
+    }
+    Ok(read > 0)
+}
+
+/// Number of the image of a line.
+fn image_number(line: &[u8]) -> std::result::Result<i64, String> {
+    let field = line.split(|&byte| byte == b'\t').next().unwrap_or_default();
+    let text = String::from_utf8_lossy(&field[..field.len().min(40)]);
+    text.parse().map_err(|_| format!("got `{text}` as the number of the image, wanted an integer"))
+}
+
+/// Parses a line with at most `places` regions.
+fn parse(line: &[u8], places: usize) -> std::result::Result<ImageRegions, String> {
+    let columns: Vec<&[u8]> = line.split(|&byte| byte == b'\t').collect();
+    let [_, width, height, count, boxes, vectors] = columns.as_slice() else {
+        return Err(format!("got {} columns, wanted 6: image, width, height, regions, boxes, vectors", columns.len()));
+    };
+    let number = |field: &[u8], what: &str| -> std::result::Result<usize, String> {
+        let text = String::from_utf8_lossy(&field[..field.len().min(40)]);
+        let number = text.parse().ok().filter(|number| (1..1 << 20).contains(number));
+        number.ok_or_else(|| format!("got `{text}` as the {what}, wanted a number from 1"))
+    };
+    let (width, height) = (number(width, "width of the picture")?, number(height, "height of the picture")?);
+    let count = number(count, "number of regions")?;
+    if count > places {
+        return Err(format!("got {count} regions, wanted at most {places} (`places`)"));
+    }
+    let mut boxes = floats(boxes, "boxes")?;
+    if boxes.len() != 4 * count {
+        return Err(format!("got {} values of boxes, wanted {}, four for each region", boxes.len(), 4 * count));
+    }
+    #[expect(clippy::cast_precision_loss, reason = "sizes are below 2^20")]
+    let size = [width as f32, height as f32];
+    for (region, edges) in boxes.chunks_exact_mut(4).enumerate() {
+        for axis in 0..2 {
+            let (from, to) = (edges[axis], edges[axis + 2]);
+            if !(from <= to && from >= -BOX_TOLERANCE && to <= size[axis] + BOX_TOLERANCE) {
+                let message = format!("{edges:?} in a picture of {width} × {height} pixels");
+                return Err(format!("the box of region {region} is {message}, wanted x1 ≤ x2 and y1 ≤ y2 within it"));
+            }
+            edges[axis] = (from / size[axis]).clamp(0.0, 1.0);
+            edges[axis + 2] = (to / size[axis]).clamp(0.0, 1.0);
+        }
+    }
+    let vectors = floats(vectors, "feature vectors")?;
+    if vectors.is_empty() || vectors.len() % count != 0 {
+        return Err(format!(
+            "got {} values of feature vectors, wanted a multiple of the {count} regions",
+            vectors.len()
+        ));
+    }
+    let width = vectors.len() / count;
+    for (region, vector) in vectors.chunks_exact(width).enumerate() {
+        if !vector.iter().all(|value| value.is_finite()) || vector.iter().all(|&value| value == 0.0) {
+            return Err(format!(
+                "the vector of region {region} is not finite, or has only zeros, which stand for no region"
+            ));
+        }
+    }
+    Ok(ImageRegions { boxes, vectors, width })
+}
+
+/// Little-endian f32 numbers in base64.
+fn floats(field: &[u8], what: &str) -> std::result::Result<Vec<f32>, String> {
+    let bytes = STANDARD.decode(field).map_err(|error| format!("the {what} are no base64: {error}"))?;
+    if bytes.len() % 4 != 0 {
+        return Err(format!("the {what} have {} bytes, wanted four for each number", bytes.len()));
+    }
+    Ok(bytes.chunks_exact(4).map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])).collect())
+}
+
+/// Rows that are written together.
+#[derive(Default)]
+struct PendingRegions {
+    places: usize,
+    /// Width of a vector; 0 before the first image.
+    width: usize,
+    ids: Vec<i64>,
+    splits: Vec<String>,
+    vectors: Vec<f32>,
+    boxes: Vec<f32>,
+}
+
+impl PendingRegions {
+    /// Adds an image, with zeros in the places without a region.
+    fn push(&mut self, image: &WantedImage, regions: ImageRegions) -> std::result::Result<(), String> {
+        if self.width != 0 && self.width != regions.width {
+            return Err(format!("its vectors have {} values, those before {}", regions.width, self.width));
+        }
+        self.width = regions.width;
+        self.ids.push(image.id);
+        self.splits.push(image.split.clone());
+        self.vectors.extend(regions.vectors);
+        self.boxes.extend(regions.boxes);
+        self.vectors.resize(self.ids.len() * self.places * self.width, 0.0);
+        self.boxes.resize(self.ids.len() * self.places * 4, 0.0);
+        Ok(())
+    }
+
+    /// Takes the rows. The width of the vectors stays.
+    fn take(&mut self) -> Self {
+        let (places, width) = (self.places, self.width);
+        std::mem::replace(self, Self { places, width, ..Self::default() })
+    }
+
+    /// Writes the rows, if there are any, and clears them.
+    fn write(&mut self, cx: &mut StageContext<'_>) -> Result<()> {
+        let Self { places, width, ids, splits, vectors, boxes } = self.take();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let regions = RegionColumn::new(vectors, places, width)?;
+        let (image_id, split) = (ids.clone().into(), splits.clone().into());
+        cx.write("regions", regions::TableColumns { image_id, split, regions }.into_batch()?)?;
+        let boxes = RegionColumn::new(boxes, places, 4)?;
+        cx.write(
+            "region_boxes",
+            region_boxes::TableColumns { image_id: ids.into(), split: splits.into(), boxes }.into_batch()?,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Int64Array, RecordBatch};
+
+    use super::*;
+    use crate::stages::testing::InMemoryHost;
+
+    fn base64_of(values: &[f32]) -> String {
+        STANDARD.encode(values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>())
+    }
+
+    fn line(image: i64, boxes: &[f32], vectors: &[f32]) -> String {
+        format!("{image}\t200\t100\t{}\t{}\t{}\n", boxes.len() / 4, base64_of(boxes), base64_of(vectors))
+    }
+
+    fn images() -> RecordBatch {
+        let columns = tables::images::TableColumns {
+            image_id: vec![5, 6, 7].into(),
+            split: vec!["train", "val", "test"].into(),
+            file_name: vec!["1005.jpg", "1006.jpg", "1007.jpg"].into(),
+            path: tables::Nullable(vec![None::<&str>; 3].into()),
+            bytes: tables::Nullable(vec![None::<&[u8]>; 3].into()),
+        };
+        columns.into_batch().expect("images")
+    }
+
+    fn run(text: &str, more: &str) -> Result<InMemoryHost> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.tsv");
+        std::fs::write(&path, text).expect("a file");
+        let mut host = InMemoryHost::default();
+        host.source_paths.insert("files.0".to_owned(), path);
+        host.input_tables.insert("images".to_owned(), vec![images()]);
+        let settings = format!("files = [\"a.tsv\"]\nimages = \"x.images\"\nplaces = 2\n{more}");
+        host.run(&toml::from_str::<ImportRegions>(&settings).expect("settings"))?;
+        Ok(host)
+    }
+
+    /// Image 9 is not in the table, and image 6 has no line.
+    #[test]
+    fn regions_have_the_splits_of_their_images_and_boxes_in_fractions() {
+        let text = [
+            line(7, &[0.0, 50.0, 100.0, 100.0, 20.0, 10.0, 40.0, 20.0], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+            line(9, &[0.0; 4], &[1.0; 3]),
+            line(5, &[0.0, 0.0, 200.5, 100.0], &[7.0, 8.0, 9.0]),
+        ];
+        let host = run(&text.concat(), "").expect("regions");
+        let found = host.output("regions");
+        assert_eq!(tables::int_column(&found, "image_id").expect("ids"), &Int64Array::from(vec![7, 5]));
+        assert_eq!(tables::text_column(&found, "split").expect("splits").value(0), "test");
+        let (values, places, width) = regions::values(&found).expect("regions");
+        assert_eq!((places, width), (2, 3));
+        assert_eq!(values, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 0.0, 0.0, 0.0]);
+        let boxes = host.output("region_boxes");
+        assert_eq!(tables::int_column(&boxes, "image_id").expect("ids"), &Int64Array::from(vec![7, 5]));
+        let column = boxes.column_by_name("boxes").expect("boxes");
+        let expected = [0.0, 0.5, 0.5, 1.0, 0.1, 0.1, 0.2, 0.2, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0];
+        let wanted = RegionColumn::new(expected.to_vec(), 2, 4).expect("boxes");
+        assert_eq!(column, &tables::ColumnValues::into_array(wanted));
+        assert_eq!(host.warnings.len(), 1, "{:?}", host.warnings);
+        assert!(host.warnings[0].message.starts_with("1 of 3 images have no regions"), "{:?}", host.warnings);
+        let by_name = run(&line(1006, &[0.0; 4], &[1.0]), "numbers = \"file_name\"").expect("regions");
+        assert_eq!(by_name.output("regions").num_rows(), 1);
+    }
+
+    #[test]
+    fn all_wrong_lines_are_named() {
+        let text = [
+            line(5, &[10.0, 0.0, 5.0, 10.0], &[1.0]),
+            "6\t200\t100\n".to_owned(),
+            line(7, &[0.0; 12], &[1.0; 3]),
+            "x\n".to_owned(),
+            line(7, &[0.0; 4], &[1.0]),
+            format!("6\t200\t100\t1\t{}\t!!\n", base64_of(&[0.0; 4])),
+        ];
+        let message = run(&text.concat(), "").expect_err("mistakes").to_string();
+        for part in [
+            "line 1: the box of region 0 is [10.0, 0.0, 5.0, 10.0] in a picture of 200 × 100 pixels",
+            "line 2: got 3 columns, wanted 6",
+            "line 3: got 3 regions, wanted at most 2",
+            "line 4: got `x` as the number of the image",
+            "line 5: image 7 is also in line 3 of",
+            "line 6: image 6 is also in line 2 of",
+        ] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+        let one = |text: &str| run(text, "").expect_err("a mistake").to_string();
+        assert!(one(&line(5, &[0.0, 0.0, 300.0, 10.0], &[1.0])).contains("wanted x1 ≤ x2 and y1 ≤ y2 within it"));
+        assert!(one(&line(5, &[0.0; 4], &[0.0])).contains("has only zeros"));
+        assert!(one(&line(5, &[0.0; 4], &[f32::NAN])).contains("is not finite"));
+        assert!(one(&line(5, &[0.0; 8], &[1.0; 3])).contains("wanted a multiple of the 2 regions"));
+        let widths = [line(5, &[0.0; 4], &[1.0]), line(6, &[0.0; 4], &[1.0; 2])].concat();
+        assert!(one(&widths).contains("line 2: its vectors have 2 values, those before 1"));
+        assert!(
+            one(&format!("5\t200\t100\t1\t{}\t!!\n", base64_of(&[0.0; 4])))
+                .contains("the feature vectors are no base64")
+        );
+        assert_eq!(
+            one(&line(9, &[0.0; 4], &[1.0])),
+            "none of the 3 images of `x.images` is in the files, which have 1 others"
+        );
+    }
+}
