@@ -21,7 +21,7 @@ use crate::tables::{self, VectorColumn, concepts};
 ///
 /// Words are tagged and lemmatised with WordNet. A caption holds a concept if one of its words names it; a word names the
 /// concept as which it occurs most often. The published lists are not reproducible, because their scripts were never
-/// released. Memory: four bytes a word of the training captions, and four for each pair of concepts.
+/// released. Memory: four bytes a word of the training captions, and eight for each pair of concepts.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BuildConcepts {
@@ -50,7 +50,7 @@ fn default_motions() -> usize {
     30
 }
 
-/// Most concepts: the table of their pairs then has 64 MiB.
+/// Largest number of concepts. The table of their pairs then has 64 MiB.
 const MAX_CONCEPTS: usize = 4096;
 
 /// Category of a concept.
@@ -86,7 +86,7 @@ impl Stage for BuildConcepts {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn settings(&self) -> serde_json::Value {
@@ -141,8 +141,8 @@ impl RunnableStage for BuildConcepts {
             lemma: found.iter().map(|concept| Some(concept.lemma.as_str())).collect(),
             category: found.iter().map(|concept| Some(concept.category.name())).collect(),
             words: StringArray::from_iter_values(found.iter().map(|concept| concept.words.join(" "))),
-            captions: (0..count).map(|i| together[i * count + i].saturating_as::<i64>()).collect::<Vec<_>>().into(),
-            captions_with: VectorColumn::new(counts_as_floats(&together), count)?,
+            n_captions: (0..count).map(|i| together[i * count + i].saturating_as::<i64>()).collect::<Vec<_>>().into(),
+            co_occurrences: VectorColumn::new(counts_as_floats(&together), count)?,
         };
         cx.write("concepts", columns.into_batch()?)
     }
@@ -159,7 +159,7 @@ fn counts_as_floats(counts: &[u32]) -> Vec<f32> {
 struct CaptionWords {
     /// Number of each word.
     numbers: BTreeMap<String, u32>,
-    /// Words of each caption that is not empty.
+    /// Words of each caption.
     captions: Vec<Vec<u32>>,
     /// Number of occurrences of a word as a lemma of a category.
     lemmas: BTreeMap<(u32, ConceptCategory, String), u32>,
@@ -201,8 +201,8 @@ impl CaptionWords {
         self.captions.push(numbers);
     }
 
-    /// Most frequent lemmas of each category, `limit` of each at most, by descending frequency. Of equally frequent ones
-    /// the first in the alphabet is first. A lemma that no word names most often is left out.
+    /// Most frequent lemmas of each category, at most `limit`, by descending frequency and then in the order of the
+    /// alphabet. A word names one of them, the one that it most often is; a lemma without a word is left out.
     fn most_frequent(&self, limit: impl Fn(ConceptCategory) -> usize) -> Vec<FrequentLemma> {
         let mut chosen: Vec<(ConceptCategory, &str)> = Vec::new();
         for category in [ConceptCategory::Object, ConceptCategory::Property, ConceptCategory::Motion] {
@@ -298,8 +298,8 @@ mod tests {
         assert_eq!(text("lemma"), ["dog", "grass", "red", "run"]);
         assert_eq!(text("category"), ["object", "object", "property", "motion"]);
         assert_eq!(text("words"), ["dog dogs", "grass", "red", "running runs"]);
-        assert_eq!(found["captions"].as_primitive::<Int64Type>().values(), &[3, 2, 1, 3]);
-        let together = tables::vector_column(&found, "captions_with").expect("counts").0;
+        assert_eq!(found["n_captions"].as_primitive::<Int64Type>().values(), &[3, 2, 1, 3]);
+        let together = tables::vector_column(&found, "co_occurrences").expect("counts").0;
         let wanted = [[3.0, 2.0, 1.0, 3.0], [2.0, 2.0, 1.0, 2.0], [1.0, 1.0, 1.0, 1.0], [3.0, 2.0, 1.0, 3.0]];
         assert_eq!(together, wanted.concat());
     }

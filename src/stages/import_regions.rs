@@ -22,7 +22,7 @@ const PART_ROWS: usize = 128;
 /// Largest length of a line. 100 regions of 2,048 values take 1.1 MB.
 const MAX_LINE_BYTES: u64 = 16 << 20;
 
-/// Largest number of places for regions of an image.
+/// Largest value of `max_regions`.
 const MAX_REGIONS: usize = 1000;
 
 /// Distance in pixels by which a box may leave the picture: detectors round.
@@ -32,8 +32,8 @@ const BOX_TOLERANCE: f32 = 1.0;
 /// boxes.
 ///
 /// A line has six columns: the number of the image, the width and height of the picture, the number of regions, and the
-/// boxes (x1, y1, x2, y2 in pixels) and feature vectors as f32 numbers in base64. Images with fewer regions than places
-/// have zeros in the rest. Lines of images that are not in `images` are left out. Memory: 128 images.
+/// boxes (x1, y1, x2, y2 in pixels) and feature vectors as f32 numbers in base64.
+/// Lines of images that are not in `images` are left out. Memory: 128 images.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportRegions {
@@ -43,10 +43,11 @@ pub struct ImportRegions {
     pub images: TableRef,
     /// Number of the image in a line.
     #[serde(default)]
-    pub numbers: ImageNumbers,
-    /// Number of places for the regions of an image: 36, or 100 for files with 10 to 100 regions an image.
-    #[serde(default = "default_places")]
-    pub places: usize,
+    pub image_numbers: ImageNumbers,
+    /// Largest number of regions of an image: 36, or 100 for files with 10 to 100 regions an image. Images with fewer have
+    /// zeros in the rest.
+    #[serde(default = "default_max_regions")]
+    pub max_regions: usize,
 }
 
 /// Meaning of the number of an image in a line.
@@ -60,7 +61,7 @@ pub enum ImageNumbers {
     FileName,
 }
 
-fn default_places() -> usize {
+fn default_max_regions() -> usize {
     36
 }
 
@@ -86,7 +87,11 @@ impl Stage for ImportRegions {
     fn outputs(&self) -> Vec<StageOutput> {
         vec![
             StageOutput::table("regions", regions::table().schema(), PART_ROWS),
-            StageOutput::table("region_boxes", region_boxes::table().schema_with_shape(&[self.places, 4]), PART_ROWS),
+            StageOutput::table(
+                "region_boxes",
+                region_boxes::table().schema_with_shape(&[self.max_regions, 4]),
+                PART_ROWS,
+            ),
         ]
     }
 
@@ -98,8 +103,8 @@ impl Stage for ImportRegions {
                     .hint("`files = [\"karpathy_train_resnet101_faster_rcnn_genome.tsv\"]`"),
             );
         }
-        if !(1..=MAX_REGIONS).contains(&self.places) {
-            problems.push(Problem::new("places", format!("got {}, wanted 1 to {MAX_REGIONS}", self.places)));
+        if !(1..=MAX_REGIONS).contains(&self.max_regions) {
+            problems.push(Problem::new("max_regions", format!("got {}, wanted 1 to {MAX_REGIONS}", self.max_regions)));
         }
         problems
     }
@@ -128,7 +133,7 @@ impl RunnableStage for ImportRegions {
     fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
         let mut wanted = self.read_images(cx)?;
         let total = wanted.len().saturating_as::<u64>();
-        let mut rows = PendingRegions { places: self.places, ..PendingRegions::default() };
+        let mut rows = PendingRegions { places: self.max_regions, ..PendingRegions::default() };
         let (mut found, mut others) = (0u64, 0u64);
         for file in 0..self.files.len() {
             let path = cx.source(&format!("files.{file}"))?;
@@ -156,7 +161,7 @@ impl RunnableStage for ImportRegions {
                     mistakes.add(place, format_args!("image {} is also in line {first_line} of `{first}`", image.id));
                     continue;
                 }
-                match parse(text, self.places).and_then(|regions| rows.push(image, regions)) {
+                match parse(text, self.max_regions).and_then(|regions| rows.push(image, regions)) {
                     Ok(()) => found += 1,
                     Err(message) => mistakes.add(place, message),
                 }
@@ -176,7 +181,7 @@ impl RunnableStage for ImportRegions {
             let message =
                 format!("none of the {total} images of `{}` is in the files, which have {others} others", self.images);
             return Err(Error::data(message)
-                .hint("`numbers = \"file_name\"` takes the number of a line for the name of a file"));
+                .hint("`image_numbers = \"file_name\"` takes the number of a line for the name of a file"));
         }
         rows.write(cx)?;
         if found < total {
@@ -198,15 +203,14 @@ impl ImportRegions {
             let names = tables::text_column(&batch, "file_name")?;
             for row in 0..batch.num_rows() {
                 let (id, name) = (ids.value(row), names.value(row));
-                let number = match self.numbers {
+                let number = match self.image_numbers {
                     ImageNumbers::ImageId => Some(id),
                     ImageNumbers::FileName => Path::new(name).file_stem().and_then(|stem| stem.to_str()?.parse().ok()),
                 };
                 let Some(number) = number else {
                     let message = format!("the name `{name}` of image {id} is no number");
-                    return Err(
-                        Error::data(message).hint("`numbers = \"image_id\"` takes the numbers of lines for `image_id`")
-                    );
+                    return Err(Error::data(message)
+                        .hint("`image_numbers = \"image_id\"` takes the numbers of lines for `image_id`"));
                 };
                 let image = WantedImage { id, split: splits.value(row).to_owned(), found: None };
                 if images.insert(number, image).is_some() {
@@ -251,7 +255,7 @@ fn parse(line: &[u8], places: usize) -> std::result::Result<ImageRegions, String
     let (width, height) = (number(width, "width of the picture")?, number(height, "height of the picture")?);
     let count = number(count, "number of regions")?;
     if count > places {
-        return Err(format!("got {count} regions, wanted at most {places} (`places`)"));
+        return Err(format!("got {count} regions, wanted at most {places} (`max_regions`)"));
     }
     let mut boxes = floats(boxes, "boxes")?;
     if boxes.len() != 4 * count {
@@ -294,7 +298,7 @@ fn floats(field: &[u8], what: &str) -> std::result::Result<Vec<f32>, String> {
     if bytes.len() % 4 != 0 {
         return Err(format!("the {what} have {} bytes, wanted four for each number", bytes.len()));
     }
-    Ok(bytes.chunks_exact(4).map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])).collect())
+    Ok(bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect())
 }
 
 /// Rows that are written together.
@@ -381,7 +385,7 @@ mod tests {
         let mut host = InMemoryHost::default();
         host.source_paths.insert("files.0".to_owned(), path);
         host.input_tables.insert("images".to_owned(), vec![images()]);
-        let settings = format!("files = [\"a.tsv\"]\nimages = \"x.images\"\nplaces = 2\n{more}");
+        let settings = format!("files = [\"a.tsv\"]\nimages = \"x.images\"\nmax_regions = 2\n{more}");
         host.run(&toml::from_str::<ImportRegions>(&settings).expect("settings"))?;
         Ok(host)
     }
@@ -409,7 +413,7 @@ mod tests {
         assert_eq!(column, &tables::ColumnValues::into_array(wanted));
         assert_eq!(host.warnings.len(), 1, "{:?}", host.warnings);
         assert!(host.warnings[0].message.starts_with("1 of 3 images have no regions"), "{:?}", host.warnings);
-        let by_name = run(&line(1006, &[0.0; 4], &[1.0]), "numbers = \"file_name\"").expect("regions");
+        let by_name = run(&line(1006, &[0.0; 4], &[1.0]), "image_numbers = \"file_name\"").expect("regions");
         assert_eq!(by_name.output("regions").num_rows(), 1);
     }
 

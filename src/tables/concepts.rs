@@ -17,8 +17,8 @@ table! {
         /// Words that name it, separated by blanks: `dog dogs`.
         words: StringArray,
         /// Number of training captions that hold it.
-        captions: Int64Array,
+        n_captions: Int64Array,
         /// Number of training captions that hold it and each concept, in the order of their numbers.
-        captions_with: VectorColumn,
+        co_occurrences: VectorColumn,
     }
 }

@@ -36,7 +36,7 @@ crop = 48
 [stage.detected.import_regions]
 files = ["regions.tsv"]
 images = "pairs.images"
-places = 1
+max_regions = 1
 
 [stage.words.build_concepts]
 captions = "pairs.captions"

@@ -13,13 +13,8 @@ use super::encoded_items::fill_padding;
 /// Added to norms, as in the published code.
 pub const EPSILON: f64 = 1e-8;
 
-/// Slope of the leaky ReLU for negative values.
-const NEGATIVE_SLOPE: f64 = 0.1;
-
-/// Leaky ReLU with slope 0.1.
-pub fn leaky_relu(x: &Tensor) -> Tensor {
-    x.maximum(&(x * NEGATIVE_SLOPE))
-}
+/// Slope of f for negative values, if it is a leaky ReLU.
+pub const NEGATIVE_SLOPE: f64 = 0.1;
 
 /// Attention p of each query to the contexts of a set, `[a, c, b, q]`, from `active` = f(s) of the same shape, with
 /// inverse temperature `lambda`. Padded contexts, `[a, c]`, have no attention. Padded queries must be 0 in `active`, so

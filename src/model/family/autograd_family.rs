@@ -6,7 +6,8 @@ use super::differentiable::{AutogradConfig, Differentiable};
 use super::input_spec::InputSpec;
 use super::model::Model;
 use super::parameters::{ParameterSpec, Parameters};
-use crate::error::Result;
+use super::published::read_checkpoint;
+use crate::error::{Error, Result};
 use crate::model::setting_problems::SettingProblems;
 
 impl<S: Differentiable> Family for AutogradConfig<S> {
@@ -42,6 +43,7 @@ impl<S: Differentiable> Family for AutogradConfig<S> {
     }
 
     fn read_published(published: &S::Published, checkpoint: &[u8], words: usize) -> Result<PublishedCheckpoint<Self>> {
-        S::read_published(published, checkpoint, words)
+        let layout = S::CHECKPOINT_LAYOUT.ok_or_else(|| Error::data("nobody has published a model of this family"))?;
+        read_checkpoint(checkpoint, words, &layout, |shapes| S::from_published(published, shapes, words))
     }
 }

@@ -95,6 +95,15 @@ impl Graph<'_> {
         Ok((x - mean) * scale + part("bias")?)
     }
 
+    /// Batch normalisation of the columns of rows `[n, width]`, as [`Graph::batch_norm`].
+    ///
+    /// # Errors
+    /// There are no such parameters.
+    pub fn batch_norm_of_rows(&self, name: &str, rows: &Tensor, statistics: BatchNormStatistics) -> Result<Tensor> {
+        let shape = [1, rows.size()[1]];
+        self.batch_norm(name, rows, BatchNormAxes { over: &[0], shape: &shape, present: None }, statistics)
+    }
+
     /// Updates the running statistics with those of each group in turn.
     fn update_running_statistics(&self, name: &str, mean: &Tensor, variance: &Tensor, counts: &Tensor) -> Result<()> {
         let Some(recorder) = self.buffers() else { return Ok(()) };
@@ -195,8 +204,7 @@ mod tests {
         let recorder = BufferRecorder::default();
         let graph = Graph::with_gradient(&parameters, MatmulPrecision::default(), Some(&recorder));
         let x = Tensor::from_slice(&[5.0f32, 7.0]).view([1, 2]);
-        let axes = BatchNormAxes { over: &[0], shape: &[1, 2], present: None };
-        let found = graph.batch_norm("bn", &x, axes, BatchNormStatistics::Batch).expect("a result");
+        let found = graph.batch_norm_of_rows("bn", &x, BatchNormStatistics::Batch).expect("a result");
         assert_eq!(numbers(&found), [0.0, 0.0]);
         let recorded = recorder.into_inner();
         assert_eq!([2, 3].map(|index| numbers(&recorded[&index])), [[0.0, 0.0], [1.0, 1.0]]);

@@ -43,9 +43,9 @@ pub struct Concept {
     /// Words that name it, such as the plural.
     pub words: Vec<String>,
     /// Number of captions that hold it.
-    pub captions: i64,
+    pub n_captions: i64,
     /// Number of captions that hold it and each concept.
-    pub captions_with: Vec<f32>,
+    pub co_occurrences: Vec<f32>,
 }
 
 /// Specifications of the parameters, for input vectors of width `word`. Vectors are U(±0.5) and words have no concept,
@@ -93,9 +93,9 @@ fn adjacency(concepts: &[Concept]) -> Vec<f64> {
     let count = concepts.len();
     let mut edges = vec![0.0; count * count];
     for (i, concept) in concepts.iter().enumerate() {
-        for (j, &both) in concept.captions_with.iter().enumerate().filter(|(j, _)| *j != i) {
+        for (j, &both) in concept.co_occurrences.iter().enumerate().filter(|(j, _)| *j != i) {
             #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^53 captions")]
-            let share = f64::from(both) / concept.captions as f64;
+            let share = f64::from(both) / concept.n_captions as f64;
             if BASE.powf(share - SHIFT) - BASE.powf(-SHIFT) >= THRESHOLD {
                 edges[i * count + j] = 1.0;
             }
@@ -134,11 +134,11 @@ mod tests {
 
     /// 100 captions have `dog`, 50 of them `grass` and 10 `red`; 200 have `grass` and 20 `red`.
     fn concepts() -> Vec<Concept> {
-        let concept = |lemma: &str, words: &[&str], captions, captions_with: [f32; 3]| Concept {
+        let concept = |lemma: &str, words: &[&str], n_captions, co_occurrences: [f32; 3]| Concept {
             lemma: lemma.to_owned(),
             words: words.iter().map(|word| (*word).to_owned()).collect(),
-            captions,
-            captions_with: captions_with.to_vec(),
+            n_captions,
+            co_occurrences: co_occurrences.to_vec(),
         };
         vec![
             concept("dog", &["dog", "dogs"], 100, [100.0, 50.0, 10.0]),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn words_label_captions_with_their_concepts() {
+    fn words_label_co_occurrences_their_concepts() {
         let data = InputSpec { concepts: Some(3), ..InputSpec::for_regions(1, 1, 6) };
         let specs = concept_specs(&data, 2).expect("widths");
         let parameters = Parameters::random(specs.into(), &data, 1, Device::Cpu).expect("parameters");

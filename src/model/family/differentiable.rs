@@ -7,12 +7,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tch::Tensor;
 
-use super::contract::{Capabilities, PublishedCheckpoint};
+use super::contract::Capabilities;
 use super::encoded_items::EncodedItems;
 use super::graph::{AuxiliaryLossTensors, Graph};
 use super::input_spec::InputSpec;
 use super::model::LocalBatch;
 use super::parameters::ParameterSpec;
+use super::published::{CheckpointLayout, CheckpointShapes};
 use crate::error::Result;
 use crate::model::setting_problems::SettingProblems;
 
@@ -35,6 +36,9 @@ pub trait Differentiable:
     /// Settings of the stage `import_model` that a published checkpoint does not contain.
     type Published: Debug + Clone + Default + Serialize + DeserializeOwned + JsonSchema;
 
+    /// Layout of published checkpoints; `None` if there are none.
+    const CHECKPOINT_LAYOUT: Option<CheckpointLayout<'static>>;
+
     /// Capabilities of models with these settings.
     fn capabilities(&self) -> Capabilities;
 
@@ -47,15 +51,9 @@ pub trait Differentiable:
     /// A width that no tensor can have.
     fn parameter_specs(&self, data: &InputSpec) -> Result<Vec<ParameterSpec>>;
 
-    /// Reads a published checkpoint, whose vocabulary has `words` words.
-    ///
-    /// # Errors
-    /// Bytes that are not such a checkpoint, with all mistakes in one message.
-    fn read_published(
-        published: &Self::Published,
-        checkpoint: &[u8],
-        words: usize,
-    ) -> Result<PublishedCheckpoint<AutogradConfig<Self>>>;
+    /// Derives the description of a published model, whose vocabulary has `words` words.
+    fn from_published(published: &Self::Published, shapes: &CheckpointShapes<'_>, words: usize)
+    -> AutogradConfig<Self>;
 
     /// Number of values that the score of `images` with one word needs in one tensor. It bounds the blocks of
     /// captions that are scored together.

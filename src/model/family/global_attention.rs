@@ -75,8 +75,7 @@ impl GlobalAttention<'_> {
             let axes = BatchNormAxes { over: &[0, 2], shape: &[1, places, 1], present: Some(&is_present) };
             local = graph.batch_norm(&format!("{local_layer}.1"), &local.constant_pad_nd(more), axes, statistics)?;
             local = local.narrow(1, 0, longest);
-            let axes = BatchNormAxes { over: &[0], shape: &[1, width], present: None };
-            global = graph.batch_norm(&format!("{global_layer}.1"), &global, axes, statistics)?;
+            global = graph.batch_norm_of_rows(&format!("{global_layer}.1"), &global, statistics)?;
         }
         let (local, global) = (local.tanh(), global.tanh());
         let (probability, stream) = self.dropout;

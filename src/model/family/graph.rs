@@ -31,6 +31,11 @@ pub fn l2_normalize(x: &Tensor, dimension: i64) -> Tensor {
     x / x.norm_scalaropt_dim(2, [dimension].as_slice(), true).clamp_min(1e-12)
 }
 
+/// Leaky ReLU with this slope, at most 1, for negative values.
+pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
+    x.maximum(&(x * slope))
+}
+
 /// Auxiliary losses as (name, scalar tensor), already weighted as they enter the objective.
 pub type AuxiliaryLossTensors = Vec<(&'static str, Tensor)>;
 

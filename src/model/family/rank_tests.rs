@@ -37,8 +37,8 @@ fn concepts_of_words() -> [Concept; 2] {
     ["dog", "red"].map(|lemma| Concept {
         lemma: lemma.to_owned(),
         words: vec![lemma.to_owned()],
-        captions: 10,
-        captions_with: vec![5.0; 2],
+        n_captions: 10,
+        co_occurrences: vec![5.0; 2],
     })
 }
 

@@ -8,14 +8,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};
 
-use super::contract::{Capabilities, PublishedCheckpoint};
+use super::contract::Capabilities;
 use super::differentiable::{AutogradConfig, Differentiable};
 use super::encoded_items::{EncodedItems, fill_padding};
 use super::graph::{AuxiliaryLossTensors, Graph};
 use super::input_spec::InputSpec;
 use super::model::LocalBatch;
 use super::parameters::{ParameterInit, ParameterSpec, tensor_width};
-use crate::error::{Error, Result};
+use super::published::{CheckpointLayout, CheckpointShapes};
+use crate::error::Result;
 use crate::model::setting_problems::SettingProblems;
 
 /// Settings of a late-interaction model.
@@ -65,6 +66,8 @@ impl LateInteractionSettings {
 impl Differentiable for LateInteractionSettings {
     type Published = Unpublished;
 
+    const CHECKPOINT_LAYOUT: Option<CheckpointLayout<'static>> = None;
+
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             word_vectors_parameter: Some(WORDS),
@@ -91,8 +94,8 @@ impl Differentiable for LateInteractionSettings {
         ])
     }
 
-    fn read_published(_: &Unpublished, _: &[u8], _: usize) -> Result<PublishedCheckpoint<AutogradConfig<Self>>> {
-        Err(Error::data("nobody has published a model of this family"))
+    fn from_published(_: &Unpublished, _: &CheckpointShapes<'_>, words: usize) -> AutogradConfig<Self> {
+        AutogradConfig { data: InputSpec::for_features(1, words), settings: Self::default() }
     }
 
     fn forward_images(

@@ -1,5 +1,6 @@
 //! Training loop: epochs, steps, checkpoints, validation.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use az::SaturatingAs;
@@ -13,6 +14,7 @@ use super::memory_bank;
 use super::options::{FinetuneSettings, InitialWeights, SameImagePolicy};
 use super::position::{BestEpoch, DataOrderIdentity, TrainingPosition};
 use super::relevance::CaptionRelevance;
+use super::settings::WORD_VECTORS_FILE;
 use super::training_data::{TrainingData, ValidationSplit};
 use super::validate::{Phi, validate};
 use super::warnings;
@@ -337,15 +339,7 @@ impl Train {
             set_concepts(model.parameters(), concepts, data.vocabulary.words())?;
         }
         if self.word_vectors.is_some() {
-            let words = self.model.capabilities().word_vectors_parameter;
-            let words = words.ok_or_else(|| Error::internal("a model without vectors of words"))?;
-            // `<pad>`, `<start>`, `<end>` and `<unk>` have no vector in a file.
-            let vocabulary = data.vocabulary.words();
-            load_word_vectors(&*model, words, vocabulary, vocabulary.len().saturating_sub(4), cx)?;
-            if let Some(concepts) = &data.concepts {
-                let lemmas: Vec<String> = concepts.iter().map(|concept| concept.lemma.clone()).collect();
-                load_word_vectors(&*model, CONCEPT_VECTORS, &lemmas, lemmas.len(), cx)?;
-            }
+            self.load_word_vectors(&*model, data, cx)?;
         }
         Ok(TrainingState::new(config, model))
     }
@@ -371,6 +365,38 @@ impl Train {
         model.parameters().copy_matching(parameters)
     }
 
+    /// Loads the vectors of words and of concepts from a file. A concept has the vector of its lemma.
+    fn load_word_vectors(&self, model: &dyn Model, data: &TrainingData, cx: &mut StageContext<'_>) -> Result<()> {
+        let path = cx.source(WORD_VECTORS_FILE)?;
+        let name = self.model.capabilities().word_vectors_parameter;
+        let name = name.ok_or_else(|| Error::internal("a model without vectors of words"))?;
+        let vocabulary = data.vocabulary.words();
+        // The file may have gigabytes, so it is read once, for the vocabulary and the lemmas that are not in it.
+        let mut words = vocabulary.to_vec();
+        let mut index: HashMap<&str, usize> = vocabulary.iter().map(String::as_str).zip(0..).collect();
+        let mut lemmas = Vec::new();
+        for concept in data.concepts.iter().flatten() {
+            lemmas.push(*index.entry(&concept.lemma).or_insert_with(|| {
+                words.push(concept.lemma.clone());
+                words.len() - 1
+            }));
+        }
+        let width = model.parameters().get(name)?.size().get(1).and_then(|&width| usize::try_from(width).ok());
+        let vectors = word_vectors::read(&path, &words, width.unwrap_or(0), &mut || cx.check_cancelled())?;
+        model.parameters().set_rows(name, |word| vectors.get(word))?;
+        let found = |words: &mut dyn Iterator<Item = usize>| words.filter(|&word| vectors.get(word).is_some()).count();
+        let fixed = " and are not trained";
+        let rest = if model.input_spec().words_frozen { fixed } else { "" };
+        // `<pad>`, `<start>`, `<end>` and `<unk>` have no vector in a file.
+        let wanted = vocabulary.len().saturating_sub(4);
+        check_found(found(&mut (0..vocabulary.len())), wanted, ["words", "words of the vocabulary", rest], cx)?;
+        if lemmas.is_empty() {
+            return Ok(());
+        }
+        model.parameters().set_rows(CONCEPT_VECTORS, |concept| vectors.get(*lemmas.get(concept)?))?;
+        check_found(found(&mut lemmas.iter().copied()), lemmas.len(), ["concepts", "concepts", fixed], cx)
+    }
+
     /// Description of the model, as JSON.
     fn description_json(&self, data: &TrainingData, position: &TrainingPosition) -> Result<Vec<u8>> {
         let best = position.best.ok_or_else(|| Error::internal("a training ended without a completed epoch"))?;
@@ -388,31 +414,20 @@ impl Train {
     }
 }
 
-/// Loads the vectors of `words` from a file into the rows of the parameter `name`. `wanted` of them can be in a file.
-fn load_word_vectors(
-    model: &dyn Model,
-    name: &str,
-    words: &[String],
-    wanted: usize,
-    cx: &mut StageContext<'_>,
-) -> Result<()> {
-    let path = cx.source("word_vectors.file")?;
-    let width = model.parameters().get(name)?.size().get(1).and_then(|&width| usize::try_from(width).ok());
-    let vectors = word_vectors::read(&path, words, width.unwrap_or(0), &mut || cx.check_cancelled())?;
-    model.parameters().set_rows(name, |word| vectors.get(word))?;
-    let found = vectors.n_found();
-    let rest = if model.input_spec().words_frozen || name == CONCEPT_VECTORS { " and are not trained" } else { "" };
+/// Reports words, or concepts, whose vectors are not in the file of word vectors. `rest` ends the sentence about them.
+///
+/// # Errors
+/// None of the `wanted` ones is in the file.
+fn check_found(found: usize, wanted: usize, [what, all, rest]: [&str; 3], cx: &mut StageContext<'_>) -> Result<()> {
     if found == 0 {
-        let what = if name == CONCEPT_VECTORS { "concepts" } else { "words of the vocabulary" };
-        let message = format!("`{}` has none of the {wanted} {what}", path.display());
+        let message = format!("`{}` has none of the {wanted} {all}", cx.source(WORD_VECTORS_FILE)?.display());
         return Err(Error::data(message).hint("the file may be of another language, or of phrases"));
     }
     if found < wanted {
         let missing = wanted - found;
-        let what = if name == CONCEPT_VECTORS { "concepts" } else { "words" };
         let message =
             format!("{missing} of {wanted} {what} are not in the file: their initial vectors are random{rest}");
-        cx.warn("word_vectors.file", message);
+        cx.warn(WORD_VECTORS_FILE, message);
     }
     Ok(())
 }

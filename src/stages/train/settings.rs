@@ -150,6 +150,9 @@ const PICTURES: RequiredValues =
 /// Name of the input with the n-gram vectors of captions.
 pub(super) const CAPTION_NGRAMS: &str = "caption_ngrams";
 
+/// Name of the input with word vectors.
+pub(super) const WORD_VECTORS_FILE: &str = "word_vectors.file";
+
 /// Name of the input with the concepts.
 pub(super) const CONCEPTS: &str = "concepts";
 
@@ -292,7 +295,7 @@ impl Stage for Train {
         let initial = self.init_from.iter().map(|model| StageInput::files("init_from", model, "model"));
         let ngrams = self.caption_ngrams.iter();
         let ngrams = ngrams.map(|from| StageInput::table(CAPTION_NGRAMS, from, &tables::caption_ngrams::table()));
-        let vectors = self.word_vectors.iter().map(|vectors| StageInput::source("word_vectors.file", &vectors.file));
+        let vectors = self.word_vectors.iter().map(|vectors| StageInput::source(WORD_VECTORS_FILE, &vectors.file));
         let concepts = self.concepts.iter();
         let concepts = concepts.map(|from| StageInput::table(CONCEPTS, from, &tables::concepts::table()));
         pairs.chain(network).chain(initial).chain(ngrams).chain(vectors).chain(concepts).collect()

@@ -11,13 +11,13 @@
 
 use tch::{Kind, Tensor};
 
-use super::consensus::{self, SHARPNESS, concept_vectors};
+use super::consensus::{self, INVERSE_TEMPERATURE, concept_vectors};
 use super::published::{self, PublishedCvseSettings};
 use super::settings::{ConceptLabels, CvseSettings};
 use crate::error::Result;
 use crate::model::family::caption_gru::{CaptionGru, WORD_VECTORS};
 use crate::model::family::concept_graph::{concept_labels, concept_specs};
-use crate::model::family::contract::{Capabilities, PublishedCheckpoint};
+use crate::model::family::contract::Capabilities;
 use crate::model::family::differentiable::{AutogradConfig, Differentiable};
 use crate::model::family::encoded_items::EncodedItems;
 use crate::model::family::global_attention::GlobalAttention;
@@ -26,6 +26,7 @@ use crate::model::family::image_words::own_words;
 use crate::model::family::input_spec::{ImageInput, InputSpec};
 use crate::model::family::model::LocalBatch;
 use crate::model::family::parameters::{ParameterSpec, tensor_width};
+use crate::model::family::published::{CheckpointLayout, CheckpointShapes};
 use crate::model::family::region_rows::REGION_LAYER;
 use crate::model::loss::{LossFunction, LossInput, Negatives};
 use crate::model::setting_problems::SettingProblems;
@@ -76,6 +77,8 @@ impl CvseSettings {
 impl Differentiable for CvseSettings {
     type Published = PublishedCvseSettings;
 
+    const CHECKPOINT_LAYOUT: Option<CheckpointLayout<'static>> = Some(published::LAYOUT);
+
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             image_input: ImageInput::Regions,
@@ -110,12 +113,12 @@ impl Differentiable for CvseSettings {
         Ok(all)
     }
 
-    fn read_published(
+    fn from_published(
         published: &PublishedCvseSettings,
-        checkpoint: &[u8],
+        shapes: &CheckpointShapes<'_>,
         words: usize,
-    ) -> Result<PublishedCheckpoint<AutogradConfig<Self>>> {
-        published::read(published, checkpoint, words)
+    ) -> AutogradConfig<Self> {
+        published::config(published, shapes, words)
     }
 
     fn forward_images(
@@ -147,7 +150,7 @@ impl Differentiable for CvseSettings {
         let mut weights = self.log_concept_weights(graph, CAPTION_CONSENSUS, &concepts, &instance)?.exp();
         if batch.is_some() || self.concept_labels != ConceptLabels::Training {
             let labels = concept_labels(graph, captions)?;
-            let labels = (labels * SHARPNESS).softmax(1, None::<Kind>);
+            let labels = (labels * INVERSE_TEMPERATURE).softmax(1, None::<Kind>);
             weights = labels * self.label_weight + weights * (1.0 - self.label_weight);
         }
         let consensus = l2_normalize(&graph.matmul(&weights, &concepts), -1);

@@ -4,12 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::settings::{ConceptLabels, CvseSettings};
-use crate::error::Result;
 use crate::model::family::concept_graph::CONCEPT_ADJACENCY;
-use crate::model::family::contract::PublishedCheckpoint;
 use crate::model::family::differentiable::AutogradConfig;
 use crate::model::family::input_spec::InputSpec;
-use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS, read_checkpoint};
+use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
 
 /// Settings that a published checkpoint of CVSE does not contain. The defaults are those of its code for COCO.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -32,7 +30,7 @@ impl Default for PublishedCvseSettings {
 }
 
 /// Layout of the checkpoints. Each layer of an attention is stored twice; some layers are not used.
-const LAYOUT: CheckpointLayout = CheckpointLayout {
+pub(super) const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
     wanted: "wanted a model of CVSE with its concepts: `concepts.vectors` and `concepts.of_words` come from the files \
              beside the checkpoint",
     renamed: &[],
@@ -47,23 +45,11 @@ const LAYOUT: CheckpointLayout = CheckpointLayout {
     ],
 };
 
-/// Reads a published checkpoint of a model with a vocabulary of `words` words.
-///
-/// # Errors
-/// As [`read_checkpoint`].
-pub(super) fn read(
-    settings: &PublishedCvseSettings,
-    bytes: &[u8],
-    words: usize,
-) -> Result<PublishedCheckpoint<AutogradConfig<CvseSettings>>> {
-    read_checkpoint(bytes, words, &LAYOUT, |shapes| config(shapes, words, settings))
-}
-
 /// Derives the description of the model.
-fn config(
+pub(super) fn config(
+    published: &PublishedCvseSettings,
     shapes: &CheckpointShapes<'_>,
     words: usize,
-    published: &PublishedCvseSettings,
 ) -> AutogradConfig<CvseSettings> {
     let &PublishedCvseSettings { fusion_weight, label_weight, concept_labels } = published;
     let settings = CvseSettings {

@@ -14,9 +14,9 @@
 use tch::{Kind, Tensor};
 
 use super::settings::{AttentionActivation, AttentionDirection, RelevanceAggregation, ScanSettings};
-use crate::model::family::attention::{EPSILON, attention, leaky_relu};
+use crate::model::family::attention::{EPSILON, NEGATIVE_SLOPE, attention};
 use crate::model::family::encoded_items::{EncodedItems, PaddedSets, fill_padding};
-use crate::model::family::graph::Graph;
+use crate::model::family::graph::{Graph, leaky_relu};
 
 impl ScanSettings {
     /// Scores images with captions, `[n, m]`, in both cases sets of unit vectors.
@@ -39,7 +39,7 @@ impl ScanSettings {
         let products = graph.matmul_transposed(&all_contexts, &queries.vectors.view([b * q, d])).view([a, c, b, q]);
         let active = match self.activation {
             AttentionActivation::Relu => products.relu(),
-            AttentionActivation::LeakyRelu => leaky_relu(&products),
+            AttentionActivation::LeakyRelu => leaky_relu(&products, NEGATIVE_SLOPE),
         };
         let attention = attention(&active, contexts.is_padding.as_ref(), self.lambda_softmax);
         let along = (&attention * &products).sum_dim_intlist(1i64, false, None::<Kind>);

@@ -9,13 +9,14 @@ use super::published::{self, PublishedScanSettings};
 use super::settings::ScanSettings;
 use crate::error::Result;
 use crate::model::family::caption_gru::{CaptionGru, WORD_VECTORS};
-use crate::model::family::contract::{Capabilities, PublishedCheckpoint};
+use crate::model::family::contract::Capabilities;
 use crate::model::family::differentiable::{AutogradConfig, Differentiable};
 use crate::model::family::encoded_items::EncodedItems;
 use crate::model::family::graph::{Graph, l2_normalize};
 use crate::model::family::input_spec::{ImageInput, InputSpec};
 use crate::model::family::model::LocalBatch;
 use crate::model::family::parameters::{ParameterSpec, tensor_width};
+use crate::model::family::published::{CheckpointLayout, CheckpointShapes};
 use crate::model::family::region_rows::REGION_LAYER;
 use crate::model::setting_problems::SettingProblems;
 
@@ -28,6 +29,8 @@ impl ScanSettings {
 
 impl Differentiable for ScanSettings {
     type Published = PublishedScanSettings;
+
+    const CHECKPOINT_LAYOUT: Option<CheckpointLayout<'static>> = Some(published::LAYOUT);
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
@@ -50,12 +53,12 @@ impl Differentiable for ScanSettings {
         Ok(all)
     }
 
-    fn read_published(
+    fn from_published(
         published: &PublishedScanSettings,
-        checkpoint: &[u8],
+        shapes: &CheckpointShapes<'_>,
         words: usize,
-    ) -> Result<PublishedCheckpoint<AutogradConfig<Self>>> {
-        published::read(published, checkpoint, words)
+    ) -> AutogradConfig<Self> {
+        published::config(published, shapes, words)
     }
 
     fn values_per_word(&self, images: &EncodedItems) -> i64 {

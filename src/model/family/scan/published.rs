@@ -4,14 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::settings::{AttentionActivation, AttentionDirection, RelevanceAggregation, ScanSettings};
-use crate::error::Result;
-use crate::model::family::contract::PublishedCheckpoint;
 use crate::model::family::differentiable::AutogradConfig;
 use crate::model::family::input_spec::InputSpec;
-use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS, read_checkpoint};
+use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
 
 /// Layout of the checkpoints.
-const LAYOUT: CheckpointLayout = CheckpointLayout {
+pub(super) const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
     wanted: "wanted a model of SCAN: a linear layer for regions, word vectors and a GRU for captions",
     renamed: &[],
     unused: &[],
@@ -46,23 +44,11 @@ impl Default for PublishedScanSettings {
     }
 }
 
-/// Reads a published checkpoint of a model with a vocabulary of `words` words.
-///
-/// # Errors
-/// As [`read_checkpoint`].
-pub(super) fn read(
-    settings: &PublishedScanSettings,
-    bytes: &[u8],
-    words: usize,
-) -> Result<PublishedCheckpoint<AutogradConfig<ScanSettings>>> {
-    read_checkpoint(bytes, words, &LAYOUT, |shapes| config(shapes, words, settings))
-}
-
 /// Derives the description of the model.
-fn config(
+pub(super) fn config(
+    settings: &PublishedScanSettings,
     shapes: &CheckpointShapes<'_>,
     words: usize,
-    settings: &PublishedScanSettings,
 ) -> AutogradConfig<ScanSettings> {
     let &PublishedScanSettings { cross_attention, activation, lambda_softmax, aggregation, lambda_lse } = settings;
     let settings = ScanSettings {
@@ -84,6 +70,7 @@ mod tests {
     use tch::Device;
 
     use super::*;
+    use crate::model::family::contract::Family;
     use crate::model::family::registry::ModelConfig;
 
     /// The names of the parameters are those of the published checkpoints: `golden_tests` compares scores with PyTorch.
@@ -102,9 +89,13 @@ mod tests {
             let config = AutogradConfig { data, settings };
             let model = ModelConfig::Scan(config.clone()).create(1, Device::Cpu).expect("a model");
             let bytes = model.parameters().to_bytes().expect("a file");
-            let published = read(&PublishedScanSettings::default(), &bytes, 7).expect("a model");
+            let published =
+                AutogradConfig::<ScanSettings>::read_published(&PublishedScanSettings::default(), &bytes, 7)
+                    .expect("a model");
             assert_eq!(published.config, config);
-            let error = read(&PublishedScanSettings::default(), &bytes, 8).expect_err("other words").to_string();
+            let error = AutogradConfig::<ScanSettings>::read_published(&PublishedScanSettings::default(), &bytes, 8)
+                .expect_err("other words")
+                .to_string();
             assert!(error.contains("`txt_enc.embed.weight` has shape [7, 3], wanted [8, 3]"), "{error}");
         }
     }

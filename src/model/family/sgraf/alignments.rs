@@ -12,10 +12,10 @@ use tch::{Kind, Tensor};
 
 use super::settings::{AlignmentModule, SgrafSettings};
 use crate::error::Result;
-use crate::model::family::attention::{EPSILON, attention, leaky_relu};
+use crate::model::family::attention::{EPSILON, NEGATIVE_SLOPE, attention};
 use crate::model::family::batch_norm::BatchNormAxes;
 use crate::model::family::encoded_items::{EncodedItems, PaddedSets, fill_padding};
-use crate::model::family::graph::{Graph, l2_normalize};
+use crate::model::family::graph::{Graph, l2_normalize, leaky_relu};
 use crate::model::family::parameters::ParameterSpec;
 
 /// Names of the linear layers.
@@ -90,7 +90,7 @@ impl SgrafSettings {
         let words = words.reshape([b * length, d]);
         // Padding has products of 0, so it does not enter the norms over words.
         let products = graph.matmul_transposed(&regions.reshape([a * r, d]), &words).view([a, r, b, length]);
-        let attention = attention(&leaky_relu(&products), is_padding.as_ref(), self.lambda_softmax);
+        let attention = attention(&leaky_relu(&products, NEGATIVE_SLOPE), is_padding.as_ref(), self.lambda_softmax);
         let attention = attention.view([a, r, b * length]);
         l2_normalize(&graph.matmul(&attention.transpose(1, 2), regions), -1)
     }

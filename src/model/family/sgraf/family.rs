@@ -12,7 +12,7 @@ use super::published::{self, PublishedSgrafSettings};
 use super::settings::SgrafSettings;
 use crate::error::Result;
 use crate::model::family::caption_gru::{CaptionGru, WORD_VECTORS};
-use crate::model::family::contract::{Capabilities, PublishedCheckpoint};
+use crate::model::family::contract::Capabilities;
 use crate::model::family::differentiable::{AutogradConfig, Differentiable};
 use crate::model::family::encoded_items::EncodedItems;
 use crate::model::family::global_attention::GlobalAttention;
@@ -20,6 +20,7 @@ use crate::model::family::graph::{Graph, l2_normalize};
 use crate::model::family::input_spec::{ImageInput, InputSpec};
 use crate::model::family::model::LocalBatch;
 use crate::model::family::parameters::{ParameterSpec, tensor_width};
+use crate::model::family::published::{CheckpointLayout, CheckpointShapes};
 use crate::model::family::region_rows::REGION_LAYER;
 use crate::model::setting_problems::SettingProblems;
 
@@ -66,6 +67,8 @@ impl SgrafSettings {
 impl Differentiable for SgrafSettings {
     type Published = PublishedSgrafSettings;
 
+    const CHECKPOINT_LAYOUT: Option<CheckpointLayout<'static>> = Some(published::LAYOUT);
+
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             image_input: ImageInput::Regions,
@@ -93,12 +96,12 @@ impl Differentiable for SgrafSettings {
         Ok(all)
     }
 
-    fn read_published(
+    fn from_published(
         published: &PublishedSgrafSettings,
-        checkpoint: &[u8],
+        shapes: &CheckpointShapes<'_>,
         words: usize,
-    ) -> Result<PublishedCheckpoint<AutogradConfig<Self>>> {
-        published::read(published, checkpoint, words)
+    ) -> AutogradConfig<Self> {
+        published::config(published, shapes, words)
     }
 
     /// The attended vectors and their squared differences, and the alignments of every module.

@@ -4,11 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::settings::{AlignmentModule, SgrafSettings};
-use crate::error::Result;
-use crate::model::family::contract::PublishedCheckpoint;
 use crate::model::family::differentiable::AutogradConfig;
 use crate::model::family::input_spec::InputSpec;
-use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS, read_checkpoint};
+use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
 
 /// Settings that a published checkpoint of SGR or SAF does not contain: none. The module follows from the tensors.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -17,26 +15,18 @@ use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLIS
 pub struct PublishedSgrafSettings {}
 
 /// Layout of the checkpoints.
-const LAYOUT: CheckpointLayout = CheckpointLayout {
+pub(super) const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
     wanted: "wanted a model of SGR or SAF: `img_enc`, `txt_enc` and `sim_enc`",
     renamed: &[("txt_enc.cap_rnn.", "txt_enc.rnn.")],
     unused: &[],
 };
 
-/// Reads a published checkpoint of a model with a vocabulary of `words` words.
-///
-/// # Errors
-/// As [`read_checkpoint`].
-pub(super) fn read(
-    _: &PublishedSgrafSettings,
-    bytes: &[u8],
-    words: usize,
-) -> Result<PublishedCheckpoint<AutogradConfig<SgrafSettings>>> {
-    read_checkpoint(bytes, words, &LAYOUT, |shapes| config(shapes, words))
-}
-
 /// Derives the description of the model.
-fn config(shapes: &CheckpointShapes<'_>, words: usize) -> AutogradConfig<SgrafSettings> {
+pub(super) fn config(
+    _: &PublishedSgrafSettings,
+    shapes: &CheckpointShapes<'_>,
+    words: usize,
+) -> AutogradConfig<SgrafSettings> {
     let is_saf = shapes.contains("sim_enc.SAF_module.attn_sim_w.weight");
     let steps = (0..).take_while(|step| shapes.contains(&format!("sim_enc.SGR_module.{step}.sim_graph_w.weight")));
     let defaults = SgrafSettings::default();

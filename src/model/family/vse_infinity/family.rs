@@ -15,15 +15,15 @@ use super::published::{self, PublishedVseInfinitySettings};
 use super::settings::VseInfinitySettings;
 use super::size_augmentation::{change_words, drop_regions};
 use crate::error::Result;
-use crate::model::family::batch_norm::BatchNormAxes;
 use crate::model::family::caption_gru::{CaptionGru, WORD_VECTORS};
-use crate::model::family::contract::{Capabilities, PublishedCheckpoint};
+use crate::model::family::contract::Capabilities;
 use crate::model::family::differentiable::{AutogradConfig, Differentiable};
 use crate::model::family::encoded_items::EncodedItems;
 use crate::model::family::graph::{Graph, l2_normalize};
 use crate::model::family::input_spec::{ImageInput, InputSpec};
 use crate::model::family::model::LocalBatch;
 use crate::model::family::parameters::{ParameterSpec, tensor_width};
+use crate::model::family::published::{CheckpointLayout, CheckpointShapes};
 use crate::model::family::region_rows::REGION_LAYER;
 use crate::model::setting_problems::SettingProblems;
 use crate::model::similarity::EmbeddingSimilarity;
@@ -45,15 +45,15 @@ impl VseInfinitySettings {
     /// Perceptron beside the linear layer of regions. Batch statistics are those of all regions of the batch.
     fn mlp(&self, graph: &Graph<'_>, regions: &Tensor) -> Result<Tensor> {
         let hidden = graph.linear(MLP_LAYERS[0], regions)?;
-        let shape = [1, hidden.size()[1]];
-        let axes = BatchNormAxes { over: &[0], shape: &shape, present: None };
-        let hidden = graph.batch_norm(MLP_BATCH_NORM, &hidden, axes, self.batch_norm)?;
+        let hidden = graph.batch_norm_of_rows(MLP_BATCH_NORM, &hidden, self.batch_norm)?;
         graph.linear(MLP_LAYERS[1], &hidden.relu())
     }
 }
 
 impl Differentiable for VseInfinitySettings {
     type Published = PublishedVseInfinitySettings;
+
+    const CHECKPOINT_LAYOUT: Option<CheckpointLayout<'static>> = Some(published::LAYOUT);
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
@@ -88,12 +88,12 @@ impl Differentiable for VseInfinitySettings {
         Ok(all)
     }
 
-    fn read_published(
+    fn from_published(
         published: &PublishedVseInfinitySettings,
-        checkpoint: &[u8],
+        shapes: &CheckpointShapes<'_>,
         words: usize,
-    ) -> Result<PublishedCheckpoint<AutogradConfig<Self>>> {
-        published::read(published, checkpoint, words)
+    ) -> AutogradConfig<Self> {
+        published::config(published, shapes, words)
     }
 
     fn forward_images(

@@ -4,11 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::settings::VseInfinitySettings;
-use crate::error::Result;
-use crate::model::family::contract::PublishedCheckpoint;
 use crate::model::family::differentiable::AutogradConfig;
 use crate::model::family::input_spec::InputSpec;
-use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS, read_checkpoint};
+use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
 
 /// Settings that a published checkpoint of VSE∞ does not contain: none.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -18,26 +16,18 @@ pub struct PublishedVseInfinitySettings {}
 
 /// Layout of the checkpoints. A model with a CNN has its encoder of regions in a part of its own. The second batch
 /// normalisation of the perceptron is stored, but not used.
-const LAYOUT: CheckpointLayout = CheckpointLayout {
+pub(super) const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
     wanted: "wanted a model of VSE∞ on regions or grids, with a GRU for captions; one with BERT is not read",
     renamed: &[("img_enc.image_encoder.", "img_enc.")],
     unused: &["img_enc.mlp.bns.1."],
 };
 
-/// Reads a published checkpoint of a model with a vocabulary of `words` words.
-///
-/// # Errors
-/// As [`read_checkpoint`].
-pub(super) fn read(
-    _: &PublishedVseInfinitySettings,
-    bytes: &[u8],
-    words: usize,
-) -> Result<PublishedCheckpoint<AutogradConfig<VseInfinitySettings>>> {
-    read_checkpoint(bytes, words, &LAYOUT, |shapes| config(shapes, words))
-}
-
 /// Derives the description of the model.
-fn config(shapes: &CheckpointShapes<'_>, words: usize) -> AutogradConfig<VseInfinitySettings> {
+pub(super) fn config(
+    _: &PublishedVseInfinitySettings,
+    shapes: &CheckpointShapes<'_>,
+    words: usize,
+) -> AutogradConfig<VseInfinitySettings> {
     let settings = VseInfinitySettings {
         embed_size: shapes.joint_width(),
         word_dim: shapes.word_width(),

@@ -13,15 +13,15 @@ use super::published::{self, PublishedVsrnSettings};
 use super::region_reasoning;
 use super::settings::VsrnSettings;
 use crate::error::Result;
-use crate::model::family::batch_norm::BatchNormAxes;
 use crate::model::family::caption_gru::{CaptionGru, WORD_VECTORS};
-use crate::model::family::contract::{Capabilities, PublishedCheckpoint};
+use crate::model::family::contract::Capabilities;
 use crate::model::family::differentiable::{AutogradConfig, Differentiable};
 use crate::model::family::encoded_items::EncodedItems;
 use crate::model::family::graph::{Graph, l2_normalize};
 use crate::model::family::input_spec::{ImageInput, InputSpec};
 use crate::model::family::model::LocalBatch;
 use crate::model::family::parameters::{ParameterSpec, tensor_width};
+use crate::model::family::published::{CheckpointLayout, CheckpointShapes};
 use crate::model::family::region_rows::REGION_LAYER;
 use crate::model::setting_problems::SettingProblems;
 use crate::model::similarity::EmbeddingSimilarity;
@@ -42,6 +42,8 @@ impl VsrnSettings {
 
 impl Differentiable for VsrnSettings {
     type Published = PublishedVsrnSettings;
+
+    const CHECKPOINT_LAYOUT: Option<CheckpointLayout<'static>> = Some(published::LAYOUT);
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
@@ -77,12 +79,12 @@ impl Differentiable for VsrnSettings {
         Ok(all)
     }
 
-    fn read_published(
+    fn from_published(
         published: &PublishedVsrnSettings,
-        checkpoint: &[u8],
+        shapes: &CheckpointShapes<'_>,
         words: usize,
-    ) -> Result<PublishedCheckpoint<AutogradConfig<Self>>> {
-        published::read(published, checkpoint, words)
+    ) -> AutogradConfig<Self> {
+        published::config(published, shapes, words)
     }
 
     fn forward_images(
@@ -100,9 +102,7 @@ impl Differentiable for VsrnSettings {
             graph.add_loss(CAPTION_LOSS[0], self.caption_loss(graph, &regions, batch)?);
         }
         if self.output_batch_norm {
-            let shape = [1, vectors.size()[1]];
-            let axes = BatchNormAxes { over: &[0], shape: &shape, present: None };
-            vectors = graph.batch_norm(OUTPUT_BATCH_NORM, &vectors, axes, self.batch_norm)?;
+            vectors = graph.batch_norm_of_rows(OUTPUT_BATCH_NORM, &vectors, self.batch_norm)?;
         }
         Ok(EncodedItems::from_vectors(l2_normalize(&vectors, -1)))
     }

@@ -4,11 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::settings::{RegionNormalization, VsrnSettings};
-use crate::error::Result;
-use crate::model::family::contract::PublishedCheckpoint;
 use crate::model::family::differentiable::AutogradConfig;
 use crate::model::family::input_spec::InputSpec;
-use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS, read_checkpoint};
+use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
 
 /// Settings that a published checkpoint of VSRN does not contain. The defaults are those of its code.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -26,30 +24,18 @@ impl Default for PublishedVsrnSettings {
 }
 
 /// Layout of the checkpoints. They have no caption generator.
-const LAYOUT: CheckpointLayout = CheckpointLayout {
+pub(super) const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
     wanted: "wanted a model of VSRN: a linear layer, graph convolutions and a GRU for regions, and a GRU for captions",
     renamed: &[],
     unused: &[],
 };
 
-/// Reads a published checkpoint of a model with a vocabulary of `words` words.
-///
-/// # Errors
-/// As [`read_checkpoint`].
-pub(super) fn read(
-    settings: &PublishedVsrnSettings,
-    bytes: &[u8],
-    words: usize,
-) -> Result<PublishedCheckpoint<AutogradConfig<VsrnSettings>>> {
-    read_checkpoint(bytes, words, &LAYOUT, |shapes| config(shapes, words, settings))
-}
-
 /// Derives the description of the model. Batch normalisation of the GRU's state is in models for Flickr30k, whose regions
 /// are not normalised before the graph convolutions.
-fn config(
+pub(super) fn config(
+    settings: &PublishedVsrnSettings,
     shapes: &CheckpointShapes<'_>,
     words: usize,
-    settings: &PublishedVsrnSettings,
 ) -> AutogradConfig<VsrnSettings> {
     let is_flickr = shapes.contains("img_enc.bn.weight");
     let layers = (1..).take_while(|layer| shapes.contains(&format!("img_enc.Rs_GCN_{layer}.g.weight")));

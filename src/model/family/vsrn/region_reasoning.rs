@@ -11,7 +11,6 @@ use tch::Tensor;
 
 use super::settings::{RegionNormalization, VsrnSettings};
 use crate::error::Result;
-use crate::model::family::batch_norm::BatchNormAxes;
 use crate::model::family::encoded_items::{EncodedItems, PaddedSets};
 use crate::model::family::graph::{Graph, l2_normalize};
 use crate::model::family::parameters::{ParameterInit, ParameterSpec};
@@ -56,9 +55,7 @@ impl VsrnSettings {
             let affinity = graph.matmul(&theta.vectors, &phi.vectors.transpose(1, 2)) / counts;
             let gathered = g.unpadded(&graph.matmul(&affinity, &g.vectors));
             let update = convolution(graph, &part_name(layer, "W.0"), &gathered)?;
-            let shape = [1, update.size()[1]];
-            let axes = BatchNormAxes { over: &[0], shape: &shape, present: None };
-            let update = graph.batch_norm(&part_name(layer, "W.1"), &update, axes, self.batch_norm)?;
+            let update = graph.batch_norm_of_rows(&part_name(layer, "W.1"), &update, self.batch_norm)?;
             regions = regions.with_vectors(v + update);
         }
         Ok(self.normalize(regions))
