@@ -32,6 +32,24 @@ pub fn resize_and_crop(rgb: &[u8], width: usize, height: usize, shorter: usize, 
     resample(rgb, width, &columns, &rows, vertical_first((width, height), (new_width, new_height)))
 }
 
+/// Edges of the square that [`resize_and_crop`] keeps of an image: left, top, right and bottom, as fractions of its
+/// width and height.
+///
+/// # Panics
+/// A side is 0, or `crop` is larger than `shorter`.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "sides are below 2^32")]
+pub fn cropped_square(width: usize, height: usize, shorter: usize, crop: usize) -> [f64; 4] {
+    assert!(width > 0 && height > 0 && crop <= shorter, "a square of {crop} does not fit a side of {shorter}");
+    let (new_width, new_height) = resized_size(width, height, shorter);
+    let edges = |side: usize| {
+        let start = centred_offset(side, crop);
+        [start, start + crop].map(|edge| edge as f64 / side as f64)
+    };
+    let ([left, right], [top, bottom]) = (edges(new_width), edges(new_height));
+    [left, top, right, bottom]
+}
+
 /// Rectangle to crop from an image, in pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CropBox {
@@ -194,6 +212,13 @@ mod tests {
         assert_eq!(resized_size(1, 1, 256), (256, 256));
         // Python's `round` takes 16.5 to 16 and 17.5 to 18.
         assert_eq!([256, 257, 258, 259, 260].map(|side| centred_offset(side, 224)), [16, 16, 17, 18, 18]);
+    }
+
+    #[test]
+    fn the_square_of_a_wide_image_is_in_its_middle() {
+        // 500 × 375 becomes 341 × 256: columns round(58.5) = 58 to 282 and rows 16 to 240.
+        assert_eq!(cropped_square(500, 375, 256, 224), [58.0 / 341.0, 0.0625, 282.0 / 341.0, 0.9375]);
+        assert_eq!(cropped_square(10, 20, 32, 32), [0.0, 0.25, 1.0, 0.75]);
     }
 
     /// Observed in Pillow 13.0.0: the largest height at which PIL resamples horizontally first, for a width and a new

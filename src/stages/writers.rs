@@ -12,7 +12,7 @@ const WRITERS: [(&str, &str); 31] = [
         "regions",
         "an `extract` (`pooling = { grid = 7 }`), an `import_regions` or of an `ingest` (precomp with `regions = true`)",
     ),
-    ("region_boxes", "an `import_regions`"),
+    ("region_boxes", "an `extract` (`pooling = { grid = 7 }`) or of an `import_regions`"),
     ("caption_ngrams", "a `score_captions` (CIDEr)"),
     ("scene_graphs", "a `score_captions` (SPICE)"),
     ("caption_similarity", "a `score_captions`"),

@@ -1,9 +1,10 @@
 //! `region_boxes`: boxes of the regions of images.
 
-use arrow::array::{Int64Array, StringArray};
+use arrow::array::{Int64Array, RecordBatch, StringArray};
 
-use super::regions::RegionColumn;
+use super::regions::{self, RegionColumn};
 use super::values::table;
+use crate::error::Result;
 
 table! {
     /// One row per image: the boxes of its regions, in the order of `regions`.
@@ -16,4 +17,13 @@ table! {
         /// for a place without a region.
         boxes: RegionColumn,
     }
+}
+
+/// Returns the column `boxes` without a copy, as (values, number of regions of an image, 4). The values are ordered by
+/// image, then by region.
+///
+/// # Errors
+/// The column is missing or has another type, or a value is missing.
+pub fn values(batch: &RecordBatch) -> Result<(&[f32], usize, usize)> {
+    regions::vectors(batch, "boxes")
 }

@@ -11,11 +11,38 @@ use crate::error::{Error, Result};
 /// # Errors
 /// The bytes are not JPEG or PNG, are damaged or truncated, or have more than [`super::MAX_PIXELS`] pixels.
 pub fn decode(bytes: &[u8]) -> Result<DecodedImage> {
-    match bytes {
-        [] => Err(Error::data("it is empty (0 bytes)")),
-        [0xff, 0xd8, 0xff, ..] => jpeg::decode(bytes),
-        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => png::decode(bytes),
-        _ => Err(Error::data(format!("it is {}, wanted JPEG or PNG", format_name(bytes)))),
+    match Format::of(bytes)? {
+        Format::Jpeg => jpeg::decode(bytes),
+        Format::Png => png::decode(bytes),
+    }
+}
+
+/// Returns the width and height of a JPEG or PNG image in pixels, from its header. The pixels may be damaged.
+///
+/// # Errors
+/// The bytes are not JPEG or PNG, the header is damaged, or it claims more than [`super::MAX_PIXELS`] pixels.
+pub fn image_size(bytes: &[u8]) -> Result<(usize, usize)> {
+    match Format::of(bytes)? {
+        Format::Jpeg => jpeg::size(bytes),
+        Format::Png => png::size(bytes),
+    }
+}
+
+/// Format of an encoded image.
+enum Format {
+    Jpeg,
+    Png,
+}
+
+impl Format {
+    /// Detects the format from the first bytes.
+    fn of(bytes: &[u8]) -> Result<Self> {
+        match bytes {
+            [] => Err(Error::data("it is empty (0 bytes)")),
+            [0xff, 0xd8, 0xff, ..] => Ok(Self::Jpeg),
+            [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Ok(Self::Png),
+            _ => Err(Error::data(format!("it is {}, wanted JPEG or PNG", format_name(bytes)))),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use arrow::array::{Array, AsArray, BinaryArray, RecordBatch, StringArray};
 use crate::error::{Error, Result};
 use crate::tables;
 
-use super::{DecodedImage, decode, read_image_file};
+use super::{DecodedImage, decode, image_size, read_image_file};
 
 /// Names, paths and bytes of the images of a batch.
 #[derive(Debug)]
@@ -45,6 +45,14 @@ impl<'b> EncodedImages<'b> {
     /// [`Data`](crate::error::ErrorCategory::Data).
     pub fn decode(&self, row: usize) -> Result<DecodedImage> {
         decode(&self.encoded(row)?)
+    }
+
+    /// Reads the width and height of image `row` in pixels, from its header. Error messages do not name the image.
+    ///
+    /// # Errors
+    /// As [`EncodedImages::decode`], except for damaged pixels.
+    pub fn size(&self, row: usize) -> Result<(usize, usize)> {
+        image_size(&self.encoded(row)?)
     }
 
     fn encoded(&self, row: usize) -> Result<Cow<'b, [u8]>> {

@@ -24,8 +24,18 @@ pub(super) fn decode(bytes: &[u8]) -> Result<DecodedImage> {
         )));
     }
     // libjpeg reports errors by a non-local exit from C, which the crate turns into unwinding without the panic hook.
-    match catch_unwind(AssertUnwindSafe(|| pixels(bytes))) {
-        Ok(image) => image,
+    caught(|| pixels(bytes))
+}
+
+/// Width and height of a JPEG in pixels, from its header.
+pub(super) fn size(bytes: &[u8]) -> Result<(usize, usize)> {
+    caught(|| read_header(bytes).map(|header| header.size()))
+}
+
+/// Result of `work`, or the error that libjpeg ends with, which is a panic.
+fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(done) => done,
         Err(payload) => {
             let reason = payload.downcast_ref::<String>().map_or("libjpeg gave up", String::as_str);
             let reason = reason.strip_prefix("libjpeg fatal error: ").unwrap_or(reason);
@@ -34,11 +44,21 @@ pub(super) fn decode(bytes: &[u8]) -> Result<DecodedImage> {
     }
 }
 
-fn pixels(bytes: &[u8]) -> Result<DecodedImage> {
-    let damaged = |error: std::io::Error| Error::data(format!("the JPEG is damaged: {error}"));
+fn damaged(error: std::io::Error) -> Error {
+    Error::data(format!("the JPEG is damaged: {error}"))
+}
+
+/// Reads the header and checks the size in it.
+fn read_header(bytes: &[u8]) -> Result<Decompress<&[u8]>> {
     let header = Decompress::new_mem(bytes).map_err(damaged)?;
     let (width, height) = header.size();
     check_size(width as u64, height as u64)?;
+    Ok(header)
+}
+
+fn pixels(bytes: &[u8]) -> Result<DecodedImage> {
+    let header = read_header(bytes)?;
+    let (width, height) = header.size();
     let four = matches!(header.color_space(), ColorSpace::JCS_CMYK | ColorSpace::JCS_YCCK);
     let wanted = if four { ColorSpace::JCS_CMYK } else { ColorSpace::JCS_RGB };
     let mut rows = header.to_colorspace(wanted).map_err(damaged)?;

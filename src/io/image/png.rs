@@ -21,12 +21,9 @@ const MAX_PIXEL_BYTES: u64 = 8;
 /// # Errors
 /// The image is damaged, truncated or too large.
 pub(super) fn decode(bytes: &[u8]) -> Result<DecodedImage> {
-    let mut limits = Limits::default();
-    limits.max_alloc = Some(MAX_PIXELS * MAX_PIXEL_BYTES);
-    let mut decoder = PngDecoder::with_limits(Cursor::new(bytes), limits.clone()).map_err(|e| damaged(&e))?;
+    let mut decoder = read_header(bytes)?;
     let (width, height) = decoder.dimensions();
-    check_size(u64::from(width), u64::from(height))?;
-    decoder.set_limits(limits).map_err(|e| damaged(&e))?;
+    decoder.set_limits(limits()).map_err(|e| damaged(&e))?;
     let rgb = match DynamicImage::from_decoder(decoder).map_err(|e| damaged(&e))? {
         DynamicImage::ImageRgb8(image) => image.into_raw(),
         DynamicImage::ImageLuma8(image) => image.into_raw().into_iter().flat_map(|v| [v; 3]).collect(),
@@ -45,6 +42,27 @@ pub(super) fn decode(bytes: &[u8]) -> Result<DecodedImage> {
         other => return Err(Error::data(format!("its pixels are {:?}, wanted 8 or 16 bits a channel", other.color()))),
     };
     DecodedImage::new(width as usize, height as usize, rgb)
+}
+
+/// Width and height of a PNG in pixels, from its header.
+pub(super) fn size(bytes: &[u8]) -> Result<(usize, usize)> {
+    let (width, height) = read_header(bytes)?.dimensions();
+    Ok((width as usize, height as usize))
+}
+
+/// Reads the header and checks the size in it.
+fn read_header(bytes: &[u8]) -> Result<PngDecoder<Cursor<&[u8]>>> {
+    let decoder = PngDecoder::with_limits(Cursor::new(bytes), limits()).map_err(|e| damaged(&e))?;
+    let (width, height) = decoder.dimensions();
+    check_size(u64::from(width), u64::from(height))?;
+    Ok(decoder)
+}
+
+/// Memory that the decoder may allocate.
+fn limits() -> Limits {
+    let mut limits = Limits::default();
+    limits.max_alloc = Some(MAX_PIXELS * MAX_PIXEL_BYTES);
+    limits
 }
 
 fn damaged(error: &image::ImageError) -> Error {

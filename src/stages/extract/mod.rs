@@ -1,4 +1,4 @@
-//! `extract`: `images` → `features`.
+//! `extract`: `images` → `features`; of a grid `regions` and `region_boxes`.
 //!
 //! ```text
 //! path or bytes ─► read ─► decode ─► resize, crop ─► normalise ─► network ─► feature
@@ -8,6 +8,7 @@
 mod settings;
 mod run;
 mod preprocess;
+mod grid_boxes;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

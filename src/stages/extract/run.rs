@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use arrow::array::{Int64Array, StringArray};
 
 use super::preprocess;
-use super::settings::{Extract, FeaturePooling, OnUndecodable, PART_ROWS, WeightSource};
+use super::settings::{BOXES, Extract, FeaturePooling, OnUndecodable, PART_ROWS, WeightSource};
 use crate::error::{Error, ErrorCategory, Result, SkippedItems, TruncatedList};
 use crate::io::bounded;
 use crate::io::image::EncodedImages;
@@ -53,7 +53,16 @@ impl RunnableStage for Extract {
             total: summary.inputs,
             first: first.collect(),
         };
-        skipped.check("images", self.max_skipped, "check the folder of the images, and their format: JPEG or PNG")
+        skipped.check("images", self.max_skipped, "check the folder of the images, and their format: JPEG or PNG")?;
+        let FeaturePooling::Grid(side) = self.pooling else { return Ok(()) };
+        // A second pass, over the headers: a resumed run has no sizes of the images whose features it finds.
+        cx.map(MapInput::Table("images"), BOXES, PART_ROWS, &|block| {
+            cancel.check()?;
+            let images = EncodedImages::new(&block.rows, root.as_deref())?;
+            let batch = self.grid_boxes(&block.rows, &images, side)?;
+            Ok(MapOutput { batch, warnings: Vec::new() })
+        })?;
+        Ok(())
     }
 }
 

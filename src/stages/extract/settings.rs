@@ -10,6 +10,9 @@ use crate::tables;
 /// Number of rows of a part of `features`: a few seconds of work on two cores, except for the deepest networks.
 pub(super) const PART_ROWS: usize = 128;
 
+/// Output with the boxes of a grid.
+pub(super) const BOXES: &str = "region_boxes";
+
 /// Allowed sides of an input of the network, in pixels. Smaller inputs give empty feature maps in the last layers;
 /// larger inputs need too much memory.
 const SIDES: std::ops::RangeInclusive<u32> = 32..=2048;
@@ -87,7 +90,8 @@ pub enum FeaturePooling {
     /// Logits of the 1,000 ImageNet classes.
     Logits,
     /// Averages of the last feature maps over the cells of a square grid with this many cells a side, in place of the
-    /// regions of a detector. The stage then writes the table `regions`, row by row of cells, in place of `features`.
+    /// regions of a detector. The stage then writes the table `regions`, row by row of cells, in place of `features`,
+    /// and the cells as `region_boxes`. The network sees some pixels around a cell too.
     /// With 224 pixels, ResNet has maps of 7 × 7 values and SqueezeNet of 13 × 13.
     Grid(usize),
 }
@@ -132,9 +136,12 @@ impl Stage for Extract {
         "extract"
     }
 
-    /// Version 2: tall images are resampled vertically first, as Pillow 13 does.
+    /// Version 2: tall images are resampled vertically first, as Pillow 13 does. Version 3: a grid has boxes.
     fn version(&self) -> u32 {
-        2
+        match self.pooling {
+            FeaturePooling::Grid(_) => 3,
+            FeaturePooling::Average | FeaturePooling::Logits => 2,
+        }
     }
 
     fn settings(&self) -> serde_json::Value {
@@ -159,13 +166,19 @@ impl Stage for Extract {
     }
 
     fn outputs(&self) -> Vec<StageOutput> {
-        let schema = match self.pooling {
-            FeaturePooling::Grid(side) => tables::regions::table().schema_with_shape(&[side * side, self.width()]),
-            FeaturePooling::Average | FeaturePooling::Logits => {
-                tables::features::table().schema_with_width(self.width())
+        let table = |schema| StageOutput::table(self.output_name(), schema, PART_ROWS);
+        match self.pooling {
+            FeaturePooling::Grid(side) => {
+                let boxes = tables::region_boxes::table().schema_with_shape(&[side * side, 4]);
+                vec![
+                    table(tables::regions::table().schema_with_shape(&[side * side, self.width()])),
+                    StageOutput::table(BOXES, boxes, PART_ROWS),
+                ]
             }
-        };
-        vec![StageOutput::table(self.output_name(), schema, PART_ROWS)]
+            FeaturePooling::Average | FeaturePooling::Logits => {
+                vec![table(tables::features::table().schema_with_width(self.width()))]
+            }
+        }
     }
 
     fn check(&self) -> Vec<Problem> {

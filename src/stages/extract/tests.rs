@@ -116,6 +116,29 @@ fn the_schema_contains_the_width() {
 }
 
 #[test]
+fn a_grid_has_the_boxes_of_its_cells() {
+    // 48 × 40 pixels become 96 × 80, of which columns 16 to 80 and rows 8 to 72 are seen: half of that here.
+    let stage = extract(
+        json!({"resize": 80, "crop": 64, "pooling": {"grid": 2}, "on_undecodable": "skip", "max_skipped": 0.5}),
+    );
+    let broken = png(1)[..200].to_vec();
+    let mut host = host(&[inline(png(1)), inline(b"GIF89a".to_vec()), inline(jpeg()), inline(broken)]);
+    host.run(&stage).unwrap();
+    assert_eq!(tables::int_column(&host.output("regions"), "image_id").unwrap().values(), &[100, 102]);
+    let batch = host.output("region_boxes");
+    assert_eq!(batch.schema(), tables::region_boxes::table().schema_with_shape(&[4, 4]));
+    // A header is enough.
+    assert_eq!(tables::int_column(&batch, "image_id").unwrap().values(), &[100, 102, 103]);
+    let (values, count, width) = tables::region_boxes::values(&batch).unwrap();
+    assert_eq!((count, width), (4, 4));
+    let wanted = [8.0, 4.0, 24.0, 20.0, 24.0, 4.0, 40.0, 20.0, 8.0, 20.0, 24.0, 36.0, 24.0, 20.0, 40.0, 36.0];
+    for (edge, (got, wanted)) in values[..16].iter().zip(wanted).enumerate() {
+        assert!((got * [48.0, 40.0][edge % 2] - wanted).abs() < 1e-4, "{edge}: {got}");
+    }
+    assert_eq!((extract(json!({})).version(), stage.version()), (2, 3));
+}
+
+#[test]
 fn only_files_below_the_image_folder_are_read() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("images")).unwrap();
