@@ -6,6 +6,7 @@ use tch::Device;
 
 use super::cnn::Network;
 use super::device::{set_thread_count, to_tch};
+use super::family::attention::{AttentionDirection, WordAttention};
 use super::family::encode;
 use super::family::encoded_items::EncodedItems;
 use super::family::image_words::with_image_words;
@@ -14,6 +15,7 @@ use super::family::model::Model;
 use super::family::registry::ModelConfig;
 use super::named_tensors::NamedTensors;
 use super::pair_scores::{CaptionBlocks, PairScoring};
+use super::tensor_slices::to_vec;
 use crate::error::{Error, Result};
 use crate::kernels::text::{Tokenizer, Vocabulary};
 use crate::runtime::{CancelToken, Resources};
@@ -161,6 +163,30 @@ impl TrainedModel {
     ) -> Result<Vec<f32>> {
         let scoring = PairScoring { config: &self.config, ids, threads, cancel: &self.cancel };
         scoring.compute(&*self.model, images, captions)
+    }
+
+    /// Attention between the words of one encoded caption and the regions of one encoded image: weights
+    /// `[words, regions]`, row-major, and their direction.
+    ///
+    /// # Errors
+    /// The model has no such attention.
+    pub fn word_attention(
+        &self,
+        image: &EncodedItems,
+        caption: &EncodedItems,
+    ) -> Result<(Vec<f32>, AttentionDirection)> {
+        let Some(WordAttention { weights, direction }) = self.model.word_attention(image, caption) else {
+            return Err(Error::data("this model has no attention between words and regions")
+                .hint("models of `scan` and `sgraf` have one"));
+        };
+        Ok((to_vec(&weights.contiguous())?, direction))
+    }
+
+    /// Word of a token id of [`TrainedModel::token_ids`].
+    #[must_use]
+    pub fn word(&self, token_id: i32) -> &str {
+        let number = usize::try_from(token_id).ok();
+        number.and_then(|number| self.vocabulary.words().get(number)).map_or("<unk>", String::as_str)
     }
 
     /// Tokenizer of the model.

@@ -10,6 +10,7 @@ pub mod import_model;
 pub mod embed;
 pub mod score_pairs;
 pub mod ensemble;
+pub mod compute_attention;
 pub mod evaluate;
 pub mod test_significance;
 pub mod correlate;

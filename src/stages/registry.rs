@@ -50,6 +50,8 @@ stages! {
     ScorePairs(super::score_pairs::ScorePairs),
     /// Combines the scores or the vectors of several models.
     Ensemble(super::ensemble::Ensemble),
+    /// Computes the attention between words and regions.
+    ComputeAttention(super::compute_attention::ComputeAttention),
     /// Ranks embeddings and measures retrieval.
     Evaluate(super::evaluate::Evaluate),
     /// Tests whether two evaluations differ by more than chance.

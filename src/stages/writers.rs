@@ -1,7 +1,7 @@
 //! Stages that write each table, for messages about inputs that are connected to the wrong one.
 
 /// Table or files, and the stages that write it, with the settings that it needs.
-const WRITERS: [(&str, &str); 31] = [
+const WRITERS: [(&str, &str); 32] = [
     ("images", "an `ingest`"),
     ("captions", "an `ingest`"),
     ("ratings", "an `ingest` (ratings)"),
@@ -27,6 +27,7 @@ const WRITERS: [(&str, &str); 31] = [
     ("validation", "a `train`"),
     ("scores", "a `score_pairs` or of an `ensemble`"),
     ("scored_captions", "a `score_pairs` or of an `ensemble`"),
+    ("attention", "a `compute_attention`"),
     ("image_embeddings", "an `embed`, an `ensemble` or of an `ingest` (embeddings)"),
     ("caption_embeddings", "an `embed`, an `ensemble` or of an `ingest` (embeddings)"),
     ("rankings", "an `evaluate`"),

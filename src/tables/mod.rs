@@ -24,6 +24,7 @@ pub mod validation;
 pub mod image_embeddings;
 pub mod caption_embeddings;
 pub mod scored_captions;
+pub mod attention;
 pub mod scores;
 pub mod rankings;
 pub mod hubs;
@@ -74,6 +75,7 @@ pub fn all() -> Vec<Table> {
         caption_embeddings::table(),
         scores::table(),
         scored_captions::table(),
+        attention::table(),
         rankings::table(&DEFAULT_CUTOFFS),
         hubs::table(&DEFAULT_CUTOFFS),
         metrics::table(),

@@ -185,11 +185,19 @@ class Sgraf(Model):
             out.append(normalize((torch.softmax(logits, 0)[:, None] * one).sum(0), dim=0))
         return out
 
-    def alignments(self, regions, v, words, t):
+    def attention(self, regions, words):
+        """Weights of the regions, a column for each word."""
         a = leaky_relu(regions @ words.T, 0.1)
         a = a / (a.norm(dim=1, keepdim=True) + 1e-8)
-        attention = torch.softmax(self.settings["lambda_softmax"] * a, dim=0)
-        attended = normalize(attention.T @ regions, dim=1)
+        return torch.softmax(self.settings["lambda_softmax"] * a, dim=0)
+
+    def words_to_regions(self, image, caption):
+        regions = normalize(self.linear("img_enc.fc", image), dim=1)
+        words = normalize(self.word_states(caption, self.settings["bidirectional"]), dim=1)
+        return self.attention(regions, words).T.flatten().tolist()
+
+    def alignments(self, regions, v, words, t):
+        attended = normalize(self.attention(regions, words).T @ regions, dim=1)
         local = normalize(self.linear("sim_enc.sim_tranloc_w", (attended - words) ** 2), dim=1)
         both = normalize(self.linear("sim_enc.sim_tranglo_w", (v - t) ** 2), dim=0)
         return torch.cat([both[None], local])
@@ -388,6 +396,8 @@ def case(kind, images, captions, settings):
     out = {"settings": settings, "parameters": dump(model.parameters)}
     with torch.no_grad():
         out["scores"] = model.scores(images, captions)[0].flatten().tolist()
+        if kind is Sgraf:
+            out["attention"] = [model.words_to_regions(*pair) for pair in zip(images, captions)]
     model.is_training = True
     scores, losses = model.scores(images, captions)
     matching, away = scores.diag(), torch.eye(len(scores), dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""Writes scan.json: scores of SCAN, a loss of them and its gradients, by PyTorch 2.11 in double precision.
+"""Writes scan.json: scores and attention of SCAN, a loss and its gradients, by PyTorch 2.11 in double precision.
 
 The formulas are those of Lee et al. (ECCV 2018), written out for one image and one caption at a time, with the attended
 vectors formed. The caption encoder is torch.nn.GRU, both directions averaged at each word. Images have one to four
@@ -46,20 +46,29 @@ def words_of(caption):
     return normalize((states[:, :JOINT] + states[:, JOINT:]) / 2, dim=1)
 
 
-def relevances(queries, contexts, activation, lambda_softmax):
-    """Cosine of each query with the mean of the contexts, weighted by its attention."""
+def attention(queries, contexts, activation, lambda_softmax):
+    """Weights of the contexts, a column for each query."""
     scores = contexts @ queries.T
     scores = scores.clamp(min=0) if activation == "relu" else leaky_relu(scores, 0.1)
     scores = scores / (scores.norm(dim=1, keepdim=True) + 1e-8)
-    attention = torch.softmax(lambda_softmax * scores, dim=0)
-    attended = attention.T @ contexts
-    return cosine_similarity(queries, attended, dim=1)
+    return torch.softmax(lambda_softmax * scores, dim=0)
+
+
+def attend(image, caption, form):
+    """Queries, contexts and the attention between them."""
+    regions, words = regions_of(image), words_of(caption)
+    pair = (words, regions) if form["cross_attention"] == "t2i" else (regions, words)
+    return *pair, attention(*pair, form["activation"], form["lambda_softmax"])
+
+
+def words_to_regions(image, caption, form):
+    weights = attend(image, caption, form)[2]
+    return (weights.T if form["cross_attention"] == "t2i" else weights).flatten().tolist()
 
 
 def score(image, caption, form):
-    regions, words = regions_of(image), words_of(caption)
-    pair = (words, regions) if form["cross_attention"] == "t2i" else (regions, words)
-    r = relevances(*pair, form["activation"], form["lambda_softmax"])
+    queries, contexts, weights = attend(image, caption, form)
+    r = cosine_similarity(queries, weights.T @ contexts, dim=1)
     if form["aggregation"] == "log_sum_exp":
         return torch.log(torch.exp(form["lambda_lse"] * r).sum()) / form["lambda_lse"]
     return {"mean": r.mean, "max": r.max, "sum": r.sum}[form["aggregation"]]()
@@ -77,6 +86,7 @@ def case(cross_attention, activation, aggregation):
     gradients = torch.autograd.grad(loss, list(parameters.values()))
     out = {"settings": form | {"embed_size": JOINT, "word_dim": WORD, "bidirectional": True}}
     out |= {"scores": scores.flatten().tolist(), "loss": loss.item()}
+    out["attention"] = [words_to_regions(*pair, form) for pair in zip(images, captions)]
     return out | {"gradients": dump(dict(zip(parameters, gradients)))}
 
 

@@ -5,6 +5,7 @@
 mod cli; // The command line.
 mod contract; // The contract between stages and engine.
 mod pipelines; // The pipelines in `pipelines/`.
+mod region_pipelines; // Those of models over regions.
 mod papers; // The tables of the papers beside the printed rows.
 mod embeddings; // Evaluation of embeddings from files.
 mod qrels; // Relevance judgements and TREC runs.

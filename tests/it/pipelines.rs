@@ -8,7 +8,7 @@ use test_data::public;
 
 use crate::support::{pairloom, pipeline};
 
-fn file(name: &str) -> PathBuf {
+pub(crate) fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("pipelines").join(name)
 }
 
@@ -27,7 +27,7 @@ const SHORT: [&str; 10] = [
 ];
 
 /// Runs a command, which must succeed. Returns its stderr.
-fn run(command: &mut Command) -> String {
+pub(crate) fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{stderr}");
@@ -35,7 +35,7 @@ fn run(command: &mut Command) -> String {
 }
 
 /// Single number of a query result.
-fn number_of(store: &Path, sql: &str) -> f64 {
+pub(crate) fn number_of(store: &Path, sql: &str) -> f64 {
     let output = pairloom().args(["sql", "--format", "csv", "--store"]).arg(store).arg(sql).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let last = text.lines().last().unwrap_or_default();
@@ -53,72 +53,6 @@ fn all_pipeline_files_are_valid() {
     let files = files("");
     assert!(files.len() >= 20, "{files:?}");
     run(pairloom().arg("check").args(&files));
-}
-
-/// Copies a `*_precomp` folder, with the feature vector of an image cut into `regions` regions.
-fn with_regions(precomp: &Path, regions: usize, folder: &Path) {
-    let shape = Regex::new(r"\((\d+), (\d+)\)").unwrap();
-    for entry in std::fs::read_dir(precomp).unwrap().map(Result::unwrap) {
-        let mut content = std::fs::read(entry.path()).unwrap();
-        if entry.path().extension().is_some_and(|end| end == "npy") {
-            // The header of an npy file ends with a line feed, and blanks before it may be fewer.
-            let end = content.iter().position(|&byte| byte == b'\n').unwrap();
-            let header = String::from_utf8_lossy(&content[10..end]).into_owned();
-            let sizes = shape.captures(&header).unwrap();
-            let width: usize = sizes[2].parse().unwrap();
-            assert_eq!(width % regions, 0);
-            let cut = format!("({}, {regions}, {})", &sizes[1], width / regions);
-            let changed = shape.replace(&header, cut.as_str()).trim_end().to_owned();
-            let padded = format!("{changed:<width$}", width = header.len());
-            assert_eq!(padded.len(), header.len(), "the header has room");
-            content[10..end].copy_from_slice(padded.as_bytes());
-        }
-        std::fs::write(folder.join(entry.file_name()), content).unwrap();
-    }
-}
-
-/// Two epochs of narrow models with one seed: the rows of the papers' models over regions on Flickr30k run to the end.
-#[test]
-fn rows_of_models_over_regions_train_on_a_thousand_images() {
-    let Some(precomp) = public("precomp/f8k_mini_precomp") else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let regions = folder.path().join("regions");
-    std::fs::create_dir(&regions).unwrap();
-    with_regions(&precomp, 8, &regions);
-    let store = folder.path().join("store");
-    let narrow = |rows: &[&str], settings: &[&str]| -> Vec<String> {
-        let of_row = |row: &&str| {
-            let set = |setting: &&str| format!("stage.\"fit@row={row}\".train.model.{setting}");
-            settings.iter().map(set).collect::<Vec<_>>()
-        };
-        rows.iter().flat_map(of_row).collect()
-    };
-    let of_sam = [
-        narrow(&["1", "2"], &["vsrn.embed_size=32", "vsrn.caption_dim=16", "vsrn.caption_word_dim=16"]),
-        narrow(&["3", "4"], &["cvse.embed_size=32"]),
-        narrow(&["5", "6"], &["sgraf.embed_size=32", "sgraf.similarity_dim=16"]),
-    ];
-    for (name, rows, settings) in [
-        ("hal-2020-scan.toml", "1.7,1.8", narrow(&["1.7", "1.8"], &["scan.embed_size=32"])),
-        ("sam-2022-table-3-regions.toml", "1,2,3,4,5,6", of_sam.concat()),
-    ] {
-        let mut command = pairloom();
-        command.env("FLICKR30K", &regions).env("COCO", &regions);
-        command.args(["run", "--quiet", "--only", "seed=1", "--only", &format!("row={rows}"), "--store"]).arg(&store);
-        for setting in settings.iter().map(String::as_str).chain(["stage.fit.train.epochs=2"]) {
-            command.args(["--set", setting]);
-        }
-        run(command.arg(file("papers").join(name)));
-        let number = |sql: &str| number_of(&store, sql);
-        let wanted = to_f64(rows.split(',').count());
-        assert_eq!(number("SELECT count(DISTINCT row) FROM test.summary"), wanted, "{name}");
-        assert_eq!(number("SELECT max(n_captions) FROM test.summary"), 625.0, "{name}");
-        // The rsum of a random order is 25.
-        let rsums = ["min", "max"].map(|of| number(&format!("SELECT {of}(rsum) FROM test.summary")));
-        assert!(rsums[0] > 10.0 && rsums[1] > 30.0, "{name}: {rsums:?}");
-        let losses = "SELECT count(DISTINCT losses) FROM (SELECT sum(loss) AS losses FROM fit.history GROUP BY row)";
-        assert_eq!(number(losses), wanted, "{name}: two rows are one training");
-    }
 }
 
 /// Two epochs of narrow models with one seed: every row of the papers' tables and of the comparison of objectives runs to the
@@ -188,7 +122,7 @@ fn every_configuration_of_the_papers_trains_on_a_thousand_images() {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a small number")]
-fn to_f64(number: usize) -> f64 {
+pub(crate) fn to_f64(number: usize) -> f64 {
     number as f64
 }
 

@@ -69,6 +69,18 @@ scored_captions = ["pairwise.scored_captions", "pairwise.scored_captions"]
 weights = "published.safetensors"
 vocabulary = "vocab.json"
 
+[stage.cross.train]
+regions = "detected.regions"
+captions = "pairs.captions"
+model.scan = { embed_size = 8, word_dim = 4 }
+batch_size = 32
+epochs = 1
+
+[stage.looked.compute_attention]
+model = "cross.model"
+regions = "detected.regions"
+captions = "pairs.captions"
+
 [stage.meaning.score_captions]
 captions = "pairs.captions"
 measure = { cider_d = {} }
@@ -116,6 +128,7 @@ history = "fit.history"
 validation = "fit.validation"
 images = "pairs.images"
 captions = "pairs.captions"
+attention = { weights = "looked.attention", boxes = "detected.region_boxes" }
 "#;
 
 /// Writes [`TINY`] and its sources into `folder`.

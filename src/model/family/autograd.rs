@@ -6,6 +6,7 @@ use std::ops::Range;
 use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
+use super::attention::WordAttention;
 use super::buffer_updates::BufferRecorder;
 use super::differentiable::{AutogradConfig, Differentiable};
 use super::encoded_items::EncodedItems;
@@ -113,6 +114,10 @@ impl<S: Differentiable> Model for AutogradModel<S> {
         let graph = self.plain_graph();
         let score = |block: &EncodedItems| self.config.settings.forward_scores(&graph, images, block);
         tch::no_grad(|| self.blocks(images, captions).score(captions, score))
+    }
+
+    fn word_attention(&self, image: &EncodedItems, caption: &EncodedItems) -> Option<WordAttention> {
+        tch::no_grad(|| self.config.settings.word_attention(&self.plain_graph(), image, caption))
     }
 
     fn encode_batch<'m>(&'m self, batch: &'m LocalBatch<'m>) -> Result<EncodedBatch<'m>> {

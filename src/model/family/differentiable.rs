@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tch::Tensor;
 
+use super::attention::WordAttention;
 use super::contract::Capabilities;
 use super::encoded_items::EncodedItems;
 use super::graph::{AuxiliaryLossTensors, Graph};
@@ -90,6 +91,17 @@ pub trait Differentiable:
     /// A failure of libtorch.
     fn forward_scores(&self, graph: &Graph<'_>, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor> {
         Ok(graph.matmul_transposed(&images.vectors, &captions.vectors))
+    }
+
+    /// Attention between the words of one caption and the regions of one image; `None` if the score has no such
+    /// attention.
+    fn word_attention(
+        &self,
+        _graph: &Graph<'_>,
+        _image: &EncodedItems,
+        _caption: &EncodedItems,
+    ) -> Option<WordAttention> {
+        None
     }
 
     /// Auxiliary losses of the global batch; image i and caption i are a pair.

@@ -39,6 +39,9 @@ struct GoldenScoresCase {
     #[serde(default)]
     parameters: BTreeMap<String, NamedValues>,
     scores: Vec<f64>,
+    /// Attention of image i and caption i, `[words, regions]`; empty for a model without.
+    #[serde(default)]
+    attention: Vec<Vec<f64>>,
     #[serde(default)]
     auxiliary: BTreeMap<String, f64>,
     loss: f64,
@@ -94,6 +97,15 @@ impl GoldenScores {
             let scores = model.scores(&images, &captions).expect("scores");
             let distance = distance(&scores, &case.scores);
             assert!(distance < most, "{family} {settings}: scores in {kind:?} differ by {distance}");
+            let pairs = (0..self.captions.len()).filter_map(|pair| {
+                model.word_attention(&images.slice(pair..pair + 1), &captions.slice(pair..pair + 1))
+            });
+            let found: Vec<Tensor> = pairs.map(|attention| attention.weights).collect();
+            assert_eq!(found.len(), case.attention.len(), "{family} {settings}");
+            for (got, wanted) in found.iter().zip(&case.attention) {
+                let distance = self::distance(got, wanted);
+                assert!(distance < most, "{family} {settings}: attention in {kind:?} differs by {distance}");
+            }
         }
         let model = Self::model(&config, parameters, Kind::Double);
         let pairs = TrainingPair::unrelated(self.captions.len());

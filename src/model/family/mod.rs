@@ -20,7 +20,7 @@ pub mod differentiable;
 pub mod region_rows;
 pub mod autograd;
 mod autograd_family;
-mod attention;
+pub mod attention;
 mod global_attention;
 pub mod image_words;
 pub mod concept_graph;

@@ -11,6 +11,7 @@ use std::ops::Range;
 
 use tch::Tensor;
 
+use super::attention::WordAttention;
 use super::buffer_updates::BufferUpdates;
 use super::encoded_items::EncodedItems;
 use super::image_rows::ImageRows;
@@ -71,6 +72,12 @@ pub trait Model: Debug + Send {
     /// # Errors
     /// A failure of libtorch.
     fn scores(&self, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor>;
+
+    /// Attention between the words of one caption and the regions of one image, without gradient; `None` if the score has
+    /// no such attention.
+    fn word_attention(&self, _image: &EncodedItems, _caption: &EncodedItems) -> Option<WordAttention> {
+        None
+    }
 
     /// Encodes the local batch of a rank in a training step. It may be empty; its captions are checked.
     ///

@@ -30,6 +30,8 @@ mod similarity_section;
 mod graphs;
 mod rankings;
 mod item_labels;
+mod attention;
+mod attention_drawing;
 mod examples;
 mod defaults;
 mod setting_text;
@@ -45,8 +47,10 @@ mod tests;
 #[cfg(test)]
 mod similarity_tests;
 #[cfg(test)]
+mod attention_tests;
+#[cfg(test)]
 mod rendering_tests;
 
 pub use run_section::{RunFacts, StageFacts, add_run_to_html, add_run_to_markdown};
-pub use settings::Report;
+pub use settings::{Report, ReportAttention};
 pub use sweep::ReportSweep;

@@ -6,8 +6,8 @@ use super::page_data::SummaryResults;
 use super::settings::Report;
 use super::sweep::{self, SweepReport};
 use super::{
-    agreement, curves, examples, graded, graphs, html, hub_section, hubs, lineage_section, markdown, rankings, ranks,
-    read, results, significance, similarity, similarity_section, validation,
+    agreement, attention, curves, examples, graded, graphs, html, hub_section, hubs, lineage_section, markdown,
+    rankings, ranks, read, results, significance, similarity, similarity_section, validation,
 };
 use crate::error::{Error, Result};
 use crate::stage::{RunnableStage, StageContext};
@@ -62,6 +62,9 @@ impl Report {
         }
         if self.graphs.is_some() {
             sections.extend(graphs::section(cx, self.examples, self.seed)?);
+        }
+        if self.attention.is_some() {
+            sections.extend(attention::section(cx, self.examples, &mut labels)?);
         }
         if let Some(rankings) = &rankings {
             sections.extend(examples::sections(cx, rankings, &mut labels)?);

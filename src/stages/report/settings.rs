@@ -46,12 +46,25 @@ pub struct Report {
     pub similarity: Option<TableRef>,
     /// Scene graphs of captions, to draw examples of; needs `captions`.
     pub graphs: Option<TableRef>,
-    /// Number of example queries in each direction.
+    /// Attention between words and regions, drawn on the `images`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attention: Option<ReportAttention>,
+    /// Number of examples: queries in each direction, scene graphs, captions with their attention.
     #[serde(default = "examples")]
     pub examples: usize,
     /// Seed of the choice of examples. The seed of the pipeline if not set.
     #[serde(default)]
     pub seed: u64,
+}
+
+/// Attention between words and regions, to draw.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReportAttention {
+    /// Attention weights.
+    pub weights: TableRef,
+    /// Boxes of the regions.
+    pub boxes: TableRef,
 }
 
 fn examples() -> usize {
@@ -64,7 +77,7 @@ impl Stage for Report {
     }
 
     fn version(&self) -> u32 {
-        10
+        11
     }
 
     fn settings(&self) -> serde_json::Value {
@@ -98,7 +111,13 @@ impl Stage for Report {
             StageInput::table(format!("significance_tests.{number}"), from, &tables::significance_tests::table())
         });
         let sweep = self.sweep.iter().flat_map(ReportSweep::inputs);
-        optional.chain(correlations).chain(tests).chain(sweep).collect()
+        let attention = self.attention.iter().flat_map(|attention| {
+            [
+                StageInput::table("attention.weights", &attention.weights, &tables::attention::table()),
+                StageInput::table("attention.boxes", &attention.boxes, &tables::region_boxes::table()),
+            ]
+        });
+        optional.chain(attention).chain(correlations).chain(tests).chain(sweep).collect()
     }
 
     fn outputs(&self) -> Vec<StageOutput> {
@@ -128,6 +147,9 @@ impl Stage for Report {
             if given.is_some() && self.captions.is_none() {
                 problems.push(Problem::new(setting, "needs the `captions` that belong to it"));
             }
+        }
+        if self.attention.is_some() && self.images.is_none() {
+            problems.push(Problem::new("attention", "needs the `images` that belong to it"));
         }
         if self.examples > MAX_EXAMPLES {
             let message = format!("got {} examples, wanted at most {MAX_EXAMPLES}", self.examples);

@@ -33,6 +33,7 @@ pub(super) fn report(all_tables: bool) -> Report {
         captions: optional("captions"),
         similarity: None,
         graphs: None,
+        attention: None,
         examples: 4,
         seed: 1,
     }

@@ -13,8 +13,8 @@
 
 use tch::{Kind, Tensor};
 
-use super::settings::{AttentionActivation, AttentionDirection, RelevanceAggregation, ScanSettings};
-use crate::model::family::attention::{EPSILON, NEGATIVE_SLOPE, attention};
+use super::settings::{AttentionActivation, RelevanceAggregation, ScanSettings};
+use crate::model::family::attention::{AttentionDirection, EPSILON, NEGATIVE_SLOPE, WordAttention, attention};
 use crate::model::family::encoded_items::{EncodedItems, PaddedSets, fill_padding};
 use crate::model::family::graph::{Graph, leaky_relu};
 
@@ -31,8 +31,25 @@ impl ScanSettings {
         }
     }
 
-    /// Scores `a` sets of contexts with `b` sets of queries, `[a, b]`.
-    fn attend(&self, graph: &Graph<'_>, contexts: &PaddedSets, queries: &PaddedSets) -> Tensor {
+    /// Attention between the words of one caption and the regions of one image.
+    pub(super) fn words_to_regions(
+        &self,
+        graph: &Graph<'_>,
+        image: &EncodedItems,
+        caption: &EncodedItems,
+    ) -> WordAttention {
+        let (regions, words) = (image.padded(), caption.padded());
+        let attention = |contexts, queries| self.attention(graph, contexts, queries).1.squeeze_dim(2).squeeze_dim(0);
+        let direction = self.cross_attention;
+        let weights = match direction {
+            AttentionDirection::T2i => attention(&regions, &words).tr(),
+            AttentionDirection::I2t => attention(&words, &regions),
+        };
+        WordAttention { weights, direction }
+    }
+
+    /// Cosines of contexts and queries, and the attention of the queries, both `[a, c, b, q]`.
+    fn attention(&self, graph: &Graph<'_>, contexts: &PaddedSets, queries: &PaddedSets) -> (Tensor, Tensor) {
         let ([a, c, d], [b, q]) = (contexts.size(), [queries.size()[0], queries.size()[1]]);
         let all_contexts = contexts.vectors.view([a * c, d]);
         // Padding has products of 0, so it does not enter the norms over queries.
@@ -42,6 +59,13 @@ impl ScanSettings {
             AttentionActivation::LeakyRelu => leaky_relu(&products, NEGATIVE_SLOPE),
         };
         let attention = attention(&active, contexts.is_padding.as_ref(), self.lambda_softmax);
+        (products, attention)
+    }
+
+    /// Scores `a` sets of contexts with `b` sets of queries, `[a, b]`.
+    fn attend(&self, graph: &Graph<'_>, contexts: &PaddedSets, queries: &PaddedSets) -> Tensor {
+        let ([a, c, _], [b, q]) = (contexts.size(), [queries.size()[0], queries.size()[1]]);
+        let (products, attention) = self.attention(graph, contexts, queries);
         let along = (&attention * &products).sum_dim_intlist(1i64, false, None::<Kind>);
         let grams = graph.matmul(&contexts.vectors, &contexts.vectors.transpose(1, 2));
         let attention = attention.view([a, c, b * q]);

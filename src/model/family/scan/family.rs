@@ -8,6 +8,7 @@ use tch::Tensor;
 use super::published::{self, PublishedScanSettings};
 use super::settings::ScanSettings;
 use crate::error::Result;
+use crate::model::family::attention::WordAttention;
 use crate::model::family::caption_gru::{CaptionGru, WORD_VECTORS};
 use crate::model::family::contract::Capabilities;
 use crate::model::family::differentiable::{AutogradConfig, Differentiable};
@@ -88,5 +89,9 @@ impl Differentiable for ScanSettings {
 
     fn forward_scores(&self, graph: &Graph<'_>, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor> {
         Ok(self.scores(graph, images, captions))
+    }
+
+    fn word_attention(&self, graph: &Graph<'_>, image: &EncodedItems, caption: &EncodedItems) -> Option<WordAttention> {
+        Some(self.words_to_regions(graph, image, caption))
     }
 }

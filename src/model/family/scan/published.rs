@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::settings::{AttentionActivation, AttentionDirection, RelevanceAggregation, ScanSettings};
+use super::settings::{AttentionActivation, RelevanceAggregation, ScanSettings};
+use crate::model::family::attention::AttentionDirection;
 use crate::model::family::differentiable::AutogradConfig;
 use crate::model::family::input_spec::InputSpec;
 use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};

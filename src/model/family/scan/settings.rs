@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::model::family::attention::AttentionDirection;
 use crate::model::setting_problems::{SettingProblems, zero_widths};
 
 /// Settings of SCAN. The defaults are the text-to-image form with the mean over words, as in its paper.
@@ -26,17 +27,6 @@ pub struct ScanSettings {
     pub aggregation: RelevanceAggregation,
     /// Inverse temperature λ₂ of `log_sum_exp`. The paper has 6 for `t2i`; for `i2t` 5 on Flickr30k and 20 on COCO.
     pub lambda_lse: f64,
-}
-
-/// Direction of cross attention.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AttentionDirection {
-    /// Text to image: each word attends to the regions.
-    #[default]
-    T2i,
-    /// Image to text: each region attends to the words.
-    I2t,
 }
 
 /// Function of the cosines of regions and words.

@@ -12,7 +12,7 @@ use tch::{Kind, Tensor};
 
 use super::settings::{AlignmentModule, SgrafSettings};
 use crate::error::Result;
-use crate::model::family::attention::{EPSILON, NEGATIVE_SLOPE, attention};
+use crate::model::family::attention::{AttentionDirection, EPSILON, NEGATIVE_SLOPE, WordAttention, attention};
 use crate::model::family::batch_norm::BatchNormAxes;
 use crate::model::family::encoded_items::{EncodedItems, PaddedSets, fill_padding};
 use crate::model::family::graph::{Graph, l2_normalize, leaky_relu};
@@ -82,16 +82,36 @@ impl SgrafSettings {
         Ok(Alignments { vectors, is_padding: captions.is_padding.as_ref().map(|padding| padding.unsqueeze(0)) })
     }
 
-    /// Attended vector of every word in every image, L2-normalised, `[a, words, d]`.
-    fn attend(&self, graph: &Graph<'_>, regions: &Tensor, is_padding: Option<&Tensor>, words: &Tensor) -> Tensor {
+    /// Attention of the words of one caption to the regions of one image. The first vector of each is the global one.
+    pub(super) fn words_to_regions(
+        &self,
+        graph: &Graph<'_>,
+        image: &EncodedItems,
+        caption: &EncodedItems,
+    ) -> WordAttention {
+        let local = |items: &EncodedItems| {
+            let vectors = items.padded().vectors;
+            vectors.narrow(1, 1, vectors.size()[1] - 1)
+        };
+        let weights = self.attention(graph, &local(image), None, &local(caption)).squeeze_dim(2).squeeze_dim(0).tr();
+        WordAttention { weights, direction: AttentionDirection::T2i }
+    }
+
+    /// Attention of every word to the regions of every image, `[a, r, b, words]`.
+    fn attention(&self, graph: &Graph<'_>, regions: &Tensor, is_padding: Option<&Tensor>, words: &Tensor) -> Tensor {
         let ([a, r, d], [b, length]) =
             (<[i64; 3]>::try_from(regions.size()).unwrap_or_default(), [words.size()[0], words.size()[1]]);
-        let is_padding = is_padding.map(|padding| padding.narrow(1, 1, r));
         let words = words.reshape([b * length, d]);
         // Padding has products of 0, so it does not enter the norms over words.
         let products = graph.matmul_transposed(&regions.reshape([a * r, d]), &words).view([a, r, b, length]);
-        let attention = attention(&leaky_relu(&products, NEGATIVE_SLOPE), is_padding.as_ref(), self.lambda_softmax);
-        let attention = attention.view([a, r, b * length]);
+        attention(&leaky_relu(&products, NEGATIVE_SLOPE), is_padding, self.lambda_softmax)
+    }
+
+    /// Attended vector of every word in every image, L2-normalised, `[a, words, d]`.
+    fn attend(&self, graph: &Graph<'_>, regions: &Tensor, is_padding: Option<&Tensor>, words: &Tensor) -> Tensor {
+        let (a, r) = (regions.size()[0], regions.size()[1]);
+        let is_padding = is_padding.map(|padding| padding.narrow(1, 1, r));
+        let attention = self.attention(graph, regions, is_padding.as_ref(), words).view([a, r, -1]);
         l2_normalize(&graph.matmul(&attention.transpose(1, 2), regions), -1)
     }
 

@@ -11,6 +11,7 @@ use tch::Tensor;
 use super::published::{self, PublishedSgrafSettings};
 use super::settings::SgrafSettings;
 use crate::error::Result;
+use crate::model::family::attention::WordAttention;
 use crate::model::family::caption_gru::{CaptionGru, WORD_VECTORS};
 use crate::model::family::contract::Capabilities;
 use crate::model::family::differentiable::{AutogradConfig, Differentiable};
@@ -136,5 +137,9 @@ impl Differentiable for SgrafSettings {
 
     fn forward_scores(&self, graph: &Graph<'_>, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor> {
         self.scores(graph, images, captions)
+    }
+
+    fn word_attention(&self, graph: &Graph<'_>, image: &EncodedItems, caption: &EncodedItems) -> Option<WordAttention> {
+        Some(self.words_to_regions(graph, image, caption))
     }
 }

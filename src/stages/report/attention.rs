@@ -1,0 +1,100 @@
+//! Section of word attention: the photograph of a caption once for each word, bright where its attention lies.
+
+use std::collections::{HashMap, HashSet};
+
+use super::attention_drawing::{AttendedWord, draw_words};
+use super::document::{PageBlock, Section};
+use super::figure::Drawing;
+use super::item_labels::ItemLabels;
+use crate::error::{Error, Result};
+use crate::stage::StageContext;
+use crate::tables::{self, region_boxes};
+
+/// Tokens that are no words of the caption.
+const MARKERS: [&str; 2] = ["<start>", "<end>"];
+
+/// Direction of attention whose weights of a region sum to 1.
+const IMAGE_TO_TEXT: &str = "i2t";
+
+/// Caption with the attention between its words and the regions of an image.
+struct CaptionAttention {
+    ids: [i64; 2],
+    words: Vec<AttendedWord>,
+}
+
+/// Section of the first `count` captions of the table `attention.weights`; `None` if it has none.
+///
+/// # Errors
+/// A column is missing, or an image has no boxes or another number of them than of weights.
+pub(super) fn section(cx: &mut StageContext<'_>, count: usize, labels: &mut ItemLabels) -> Result<Option<Section>> {
+    let (captions, directions) = read(cx, count)?;
+    let images: HashSet<i64> = captions.iter().map(|caption| caption.ids[1]).collect();
+    let boxes = read_boxes(cx, &images)?;
+    labels.read_images(cx, &images)?;
+    let mut drawings = Vec::new();
+    for (number, CaptionAttention { ids: [caption, image], words }) in captions.into_iter().enumerate() {
+        let boxes = boxes.get(&image).map_or(&[][..], Vec::as_slice);
+        if let Some(word) = words.iter().find(|word| word.weights.len() != boxes.len()) {
+            let (weights, boxes) = (word.weights.len(), boxes.len());
+            let message =
+                format!("image {image} of caption {caption} has weights of {weights} regions and {boxes} boxes");
+            return Err(Error::data(message).hint("`regions` and `boxes` must be of one stage"));
+        }
+        let text = words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
+        let plain_text = words.iter().map(AttendedWord::in_words).collect::<Vec<_>>().join(", ");
+        let picture = labels.image(image).picture;
+        drawings.push(Drawing { text, svg: draw_words(number, picture.as_deref(), boxes, &words)?, plain_text });
+    }
+    if drawings.is_empty() {
+        return Ok(None);
+    }
+    let of_regions = directions.contains(IMAGE_TO_TEXT);
+    let whose = if of_regions { "share of each region's attention" } else { "attention of each word" };
+    let note = format!(
+        "Brighter regions have more of the {whose}. The outlined one has the most: its weight stands beside the word."
+    );
+    let blocks = vec![PageBlock::Note(note), PageBlock::Drawings(drawings)];
+    Ok(Some(Section::new("Attention of words to regions", blocks)))
+}
+
+/// Reads the first `count` captions, without the tokens at their ends, and the directions of their attention.
+fn read(cx: &mut StageContext<'_>, count: usize) -> Result<(Vec<CaptionAttention>, HashSet<String>)> {
+    let (mut captions, mut directions) = (Vec::<CaptionAttention>::new(), HashSet::new());
+    while let Some(batch) = cx.read_next("attention.weights")? {
+        let (ids, of) = (tables::int_column(&batch, "caption_id")?, tables::int_column(&batch, "image_id")?);
+        let (words, direction) = (tables::text_column(&batch, "word")?, tables::text_column(&batch, "direction")?);
+        let (weights, width) = tables::vector_column(&batch, "weights")?;
+        for row in 0..batch.num_rows() {
+            let ids = [ids.value(row), of.value(row)];
+            if captions.last().is_none_or(|last| last.ids != ids) {
+                if captions.len() == count {
+                    continue;
+                }
+                captions.push(CaptionAttention { ids, words: Vec::new() });
+            }
+            directions.insert(direction.value(row).to_owned());
+            if let Some(last) = captions.last_mut()
+                && !MARKERS.contains(&words.value(row))
+            {
+                let weights = weights[row * width..(row + 1) * width].to_vec();
+                last.words.push(AttendedWord { text: words.value(row).to_owned(), weights });
+            }
+        }
+    }
+    Ok((captions, directions))
+}
+
+/// Reads the boxes of images.
+fn read_boxes(cx: &mut StageContext<'_>, images: &HashSet<i64>) -> Result<HashMap<i64, Vec<[f32; 4]>>> {
+    let mut boxes = HashMap::new();
+    while let Some(batch) = cx.read_next("attention.boxes")? {
+        let ids = tables::int_column(&batch, "image_id")?;
+        let (values, count, width) = region_boxes::values(&batch)?;
+        if width != 4 {
+            return Err(Error::data(format!("column `boxes` has {width} values a region, wanted 4")));
+        }
+        let rows = ids.values().iter().zip(values.chunks_exact((count * width).max(1)));
+        boxes.extend(rows.filter(|(id, _)| images.contains(id)).map(|(id, row)| (*id, row.as_chunks().0.to_vec())));
+    }
+    Ok(boxes)
+}
