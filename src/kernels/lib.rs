@@ -20,6 +20,8 @@ pub mod caption_similarity;
 pub mod top_k;
 pub mod product;
 pub mod score_panels;
+pub mod exp;
+pub mod cross_attention;
 pub mod gru_cell;
 pub mod adam;
 pub mod measure;

@@ -16,16 +16,12 @@ use super::threads::use_one_thread;
 use crate::error::{Error, Result};
 use crate::runtime::CancelToken;
 
-/// Images that a thread scores together: few, so that the tensors of a block fit the processor's cache.
-const IMAGES: usize = 8;
-
-/// Captions, of like length, that a thread scores together.
-const CAPTIONS: usize = 32;
-
 /// Encoded captions in blocks of like length.
 #[derive(Debug)]
 pub struct CaptionBlocks {
     blocks: Vec<EncodedItems>,
+    /// Captions of a block, except for the last ones of those that were encoded together.
+    per_block: usize,
     /// Captions from long to short.
     order: Vec<usize>,
 }
@@ -43,15 +39,15 @@ impl CaptionBlocks {
         let mut order: Vec<usize> = (0..captions.len()).collect();
         // The longest first: the memory of a block is then enough for the next one.
         order.sort_by_key(|&caption| Reverse(captions[caption].len()));
-        let mut blocks = Vec::new();
+        let (mut blocks, per_block) = (Vec::new(), model.score_block()[1]);
         for together in order.chunks(CAPTIONS_PER_BLOCK) {
             cancel.check()?;
             let token_ids: Vec<&[i32]> = together.iter().map(|&caption| captions[caption]).collect();
             let encoded = model.encode_captions(&token_ids)?;
-            let starts = (0..together.len()).step_by(CAPTIONS);
-            blocks.extend(starts.map(|start| encoded.slice(start..(start + CAPTIONS).min(together.len()))));
+            let starts = (0..together.len()).step_by(per_block);
+            blocks.extend(starts.map(|start| encoded.slice(start..(start + per_block).min(together.len()))));
         }
-        Ok(Self { blocks, order })
+        Ok(Self { blocks, per_block, order })
     }
 
     /// Number of captions.
@@ -98,8 +94,8 @@ impl PairScoring<'_> {
     /// Computes the scores of all `images` with all `captions` by `model`, row-major with a row for each image. Its
     /// parameters are shared by all threads and must not change.
     ///
-    /// A thread scores 8 images with 32 captions of like length at a time. So a score depends on the device, the other
-    /// captions, and the place of the image among the others, but not on the number of threads.
+    /// A thread scores [`Model::score_block`] images and captions of like length at a time. So a score depends on the
+    /// device, the other captions, and the place of the image among the others, but not on the number of threads.
     ///
     /// # Cost
     /// Each score is computed once. Memory: the result, and for each thread that of the model for a block.
@@ -109,15 +105,18 @@ impl PairScoring<'_> {
     pub fn compute(&self, model: &dyn Model, images: &EncodedItems, captions: &CaptionBlocks) -> Result<Vec<f32>> {
         keep_freed_memory();
         let columns = captions.len();
-        let starts: Vec<usize> = (0..images.len()).step_by(IMAGES).collect();
+        let [together, _] = model.score_block();
+        let starts: Vec<usize> = (0..images.len()).step_by(together).collect();
         let tasks = starts.len() * captions.blocks.len();
         let scores = Mutex::new(vec![0.0f32; images.len() * columns]);
         let workers = (0..self.threads.clamp(1, tasks.max(1))).map(|_| {
-            let images = starts.iter().map(|&start| images.slice(start..(start + IMAGES).min(images.len()))).collect();
+            let images =
+                starts.iter().map(|&start| images.slice(start..(start + together).min(images.len()))).collect();
             Ok(ScoringThread { model: share_model(self.config, model)?, images, captions: captions.share() })
         });
         let workers = workers.collect::<Result<Vec<_>>>()?;
         let (next, blocks, order) = (AtomicUsize::new(0), captions.blocks.len(), captions.order.as_slice());
+        let per_block = captions.per_block;
         let work = |worker: &ScoringThread| -> Result<()> {
             use_one_thread();
             loop {
@@ -128,7 +127,7 @@ impl PairScoring<'_> {
                 self.cancel.check()?;
                 let (stripe, block) = (task / blocks, task % blocks);
                 let found = to_vec(&worker.model.scores(&worker.images[stripe], &worker.captions[block])?)?;
-                let places = &order[block * CAPTIONS..(block * CAPTIONS + CAPTIONS).min(columns)];
+                let places = &order[block * per_block..((block + 1) * per_block).min(columns)];
                 self.check_finite(&found, starts[stripe], places)?;
                 let mut scores = scores.lock().unwrap_or_else(PoisonError::into_inner);
                 let rows = scores[starts[stripe] * columns..].chunks_exact_mut(columns);

@@ -53,8 +53,9 @@ impl Stage for ScorePairs {
         "score_pairs"
     }
 
+    /// Version 2: scores of SCAN come from a kernel of this project, which rounds differently.
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn settings(&self) -> serde_json::Value {

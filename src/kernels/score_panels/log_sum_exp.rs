@@ -4,8 +4,8 @@
 //! one of the previous scores. If a later score is far above it, the reference is raised and the sum is rescaled. So
 //! nothing overflows, and a term that underflows is less than 10⁻³⁷ of the sum.
 
-use super::exp::exp;
 use crate::cpu::widest;
+use crate::exp::exp;
 use crate::product::TILE_COLUMNS;
 
 /// Number of partial sums of a row.

@@ -1,7 +1,6 @@
 //! Reductions of scores while they are in the cache: over the rows and the columns of panels with a few rows and
 //! [`TILE_COLUMNS`](super::product::TILE_COLUMNS) columns.
 
-mod exp;
 mod log_sum_exp;
 mod moments;
 mod threshold;

@@ -12,6 +12,9 @@ use crate::model::tensor_slices::{as_mut_slice, as_slice, is_f32_slice, thread_c
 /// Number of columns that a thread packs together.
 const PACKED_COLUMNS: usize = 8 * TILE_COLUMNS;
 
+/// Number of rows that are multiplied together. Their factor fits the L2 cache beside a panel of the other.
+const ROWS_PER_BLOCK: usize = 8 * TILE_ROWS;
+
 /// `x · wᵀ`, `[n, m]` from `[n, k]` and `[m, k]`.
 pub fn forward(x: &Tensor, w: &Tensor, precision: MatmulPrecision) -> Tensor {
     let Some([n, m, k]) = kernel_sizes(x, w, 0, precision) else { return precision.matmul(x, &w.tr()) };
@@ -85,12 +88,15 @@ fn multiply_columns(
     let columns = rows.first().map_or(0, |row| row.len());
     for first in (0..columns).step_by(PACKED_COLUMNS) {
         let right = pack(start + first..start + columns.min(first + PACKED_COLUMNS));
-        for (panel, (width, right)) in right.panels().enumerate() {
-            for ((count, left), out) in left.panels().zip(rows.chunks_mut(TILE_ROWS)) {
-                let mut product = Tile::ZERO;
-                add_product(precision.element_type(), count, left, right, &mut product);
-                for (out, values) in out.iter_mut().zip(&product.0) {
-                    out[first + panel * TILE_COLUMNS..][..width].copy_from_slice(&values[..width]);
+        for (block, rows) in rows.chunks_mut(ROWS_PER_BLOCK).enumerate() {
+            for (panel, (width, right)) in right.panels().enumerate() {
+                for (number, out) in rows.chunks_mut(TILE_ROWS).enumerate() {
+                    let left = left.panel(block * (ROWS_PER_BLOCK / TILE_ROWS) + number);
+                    let mut product = Tile::ZERO;
+                    add_product(precision.element_type(), out.len(), left, right, &mut product);
+                    for (out, values) in out.iter_mut().zip(&product.0) {
+                        out[first + panel * TILE_COLUMNS..][..width].copy_from_slice(&values[..width]);
+                    }
                 }
             }
         }

@@ -94,6 +94,10 @@ impl<S: Differentiable> Model for AutogradModel<S> {
         self.config.settings.capabilities().image_words
     }
 
+    fn score_block(&self) -> [usize; 2] {
+        S::SCORE_BLOCK
+    }
+
     fn set_precision(&mut self, precision: MatmulPrecision) -> Result<()> {
         self.precision = precision;
         Ok(())

@@ -43,6 +43,12 @@ pub trait Model: Debug + Send {
         false
     }
 
+    /// Numbers of images and captions that a thread scores together in a scoring of many pairs. With few, the tensors of
+    /// a block fit the processor's cache.
+    fn score_block(&self) -> [usize; 2] {
+        [8, 32]
+    }
+
     /// Sets the precision of matrix products.
     ///
     /// # Errors

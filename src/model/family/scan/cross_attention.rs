@@ -24,6 +24,9 @@ impl ScanSettings {
     /// Memory: for n images of R regions and m captions of L words, padded, about a dozen tensors of n·R·m·L values with
     /// gradient.
     pub(super) fn scores(&self, graph: &Graph<'_>, images: &EncodedItems, captions: &EncodedItems) -> Tensor {
+        if let Some(scores) = self.fused_scores(graph, images, captions) {
+            return scores;
+        }
         let (regions, words) = (images.padded(), captions.padded());
         match self.cross_attention {
             AttentionDirection::T2i => self.attend(graph, &regions, &words),

@@ -33,6 +33,9 @@ impl Differentiable for ScanSettings {
 
     const CHECKPOINT_LAYOUT: Option<CheckpointLayout<'static>> = Some(published::LAYOUT);
 
+    /// The products of a block are in the cache, not the attended vectors, so larger blocks are faster.
+    const SCORE_BLOCK: [usize; 2] = [32, 64];
+
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             image_input: ImageInput::Regions,

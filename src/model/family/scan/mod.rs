@@ -5,4 +5,5 @@
 pub mod settings;
 mod family;
 mod cross_attention;
+mod fused_scores;
 mod published;
