@@ -1,13 +1,16 @@
-//! Benchmark of SCAN: scores of all pairs, and training steps, beside its published formulation in PyTorch.
+//! Benchmark of models over regions: scores of all pairs, and training steps. SCAN beside its published formulation in
+//! PyTorch, the others alone.
 //!
 //! 36 regions of 2,048 values, joint space of 1,024, captions of Flickr8k, two threads. Scores: 128 images × 512 captions
 //! that are already encoded, text-to-image attention with the mean over words. Training: batches of 128 pairs, MAX,
 //! gradient clipping, Adam, in f32 and mixed precision; then batches of 32 and 64 pairs and of 18 regions, for the growth
-//! with each. The peer, `benches/regions_peer.py`, forms the attended vectors in a loop over captions, as the published code
+//! with each, and every model, with the memory of a step. The peer, `benches/regions_peer.py`, forms the attended vectors in a loop over captions, as the published code
 //! does, and runs if the environment variable `PAIRLOOM_PEER_PYTHON` names an interpreter with torch. The programs run in
 //! alternation.
 //!
-//! Run: `cargo bench --bench regions`, with the captions in `PAIRLOOM_DATA` or `../shared/data`.
+//! Run: `cargo bench --bench regions`, with the captions in `PAIRLOOM_DATA` or `../shared/data`. With `-- --large N` it
+//! only scores the first N of 5,000 images with 25,000 captions, as `score_pairs` does, and prints the rate and the peak
+//! memory of the process.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures time and prints")]
 #![expect(clippy::cast_precision_loss, reason = "printed numbers need not be exact")]
 
@@ -50,15 +53,101 @@ fn main() {
         println!("skipped: no captions of Flickr8k in `{folder}`");
         return;
     };
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(at) = arguments.iter().position(|argument| argument == "--large") {
+        let images = arguments.get(at + 1).and_then(|count| count.parse().ok());
+        return score_many(&captions, images.expect("a number of images after `--large`"));
+    }
     measure_scores(&captions);
     for mixed in [false, true] {
         measure_steps(&captions, mixed);
     }
     for (batch, regions) in [(32, 36), (64, 36), (128, 36), (128, 18)] {
-        let mut own = Training::start(&captions, MatmulPrecision::F32, batch, regions);
+        let mut own = Training::start(&captions, &scan(regions), MatmulPrecision::F32, batch);
         let times: Vec<f64> = (0..ROUNDS).map(|_| own.step()).skip(1).collect();
         println!("step of {batch} pairs, {regions} regions: {:.0} ms", median(times) * 1e3);
     }
+    for (name, config) in models() {
+        measure_model(name, &config, &captions);
+    }
+}
+
+/// All models over regions, as wide as SCAN.
+fn models() -> Vec<(&'static str, ModelConfig)> {
+    let size = |more: serde_json::Value| {
+        let mut settings = serde_json::json!({ "embed_size": JOINT, "word_dim": WORD });
+        if let (Some(all), serde_json::Value::Object(more)) = (settings.as_object_mut(), more) {
+            all.extend(more);
+        }
+        settings
+    };
+    let plain = || size(serde_json::json!({}));
+    let module = |name: &str| size(serde_json::json!({ "module": name }));
+    let all = [
+        ("SCAN, text to image", serde_json::json!({ "scan": plain() })),
+        ("SCAN, image to text", serde_json::json!({ "scan": size(serde_json::json!({ "cross_attention": "i2t" })) })),
+        ("SGR", serde_json::json!({ "sgraf": module("sgr") })),
+        ("SAF", serde_json::json!({ "sgraf": module("saf") })),
+        ("VSRN", serde_json::json!({ "vsrn": plain() })),
+        ("VSE∞", serde_json::json!({ "vse_infinity": plain() })),
+    ];
+    let config = |settings| model_config(settings, REGIONS);
+    all.into_iter().map(|(name, settings)| (name, config(settings))).collect()
+}
+
+/// Measures a training step of a model, its peak memory, and the scores of encoded pairs.
+fn measure_model(name: &str, config: &ModelConfig, captions: &[Vec<i32>]) {
+    let mut own = Training::start(captions, config, MatmulPrecision::F32, BATCH);
+    own.step();
+    let before = reset_peak_memory();
+    let times: Vec<f64> = (0..ROUNDS).map(|_| own.step()).collect();
+    let grown = peak_memory() - before;
+    let (_, pairs) = time_scores(config, captions);
+    println!(
+        "{name}: step of {BATCH} pairs {:.0} ms, {grown:.0} MiB beside model, moments and batch; {pairs:.0} pairs/s",
+        median(times) * 1e3
+    );
+}
+
+/// Sets the peak memory of the process to its present one, and returns it in MiB.
+fn reset_peak_memory() -> f64 {
+    drop(std::fs::write("/proc/self/clear_refs", "5"));
+    peak_memory()
+}
+
+/// Peak memory of the process since its last reset, in MiB.
+fn peak_memory() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok()).unwrap_or(f64::NAN) / 1024.0
+}
+
+/// Scores the first `count` of 5,000 images with 25,000 captions, in blocks of images.
+fn score_many(captions: &[Vec<i32>], count: usize) {
+    let config = scan(REGIONS);
+    let model = config.create(7, Device::Cpu).expect("a model");
+    let cancel = CancelToken::new();
+    let token_ids: Vec<&[i32]> = captions.iter().cycle().take(25_000).map(Vec::as_slice).collect();
+    let words: usize = token_ids.iter().map(|caption| caption.len()).sum();
+    let clock = Instant::now();
+    let blocks = CaptionBlocks::encode(&*model, &token_ids, &cancel).expect("captions");
+    println!("25,000 captions of {words} words encoded in {:.0} s", clock.elapsed().as_secs_f64());
+    let ids: Vec<i64> = (0..25_000).collect();
+    let clock = Instant::now();
+    for start in (0..count).step_by(BATCH) {
+        let images = random_regions(BATCH.min(count - start), REGIONS);
+        let images = encode::images(&*model, &images, REGIONS * IMAGE, &cancel).expect("images");
+        let ids = [&ids[..images.len()], &ids];
+        let scoring = PairScoring { config: &config, ids, threads: THREADS, cancel: &cancel };
+        assert_eq!(scoring.compute(&*model, &images, &blocks).expect("scores").len(), ids[0].len() * 25_000);
+    }
+    let seconds = clock.elapsed().as_secs_f64();
+    println!(
+        "{count} images with 25,000 captions in {seconds:.0} s, {:.1} images/s: 5,000 in {:.0} min; peak memory {:.0} MiB",
+        count as f64 / seconds,
+        5_000.0 * seconds / count as f64 / 60.0,
+        peak_memory()
+    );
 }
 
 /// Token ids of 2,048 captions, with `<start>` and `<end>`.
@@ -85,8 +174,12 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-fn config(regions: usize) -> ModelConfig {
-    let settings = serde_json::json!({ "scan": { "embed_size": JOINT, "word_dim": WORD, "activation": "leaky_relu" } });
+fn scan(regions: usize) -> ModelConfig {
+    let settings = serde_json::json!({ "embed_size": JOINT, "word_dim": WORD, "activation": "leaky_relu" });
+    model_config(serde_json::json!({ "scan": settings }), regions)
+}
+
+fn model_config(settings: serde_json::Value, regions: usize) -> ModelConfig {
     let settings: ModelSettings = serde_json::from_value(settings).expect("settings");
     settings.config(InputSpec::for_regions(regions, IMAGE, WORDS))
 }
@@ -98,41 +191,53 @@ fn random_regions(images: usize, regions: usize) -> Vec<f32> {
 }
 
 fn measure_scores(captions: &[Vec<i32>]) {
-    let config = config(REGIONS);
+    let mut peer = Peer::start(&captions[..CAPTIONS], "f32");
+    let mut others = Vec::new();
+    let (own, pairs) = time_scores_with(&scan(REGIONS), captions, |round| {
+        let of_peer = peer.as_mut().map(|peer| peer.measure("score"));
+        others.extend(of_peer.filter(|_| round > 0));
+    });
+    print!("scores: {pairs:.0} pairs/s");
+    if others.is_empty() {
+        println!();
+    } else {
+        let other = median(others);
+        println!(", PyTorch {:.0} pairs/s, ratio {:.1}", pairs * own / other, other / own);
+    }
+}
+
+/// Median time of the scores of encoded pairs, and pairs a second.
+fn time_scores(config: &ModelConfig, captions: &[Vec<i32>]) -> (f64, f64) {
+    time_scores_with(config, captions, |_| ())
+}
+
+/// As [`time_scores`], and runs `between` after each round.
+fn time_scores_with(config: &ModelConfig, captions: &[Vec<i32>], mut between: impl FnMut(usize)) -> (f64, f64) {
     let model = config.create(7, Device::Cpu).expect("a model");
     let cancel = CancelToken::new();
     let images = encode::images(&*model, &random_regions(BATCH, REGIONS), REGIONS * IMAGE, &cancel).expect("images");
     let token_ids: Vec<&[i32]> = captions[..CAPTIONS].iter().map(Vec::as_slice).collect();
     let blocks = CaptionBlocks::encode(&*model, &token_ids, &cancel).expect("captions");
     let ids: Vec<i64> = (0..512).collect();
-    let scoring = PairScoring { config: &config, ids: [&ids[..BATCH], &ids], threads: THREADS, cancel: &cancel };
-    let mut peer = Peer::start(&captions[..CAPTIONS], "f32");
-    let (mut own, mut others) = (Vec::new(), Vec::new());
+    let scoring = PairScoring { config, ids: [&ids[..BATCH], &ids], threads: THREADS, cancel: &cancel };
+    let mut times = Vec::new();
     for round in 0..ROUNDS {
         let clock = Instant::now();
         let scores = scoring.compute(&*model, &images, &blocks).expect("scores");
         assert_eq!(scores.len(), BATCH * CAPTIONS);
-        let time = clock.elapsed().as_secs_f64();
-        let of_peer = peer.as_mut().map(|peer| peer.measure("score"));
+        // The first round is a warm-up.
         if round > 0 {
-            own.push(time);
-            others.extend(of_peer);
+            times.push(clock.elapsed().as_secs_f64());
         }
+        between(round);
     }
-    let pairs = (BATCH * CAPTIONS) as f64;
-    let own = median(own);
-    print!("scores: {:.0} pairs/s", pairs / own);
-    if others.is_empty() {
-        println!();
-    } else {
-        let other = median(others);
-        println!(", PyTorch {:.0} pairs/s, ratio {:.1}", pairs / other, other / own);
-    }
+    let seconds = median(times);
+    (seconds, (BATCH * CAPTIONS) as f64 / seconds)
 }
 
 fn measure_steps(captions: &[Vec<i32>], mixed: bool) {
     let (name, precision) = if mixed { ("bf16", MatmulPrecision::Mixed) } else { ("f32", MatmulPrecision::F32) };
-    let mut training = Training::start(captions, precision, BATCH, REGIONS);
+    let mut training = Training::start(captions, &scan(REGIONS), precision, BATCH);
     let mut peer = Peer::start(captions, name);
     let (mut own, mut others) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
@@ -164,8 +269,8 @@ struct Training<'c> {
 }
 
 impl<'c> Training<'c> {
-    fn start(captions: &'c [Vec<i32>], precision: MatmulPrecision, batch: usize, regions: usize) -> Self {
-        let config = config(regions);
+    fn start(captions: &'c [Vec<i32>], config: &ModelConfig, precision: MatmulPrecision, batch: usize) -> Self {
+        let (config, regions) = (config.clone(), config.input_spec().regions.unwrap_or(1));
         let mut model = config.create(7, Device::Cpu).expect("a model");
         model.set_precision(precision).expect("a supported precision");
         let loss: Loss = serde_json::from_value(serde_json::json!({ "max": {} })).expect("a loss");

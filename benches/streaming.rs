@@ -33,6 +33,8 @@ use pairloom::tables::{self, Table};
 const BATCH: usize = 128;
 /// Token ids per caption.
 const TOKENS: usize = 24;
+/// Regions of an image.
+const REGIONS: usize = 36;
 /// Repetitions of each measurement; the median is printed.
 const EPOCHS: usize = 5;
 
@@ -56,7 +58,7 @@ fn main() -> Result<()> {
         return loader::StoredTable::first(rest);
     }
     let selected: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    let forms: [(&str, usize, &[usize]); 2] = [("vectors", 40_000, &[1024]), ("regions", 2000, &[36, 2048])];
+    let forms: [(&str, usize, &[usize]); 2] = [("vectors", 40_000, &[1024]), ("regions", 2000, &[REGIONS, 2048])];
     for (name, rows, shape) in forms {
         if selected.is_empty() || selected.iter().any(|selection| selection == name) {
             let folder = std::env::temp_dir().join(format!("pairloom-bench-{}-{name}", std::process::id()));

@@ -66,9 +66,12 @@ impl StoredTable<'_> {
                 rate / limit
             );
         }
+        // A training uses one loader thread for stored vectors.
+        let start_one = || start(&opened, 3, 0, 1);
         if self.column == "feature" {
-            // A training uses one loader thread for features.
-            super::step::measure(self.width, || start(&opened, 3, 0, 1))?;
+            super::step::measure_vectors(self.width, start_one)?;
+        } else {
+            super::step::measure_regions(super::REGIONS, self.width / super::REGIONS, start_one)?;
         }
         drop(opened);
         let whole = self.rows.div_ceil(BATCH);

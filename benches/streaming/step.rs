@@ -2,24 +2,34 @@
 
 use std::time::Instant;
 
-use pairloom::error::Result;
+use pairloom::error::{Error, Result};
 use pairloom::loader::{Batch, Loader};
 use pairloom::model::collective::CollectiveGroup;
 use pairloom::model::family::input_spec::InputSpec;
-use pairloom::model::family::registry::ModelSettings;
+use pairloom::model::family::registry::{ModelConfig, ModelSettings};
 use pairloom::model::loss::Loss;
 use pairloom::model::memory_bank::TrainingPair;
 use pairloom::model::step::{PairBatch, StepOptions};
 use pairloom::model::training_state::TrainingState;
 
-/// Steps per round.
-const STEPS: usize = 20;
 /// Rounds of both kinds, in alternation; the median is printed.
 const ROUNDS: usize = 5;
 
-/// Measures steps on the first batches of the loader that `start` opens.
-pub(super) fn measure(width: usize, start: impl Fn() -> Result<Loader>) -> Result<()> {
+/// Measures steps of VSE++ on vectors of `width` values.
+pub(super) fn measure_vectors(width: usize, start: impl Fn() -> Result<Loader>) -> Result<()> {
     let config = ModelSettings::default().config(InputSpec::for_features(width, 40_000));
+    measure("GRU, 1,024 wide, MAX", config, 20, start)
+}
+
+/// Measures steps of SCAN on regions of `width` values.
+pub(super) fn measure_regions(regions: usize, width: usize, start: impl Fn() -> Result<Loader>) -> Result<()> {
+    let settings = serde_json::json!({ "scan": { "embed_size": 1024 } });
+    let settings: ModelSettings = serde_json::from_value(settings).map_err(|error| Error::internal(error.to_string()))?;
+    measure("SCAN, 1,024 wide, MAX", settings.config(InputSpec::for_regions(regions, width, 10_000)), 6, start)
+}
+
+/// Measures rounds of some steps on the first batches of the loader that `start` opens.
+fn measure(name: &str, config: ModelConfig, steps: usize, start: impl Fn() -> Result<Loader>) -> Result<()> {
     let model = config.create(7, tch::Device::Cpu)?;
     let mut training = TrainingState::new(config, model);
     let recipe = StepOptions::from(Loss::default());
@@ -30,7 +40,7 @@ pub(super) fn measure(width: usize, start: impl Fn() -> Result<Loader>) -> Resul
     };
     let mut loader = start()?;
     let mut resident: Vec<(Vec<f32>, Vec<Vec<i32>>)> = Vec::new();
-    while let Some(batch) = loader.next(|| Ok(()))?.filter(|_| resident.len() < STEPS) {
+    while let Some(batch) = loader.next(|| Ok(()))?.filter(|_| resident.len() < steps) {
         resident.push((batch.images().to_vec(), (0..batch.len()).map(|i| batch.token_ids(i).to_vec()).collect()));
     }
     drop(loader);
@@ -43,7 +53,7 @@ pub(super) fn measure(width: usize, start: impl Fn() -> Result<Loader>) -> Resul
         let resident = clock.elapsed().as_secs_f64();
         let mut loader = start()?;
         let clock = Instant::now();
-        for _ in 0..STEPS {
+        for _ in 0..steps {
             let batch: Option<Batch> = loader.next(|| Ok(()))?;
             let Some(batch) = batch else { break };
             step(batch.images(), &(0..batch.len()).map(|i| batch.token_ids(i)).collect::<Vec<_>>())?;
@@ -57,15 +67,15 @@ pub(super) fn measure(width: usize, start: impl Fn() -> Result<Loader>) -> Resul
     }
     without.sort_by(f64::total_cmp);
     with.sort_by(f64::total_cmp);
-    let (without, with) = (without[ROUNDS / 2] / STEPS as f64, with[ROUNDS / 2] / STEPS as f64);
+    let (without, with) = (without[ROUNDS / 2] / steps as f64, with[ROUNDS / 2] / steps as f64);
     println!(
-        "training step (GRU, 1,024 wide, MAX): {:.1} ms on batches in memory, {:.1} ms from the loader: {:+.2} %; {:.3} ms of \
+        "training step ({name}): {:.1} ms on batches in memory, {:.1} ms from the loader: {:+.2} %; {:.3} ms of \
          it waited for a batch: {:.2} %",
         without * 1e3,
         with * 1e3,
         100.0 * (with / without - 1.0),
-        waits / (ROUNDS * STEPS) as f64 * 1e3,
-        100.0 * waits / (ROUNDS * STEPS) as f64 / with
+        waits / (ROUNDS * steps) as f64 * 1e3,
+        100.0 * waits / (ROUNDS * steps) as f64 / with
     );
     Ok(())
 }

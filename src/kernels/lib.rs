@@ -15,6 +15,7 @@ pub mod augment;
 pub mod normalize;
 pub mod text;
 pub mod dot;
+pub mod distance;
 pub mod order_similarity;
 pub mod caption_similarity;
 pub mod top_k;

@@ -10,7 +10,7 @@ use crate::sql::names::{
     first_word, is_compared_with, is_double_quoted, nearest_names, place_of_operator, place_of_text, place_of_word,
     quoted_hyphenated_name, quoted_instance_name,
 };
-use crate::sql::planning_messages::{ConversionMessage, FunctionMessage, GroupMessage, SignatureMessage};
+use crate::sql::planning_messages::{ArgumentMessage, ConversionMessage, FunctionMessage, GroupMessage, SignatureMessage};
 use crate::suggest::closest_name;
 
 /// Characters shown of a line of the query, around the place of the error.
@@ -122,6 +122,10 @@ fn planning_error(message: &str, sql: &str) -> Option<Error> {
         && let Some(place) = place_of_operator(operator, sql)
     {
         return Some(at(Some(place), text));
+    }
+    if let Some(ArgumentMessage { function, text }) = ArgumentMessage::parse(message) {
+        let hint = format!("`SHOW FUNCTIONS LIKE '{function}'` describes it");
+        return Some(at(place_of_word(&function, sql), &text).hint(hint));
     }
     if let Some(SignatureMessage { function, arguments }) = SignatureMessage::parse(message) {
         let text = format!("`{function}` has no form with the arguments ({arguments})");

@@ -11,7 +11,7 @@ use datafusion_functions_json::JSON_UNION_DATA_TYPE;
 use datafusion_functions_json::functions::json_union_to_text;
 
 /// Functions that promise a list of the type of their argument, and return one whose values may be missing.
-const LIST_FUNCTIONS: [&str; 2] = ["array_normalize", "array_add"];
+const LIST_FUNCTIONS: [&str; 1] = ["array_add"];
 
 /// Plan whose columns of the JSON functions' union type are text, which every format can hold.
 pub(super) fn with_json_as_text(plan: LogicalPlan) -> Result<LogicalPlan> {

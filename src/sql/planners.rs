@@ -1,4 +1,4 @@
-//! Planner of operators that would mean something else than people of vector databases expect.
+//! Planner of an operator of pgvector.
 
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, plan_err};
@@ -7,10 +7,12 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-/// Planner that refuses `<=>`, and `<->` between lists.
+use crate::sql::vectors::{VectorMeasure, measure_function};
+
+/// Planner of `<=>`, the cosine distance of two vectors.
 ///
-/// For pgvector they are cosine distance and Euclidean distance. SQL reads `<=>` as an equality that treats missing
-/// values as equal, and would answer true or false in silence.
+/// SQL reads it as an equality that treats missing values as equal. Between other values it is refused, because it would
+/// answer true or false in silence where a distance was meant. The parser does not know `<->` and `<#>`.
 #[derive(Debug)]
 pub(super) struct VectorOperators;
 
@@ -22,18 +24,15 @@ impl ExprPlanner for VectorOperators {
                 Ok(DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..))
             )
         };
-        let has_list = is_list(&expr.left) || is_list(&expr.right);
         match &expr.op {
-            BinaryOperator::Spaceship if has_list => {
-                plan_err!("`<=>` is no distance of vectors here, wanted `cosine_distance(a, b)`")
+            BinaryOperator::Spaceship if is_list(&expr.left) || is_list(&expr.right) => {
+                let function = measure_function(VectorMeasure::CosineDistance);
+                Ok(PlannerResult::Planned(function.call(vec![expr.left, expr.right])))
             }
             BinaryOperator::Spaceship => plan_err!(
                 "`<=>` means several things, wanted `a IS NOT DISTINCT FROM b` (equal, or both missing) or \
                  `cosine_distance(a, b)` of vectors"
             ),
-            BinaryOperator::LtDashGt if has_list => {
-                plan_err!("`<->` is no distance of vectors here, wanted `array_distance(a, b)`")
-            }
             _ => Ok(PlannerResult::Original(expr)),
         }
     }

@@ -42,6 +42,25 @@ impl SignatureMessage {
     }
 }
 
+/// Message of a function of ours about its arguments.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ArgumentMessage {
+    /// Name of the function.
+    pub(super) function: String,
+    /// The function's own words.
+    pub(super) text: String,
+}
+
+impl ArgumentMessage {
+    pub(super) fn parse(message: &str) -> Option<Self> {
+        let function = between(message, "Function '", "' user-defined coercion failed with: Error during planning: ")?;
+        let (_, text) = message.split_once("user-defined coercion failed with: Error during planning: ")?;
+        let text = text.split(" No function matches").next()?.trim_end_matches(['.', ' ', '\n']);
+        // Those of DataFusion speak of its inner types.
+        text.starts_with('`').then(|| Self { function: function.to_owned(), text: text.to_owned() })
+    }
+}
+
 /// Message about a function that does not exist.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FunctionMessage {

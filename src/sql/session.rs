@@ -38,6 +38,7 @@ use crate::sql::show::{Request, request};
 use crate::sql::state::{CATALOG, FILES, STORE_URL, session_state};
 use crate::sql::statements::split_statements;
 use crate::sql::store_tables;
+use crate::sql::topk_join::{TOPK_JOIN, TopKJoinFunction, named_tables};
 use crate::sql::unknown_table;
 use crate::store::Store;
 use crate::store::record::RunRecord;
@@ -107,6 +108,8 @@ impl Session {
         let context = SessionContext::new_with_state(checked(session_state(catalog.store()))?);
         let function = EpochOrderFunction { catalog: Arc::clone(&catalog) };
         context.register_udtf(epoch_order::NAME, Arc::new(function));
+        let tables = context.catalog(CATALOG).ok_or_else(|| Error::internal("DataFusion has a catalog"))?;
+        context.register_udtf(TOPK_JOIN, Arc::new(TopKJoinFunction { catalog: tables }));
         let (files, interrupt) = (Vec::new(), StatementInterrupt::default());
         let (has_read_stage, removed_results) = (AtomicBool::new(false), Mutex::default());
         let incomplete_stages = Mutex::default();
@@ -212,7 +215,9 @@ impl Session {
         }
         let mut state = state;
         let (mut bytes, mut settings) = (0, SettingKinds::new());
-        for reference in state.resolve_table_references(&statement).map_err(wrong)? {
+        let mut references = state.resolve_table_references(&statement).map_err(wrong)?;
+        references.extend(named_tables(&statement, TOPK_JOIN, 2));
+        for reference in references {
             if !matches!(&reference, TableReference::Bare { table } if self.is_function(table)) {
                 let (table, table_bytes) = self.existing_table(&reference)?;
                 settings.extend(result_files::setting_kinds(&*table));

@@ -53,7 +53,7 @@ fn the_information_schema_lists_tables_and_columns() {
 fn functions_are_listed_with_their_syntax() {
     let functions = csv("SHOW FUNCTIONS LIKE '%distance'").unwrap();
     assert!(functions.starts_with("function,type,syntax,description\n"), "{functions}");
-    assert!(functions.contains("\ncosine_distance,scalar,\"cosine_distance(array1, array2)\","), "{functions}");
+    assert!(functions.contains("\ncosine_distance,scalar,\"cosine_distance(vector, vector)\","), "{functions}");
     for name in ["epoch_order", "json_get_int"] {
         let row = csv(&format!("SHOW FUNCTIONS LIKE '{name}'")).unwrap();
         assert!(row.lines().nth(1).is_some_and(|row| row.contains(&format!("{name}("))), "{row}");

@@ -7,9 +7,12 @@ use datafusion::error::Result;
 use datafusion::execution::SessionStateDefaults;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::prelude::SessionConfig;
 
 use crate::sql::planners::VectorOperators;
+use crate::sql::topk_join::{LateralTopK, SessionPlanner};
+use crate::sql::vectors::register_vector_functions;
 use crate::store::Store;
 
 /// URL under which the objects of the store are registered in DataFusion.
@@ -36,9 +39,13 @@ pub(super) fn session_state(store: Option<&Store>) -> Result<SessionState> {
     options.sql_parser.collect_spans = true;
     let mut planners = SessionStateDefaults::default_expr_planners();
     planners.insert(0, Arc::new(VectorOperators));
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = Analyzer::new().rules;
+    rules.insert(0, Arc::new(LateralTopK));
     let mut state = SessionStateBuilder::new()
         .with_config(config)
         .with_expr_planners(planners)
+        .with_analyzer_rules(rules)
+        .with_query_planner(Arc::new(SessionPlanner))
         .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
         .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
@@ -50,5 +57,6 @@ pub(super) fn session_state(store: Option<&Store>) -> Result<SessionState> {
     }
     let mut state = state.build();
     datafusion_functions_json::register_all(&mut state)?;
+    register_vector_functions(&mut state)?;
     Ok(state)
 }

@@ -40,7 +40,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("plan", &["stage", "suggest"]),
     ("engine", &["stage", "store", "plan", "tables", "io", "runtime", "error"]),
     ("pipeline", &["stage", "plan", "suggest", "error"]),
-    ("sql", &["store", "tables", "kernels", "io", "error", "stage", "suggest"]),
+    ("sql", &["store", "search", "tables", "kernels", "io", "error", "stage", "suggest"]),
     ("cli", &["*"]),
     ("main", &["*"]),
 ];

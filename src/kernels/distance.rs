@@ -1,0 +1,194 @@
+//! Products, distances and norms of vectors of f32 or f64, in f64.
+//!
+//! With n values in each vector, and sums in f64:
+//!
+//! | function | formula |
+//! |---|---|
+//! | [`inner_product`] | Σ aᵢ·bᵢ |
+//! | [`cosine_similarity`] | Σ aᵢ·bᵢ / (‖a‖·‖b‖) |
+//! | [`l2_distance`] | √ Σ (aᵢ − bᵢ)² |
+//! | [`l1_distance`] | Σ \|aᵢ − bᵢ\| |
+//! | [`l2_norm`] | √ Σ aᵢ² |
+//!
+//! The order of a sum is fixed, so the bits do not depend on the machine. The products of f32 are exact in f64, so the
+//! relative error of an inner product is below n·2⁻⁵³ of Σ \|aᵢ·bᵢ\|. Scores of a search are sums in another order,
+//! rounded to f32 ([`dot`](crate::dot::dot)).
+//!
+//! Vectors of two lengths are cut to the shorter one. Cost: O(n) time.
+
+#![expect(clippy::inline_always, reason = "functions take the instructions of the function that they are in")]
+
+use crate::cpu::widest;
+
+/// Partial sums: four vectors of AVX-512, so that additions do not wait for each other.
+const LANES: usize = 32;
+
+/// Values of a vector.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum VectorValues<'v> {
+    /// Single precision.
+    F32(&'v [f32]),
+    /// Double precision.
+    F64(&'v [f64]),
+}
+
+impl VectorValues<'_> {
+    /// Number of values.
+    #[must_use]
+    pub fn len(self) -> usize {
+        match self {
+            Self::F32(values) => values.len(),
+            Self::F64(values) => values.len(),
+        }
+    }
+
+    /// True if there are no values.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Calls a generic function with the slices of two vectors, compiled for the widest instructions of the CPU.
+macro_rules! of_two {
+    ($function:ident, $result:ty, $a:expr, $b:expr) => {{
+        #[inline(always)]
+        fn singles(a: &[f32], b: &[f32]) -> $result {
+            $function(a, b)
+        }
+        #[inline(always)]
+        fn mixed(a: &[f32], b: &[f64]) -> $result {
+            $function(a, b)
+        }
+        #[inline(always)]
+        fn doubles(a: &[f64], b: &[f64]) -> $result {
+            $function(a, b)
+        }
+        fn wide_singles(a: &[f32], b: &[f32]) -> $result {
+            widest!(singles(a: &[f32], b: &[f32]) -> $result)
+        }
+        fn wide_mixed(a: &[f32], b: &[f64]) -> $result {
+            widest!(mixed(a: &[f32], b: &[f64]) -> $result)
+        }
+        fn wide_doubles(a: &[f64], b: &[f64]) -> $result {
+            widest!(doubles(a: &[f64], b: &[f64]) -> $result)
+        }
+        match ($a, $b) {
+            (VectorValues::F32(a), VectorValues::F32(b)) => wide_singles(a, b),
+            (VectorValues::F32(a), VectorValues::F64(b)) | (VectorValues::F64(b), VectorValues::F32(a)) => {
+                wide_mixed(a, b)
+            }
+            (VectorValues::F64(a), VectorValues::F64(b)) => wide_doubles(a, b),
+        }
+    }};
+}
+
+/// Inner product Σ aᵢ·bᵢ.
+#[must_use]
+pub fn inner_product(a: VectorValues<'_>, b: VectorValues<'_>) -> f64 {
+    of_two!(sum_of_products, f64, a, b)
+}
+
+/// Euclidean distance √ Σ (aᵢ − bᵢ)².
+#[must_use]
+pub fn l2_distance(a: VectorValues<'_>, b: VectorValues<'_>) -> f64 {
+    of_two!(sum_of_squared_differences, f64, a, b).sqrt()
+}
+
+/// Sum of absolute differences, Σ \|aᵢ − bᵢ\|.
+#[must_use]
+pub fn l1_distance(a: VectorValues<'_>, b: VectorValues<'_>) -> f64 {
+    of_two!(sum_of_absolute_differences, f64, a, b)
+}
+
+/// Euclidean norm √ Σ aᵢ².
+#[must_use]
+pub fn l2_norm(a: VectorValues<'_>) -> f64 {
+    inner_product(a, a).sqrt()
+}
+
+/// Cosine of the angle between `a`, whose norm is `norm_of_a`, and `b`; `None` if one of them is 0.
+#[must_use]
+pub fn cosine_similarity(a: VectorValues<'_>, norm_of_a: f64, b: VectorValues<'_>) -> Option<f64> {
+    let norms = norm_of_a * l2_norm(b);
+    (norms != 0.0).then(|| (inner_product(a, b) / norms).clamp(-1.0, 1.0))
+}
+
+#[inline(always)]
+fn sum_of_products<A: Copy + Into<f64>, B: Copy + Into<f64>>(a: &[A], b: &[B]) -> f64 {
+    sum(a, b, |a, b| a * b)
+}
+
+#[inline(always)]
+fn sum_of_squared_differences<A: Copy + Into<f64>, B: Copy + Into<f64>>(a: &[A], b: &[B]) -> f64 {
+    sum(a, b, |a, b| (a - b) * (a - b))
+}
+
+#[inline(always)]
+fn sum_of_absolute_differences<A: Copy + Into<f64>, B: Copy + Into<f64>>(a: &[A], b: &[B]) -> f64 {
+    sum(a, b, |a, b| (a - b).abs())
+}
+
+/// Sum of a function of the values of both vectors.
+#[inline(always)]
+fn sum<A: Copy + Into<f64>, B: Copy + Into<f64>>(a: &[A], b: &[B], term: impl Fn(f64, f64) -> f64 + Copy) -> f64 {
+    let width = a.len().min(b.len());
+    let (a_blocks, a_rest) = a[..width].as_chunks::<LANES>();
+    let (b_blocks, b_rest) = b[..width].as_chunks::<LANES>();
+    let mut sums = [0.0f64; LANES];
+    for (a, b) in a_blocks.iter().zip(b_blocks) {
+        for lane in 0..LANES {
+            sums[lane] += term(a[lane].into(), b[lane].into());
+        }
+    }
+    let rest: f64 = a_rest.iter().zip(b_rest).map(|(&a, &b)| term(a.into(), b.into())).sum();
+    sums.iter().sum::<f64>() + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::VectorValues::{F32, F64};
+    use super::*;
+    use crate::random::Rng;
+
+    /// By hand: (1, 2, 2) and (2, 0, 1) have the product 4, the norms 3 and √5, and the differences 1, 2, 1.
+    #[test]
+    fn values_by_hand_in_any_precision() {
+        let (a, b) = ([1.0f32, 2.0, 2.0], [2.0f32, 0.0, 1.0]);
+        let (wide_a, wide_b) = (a.map(f64::from), b.map(f64::from));
+        for (a, b) in [(F32(&a), F32(&b)), (F32(&a), F64(&wide_b)), (F64(&wide_a), F32(&b)), (F64(&wide_a), F64(&wide_b))]
+        {
+            assert_eq!((inner_product(a, b), l1_distance(a, b), l2_norm(a)), (4.0, 4.0, 3.0));
+            assert_eq!(l2_distance(a, b), 6.0f64.sqrt());
+            let cosine = cosine_similarity(a, 3.0, b).expect("no vector is 0");
+            assert!((cosine - 4.0 / (3.0 * 5.0f64.sqrt())).abs() < 1e-16);
+        }
+        assert_eq!(cosine_similarity(F32(&[0.0; 3]), 0.0, F32(&b)), None);
+        assert_eq!(cosine_similarity(F32(&b), l2_norm(F32(&b)), F32(&[0.0; 3])), None);
+    }
+
+    /// Against sums in order, whose error is as small.
+    #[test]
+    fn long_vectors_have_the_sums_of_their_values() {
+        for width in [0, 1, 31, 32, 33, 100, 1024] {
+            let mut rng = Rng::new(width as u64, &[]);
+            #[expect(clippy::cast_possible_truncation, reason = "test values are small")]
+            let mut vector = || -> Vec<f32> { (0..width).map(|_| (rng.uniform() * 2.0 - 1.0) as f32).collect() };
+            let (a, b) = (vector(), vector());
+            let pairs = || a.iter().zip(&b).map(|(&a, &b)| (f64::from(a), f64::from(b)));
+            let close = |got: f64, wanted: f64| assert!((got - wanted).abs() < 1e-12, "{got} {wanted} at {width}");
+            close(inner_product(F32(&a), F32(&b)), pairs().map(|(a, b)| a * b).sum());
+            close(l1_distance(F32(&a), F32(&b)), pairs().map(|(a, b)| (a - b).abs()).sum());
+            close(l2_distance(F32(&a), F32(&b)).powi(2), pairs().map(|(a, b)| (a - b).powi(2)).sum());
+            assert_eq!(cosine_similarity(F32(&a), l2_norm(F32(&a)), F32(&a)).is_some(), width > 0);
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_no_number_is_not_lost() {
+        let mut a = vec![1.0f32; 40];
+        a[37] = f32::NAN;
+        assert!(inner_product(F32(&a), F32(&[1.0; 40])).is_nan());
+        assert!(cosine_similarity(F32(&a), l2_norm(F32(&a)), F32(&[1.0; 40])).is_some_and(f64::is_nan));
+    }
+}

@@ -1,0 +1,100 @@
+//! `topk_join('queries', 'items', k [, 'measure'])`: table of the k nearest items of each query.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::catalog::view::ViewTable;
+use datafusion::catalog::{CatalogProvider, TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::{Column, ScalarValue, plan_err};
+use datafusion::datasource::provider_as_source;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::{Expr, Extension, LogicalPlan, LogicalPlanBuilder};
+
+use super::named_tables::registered_table;
+use super::node::{MEASURE, RANK, TopKJoin};
+use crate::sql::vectors::{VectorMeasure, number_type};
+
+/// Name of the function.
+pub(in crate::sql) const TOPK_JOIN: &str = "topk_join";
+
+/// Measure without a fourth argument.
+const DEFAULT: VectorMeasure = VectorMeasure::CosineSimilarity;
+
+/// Table function over the tables of a session.
+///
+/// The columns are those of the queries, named `query_…`, those of the items, both without vectors, `rank` from 1, and
+/// `score`, the measure. Rows without a vector are left out.
+#[derive(Debug)]
+pub(in crate::sql) struct TopKJoinFunction {
+    /// Tables that the session has registered.
+    pub catalog: Arc<dyn CatalogProvider>,
+}
+
+impl TableFunctionImpl for TopKJoinFunction {
+    fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
+        let wanted = "wanted `topk_join('queries', 'items', k)` or `topk_join('queries', 'items', k, 'measure')`, with \
+                      names of tables in single quotes";
+        let text = |expr: &Expr| match expr {
+            Expr::Literal(ScalarValue::Utf8(Some(text)), _) => Ok(text.clone()),
+            other => plan_err!("`{other}` is no text, {wanted}"),
+        };
+        let (queries, items, k, measure) = match args.exprs() {
+            [queries, items, k] => (queries, items, k, DEFAULT),
+            [queries, items, k, measure] => {
+                let name = text(measure)?;
+                let Some(measure) = VectorMeasure::from_name(&name.to_lowercase()) else {
+                    let known = VectorMeasure::ALL.map(VectorMeasure::name).join(", ");
+                    return plan_err!("there is no measure `{name}`, wanted one of {known}");
+                };
+                (queries, items, k, measure)
+            }
+            others => return plan_err!("`topk_join` has {} arguments, {wanted}", others.len()),
+        };
+        let k = match k {
+            Expr::Literal(ScalarValue::Int64(Some(k)), _) if *k > 0 => usize::try_from(*k).unwrap_or(usize::MAX),
+            other => return plan_err!("k of `topk_join` is {other}, wanted a whole number from 1"),
+        };
+        let [queries, items] = [("query", text(queries)?), ("item", text(items)?)].map(|(side, name)| {
+            let table = registered_table(&*self.catalog, &name)?;
+            let scan = LogicalPlanBuilder::scan(side, provider_as_source(table), None)?.build()?;
+            let vector = vector_column(&scan, &name)?;
+            Ok::<_, DataFusionError>((scan, vector))
+        });
+        let ((queries, query_vector), (items, item_vector)) = (queries?, items?);
+        let mut columns = Vec::new();
+        for (plan, vector, prefix) in [(&queries, &query_vector, "query_"), (&items, &item_vector, "")] {
+            let others = plan.schema().columns().into_iter().filter(|column| column != vector);
+            columns.extend(others.map(|column| {
+                let name = format!("{prefix}{}", column.name);
+                Expr::Column(column).alias(name)
+            }));
+        }
+        columns.push(Expr::Column(Column::from_name(RANK)).alias("rank"));
+        columns.push(Expr::Column(Column::from_name(MEASURE)).alias("score"));
+        let vectors = [query_vector, item_vector].map(Expr::Column);
+        let join = TopKJoin::try_new([queries, items], measure, k, vectors, None)?;
+        let join = LogicalPlan::Extension(Extension { node: Arc::new(join) });
+        let plan = LogicalPlanBuilder::from(join).project(columns)?.build()?;
+        Ok(Arc::new(ViewTable::new(plan, None)))
+    }
+}
+
+/// The column of vectors of a table.
+fn vector_column(table: &LogicalPlan, name: &str) -> Result<Column> {
+    let is_vector = |of: &DataType| number_type(of).is_some_and(DataType::is_floating);
+    let fields = table.schema().iter();
+    let found: Vec<Column> =
+        fields.filter(|(_, field)| is_vector(field.data_type())).map(Column::from).collect();
+    match found.as_slice() {
+        [column] => Ok(column.clone()),
+        [] => plan_err!("`{name}` has no column of vectors"),
+        several => {
+            let names: Vec<&str> = several.iter().map(|column| column.name.as_str()).collect();
+            plan_err!(
+                "`{name}` has the vectors {}, wanted one column; `LATERAL (SELECT … ORDER BY cosine_distance(a, b) LIMIT \
+                 k)` names one",
+                names.join(", ")
+            )
+        }
+    }
+}

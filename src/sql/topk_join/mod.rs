@@ -1,0 +1,25 @@
+//! Top-k join: for each row of a table, the k rows of another one whose vectors are nearest.
+//!
+//! ```text
+//! LATERAL (… ORDER BY distance LIMIT k) ─► lateral ─┐
+//!                                                   ├─► TopKJoin ─► planner ─► TopKJoinExec ─► NearestLists ─► search
+//! topk_join('queries', 'items', k) ────► function ──┘
+//! ```
+//!
+//! The full product of the two tables is never built: items are read block by block, and each block is searched by the
+//! kernels that `evaluate` uses.
+
+mod exec;
+mod function;
+mod lateral;
+mod named_tables;
+mod nearest_lists;
+mod node;
+mod planner;
+#[cfg(test)]
+mod tests;
+
+pub(super) use function::{TOPK_JOIN, TopKJoinFunction};
+pub(super) use lateral::LateralTopK;
+pub(super) use named_tables::named_tables;
+pub(super) use planner::SessionPlanner;

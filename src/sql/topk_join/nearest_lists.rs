@@ -1,0 +1,263 @@
+//! Nearest items of each query, found block by block.
+
+use arrow::array::{Array, BooleanArray};
+use datafusion::common::{exec_err, plan_err};
+use datafusion::error::{DataFusionError, Result};
+
+use crate::kernels::distance::{VectorValues, l2_norm};
+use crate::search::{ScoreFunction, Search, SearchRequest, VectorMatrix};
+use crate::sql::vectors::{VectorColumn, VectorMeasure};
+
+/// Candidates of a block beyond the k best, so that roundings seldom need a second search.
+const SPARE_CANDIDATES: usize = 16;
+
+/// An item in the list of a query.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct NearItem {
+    /// The measure, in f64.
+    pub value: f64,
+    /// Index of the item among all items.
+    pub item: u64,
+}
+
+/// Decides which pairs of a query and an item of a block may be in a list.
+pub(super) type AcceptPairs<'a> = dyn FnMut(&[(usize, usize)]) -> Result<BooleanArray> + 'a;
+
+/// Lists of the k nearest items of each query.
+///
+/// A block of items is searched with products in f32 or less, with a bound on their error ([`crate::search`]). The
+/// measures of the candidates are computed in f64, and candidates are added until no other item of the block can be
+/// nearer. So the lists are those of a sort by the measure in f64. Of equal measures the earlier item comes first.
+pub(super) struct NearestLists {
+    measure: VectorMeasure,
+    k: usize,
+    /// Queries; each has a vector.
+    queries: VectorColumn,
+    norms: Vec<f64>,
+    /// Queries of the search in f32, row-major, scaled to unit length for cosines; empty if there is no search.
+    packed: Vec<f32>,
+    width: usize,
+    lists: Vec<Vec<NearItem>>,
+    threads: usize,
+}
+
+impl NearestLists {
+    /// Lists for the rows of `queries`, without any item.
+    ///
+    /// # Errors
+    /// A query without a vector, of another width, with a value that is not finite, or of length 0 where a cosine is
+    /// wanted.
+    pub(super) fn new(measure: VectorMeasure, k: usize, queries: VectorColumn, threads: usize) -> Result<Self> {
+        let width = (0..queries.len()).find_map(|row| queries.get(row)).map_or(0, VectorValues::len);
+        let mut norms = Vec::with_capacity(queries.len());
+        let mut packed = Vec::with_capacity(queries.len() * width);
+        for row in 0..queries.len() {
+            let Some(vector) = queries.get(row) else { return exec_err!("row {row} of the queries has no vector") };
+            check_width(width, vector.len())?;
+            let norm = l2_norm(vector);
+            if !norm.is_finite() {
+                return exec_err!("the vector in row {row} of the queries has a value that is not finite");
+            }
+            if norm == 0.0 && measure.is_cosine() {
+                return exec_err!("the vector in row {row} of the queries is 0, and has no direction");
+            }
+            extend_scaled(&mut packed, vector, if measure.is_cosine() { norm } else { 1.0 });
+            norms.push(norm);
+        }
+        if norms.contains(&0.0) {
+            // The search takes no vectors of 0, so all items are candidates.
+            packed.clear();
+        }
+        let lists = vec![Vec::new(); queries.len()];
+        Ok(Self { measure, k, queries, norms, packed, width, lists, threads })
+    }
+
+    /// Adds a block of items, the first of which is item `first`.
+    ///
+    /// # Errors
+    /// A vector of another width or with a value that is not finite. The first error of `accept`.
+    pub(super) fn add(&mut self, block: &VectorColumn, first: u64, accept: &mut AcceptPairs<'_>) -> Result<()> {
+        let items = BlockItems::new(self.measure, self.width, block, first)?;
+        let mut pending: Vec<usize> = (0..self.queries.len()).collect();
+        let mut wanted = self.k.saturating_add(SPARE_CANDIDATES);
+        while !pending.is_empty() && !items.rows.is_empty() {
+            let candidates = self.candidates(&items, &pending, wanted)?;
+            let pairs: Vec<(usize, usize)> = pending
+                .iter()
+                .zip(&candidates)
+                .flat_map(|(&query, found)| found.rows.iter().map(move |&row| (query, row)))
+                .collect();
+            let accepted = accept(&pairs)?;
+            let (mut pair, mut unfinished) = (0, Vec::new());
+            for (&query, found) in pending.iter().zip(&candidates) {
+                for &row in &found.rows {
+                    if accepted.is_valid(pair) && accepted.value(pair) {
+                        self.offer(query, block, row, first);
+                    }
+                    pair += 1;
+                }
+                if !self.is_complete(query, found) {
+                    // The next search finds the same items again, which are in the list already, and more.
+                    unfinished.push(query);
+                }
+            }
+            pending = unfinished;
+            wanted = wanted.saturating_mul(4);
+        }
+        Ok(())
+    }
+
+    /// Lists of all queries, the nearest item first.
+    pub(super) fn lists(&self) -> &[Vec<NearItem>] {
+        &self.lists
+    }
+
+    /// Best `wanted` items of a block for some queries, by approximate keys.
+    fn candidates(&self, items: &BlockItems, queries: &[usize], wanted: usize) -> Result<Vec<Candidates>> {
+        if items.packed.is_empty() || self.packed.is_empty() || wanted >= items.rows.len() {
+            let all = || Candidates { rows: items.rows.clone(), bound_of_others: f64::NEG_INFINITY };
+            return Ok(queries.iter().map(|_| all()).collect());
+        }
+        let own: Vec<f32>;
+        let rows = if queries.len() == self.queries.len() {
+            &self.packed
+        } else {
+            let of = |&query: &usize| self.packed[query * self.width..][..self.width].iter().copied();
+            own = queries.iter().flat_map(of).collect();
+            &own
+        };
+        let external = |error: crate::error::Error| DataFusionError::External(Box::new(error));
+        let (rows, columns) = (
+            VectorMatrix::new("queries", rows, self.width).map_err(external)?,
+            VectorMatrix::new("items", &items.packed, self.width).map_err(external)?,
+        );
+        let search = Search::from_vectors(&rows, &columns, ScoreFunction::Product, self.threads).map_err(external)?;
+        let request = SearchRequest { k: wanted, item_shifts: &items.shifts, ..SearchRequest::default() };
+        let [found, _] =
+            search.find(&request, &SearchRequest::default(), &mut |_: u64, _: u64| Ok(())).map_err(external)?;
+        let lists = found.top.into_iter().zip(queries).map(|(top, &query)| {
+            let last = top.last().map_or(f64::NEG_INFINITY, |last| f64::from(last.score));
+            let norm = if self.measure.is_cosine() { 1.0 } else { self.norms[query] };
+            let rows = top.iter().map(|found| items.rows[found.item]).collect();
+            Candidates { rows, bound_of_others: last + items.key_error(norm) }
+        });
+        Ok(lists.collect())
+    }
+
+    /// Puts an item into the list of a query, if it is near enough.
+    fn offer(&mut self, query: usize, block: &VectorColumn, row: usize, first: u64) {
+        let (Some(a), Some(b)) = (self.queries.get(query), block.get(row)) else { return };
+        let Some(value) = self.measure.of(a, Some(self.norms[query]), b) else { return };
+        let item = first + row as u64;
+        let nearness = |near: &NearItem| if self.measure.is_similarity() { -near.value } else { near.value };
+        let new = NearItem { value, item };
+        let list = &mut self.lists[query];
+        let order = |near: &NearItem| nearness(near).total_cmp(&nearness(&new)).then(near.item.cmp(&item));
+        if let Err(place) = list.binary_search_by(order)
+            && place < self.k
+        {
+            list.insert(place, new);
+            list.truncate(self.k);
+        }
+    }
+
+    /// True if no item of a block other than the candidates can belong to the list of a query.
+    fn is_complete(&self, query: usize, found: &Candidates) -> bool {
+        let list = &self.lists[query];
+        if found.bound_of_others == f64::NEG_INFINITY {
+            return true;
+        }
+        let Some(last) = list.last().filter(|_| list.len() == self.k) else { return false };
+        let norm = self.norms[query];
+        // The key of the search that belongs to the measure.
+        let key = match self.measure {
+            VectorMeasure::CosineDistance => 1.0 - last.value,
+            VectorMeasure::CosineSimilarity | VectorMeasure::InnerProduct => last.value,
+            VectorMeasure::NegativeInnerProduct => -last.value,
+            VectorMeasure::L2Distance => (norm * norm - last.value * last.value) / 2.0,
+            VectorMeasure::L1Distance => f64::INFINITY,
+        };
+        key > found.bound_of_others
+    }
+}
+
+/// Candidates of a block for a query.
+struct Candidates {
+    /// Rows of the block, the best first.
+    rows: Vec<usize>,
+    /// Upper bound of the keys of all other items of the block.
+    bound_of_others: f64,
+}
+
+/// Items of a block, as the search needs them.
+struct BlockItems {
+    /// Rows that have a vector. Others are in no list.
+    rows: Vec<usize>,
+    /// Their vectors in f32, row-major, scaled to unit length for cosines; empty if there is no search for the measure.
+    packed: Vec<f32>,
+    /// Half the squared norm of each item for Euclidean distances: a·b − ‖b‖²/2 is larger if the distance is smaller.
+    shifts: Vec<f64>,
+    /// Largest norm of a packed item.
+    largest_norm: f64,
+    width: usize,
+}
+
+impl BlockItems {
+    fn new(measure: VectorMeasure, width: usize, block: &VectorColumn, first: u64) -> Result<Self> {
+        let mut items =
+            Self { rows: Vec::new(), packed: Vec::new(), shifts: Vec::new(), largest_norm: 0.0, width };
+        let mut has_search = measure != VectorMeasure::L1Distance;
+        for row in 0..block.len() {
+            let Some(vector) = block.get(row) else { continue };
+            check_width(width, vector.len())?;
+            let norm = l2_norm(vector);
+            if !norm.is_finite() {
+                return exec_err!("the vector of item {} has a value that is not finite", first + row as u64);
+            }
+            if norm == 0.0 && measure.is_cosine() {
+                continue;
+            }
+            // The search takes no vectors of 0.
+            has_search &= norm != 0.0;
+            items.rows.push(row);
+            if has_search {
+                let scale = if measure.is_cosine() { norm } else { 1.0 };
+                extend_scaled(&mut items.packed, vector, scale);
+                items.largest_norm = items.largest_norm.max(norm / scale);
+                if measure == VectorMeasure::L2Distance {
+                    items.shifts.push(norm * norm / 2.0);
+                }
+            }
+        }
+        if !has_search {
+            items.packed.clear();
+        }
+        Ok(items)
+    }
+
+    /// Bound on the difference of the key of the search and the exact key, for a query of this norm: vectors are rounded
+    /// to f32, then the score and the key are.
+    fn key_error(&self, query_norm: f64) -> f64 {
+        let unit = f64::from(f32::EPSILON);
+        let subnormal = f64::from(f32::MIN_POSITIVE) * (query_norm + self.largest_norm + 1.0);
+        2.0 * unit * (query_norm * self.largest_norm + self.largest_norm * self.largest_norm)
+            + subnormal * self.width as f64
+    }
+}
+
+/// Appends a vector divided by `scale`, in f32.
+#[expect(clippy::cast_possible_truncation, reason = "the search is in f32, with a bound on its error")]
+fn extend_scaled(packed: &mut Vec<f32>, vector: VectorValues<'_>, scale: f64) {
+    match vector {
+        VectorValues::F32(values) if scale == 1.0 => packed.extend_from_slice(values),
+        VectorValues::F32(values) => packed.extend(values.iter().map(|&value| (f64::from(value) / scale) as f32)),
+        VectorValues::F64(values) => packed.extend(values.iter().map(|value| (value / scale) as f32)),
+    }
+}
+
+fn check_width(wanted: usize, got: usize) -> Result<()> {
+    if got == wanted {
+        return Ok(());
+    }
+    plan_err!("vectors of {wanted} and of {got} values, wanted vectors of one width")
+}

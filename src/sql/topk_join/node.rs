@@ -1,0 +1,104 @@
+//! Logical plan of a top-k join.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field};
+use datafusion::common::{DFSchema, DFSchemaRef, internal_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
+
+use crate::sql::vectors::VectorMeasure;
+
+/// Name of the column with the rank of an item, from 1.
+pub(super) const RANK: &str = "__rank";
+
+/// Name of the column with the measure of the two vectors.
+pub(super) const MEASURE: &str = "__measure";
+
+/// For each row of `queries` the `k` rows of `items` whose vectors are nearest, the nearest first.
+///
+/// The columns are those of `queries`, those of `items`, [`RANK`] and [`MEASURE`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct TopKJoin {
+    pub queries: LogicalPlan,
+    pub items: LogicalPlan,
+    pub measure: VectorMeasure,
+    pub k: usize,
+    /// Vector of a query: an expression on `queries`.
+    pub query_vector: Expr,
+    /// Vector of an item: an expression on `items`.
+    pub item_vector: Expr,
+    /// Condition that a pair must satisfy: an expression on both.
+    pub condition: Option<Expr>,
+    schema: DFSchemaRef,
+}
+
+impl TopKJoin {
+    /// Creates a join of `[queries, items]` with their vectors.
+    ///
+    /// # Errors
+    /// Both inputs have a column of the same qualified name.
+    pub(super) fn try_new(
+        [queries, items]: [LogicalPlan; 2],
+        measure: VectorMeasure,
+        k: usize,
+        [query_vector, item_vector]: [Expr; 2],
+        condition: Option<Expr>,
+    ) -> Result<Self> {
+        let added = [Field::new(RANK, DataType::Int64, false), Field::new(MEASURE, DataType::Float64, false)];
+        let added = DFSchema::from_unqualified_fields(added.to_vec().into(), HashMap::new())?;
+        let schema = Arc::new(queries.schema().join(items.schema())?.join(&added)?);
+        Ok(Self { queries, items, measure, k, query_vector, item_vector, condition, schema })
+    }
+}
+
+impl PartialOrd for TopKJoin {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        (self == other).then_some(Ordering::Equal)
+    }
+}
+
+impl UserDefinedLogicalNodeCore for TopKJoin {
+    fn name(&self) -> &'static str {
+        "TopKJoin"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        vec![&self.queries, &self.items]
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        &self.schema
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        let vectors = [&self.query_vector, &self.item_vector];
+        vectors.into_iter().chain(&self.condition).cloned().collect()
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { measure, k, query_vector, item_vector, condition, .. } = self;
+        write!(f, "TopKJoin: k={k}, {}({query_vector}, {item_vector})", measure.name())?;
+        condition.as_ref().map_or(Ok(()), |condition| write!(f, ", where {condition}"))
+    }
+
+    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
+        let (Ok([queries, items]), [query_vector, item_vector, condition @ ..]) =
+            (<[LogicalPlan; 2]>::try_from(inputs), exprs.as_slice())
+        else {
+            return internal_err!("a top-k join has two inputs and two vectors");
+        };
+        let vectors = [query_vector.clone(), item_vector.clone()];
+        Self::try_new([queries, items], self.measure, self.k, vectors, condition.first().cloned())
+    }
+
+    fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
+        let [queries, items] = [&self.queries, &self.items].map(|side| side.schema().fields().len());
+        let of_queries = output_columns.iter().copied().filter(|&column| column < queries).collect();
+        let of_items = output_columns.iter().filter(|&&column| (queries..queries + items).contains(&column));
+        Some(vec![of_queries, of_items.map(|column| column - queries).collect()])
+    }
+}

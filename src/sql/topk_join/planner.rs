@@ -1,0 +1,58 @@
+//! From the logical to the physical plan of a session.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::error::Result;
+use datafusion::execution::context::QueryPlanner;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
+
+use super::exec::TopKJoinExec;
+use super::node::TopKJoin;
+
+/// Planner of queries that knows the top-k join.
+#[derive(Debug)]
+pub(in crate::sql) struct SessionPlanner;
+
+#[async_trait]
+impl QueryPlanner for SessionPlanner {
+    async fn create_physical_plan(&self, plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(TopKJoinPlanner)]);
+        planner.create_physical_plan(plan, session).await
+    }
+}
+
+/// Planner of top-k joins.
+struct TopKJoinPlanner;
+
+#[async_trait]
+impl ExtensionPlanner for TopKJoinPlanner {
+    async fn plan_extension(
+        &self,
+        planner: &dyn PhysicalPlanner,
+        node: &dyn UserDefinedLogicalNode,
+        _: &[&LogicalPlan],
+        inputs: &[Arc<dyn ExecutionPlan>],
+        session: &dyn Session,
+        context: &PhysicalPlanningContext,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let (Some(join), [queries, items]) = (node.as_any().downcast_ref::<TopKJoin>(), inputs) else {
+            return Ok(None);
+        };
+        let both = join.queries.schema().join(join.items.schema())?;
+        let expr = |expr, schema| planner.create_physical_expr(expr, schema, session, context);
+        let vectors = [
+            expr(&join.query_vector, join.queries.schema())?,
+            expr(&join.item_vector, join.items.schema())?,
+        ];
+        let condition = join.condition.as_ref().map(|condition| expr(condition, &both));
+        let condition: Option<Arc<dyn PhysicalExpr>> = condition.transpose()?;
+        let inputs = [Arc::clone(queries), Arc::clone(items)];
+        Ok(Some(Arc::new(TopKJoinExec::new(inputs, join.measure, join.k, vectors, condition))))
+    }
+}

@@ -1,0 +1,257 @@
+//! Top-k joins against a sort of all pairs.
+
+use std::sync::Arc;
+
+use arrow::array::{AsArray, Int64Array, RecordBatch, StringArray};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{Float64Type, Int64Type};
+
+use crate::kernels::random::Rng;
+use crate::sql::Session;
+use crate::sql::testing::{put, run};
+use crate::store::Store;
+use crate::tables;
+
+/// Vectors of both tables, by their ids.
+type Vectors = Vec<(i64, Vec<f32>)>;
+
+fn random_vectors(seed: u64, count: i64, width: usize) -> Vectors {
+    let mut rng = Rng::new(seed, &[]);
+    #[expect(clippy::cast_possible_truncation, reason = "test values are small")]
+    let mut vector = || (0..width).map(|_| (rng.uniform() * 2.0 - 1.0) as f32).collect::<Vec<f32>>();
+    (0..count).map(|id| (id, vector())).collect()
+}
+
+fn features(vectors: &[(i64, Vec<f32>)]) -> RecordBatch {
+    let width = vectors[0].1.len();
+    let values = vectors.iter().flat_map(|(_, vector)| vector.iter().copied()).collect();
+    tables::batch(
+        &tables::features::table().schema_with_width(width),
+        vec![
+            Arc::new(Int64Array::from_iter_values(vectors.iter().map(|(id, _)| *id))),
+            Arc::new(StringArray::from_iter_values(vectors.iter().map(|(id, _)| if id % 2 == 0 { "test" } else { "val" }))),
+            tables::vector_array(values, width).unwrap(),
+        ],
+    )
+    .unwrap()
+}
+
+/// Session with the tables `q.features` and `g.features`, the latter in several parts.
+fn session(queries: &Vectors, items: &Vectors) -> (tempfile::TempDir, Session) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let q = put(&store, "extract", 1, &[("features", vec![features(queries)])]);
+    let parts = items.chunks(items.len().div_ceil(3)).map(features).collect();
+    let g = put(&store, "extract", 2, &[("features", parts)]);
+    run(&store, "20260101T000000", &[("q", "extract", &q), ("g", "extract", &g)]);
+    (folder, Session::open(&store).unwrap())
+}
+
+fn rows(session: &Session, sql: &str) -> RecordBatch {
+    let rows = session.query(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let schema = rows.schema();
+    let batches = rows.collect::<Result<Vec<_>, _>>().unwrap_or_else(|error| panic!("{sql}: {error}"));
+    concat_batches(&schema, &batches).unwrap()
+}
+
+/// Ids of the query and the item, and measure, of each row.
+fn triples(batch: &RecordBatch) -> Vec<(i64, i64, f64)> {
+    let ids = |at: usize| batch.column(at).as_primitive::<Int64Type>().clone();
+    let (queries, items, values) = (ids(0), ids(1), batch.column(2).as_primitive::<Float64Type>());
+    (0..batch.num_rows()).map(|row| (queries.value(row), items.value(row), values.value(row))).collect()
+}
+
+fn f64s(vector: &[f32]) -> impl Iterator<Item = f64> + '_ {
+    vector.iter().map(|&value| f64::from(value))
+}
+
+fn product(a: &[f32], b: &[f32]) -> f64 {
+    f64s(a).zip(f64s(b)).map(|(a, b)| a * b).sum()
+}
+
+/// Measures by their definitions. The smaller one is nearer.
+fn distance(measure: &str, a: &[f32], b: &[f32]) -> f64 {
+    let cosine = || product(a, b) / (product(a, a) * product(b, b)).sqrt();
+    match measure {
+        "cosine_distance" => 1.0 - cosine(),
+        "cosine_similarity" => -cosine(),
+        "inner_product" => -product(a, b),
+        "negative_inner_product" => -product(a, b),
+        "l2_distance" => f64s(a).zip(f64s(b)).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt(),
+        "l1_distance" => f64s(a).zip(f64s(b)).map(|(a, b)| (a - b).abs()).sum(),
+        other => panic!("{other}"),
+    }
+}
+
+/// The k nearest items of each query that satisfy a condition, by a sort of all.
+fn sorted(
+    [queries, items]: [&Vectors; 2],
+    measure: &str,
+    k: usize,
+    accept: impl Fn(i64, i64) -> bool,
+) -> Vec<(i64, i64, f64)> {
+    let mut all = Vec::new();
+    for (query, vector) in queries {
+        let mut of_query: Vec<(i64, f64)> = items
+            .iter()
+            .filter(|(item, _)| accept(*query, *item))
+            .map(|(item, other)| (*item, distance(measure, vector, other)))
+            .collect();
+        of_query.sort_by(|a, b| a.1.total_cmp(&b.1));
+        all.extend(of_query.into_iter().take(k).map(|(item, value)| (*query, item, value)));
+    }
+    all
+}
+
+const MEASURES: [(&str, &str); 6] = [
+    ("cosine_distance", ""),
+    ("cosine_similarity", "DESC"),
+    ("inner_product", "DESC"),
+    ("negative_inner_product", ""),
+    ("l2_distance", ""),
+    ("l1_distance", ""),
+];
+
+#[track_caller]
+fn assert_same(got: &[(i64, i64, f64)], wanted: &[(i64, i64, f64)], what: &str) {
+    let ids = |rows: &[(i64, i64, f64)]| rows.iter().map(|row| (row.0, row.1)).collect::<Vec<_>>();
+    assert_eq!(ids(got), ids(wanted), "{what}");
+    let is_near = |(got, wanted): (&(i64, i64, f64), &(i64, i64, f64))| {
+        (got.2.abs() - wanted.2.abs()).abs() < 1e-12
+    };
+    assert!(got.iter().zip(wanted).all(is_near), "{what}: {got:?}, wanted {wanted:?}");
+}
+
+#[test]
+fn a_lateral_join_has_the_rows_of_a_sort() {
+    let (queries, items) = (random_vectors(1, 23, 19), random_vectors(2, 2000, 19));
+    let (_folder, session) = session(&queries, &items);
+    for (measure, order) in MEASURES {
+        let sql = format!(
+            "SELECT q.image_id AS q, t.image_id AS i, t.m FROM q.features q, LATERAL (SELECT g.image_id, \
+             {measure}(g.feature, q.feature) AS m FROM g.features g ORDER BY m {order} LIMIT 7) t"
+        );
+        assert_same(&triples(&rows(&session, &sql)), &sorted([&queries, &items], measure, 7, |_, _| true), measure);
+        // The order's expression is not selected, and arguments are the other way round.
+        let sql = format!(
+            "SELECT q.image_id AS q, t.image_id AS i, {measure}(q.feature, t.feature) AS m FROM q.features q CROSS JOIN \
+             LATERAL (SELECT * FROM g.features g ORDER BY {measure}(q.feature, g.feature) {order} LIMIT 7) t"
+        );
+        assert_same(&triples(&rows(&session, &sql)), &sorted([&queries, &items], measure, 7, |_, _| true), measure);
+    }
+    let plan = rows(
+        &session,
+        "EXPLAIN SELECT q.image_id, t.image_id FROM q.features q, LATERAL (SELECT g.image_id FROM g.features g ORDER BY \
+         g.feature <=> q.feature LIMIT 7) t",
+    );
+    let text = format!("{:?}", plan.column(1).as_string::<i32>());
+    assert!(text.contains("TopKJoinExec: k=7") && !text.contains("CrossJoin"), "{text}");
+}
+
+#[test]
+fn conditions_of_pairs_are_kept() {
+    let vectors = random_vectors(3, 900, 8);
+    let (_folder, session) = session(&vectors, &vectors);
+    let sql = |condition: &str| {
+        format!(
+            "SELECT a.image_id AS q, t.image_id AS i, t.m FROM q.features a, LATERAL (SELECT b.image_id, \
+             cosine_distance(a.feature, b.feature) AS m FROM g.features b WHERE {condition} ORDER BY m LIMIT 3) t \
+             WHERE a.image_id < 40"
+        )
+    };
+    let few: Vectors = vectors[..40].to_vec();
+    let wanted = |accept: fn(i64, i64) -> bool| sorted([&few, &vectors], "cosine_distance", 3, accept);
+    let got = |condition: &str| triples(&rows(&session, &sql(condition)));
+    assert_same(&got("b.image_id <> a.image_id"), &wanted(|a, b| a != b), "others");
+    assert_same(&got("b.split = 'val'"), &wanted(|_, b| b % 2 == 1), "a split");
+    // So rare that the candidates of a first search do not suffice, or that there are fewer than three.
+    assert_same(&got("b.image_id % 40 = a.image_id"), &wanted(|a, b| b % 40 == a), "rare");
+    assert_same(
+        &got("b.image_id > a.image_id + 898 AND b.split = a.split"),
+        &wanted(|a, b| b > a + 898 && a % 2 == b % 2),
+        "too rare",
+    );
+}
+
+#[test]
+fn the_table_function_has_the_rows_of_a_sort() {
+    let (queries, items) = (random_vectors(4, 11, 33), random_vectors(5, 500, 33));
+    let (_folder, session) = session(&queries, &items);
+    for (measure, _) in MEASURES {
+        let sql = format!(
+            "SELECT query_image_id, image_id, score FROM topk_join('q.features', 'g.features', 5, '{measure}') ORDER BY \
+             query_image_id, rank"
+        );
+        assert_same(&triples(&rows(&session, &sql)), &sorted([&queries, &items], measure, 5, |_, _| true), measure);
+    }
+    let all = rows(&session, "SELECT * FROM topk_join('q.features', 'g.features', 2)");
+    let names: Vec<String> = all.schema().fields().iter().map(|field| field.name().clone()).collect();
+    assert_eq!(names, ["query_image_id", "query_split", "image_id", "split", "rank", "score"]);
+    assert_eq!(all.num_rows(), 22);
+    // k beyond the number of items.
+    assert_eq!(rows(&session, "SELECT 1 FROM topk_join('q.features', 'g.features', 600)").num_rows(), 11 * 500);
+}
+
+/// Equal vectors, more than any search has spare candidates.
+#[test]
+fn of_equal_vectors_the_first_are_nearest() {
+    let queries = random_vectors(6, 3, 5);
+    let items: Vectors = (0..300).map(|id| (id, vec![1.0, 2.0, 3.0, 4.0, 5.0])).collect();
+    let (_folder, session) = session(&queries, &items);
+    for measure in ["cosine_similarity", "l2_distance", "l1_distance"] {
+        let sql = format!("SELECT image_id FROM topk_join('q.features', 'g.features', 4, '{measure}')");
+        let got = rows(&session, &sql);
+        let ids: Vec<i64> = got.column(0).as_primitive::<Int64Type>().values().to_vec();
+        assert_eq!(ids, [0, 1, 2, 3].repeat(3), "{measure}");
+    }
+}
+
+#[test]
+fn vectors_of_zeros_have_a_product_and_a_distance_but_no_cosine() {
+    let mut items = random_vectors(7, 50, 4);
+    items[9].1 = vec![0.0; 4];
+    let mut queries = random_vectors(8, 3, 4);
+    let (_folder, both) = session(&queries, &items);
+    for measure in ["inner_product", "l2_distance"] {
+        let got = rows(&both, &format!("SELECT query_image_id, image_id, score FROM topk_join('q.features', 'g.features', 50, '{measure}')"));
+        assert_same(&triples(&got), &sorted([&queries, &items], measure, 50, |_, _| true), measure);
+    }
+    assert_eq!(rows(&both, "SELECT 1 FROM topk_join('q.features', 'g.features', 50)").num_rows(), 3 * 49);
+    queries[1].1 = vec![0.0; 4];
+    let (_folder, zero) = session(&queries, &items);
+    let error = zero.query("SELECT 1 FROM topk_join('q.features', 'g.features', 5)").unwrap().next().unwrap();
+    assert!(error.unwrap_err().to_string().contains("row 1 of the queries is 0, and has no direction"));
+    let got = rows(&zero, "SELECT query_image_id, image_id, score FROM topk_join('q.features', 'g.features', 5, 'l2_distance')");
+    assert_same(&triples(&got), &sorted([&queries, &items], "l2_distance", 5, |_, _| true), "a query of 0");
+}
+
+#[test]
+fn wrong_calls_say_what_is_wanted() {
+    let (queries, items) = (random_vectors(9, 3, 4), random_vectors(10, 5, 6));
+    let (_folder, session) = session(&queries, &items);
+    let error = |sql: &str| match session.query(sql) {
+        Err(error) => error.to_string(),
+        Ok(mut rows) => rows.next().expect("an error").expect_err(sql).to_string(),
+    };
+    for (call, wanted) in [
+        ("topk_join('q.features', 'g.features', 2)", "vectors of 4 and of 6 values"),
+        ("topk_join('q.features', 'g.features', 0)", "k of `topk_join` is"),
+        ("topk_join('q.features', 'g.features')", "has 2 arguments, wanted `topk_join("),
+        ("topk_join('q.features', 'g.features', 2, 'hamming')", "there is no measure `hamming`, wanted one of cosine_distance"),
+        ("topk_join('q.features', 'g.nothing', 2)", "nothing"),
+    ] {
+        let message = error(&format!("SELECT * FROM {call}"));
+        assert!(message.contains(wanted), "{call}: {message}");
+    }
+}
+
+#[test]
+fn values_that_are_no_numbers_are_named() {
+    let queries = random_vectors(11, 3, 4);
+    let mut items = random_vectors(12, 50, 4);
+    items[31].1[2] = f32::NAN;
+    let (_folder, session) = session(&queries, &items);
+    let error = session.query("SELECT 1 FROM topk_join('q.features', 'g.features', 5)").unwrap().next().unwrap();
+    let message = error.unwrap_err().to_string();
+    assert!(message.contains("item 31 has a value that is not finite"), "{message}");
+}

@@ -1,0 +1,180 @@
+//! SQL functions of two vectors.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Array, new_null_array};
+use arrow::datatypes::DataType;
+use datafusion::common::{ScalarValue, exec_err, plan_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+};
+
+use super::column::{VectorColumn, float_vectors, number_type};
+use super::measure::VectorMeasure;
+use crate::kernels::distance::l2_norm;
+
+/// Function of two vectors, for example `cosine_distance(a, b)`. The result is f64.
+///
+/// It is missing if a vector is missing or has a missing value. Vectors of different widths are an error.
+#[derive(Debug)]
+pub(super) struct MeasureFunction {
+    measure: VectorMeasure,
+    signature: Signature,
+    aliases: Vec<String>,
+    documentation: Documentation,
+}
+
+impl MeasureFunction {
+    pub(super) fn new(measure: VectorMeasure) -> Self {
+        let syntax = format!("{}(vector, vector)", measure.name());
+        Self {
+            measure,
+            signature: Signature::user_defined(Volatility::Immutable),
+            aliases: measure.names()[1..].iter().map(|&name| name.to_owned()).collect(),
+            documentation: super::register::documentation(measure.description(), &syntax),
+        }
+    }
+}
+
+impl PartialEq for MeasureFunction {
+    fn eq(&self, other: &Self) -> bool {
+        self.measure == other.measure
+    }
+}
+
+impl Eq for MeasureFunction {}
+
+impl Hash for MeasureFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.measure.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for MeasureFunction {
+    fn name(&self) -> &str {
+        self.measure.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Float64)
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let name = self.name();
+        let [a, b] = types else {
+            return plan_err!("`{name}` has {} arguments, wanted two vectors", types.len());
+        };
+        if let (DataType::FixedSizeList(_, a), DataType::FixedSizeList(_, b)) = (a, b)
+            && a != b
+        {
+            return plan_err!("`{name}` of vectors of {a} and of {b} values, wanted vectors of one width");
+        }
+        types.iter().map(|of| vector_argument(name, of)).collect()
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = args.number_rows;
+        let [a, b] = args.args.as_slice() else { return exec_err!("`{}` of {} arguments", self.name(), args.args.len()) };
+        let is_constant = matches!((a, b), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
+        let [a, b] = [a, b].map(Argument::new);
+        // All measures are symmetric, so the constant vector, if there is one, is the first.
+        let is_second = matches!(b, Ok(Argument::Constant(_))) && !is_constant;
+        let [a, b] = if is_second { [b?, a?] } else { [a?, b?] };
+        let rows = if is_constant { 1 } else { rows };
+        let values = self.measures(&a, &b, rows)?;
+        Ok(if is_constant {
+            ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?)
+        } else {
+            ColumnarValue::Array(values)
+        })
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        Some(&self.documentation)
+    }
+}
+
+impl MeasureFunction {
+    fn measures(&self, a: &Argument, b: &Argument, rows: usize) -> Result<ArrayRef> {
+        let (Some(a_column), Some(b_column)) = (a.vectors(), b.vectors()) else {
+            return Ok(new_null_array(&DataType::Float64, rows));
+        };
+        let constant = match a {
+            Argument::Constant(_) => Some(a_column.get(0).map(|vector| (vector, l2_norm(vector)))),
+            _ => None,
+        };
+        let mut values = Float64Array::builder(rows);
+        for row in 0..rows {
+            let (a, norm) = match constant {
+                Some(Some((vector, norm))) => (Some(vector), Some(norm)),
+                Some(None) => (None, None),
+                None => (a_column.get(row), None),
+            };
+            let b = b_column.get(if matches!(b, Argument::Constant(_)) { 0 } else { row });
+            let (Some(a), Some(b)) = (a, b) else {
+                values.append_null();
+                continue;
+            };
+            if a.len() != b.len() {
+                let name = self.name();
+                return exec_err!(
+                    "`{name}` of vectors of {} and of {} values, wanted vectors of one width",
+                    a.len(),
+                    b.len()
+                );
+            }
+            values.append_option(self.measure.of(a, norm, b));
+        }
+        Ok(Arc::new(values.finish()))
+    }
+}
+
+/// Argument of a function of vectors.
+enum Argument {
+    /// Missing in every row.
+    Missing,
+    /// One vector for all rows.
+    Constant(VectorColumn),
+    Rows(VectorColumn),
+}
+
+impl Argument {
+    fn new(value: &ColumnarValue) -> Result<Self> {
+        match value {
+            ColumnarValue::Scalar(scalar) if scalar.data_type() == DataType::Null => Ok(Self::Missing),
+            ColumnarValue::Scalar(scalar) => Ok(Self::Constant(VectorColumn::new(&scalar.to_array()?)?)),
+            ColumnarValue::Array(array) if *array.data_type() == DataType::Null => Ok(Self::Missing),
+            ColumnarValue::Array(array) => Ok(Self::Rows(VectorColumn::new(array)?)),
+        }
+    }
+
+    fn vectors(&self) -> Option<&VectorColumn> {
+        match self {
+            Self::Missing => None,
+            Self::Constant(vectors) | Self::Rows(vectors) => Some(vectors),
+        }
+    }
+}
+
+/// Type that an argument of the function `name` is cast to: it stays as it is, if it is a vector.
+pub(super) fn vector_argument(name: &str, of: &DataType) -> Result<DataType> {
+    match (of, number_type(of)) {
+        (DataType::Null, _) => Ok(of.clone()),
+        (_, Some(DataType::Float16 | DataType::Float32 | DataType::Float64)) => Ok(of.clone()),
+        (_, Some(_)) => Ok(float_vectors(of)),
+        (DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8, _) => {
+            plan_err!("`{name}` of a text, wanted a vector, for example [0.5, 1.0] without quotes")
+        }
+        _ => plan_err!("`{name}` of {of}, wanted a vector: a list of numbers"),
+    }
+}

@@ -1,0 +1,18 @@
+//! Functions on vectors: distances, norms, averages, and the best k of a group.
+//!
+//! A vector is a list of numbers, of fixed or varying length. They replace DataFusion's functions of the same names,
+//! which copy every vector to lists of f64.
+
+mod average;
+mod best_by;
+mod column;
+mod measure;
+mod measure_call;
+mod norm;
+mod register;
+#[cfg(test)]
+mod tests;
+
+pub(super) use column::{VectorColumn, number_type};
+pub(super) use measure::VectorMeasure;
+pub(super) use register::{measure_function, register_vector_functions};

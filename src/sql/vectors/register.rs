@@ -1,0 +1,44 @@
+//! Registration of the functions on vectors in a session.
+
+use std::sync::Arc;
+
+use datafusion::execution::FunctionRegistry;
+use datafusion::error::Result;
+use datafusion::logical_expr::{AggregateUDF, DocSection, Documentation, ScalarUDF};
+
+use super::average::VectorAverage;
+use super::best_by::BestBy;
+use super::measure::VectorMeasure;
+use super::measure_call::MeasureFunction;
+use super::norm::{NormFunction, VectorFunction};
+
+/// Section of the documentation.
+const SECTION: DocSection = DocSection { include: true, label: "Vector Functions", description: None };
+
+/// Adds the functions to a session. They replace those of the same names.
+///
+/// # Errors
+/// The session takes no functions.
+pub(in crate::sql) fn register_vector_functions(session: &mut dyn FunctionRegistry) -> Result<()> {
+    for measure in VectorMeasure::ALL {
+        session.register_udf(Arc::new(measure_function(measure)))?;
+    }
+    for function in [NormFunction::Norm, NormFunction::Normalize] {
+        session.register_udf(Arc::new(ScalarUDF::new_from_impl(VectorFunction::new(function))))?;
+    }
+    session.register_udaf(Arc::new(AggregateUDF::new_from_impl(VectorAverage::new())))?;
+    for largest in [true, false] {
+        session.register_udaf(Arc::new(AggregateUDF::new_from_impl(BestBy::new(largest))))?;
+    }
+    Ok(())
+}
+
+/// SQL function of a measure.
+pub(in crate::sql) fn measure_function(measure: VectorMeasure) -> ScalarUDF {
+    ScalarUDF::new_from_impl(MeasureFunction::new(measure))
+}
+
+/// Documentation of a function, for `SHOW FUNCTIONS`.
+pub(super) fn documentation(description: &str, syntax: &str) -> Documentation {
+    Documentation::builder(SECTION, description, syntax).build()
+}
