@@ -8,7 +8,7 @@ use crate::error::{ErrorCategory, Result};
 
 fn csv_with(files: &[(&str, PathBuf)], sql: &str) -> Result<String> {
     let (_folder, store, _) = store();
-    let mut session = Session::open(&store)?;
+    let session = Session::open(&store)?;
     for (name, path) in files {
         session.add_file(NamedFile { name: (*name).to_owned(), path: path.clone() })?;
     }

@@ -9,11 +9,17 @@ use datafusion::logical_expr::Documentation;
 
 use crate::error::Result;
 use crate::sql::epoch_order;
+use crate::sql::topk_join::TOPK_JOIN;
 use crate::tables;
 
 /// Description of a function of ours, or of a library that describes its functions nowhere a program can read.
-const DESCRIBED: [(&str, &str, &str); 10] = [
+const DESCRIBED: [(&str, &str, &str); 11] = [
     (epoch_order::NAME, "epoch_order('stage', epoch [, ranks])", "Samples of an epoch of a training, in their order."),
+    (
+        TOPK_JOIN,
+        "topk_join('queries', 'items', k [, 'measure'])",
+        "The k rows of a table whose vectors are nearest to those of each row of another, with rank and score.",
+    ),
     ("json_get", "json_get(json, key, …)", "Value at a path of keys and positions; also `json->key`."),
     ("json_as_text", "json_as_text(json, key, …)", "Value at a path as text; also `json->>key`."),
     ("json_get_str", "json_get_str(json, key, …)", "Text at a path; missing if it is something else."),
@@ -33,7 +39,9 @@ pub(super) fn functions(state: &SessionState) -> Result<RecordBatch> {
     let aggregate = state.aggregate_functions().iter();
     let aggregate = aggregate.map(|(name, function)| row(name, "aggregate", function.documentation()));
     let window = state.window_functions().iter().map(|(name, function)| row(name, "window", function.documentation()));
-    let table = state.table_functions().keys().map(|name| row(name, "table", None));
+    // Those of a session are registered when its tables are known.
+    let own = [epoch_order::NAME, TOPK_JOIN].into_iter().filter(|name| !state.table_functions().contains_key(*name));
+    let table = state.table_functions().keys().map(String::as_str).chain(own).map(|name| row(name, "table", None));
     let mut rows: Vec<_> = scalar.chain(higher).chain(aggregate).chain(window).chain(table).collect();
     rows.sort();
     let columns = ["routine_name", "routine_type", "syntax", "description"];

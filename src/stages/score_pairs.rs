@@ -19,13 +19,13 @@ use crate::tables::{self, VectorColumn, repeated, scored_captions, scores};
 const PART_ROWS: usize = 65_536;
 
 /// Number of scores after which the state is saved.
-const SCORES_PER_STATE: usize = 1 << 24;
+const SCORES_PER_STATE: usize = 1 << 22;
 
 /// Scores all images of a split with all its captions, with a model of any kind. If the score of a model is a function
 /// of one vector of each side, `embed` and `evaluate` do without a table of all scores.
 ///
 /// Memory: the encoded captions (for SCAN 4 · `embed_size` bytes a word), and the scores of a block of images: 2,048 with
-/// `features`, 128 with `regions`. A killed run goes on after the last 2²⁴ scores.
+/// `features`, 128 with `regions`. A killed run goes on after the last 2²² scores.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScorePairs {

@@ -45,7 +45,7 @@ impl<'s> SessionOpener<'s> {
     pub(in crate::cli) fn open(&self, choice: &RunChoiceArgs) -> Result<OpenSession> {
         let log = Arc::new(open_log(self.store, self.console)?);
         let run = choose_run(&log, choice)?.cloned();
-        let mut session = Session::of_run(&log, run.as_ref())?;
+        let session = Session::of_run(&log, run.as_ref())?;
         for file in self.files {
             session.add_file(file.clone())?;
         }

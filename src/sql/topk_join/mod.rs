@@ -3,14 +3,13 @@
 //! ```text
 //! LATERAL (… ORDER BY distance LIMIT k) ─► lateral ─┐
 //!                                                   ├─► TopKJoin ─► planner ─► TopKJoinExec ─► NearestLists ─► search
-//! topk_join('queries', 'items', k) ────► function ──┘
+//! topk_join('queries', 'items', k) ─────────────────┘
 //! ```
 //!
 //! The full product of the two tables is never built: items are read block by block, and each block is searched by the
 //! kernels that `evaluate` uses.
 
 mod exec;
-mod function;
 mod lateral;
 mod named_tables;
 mod nearest_lists;
@@ -19,7 +18,7 @@ mod planner;
 #[cfg(test)]
 mod tests;
 
-pub(super) use function::{TOPK_JOIN, TopKJoinFunction};
 pub(super) use lateral::LateralTopK;
-pub(super) use named_tables::named_tables;
+pub(super) use named_tables::{TOPK_JOIN, named_tables};
+pub(super) use node::{MEASURE, RANK, TopKJoin};
 pub(super) use planner::SessionPlanner;

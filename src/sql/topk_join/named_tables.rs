@@ -1,18 +1,15 @@
 //! Tables that a query names in the arguments of a table function, as texts.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
-use datafusion::catalog::{CatalogProvider, TableProvider};
-use datafusion::common::{TableReference, plan_err};
-use datafusion::error::Result;
+use datafusion::common::TableReference;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, TableFactor, TableFunctionArgs, Value, Visit, Visitor,
 };
-use futures::FutureExt;
 
-use crate::sql::state::FILES;
+/// Name of the table function of top-k joins.
+pub(in crate::sql) const TOPK_JOIN: &str = "topk_join";
 
 /// Tables that the statement names in the first `count` arguments of the table function `function`.
 pub(in crate::sql) fn named_tables(statement: &Statement, function: &str, count: usize) -> Vec<TableReference> {
@@ -45,20 +42,5 @@ impl Visitor for ArgumentNames<'_> {
             self.found.extend(texts.map(TableReference::from));
         }
         ControlFlow::Continue(())
-    }
-}
-
-/// Table that the session has registered under this name.
-///
-/// # Errors
-/// There is no such table.
-pub(super) fn registered_table(catalog: &dyn CatalogProvider, name: &str) -> Result<Arc<dyn TableProvider>> {
-    let reference = TableReference::from(name);
-    let schema = catalog.schema(reference.schema().unwrap_or(FILES));
-    // Tables are in memory, so looking one up never waits.
-    let found = schema.and_then(|schema| schema.table(reference.table()).now_or_never());
-    match found.transpose()?.flatten() {
-        Some(table) => Ok(table),
-        None => plan_err!("there is no table `{name}`"),
     }
 }

@@ -13,16 +13,16 @@ use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use crate::sql::vectors::VectorMeasure;
 
 /// Name of the column with the rank of an item, from 1.
-pub(super) const RANK: &str = "__rank";
+pub(in crate::sql) const RANK: &str = "__rank";
 
 /// Name of the column with the measure of the two vectors.
-pub(super) const MEASURE: &str = "__measure";
+pub(in crate::sql) const MEASURE: &str = "__measure";
 
 /// For each row of `queries` the `k` rows of `items` whose vectors are nearest, the nearest first.
 ///
 /// The columns are those of `queries`, those of `items`, [`RANK`] and [`MEASURE`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct TopKJoin {
+pub(in crate::sql) struct TopKJoin {
     pub queries: LogicalPlan,
     pub items: LogicalPlan,
     pub measure: VectorMeasure,
@@ -41,7 +41,7 @@ impl TopKJoin {
     ///
     /// # Errors
     /// Both inputs have a column of the same qualified name.
-    pub(super) fn try_new(
+    pub(in crate::sql) fn try_new(
         [queries, items]: [LogicalPlan; 2],
         measure: VectorMeasure,
         k: usize,

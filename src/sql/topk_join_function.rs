@@ -4,18 +4,15 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::catalog::view::ViewTable;
-use datafusion::catalog::{CatalogProvider, TableFunctionArgs, TableFunctionImpl, TableProvider};
-use datafusion::common::{Column, ScalarValue, plan_err};
+use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::{Column, ScalarValue, TableReference, plan_err};
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, LogicalPlanBuilder};
 
-use super::named_tables::registered_table;
-use super::node::{MEASURE, RANK, TopKJoin};
+use crate::sql::session_tables::SessionTables;
+use crate::sql::topk_join::{MEASURE, RANK, TopKJoin};
 use crate::sql::vectors::{VectorMeasure, number_type};
-
-/// Name of the function.
-pub(in crate::sql) const TOPK_JOIN: &str = "topk_join";
 
 /// Measure without a fourth argument.
 const DEFAULT: VectorMeasure = VectorMeasure::CosineSimilarity;
@@ -25,9 +22,18 @@ const DEFAULT: VectorMeasure = VectorMeasure::CosineSimilarity;
 /// The columns are those of the queries, named `query_…`, those of the items, both without vectors, `rank` from 1, and
 /// `score`, the measure. Rows without a vector are left out.
 #[derive(Debug)]
-pub(in crate::sql) struct TopKJoinFunction {
-    /// Tables that the session has registered.
-    pub catalog: Arc<dyn CatalogProvider>,
+pub(super) struct TopKJoinFunction {
+    /// Tables of the session. Those that the arguments name have been looked up before.
+    pub tables: Arc<SessionTables>,
+}
+
+impl TopKJoinFunction {
+    fn table(&self, name: &str) -> Result<Arc<dyn TableProvider>> {
+        let Some(table) = self.tables.known(&TableReference::from(name)) else {
+            return plan_err!("there is no table `{name}`");
+        };
+        Ok(table)
+    }
 }
 
 impl TableFunctionImpl for TopKJoinFunction {
@@ -55,7 +61,7 @@ impl TableFunctionImpl for TopKJoinFunction {
             other => return plan_err!("k of `topk_join` is {other}, wanted a whole number from 1"),
         };
         let [queries, items] = [("query", text(queries)?), ("item", text(items)?)].map(|(side, name)| {
-            let table = registered_table(&*self.catalog, &name)?;
+            let table = self.table(&name)?;
             let scan = LogicalPlanBuilder::scan(side, provider_as_source(table), None)?.build()?;
             let vector = vector_column(&scan, &name)?;
             Ok::<_, DataFusionError>((scan, vector))

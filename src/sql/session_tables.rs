@@ -1,0 +1,250 @@
+//! Tables of a session: found by their names in SQL, once.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::catalog::{MemTable, TableProvider};
+use datafusion::common::TableReference;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
+use datafusion::prelude::SessionContext;
+
+use crate::error::{Error, Result};
+use crate::sql::all_runs;
+use crate::sql::catalog::{ALL_RUNS_SCHEMA, STORE_SCHEMA, StoreCatalog, TableContent};
+use crate::sql::errors::checked;
+use crate::sql::files::{NamedFile, file_table};
+use crate::sql::functions::functions;
+use crate::sql::information::{self, INFORMATION_SCHEMA, INFORMATION_TABLES};
+use crate::sql::instances::instances_table;
+use crate::sql::names::ListedTable;
+use crate::sql::query_threads::QueryThreads;
+use crate::sql::state::{CATALOG, FILES, STORE_URL};
+use crate::sql::store_tables;
+use crate::sql::unknown_table;
+
+/// Table, with its size in bytes.
+pub(super) type SizedTable = (Arc<dyn TableProvider>, u64);
+
+/// Tables of a session. Any number of threads can look them up.
+///
+/// A query looks its tables up, which finds damage, and DataFusion then takes them as they were found.
+pub(super) struct SessionTables {
+    catalog: Arc<StoreCatalog>,
+    /// Reads the columns of tables.
+    reader: SessionContext,
+    threads: Arc<QueryThreads>,
+    /// Names and paths of the files that queries may read.
+    files: Mutex<Vec<NamedFile>>,
+    found: Mutex<HashMap<(String, String), SizedTable>>,
+    has_read_stage: AtomicBool,
+    removed_results: Mutex<BTreeMap<String, usize>>,
+    incomplete_stages: Mutex<BTreeMap<String, (usize, usize)>>,
+}
+
+impl std::fmt::Debug for SessionTables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SessionTables").field("catalog", &self.catalog).finish_non_exhaustive()
+    }
+}
+
+impl SessionTables {
+    pub(super) fn new(catalog: Arc<StoreCatalog>, reader: SessionContext, threads: Arc<QueryThreads>) -> Self {
+        Self {
+            catalog,
+            reader,
+            threads,
+            files: Mutex::default(),
+            found: Mutex::default(),
+            has_read_stage: AtomicBool::new(false),
+            removed_results: Mutex::default(),
+            incomplete_stages: Mutex::default(),
+        }
+    }
+
+    /// Lets queries read a file as a table.
+    ///
+    /// # Errors
+    /// Another file has the same name.
+    pub(super) fn add_file(&self, file: NamedFile) -> Result<()> {
+        let mut files = lock(&self.files);
+        if files.iter().any(|other| other.name.eq_ignore_ascii_case(&file.name)) {
+            return Err(Error::usage(format!("two files are named `{}`, wanted a name for each", file.name)));
+        }
+        files.push(file);
+        Ok(())
+    }
+
+    /// Path of the file that is named `name`, in any letter case.
+    fn file(&self, name: &str) -> Option<PathBuf> {
+        let files = lock(&self.files);
+        let file = files.iter().find(|file| file.name.eq_ignore_ascii_case(name))?;
+        Some(file.path.clone())
+    }
+
+    /// All tables that a query can read: of stages, files, the store and the information schema.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(super) fn listed(&self) -> Result<Vec<ListedTable>> {
+        let of_schema =
+            |schema: &str, table: &str| ListedTable { schema: schema.to_owned(), table: table.to_owned(), rows: None };
+        let mut tables = self.catalog.tables()?;
+        let names: BTreeSet<String> = tables.iter().map(|table| table.table.clone()).collect();
+        tables.extend(lock(&self.files).iter().map(|file| of_schema(FILES, &file.name)));
+        tables.extend(store_tables::names().map(ListedTable::of_store));
+        // Those of other names exist as well, but the run says which ones matter.
+        tables.extend(names.iter().map(|name| of_schema(ALL_RUNS_SCHEMA, name)));
+        tables.extend(INFORMATION_TABLES.iter().map(|table| of_schema(INFORMATION_SCHEMA, table)));
+        Ok(tables)
+    }
+
+    /// Columns of a table.
+    ///
+    /// # Errors
+    /// There is no such table, or it is damaged.
+    pub(super) fn columns(&self, schema: &str, table: &str) -> Result<SchemaRef> {
+        Ok(self.existing(&TableReference::partial(schema, table))?.0.schema())
+    }
+
+    /// Table of `reference`.
+    ///
+    /// # Errors
+    /// There is no such table, with the nearest names; or it is damaged.
+    pub(super) fn existing(&self, reference: &TableReference) -> Result<SizedTable> {
+        let found = match reference {
+            TableReference::Bare { table } => self.find(FILES, table)?,
+            TableReference::Partial { schema, table } => self.find(schema, table)?,
+            TableReference::Full { catalog, schema, table } if &**catalog == CATALOG => self.find(schema, table)?,
+            TableReference::Full { .. } => None,
+        };
+        match found {
+            Some(found) => Ok(found),
+            None => Err(unknown_table::error(&self.catalog, reference)?),
+        }
+    }
+
+    /// Table of `reference`, as it was when the session last looked it up.
+    pub(super) fn known(&self, reference: &TableReference) -> Option<Arc<dyn TableProvider>> {
+        let key = (reference.schema().unwrap_or(FILES).to_owned(), reference.table().to_owned());
+        lock(&self.found).get(&key).map(|(table, _)| Arc::clone(table))
+    }
+
+    /// Looks a table of a schema up; `None` if there is none. Waits for the store.
+    ///
+    /// # Errors
+    /// The store cannot be read, or the table is damaged.
+    pub(super) fn find(&self, schema: &str, table: &str) -> Result<Option<SizedTable>> {
+        let found = self.read(schema, table)?;
+        if let Some(found) = &found {
+            lock(&self.found).insert((schema.to_owned(), table.to_owned()), found.clone());
+        }
+        Ok(found)
+    }
+
+    fn read(&self, schema: &str, table: &str) -> Result<Option<SizedTable>> {
+        if schema == ALL_RUNS_SCHEMA {
+            let found = all_runs::table(&self.catalog, table, &self.reader, &self.threads)?;
+            return Ok(found.map(|all| {
+                if all.removed > 0 {
+                    lock(&self.removed_results).insert(table.to_owned(), all.removed);
+                }
+                (all.provider, all.bytes)
+            }));
+        }
+        let rows = match schema {
+            INFORMATION_SCHEMA => self.information(table)?,
+            STORE_SCHEMA => store_tables::table(&self.catalog, table)?,
+            _ => None,
+        };
+        if let Some(batch) = rows {
+            let table = checked(MemTable::try_new(batch.schema(), vec![vec![batch]]))?;
+            return Ok(Some((Arc::new(table), 0)));
+        }
+        if schema == FILES
+            && let Some(path) = self.file(table)
+        {
+            return self.threads.block_on(file_table(&self.reader.state(), &path)).map(Some);
+        }
+        let Some(found) = self.catalog.table(schema, table)? else { return Ok(None) };
+        self.has_read_stage.store(true, Ordering::Relaxed);
+        let (config, bytes) = match found {
+            TableContent::Empty(schema) => {
+                let table = checked(MemTable::try_new(schema, vec![vec![]]))?;
+                return Ok(Some((Arc::new(table), 0)));
+            }
+            TableContent::Instances(instances, unfinished) => {
+                let Some(store) = self.catalog.store() else { return Ok(None) };
+                if unfinished > 0 {
+                    let all = self.catalog.instances_of(schema).len();
+                    lock(&self.incomplete_stages).insert(schema.to_owned(), (unfinished, all));
+                }
+                let found = instances_table(store, table, instances, &self.reader, &self.threads)?;
+                return Ok(Some(found));
+            }
+            TableContent::Parts(parts, bytes) => {
+                // All parts are there still, and an artefact is never changed.
+                if let Some(known) = self.known(&TableReference::partial(schema, table)) {
+                    return Ok(Some((known, bytes)));
+                }
+                let urls = parts.iter().map(|part| ListingTableUrl::parse(format!("{STORE_URL}{part}")));
+                let urls = checked(urls.collect::<Result<Vec<_>, _>>())?;
+                let options = ListingOptions::new(Arc::new(ParquetFormat::default().with_force_view_types(false)));
+                let state = self.reader.state();
+                let schema = checked(self.threads.block_on(options.infer_schema(&state, &urls[0])))?;
+                let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options);
+                (config.with_schema(schema), bytes)
+            }
+        };
+        let table = checked(ListingTable::try_new(config))?;
+        Ok(Some((Arc::new(table), bytes)))
+    }
+
+    /// Rows of a table of `information_schema`; `None` if it has no such table.
+    fn information(&self, table: &str) -> Result<Option<RecordBatch>> {
+        let tables = self.listed()?;
+        match table {
+            "routines" => functions(&self.reader.state()).map(Some),
+            "schemata" => information::schemata(&tables).map(Some),
+            "tables" => information::tables(&tables).map(Some),
+            "columns" => {
+                let mut columns = Vec::new();
+                // The information schema does not describe itself.
+                for table in tables.into_iter().filter(|table| table.schema != INFORMATION_SCHEMA) {
+                    let schema = match table.schema.as_str() {
+                        ALL_RUNS_SCHEMA => all_runs::described_columns(&table.table),
+                        _ => self.columns(&table.schema, &table.table)?,
+                    };
+                    columns.push((table, schema));
+                }
+                information::columns(&columns).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// True if a query has read a table of a stage.
+    pub(super) fn has_read_stage(&self) -> bool {
+        self.has_read_stage.load(Ordering::Relaxed)
+    }
+
+    /// Tables of `all_runs` that were looked up since the last call and that lack results of finished runs, because
+    /// these were removed, with the number of removed results.
+    pub(super) fn take_removed_results(&self) -> BTreeMap<String, usize> {
+        std::mem::take(&mut lock(&self.removed_results))
+    }
+
+    /// Stages that were looked up since the last call and that have instances without a result: the number of these,
+    /// and of all.
+    pub(super) fn take_incomplete_stages(&self) -> BTreeMap<String, (usize, usize)> {
+        std::mem::take(&mut lock(&self.incomplete_stages))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
