@@ -52,6 +52,9 @@ const NETWORKS: [(&str, &str, &str); 4] = [
 const UNPRINTED_PROTOCOLS: [(&str, &str, &[&str]); 1] =
     [("hal-2020-scan", "coco", &["coco-1k-five-fold", "coco-1k-first-fold"])];
 
+/// Table of a paper whose numbers are all in another one, which its file names.
+const PART_OF_ANOTHER: (&str, &str) = ("local-scaling-2019", "3");
+
 /// Printed protocol, and another one of the same images.
 const SAME_IMAGES: (&str, &str) = ("coco-1k-single", "coco-1k-first-fold");
 
@@ -201,7 +204,8 @@ fn head(text: &str) -> String {
 /// True if a comment has the printed numbers of a row, in their order, behind its number.
 fn is_commented(text: &str, columns: &[String], printed: &TsvRow) -> bool {
     let numbers = columns.iter().filter(|column| NUMBERS.iter().any(|begin| column.starts_with(begin)));
-    let numbers: Vec<&str> = numbers.map(|column| printed[column].as_str()).filter(|number| !number.is_empty()).collect();
+    let numbers: Vec<&str> =
+        numbers.map(|column| printed[column].as_str()).filter(|number| !number.is_empty()).collect();
     text.lines().filter_map(|line| line.strip_prefix("#  ")).any(|line| {
         let mut words = line.split_whitespace();
         words.next() == Some(printed["row"].as_str()) && numbers.iter().all(|number| words.any(|word| word == *number))
@@ -392,8 +396,12 @@ fn missing_rows(files: &[PaperFile]) -> BTreeSet<String> {
         let (rows, sweep) = (axis(&file, "row"), table(&file, SWEEP).unwrap());
         let (columns, printed) = read_tsv(tsv);
         let of_paper = printed.iter().filter(|printed| sweep["paper"].as_str() == Some(printed["paper"].as_str()));
-        for printed in of_paper.filter(|printed| !printed["model"].is_empty()) {
-            let is_of_table = sweep["table"].as_array().unwrap().iter().any(|of| of.as_str() == Some(&printed["table"]));
+        let is_result = |printed: &&TsvRow| {
+            !printed["model"].is_empty() && (printed["paper"].as_str(), printed["table"].as_str()) != PART_OF_ANOTHER
+        };
+        for printed in of_paper.filter(is_result) {
+            let is_of_table =
+                sweep["table"].as_array().unwrap().iter().any(|of| of.as_str() == Some(&printed["table"]));
             let is_there = rows.contains_key(model_row(printed)) || is_commented(text, &columns, printed);
             let [paper, table, row] = ["paper", "table", "row"].map(|column| printed[column].as_str());
             *all.entry(format!("{paper}, table {table}: {row}")).or_insert(false) |= is_of_table && is_there;

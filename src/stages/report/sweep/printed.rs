@@ -114,7 +114,14 @@ impl PrintedRows {
         }
         let pools: Vec<_> = used.iter().map(|&of| self.rows[of].pool()).collect();
         let is_left = |(of, row): &(usize, &PrintedRow)| !used.contains(of) && pools.contains(&row.pool());
-        table.remarks.left_over = self.rows.iter().enumerate().filter(is_left).map(|(_, row)| row.name()).collect();
+        let left = self.rows.iter().enumerate().filter(is_left);
+        table.remarks.left_over = left.map(|(_, row)| self.name(row)).collect();
+    }
+
+    /// Name of a printed row, with that of its data set if another one has a row of this number.
+    fn name(&self, row: &PrintedRow) -> String {
+        let is_shared = self.rows.iter().any(|other| other.row == row.row && other.dataset != row.dataset);
+        if is_shared { format!("{} of {}", row.name(), row.dataset) } else { row.name() }
     }
 
     /// Indices of the printed rows of a row: of the same name and method, otherwise of its model and its method. Of the

@@ -64,9 +64,9 @@ impl ReportSweep {
         let is_number = |name: &str| name.parse::<f64>().is_ok();
         // A number, or a number beside a data set.
         let is_claim = |name: &str| match name.split_once(", ") {
-            Some((one, other)) => printed.iter().any(|(_, dataset)| {
-                (one == *dataset && is_number(other)) || (other == *dataset && is_number(one))
-            }),
+            Some((one, other)) => printed
+                .iter()
+                .any(|(_, dataset)| (one == *dataset && is_number(other)) || (other == *dataset && is_number(one))),
             None => is_number(name),
         };
         let problem = |row: &&str| {

@@ -382,4 +382,9 @@ fn an_axis_of_data_sets_names_printed_rows_of_its_data() {
     let text = section(&markdown, "small-100");
     assert!(text.contains("| +10.0 (400.0) |") && text.contains("| +110.0 (300.0) |"), "{text}");
     assert!(text.contains("are of other data, a-1k, b-1k:"), "{text}");
+    // A number of two data sets is told apart, too, where no row belongs to it.
+    let runs: [(&str, &[&str]); 1] = [("row=2,data=a", &["small-100"])];
+    let second: PrintedCells<'_> = &[("row", "2"), ("dataset", "a"), ("protocol", "a-1k"), ("rsum", "350")];
+    let (markdown, _) = run_protocols(&runs, &[&printed[..], &[second]].concat());
+    assert!(markdown.contains("that the sweep does not have: 1 of a."), "{markdown}");
 }
