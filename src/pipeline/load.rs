@@ -316,6 +316,8 @@ fn stage_instances(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> (Vec<StageInstance>, bool) {
     let mut found = Vec::new();
+    let chosen = profile.filter(|_| arguments.profile.is_some());
+    let changes: Vec<&TomlNode> = matrix.into_iter().chain(chosen).map(|entry| &entry.node).collect();
     let matrix = matrix.map(|entry| Matrix::read(entry, &mut found)).unwrap_or_default();
     let profile = Profile::read(profile, arguments.profile, &mut found);
     let mut only = Vec::new();
@@ -347,7 +349,7 @@ fn stage_instances(
         expansion.check_stages_of_values(&mut found);
     }
     diagnostics.extend(found);
-    (if is_expanded { instances } else { expansion.without_matrix() }, is_expanded)
+    (if is_expanded { instances } else { expansion.without_matrix(&changes) }, is_expanded)
 }
 
 /// Reports names of stages that SQL cannot distinguish from others.
@@ -379,7 +381,7 @@ fn stage_schema<'s, S: PipelineStage>(checker: &SchemaChecker<'s>) -> &'s Json {
 }
 
 fn check_stage<S: PipelineStage>(checker: &mut SchemaChecker<'_>, instance: StageInstance) -> ParsedStage<S> {
-    let StageInstance { mut entry, stage: base, coordinates } = instance;
+    let StageInstance { mut entry, stage: base, coordinates, is_partial } = instance;
     let first = checker.references.len();
     checker.stage.clone_from(&base);
     let name = format!("stage `{base}`");
@@ -449,6 +451,7 @@ fn check_stage<S: PipelineStage>(checker: &mut SchemaChecker<'_>, instance: Stag
         settings: entry.node.entries().first().map(|kind| kind.node.clone()),
         stage,
         references: first..checker.references.len(),
+        is_partial,
         dropped: std::mem::take(&mut checker.dropped),
     }
 }

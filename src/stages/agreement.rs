@@ -197,5 +197,9 @@ mod tests {
         let wanted =
             "sweep.published: row `2.99` of the sweep is not printed in table 2 of `hal-2020` / its rows are `2.1`, ";
         assert!(found[0].starts_with(wanted), "{found:#?}");
+        // A number beside a data set is a printed row of this data, and beside another axis any name.
+        let rows = ["2.9,data=coco", "2.9,data=f30k", "2.99,data=coco", "2.99,size=64"];
+        let found = printed_problems("hal-2020", &rows);
+        assert!(found.len() == 1 && found[0].contains("row `2.99, coco` of the sweep is not printed"), "{found:#?}");
     }
 }

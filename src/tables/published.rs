@@ -30,6 +30,8 @@ pub struct PrintedName {
     pub table: String,
     /// Number of the row.
     pub row: String,
+    /// Data set; empty if the file has no such column.
+    pub dataset: String,
     /// Row whose model is ranked, if it is another one.
     pub model_row: Option<String>,
 }

@@ -27,6 +27,8 @@ pub(in crate::pipeline) struct StageInstance {
     pub(in crate::pipeline) stage: String,
     /// Coordinates, in the order of the axes of the file; empty for a stage that is not repeated.
     pub(in crate::pipeline) coordinates: Vec<Coordinate>,
+    /// True if the matrix or a profile sets something in the stage, and could not be read.
+    pub(in crate::pipeline) is_partial: bool,
 }
 
 /// Expansion of the stages of a file.
@@ -83,7 +85,8 @@ impl Expansion<'_> {
                     continue;
                 }
                 diagnostics.extend(rewriter.nothing_left);
-                instances.push(StageInstance { entry, stage: self.stages[i].key.clone(), coordinates });
+                let stage = self.stages[i].key.clone();
+                instances.push(StageInstance { entry, stage, coordinates, is_partial: false });
             }
         }
         if !combinations.is_partial() {
@@ -122,8 +125,9 @@ impl Expansion<'_> {
         kinds.flat_map(|kind| reference_texts(&kind.node, self.schema_of(&kind.key))).collect()
     }
 
-    /// Stages of the file as they stand, for a file whose matrix is wrong. Their references name no coordinates.
-    pub(in crate::pipeline) fn without_matrix(&self) -> Vec<StageInstance> {
+    /// Stages of the file as they stand, for a file whose matrix is wrong. Their references name no coordinates. `changes`
+    /// are the trees of the matrix, and of the profiles if one is chosen.
+    pub(in crate::pipeline) fn without_matrix(&self, changes: &[&TomlNode]) -> Vec<StageInstance> {
         let instance = |stage: &TomlEntry| {
             let mut entry = stage.clone();
             if let TomlValue::Table(kinds) = &mut entry.node.value {
@@ -131,7 +135,8 @@ impl Expansion<'_> {
                     strip_coordinates(&mut kind.node, self.schema_of(&kind.key));
                 }
             }
-            StageInstance { entry, stage: stage.key.clone(), coordinates: Vec::new() }
+            let is_partial = changes.iter().any(|tree| names_stage(tree, &stage.key));
+            StageInstance { entry, stage: stage.key.clone(), coordinates: Vec::new(), is_partial }
         };
         self.stages.iter().map(instance).collect()
     }
@@ -342,6 +347,19 @@ fn sets_setting(tree: &TomlNode, names: &[&str]) -> bool {
     match &tree.value {
         TomlValue::Table(_) => tree.get(name).is_some_and(|entry| sets_setting(&entry.node, below)),
         _ => true,
+    }
+}
+
+/// True if the tree of a matrix or of profiles names a stage: as the key of its settings, or in front of one of them, as
+/// in `setting = "fit.seed"`.
+fn names_stage(tree: &TomlNode, stage: &str) -> bool {
+    match &tree.value {
+        TomlValue::Table(entries) => {
+            entries.iter().any(|entry| stage_of_instance(&entry.key) == stage || names_stage(&entry.node, stage))
+        }
+        TomlValue::Array(items) => items.iter().any(|item| names_stage(item, stage)),
+        TomlValue::Text(text) => text.strip_prefix(stage).is_some_and(|rest| rest.starts_with('.')),
+        _ => false,
     }
 }
 

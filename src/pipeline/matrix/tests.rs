@@ -272,6 +272,29 @@ fn an_unknown_stage_and_an_unknown_setting_are_reported_together() {
     );
 }
 
+/// Rows may set what a stage lacks, so mistakes of its own settings are not reported beside those of the matrix. Those of
+/// a stage that no row changes are.
+#[test]
+fn stages_that_a_wrong_matrix_changes_are_not_checked_without_it() {
+    let rows = "[[matrix.row]]\nname = \"a\"\nset.fit = { epochs = 2, batch_size = 8 }\n\
+                [profile.small]\nset.fit.epochs = 1\n";
+    let text = file(rows).replace("epochs = 2\n", "epochs = 2\nsemantic_margin = {}\n");
+    assert!(diagnostics_of(&text, &[]).iter().any(|found| found.contains("semantic_margin")), "a mistake of the stage");
+    let of = |profile: Option<&str>, only: &[&str], text: &str| -> Vec<String> {
+        let found = load_with(text.as_bytes(), &[], (profile, only), true).expect_err("wrong");
+        found.as_slice().iter().map(|found| found.message.clone()).collect()
+    };
+    let (unknown_row, unknown_axis) = (of(None, &["row=b"], &text), of(None, &["line=a"], &text));
+    let unknown_profile = of(Some("tiny"), &[], &text);
+    let twice = of(None, &[], &text.replace("[profile", "[[matrix.row]]\nname = \"a\"\nset.fit.epochs = 3\n[profile"));
+    for found in [&unknown_row, &unknown_axis, &unknown_profile, &twice] {
+        assert_eq!(found.len(), 1, "{found:#?}");
+    }
+    // The stage `test` is in no row.
+    let found = of(None, &["row=b"], &text.replace("\"scenes\"", "\"scenes\"\ncutoffs = [5, 1]"));
+    assert_eq!(found.len(), 2, "{found:#?}");
+}
+
 /// A mistake of all instances is told once, and a matrix of a million instances is refused before it is made.
 #[test]
 fn many_instances_have_one_message_and_a_limit() {

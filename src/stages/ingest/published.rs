@@ -77,7 +77,8 @@ pub(super) fn printed_names(path: &Path) -> Option<Vec<PrintedName>> {
     let is_small = path.metadata().is_ok_and(|file| file.is_file() && file.len() <= MAX_CHECKED);
     let file = is_small.then(|| DelimitedFile::open(path, None).ok()).flatten()?;
     let [paper, table, row] = file.columns(["paper", "table", "row"]).ok()?;
-    let model_row = file.header().iter().position(|header| header == "model_row");
+    let place = |name: &str| file.header().iter().position(|header| header == name);
+    let (model_row, dataset) = (place("model_row"), place("dataset"));
     let mut names = Vec::new();
     let read = |_: u64, fields: &[&str]| {
         let text = |place: usize| fields[place].trim().to_owned();
@@ -85,6 +86,7 @@ pub(super) fn printed_names(path: &Path) -> Option<Vec<PrintedName>> {
             paper: text(paper),
             table: text(table),
             row: text(row),
+            dataset: dataset.map(text).unwrap_or_default(),
             model_row: model_row.map(text).filter(|row| !row.is_empty()),
         });
         Ok(())

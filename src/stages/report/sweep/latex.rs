@@ -221,9 +221,15 @@ impl LatexTable<'_> {
         if let Some(printed) = &self.report.printed {
             let tables: Vec<String> = printed.tables.iter().map(|table| escaped(table)).collect();
             caption += &format!(" Printed: {}, table {}, single runs", escaped(&printed.paper), tables.join(", "));
-            let others = &self.table.remarks.other_protocols;
-            if !others.is_empty() {
-                caption += &format!(", of other data ({})", escaped(&others.join(", ")));
+            let remarks = &self.table.remarks;
+            for (names, text) in [
+                (&remarks.other_protocols, "of other data"),
+                (&remarks.same_images, "of the same images"),
+                (&remarks.without_protocol, "protocol not printed"),
+            ] {
+                if !names.is_empty() {
+                    caption += &format!(", {text} ({})", escaped(&names.join(", ")));
+                }
             }
             caption += ".";
         }

@@ -57,10 +57,11 @@ impl PrintedRows {
 
     /// Gives every row of the tables its printed one.
     ///
-    /// Printed rows of the protocol of a table are taken. If no table has a printed protocol, the results are of other
-    /// data, and the first printed protocol of a row is taken. Returns a warning if no row has a printed one.
+    /// Printed rows of the protocol of a table are taken, and those without a protocol that are of its data set. If there
+    /// are none for any table, the results are of other data, and the first printed protocol of a row is taken. Returns a
+    /// warning if no row has a printed one.
     pub(super) fn join(&self, tables: &mut [SweepTable]) -> Option<String> {
-        let is_printed = |protocol: &str| self.rows.iter().any(|row| row.protocol.as_deref() == Some(protocol));
+        let is_printed = |protocol: &str| self.rows.iter().any(|row| row.is_of_protocol(protocol));
         let is_same_data = tables.iter().any(|table| is_printed(&table.protocol));
         for table in tables.iter_mut() {
             self.join_table(table, is_same_data);
@@ -101,11 +102,9 @@ impl PrintedRows {
             match found.as_slice() {
                 [] => table.remarks.without.push(name),
                 [one] => {
-                    let printed = self.rows[*one].clone();
-                    let other = printed.protocol.as_ref().filter(|_| !is_same_data);
-                    let known = &mut table.remarks.other_protocols;
-                    known.extend(other.filter(|other| !known.contains(other)).cloned());
-                    table.rows[number].printed = Some(printed);
+                    let printed = &self.rows[*one];
+                    table.remarks.add(printed, &table.protocol, is_same_data);
+                    table.rows[number].printed = Some(printed.clone());
                 }
                 several => {
                     let names: Vec<String> = several.iter().map(|&of| self.rows[of].name()).collect();
@@ -113,10 +112,16 @@ impl PrintedRows {
                 }
             }
         }
-        let protocols: Vec<Option<&str>> = used.iter().map(|&of| self.rows[of].protocol.as_deref()).collect();
-        let is_left =
-            |(of, row): &(usize, &PrintedRow)| !used.contains(of) && protocols.contains(&row.protocol.as_deref());
-        table.remarks.left_over = self.rows.iter().enumerate().filter(is_left).map(|(_, row)| row.name()).collect();
+        let pools: Vec<_> = used.iter().map(|&of| self.rows[of].pool()).collect();
+        let is_left = |(of, row): &(usize, &PrintedRow)| !used.contains(of) && pools.contains(&row.pool());
+        let left = self.rows.iter().enumerate().filter(is_left);
+        table.remarks.left_over = left.map(|(_, row)| self.name(row)).collect();
+    }
+
+    /// Name of a printed row, with that of its data set if another one has a row of this number.
+    fn name(&self, row: &PrintedRow) -> String {
+        let is_shared = self.rows.iter().any(|other| other.row == row.row && other.dataset != row.dataset);
+        if is_shared { format!("{} of {}", row.name(), row.dataset) } else { row.name() }
     }
 
     /// Indices of the printed rows of a row: of the same name and method, otherwise of its model and its method. Of the
@@ -125,8 +130,12 @@ impl PrintedRows {
         let of = |is_meant: &dyn Fn(&PrintedRow) -> bool| -> Vec<usize> {
             let all = self.rows.iter().enumerate().filter(|(_, printed)| is_meant(printed));
             let all: Vec<(usize, &PrintedRow)> = all.collect();
-            let wanted = protocol.or_else(|| all.first()?.1.protocol.as_deref());
-            all.into_iter().filter(|(_, printed)| printed.protocol.as_deref() == wanted).map(|(of, _)| of).collect()
+            let first = all.first().map(|(_, printed)| printed.pool());
+            let is_wanted = |printed: &PrintedRow| match protocol {
+                Some(protocol) => printed.is_of_protocol(protocol),
+                None => Some(printed.pool()) == first,
+            };
+            all.into_iter().filter(|(_, printed)| is_wanted(printed)).map(|(of, _)| of).collect()
         };
         let own = of(&|printed| printed.is_own(&row.row, &row.method, is_only));
         let found = if own.is_empty() { of(&|printed| printed.ranks_model(&row.row, &row.method)) } else { own };

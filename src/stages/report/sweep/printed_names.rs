@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::printed_row::is_named;
 use super::settings::{PAPER, PUBLISHED, ReportSweep, TABLE};
 use crate::error::TruncatedList;
 use crate::stage::{Problem, TableRef};
@@ -52,15 +53,25 @@ impl ReportSweep {
             return vec![problem];
         }
         let of_tables = names.iter().filter(|name| name.paper == *paper && self.table.contains(&name.table));
-        let printed: BTreeSet<&str> =
-            of_tables.flat_map(|name| std::iter::once(&name.row).chain(&name.model_row)).map(String::as_str).collect();
+        let printed: BTreeSet<(&str, &str)> = of_tables
+            .flat_map(|name| std::iter::once(&name.row).chain(&name.model_row).map(|row| (&**row, &*name.dataset)))
+            .collect();
         let runs = self.runs();
         let rows = runs.rows();
         let place = format!("table {} of `{paper}`", self.table.join(", "));
-        let hint = format!("its rows are {}", quoted_list(printed.iter().copied()));
+        let numbers: BTreeSet<&str> = printed.iter().map(|(row, _)| *row).collect();
+        let hint = format!("its rows are {}", quoted_list(numbers.iter().copied()));
+        let is_number = |name: &str| name.parse::<f64>().is_ok();
+        // A number, or a number beside a data set.
+        let is_claim = |name: &str| match name.split_once(", ") {
+            Some((one, other)) => printed
+                .iter()
+                .any(|(_, dataset)| (one == *dataset && is_number(other)) || (other == *dataset && is_number(one))),
+            None => is_number(name),
+        };
         let problem = |row: &&str| {
             let message = format!("row `{row}` of the sweep is not printed in {place}");
-            let is_wrong = !printed.contains(row) && row.parse::<f64>().is_ok();
+            let is_wrong = is_claim(row) && !printed.iter().any(|(of, dataset)| is_named(row, of, dataset));
             is_wrong.then(|| Problem::warning(PUBLISHED, message).hint(&hint))
         };
         rows.iter().filter_map(problem).collect()

@@ -13,6 +13,10 @@ use crate::tables;
 /// Method of printed rows that name none.
 pub(super) const DEFAULT_METHOD: &str = "nns";
 
+/// Protocols of the same images: COCO's files `test_*` have the first 1,000 images of `testall_*`. One of the 5,000
+/// captions differs.
+const SAME_IMAGES: [&str; 2] = ["coco-1k-single", "coco-1k-first-fold"];
+
 /// Printed row.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PrintedRow {
@@ -44,6 +48,19 @@ impl PrintedRow {
         self.table != other.table && identity(self) == identity(other) && self.numbers.iter().all(agrees)
     }
 
+    /// Data set, and protocol if one is printed.
+    pub(super) fn pool(&self) -> (&str, Option<&str>) {
+        (&self.dataset, self.protocol.as_deref())
+    }
+
+    /// True if the row is of results with this protocol. Without a printed protocol, it is of all results of its data set.
+    pub(super) fn is_of_protocol(&self, protocol: &str) -> bool {
+        match self.protocol.as_deref() {
+            Some(printed) => printed == protocol || [printed, protocol].iter().all(|of| SAME_IMAGES.contains(of)),
+            None => protocol.strip_prefix(&self.dataset).is_some_and(|rest| rest.starts_with('-')),
+        }
+    }
+
     /// True if the row is of this row of a sweep and of this method. `is_only` is true if the row of the sweep has no other
     /// method.
     pub(super) fn is_own(&self, row: &str, method: &str, is_only: bool) -> bool {
@@ -51,12 +68,13 @@ impl PrintedRow {
             Some(_) => self.has_method(method),
             None => is_only || method == DEFAULT_METHOD,
         };
-        self.row == row && is_method
+        is_named(row, &self.row, &self.dataset) && is_method
     }
 
     /// True if the row ranks the model of this row of a sweep by this method.
     pub(super) fn ranks_model(&self, row: &str, method: &str) -> bool {
-        self.model_row.as_deref() == Some(row) && self.has_method(method)
+        let is_model = |printed: &String| is_named(row, printed, &self.dataset);
+        self.model_row.as_ref().is_some_and(is_model) && self.has_method(method)
     }
 
     /// True if the method is the printed one. It has all printed parameters, and can have others.
@@ -87,6 +105,12 @@ impl PrintedRow {
     }
 }
 
+/// True if `name` is that of the printed row, alone or beside that of its data set: `1`, `f30k, 1`. A sweep with an axis of
+/// data sets and one of rows has such names.
+pub(super) fn is_named(name: &str, row: &str, dataset: &str) -> bool {
+    name == row || name.split_once(", ").is_some_and(|parts| parts == (dataset, row) || parts == (row, dataset))
+}
+
 /// Columns that are the same in all tables that print a row.
 fn identity(of: &PrintedRow) -> [Option<&str>; 6] {
     [
@@ -102,14 +126,34 @@ fn identity(of: &PrintedRow) -> [Option<&str>; 6] {
 /// Printed rows that do not stand beside a row of a sweep, and rows without a printed one.
 #[derive(Debug, Default)]
 pub(super) struct PrintedRemarks {
-    /// Protocols of the printed rows, if they are others than that of the results.
+    /// Protocols of the printed rows, if they are of other data than the results.
     pub(super) other_protocols: Vec<String>,
+    /// Protocols of the printed rows, if they are others than that of the results, of the same images.
+    pub(super) same_images: Vec<String>,
+    /// Printed rows without a protocol.
+    pub(super) without_protocol: Vec<String>,
     /// Rows without a printed one.
     pub(super) without: Vec<String>,
     /// Rows with several printed ones, which are listed.
     pub(super) ambiguous: Vec<String>,
     /// Printed rows of the protocol that no row belongs to.
     pub(super) left_over: Vec<String>,
+}
+
+impl PrintedRemarks {
+    /// Adds what is to be said about a printed row beside results with this protocol.
+    pub(super) fn add(&mut self, printed: &PrintedRow, protocol: &str, is_same_data: bool) {
+        let (remarks, remark) = match printed.pool() {
+            (dataset, None) if !is_same_data => (&mut self.other_protocols, format!("{dataset} without a protocol")),
+            (_, Some(other)) if !is_same_data => (&mut self.other_protocols, other.to_owned()),
+            (_, Some(other)) if other != protocol => (&mut self.same_images, other.to_owned()),
+            (_, None) => (&mut self.without_protocol, printed.name()),
+            _ => return,
+        };
+        if !remarks.contains(&remark) {
+            remarks.push(remark);
+        }
+    }
 }
 
 impl PrintedRow {

@@ -290,3 +290,101 @@ fn an_unknown_paper_or_table_is_an_error_that_lists_what_there_is() {
         assert!(found.contains(wanted), "{found}\n{wanted}");
     }
 }
+
+/// Runs stages `test@COORDINATES`, each with results of some protocols, beside printed rows of the table 1.
+fn run_protocols(runs: &[(&str, &[&str])], printed: &[PrintedCells<'_>]) -> (String, String) {
+    let of_table = |cells: &PrintedCells<'_>| [&[("paper", "p"), ("table", "1"), ("method", "nns")], *cells].concat();
+    let printed: Vec<Vec<(&str, &str)>> = printed.iter().map(of_table).collect();
+    let printed: Vec<PrintedCells<'_>> = printed.iter().map(Vec::as_slice).collect();
+    let results: Vec<_> = runs
+        .iter()
+        .map(|(_, protocols)| protocols.iter().map(|of| result(of, "nns", 45.0, 1.0, 410.0, 1.5)).collect())
+        .collect();
+    let mut host = host_of(&results);
+    host.input_tables.insert("sweep.published".to_owned(), vec![printed_rows(&printed)]);
+    let names: Vec<String> = runs.iter().map(|(name, _)| format!("test@{name}.summary")).collect();
+    let settings = ReportSweep {
+        published: references(&["printed.published"]).pop(),
+        paper: Some("p".to_owned()),
+        table: vec!["1".to_owned()],
+        ..sweep(&names.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    host.run(&report_of(settings)).unwrap();
+    let (markdown, _, latex) = files(&host);
+    (markdown, latex)
+}
+
+/// Section of a protocol.
+fn section<'m>(markdown: &'m str, protocol: &str) -> &'m str {
+    let start = markdown.find(&format!("\n## {protocol}\n")).unwrap_or_else(|| panic!("{protocol}: {markdown}"));
+    let text = &markdown[start + 1..];
+    text[2..].find("\n## ").map_or(text, |end| &text[..end + 2])
+}
+
+#[test]
+fn printed_rows_without_a_protocol_are_of_their_data_set() {
+    let printed: [PrintedCells<'_>; 2] = [
+        &[("row", "1"), ("dataset", "a"), ("protocol", "a-1k"), ("rsum", "400")],
+        &[("row", "2"), ("dataset", "b"), ("rsum", "300")],
+    ];
+    let runs: [(&str, &[&str]); 2] = [("row=1", &["a-1k"]), ("row=2", &["b-1k-five-fold", "b-1k-first-fold"])];
+    let (markdown, latex) = run_protocols(&runs, &printed);
+    for protocol in ["b-1k-five-fold", "b-1k-first-fold"] {
+        let text = section(&markdown, protocol);
+        assert!(text.contains("| +110.0 (300.0) |"), "{text}");
+        let remark = "prints no protocol for 2, so the printed values may be of other pools of the data set.";
+        assert!(text.contains(remark) && !text.contains("does not have: 2"), "{text}");
+    }
+    let text = section(&markdown, "a-1k");
+    assert!(text.contains("| +10.0 (400.0) |") && !text.contains("no protocol"), "{text}");
+    assert!(latex.contains("single runs, protocol not printed (2)."), "{latex}");
+    // `ab` is another data set than `b`.
+    let runs: [(&str, &[&str]); 1] = [("row=2", &["ab-1k"])];
+    let (markdown, latex) = run_protocols(&runs, &printed);
+    assert!(markdown.contains("are of other data, b without a protocol: their order"), "{markdown}");
+    assert!(latex.contains("of other data (b without a protocol)."), "{latex}");
+}
+
+#[test]
+fn the_first_fold_of_coco_has_the_images_of_the_single_split() {
+    let printed: [PrintedCells<'_>; 2] = [
+        &[("row", "7"), ("dataset", "coco"), ("protocol", "coco-1k-single"), ("rsum", "510")],
+        &[("row", "13"), ("dataset", "coco"), ("protocol", "coco-5k"), ("model_row", "7"), ("rsum", "400")],
+    ];
+    let runs: [(&str, &[&str]); 1] = [("row=7", &["coco-1k-first-fold", "coco-5k"])];
+    let (markdown, latex) = run_protocols(&runs, &printed);
+    let text = section(&markdown, "coco-1k-first-fold");
+    assert!(text.contains("| -100.0 (510.0) |"), "{text}");
+    assert!(text.contains("values are of coco-1k-single: the same images"), "{text}");
+    let text = section(&markdown, "coco-5k");
+    assert!(text.contains("| +10.0 (400.0) |") && !text.contains("same images"), "{text}");
+    assert!(latex.contains("of the same images (coco-1k-single)."), "{latex}");
+    // The mean of five folds has other images.
+    let runs: [(&str, &[&str]); 1] = [("row=7", &["coco-1k-five-fold", "coco-5k"])];
+    let (markdown, _) = run_protocols(&runs, &printed);
+    assert!(section(&markdown, "coco-1k-five-fold").contains("does not have: 7."), "{markdown}");
+}
+
+/// Rows of one number for two data sets, of a sweep with an axis of data sets.
+#[test]
+fn an_axis_of_data_sets_names_printed_rows_of_its_data() {
+    let printed: [PrintedCells<'_>; 2] = [
+        &[("row", "1"), ("dataset", "a"), ("protocol", "a-1k"), ("rsum", "400")],
+        &[("row", "1"), ("dataset", "b"), ("protocol", "b-1k"), ("rsum", "300")],
+    ];
+    let runs: [(&str, &[&str]); 2] = [("data=a,row=1", &["a-1k"]), ("data=b,row=1", &["b-1k"])];
+    let (markdown, _) = run_protocols(&runs, &printed);
+    assert!(section(&markdown, "a-1k").contains("| +10.0 (400.0) |"), "{markdown}");
+    assert!(section(&markdown, "b-1k").contains("| +110.0 (300.0) |"), "{markdown}");
+    // On other data, the names tell the two apart.
+    let runs: [(&str, &[&str]); 2] = [("row=1,data=a", &["small-100"]), ("row=1,data=b", &["small-100"])];
+    let (markdown, _) = run_protocols(&runs, &printed);
+    let text = section(&markdown, "small-100");
+    assert!(text.contains("| +10.0 (400.0) |") && text.contains("| +110.0 (300.0) |"), "{text}");
+    assert!(text.contains("are of other data, a-1k, b-1k:"), "{text}");
+    // A number of two data sets is told apart, too, where no row belongs to it.
+    let runs: [(&str, &[&str]); 1] = [("row=2,data=a", &["small-100"])];
+    let second: PrintedCells<'_> = &[("row", "2"), ("dataset", "a"), ("protocol", "a-1k"), ("rsum", "350")];
+    let (markdown, _) = run_protocols(&runs, &[&printed[..], &[second]].concat());
+    assert!(markdown.contains("that the sweep does not have: 1 of a."), "{markdown}");
+}

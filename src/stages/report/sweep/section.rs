@@ -231,6 +231,18 @@ fn printed_note(report: &SweepReport, table: &SweepTable) -> Option<String> {
             remarks.other_protocols.join(", ")
         ));
     }
+    if !remarks.same_images.is_empty() {
+        note.push_str(&format!(
+            " The printed values are of {}: the same images, and all but one of the 5,000 captions.",
+            remarks.same_images.join(", ")
+        ));
+    }
+    if !remarks.without_protocol.is_empty() {
+        note.push_str(&format!(
+            " The paper prints no protocol for {}, so the printed values may be of other pools of the data set.",
+            remarks.without_protocol.join(", ")
+        ));
+    }
     if printed.is_without_sums {
         note.push_str(" Printed sums are of R@1, R@5 and R@10 and are left out, because ours are of other recalls.");
     } else if !report.is_hs_sum_of_rows && table.rows.iter().any(SweepRow::has_printed_hs_sum) {

@@ -54,7 +54,8 @@ pub struct ReportSweep {
     #[serde(default)]
     pub baseline: Option<String>,
     /// Printed rows of papers, to show beside the rows; needs `paper` and `table`. A printed row belongs to the row of the
-    /// same name and method, or to the row that it names as its model.
+    /// same name and method, or to the row that it names as its model. With an axis of data sets, `f30k, 1` is the name of
+    /// the row `1` of the data set `f30k`.
     #[serde(default)]
     pub published: Option<TableRef>,
     /// Paper of the printed rows: `hal-2020`.
