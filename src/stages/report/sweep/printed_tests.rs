@@ -293,8 +293,8 @@ fn an_unknown_paper_or_table_is_an_error_that_lists_what_there_is() {
 
 /// Runs stages `test@COORDINATES`, each with results of some protocols, beside printed rows of the table 1.
 fn run_protocols(runs: &[(&str, &[&str])], printed: &[PrintedCells<'_>]) -> (String, String) {
-    let of_table = |cells: &PrintedCells<'_>| [&[("paper", "p"), ("table", "1"), ("method", "nns")], *cells].concat();
-    let printed: Vec<Vec<(&str, &str)>> = printed.iter().map(of_table).collect();
+    let of_table = [("paper", "p"), ("table", "1"), ("method", "nns")];
+    let printed: Vec<Vec<(&str, &str)>> = printed.iter().map(|cells| [of_table.as_slice(), cells].concat()).collect();
     let printed: Vec<PrintedCells<'_>> = printed.iter().map(Vec::as_slice).collect();
     let results: Vec<_> = runs
         .iter()
