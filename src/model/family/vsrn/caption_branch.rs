@@ -33,11 +33,15 @@ const REGION_DROPOUT: u64 = 0x0076_7372_6e00;
 const WORD_DROPOUT: u64 = REGION_DROPOUT + 1;
 
 impl VsrnSettings {
-    /// Specifications of the parameters, for regions of width `embed_size` and a vocabulary of `words` words.
+    /// Specifications of the parameters, for regions of width `embed_size` and a vocabulary of `words` words. The weight
+    /// of the first layer is normal with variance 2/(input + output) (Xavier), as in the published code.
     pub(super) fn caption_specs(&self, words: usize) -> Result<Vec<ParameterSpec>> {
         let (joint, h) = (tensor_width(self.embed_size)?, tensor_width(self.caption_dim)?);
         let (word, words) = (tensor_width(self.caption_word_dim)?, tensor_width(words)?);
         let mut all = ParameterSpec::linear(INPUT, h, joint).to_vec();
+        #[expect(clippy::cast_precision_loss, reason = "widths are below 2^31")]
+        let deviation = (2.0 / (h + joint) as f64).sqrt();
+        all[0].init = ParameterInit::Normal(deviation);
         all.extend(ParameterSpec::gru(ENCODER, "", h, h));
         all.push(ParameterSpec::new(WORDS, &[words, word], ParameterInit::Uniform(0.1)));
         all.extend(ParameterSpec::linear(ATTENTION, h, 2 * h));
