@@ -142,3 +142,27 @@ impl VsrnSettings {
         Ok(Tensor::cat(&states, 0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tch::Device;
+
+    use super::*;
+    use crate::model::family::input_spec::InputSpec;
+    use crate::model::family::parameters::Parameters;
+
+    /// √(2/(60 + 40)) = 0.1414. A uniform distribution of this deviation would end at 0.2449; 8.3 % of a normal one are
+    /// beyond.
+    #[test]
+    fn the_first_layer_is_normal() {
+        let settings = VsrnSettings { embed_size: 60, caption_dim: 40, ..VsrnSettings::default() };
+        let specs = settings.caption_specs(7).expect("widths");
+        let drawn = Parameters::random(specs, &InputSpec::for_regions(1, 1, 7), 3, Device::Cpu).expect("parameters");
+        let weight = drawn.get("caption.vid2hid.weight").expect("a weight");
+        assert_eq!(weight.size(), [40, 60]);
+        let (mean, deviation) = (weight.mean(Kind::Double).double_value(&[]), weight.std(true).double_value(&[]));
+        assert!(mean.abs() < 0.01 && (deviation - 0.1414).abs() < 0.006, "{mean} {deviation}");
+        let beyond = weight.abs().gt(0.2449).to_kind(Kind::Double).mean(Kind::Double).double_value(&[]);
+        assert!((beyond - 0.083).abs() < 0.02, "{beyond}");
+    }
+}
