@@ -34,7 +34,7 @@ const END_FILE: &str = "events.out.tfevents.9999999999.end";
 const EXPERIMENT_FILE: &str = "events.out.tfevents.hparams";
 
 /// Tables whose columns become curves. An epoch's row is published in the first table before the second, and so on.
-const EXPORTED_TABLES: [&str; 3] = ["history", "auxiliary_losses", "validation"];
+const EXPORTED_TABLES: [&str; 4] = ["history", "auxiliary_losses", "loss_scalars", "validation"];
 
 /// Time between two scans of the store with `--follow`.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
@@ -304,6 +304,7 @@ fn tag(table: &str, column: &str) -> String {
     match (table, column.split_once("_r")) {
         ("history", _) => format!("train/{column}"),
         ("auxiliary_losses", _) => format!("train/auxiliary_loss/{column}"),
+        ("loss_scalars", _) => format!("train/loss_scalar/{column}"),
         ("validation", _) if column == "loss" => "train/epoch_loss".to_owned(),
         (_, Some((direction @ ("i2t" | "t2i"), k))) => format!("{table}/{direction}/R@{k}"),
         _ => format!("{table}/{column}"),
@@ -339,6 +340,7 @@ mod tests {
             ("history", "loss", "train/loss"),
             ("history", "gradient_norm", "train/gradient_norm"),
             ("auxiliary_losses", "caption", "train/auxiliary_loss/caption"),
+            ("loss_scalars", "bias", "train/loss_scalar/bias"),
             ("validation", "loss", "train/epoch_loss"),
             ("validation", "i2t_r10", "validation/i2t/R@10"),
             ("validation", "rsum", "validation/rsum"),

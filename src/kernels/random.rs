@@ -45,6 +45,14 @@ impl Rng {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
+    /// Two independent normal numbers with mean 0 and this standard deviation (Box and Muller, "A note on the generation
+    /// of random normal deviates", 1958).
+    pub fn normal_pair(&mut self, deviation: f64) -> [f64; 2] {
+        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt() * deviation;
+        let (sine, cosine) = (std::f64::consts::TAU * self.uniform()).sin_cos();
+        [radius * cosine, radius * sine]
+    }
+
     /// Shuffles `items` (Fisher and Yates): every order is equally likely.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
@@ -72,6 +80,17 @@ mod tests {
                 16_408_922_859_458_223_821,
             ]
         );
+    }
+
+    /// Mean 0, variance 4, and 4.55 % beyond two deviations.
+    #[test]
+    #[expect(clippy::cast_precision_loss, reason = "counts are small")]
+    fn normal_numbers_have_the_moments_and_tails_of_the_distribution() {
+        let mut rng = Rng::new(3, &[]);
+        let values: Vec<f64> = (0..20_000).flat_map(|_| rng.normal_pair(2.0)).collect();
+        let mean = |of: &dyn Fn(f64) -> f64| values.iter().map(|&value| of(value)).sum::<f64>() / values.len() as f64;
+        assert!(mean(&|x| x).abs() < 0.03 && (mean(&|x| x * x) - 4.0).abs() < 0.08);
+        assert!((mean(&|x| f64::from(u8::from(x.abs() > 4.0))) - 0.0455).abs() < 0.003);
     }
 
     #[test]

@@ -9,6 +9,15 @@ use crate::kernels::adam::{AdamCoefficients, BETAS, EPSILON, step, sum_of_square
 /// Number of values that are updated together, so that they stay in the CPU's cache.
 const BLOCK: usize = 1 << 16;
 
+/// Decoupled weight decay.
+#[derive(Debug, Clone, Copy)]
+pub struct AdamDecay {
+    /// Weight decay d: a parameter is multiplied by 1 − learning rate · d before a step.
+    pub weight_decay: f64,
+    /// Number of parameters, from the first on, that decay.
+    pub parameters: usize,
+}
+
 /// State of the optimiser: number of steps, first and second moment of every parameter.
 #[derive(Debug)]
 pub struct Adam {
@@ -41,8 +50,7 @@ impl Adam {
     }
 
     /// Updates `parameters` in place with `gradients` times `scale`; β = (0.9, 0.999) and ε = 1e-8 as in
-    /// `torch.optim.Adam`. With `weight_decay` d, parameters are first multiplied by 1 − `learning_rate` · d, as in
-    /// `torch.optim.AdamW`.
+    /// `torch.optim.Adam`. Decay is that of `torch.optim.AdamW`.
     ///
     /// Parameters, gradients and moments must be contiguous and have the order and shapes of [`Adam::new`].
     pub fn step<'p>(
@@ -51,10 +59,11 @@ impl Adam {
         gradients: &[Tensor],
         scale: f64,
         learning_rate: f64,
-        weight_decay: f64,
+        decay: AdamDecay,
     ) {
         self.steps += 1;
-        let parameter_scale = 1.0 - learning_rate * weight_decay;
+        let scales = [1.0 - learning_rate * decay.weight_decay, 1.0];
+        let scale_of = |index: usize| scales[usize::from(index >= decay.parameters)];
         let [first, second] = BETAS.map(|beta| 1.0 - beta.powi(self.steps));
         let mut all: Vec<[Tensor; 4]> = parameters
             .into_iter()
@@ -64,40 +73,43 @@ impl Adam {
             .collect();
         if all.iter().flatten().all(is_f32_slice) {
             #[expect(clippy::cast_possible_truncation, reason = "the parameters are f32")]
-            let coefficients = AdamCoefficients {
+            let coefficients = |index: usize| AdamCoefficients {
                 gradient_scale: scale as f32,
                 negative_step_size: (-learning_rate / first) as f32,
                 bias_correction2_sqrt: second.sqrt() as f32,
-                parameter_scale: parameter_scale as f32,
+                parameter_scale: scale_of(index) as f32,
             };
-            return fused_step(&mut all, coefficients);
+            return fused_step(&mut all, &coefficients);
         }
         tch::no_grad(|| {
-            for [p, g, m, v] in &mut all {
+            for (index, [p, g, m, v]) in all.iter_mut().enumerate() {
                 let g = &*g * scale;
                 let _ = m.lerp_(&g, 1.0 - BETAS[0]);
                 let _ = v.g_mul_scalar_(BETAS[1]).g_add_(&(g.square() * (1.0 - BETAS[1])));
                 let spread = v.sqrt() / second.sqrt() + EPSILON;
-                let _ = p.g_mul_scalar_(parameter_scale).g_add_(&(&*m / spread * (-learning_rate / first)));
+                let _ = p.g_mul_scalar_(scale_of(index)).g_add_(&(&*m / spread * (-learning_rate / first)));
             }
         });
     }
 }
 
-/// Updates parameters and moments in one pass over memory, in blocks that are distributed to threads.
-fn fused_step(all: &mut [[Tensor; 4]], coefficients: AdamCoefficients) {
+/// Updates parameters and moments in one pass over memory, in blocks that are distributed to threads. `coefficients`
+/// returns those of a parameter by its index.
+fn fused_step(all: &mut [[Tensor; 4]], coefficients: &dyn Fn(usize) -> AdamCoefficients) {
     let mut blocks = Vec::new();
-    for tensors in all {
+    for (index, tensors) in all.iter_mut().enumerate() {
+        let coefficients = coefficients(index);
         let [p, g, m, v] = tensors.each_mut();
         let changed = [p, m, v].map(|tensor| as_mut_slice(tensor).chunks_mut(BLOCK));
         let [p, m, v] = changed;
-        blocks.extend(p.zip(as_slice(g).chunks(BLOCK)).zip(m.zip(v)));
+        let of_parameter = p.zip(as_slice(g).chunks(BLOCK)).zip(m.zip(v));
+        blocks.extend(of_parameter.map(|block| (block, coefficients)));
     }
     let share = blocks.len().div_ceil(thread_count()).max(1);
     std::thread::scope(|scope| {
         while !blocks.is_empty() {
             let mine = blocks.split_off(blocks.len().saturating_sub(share));
-            let work = move || mine.into_iter().for_each(|((p, g), (m, v))| step(p, g, m, v, coefficients));
+            let work = move || mine.into_iter().for_each(|(((p, g), (m, v)), of)| step(p, g, m, v, of));
             if blocks.is_empty() { work() } else { drop(scope.spawn(work)) }
         }
     });

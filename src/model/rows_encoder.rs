@@ -9,6 +9,7 @@ use super::family::input_spec::{ImageInput, ImageShape};
 use super::trained_model::TrainedModel;
 use crate::error::{Error, Result, TruncatedList};
 use crate::tables;
+use crate::tables::vector_limits::check_image_vector;
 
 /// Number of captions or feature vectors that are encoded together. It does not depend on the batches of the table, so
 /// the last bits of an encoded item do not depend on the speed of the producing stage.
@@ -71,8 +72,8 @@ impl<'e> ImageEncoder<'e> {
     /// Adds the next rows of the table and returns the blocks that are complete.
     ///
     /// # Errors
-    /// Features or regions that do not fit the model, values that are not finite, an image without a region, or a
-    /// duplicate image.
+    /// Features or regions that do not fit the model, values that are not finite or too large, an image without a region
+    /// or with too many, or a duplicate image.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<Vec<EncodedRows>> {
         let (images, splits) = (tables::int_column(batch, "image_id")?, tables::text_column(batch, "split")?);
         let (values, shape) = image_values(batch, self.model.input_spec().image_input())?;
@@ -111,11 +112,17 @@ impl<'e> ImageEncoder<'e> {
     }
 
     fn check_image(&mut self, image: i64, feature: &[f32]) -> Result<()> {
-        if feature.iter().any(|value| !value.is_finite()) {
-            return Err(Error::data(format!("the feature of image {image} holds a value that is not finite")));
-        }
-        if self.shape.regions.is_some() && feature.iter().all(|value| *value == 0.0) {
-            return Err(Error::data(format!("image {image} has no region: all its values are 0")));
+        check_image_vector(image, feature)?;
+        if self.shape.regions.is_some() {
+            let regions = feature.chunks_exact(self.shape.width.max(1));
+            let count = regions.filter(|region| region.iter().any(|value| *value != 0.0)).count();
+            if count == 0 {
+                return Err(Error::data(format!("image {image} has no region: all its values are 0")));
+            }
+            if let Some(most) = self.model.max_regions().filter(|&most| count > most) {
+                let message = format!("image {image} has {count} regions, wanted at most the {most} of the training");
+                return Err(Error::data(message).hint("the model has parameters for each place of a region"));
+            }
         }
         if self.model.network.is_some() && !is_unit(feature) {
             let message = format!("the feature of image {image} is not a unit vector, as the model requires");

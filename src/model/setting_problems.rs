@@ -20,6 +20,12 @@ pub fn check_plausible(
     (!plausible.contains(&got)).then(|| (name.to_owned(), format!("got {text}; {usual}")))
 }
 
+/// Returns true for the default of a flag: leaving it out keeps the keys of older results.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
+pub(super) fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
 /// Problems of widths that are 0.
 #[must_use]
 pub fn zero_widths(widths: &[(&str, usize)]) -> SettingProblems {

@@ -16,10 +16,11 @@ use super::adam::global_norm;
 use super::collective::CollectiveGroup;
 use super::family::buffer_updates::BufferUpdates;
 use super::family::encode::check_token_ids;
-use super::family::encoded_items::EncodedItems;
 use super::family::image_rows::ImageRows;
-use super::family::model::{AuxiliaryLosses, EncodedBatch, LocalBatch, Model, ScoreGradients, ScoredBatch};
-use super::loss::{Loss, MemoryBankWeights, Objective, ObjectiveContext, ObjectiveValue};
+use super::family::model::{
+    AuxiliaryLosses, EncodedBatch, GlobalLossContext, LocalBatch, Model, ScoreGradients, ScoredBatch,
+};
+use super::loss::{Loss, MemoryBankWeights, Objective, ObjectiveContext};
 use super::memory_bank::{MemoryBank, MemoryBankMask, TrainingPair};
 use super::similarity::EmbeddingSimilarity;
 use super::training_state::TrainingState;
@@ -44,6 +45,8 @@ pub struct PairBatch<'b> {
 pub struct StepOptions {
     /// Objective to minimise.
     pub objective: Objective,
+    /// True in a warm-up: the loss of the objective is also in place of the model's own losses on scores.
+    pub is_warm_up: bool,
     /// True if other captions of the same image are not negatives.
     pub mask_same_image: bool,
     /// Seed of random numbers.
@@ -75,7 +78,8 @@ pub struct LossAndGradients {
     /// Values of the model's auxiliary losses.
     pub auxiliary: AuxiliaryLosses,
     /// Gradient of their sum in every trainable parameter, in the order of
-    /// [`Parameters::trainable`](super::family::parameters::Parameters::trainable).
+    /// [`Parameters::trainable`](super::family::parameters::Parameters::trainable), then in every learned scalar of the
+    /// loss.
     pub parameters: Vec<Tensor>,
     /// Running statistics after the step.
     pub buffers: BufferUpdates,
@@ -88,6 +92,8 @@ pub struct StepResult {
     pub loss: f64,
     /// Values of the model's auxiliary losses before the step.
     pub auxiliary: AuxiliaryLosses,
+    /// Learned scalars of the loss before the step, as (name, value).
+    pub scalars: Vec<(String, f64)>,
     /// Global L2 norm of the gradient before clipping.
     pub gradient_norm: f64,
 }
@@ -105,17 +111,18 @@ impl From<Loss> for StepOptions {
     /// Options of a loss alone, with the gradient clipped to 2 as in published code.
     fn from(loss: Loss) -> Self {
         let objective = Objective { loss, semantic_margin: None };
-        Self { objective, mask_same_image: false, seed: 0, gradient_clip: 2.0, weight_decay: 0.0 }
+        Self { objective, is_warm_up: false, mask_same_image: false, seed: 0, gradient_clip: 2.0, weight_decay: 0.0 }
     }
 }
 
-/// Computes the objective of the global batch, the model's auxiliary losses, and the gradient of their sum. `step` is
-/// the number of the step, for random numbers.
+/// Computes the objective of the global batch, the model's auxiliary losses, and the gradient of their sum. `scalars` are
+/// the learned scalars of the loss, and `step` is the number of the step, for random numbers.
 ///
 /// # Errors
 /// Errors of the model, the objective or the collective operations; a batch without pairs.
 pub fn loss_and_gradients(
     model: &dyn Model,
+    scalars: &[Tensor],
     batch: &PairBatch<'_>,
     options: &StepOptions,
     bank: Option<MemoryBankComparison<'_>>,
@@ -141,46 +148,40 @@ pub fn loss_and_gradients(
         return Err(Error::internal(format!("got {gathered:?} gathered images and captions for {n} pairs")));
     }
     let mut auxiliary = sum_over_ranks(losses, group)?;
+    let masked = options.mask_same_image.then(|| same_image_mask(batch.pairs, &images.vectors));
+    let warm_up = options.is_warm_up.then_some(&options.objective.loss);
+    let of_batch = GlobalLossContext { masked: masked.as_ref(), warm_up };
     let ScoredBatch { scores, losses, buffers: of_scores, backward: block_backward } =
-        model.score_batch(&images, &captions)?;
+        model.score_batch(&images, &captions, of_batch)?;
     auxiliary.extend(losses);
     buffers.extend(of_scores);
-    let found = evaluate_objective(&scores, (&images, &captions), batch, options, bank, step)?;
+    let relevance = batch.relevance.map(|values| square_matrix(values, n, &scores)).transpose()?;
+    let bank_scores = bank.map(|MemoryBankComparison { memory_bank: bank, similarity, mask, .. }| {
+        bank.scores(&images.vectors, &captions.vectors, batch.pairs, similarity, mask)
+    });
+    let context = ObjectiveContext {
+        masked: masked.as_ref(),
+        memory_bank: bank.zip(bank_scores.as_ref()).map(|(bank, scores)| (bank.weights, scores)),
+        relevance: relevance.as_ref(),
+        scalars,
+        seed: options.seed,
+        step,
+    };
+    let found = options.objective.evaluate(&scores, &context)?;
     let ScoreGradients { images: d_images, captions: d_captions, parameters: of_scores } =
         block_backward(&found.d_scores, own)?;
-    let parameters = backward(&d_images, &d_captions)?;
-    // Every rank has all scores and so the whole gradient in the parameters of the scores. Rank 0 contributes it.
+    let mut parameters = backward(&d_images, &d_captions)?;
+    // Every rank has all scores and so the whole gradient in the parameters of the scores and in the scalars of the loss.
+    // Rank 0 contributes it.
     if let Some(of_scores) = of_scores.filter(|_| group.rank() == 0) {
         tch::no_grad(|| {
             parameters.iter().zip(of_scores).for_each(|(all, more)| drop(all.shallow_clone().g_add_(&more)));
         });
     }
+    let of_scalars = found.d_scalars.iter().zip(scalars);
+    parameters.extend(of_scalars.map(|(d, of)| if group.rank() == 0 { d.contiguous() } else { of.zeros_like() }));
     group.all_reduce_sum(&parameters)?;
     Ok(LossAndGradients { loss: found.value, auxiliary, parameters, buffers })
-}
-
-/// Evaluates the objective on the scores of a batch.
-fn evaluate_objective(
-    scores: &Tensor,
-    (images, captions): (&EncodedItems, &EncodedItems),
-    batch: &PairBatch<'_>,
-    options: &StepOptions,
-    bank: Option<MemoryBankComparison<'_>>,
-    step: u64,
-) -> Result<ObjectiveValue> {
-    let bank_scores = bank.map(|MemoryBankComparison { memory_bank: bank, similarity, mask, .. }| {
-        bank.scores(&images.vectors, &captions.vectors, batch.pairs, similarity, mask)
-    });
-    let masked = options.mask_same_image.then(|| same_image_mask(batch.pairs, scores));
-    let relevance = batch.relevance.map(|values| square_matrix(values, batch.pairs.len(), scores)).transpose()?;
-    let context = ObjectiveContext {
-        masked: masked.as_ref(),
-        memory_bank: bank.zip(bank_scores.as_ref()).map(|(bank, scores)| (bank.weights, scores)),
-        relevance: relevance.as_ref(),
-        seed: options.seed,
-        step,
-    };
-    options.objective.evaluate(scores, &context)
 }
 
 /// Sums local losses over all ranks.
@@ -211,8 +212,8 @@ impl TrainingState {
         group: &CollectiveGroup,
     ) -> Result<StepResult> {
         let LossAndGradients { loss, auxiliary, parameters, buffers } =
-            loss_and_gradients(self.model(), batch, options, bank, step, group)?;
-        let mut done = StepResult { loss, auxiliary, gradient_norm: 0.0 };
+            loss_and_gradients(self.model(), self.scalars(), batch, options, bank, step, group)?;
+        let mut done = StepResult { loss, auxiliary, scalars: self.scalar_values(), gradient_norm: 0.0 };
         let finite = done.is_finite();
         done.gradient_norm = if finite {
             let norm = self.apply_gradients(&parameters, options.gradient_clip, learning_rate, options.weight_decay);

@@ -111,6 +111,12 @@ impl TrainedModel {
         self.model.input_spec()
     }
 
+    /// Largest number of regions of an image; `None` if there is no limit.
+    #[must_use]
+    pub fn max_regions(&self) -> Option<usize> {
+        self.model.max_regions()
+    }
+
     /// Encodes at least one image from row-major features or regions, `width` values for each image.
     ///
     /// # Errors

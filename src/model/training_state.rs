@@ -4,9 +4,10 @@
 use bytes::Bytes;
 use tch::{Device, Tensor};
 
-use super::adam::{Adam, global_norm};
+use super::adam::{Adam, AdamDecay, global_norm};
 use super::family::model::Model;
 use super::family::registry::ModelConfig;
+use super::loss::LearnedScalar;
 use super::malloc::keep_freed_memory;
 use super::memory_bank::{MemoryBank, SavedMemoryBank};
 use super::named_tensors::NamedTensors;
@@ -19,6 +20,11 @@ pub struct TrainingState {
     model: Box<dyn Model>,
     /// Trainable parameters of `model` with their names.
     trainable: Vec<(String, Tensor)>,
+    /// Learned scalars of the loss.
+    scalars: Vec<LearnedScalar>,
+    /// Values of `scalars`, each `[1]`.
+    scalar_values: Vec<Tensor>,
+    /// Optimiser of `trainable` and `scalar_values`.
     adam: Adam,
     best: Option<Bytes>,
 }
@@ -30,7 +36,18 @@ impl TrainingState {
         keep_freed_memory();
         let trained = model.parameters().trainable();
         let adam = Adam::new(trained.iter().map(|(_, parameter)| parameter));
-        Self { config, model, trainable: trained, adam, best: None }
+        Self { config, model, trainable: trained, scalars: Vec::new(), scalar_values: Vec::new(), adam, best: None }
+    }
+
+    /// Adds the learned scalars of the loss, before the first step.
+    #[must_use]
+    pub fn with_learned_scalars(mut self, scalars: Vec<LearnedScalar>) -> Self {
+        let options = (self.model.parameters().kind(), self.model.parameters().device());
+        self.scalar_values = scalars.iter().map(|scalar| Tensor::full([1], scalar.initial, options)).collect();
+        self.scalars = scalars;
+        let optimised = self.trainable.iter().map(|(_, parameter)| parameter).chain(&self.scalar_values);
+        self.adam = Adam::new(optimised);
+        self
     }
 
     /// Description of the model.
@@ -50,10 +67,23 @@ impl TrainingState {
         &mut *self.model
     }
 
+    /// Values of the learned scalars of the loss, each `[1]`.
+    pub(super) fn scalars(&self) -> &[Tensor] {
+        &self.scalar_values
+    }
+
+    /// Names and values of the learned scalars of the loss.
+    #[must_use]
+    pub fn scalar_values(&self) -> Vec<(String, f64)> {
+        let values = self.scalar_values.iter().map(|value| value.double_value(&[0]));
+        self.scalars.iter().map(|scalar| scalar.name.clone()).zip(values).collect()
+    }
+
     /// Makes one step of Adam with `gradients`, their global L2 norm clipped to `clip_norm` as by `clip_grad_norm_`, and
     /// with `weight_decay` one of `AdamW`. Returns the norm before clipping. If the norm is not finite, the parameters do not change.
     ///
-    /// Gradients are in the order of [`Parameters::trainable`](super::family::parameters::Parameters::trainable).
+    /// Gradients are in the order of [`Parameters::trainable`](super::family::parameters::Parameters::trainable), then
+    /// those of the learned scalars of the loss, which do not decay.
     pub fn apply_gradients(
         &mut self,
         gradients: &[Tensor],
@@ -64,8 +94,14 @@ impl TrainingState {
         let norm = global_norm(gradients);
         if norm.is_finite() {
             let scale = (clip_norm / (norm + 1e-6)).min(1.0);
-            let parameters = self.trainable.iter().map(|(_, parameter)| parameter);
-            self.adam.step(parameters, gradients, scale, learning_rate, weight_decay);
+            let decays = AdamDecay { weight_decay, parameters: self.trainable.len() };
+            let parameters = self.trainable.iter().map(|(_, parameter)| parameter).chain(&self.scalar_values);
+            self.adam.step(parameters, gradients, scale, learning_rate, decays);
+            for (scalar, value) in self.scalars.iter().zip(&self.scalar_values) {
+                if let Some(largest) = scalar.largest {
+                    tch::no_grad(|| drop(value.shallow_clone().clamp_max_(largest)));
+                }
+            }
         }
         norm
     }
@@ -97,7 +133,11 @@ impl TrainingState {
         if let Some(bank) = bank {
             bank.save_to(&mut all);
         }
-        for ((m, v), (name, _)) in self.adam.moments().iter().zip(&self.trainable) {
+        for (scalar, value) in self.scalars.iter().zip(&self.scalar_values) {
+            all.tensors.insert(scalar_name(scalar), value.shallow_clone());
+        }
+        let names = self.trainable.iter().map(|(name, _)| name.clone()).chain(self.scalars.iter().map(scalar_name));
+        for ((m, v), name) in self.adam.moments().iter().zip(names) {
             all.tensors.insert(format!("first.{name}"), m.shallow_clone());
             all.tensors.insert(format!("second.{name}"), v.shallow_clone());
         }
@@ -105,7 +145,7 @@ impl TrainingState {
             let best = NamedTensors::from_bytes(best)?;
             all.tensors.extend(best.tensors.into_iter().map(|(name, tensor)| (format!("best.{name}"), tensor)));
         }
-        all.text = Some(serde_json::json!([self.adam.steps(), text, self.config]).to_string());
+        all.text = Some(serde_json::json!([self.adam.steps(), text, self.config, self.scalars]).to_string());
         all.to_bytes()
     }
 
@@ -123,16 +163,21 @@ impl TrainingState {
         let mut all = NamedTensors::from_bytes(bytes)?;
         let bank = SavedMemoryBank::from_named_tensors(&mut all, device)?;
         let header = all.text.take().unwrap_or_default();
-        let (steps, text, saved): (i32, String, ModelConfig) = serde_json::from_str(&header)
+        let header: (i32, String, ModelConfig, Vec<LearnedScalar>) = serde_json::from_str(&header)
             .map_err(|error| Error::data(format!("the checkpoint has a damaged header: {error}")))?;
+        let (steps, text, saved, scalars) = header;
         if saved != *config {
             let [saved, wanted] = [&saved, config].map(|config| serde_json::json!(config));
             return Err(Error::data(format!("the checkpoint is of another model: got {saved}, wanted {wanted}")));
         }
         let model = config.load(&mut all, "now.", device)?;
         let parameters = model.parameters().trainable();
-        let mut moments = Vec::with_capacity(parameters.len());
-        for (name, parameter) in &parameters {
+        let scalar_values = scalars.iter().map(|scalar| Ok(all.take(&scalar_name(scalar))?.to_device(device)));
+        let scalar_values = scalar_values.collect::<Result<Vec<Tensor>>>()?;
+        let of_scalars = scalars.iter().zip(&scalar_values).map(|(scalar, value)| (scalar_name(scalar), value));
+        let optimised = parameters.iter().map(|(name, parameter)| (name.clone(), parameter)).chain(of_scalars);
+        let mut moments = Vec::with_capacity(parameters.len() + scalars.len());
+        for (name, parameter) in optimised {
             let mut moment = |order: &str| -> Result<Tensor> {
                 let moment = all.take(&format!("{order}.{name}"))?.to_device(device);
                 if moment.size() != parameter.size() {
@@ -148,6 +193,12 @@ impl TrainingState {
             Some(config.load(&mut all, "best.", Device::Cpu)?.parameters().to_bytes()?)
         };
         let adam = Adam::from_moments(steps, moments);
-        Ok((Self { config: config.clone(), model, trainable: parameters, adam, best }, text, bank))
+        let config = config.clone();
+        Ok((Self { config, model, trainable: parameters, scalars, scalar_values, adam, best }, text, bank))
     }
+}
+
+/// Name of a learned scalar of the loss in a checkpoint.
+fn scalar_name(scalar: &LearnedScalar) -> String {
+    format!("loss.{}", scalar.name)
 }

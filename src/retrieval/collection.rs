@@ -148,7 +148,7 @@ mod tests {
     const IDS: [i64; 4] = [0, 1, 2, 3];
 
     fn refused(matches: Matches<'_>, more: impl FnOnce(&Evaluation<'_>) -> Result<()>) -> String {
-        let scores = StoredScores { rows: &[[0.5; 4].as_slice(); 3], captions: 4, threads: 1 };
+        let scores = StoredScores { rows: &[[0.5; 4].as_slice(); 3], captions: 4, bank: None, threads: 1 };
         let collection = Collection { image_ids: &IDS[..3], caption_ids: &IDS, matches, scores: &scores };
         more(&Evaluation::of(collection)).expect_err("a mistake").to_string()
     }

@@ -11,7 +11,6 @@
 
 mod direction;
 mod scores;
-mod matrix;
 mod stored_scores;
 mod collection;
 mod folds;
@@ -40,7 +39,6 @@ pub use direction::Direction;
 pub use evaluation::{Evaluation, EvaluationDetail, ValidationCollection, evaluate};
 pub use folds::Folds;
 pub use label::MethodLabel;
-pub use matrix::MatrixPool;
 pub use methods::Method;
 pub use over_seeds::{PairedSeedTest, SeedStatistics};
 pub use protocol::Protocol;
@@ -48,5 +46,5 @@ pub use ranking::Rankings;
 pub use relevance::{BinaryRelevance, GradedRelevance, RelevanceGrades};
 pub use results::EvaluationResults;
 pub use scores::{ImageCaptionVectors, PoolScores, ScoreSet, ScoreSource, VectorSource};
-pub use stored_scores::StoredScores;
+pub use stored_scores::{StoredBankScores, StoredScores};
 pub use table_rows::DEFAULT_RANKING_DEPTH;

@@ -27,7 +27,7 @@ impl ScoreSet {
     }
 
     /// Name of the set in errors.
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Images => "images",
             Self::Captions => "captions",
@@ -57,8 +57,11 @@ pub trait PoolScores {
     /// There are no scores of these sets.
     fn search(&self, rows: ScoreSet, columns: ScoreSet) -> Result<Search<'_>>;
 
-    /// Conversion of scores into distances, if there is one.
-    fn distance(&self) -> Option<Distance>;
+    /// Conversion of scores into distances.
+    ///
+    /// # Errors
+    /// The scores correspond to no distances.
+    fn distance(&self) -> Result<Distance>;
 
     /// Vectors of a set, for methods that need more than scores.
     ///
@@ -68,18 +71,16 @@ pub trait PoolScores {
         Err(no_vectors(set))
     }
 
-    /// Search in the scores of other vectors, which are derived from those of the sets.
+    /// Passes a search in the scores of `queries` with two sets of items, one after the other, to `apply`.
     ///
     /// # Errors
-    /// There are no vectors.
-    fn search_vectors<'v>(
+    /// There are no scores of these sets, or the error of `apply`.
+    fn with_joined_items(
         &self,
-        _: &'v VectorMatrix<'v>,
-        _: &'v VectorMatrix<'v>,
-        captions: MatrixSide,
-    ) -> Result<Search<'v>> {
-        Err(no_vectors(if captions == MatrixSide::Rows { ScoreSet::Captions } else { ScoreSet::Images }))
-    }
+        queries: ScoreSet,
+        items: [ScoreSet; 2],
+        apply: &mut dyn FnMut(&Search<'_>) -> Result<()>,
+    ) -> Result<()>;
 }
 
 fn no_vectors(set: ScoreSet) -> Error {
@@ -90,7 +91,7 @@ fn no_vectors(set: ScoreSet) -> Error {
 /// Error: there are no scores with such a set.
 pub(super) fn missing_scores(set: ScoreSet) -> Error {
     Error::usage(format!("wants scores with the {}, and there are none", set.name()))
-        .hint("give vectors and a bank of vectors, or leave the method out")
+        .hint("give a query bank, or leave the method out")
 }
 
 /// Vectors of images and captions, checked.
@@ -170,20 +171,26 @@ impl PoolScores for VectorPool<'_> {
         self.factory.search(self.vectors(rows)?, self.vectors(columns)?, captions)
     }
 
-    fn distance(&self) -> Option<Distance> {
-        Some(self.factory.distance())
+    fn distance(&self) -> Result<Distance> {
+        Ok(self.factory.distance())
     }
 
     fn vectors(&self, set: ScoreSet) -> Result<&VectorMatrix<'_>> {
         self.find(set).ok_or_else(|| missing_scores(set))
     }
 
-    fn search_vectors<'v>(
+    fn with_joined_items(
         &self,
-        rows: &'v VectorMatrix<'v>,
-        columns: &'v VectorMatrix<'v>,
-        captions: MatrixSide,
-    ) -> Result<Search<'v>> {
-        self.factory.search(rows, columns, captions)
+        queries: ScoreSet,
+        items: [ScoreSet; 2],
+        apply: &mut dyn FnMut(&Search<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let captions = if queries.is_captions() { MatrixSide::Rows } else { MatrixSide::Columns };
+        let (queries, [items, beside]) = (self.vectors(queries)?, items.map(|set| self.vectors(set)));
+        let (items, beside) = (items?, beside?);
+        let rows = [items, beside].into_iter().flat_map(|side| (0..side.len()).map(|row| side.row(row)));
+        let joined = rows.collect::<Vec<_>>().concat();
+        let joined = VectorMatrix::new("items and bank", &joined, items.width())?;
+        apply(&self.factory.search(queries, &joined, captions)?)
     }
 }

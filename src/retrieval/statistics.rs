@@ -3,7 +3,7 @@
 use super::corrections::Corrections;
 use super::ranking::Ranker;
 use super::scores::ScoreSet;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::hubness::distance::Distance;
 use crate::kernels::hubness::method::{Correction, ScoreStatistics, StatisticalMethod};
 use crate::kernels::hubness::per_query::activation_set;
@@ -43,7 +43,7 @@ impl Ranker<'_> {
     ) -> Result<[ScoreStatistics; 2]> {
         let needs = method.required_statistics();
         // A method that needs no distances ignores this one.
-        let distance = if needs.needs_distances { self.distance()? } else { Distance::Cosine };
+        let distance = if needs.needs_distances { self.scores.distance()? } else { Distance::Cosine };
         let of_queries =
             if needs.queries_affect_ranking || comparable { needs.query_statistics.as_slice() } else { &[] };
         let (items, none) = (needs.item_statistics.len(), SearchRequest::default());
@@ -104,16 +104,6 @@ impl Ranker<'_> {
         let request = SearchRequest { k: 1, ..SearchRequest::default() };
         let results = self.searches[0].find(&request, &request, progress)?;
         Ok(results.map(|results| results.top.iter().map(|top| top.first().map_or(0, |best| best.item)).collect()))
-    }
-
-    /// Conversion of scores into distances.
-    ///
-    /// # Errors
-    /// The scores correspond to no distances.
-    fn distance(&self) -> Result<Distance> {
-        self.scores.distance().ok_or_else(|| {
-            Error::usage("wants distances, and these scores correspond to none").hint("leave the method out")
-        })
     }
 }
 

@@ -72,7 +72,7 @@ pub use matching::{GreedyMatching, GreedyRequest, assignment};
 pub use request::{Positives, SearchRequest};
 pub use results::SearchResults;
 pub use scores::{
-    ConsumePanel, Duplicates, MatrixSide, PanelRow, SCORE_BUFFER_BYTES, ScoreBound, ScoreFunction, ScoreMatrix,
-    ScorePrecision, ScoreTable, Scores, VectorMatrix, VectorScores, consume_row_major, rows_per_buffer,
+    ConsumePanel, Duplicates, MatrixSide, PanelRow, SCORE_BUFFER_BYTES, ScoreBound, ScoreFunction, ScorePrecision,
+    ScoreTable, Scores, VectorMatrix, VectorScores, consume_row_major, rows_per_buffer,
 };
 pub use sinkhorn::Potentials;

@@ -5,6 +5,8 @@ use super::evaluate::Evaluate;
 use super::ingest::Ingest;
 use super::report::Report;
 use super::train::Train;
+use crate::model::family::contract::Capabilities;
+use crate::model::family::input_spec::ImageInput;
 use crate::model::similarity::{EmbeddingSimilarity, OrderPenalty};
 use crate::stage::{Problem, TableRef};
 
@@ -60,6 +62,41 @@ fn missing_split(evaluate: &Evaluate, embed: &Embed) -> Option<Problem> {
     Some(Problem::new(setting, message).hint("add it to `splits` of `embed`"))
 }
 
+/// Use of a model by a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ModelUse {
+    /// Vectors of images and captions.
+    Embed,
+    /// Scores of pairs.
+    Score,
+    /// Attention between words and regions.
+    Attend,
+}
+
+/// Problems of a stage that applies a model of the family `name` to images of a kind, which the model does not support.
+pub(super) fn unfit_model(
+    applied: ModelUse,
+    images: Option<ImageInput>,
+    (name, capabilities): (&str, &Capabilities),
+) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if applied == ModelUse::Embed && capabilities.similarity.is_none() {
+        let message =
+            format!("a model of `{name}` has no vector of an image and of a caption that its score follows from");
+        problems.push(Problem::new("model", message).hint("`score_pairs`, and `evaluate` with its `scores`"));
+    }
+    if applied == ModelUse::Attend && !capabilities.word_attention {
+        let message = format!("a model of `{name}` has no attention between words and regions");
+        problems.push(Problem::new("model", message).hint("models of `scan` and `sgraf` have one"));
+    }
+    if let Some(got) = images.filter(|&got| got != capabilities.image_input) {
+        let (got, wanted) = (got.name(), capabilities.image_input.name());
+        let message = format!("a model of `{name}` reads `{wanted}` of images");
+        problems.push(Problem::new(got, message).hint(format!("set `{wanted}` in place of `{got}`")));
+    }
+    problems
+}
+
 /// Problem of a report of NCS whose evaluations do not measure it. `evaluate_of` finds the stage that writes a table.
 pub(super) fn missing_ncs<'s>(
     report: &'s Report,
@@ -85,6 +122,7 @@ pub(super) fn missing_printed<'s>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::family::registry::ModelSettings;
 
     fn problems(train: &str, embed: &str, evaluate: &str) -> Vec<String> {
         let data = "features = \"cnn.features\"\ncaptions = \"pairs.captions\"\n";
@@ -119,6 +157,36 @@ mod tests {
         );
         let mixed = "images = \"own.image_embeddings\"\ncaptions = \"others.caption_embeddings\"\n";
         assert_eq!(problems("", "", mixed), ["captions: embedded by `other.model`, but `images` by `fit.model`"]);
+    }
+
+    #[test]
+    fn a_model_has_what_a_stage_needs() {
+        let problems = |settings: &str, applied, images| -> Vec<String> {
+            let model: ModelSettings = toml::from_str(settings).expect("settings of a model");
+            let found = unfit_model(applied, images, (model.name(), &model.capabilities())).into_iter();
+            found.map(|problem| format!("{}: {}", problem.setting, problem.message)).collect()
+        };
+        let (regions, features) = (Some(ImageInput::Regions), Some(ImageInput::Features));
+        for (model, attends, embeds) in [
+            ("scan = {}", true, false),
+            ("sgraf = {}", true, false),
+            ("sgraf = { module = \"saf\" }", true, false),
+            ("vsrn = {}", false, true),
+            ("cvse = {}", false, true),
+            ("vse_infinity = {}", false, true),
+        ] {
+            assert_eq!(problems(model, ModelUse::Attend, regions).is_empty(), attends, "{model}");
+            assert_eq!(problems(model, ModelUse::Embed, regions).is_empty(), embeds, "{model}");
+            assert_eq!(problems(model, ModelUse::Score, regions), [""; 0]);
+            let wanted =
+                format!("features: a model of `{}` reads `regions` of images", &model[..model.find(' ').unwrap_or(0)]);
+            assert_eq!(problems(model, ModelUse::Score, features), [wanted]);
+        }
+        assert_eq!(problems("vse = {}", ModelUse::Embed, features), [""; 0]);
+        assert_eq!(
+            problems("vsrn = {}", ModelUse::Attend, regions),
+            ["model: a model of `vsrn` has no attention between words and regions"]
+        );
     }
 
     /// Problems of a report on `test@row=1` and `test@row=2`, whose evaluations have these relevances with φ.

@@ -36,8 +36,9 @@ impl Stage for ImportModel {
         "import_model"
     }
 
+    /// Version 2: models of CVSE add consensus scores, and the inverse temperatures of SCAN follow from its direction.
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn settings(&self) -> serde_json::Value {

@@ -14,6 +14,7 @@ use crate::error::{Error, Result, ValidationErrors};
 use crate::io::bounded;
 use crate::stage::{Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput, TableRef};
 use crate::tables::regions::RegionColumn;
+use crate::tables::vector_limits::{LARGEST, too_large};
 use crate::tables::{self, region_boxes, regions};
 
 /// Number of rows of a part: 38 MB for 36 regions of 2,048 values.
@@ -140,10 +141,19 @@ impl RunnableStage for ImportRegions {
             let mut mistakes = ValidationErrors::in_file(&path);
             let content = bounded::open(&path)?;
             let (mut content, mut line, mut number) = (BufReader::with_capacity(1 << 20, content), Vec::new(), 0u64);
+            // Blank lines at the end are no lines.
+            let mut blank = None;
             while next_line(&mut content, &mut line, &path, number)? {
                 cx.check_cancelled()?;
                 number += 1;
-                let text = line.trim_ascii_end();
+                let text = without_line_end(&line);
+                if text.is_empty() {
+                    blank = blank.or(Some(number));
+                    continue;
+                }
+                if let Some(blank) = blank.take() {
+                    mistakes.add(format!("line {blank}"), "it is blank, and there are lines after it");
+                }
                 let place = format!("line {number}");
                 let image = match image_number(text) {
                     Ok(image) => image,
@@ -234,6 +244,12 @@ fn next_line(content: &mut impl BufRead, line: &mut Vec<u8>, path: &Path, before
     Ok(read > 0)
 }
 
+/// Line without its end. Tabs at its end separate empty columns.
+fn without_line_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
 /// Number of the image of a line.
 fn image_number(line: &[u8]) -> std::result::Result<i64, String> {
     let field = line.split(|&byte| byte == b'\t').next().unwrap_or_default();
@@ -283,6 +299,11 @@ fn parse(line: &[u8], places: usize) -> std::result::Result<ImageRegions, String
     }
     let width = vectors.len() / count;
     for (region, vector) in vectors.chunks_exact(width).enumerate() {
+        if let Some(value) = too_large(vector) {
+            return Err(format!(
+                "the vector of region {region} holds {value:e}, wanted numbers of at most {LARGEST:e}"
+            ));
+        }
         if !vector.iter().all(|value| value.is_finite()) || vector.iter().all(|&value| value == 0.0) {
             return Err(format!(
                 "the vector of region {region} is not finite, or has only zeros, which stand for no region"
@@ -413,6 +434,8 @@ mod tests {
         assert_eq!(column, &tables::ColumnValues::into_array(wanted));
         assert_eq!(host.warnings.len(), 1, "{:?}", host.warnings);
         assert!(host.warnings[0].message.starts_with("1 of 3 images have no regions"), "{:?}", host.warnings);
+        let ended = [line(7, &[0.0; 4], &[1.0; 3]).replace('\n', "\r\n"), "\r\n\n".to_owned()].concat();
+        assert_eq!(run(&ended, "").expect("regions").output("regions").num_rows(), 1);
         let by_name = run(&line(1006, &[0.0; 4], &[1.0]), "image_numbers = \"file_name\"").expect("regions");
         assert_eq!(by_name.output("regions").num_rows(), 1);
     }
@@ -439,6 +462,12 @@ mod tests {
             assert!(message.contains(part), "{part}: {message}");
         }
         let one = |text: &str| run(text, "").expect_err("a mistake").to_string();
+        let none = one("5\t200\t100\t0\t\t\n");
+        assert!(none.contains("line 1: got `0` as the number of regions, wanted a number from 1"), "{none}");
+        let blank = one(&format!("\n{}", line(5, &[0.0; 4], &[1.0])));
+        assert!(blank.contains("line 1: it is blank, and there are lines after it"), "{blank}");
+        let large = one(&line(5, &[0.0; 8], &[1.0, 3e38]));
+        assert!(large.contains("line 1: the vector of region 1 holds 3e38, wanted numbers of at most 1e12"), "{large}");
         assert!(one(&line(5, &[0.0, 0.0, 300.0, 10.0], &[1.0])).contains("wanted x1 ≤ x2 and y1 ≤ y2 within it"));
         assert!(one(&line(5, &[0.0; 4], &[0.0])).contains("has only zeros"));
         assert!(one(&line(5, &[0.0; 4], &[f32::NAN])).contains("is not finite"));

@@ -21,5 +21,7 @@ mod agreement;
 mod writers;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod published_chain_tests;
 
 pub use registry::AnyStage;

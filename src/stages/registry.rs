@@ -3,7 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::agreement::ModelUse;
+use super::image_vectors::image_vectors;
 use crate::error::Result;
+use crate::model::family::input_spec::ImageInput;
 use crate::stage::{Problem, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef};
 
 macro_rules! stages {
@@ -93,6 +96,17 @@ impl Stage for AnyStage {
                 let missing = super::agreement::missing_ncs(report, &evaluate_of);
                 return missing.into_iter().chain(super::agreement::missing_printed(report, &ingest_of)).collect();
             }
+            Self::Embed(embed) => {
+                let images = image_vectors(embed.features.as_ref(), embed.regions.as_ref());
+                return unfit(ModelUse::Embed, &embed.model, images.map(|(_, input)| input), writer);
+            }
+            Self::ScorePairs(scoring) => {
+                let images = image_vectors(scoring.features.as_ref(), scoring.regions.as_ref());
+                return unfit(ModelUse::Score, &scoring.model, images.map(|(_, input)| input), writer);
+            }
+            Self::ComputeAttention(stage) => {
+                return unfit(ModelUse::Attend, &stage.model, Some(ImageInput::Regions), writer);
+            }
             _ => return Vec::new(),
         };
         let embed_of = |from: &TableRef| match writer(from)? {
@@ -110,5 +124,60 @@ impl Stage for AnyStage {
     }
     fn check(&self) -> Vec<Problem> {
         self.as_stage().check()
+    }
+}
+
+/// Problems of a stage whose `model` does not fit it. Without the stage that writes the model there are none.
+fn unfit<'s>(
+    applied: ModelUse,
+    model: &TableRef,
+    images: Option<ImageInput>,
+    writer: &dyn Fn(&TableRef) -> Option<&'s AnyStage>,
+) -> Vec<Problem> {
+    let (name, capabilities) = match writer(model) {
+        Some(AnyStage::Train(train)) => (train.model.name(), train.model.capabilities()),
+        Some(AnyStage::ImportModel(import)) => (import.model.name(), import.model.default_capabilities()),
+        _ => return Vec::new(),
+    };
+    super::agreement::unfit_model(applied, images, (name, &capabilities))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Problems of the stage `applied`, whose model the stage `writer` writes.
+    fn problems(writer: &str, applied: &str) -> Vec<String> {
+        let read = |text: &str| toml::from_str::<AnyStage>(text).expect("a stage");
+        let (writer, applied) = (read(writer), read(applied));
+        let found = applied.check_writers(&|from: &TableRef| (from.stage() == "fit").then_some(&writer));
+        found.into_iter().map(|problem| format!("{}: {}", problem.setting, problem.message)).collect()
+    }
+
+    /// The family is known from the stage that trains or imports the model, before anything runs.
+    #[test]
+    fn a_model_that_a_stage_cannot_apply_is_found_by_the_check() {
+        let train = "[train]\nregions = \"x.regions\"\ncaptions = \"x.captions\"\nepochs = 1\nmodel = { scan = {} }";
+        let import = "[import_model]\nweights = \"w\"\nvocabulary = \"v\"\nmodel = { vsrn = {} }";
+        let inputs =
+            |images: &str| format!("model = \"fit.model\"\n{images} = \"x.{images}\"\ncaptions = \"x.captions\"");
+        let stage = |kind: &str, images: &str| format!("[{kind}]\n{}", inputs(images));
+        assert_eq!(
+            problems(train, &stage("embed", "regions")),
+            ["model: a model of `scan` has no vector of an image and of a caption that its score follows from"]
+        );
+        assert_eq!(problems(train, &stage("score_pairs", "regions")), [""; 0]);
+        assert_eq!(
+            problems(train, &stage("score_pairs", "features")),
+            ["features: a model of `scan` reads `regions` of images"]
+        );
+        assert_eq!(
+            problems(import, &stage("compute_attention", "regions")),
+            ["model: a model of `vsrn` has no attention between words and regions"]
+        );
+        assert_eq!(problems(import, &stage("embed", "regions")), [""; 0]);
+        assert_eq!(problems(train, &stage("compute_attention", "regions")), [""; 0]);
+        let other = stage("embed", "regions").replace("fit.model", "other.model");
+        assert_eq!(problems(train, &other), [""; 0]);
     }
 }

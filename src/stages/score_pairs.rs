@@ -42,6 +42,9 @@ pub struct ScorePairs {
     /// Split that is scored.
     #[serde(default = "default_split")]
     pub split: String,
+    /// Split of the captions, if it is not that of the images: for a query bank of `evaluate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caption_split: Option<String>,
 }
 
 fn default_split() -> String {
@@ -93,6 +96,11 @@ impl RunnableStage for ScorePairs {
 }
 
 impl ScorePairs {
+    /// Split of the captions.
+    fn caption_split(&self) -> &str {
+        self.caption_split.as_deref().unwrap_or(&self.split)
+    }
+
     /// Scores all pairs and saves the state after each `scores_per_state` scores.
     fn score_all(&self, cx: &mut StageContext<'_>, scores_per_state: usize) -> Result<()> {
         let resources = cx.resources().clone();
@@ -139,7 +147,7 @@ struct ScoringProgress {
 }
 
 impl ScorePairs {
-    /// Reads the captions of the split.
+    /// Reads the captions of their split.
     fn read_captions(&self, trained: &TrainedModel, cx: &mut StageContext<'_>) -> Result<TokenizedCaptions> {
         let mut captions = TokenizedCaptions::default();
         let (mut splits, mut seen) = (BTreeSet::new(), BTreeSet::new());
@@ -147,7 +155,7 @@ impl ScorePairs {
             let (ids, of) = (tables::int_column(&batch, "caption_id")?, tables::int_column(&batch, "image_id")?);
             let (in_split, texts) = (tables::text_column(&batch, "split")?, tables::text_column(&batch, "text")?);
             for row in 0..batch.num_rows() {
-                if in_split.value(row) != self.split {
+                if in_split.value(row) != self.caption_split() {
                     splits.insert(in_split.value(row).to_owned());
                     continue;
                 }
@@ -162,14 +170,14 @@ impl ScorePairs {
             }
         }
         if captions.ids.is_empty() {
-            return Err(no_rows("caption", &self.split, &self.captions.to_string(), &splits));
+            return Err(no_rows("caption", self.caption_split(), &self.captions.to_string(), &splits));
         }
         trained.add_image_words(&mut captions.token_ids, &captions.image_ids);
         Ok(captions)
     }
 
     fn captions_batch(&self, captions: &TokenizedCaptions) -> Result<RecordBatch> {
-        let split = repeated(&self.split, captions.ids.len());
+        let split = repeated(self.caption_split(), captions.ids.len());
         let (caption_id, image_id) = (captions.ids.clone().into(), captions.image_ids.clone().into());
         scored_captions::TableColumns { caption_id, image_id, split }.into_batch()
     }
@@ -303,6 +311,30 @@ mod tests {
             assert_eq!(rows, all, "cut {cut}");
             assert!(!second.output_tables.contains_key("scored_captions"));
         }
+    }
+
+    /// The scores of the images of one split with the captions of another are those of a larger scoring.
+    #[test]
+    fn images_and_captions_may_be_of_different_splits() {
+        let run = |more: &str| {
+            let mut host = host();
+            host.run(&stage(more)).expect("scores");
+            let (scores, captions) = (host.output("scores"), host.output("scored_captions"));
+            let splits = [&scores, &captions]
+                .map(|table| tables::text_column(table, "split").expect("a split").value(0).to_owned());
+            let ids = tables::int_column(&captions, "caption_id").expect("ids").values().to_vec();
+            (splits, ids, tables::vector_column(&scores, "scores").expect("scores").0.to_vec())
+        };
+        let (splits, ids, scores) = run("split = \"val\"\ncaption_split = \"test\"");
+        assert_eq!(splits, ["val", "test"]);
+        assert_eq!(ids, (0..40).step_by(2).collect::<Vec<i64>>());
+        // Caption 2·n has the text of caption 2·n + 1 of the other split.
+        let (splits, ids, same) = run("split = \"val\"");
+        assert_eq!((splits, ids[0]), (["val", "val"].map(str::to_owned), 1));
+        assert_eq!(scores, same);
+        let mut none = host();
+        let error = none.run(&stage("caption_split = \"dev\"")).expect_err("no captions").to_string();
+        assert_eq!(error, "no caption of split `dev` in `x.captions`");
     }
 
     #[test]

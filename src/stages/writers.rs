@@ -1,7 +1,7 @@
 //! Stages that write each table, for messages about inputs that are connected to the wrong one.
 
 /// Table or files, and the stages that write it, with the settings that it needs.
-const WRITERS: [(&str, &str); 32] = [
+const WRITERS: [(&str, &str); 33] = [
     ("images", "an `ingest`"),
     ("captions", "an `ingest`"),
     ("ratings", "an `ingest` (ratings)"),
@@ -24,6 +24,7 @@ const WRITERS: [(&str, &str); 32] = [
     ("memory_bank", "a `train` (with `memory_bank`)"),
     ("history", "a `train`"),
     ("auxiliary_losses", "a `train` (of a model with auxiliary losses)"),
+    ("loss_scalars", "a `train` (with `learned = true` in its loss)"),
     ("validation", "a `train`"),
     ("scores", "a `score_pairs` or of an `ensemble`"),
     ("scored_captions", "a `score_pairs` or of an `ensemble`"),

@@ -20,6 +20,7 @@ pub mod samples;
 pub mod memory_bank;
 pub mod history;
 pub mod auxiliary_losses;
+pub mod loss_scalars;
 pub mod validation;
 pub mod image_embeddings;
 pub mod caption_embeddings;
@@ -32,6 +33,7 @@ pub mod metrics;
 pub mod summary;
 pub mod significance_tests;
 pub mod correlations;
+pub mod vector_limits;
 mod column;
 mod lists;
 mod values;
@@ -70,6 +72,7 @@ pub fn all() -> Vec<Table> {
         memory_bank::table(),
         history::table(),
         auxiliary_losses::table(),
+        loss_scalars::table(),
         validation::table(),
         image_embeddings::table(),
         caption_embeddings::table(),

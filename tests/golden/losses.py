@@ -5,7 +5,8 @@
 The formulas are those of the papers or, where `variant` is `official`, of the published code, for one query at a time.
 Gradients in the scores are by autograd. Inputs are not in the file: Rust and Python compute them with the same linear
 congruential generator, without rounding. A result has the value and, of the gradient, its products with two streams,
-its squared norm and its first four entries. The index of an objective is its training step.
+its squared norm and its first four entries, and then the derivatives in the learned scalars. The index of an objective is
+its training step.
 """
 
 import json
@@ -40,6 +41,7 @@ class Inputs:
         u = stream(n, n * n)
         self.s = tensor([[scale * (grid(u[i * n + j]) - 0.5 + near[i][j]) for j in range(n)] for i in range(n)])
         self.s.requires_grad_()
+        self.scalars = []
         u = stream(n + 1, n * rows)
         self.to_captions = [
             [-INF if (i * 7 + m) % 13 == 0 else scale * (u[i * rows + m] - 0.5) for m in range(rows)] for i in range(n)
@@ -52,6 +54,11 @@ class Inputs:
         self.phi = [[3 * u[i * n + j] + 8 * near[i][j] for j in range(n)] for i in range(n)]
         images = (3 * n + 3) // 4
         self.same = [[masked and i != j and i % images == j % images for j in range(n)] for i in range(n)]
+
+    def learn(self, value):
+        """Scalar that is trained, at its initial value."""
+        self.scalars.append(tensor(value, requires_grad=True))
+        return self.scalars[-1]
 
     def negatives(self, i):
         """Indices of the captions that are negatives of image i. The images that are negatives of caption i have the
@@ -158,8 +165,9 @@ def hal(inputs, bank, gamma, epsilon, variant="paper", max=None):
     return total / n
 
 
-def info_nce(inputs, temperature):
-    n, logits = inputs.n, inputs.s / temperature
+def info_nce(inputs, temperature, learned=False):
+    n = inputs.n
+    logits = inputs.s * torch.exp(inputs.learn(-math.log(temperature))) if learned else inputs.s / temperature
     total = 0
     for i in range(n):
         others = [i, *inputs.negatives(i)]
@@ -168,7 +176,9 @@ def info_nce(inputs, temperature):
     return total / (2 * n)
 
 
-def sigmoid(inputs, temperature, bias):
+def sigmoid(inputs, temperature, bias, learned=False):
+    if learned:
+        temperature, bias = torch.exp(inputs.learn(math.log(temperature))), inputs.learn(bias)
     n, logits = inputs.n, inputs.s * temperature + bias
     total = 0
     for i in range(n):
@@ -317,6 +327,8 @@ OBJECTIVES = [
     ),
     ({"loss": {"sigmoid": {"temperature": 10.0, "bias": -10.0}}}, None),
     ({"loss": {"sigmoid": {"temperature": 3.0, "bias": -1.5}}}, None),
+    ({"loss": {"sigmoid": {"temperature": 10.0, "bias": -10.0, "learned": True}}}, None),
+    ({"loss": {"info_nce": {"temperature": 0.07, "learned": True}}}, None),
 ]
 
 batches = []
@@ -337,7 +349,8 @@ for n, rows, scale, ties, masked in [
         value.backward()
         gradient = inputs.s.grad.flatten()
         products = [(gradient @ tensor(stream(n + part, n * n))).item() for part in (4, 5)]
-        results.append([value.item(), *products, (gradient @ gradient).item(), *gradient[:4].tolist()])
+        numbers = [value.item(), *products, (gradient @ gradient).item(), *gradient[:4].tolist()]
+        results.append(numbers + [scalar.grad.item() for scalar in inputs.scalars])
     batch = {"n": n, "rows": rows, "scale": scale, "ties": ties, "masked": masked, "results": results}
     batches.append(json.dumps(batch, separators=(",", ":")))
 

@@ -1,5 +1,5 @@
 """Writes a checkpoint and a vocabulary in the published layout, converts both with the code in README.md, and writes
-the embeddings by PyTorch.
+the embeddings by PyTorch. Does the same with a checkpoint of CVSE, whose parameters and scores are those of cvse.json.
 
     python tests/golden/published.py tests/golden README.md
 """
@@ -12,6 +12,7 @@ import re
 import sys
 import tempfile
 
+import numpy
 import safetensors
 import torch
 from torch import nn
@@ -74,7 +75,7 @@ def numbers(caption):
 
 
 target, readme = (os.path.abspath(path) for path in sys.argv[1:])
-blocks = re.findall(r"```python\n(.*?)```", open(readme, encoding="utf-8").read(), re.DOTALL)
+checkpoint_block, vocabulary_block, concepts_block = blocks = re.findall(r"```python\n(.*?)```", open(readme, encoding="utf-8").read(), re.DOTALL)
 images, captions = Images(), Captions()
 checkpoint = {
     "epoch": 3,
@@ -91,10 +92,10 @@ with tempfile.TemporaryDirectory() as folder:
         torch.save(checkpoint, "model_best.pth.tar", _use_new_zipfile_serialization=zipped)
         with open("vocab.pkl", "wb") as file:
             pickle.dump(Vocabulary(), file, protocol)
-        for block in blocks:
+        for block in (checkpoint_block, vocabulary_block):
             exec(block, {"__name__": "readme"})
         found.append((open("published.safetensors", "rb").read(), open("vocab.json", encoding="utf-8").read()))
-assert len(blocks) == 2 and found[0] == found[1], (len(blocks), [len(part[0]) for part in found])
+assert found[0] == found[1], [len(part[0]) for part in found]
 with open(os.path.join(target, "published.safetensors"), "wb") as file:
     file.write(found[0][0])
 
@@ -110,3 +111,36 @@ with torch.no_grad():
 with open(os.path.join(target, "published.json"), "w", encoding="utf-8") as file:
     json.dump(out, file, indent=1)
     file.write("\n")
+
+# CVSE: eight dictionaries, with layers that are stored twice or not used, and the files of its concepts.
+PARTS = ["img_enc", "txt_enc", "V_att", "T_att", "V_consensus_att", "T_consensus_att", "C_GCN", "fusing"]
+with open(os.path.join(target, "cvse.json"), encoding="utf-8") as file:
+    cvse = json.load(file)
+own = cvse["cases"][0]["parameters"]
+tensors = {name: torch.tensor(value["values"]).view(value["shape"]) for name, value in own.items()}
+of_part = lambda part: {name[len(part) + 1 :]: value for name, value in tensors.items() if name.startswith(part + ".")}
+states = [of_part(part) for part in PARTS]
+for state in states[2:6]:
+    state["fc1.weight"] = state["embedding_1.0.weight"]
+states[6]["adj_O_P"] = torch.zeros(3, 3)
+states[7]["fc.weight"] = torch.ones(2)
+word = lambda number: WORDS[number] if number < 4 else f"w{number}"
+concepts = {word(row): int(concept) for row, concept in enumerate(own["concepts.of_words"]["values"]) if concept >= 0}
+vectors = numpy.array(own["concepts.vectors"]["values"]).reshape(own["concepts.vectors"]["shape"])
+vocabulary = Vocabulary()
+vocabulary.word2idx = {word(number): number for number in range(cvse["words"])}
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    torch.save({"epoch": 3, "model": states, "best_rsum": 1.0, "opt": argparse.Namespace(), "Eiters": 1}, "model_best.pth.tar")
+    with open("vocab.pkl", "wb") as file:
+        pickle.dump(vocabulary, file)
+    with open("category_concepts.json", "w", encoding="utf-8") as file:
+        json.dump(concepts, file)
+    with open("concepts_glove_word2vec.pkl", "wb") as file:
+        pickle.dump(vectors, file)
+    names = {"__name__": "readme"}
+    for block in blocks:
+        exec(block, names)
+    content = open("published.safetensors", "rb").read()
+with open(os.path.join(target, "published_cvse.safetensors"), "wb") as file:
+    file.write(content)

@@ -55,6 +55,13 @@ impl Correction for DistanceScaling {
                 let violation = score.min(0.0);
                 *score = -(violation * violation * w);
             }),
+            (Distance::OneMinusScore, DistanceForm::Affine) => {
+                pairs.for_each(|(score, w)| *score = -((1.0 - *score).max(0.0) * w));
+            }
+            (Distance::OneMinusScore, DistanceForm::Squared) => pairs.for_each(|(score, w)| {
+                let distance = (1.0 - *score).max(0.0);
+                *score = -(distance * distance * w);
+            }),
         }
     }
 
@@ -68,6 +75,7 @@ impl Correction for DistanceScaling {
         fields.write_text(match distance {
             Distance::Cosine => "cosine",
             Distance::Order => "order",
+            Distance::OneMinusScore => "one minus score",
         });
         fields.write_text(match measured {
             DistanceForm::Squared => "squared",

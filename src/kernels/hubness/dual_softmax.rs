@@ -50,9 +50,9 @@ impl StatisticalMethod for DualSoftmax {
         check_inverse_temperature("beta", self.beta).into_iter().collect()
     }
 
-    fn refusal(&self, scores: Option<Distance>) -> Option<&'static str> {
+    fn refusal(&self, scores: Distance) -> Option<&'static str> {
         let message = "multiplies scores by a softmax, and order similarities, which are never above 0, would be ranked the wrong way round";
-        (scores == Some(Distance::Order)).then_some(message)
+        (scores == Distance::Order).then_some(message)
     }
 
     fn required_statistics(&self) -> RequiredStatistics {

@@ -59,6 +59,8 @@ fn corrections_that_differ_in_one_number_have_different_identities() {
         scaled(Distance::Order, DistanceForm::Affine, &[1.0, 2.0], &[]),
         scaled(Distance::Order, DistanceForm::Squared, &[1.0, 2.0], &[]),
         scaled(Distance::Order, DistanceForm::Squared, &[1.0], &[2.0]),
+        scaled(Distance::OneMinusScore, DistanceForm::Affine, &[1.0, 2.0], &[]),
+        scaled(Distance::OneMinusScore, DistanceForm::Squared, &[1.0, 2.0], &[]),
         softmax(1.0, &[2.0]),
         softmax(2.0, &[1.0]),
         gaussians([1.0, 2.0], [3.0, 4.0]),

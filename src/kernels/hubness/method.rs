@@ -23,10 +23,8 @@ pub trait StatisticalMethod {
         ParameterProblems::new()
     }
 
-    /// Reason why it cannot correct scores with this relation to distances, if it cannot. Methods with
-    /// [`RequiredStatistics::needs_distances`] need not refuse scores without distances (`None`) here: their caller
-    /// does.
-    fn refusal(&self, _scores: Option<Distance>) -> Option<&'static str> {
+    /// Reason why it cannot correct scores with this relation to distances, if it cannot.
+    fn refusal(&self, _scores: Distance) -> Option<&'static str> {
         None
     }
 
@@ -61,7 +59,7 @@ pub struct RequiredStatistics {
     /// True if the ranking of a query depends on the query's statistics. Otherwise they only make scores of different
     /// queries comparable, for a matching of all queries.
     pub queries_affect_ranking: bool,
-    /// True if scores must correspond to distances.
+    /// True if the correction is one of distances.
     pub needs_distances: bool,
 }
 

@@ -17,7 +17,8 @@ use super::statistic::Statistic;
 /// mean distance to the `k` nearest neighbours: of the query to items, and of the item to the queries of the bank or of
 /// the test.
 ///
-/// d is the squared distance for cosines, and the distance itself for order similarities. The ranking is by `−d /
+/// d is the squared distance for cosines, −s for order similarities, and 1 − s for stored scores, which must not be above 1.
+/// The ranking is by `−d /
 /// √μ(i)`: one weight for each item, not a score minus a shift. μ is at least 1e-12.
 ///
 /// # Cost

@@ -120,7 +120,11 @@ fn methods_of_statistics_rank_as_their_definitions() {
 
 fn methods_of_distances_rank_as_their_definitions(s: &DenseScores, others: &DenseScores, k: usize, bank: bool) {
     let below = |matrix: &DenseScores| map_values(matrix, |value| value - 1.0);
-    for (distance, s, others) in [(Distance::Cosine, s, others), (Distance::Order, &below(s), &below(others))] {
+    for (distance, s, others) in [
+        (Distance::Cosine, s, others),
+        (Distance::Order, &below(s), &below(others)),
+        (Distance::OneMinusScore, s, others),
+    ] {
         let of = |method: &dyn StatisticalMethod| {
             assert!(method.required_statistics().needs_distances);
             (statistical_correction(method, s, others, distance), method.definition(s, others, distance))

@@ -22,13 +22,11 @@ pub(super) fn draw(parameter: &CnnParameterSpec, seed: u64, index: u64) -> Vec<f
     }
 }
 
-/// Draws normal random numbers (Box and Muller, "A note on the generation of random normal deviates", 1958).
+/// Draws normal random numbers.
 fn normal(rng: &mut Rng, deviation: f64, count: usize) -> Vec<f32> {
     let mut values = Vec::with_capacity(count + 1);
     while values.len() < count {
-        let radius = (-2.0 * (1.0 - rng.uniform()).ln()).sqrt() * deviation;
-        let (sine, cosine) = (std::f64::consts::TAU * rng.uniform()).sin_cos();
-        values.extend([to_f32(radius * cosine), to_f32(radius * sine)]);
+        values.extend(rng.normal_pair(deviation).map(to_f32));
     }
     values.truncate(count);
     values

@@ -13,7 +13,7 @@ use super::encoded_items::EncodedItems;
 use super::graph::{Graph, HandWrittenLayer};
 use super::image_rows::ImageRows;
 use super::input_spec::{ImageInput, InputSpec};
-use super::model::{AuxiliaryLosses, EncodedBatch, LocalBatch, Model, ScoreGradients, ScoredBatch};
+use super::model::{AuxiliaryLosses, EncodedBatch, GlobalLossContext, LocalBatch, Model, ScoreGradients, ScoredBatch};
 use super::parameters::Parameters;
 use super::region_rows::region_sets;
 use super::score_blocks::ScoreBlocks;
@@ -90,6 +90,10 @@ impl<S: Differentiable> Model for AutogradModel<S> {
         self.config.settings.capabilities().similarity
     }
 
+    fn max_regions(&self) -> Option<usize> {
+        self.config.data.regions.filter(|_| self.config.settings.capabilities().fixed_places)
+    }
+
     fn reads_image_words(&self) -> bool {
         self.config.settings.capabilities().image_words
     }
@@ -153,14 +157,19 @@ impl<S: Differentiable> Model for AutogradModel<S> {
         })
     }
 
-    fn score_batch<'m>(&'m self, images: &'m EncodedItems, captions: &'m EncodedItems) -> Result<ScoredBatch<'m>> {
+    fn score_batch<'m>(
+        &'m self,
+        images: &'m EncodedItems,
+        captions: &'m EncodedItems,
+        context: GlobalLossContext<'_>,
+    ) -> Result<ScoredBatch<'m>> {
         let leaves = self.parameters.detached_leaves(&self.config.data)?;
         let leaf = |side: &EncodedItems| side.with_vectors(side.vectors.detach().set_requires_grad(true));
         let (images, captions) = (leaf(images), leaf(captions));
         let (settings, precision, blocks) = (&self.config.settings, self.precision, self.blocks(&images, &captions));
         let buffers = BufferRecorder::default();
         let graph = Graph::with_gradient(&leaves, precision, Some(&buffers));
-        let losses = tch::with_grad(|| settings.global_losses(&graph, &images, &captions))?;
+        let losses = tch::with_grad(|| settings.global_losses(&graph, &images, &captions, context))?;
         let score = || blocks.score(&captions, |block| settings.forward_scores(&graph, &images, block));
         let scores = if blocks.keeps_graphs() { tch::with_grad(score) } else { tch::no_grad(score) }?;
         let (detached_scores, values) = (scores.detach(), loss_values(&losses));

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};
 
+use super::allowed_values::AllowedValues;
 use super::graph::Graph;
 use super::parameters::{ParameterInit, ParameterSpec};
 use crate::error::{Error, Result};
@@ -61,7 +62,7 @@ impl ParameterSpec {
             part("weight", 1.0, true),
             part("bias", 0.0, true),
             part("running_mean", 0.0, false),
-            part("running_var", 1.0, false),
+            Self { allowed: AllowedValues::NotNegative, ..part("running_var", 1.0, false) },
         ]
     }
 }

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
+use super::allowed_values::AllowedValues;
 use super::graph::Graph;
 use super::input_spec::InputSpec;
 use super::parameters::{ParameterInit, ParameterSpec, Parameters, tensor_width};
@@ -55,12 +56,16 @@ pub struct Concept {
 /// There is no concept.
 pub fn concept_specs(data: &InputSpec, word: i64) -> Result<[ParameterSpec; 3]> {
     let (concepts, words) = (tensor_width(data.concepts.unwrap_or(0))?, tensor_width(data.words)?);
-    let fixed =
-        |name: &str, shape: &[i64], init| ParameterSpec { trainable: false, ..ParameterSpec::new(name, shape, init) };
+    let fixed = |name: &str, shape: &[i64], init, allowed| ParameterSpec {
+        trainable: false,
+        allowed,
+        ..ParameterSpec::new(name, shape, init)
+    };
+    let (none, of_words) = (ParameterInit::Constant(-1.0), AllowedValues::IndexOrNone { count: concepts });
     Ok([
-        fixed(CONCEPT_ADJACENCY, &[concepts, concepts], ParameterInit::Constant(0.0)),
-        fixed(CONCEPT_VECTORS, &[concepts, word], ParameterInit::Uniform(0.5)),
-        fixed(CONCEPTS_OF_WORDS, &[words], ParameterInit::Constant(-1.0)),
+        fixed(CONCEPT_ADJACENCY, &[concepts, concepts], ParameterInit::Constant(0.0), AllowedValues::PositiveRowSums),
+        fixed(CONCEPT_VECTORS, &[concepts, word], ParameterInit::Uniform(0.5), AllowedValues::Finite),
+        fixed(CONCEPTS_OF_WORDS, &[words], none, of_words),
     ])
 }
 

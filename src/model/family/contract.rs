@@ -64,6 +64,11 @@ pub struct Capabilities {
     /// Similarity of the embedding of an image and the embedding of a caption. `None` if a score does not follow from
     /// one vector each: such a model has no embeddings to store and no memory bank.
     pub similarity: Option<EmbeddingSimilarity>,
+    /// True if a score has attention between the words of a caption and the regions of an image.
+    pub word_attention: bool,
+    /// True if the model has parameters for each place of a region, so that no image has more regions than those it was
+    /// trained on.
+    pub fixed_places: bool,
     /// True if a CNN can be fine-tuned with the model.
     pub finetuning: bool,
     /// True if matrix products can be computed in mixed precision.

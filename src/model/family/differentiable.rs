@@ -12,7 +12,7 @@ use super::contract::Capabilities;
 use super::encoded_items::EncodedItems;
 use super::graph::{AuxiliaryLossTensors, Graph};
 use super::input_spec::InputSpec;
-use super::model::LocalBatch;
+use super::model::{GlobalLossContext, LocalBatch};
 use super::parameters::ParameterSpec;
 use super::published::{CheckpointLayout, CheckpointShapes};
 use crate::error::Result;
@@ -117,6 +117,7 @@ pub trait Differentiable:
         _graph: &Graph<'_>,
         _images: &EncodedItems,
         _captions: &EncodedItems,
+        _context: GlobalLossContext<'_>,
     ) -> Result<AuxiliaryLossTensors> {
         Ok(Vec::new())
     }

@@ -112,7 +112,7 @@ impl GoldenScores {
         let batch = PairBatch { images: &self.images, captions: &captions, pairs: &pairs, relevance: None };
         let options = StepOptions::from(Loss::Sum(SumLoss { margin: self.margin }));
         let found =
-            loss_and_gradients(&*model, &batch, &options, None, 0, &CollectiveGroup::single()).expect("gradients");
+            loss_and_gradients(&*model, &[], &batch, &options, None, 0, &CollectiveGroup::single()).expect("gradients");
         let auxiliary: BTreeMap<String, f64> =
             found.auxiliary.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
         assert_eq!(auxiliary.len(), case.auxiliary.len(), "{auxiliary:?}");
@@ -177,6 +177,46 @@ fn vsrn_agrees_with_pytorch() {
 #[test]
 fn cvse_agrees_with_pytorch() {
     check_all("cvse", include_str!("../../../tests/golden/cvse.json"), 4);
+}
+
+/// Scores with w = 1 are the cosines of consensus vectors: with stored statistics and the same labels they have the value
+/// of the loss `consensus` that PyTorch computed in training. Those with another w are between both.
+#[test]
+fn consensus_scores_are_added_to_those_of_cvse_by_their_weight() {
+    let text = include_str!("../../../tests/golden/cvse_image_labels.json");
+    let golden: GoldenScores = serde_json::from_str(text).expect("golden scores");
+    let case = golden.cases.iter().find(|case| case.settings["batch_norm"] == "frozen").expect("a case");
+    let captions: Vec<&[i32]> = golden.captions.iter().map(Vec::as_slice).collect();
+    let scores = |weight: f64| -> Vec<f64> {
+        let mut settings = case.settings.clone();
+        settings["consensus_score_weight"] = weight.into();
+        let model: ModelSettings = serde_json::from_value(serde_json::json!({ "cvse": settings })).expect("settings");
+        let data = InputSpec::for_regions(golden.places, golden.width, golden.words);
+        let config = model.config(InputSpec { concepts: golden.concepts, ..data });
+        let model = GoldenScores::model(&config, golden.parameters(case), Kind::Double);
+        let cancel = CancelToken::new();
+        let images = encode::images(&*model, &golden.images, golden.width * golden.places, &cancel).expect("images");
+        let captions = encode::captions(&*model, &captions, &cancel).expect("captions");
+        let own = |side: &Tensor| (side * side).sum_dim_intlist(1i64, false, None::<Kind>);
+        assert!((own(&images.vectors) - 1.0).abs().max().double_value(&[]) < 1e-12, "unit vectors");
+        let scores = model.scores(&images, &captions).expect("scores");
+        let products = images.vectors.matmul(&captions.vectors.tr());
+        assert!((&scores - products).abs().max().double_value(&[]) < 1e-14, "the score is that of `embed`");
+        Vec::try_from(scores.reshape([-1])).expect("f64")
+    };
+    let (fused, consensus, published) = (scores(0.0), scores(1.0), scores(0.05));
+    assert!(fused.iter().zip(&case.scores).all(|(got, wanted)| (got - wanted).abs() < 1e-12));
+    for ((fused, consensus), got) in fused.iter().zip(&consensus).zip(published) {
+        assert!((0.95 * fused + 0.05 * consensus - got).abs() < 1e-12);
+    }
+    let n = captions.len();
+    let at = |row: usize, column: usize| consensus[row * n + column];
+    let others = |own: usize| (0..n).filter(move |&other| other != own);
+    let hardest =
+        |own: usize, of: &dyn Fn(usize) -> f64| others(own).map(|j| 0.2 + of(j) - at(own, own)).fold(0.0, f64::max);
+    let loss: f64 = (0..n).map(|own| hardest(own, &|j| at(own, j)) + hardest(own, &|i| at(i, own))).sum();
+    let wanted = case.auxiliary["consensus"] / case.settings["consensus_weight"].as_f64().expect("a weight");
+    assert!((loss - wanted).abs() < 1e-11, "{loss} and {wanted}");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 pub mod input_spec;
 pub mod buffer_updates;
+mod allowed_values;
 pub mod parameters;
 pub mod image_rows;
 pub mod encoded_items;

@@ -19,6 +19,7 @@ use super::input_spec::InputSpec;
 use super::parameters::Parameters;
 use crate::error::{Error, Result};
 use crate::model::encoder::MatmulPrecision;
+use crate::model::loss::Loss;
 use crate::model::similarity::EmbeddingSimilarity;
 
 /// Model: parameters on a device, and the computations with them.
@@ -34,6 +35,11 @@ pub trait Model: Debug + Send {
 
     /// Similarity of the embeddings of an image and a caption; `None` if scores do not follow from one vector each.
     fn similarity(&self) -> Option<EmbeddingSimilarity> {
+        None
+    }
+
+    /// Largest number of regions of an image; `None` if there is no limit.
+    fn max_regions(&self) -> Option<usize> {
         None
     }
 
@@ -96,7 +102,22 @@ pub trait Model: Debug + Send {
     ///
     /// # Errors
     /// A failure of libtorch.
-    fn score_batch<'m>(&'m self, images: &'m EncodedItems, captions: &'m EncodedItems) -> Result<ScoredBatch<'m>>;
+    fn score_batch<'m>(
+        &'m self,
+        images: &'m EncodedItems,
+        captions: &'m EncodedItems,
+        context: GlobalLossContext<'_>,
+    ) -> Result<ScoredBatch<'m>>;
+}
+
+/// Context of the auxiliary losses of a global batch.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct GlobalLossContext<'c> {
+    /// `[n, n]` bool: true where caption j is not a negative of image i because it is another caption of the same
+    /// image.
+    pub masked: Option<&'c Tensor>,
+    /// Loss of the warm-up, in place of the model's own losses on scores.
+    pub warm_up: Option<&'c Loss>,
 }
 
 /// Pairs of a batch that one rank encodes.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use tch::{Device, Kind, Tensor};
 
+use super::allowed_values::AllowedValues;
 use super::buffer_updates::BufferUpdates;
 use super::input_spec::InputSpec;
 use crate::error::{Error, Result};
@@ -26,6 +27,8 @@ pub struct ParameterSpec {
     pub init: ParameterInit,
     /// True if training updates it.
     pub trainable: bool,
+    /// Values that it can have.
+    pub allowed: AllowedValues,
 }
 
 /// Initial values of a parameter.
@@ -33,6 +36,8 @@ pub struct ParameterSpec {
 pub enum ParameterInit {
     /// Uniform distribution over ±bound.
     Uniform(f64),
+    /// Normal distribution with this standard deviation.
+    Normal(f64),
     /// A constant.
     Constant(f64),
 }
@@ -41,7 +46,8 @@ impl ParameterSpec {
     /// Creates the specification of a trainable parameter.
     #[must_use]
     pub fn new(name: &str, shape: &[i64], init: ParameterInit) -> Self {
-        Self { name: name.to_owned(), shape: shape.to_vec(), init, trainable: true }
+        let allowed = AllowedValues::default();
+        Self { name: name.to_owned(), shape: shape.to_vec(), init, trainable: true, allowed }
     }
 
     /// Creates the specifications of a linear layer: `name.weight`, `[output, input]`, U(±√(6/(input + output)))
@@ -113,6 +119,7 @@ impl Parameters {
             #[expect(clippy::cast_possible_truncation, reason = "weights are f32")]
             let value = |_: i64| match init {
                 ParameterInit::Uniform(bound) => (bound * (2.0 * rng.uniform() - 1.0)) as f32,
+                ParameterInit::Normal(deviation) => rng.normal_pair(*deviation)[0] as f32,
                 ParameterInit::Constant(value) => *value as f32,
             };
             let values: Vec<f32> = (0..count).map(value).collect();
@@ -159,7 +166,7 @@ impl Parameters {
     /// Takes the parameters out of `named`, where their names begin with `prefix`.
     ///
     /// # Errors
-    /// As [`Parameters::new`], or a parameter is missing.
+    /// As [`Parameters::new`], or a parameter is missing, or has values that are not allowed.
     pub fn from_named_tensors(
         specs: Vec<ParameterSpec>,
         input_spec: &InputSpec,
@@ -172,7 +179,11 @@ impl Parameters {
         let names = own_names.chain(network_names.map(|parameter| format!("{MODEL_PREFIX}{}", parameter.name)));
         let tensors = names.map(|name| Ok(named.take(&format!("{prefix}{name}"))?.to_device(device)));
         let tensors = tensors.collect::<Result<Vec<Tensor>>>()?;
-        Self::new(specs, input_spec, tensors)
+        let loaded = Self::new(specs, input_spec, tensors)?;
+        let checked = loaded.specs.iter().zip(&loaded.tensors);
+        let mistakes: Vec<String> =
+            checked.filter_map(|(spec, tensor)| spec.allowed.mistake(&spec.name, tensor)).collect();
+        if mistakes.is_empty() { Ok(loaded) } else { Err(Error::data(mistakes.join("; "))) }
     }
 
     /// Names of the parameters, in the order of [`Parameters::tensors`].
@@ -271,20 +282,23 @@ impl Parameters {
         self.to_named_tensors("").to_bytes()
     }
 
-    /// Copies the parameters of another model that have the same names.
+    /// Copies the parameters of another model that have the same names. Returns the number of those that are not of the
+    /// CNN.
     ///
     /// # Errors
     /// Bytes that are not a model, or a parameter of another shape.
-    pub fn copy_matching(&self, other: &[u8]) -> Result<()> {
+    pub fn copy_matching(&self, other: &[u8]) -> Result<usize> {
         let other = NamedTensors::from_bytes(other)?;
-        for (name, own) in self.names().into_iter().zip(&self.tensors) {
+        let mut copied = 0;
+        for (index, (name, own)) in self.names().into_iter().zip(&self.tensors).enumerate() {
             let Some(source) = other.tensors.get(&name) else { continue };
+            copied += usize::from(index < self.specs.len());
             if source.size() != own.size() {
                 return Err(Error::data(format!("`{name}` is {:?}, wanted {:?}", source.size(), own.size())));
             }
             tch::no_grad(|| own.shallow_clone().copy_(source));
         }
-        Ok(())
+        Ok(copied)
     }
 
     /// Replaces running statistics by those after a step.

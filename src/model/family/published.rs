@@ -95,7 +95,7 @@ impl CheckpointShapes<'_> {
 ///
 /// # Errors
 /// Bytes that are not safetensors. Parameters that are missing, unknown or duplicate, that are not finite f32 numbers,
-/// or whose shapes do not fit each other or the vocabulary, all in one message.
+/// whose shapes do not fit each other or the vocabulary, or with values that are not allowed, all in one message.
 pub fn read_checkpoint<F: Family>(
     bytes: &[u8],
     words: usize,
@@ -119,7 +119,7 @@ pub fn read_checkpoint<F: Family>(
         Vec::new()
     });
     let mut tensors: BTreeMap<String, Tensor> = BTreeMap::new();
-    for ParameterSpec { name, shape, .. } in specs {
+    for ParameterSpec { name, shape, allowed, .. } in specs {
         let Some(view) = views.remove(&name) else {
             mistakes.push(format!("`{name}` is missing"));
             continue;
@@ -130,7 +130,10 @@ pub fn read_checkpoint<F: Family>(
                 let got = view.shape();
                 mistakes.push(format!("`{name}` has shape {got:?}, wanted {shape:?}{}", shape_reason(&name, words)));
             }
-            Ok(tensor) => drop(tensors.insert(name, tensor)),
+            Ok(tensor) => {
+                mistakes.extend(allowed.mistake(&name, &tensor));
+                tensors.insert(name, tensor);
+            }
         }
     }
     mistakes.extend(views.into_keys().map(|name| format!("`{name}` is not a parameter of this model")));

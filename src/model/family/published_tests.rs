@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tch::{Device, Kind, Tensor};
 
+use super::concept_graph::CONCEPT_ADJACENCY;
 use super::input_spec::InputSpec;
 use super::published::PUBLISHED_REGIONS;
 use super::registry::{ModelSettings, PublishedModel};
@@ -40,7 +41,7 @@ const CASES: [PublishedCase; 6] = [
         ("", ""),
     ),
     (
-        r#"{"cvse": {"embed_size": 4, "word_dim": 3, "fusion_weight": 0.9}}"#,
+        r#"{"cvse": {"embed_size": 4, "word_dim": 3, "fusion_weight": 0.9, "consensus_score_weight": 0.05}}"#,
         &[
             "V_att.embedding_1.1.num_batches_tracked",
             "V_att.fc1.weight",
@@ -48,6 +49,7 @@ const CASES: [PublishedCase; 6] = [
             "T_consensus_att.fc3.bias",
             "C_GCN.adj_O_P",
             "C_GCN.joint_att_emb.weight",
+            "fusing.fc.weight",
         ],
         ("", ""),
     ),
@@ -60,7 +62,13 @@ fn published_checkpoints_of_models_over_regions_are_read() {
         let model: ModelSettings = serde_json::from_str(settings).expect("settings");
         let concepts = model.capabilities().concepts.then_some(3);
         let config = model.config(InputSpec { concepts, ..InputSpec::for_regions(PUBLISHED_REGIONS, 5, 7) });
-        let parameters = config.create(1, Device::Cpu).expect("a model").parameters().to_named_tensors("").tensors;
+        let drawn = config.create(1, Device::Cpu).expect("a model");
+        if concepts.is_some() {
+            // A random model has no graph of concepts.
+            let adjacency = drawn.parameters().get(CONCEPT_ADJACENCY).expect("a graph").shallow_clone();
+            tch::no_grad(|| adjacency.shallow_clone().copy_(&Tensor::eye(3, (Kind::Float, Device::Cpu))));
+        }
+        let parameters = drawn.parameters().to_named_tensors("").tensors;
         let renamed = |name: &String| match name.strip_prefix(own).filter(|_| !own.is_empty()) {
             Some(rest) => format!("{published}{rest}"),
             None => name.clone(),

@@ -71,6 +71,12 @@ macro_rules! families {
         }
 
         impl ModelConfig {
+            /// Name of the family in pipeline files.
+            #[must_use]
+            pub fn name(&self) -> &'static str {
+                match self { $($(#[cfg($when)])? Self::$name(_) => $setting),* }
+            }
+
             /// Description of the data that the model is for.
             #[must_use]
             pub fn input_spec(&self) -> &InputSpec {
@@ -91,6 +97,22 @@ macro_rules! families {
         }
 
         impl PublishedModel {
+            /// Name of the family in pipeline files.
+            #[must_use]
+            pub fn name(&self) -> &'static str {
+                match self { $($(#[cfg($when)])? Self::$name(_) => $setting),* }
+            }
+
+            /// Capabilities of a model of the family with default settings.
+            #[must_use]
+            pub fn default_capabilities(&self) -> Capabilities {
+                match self {
+                    $($(#[cfg($when)])? Self::$name(_) => {
+                        <$family>::capabilities(&<$family as Family>::Settings::default())
+                    }),*
+                }
+            }
+
             /// Reads a published checkpoint, whose vocabulary has `words` words.
             ///
             /// # Errors

@@ -13,7 +13,7 @@ use super::differentiable::{AutogradConfig, Differentiable};
 use super::encoded_items::{EncodedItems, fill_padding};
 use super::graph::{AuxiliaryLossTensors, Graph};
 use super::input_spec::InputSpec;
-use super::model::LocalBatch;
+use super::model::{GlobalLossContext, LocalBatch};
 use super::parameters::{ParameterInit, ParameterSpec, tensor_width};
 use super::published::{CheckpointLayout, CheckpointShapes};
 use crate::error::Result;
@@ -133,7 +133,13 @@ impl Differentiable for LateInteractionSettings {
         Ok((exponents.logsumexp(2, false) - lengths) / temperature)
     }
 
-    fn global_losses(&self, _: &Graph<'_>, images: &EncodedItems, _: &EncodedItems) -> Result<AuxiliaryLossTensors> {
+    fn global_losses(
+        &self,
+        _: &Graph<'_>,
+        images: &EncodedItems,
+        _: &EncodedItems,
+        _: GlobalLossContext<'_>,
+    ) -> Result<AuxiliaryLossTensors> {
         let mean = images.vectors.mean_dim([0i64].as_slice(), false, None);
         Ok(vec![("image_spread", mean.square().sum(None::<Kind>) * self.image_spread)])
     }

@@ -52,8 +52,8 @@ fn of_batch(model: &dyn Model, group: &CollectiveGroup) -> LossAndGradients {
     let (images, members) = (images(), TrainingPair::unrelated(5));
     let (images, captions) = (&images[3 * own.start..3 * own.end], &CAPTIONS[own]);
     let pairs = PairBatch { images, captions, pairs: &members, relevance: None };
-    let recipe = StepOptions::from(Loss::InfoNce(InfoNceLoss { temperature: 0.1 }));
-    loss_and_gradients(model, &pairs, &recipe, None, 0, group).expect("gradients")
+    let recipe = StepOptions::from(Loss::InfoNce(InfoNceLoss { temperature: 0.1, learned: false }));
+    loss_and_gradients(model, &[], &pairs, &recipe, None, 0, group).expect("gradients")
 }
 
 /// Central differences in f64 of the sum of the objective and both auxiliary losses.

@@ -2,13 +2,14 @@
 
 use tch::Tensor;
 
+use super::learned_scalar::LearnedScalar;
 use super::negatives::Negatives;
 use super::{MemoryBankScores, MemoryBankWeights};
 use crate::model::setting_problems::SettingProblems;
 
 /// Loss over the scores of a batch. The fields of an implementing type are its settings.
 pub trait LossFunction {
-    /// Value on a batch, a scalar tensor. libtorch differentiates it in the scores.
+    /// Value on a batch, a scalar tensor. libtorch differentiates it in the scores and in the learned scalars.
     fn value(&self, batch: &LossInput<'_>) -> Tensor;
 
     /// Checks the settings for such batches.
@@ -30,6 +31,11 @@ pub trait LossFunction {
     fn uses_memory_bank(&self) -> bool {
         false
     }
+
+    /// Scalars that are trained together with the model.
+    fn learned_scalars(&self) -> Vec<LearnedScalar> {
+        Vec::new()
+    }
 }
 
 /// Input of a loss: the scores of a batch of matching pairs.
@@ -41,6 +47,8 @@ pub struct LossInput<'b> {
     pub negatives: &'b Negatives,
     /// Scores with a memory bank, and the settings of the weights that follow from them.
     pub memory_bank: Option<(&'b MemoryBankWeights, &'b MemoryBankScores)>,
+    /// Values of [`LossFunction::learned_scalars`], each `[1]`, in their order. Empty for a loss without them.
+    pub scalars: &'b [Tensor],
 }
 
 /// Description of the batches that a loss is used for, for checks of settings.
@@ -93,6 +101,9 @@ macro_rules! losses {
             }
             fn uses_memory_bank(&self) -> bool {
                 match self { $(Self::$variant(loss) => loss.uses_memory_bank()),+ }
+            }
+            fn learned_scalars(&self) -> Vec<crate::model::loss::LearnedScalar> {
+                match self { $(Self::$variant(loss) => loss.learned_scalars()),+ }
             }
         }
     };

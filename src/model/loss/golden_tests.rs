@@ -52,8 +52,9 @@ impl LossGoldenInputs {
         }
     }
 
-    /// Evaluates an objective on tensors of `kind`.
-    fn evaluate(&self, case: &LossGoldenCase, kind: Kind, seed: u64, step: u64) -> (f64, Vec<f64>) {
+    /// Evaluates an objective on tensors of `kind`: its value, and its derivatives in the scores and in the learned scalars
+    /// of the loss, at their initial values.
+    fn evaluate(&self, case: &LossGoldenCase, kind: Kind, seed: u64, step: u64) -> (f64, Vec<f64>, Vec<f64>) {
         let size = |size: usize| i64::try_from(size).expect("a small number");
         let (n, rows) = (size(self.n), size(self.rows));
         let tensor = |values: &[f64], width: i64| Tensor::from_slice(values).view([n, width]).to_kind(kind);
@@ -61,26 +62,31 @@ impl LossGoldenInputs {
         let relevance = tensor(&self.relevance, n);
         let scores =
             MemoryBankScores { captions: tensor(&self.to_captions, rows), images: tensor(&self.to_images, rows) };
+        let scalars = case.objective().learned_scalars();
+        let scalars: Vec<Tensor> =
+            scalars.iter().map(|scalar| Tensor::from_slice(&[scalar.initial]).to_kind(kind)).collect();
         let context = ObjectiveContext {
             masked: masked.as_ref(),
             memory_bank: case.bank.as_ref().map(|weights| (weights, &scores)),
             relevance: case.semantic_margin.is_some().then_some(&relevance),
+            scalars: &scalars,
             seed,
             step,
         };
         let got = case.objective().evaluate(&tensor(&self.scores, n), &context).expect("consistent inputs");
         assert_eq!(got.d_scores.kind(), kind);
-        (got.value, Vec::try_from(got.d_scores.to_kind(Kind::Double).flatten(0, -1)).expect("numbers"))
+        let of_scalars = got.d_scalars.iter().map(|derivative| derivative.double_value(&[0])).collect();
+        (got.value, Vec::try_from(got.d_scores.to_kind(Kind::Double).flatten(0, -1)).expect("numbers"), of_scalars)
     }
 }
 
 /// Error of the value, and largest error of the numbers that describe the gradient; relative for numbers above 1.
-fn errors(n: usize, value: f64, gradient: &[f64], wanted: &[f64]) -> (f64, f64) {
+fn errors(n: usize, (value, gradient, of_scalars): (f64, &[f64], &[f64]), wanted: &[f64]) -> (f64, f64) {
     let error = |got: f64, wanted: f64| (got - wanted).abs() / wanted.abs().max(1.0);
     let product = |part: usize| gradient.iter().zip(stream(n + part)).map(|(g, u)| g * u).sum::<f64>();
     let got = [product(4), product(5), gradient.iter().map(|g| g * g).sum()];
-    let got = got.into_iter().chain(gradient.iter().copied().take(4));
-    assert_eq!(wanted.len(), 4 + gradient.len().min(4));
+    let got = got.into_iter().chain(gradient.iter().copied().take(4)).chain(of_scalars.iter().copied());
+    assert_eq!(wanted.len(), 4 + gradient.len().min(4) + of_scalars.len());
     // `total_cmp` orders NaN last, so NaN is the largest error.
     let largest = got.zip(&wanted[1..]).map(|(got, wanted)| error(got, *wanted)).max_by(f64::total_cmp);
     (error(value, wanted[0]), largest.unwrap_or(0.0))
@@ -90,11 +96,12 @@ fn errors(n: usize, value: f64, gradient: &[f64], wanted: &[f64]) -> (f64, f64) 
 fn losses_agree_with_pytorch() {
     let golden = LossGoldenFile::read();
     assert!(golden.batches.len() >= 8 && golden.objectives.len() >= 25);
+    assert!(golden.objectives.iter().filter(|case| !case.objective().learned_scalars().is_empty()).count() >= 2);
     for numbers in &golden.batches {
         let inputs = LossGoldenInputs::new(numbers);
         for (step, (case, wanted)) in (0..).zip(golden.objectives.iter().zip(&numbers.results)) {
             let got = inputs.evaluate(case, Kind::Double, golden.seed, step);
-            let (value, gradient) = errors(numbers.n, got.0, &got.1, wanted);
+            let (value, gradient) = errors(numbers.n, (got.0, &got.1, &got.2), wanted);
             let which = format!("{:?} {:?}, {} pairs", case.loss, case.semantic_margin, numbers.n);
             assert!(value <= 1e-10, "value of {which}: {} and {}", got.0, wanted[0]);
             assert!(gradient <= 1e-8, "gradient of {which}: off by {gradient}");
@@ -124,7 +131,9 @@ fn gradients_are_central_differences() {
     let detached =
         |loss: &Loss| matches!(loss, Loss::LocalScaling(LocalScalingLoss { density: DensityGradient::Detached, .. }));
     let golden = LossGoldenFile::read();
-    for case in golden.objectives.iter().filter(|case| case.bank.is_none() && !detached(&case.loss)) {
+    let is_learned = |case: &&LossGoldenCase| !case.objective().learned_scalars().is_empty();
+    let fixed = golden.objectives.iter().filter(|case| !is_learned(case));
+    for case in fixed.filter(|case| case.bank.is_none() && !detached(&case.loss)) {
         for masked in [None, Some(&masked)] {
             let context = ObjectiveContext { masked, relevance: Some(&relevance), ..ObjectiveContext::default() };
             let evaluate = |scores: &Tensor| case.objective().evaluate(scores, &context).expect("consistent inputs");

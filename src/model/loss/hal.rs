@@ -187,7 +187,8 @@ mod tests {
         let settings = MemoryBankWeights { neighbours: 4, alpha: 4.0, beta: 3.0, ..MemoryBankWeights::default() };
         let scores = random(3, n, n);
         let negatives = Negatives::new(&scores, None);
-        let batch = LossInput { scores: &scores, negatives: &negatives, memory_bank: Some((&settings, &bank)) };
+        let memory_bank = Some((&settings, &bank));
+        let batch = LossInput { scores: &scores, negatives: &negatives, memory_bank, scalars: &[] };
         for variant in [FormulaVariant::Paper, FormulaVariant::Official] {
             let loss = HalLoss { gamma: 3.0, variant, ..HalLoss::default() };
             let weights = pair_weights(&scores, &bank, &settings, variant);

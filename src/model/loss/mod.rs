@@ -8,6 +8,7 @@
 //! batch of one pair has no negatives.
 
 pub mod function;
+pub mod learned_scalar;
 pub mod objective;
 mod negatives;
 pub mod variant;
@@ -28,6 +29,7 @@ mod testing;
 mod tests;
 
 pub use function::{BatchSpec, LossFunction, LossInput};
+pub use learned_scalar::LearnedScalar;
 pub use memory_bank_weights::{MemoryBankScores, MemoryBankWeights};
 pub use negatives::Negatives;
 pub use objective::{Objective, ObjectiveContext, ObjectiveValue};

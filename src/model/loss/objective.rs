@@ -3,6 +3,7 @@
 use tch::{Kind, Tensor};
 
 use super::function::{BatchSpec, LossFunction, LossInput};
+use super::learned_scalar::LearnedScalar;
 use super::memory_bank_weights::{MemoryBankScores, MemoryBankWeights};
 use super::negatives::Negatives;
 use super::semantic_margin::{SemanticMargin, semantic_margin};
@@ -30,6 +31,8 @@ pub struct ObjectiveContext<'c> {
     /// `[n, n]`: similarity of caption j to the captions of image i. Required by [`SemanticMargin`] and used by it
     /// only.
     pub relevance: Option<&'c Tensor>,
+    /// Values of the learned scalars of the loss, each `[1]`.
+    pub scalars: &'c [Tensor],
     /// Seed of random negatives.
     pub seed: u64,
     /// Number of the training step, for random negatives.
@@ -43,6 +46,8 @@ pub struct ObjectiveValue {
     pub value: f64,
     /// `[n, n]`: derivative in every score, of the data type of the scores.
     pub d_scores: Tensor,
+    /// Derivative in every learned scalar, each `[1]`.
+    pub d_scalars: Vec<Tensor>,
 }
 
 impl Objective {
@@ -57,12 +62,24 @@ impl Objective {
         self.check(scores, context)?;
         let kind = scores.kind();
         let wide = if kind == Kind::Double { Kind::Double } else { Kind::Float };
-        let leaf = scores.detach().to_kind(wide).set_requires_grad(true);
-        let value = tch::with_grad(|| self.value(&leaf, context));
-        let mut gradients = Tensor::f_run_backward(&[&value], &[&leaf], false, false)
+        let leaf = |of: &Tensor| of.detach().to_kind(wide).set_requires_grad(true);
+        let (scores, scalars) = (leaf(scores), context.scalars.iter().map(leaf).collect::<Vec<_>>());
+        let value = tch::with_grad(|| self.value(&scores, &scalars, context));
+        let wanted: Vec<&Tensor> = std::iter::once(&scores).chain(&scalars).collect();
+        let gradients = Tensor::f_run_backward(&[&value], &wanted, false, false)
             .map_err(|error| Error::internal(format!("libtorch could not differentiate the objective: {error}")))?;
-        let d_scores = gradients.pop().ok_or_else(|| Error::internal("libtorch gave no gradient"))?.to_kind(kind);
-        Ok(ObjectiveValue { value: value.double_value(&[]), d_scores })
+        // The loss of a warm-up does not depend on the scalars of the loss.
+        let gradients = gradients.into_iter().zip(wanted);
+        let gradients = gradients.map(|(found, of)| if found.defined() { found } else { of.zeros_like() });
+        let mut gradients = gradients.map(|gradient| gradient.to_kind(kind));
+        let d_scores = gradients.next().ok_or_else(|| Error::internal("libtorch gave no gradient"))?;
+        Ok(ObjectiveValue { value: value.double_value(&[]), d_scores, d_scalars: gradients.collect() })
+    }
+
+    /// Scalars that are trained together with the model.
+    #[must_use]
+    pub fn learned_scalars(&self) -> Vec<LearnedScalar> {
+        self.loss.learned_scalars()
     }
 
     /// Value on a batch of `pairs` pairs whose scores are all equal, as those of a collapsed model. `None` if it
@@ -103,12 +120,13 @@ impl Objective {
     }
 
     /// Value as a differentiable scalar tensor.
-    fn value(&self, scores: &Tensor, context: &ObjectiveContext<'_>) -> Tensor {
+    fn value(&self, scores: &Tensor, scalars: &[Tensor], context: &ObjectiveContext<'_>) -> Tensor {
         let negatives = Negatives::new(scores, context.masked);
         // Comparisons with NaN are false, so choosing negatives would ignore it silently. This sum makes the value NaN.
         let mut value = (scores * 0.0).sum(Kind::Double);
         if self.semantic_margin.is_none_or(|semantic_margin| semantic_margin.keep_triplet) {
-            value += self.loss.value(&LossInput { scores, negatives: &negatives, memory_bank: context.memory_bank });
+            let memory_bank = context.memory_bank;
+            value += self.loss.value(&LossInput { scores, negatives: &negatives, memory_bank, scalars });
         }
         if let (Some(settings), Some(relevance)) = (&self.semantic_margin, context.relevance) {
             let margins = semantic_margin(scores, &negatives, relevance, settings, context.seed, context.step);

@@ -6,7 +6,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::function::LossInput;
 use super::negatives::Negatives;
-use super::{Loss, LossFunction, MemoryBankWeights, Objective, SemanticMargin};
+use super::{Loss, LossFunction, MemoryBankWeights, Objective, ObjectiveContext, SemanticMargin};
 
 /// Golden file `losses.json`, written by `tests/golden/losses.py`.
 #[derive(Deserialize)]
@@ -79,7 +79,20 @@ pub(super) fn evaluate(loss: &dyn LossFunction, scores: &[f64]) -> (f64, Vec<f64
 pub(super) fn evaluate_masked(loss: &dyn LossFunction, scores: &[f64], masked: &[bool]) -> (f64, Vec<f64>) {
     let scores = square(scores);
     let negatives = Negatives::new(&scores, Some(&Tensor::from_slice(masked).view_as(&scores)));
-    differentiate(&scores, |scores| loss.value(&LossInput { scores, negatives: &negatives, memory_bank: None }))
+    differentiate(&scores, |scores| {
+        loss.value(&LossInput { scores, negatives: &negatives, memory_bank: None, scalars: &[] })
+    })
+}
+
+/// Derivatives of an objective with learned scalars at their initial values, on n² scores: in the scores, and in the
+/// scalars.
+pub(super) fn learned_gradients(loss: Loss, scores: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    let objective = Objective { loss, semantic_margin: None };
+    let scalars = objective.learned_scalars();
+    let scalars: Vec<Tensor> = scalars.iter().map(|scalar| Tensor::from_slice(&[scalar.initial])).collect();
+    let context = ObjectiveContext { scalars: &scalars, ..ObjectiveContext::default() };
+    let found = objective.evaluate(&square(scores), &context).expect("consistent inputs");
+    (numbers(&found.d_scores), found.d_scalars.iter().flat_map(numbers).collect())
 }
 
 /// Value and gradient in the scores.

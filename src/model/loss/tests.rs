@@ -204,7 +204,7 @@ fn the_collapse_value_is_the_value_of_equal_scores() {
         };
         assert!(near(Loss::Sum(SumLoss { margin: 0.2 }), 2.0 * b * others * 0.2));
         assert!(near(Loss::Max(MaxLoss { margin: 0.2 }), 2.0 * b * others.min(1.0) * 0.2));
-        assert!(near(Loss::InfoNce(InfoNceLoss { temperature: 0.1 }), b.ln()));
+        assert!(near(Loss::InfoNce(InfoNceLoss { temperature: 0.1, learned: false }), b.ln()));
     }
     assert_eq!(loss_objective(hal_loss(FormulaVariant::Paper)).collapse_value(5), None);
     assert_eq!(semantic_objective(NegativeSampler::Random, FormulaVariant::Paper, 3.0).collapse_value(5), None);
@@ -324,7 +324,7 @@ fn settings_have_the_defaults_of_the_papers() {
     assert_eq!(read(r#"{"knn_margin":{}}"#), Loss::KnnMargin(KnnMarginLoss::default()));
     assert_eq!(read(r#"{"local_scaling":{}}"#), Loss::LocalScaling(LocalScalingLoss::default()));
     assert_eq!(read(r#"{"hal":{}}"#), hal_loss(FormulaVariant::Paper));
-    assert_eq!(read(r#"{"info_nce":{}}"#), Loss::InfoNce(InfoNceLoss { temperature: 0.07 }));
+    assert_eq!(read(r#"{"info_nce":{}}"#), Loss::InfoNce(InfoNceLoss { temperature: 0.07, learned: false }));
     assert!(serde_json::from_str::<Loss>(r#"{"max":{"marign":0.2}}"#).is_err());
     assert_eq!(serde_json::from_str::<SemanticMargin>("{}").expect("margins"), SemanticMargin::default());
 }

@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::method::{LearnsFrom, RankingMethod};
+use super::method::{LearnsFrom, MethodContext, RankingMethod};
 #[cfg(test)]
 use super::testing::ReferenceScores;
-use crate::error::{Error, Result};
+use crate::error::{Error, Problem, Result};
 #[cfg(test)]
 use crate::kernels::hubness::dense_scores::DenseScores;
 use crate::kernels::hubness::dual_bank_sinkhorn as kernel;
@@ -14,7 +14,7 @@ use crate::kernels::hubness::parameter_checks::{ParameterProblems, check_count, 
 use crate::retrieval::corrections::Corrections;
 use crate::retrieval::ranking::Ranker;
 use crate::retrieval::scores::ScoreSet;
-use crate::search::{MatrixSide, SearchProgress, VectorMatrix};
+use crate::search::{MatrixSide, SearchProgress};
 
 /// Sinkhorn potentials of the items together with the items of the query bank, over the queries of the bank (Pan et
 /// al., 2025).
@@ -40,21 +40,20 @@ impl RankingMethod for DualBankSinkhorn {
     }
 
     fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn SearchProgress) -> Result<Corrections> {
-        let one =
-            |items: ScoreSet, beside: ScoreSet, queries: ScoreSet, captions, progress: &mut dyn SearchProgress| {
-                let vectors = |set: ScoreSet| ranker.scores.vectors(set);
-                let (items, beside, queries) = (vectors(items)?, vectors(beside)?, vectors(queries)?);
-                let rows = [items, beside].into_iter().flat_map(|side| (0..side.len()).map(|row| side.row(row)));
-                let both = rows.collect::<Vec<_>>().concat();
-                let both = VectorMatrix::new("items and bank", &both, items.width())?;
-                let search = ranker.scores.search_vectors(queries, &both, captions)?;
+        let [images, captions] = ranker.counts;
+        let one = |queries: ScoreSet, items: [ScoreSet; 2], count: usize, progress: &mut dyn SearchProgress| {
+            let mut shifts = None;
+            ranker.scores.with_joined_items(queries, items, &mut |search| {
                 let potentials = search.sinkhorn(self.tau, self.iterations, &[MatrixSide::Rows], progress)?;
                 let potentials = potentials.first().ok_or_else(|| Error::internal("no potentials"))?;
-                Ok::<_, Error>(kernel::dual_bank_correction(&potentials.items, items.len()))
-            };
+                shifts = Some(kernel::dual_bank_correction(&potentials.items, count));
+                Ok(())
+            })?;
+            shifts.ok_or_else(|| Error::internal("no search in the items and the bank"))
+        };
         Ok(Corrections::Shifts([
-            one(ScoreSet::Captions, ScoreSet::BankCaptions, ScoreSet::BankImages, MatrixSide::Columns, progress)?,
-            one(ScoreSet::Images, ScoreSet::BankImages, ScoreSet::BankCaptions, MatrixSide::Rows, progress)?,
+            one(ScoreSet::BankImages, [ScoreSet::Captions, ScoreSet::BankCaptions], captions, progress)?,
+            one(ScoreSet::BankCaptions, [ScoreSet::Images, ScoreSet::BankImages], images, progress)?,
         ]))
     }
 
@@ -64,6 +63,14 @@ impl RankingMethod for DualBankSinkhorn {
 
     fn compares_queries(&self) -> bool {
         true
+    }
+
+    fn nested_problems(&self, at: &str, context: MethodContext) -> Vec<Problem> {
+        if !context.query_bank || context.bank_pairs {
+            return Vec::new();
+        }
+        let message = "wants scores of the bank's images with its captions, and there are none";
+        vec![Problem::new(at, message).hint("set `query_bank.bank_scores`")]
     }
 
     #[cfg(test)]

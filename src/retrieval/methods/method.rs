@@ -35,6 +35,8 @@ impl LearnsFrom {
 pub struct MethodContext {
     /// True if there is a bank.
     pub query_bank: bool,
+    /// True if there are scores of the bank's images with its captions.
+    pub bank_pairs: bool,
     /// True if there is a validation split.
     pub has_validation_split: bool,
     /// Kind of the scores.
@@ -59,18 +61,13 @@ impl ScoreKind {
         (self != Self::Cosine).then_some(message)
     }
 
-    /// Conversion of such scores into distances, if there is one.
-    pub(super) fn distance(self) -> Option<Distance> {
+    /// Conversion of such scores into distances.
+    pub(super) fn distance(self) -> Distance {
         match self {
-            Self::Cosine => Some(Distance::Cosine),
-            Self::Order => Some(Distance::Order),
-            Self::Model => None,
+            Self::Cosine => Distance::Cosine,
+            Self::Order => Distance::Order,
+            Self::Model => Distance::OneMinusScore,
         }
-    }
-
-    /// Reason why a method of distances cannot use such scores, if it cannot.
-    pub(super) fn distance_refusal(self) -> Option<&'static str> {
-        (self == Self::Model).then_some("scales distances, and scores of a model correspond to none")
     }
 }
 

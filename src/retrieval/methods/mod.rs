@@ -160,7 +160,10 @@ impl Method {
             own.map(|(name, message)| Problem::new(format!("{at}.{name}"), message)).collect();
         if method.learns_from() == LearnsFrom::QueryBank && !context.query_bank {
             let hint = match context.score_kind {
-                ScoreKind::Model => "leave it out, or rank embeddings: stored scores have no query bank",
+                ScoreKind::Model => {
+                    "set `query_bank = { image_scores = { scores = …, captions = … }, caption_scores = { … }, split = \
+                     \"train\" }`"
+                }
                 _ => "set `query_bank = { images = …, captions = …, split = \"train\" }`",
             };
             problems.push(Problem::new(&at, "learns from a query bank, and there is none").hint(hint));

@@ -6,8 +6,6 @@ use super::testing::ReferenceScores;
 use crate::error::Result;
 #[cfg(test)]
 use crate::kernels::hubness::dense_scores::DenseScores;
-#[cfg(test)]
-use crate::kernels::hubness::distance::Distance;
 use crate::kernels::hubness::method::StatisticalMethod;
 use crate::kernels::hubness::parameter_checks::ParameterProblems;
 use crate::retrieval::corrections::Corrections;
@@ -33,8 +31,7 @@ impl<M: StatisticalMethod> RankingMethod for M {
     }
 
     fn refusal(&self, scores: ScoreKind) -> Option<&'static str> {
-        let needed = if self.required_statistics().needs_distances { scores.distance_refusal() } else { None };
-        needed.or_else(|| StatisticalMethod::refusal(self, scores.distance()))
+        StatisticalMethod::refusal(self, scores.distance())
     }
 
     fn compares_queries(&self) -> bool {
@@ -44,6 +41,6 @@ impl<M: StatisticalMethod> RankingMethod for M {
     #[cfg(test)]
     fn reference_scores(&self, reference: &ReferenceScores<'_>) -> Option<DenseScores> {
         let others = reference.bank_if(self.is_inductive()).unwrap_or(&reference.test);
-        Some(self.definition(&reference.test, others, Distance::Cosine))
+        Some(self.definition(&reference.test, others, reference.distance))
     }
 }

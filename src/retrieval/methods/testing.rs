@@ -8,11 +8,12 @@ use toml::{Table, Value};
 use super::method::{ListedMethod, MethodContext, ScoreKind};
 use crate::error::Result;
 use crate::kernels::hubness::dense_scores::DenseScores;
+use crate::kernels::hubness::distance::Distance;
 use crate::kernels::hubness::parameter_checks::MAX_INVERSE_TEMPERATURE;
 use crate::kernels::random::Rng;
 use crate::retrieval::{
     Callbacks, Collection, Evaluation, EvaluationResults, ImageCaptionVectors, Matches, Method, MethodLabel, Rankings,
-    VectorSource, evaluate,
+    ScoreSource, StoredBankScores, StoredScores, VectorSource, evaluate,
 };
 use crate::search::CpuSearchFactory;
 
@@ -70,10 +71,38 @@ impl SyntheticPool {
         let factory = &CpuSearchFactory { order: None, threads: 2 };
         let (images, captions) = (&self.images, &self.captions);
         let scores = VectorSource { images, captions, width: WIDTH, bank: Some(&bank), factory };
+        Self::evaluate_source(&scores, methods, cutoffs)
+    }
+
+    /// Ranks by each method, by stored scores of all pairs and of a query bank, which are those of the vectors.
+    pub(in crate::retrieval) fn evaluate_stored(
+        &self,
+        methods: &[Method],
+        cutoffs: &[usize],
+    ) -> Result<MethodRankings> {
+        let stored = |images: &[f32], captions: &[f32]| -> Vec<Vec<f32>> {
+            let rows = |values: &'_ [f32]| values.chunks_exact(WIDTH).map(<[f32]>::to_vec).collect::<Vec<_>>();
+            let (images, captions) = (rows(images), rows(captions));
+            images.iter().map(|image| captions.iter().map(|caption| rounded(image, caption)).collect()).collect()
+        };
+        let all = [
+            stored(&self.images, &self.captions),
+            stored(&self.bank_images, &self.captions),
+            stored(&self.images, &self.bank_captions),
+            stored(&self.bank_images, &self.bank_captions),
+        ];
+        let [own, images, captions, pairs] =
+            all.each_ref().map(|rows| rows.iter().map(Vec::as_slice).collect::<Vec<&[f32]>>());
+        let bank = StoredBankScores { images: &images, captions: &captions, pairs: Some(&pairs) };
+        let scores = StoredScores { rows: &own, captions: 36, bank: Some(bank), threads: 2 };
+        Self::evaluate_source(&scores, methods, cutoffs)
+    }
+
+    fn evaluate_source(scores: &dyn ScoreSource, methods: &[Method], cutoffs: &[usize]) -> Result<MethodRankings> {
         let ids: Vec<i64> = (0..36).collect();
         let first: Vec<usize> = (0..=12).map(|image| image * CAPTIONS_PER_IMAGE).collect();
         let matches = Matches::Grouped(&first);
-        let collection = Collection { image_ids: &ids[..12], caption_ids: &ids, matches, scores: &scores };
+        let collection = Collection { image_ids: &ids[..12], caption_ids: &ids, matches, scores };
         let evaluation = Evaluation { methods, cutoffs, bank: Some("train"), ..Evaluation::of(collection) };
         let mut rankings = Vec::new();
         let results = evaluate(&evaluation, &mut rankings)?;
@@ -95,6 +124,8 @@ pub(in crate::retrieval) struct ReferenceScores<'d> {
     pub(in crate::retrieval) within_bank: DenseScores,
     pub(in crate::retrieval) queries: Vec<&'d [f32]>,
     pub(in crate::retrieval) items: Vec<&'d [f32]>,
+    /// Distance of the scores.
+    pub(in crate::retrieval) distance: Distance,
 }
 
 impl<'d> ReferenceScores<'d> {
@@ -110,8 +141,19 @@ impl<'d> ReferenceScores<'d> {
             within_bank: matrix(of_queries, of_items),
             queries: queries.to_vec(),
             items: items.to_vec(),
+            distance: Distance::Cosine,
         };
         [side(&images, &captions, &bank_images, &bank_captions), side(&captions, &images, &bank_captions, &bank_images)]
+    }
+
+    /// The same scores rounded to f32, without vectors.
+    pub(in crate::retrieval) fn stored(mut self) -> Self {
+        let all =
+            [&mut self.test, &mut self.bank, &mut self.with_bank_items, &mut self.bank_items, &mut self.within_bank];
+        for value in all.into_iter().flat_map(|scores| &mut scores.values) {
+            *value = f64::from(round(*value));
+        }
+        Self { distance: Distance::OneMinusScore, ..self }
     }
 
     /// Scores of the bank's queries with the items if `bank` is true.
@@ -131,9 +173,20 @@ impl<'d> ReferenceScores<'d> {
 }
 
 fn matrix(queries: &[&[f32]], items: &[&[f32]]) -> DenseScores {
-    DenseScores::from_fn(queries.len(), items.len(), |q, i| {
-        queries[q].iter().zip(items[i]).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
-    })
+    DenseScores::from_fn(queries.len(), items.len(), |q, i| product(queries[q], items[i]))
+}
+
+fn product(one: &[f32], other: &[f32]) -> f64 {
+    one.iter().zip(other).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "scores are f32")]
+fn round(score: f64) -> f32 {
+    score as f32
+}
+
+fn rounded(one: &[f32], other: &[f32]) -> f32 {
+    round(product(one, other))
 }
 
 /// Settings that [`Method::samples`] cannot derive from the defaults and the schema: activation sets that contain some
@@ -223,7 +276,8 @@ impl Method {
     fn of(&self, settings: Table) -> Option<Self> {
         let table = Table::from_iter([(self.name().to_owned(), Value::Table(settings))]);
         let method = Self::deserialize(table).expect("a method");
-        let context = MethodContext { query_bank: true, has_validation_split: true, score_kind: ScoreKind::Cosine };
+        let score_kind = ScoreKind::Cosine;
+        let context = MethodContext { query_bank: true, bank_pairs: true, has_validation_split: true, score_kind };
         method.problems("methods.0", context).is_empty().then_some(method)
     }
 }

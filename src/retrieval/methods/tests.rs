@@ -4,7 +4,7 @@
 
 use test_data::hubness::golden;
 
-use super::method::{ListedMethod, RankingMethod};
+use super::method::{ListedMethod, MethodContext, RankingMethod, ScoreKind};
 use super::testing::{CAPTIONS_PER_IMAGE, ReferenceScores, SyntheticPool};
 use super::{
     Csls, DbNorm, DisSimLocal, DualBankSinkhorn, InvertedSoftmax, KBestAssignment, Method, QbNorm, RelaxedGreedy,
@@ -49,6 +49,46 @@ fn rankings_equal_those_of_the_definitions() {
     }
     let corrects = Method::samples().iter().filter(|method| method.reference_scores(&references[0]).is_some()).count();
     assert!(corrects >= Method::all().len() - 4, "only matchings and a choice give no scores");
+}
+
+/// Every method but those that compare items with items ranks stored scores, with a query bank of scores.
+#[test]
+fn rankings_of_stored_scores_equal_those_of_the_definitions() {
+    let data = SyntheticPool::new();
+    let references = ReferenceScores::both_directions(&data).map(ReferenceScores::stored);
+    let score_kind = ScoreKind::Model;
+    let context = MethodContext { query_bank: true, bank_pairs: true, has_validation_split: true, score_kind };
+    let mut refused = Vec::new();
+    for method in Method::samples() {
+        let evaluated = data.evaluate_stored(std::slice::from_ref(&method), &DEFAULT_CUTOFFS);
+        if !method.problems("methods.0", context).is_empty() {
+            evaluated.err().expect("it is refused by the check, so it fails");
+            refused.push(method.name());
+            continue;
+        }
+        let evaluated = evaluated.expect("a method");
+        for (rankings, side) in evaluated.rankings[0].iter().zip(&references) {
+            let Some(defined) = method.reference_scores(side) else { continue };
+            let wanted: Vec<Vec<usize>> =
+                defined.rankings().into_iter().map(|items| items[..rankings.top[0].len()].to_vec()).collect();
+            assert_eq!(items(rankings), wanted, "{method:?}");
+        }
+    }
+    refused.sort_unstable();
+    refused.dedup();
+    assert_eq!(refused, ["db_norm", "dis_sim_local", "localized_centering", "relaxed_greedy"]);
+    // A matching is refused over a refused method only.
+    let over = |method: Method| Method::from(RelaxedGreedy { over: Box::new(method), ..RelaxedGreedy::default() });
+    assert_eq!(over(DualBankSinkhorn::default().into()).problems("methods.0", context), []);
+    // Without scores of the bank's own pairs, one method is refused more.
+    let alone = MethodContext { bank_pairs: false, ..context };
+    let problems = Method::from(DualBankSinkhorn::default()).problems("methods.0", alone);
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(Method::from(QbNorm::default()).problems("methods.0", alone).is_empty());
+    // Nothing of the bank is scored with the validation split.
+    let chosen = |method: Method| Method::from(super::BestOf { methods: vec![method] }).problems("methods.0", context);
+    assert_eq!(chosen(Csls::default().into()), []);
+    assert_eq!(chosen(QbNorm::default().into()).len(), 1);
 }
 
 /// Sets of a greedy matching by the definition. In slices, each caption of an image is matched in a matrix of its own.
@@ -246,8 +286,8 @@ fn labels_name_parameters_and_options_other_than_the_default() {
 
 #[test]
 fn every_method_has_the_name_of_its_setting_and_valid_sample_settings() {
-    let context =
-        super::MethodContext { query_bank: true, has_validation_split: true, score_kind: super::ScoreKind::Cosine };
+    let score_kind = ScoreKind::Cosine;
+    let context = MethodContext { query_bank: true, bank_pairs: true, has_validation_split: true, score_kind };
     for method in Method::all() {
         let json = serde_json::to_value(&method).expect("settings");
         let names: Vec<&String> = json.as_object().expect("one name").keys().collect();

@@ -9,14 +9,12 @@ mod score_function;
 mod packed;
 mod vector_scores;
 mod table;
-mod matrix;
 mod subset;
 
 pub(super) use exact_cache::ExactCache;
 pub(super) use subset::subset;
 
 pub use duplicates::Duplicates;
-pub use matrix::ScoreMatrix;
 pub use score_function::ScoreFunction;
 pub use side::MatrixSide;
 pub use source::{

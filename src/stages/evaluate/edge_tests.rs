@@ -117,7 +117,8 @@ fn every_method_handles_every_pool() {
             refused.sort_unstable();
             refused.dedup();
             // Only methods whose settings check fails return an error.
-            let given = MethodContext { query_bank: true, has_validation_split: true, score_kind: ScoreKind::Order };
+            let score_kind = ScoreKind::Order;
+            let given = MethodContext { query_bank: true, bank_pairs: true, has_validation_split: true, score_kind };
             let mut say_so: Vec<_> =
                 methods.iter().filter(|of| !of.problems("", given).is_empty()).map(Method::name).collect();
             say_so.sort_unstable();

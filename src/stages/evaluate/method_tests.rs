@@ -72,8 +72,7 @@ pub(super) fn evaluate(methods: Vec<Method>) -> Evaluate {
     let bank = QueryBankSettings {
         images: Some(table("image_embeddings")),
         captions: Some(table("caption_embeddings")),
-        split: "train".to_owned(),
-        memory_bank: None,
+        ..QueryBankSettings::default()
     };
     Evaluate { methods, query_bank: Some(bank), ..stage(&[Protocol::All]) }
 }

@@ -2,8 +2,8 @@
 //! `summary`.
 //!
 //! Optional inputs: `caption_similarity`, `ratings` and `qrels`, for relevance beside the queries' own matches; embeddings of
-//! another split or a `memory_bank`, as the query bank of methods against hubs. A `model` with `features` and
-//! `captions` can take the place of embeddings: then the model encodes and scores the pairs.
+//! another split or a `memory_bank`, as the query bank of methods against hubs. The `scores` of all pairs, with their
+//! `scored_captions`, can take the place of embeddings; a query bank then has scores too.
 //!
 //! The stage reads and writes tables; [`retrieval`](crate::retrieval) ranks and measures.
 

@@ -6,14 +6,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::embeddings::read_side;
+use super::pool::SplitPool;
+use super::score_rows::{ScoreRows, ScoreTables, ScoredSplit};
 use crate::error::{Error, Result};
 use crate::model::similarity::EmbeddingSimilarity;
-use crate::retrieval::ImageCaptionVectors;
+use crate::retrieval::{ImageCaptionVectors, StoredBankScores};
 use crate::stage::{Problem, StageContext, StageInput, TableRef};
 use crate::tables;
 
 /// Query bank: images and captions that are not of the test split. Either embeddings of another split, or the memory
-/// bank of a training.
+/// bank of a training. Beside `scores`, scores of the bank with the evaluated split, of a `score_pairs` with
+/// `caption_split`.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueryBankSettings {
@@ -27,6 +30,30 @@ pub struct QueryBankSettings {
     /// Table `memory_bank` of a training, in place of embeddings. Its last epoch is used, embedded by the model as it
     /// was at the start of that epoch.
     pub memory_bank: Option<TableRef>,
+    /// Scores of the images of the bank with the captions of the evaluated split, beside `scores`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_scores: Option<ScoredSplit>,
+    /// Scores of the images of the evaluated split with the captions of the bank, beside `scores`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caption_scores: Option<ScoredSplit>,
+    /// Scores of the images of the bank with its captions, beside `scores`. Only `dual_bank_sinkhorn` needs them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bank_scores: Option<ScoredSplit>,
+}
+
+impl Default for QueryBankSettings {
+    /// A bank without tables.
+    fn default() -> Self {
+        Self {
+            images: None,
+            captions: None,
+            split: default_split(),
+            memory_bank: None,
+            image_scores: None,
+            caption_scores: None,
+            bank_scores: None,
+        }
+    }
 }
 
 fn default_split() -> String {
@@ -37,6 +64,9 @@ fn default_split() -> String {
 const IMAGES: &str = "query_bank.images";
 const CAPTIONS: &str = "query_bank.captions";
 const MEMORY_BANK: &str = "query_bank.memory_bank";
+const IMAGE_SCORES: &str = "query_bank.image_scores.";
+const CAPTION_SCORES: &str = "query_bank.caption_scores.";
+const BANK_SCORES: &str = "query_bank.bank_scores.";
 
 impl QueryBankSettings {
     pub(super) fn inputs(&self) -> Vec<StageInput> {
@@ -45,24 +75,48 @@ impl QueryBankSettings {
             (CAPTIONS, &self.captions, tables::caption_embeddings::table()),
             (MEMORY_BANK, &self.memory_bank, tables::memory_bank::table()),
         ];
+        let scores = [
+            (IMAGE_SCORES, &self.image_scores),
+            (CAPTION_SCORES, &self.caption_scores),
+            (BANK_SCORES, &self.bank_scores),
+        ];
+        let scores = scores.into_iter().filter_map(|(prefix, from)| Some(from.as_ref()?.inputs(prefix)));
         all.into_iter()
             .filter_map(|(name, from, table)| Some(StageInput::table(name, from.as_ref()?, &table)))
+            .chain(scores.flatten())
             .collect()
     }
 
-    pub(super) fn problems(&self, split: &str) -> Vec<Problem> {
-        let hint = "either `images` and `captions`, or `memory_bank`";
-        match (&self.images, &self.captions, &self.memory_bank) {
-            (Some(_), Some(_), None) if self.split == split => {
-                let message = format!("got `{split}`, which is the evaluated split");
-                vec![
-                    Problem::new("query_bank.split", message)
-                        .hint("a query bank comes from another split: `train` or `val`"),
-                ]
+    /// Problems of a bank for an evaluation of `split`, of stored scores or of embeddings.
+    pub(super) fn problems(&self, split: &str, of_scores: bool) -> Vec<Problem> {
+        let scored = [&self.image_scores, &self.caption_scores].map(Option::is_some);
+        let vectors = (&self.images, &self.captions, &self.memory_bank);
+        let is_whole = match vectors {
+            (Some(_), Some(_), None) | (None, None, Some(_)) => {
+                !of_scores && scored == [false; 2] && self.bank_scores.is_none()
             }
-            (Some(_), Some(_), None) | (None, None, Some(_)) => vec![],
-            _ => vec![Problem::new("query_bank", "has too few or too many tables").hint(hint)],
+            (None, None, None) => of_scores && scored == [true; 2],
+            _ => false,
+        };
+        if !is_whole {
+            let (message, hint) = if of_scores {
+                ("beside `scores`, wants scores with the bank", "`image_scores` and `caption_scores`")
+            } else {
+                ("has too few or too many tables", "either `images` and `captions`, or `memory_bank`")
+            };
+            return vec![Problem::new("query_bank", message).hint(hint)];
         }
+        if self.split == split && self.memory_bank.is_none() {
+            let message = format!("got `{split}`, which is the evaluated split");
+            let hint = "a query bank comes from another split: `train` or `val`";
+            return vec![Problem::new("query_bank.split", message).hint(hint)];
+        }
+        Vec::new()
+    }
+
+    /// True if there are scores of the bank's images with its captions: they follow from vectors.
+    pub(super) fn has_pairs(&self, of_scores: bool) -> bool {
+        !of_scores || self.bank_scores.is_some()
     }
 
     /// Name in results.
@@ -110,6 +164,63 @@ impl QueryBankVectors {
     /// Returns the vectors in the form that retrieval takes.
     pub(super) fn vector_pair(&self) -> Result<ImageCaptionVectors<'_>> {
         ImageCaptionVectors::new(&self.images, &self.captions, self.width, " of the bank")
+    }
+}
+
+/// Scores of a query bank with the evaluated split.
+#[derive(Debug)]
+pub(super) struct QueryBankScores {
+    images: ScoreRows,
+    captions: ScoreRows,
+    pairs: Option<ScoreRows>,
+}
+
+impl QueryBankScores {
+    /// Opens the tables for the pool of `split`.
+    ///
+    /// # Errors
+    /// As [`ScoreTables::open`] and [`ScoreTables::rows_of`].
+    pub(super) fn read(
+        bank: &QueryBankSettings,
+        split: &str,
+        pool: &SplitPool,
+        cx: &mut StageContext<'_>,
+    ) -> Result<Self> {
+        let images = ScoreTables::open(IMAGE_SCORES, [&bank.split, split], cx)?;
+        let captions = ScoreTables::open(CAPTION_SCORES, [split, &bank.split], cx)?;
+        let (image_ids, caption_ids) = (images.image_ids.clone(), captions.caption_ids().to_vec());
+        let pairs = match &bank.bank_scores {
+            Some(_) => {
+                let pairs = ScoreTables::open(BANK_SCORES, [&bank.split, &bank.split], cx)?;
+                Some(pairs.rows_of(Some(&image_ids), &caption_ids, cx)?)
+            }
+            None => None,
+        };
+        let images = images.rows_of(None, &pool.captions, cx)?;
+        Ok(Self { images, captions: captions.rows_of(Some(&pool.images), &caption_ids, cx)?, pairs })
+    }
+
+    /// Scores of each image in the three tables, for [`BankRows::scores`].
+    ///
+    /// # Errors
+    /// A file is damaged.
+    pub(super) fn rows(&self) -> Result<BankRows<'_>> {
+        let pairs = self.pairs.as_ref().map(ScoreRows::rows).transpose()?;
+        Ok(BankRows { images: self.images.rows()?, captions: self.captions.rows()?, pairs })
+    }
+}
+
+/// Rows of the scores of a query bank.
+pub(super) struct BankRows<'r> {
+    images: Vec<&'r [f32]>,
+    captions: Vec<&'r [f32]>,
+    pairs: Option<Vec<&'r [f32]>>,
+}
+
+impl BankRows<'_> {
+    /// Returns the scores in the form that retrieval takes.
+    pub(super) fn scores(&self) -> StoredBankScores<'_> {
+        StoredBankScores { images: &self.images, captions: &self.captions, pairs: self.pairs.as_deref() }
     }
 }
 
@@ -199,8 +310,7 @@ mod tests {
 
         let mut remembered = host(&images, &captions);
         remembered.input_tables.insert("query_bank.memory_bank".to_owned(), halves(&memory_bank(&samples)));
-        let bank =
-            QueryBankSettings { images: None, captions: None, split: train.clone(), memory_bank: table("memory_bank") };
+        let bank = QueryBankSettings { memory_bank: table("memory_bank"), ..QueryBankSettings::default() };
         remembered.run(&with(bank)).expect("a memory bank");
 
         let mut embedded = host(&images, &captions);
@@ -215,7 +325,7 @@ mod tests {
             images: table("image_embeddings"),
             captions: table("caption_embeddings"),
             split: train,
-            memory_bank: None,
+            ..QueryBankSettings::default()
         };
         embedded.run(&with(bank)).expect("embeddings");
 

@@ -3,16 +3,16 @@
 use super::callbacks::StageCallbacks;
 use super::embeddings::SplitEmbeddings;
 use super::pool::SplitPool;
-use super::query_bank::QueryBankVectors;
+use super::query_bank::{BankRows, QueryBankScores, QueryBankVectors};
 use super::relevance_source::relevance_input;
 use super::score_rows::ScoreRows;
 use super::settings::{Evaluate, VALIDATION};
 use super::{qrels, ratings};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::device_search::DeviceSearchFactory;
 use crate::retrieval::{
-    Evaluation, EvaluationDetail, GradedRelevance, ImageCaptionVectors, Method, ScoreSource, StoredScores,
-    ValidationCollection, VectorSource, evaluate,
+    Evaluation, EvaluationDetail, GradedRelevance, ImageCaptionVectors, Method, ScoreSource, StoredBankScores,
+    StoredScores, ValidationCollection, VectorSource, evaluate,
 };
 use crate::search::{MINIMUM_COST, SearchFactory};
 use crate::stage::{RunnableStage, StageContext};
@@ -28,11 +28,18 @@ impl Evaluate {
     pub(super) fn evaluate(&self, cx: &mut StageContext<'_>, minimum_cost: u64) -> Result<()> {
         let factory = DeviceSearchFactory::new(cx.device(), self.similarity, cx.threads())?;
         let (pool, sides) = self.read("", &self.split, cx)?;
-        let bank = match &self.query_bank {
-            Some(bank) => Some(QueryBankVectors::read(bank, sides.width()?, self.similarity, cx)?),
-            None => None,
-        };
+        let (mut bank, mut bank_scores) = (None, None);
+        match (&self.query_bank, &sides) {
+            (Some(settings), SplitItems::Vectors(vectors)) => {
+                bank = Some(QueryBankVectors::read(settings, vectors.width, self.similarity, cx)?);
+            }
+            (Some(settings), SplitItems::Scores(_)) => {
+                bank_scores = Some(QueryBankScores::read(settings, &self.split, &pool, cx)?);
+            }
+            (None, _) => {}
+        }
         let bank = bank.as_ref().map(QueryBankVectors::vector_pair).transpose()?;
+        let bank_rows = bank_scores.as_ref().map(QueryBankScores::rows).transpose()?;
         let protocols = self.protocols.iter().map(|protocol| protocol.pools(&self.dataset, pool.images.len()));
         let protocols = protocols.collect::<Result<Vec<_>>>()?;
         let (mut binary, mut graded, mut graded_inputs) = (Vec::new(), Vec::new(), Vec::new());
@@ -59,12 +66,13 @@ impl Evaluate {
             None => None,
         };
         let rows = sides.score_rows()?;
-        let scores = sides.source(&rows, bank.as_ref(), &factory, cx);
+        let of_bank = (bank.as_ref(), bank_rows.as_ref().map(BankRows::scores));
+        let scores = sides.source(&rows, of_bank, &factory, cx);
         let validation_rows = validation_items.as_ref().map(|(_, (_, sides))| sides.score_rows()).transpose()?;
-        let validation_scores = validation_items
-            .as_ref()
-            .zip(validation_rows.as_ref())
-            .map(|((name, (pool, sides)), rows)| (*name, pool, sides.source(rows, bank.as_ref(), &factory, cx)));
+        let validation_scores =
+            validation_items.as_ref().zip(validation_rows.as_ref()).map(|((name, (pool, sides)), rows)| {
+                (*name, pool, sides.source(rows, (bank.as_ref(), None), &factory, cx))
+            });
         let validation = validation_scores
             .as_ref()
             .map(|(name, pool, scores)| ValidationCollection { name, collection: pool.collection(scores.as_ref()) });
@@ -101,14 +109,6 @@ enum SplitItems {
 }
 
 impl SplitItems {
-    /// Width of the vectors.
-    fn width(&self) -> Result<usize> {
-        match self {
-            Self::Vectors(vectors) => Ok(vectors.width),
-            Self::Scores(_) => Err(Error::internal("a query bank with stored scores")),
-        }
-    }
-
     /// Scores of each image, if they are stored.
     fn score_rows(&self) -> Result<Vec<&[f32]>> {
         match self {
@@ -117,12 +117,12 @@ impl SplitItems {
         }
     }
 
-    /// Source of their scores, and for vectors of the scores with the query bank. `rows` are those of
-    /// [`SplitItems::score_rows`].
+    /// Source of their scores, and of the scores with the query bank, whose vectors or scores are given. `rows` are those
+    /// of [`SplitItems::score_rows`].
     fn source<'p>(
         &'p self,
         rows: &'p [&'p [f32]],
-        bank: Option<&'p ImageCaptionVectors<'p>>,
+        (bank, bank_scores): (Option<&'p ImageCaptionVectors<'p>>, Option<StoredBankScores<'p>>),
         factory: &'p dyn SearchFactory,
         cx: &StageContext<'_>,
     ) -> Box<dyn ScoreSource + 'p> {
@@ -131,8 +131,8 @@ impl SplitItems {
             Self::Vectors(SplitEmbeddings { width, images, captions }) => {
                 Box::new(VectorSource { images, captions, width: *width, bank, factory })
             }
-            Self::Scores(_) => {
-                Box::new(StoredScores { rows, captions: rows.first().map_or(0, |row| row.len()), threads })
+            Self::Scores(scores) => {
+                Box::new(StoredScores { rows, captions: scores.captions(), bank: bank_scores, threads })
             }
         }
     }

@@ -104,8 +104,7 @@ impl Evaluate {
             return problems;
         }
         let similarity = self.similarity != EmbeddingSimilarity::Cosine;
-        let of_embeddings =
-            [("images", self.images.is_some()), ("query_bank", self.query_bank.is_some()), ("similarity", similarity)];
+        let of_embeddings = [("images", self.images.is_some()), ("similarity", similarity)];
         for (setting, _) in of_embeddings.into_iter().filter(|(_, is_set)| *is_set) {
             let problem = Problem::new(setting, "applies to embeddings, but there are `scores`");
             problems.push(problem.hint("leave one of them out"));
@@ -190,7 +189,7 @@ impl Stage for Evaluate {
         if self.ranking_depth == 0 {
             problems.push(Problem::new("ranking_depth", "got 0, wanted at least 1"));
         }
-        problems.extend(self.query_bank.iter().flat_map(|bank| bank.problems(&self.split)));
+        problems.extend(self.query_bank.iter().flat_map(|bank| bank.problems(&self.split, self.scores.is_some())));
         if self.methods.is_empty() {
             problems.push(Problem::new("methods", "got none").hint("leave it out for the nearest neighbour"));
         }
@@ -201,6 +200,7 @@ impl Stage for Evaluate {
         };
         let given = MethodContext {
             query_bank: self.query_bank.is_some(),
+            bank_pairs: self.query_bank.as_ref().is_some_and(|bank| bank.has_pairs(self.scores.is_some())),
             has_validation_split: self.validation_split.is_some(),
             score_kind: scores,
         };

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use arrow::array::{AsArray, RecordBatch, StringArray};
+use arrow::compute::concat_batches;
 use arrow::datatypes::{Float64Type, Int64Type};
 
 use super::Train;
@@ -176,12 +177,92 @@ fn evaluating_scores_of_a_model_equals_evaluating_its_embeddings() {
     assert_eq!(retrieved(&of_scores).len(), 3 * (4 + 8));
 }
 
+/// The same rankings from a query bank of scores, which `score_pairs` computes across splits, as from one of embeddings.
+#[test]
+fn a_query_bank_of_scores_equals_one_of_embeddings() {
+    let mut trained = host();
+    trained.run(&super::testing::stage("epochs = 5")).expect("a training");
+    let embed: Embed = toml::from_str("model = \"fit.model\"\nfeatures = \"x.features\"\ncaptions = \"x.captions\"")
+        .expect("settings");
+    let mut embedded = evaluation_host(&trained, ["model", "features", "captions"]);
+    embedded.run(&embed).expect("embeddings");
+    let methods = "methods = [{ nnn = { k = 3 } }, { csls = { k = 3, query_bank = true } }, { qb_norm = {} }, \
+                   { inverted_softmax = { beta = 20.0, query_bank = true } }, { distribution_normalisation = {} }, \
+                   { sinkhorn = { tau = 0.1, query_bank = true } }, { dual_bank_sinkhorn = { tau = 0.1 } }, \
+                   { nicdm = { k = 3, query_bank = true } }, \
+                   { mutual_proximity = { query_bank = true, distribution = \"empirical\" } }]";
+    let bank = "images = \"v.image_embeddings\"\ncaptions = \"v.caption_embeddings\"";
+    let vectors =
+        format!("{bank}\ndataset = \"made\"\nquery_bank = {{ {}, split = \"val\" }}", bank.replace('\n', ", "));
+    let by_vectors: Evaluate = toml::from_str(&format!("{vectors}\n{methods}")).expect("settings of an evaluation");
+    assert_eq!(by_vectors.check(), []);
+    let mut of_vectors = InMemoryHost::default();
+    for (input, table) in [("images", "image_embeddings"), ("captions", "caption_embeddings")] {
+        of_vectors.input_tables.insert(input.to_owned(), vec![embedded.output(table)]);
+        of_vectors.input_tables.insert(format!("query_bank.{input}"), vec![embedded.output(table)]);
+    }
+    of_vectors.run(&by_vectors).expect("an evaluation");
+
+    let mut of_scores = scored_host(&trained);
+    for (prefix, images, captions) in
+        [("image_scores", "val", "test"), ("caption_scores", "test", "val"), ("bank_scores", "val", "val")]
+    {
+        let text = "model = \"fit.model\"\nfeatures = \"x.features\"\ncaptions = \"x.captions\"";
+        let splits = format!("split = \"{images}\"\ncaption_split = \"{captions}\"");
+        let stage: ScorePairs = toml::from_str(&format!("{text}\n{splits}")).expect("settings");
+        let mut scored = evaluation_host(&trained, ["model", "features", "captions"]);
+        scored.run(&stage).expect("scores");
+        // Rows and columns may have another order than in the evaluated split.
+        let scores = scored.output("scores");
+        let halves = [
+            scores.slice(scores.num_rows() / 2, scores.num_rows().div_ceil(2)),
+            scores.slice(0, scores.num_rows() / 2),
+        ];
+        of_scores.input_tables.insert(format!("query_bank.{prefix}.scores"), halves.to_vec());
+        of_scores.input_tables.insert(format!("query_bank.{prefix}.captions"), vec![scored.output("scored_captions")]);
+    }
+    let named =
+        |name: &str| format!("{name} = {{ scores = \"{name}.scores\", captions = \"{name}.scored_captions\" }}");
+    let [images, captions, pairs] = ["image_scores", "caption_scores", "bank_scores"].map(named);
+    let stage =
+        evaluate_scores(&format!("query_bank = {{ {images}, {captions}, {pairs}, split = \"val\" }}\n{methods}"));
+    assert_eq!(stage.check(), []);
+    of_scores.run(&stage).expect("an evaluation");
+    assert_eq!(retrieved(&of_scores), retrieved(&of_vectors));
+    assert_eq!(retrieved(&of_scores).len(), 9 * (4 + 8));
+
+    let names = |stage: &Evaluate| stage.check().into_iter().map(|problem| problem.setting).collect::<Vec<_>>();
+    let without = evaluate_scores(&format!("query_bank = {{ {images}, {captions}, split = \"val\" }}\n{methods}"));
+    assert_eq!(names(&without), ["methods.6.dual_bank_sinkhorn"]);
+    let same = evaluate_scores(&format!("query_bank = {{ {images}, {captions}, split = \"test\" }}"));
+    assert_eq!(names(&same), ["query_bank.split"]);
+    assert_eq!(names(&evaluate_scores(&format!("query_bank = {{ {images} }}"))), ["query_bank"]);
+    let items = evaluate_scores(&format!(
+        "query_bank = {{ {images}, {captions} }}\nmethods = [{{ db_norm = {{}} }}, {{ dis_sim_local = {{}} }}, {{ localized_centering = {{}} }}]"
+    ));
+    assert_eq!(
+        names(&items),
+        ["methods.0.db_norm", "methods.1.dis_sim_local", "methods.2.localized_centering"],
+        "they compare items with items"
+    );
+    let fewer = |table: &str, change: &dyn Fn(&RecordBatch) -> RecordBatch| {
+        let mut host = InMemoryHost::default();
+        host.input_tables = of_scores.input_tables.clone();
+        let batches = host.input_tables.get_mut(table).expect("a table");
+        *batches = vec![change(&concat_batches(&batches[0].schema(), batches.iter()).expect("one schema"))];
+        host.run(&stage).expect_err("a row is missing").to_string()
+    };
+    let error = fewer("query_bank.caption_scores.scores", &|rows| rows.slice(1, rows.num_rows() - 1));
+    assert!(error.starts_with("`query_bank.caption_scores.scores` has no image "), "{error}");
+}
+
 /// All other methods run.
 #[test]
 fn methods_that_need_vectors_or_a_query_bank_are_refused_by_check() {
     let mut trained = host();
     trained.run(&stage("epochs = 1")).expect("a training");
-    let given = MethodContext { query_bank: false, has_validation_split: false, score_kind: ScoreKind::Model };
+    let score_kind = ScoreKind::Model;
+    let given = MethodContext { query_bank: false, bank_pairs: false, has_validation_split: false, score_kind };
     let (mut refused, scored) = (0, scored_host(&trained));
     for method in Method::samples() {
         let stage = Evaluate { methods: vec![method.clone()], ..evaluate_scores("") };
@@ -208,7 +289,7 @@ fn a_late_interaction_model_has_no_embeddings_and_no_query_bank() {
 
     let names = |stage: &Evaluate| stage.check().into_iter().map(|problem| problem.setting).collect::<Vec<_>>();
     let more = "images = \"v.image_embeddings\"\nquery_bank = { memory_bank = \"fit.memory_bank\" }\nsimilarity = { order = {} }";
-    assert_eq!(names(&evaluate_scores(more)), ["images", "query_bank", "similarity"]);
+    assert_eq!(names(&evaluate_scores(more)), ["images", "similarity", "query_bank"]);
     assert_eq!(names(&Evaluate { scores: None, ..evaluate_scores("") }), ["images"]);
     assert_eq!(names(&Evaluate { captions: None, ..evaluate_scores("") }), ["captions"]);
     assert_eq!(names(&evaluate_scores("validation_split = \"val\"")), ["validation"]);

@@ -1,4 +1,4 @@
-//! Writers of the tables `history`, `auxiliary_losses` and `validation`.
+//! Writers of the tables `history`, `auxiliary_losses`, `loss_scalars` and `validation`.
 
 use arrow::array::{Float64Array, Int64Array, StringArray};
 use az::SaturatingAs;
@@ -8,9 +8,9 @@ use super::validate::ValidationResult;
 use crate::error::Result;
 use crate::model::step::StepResult;
 use crate::stage::StageContext;
-use crate::tables::{Nullable, auxiliary_losses, history, validation};
+use crate::tables::{Nullable, auxiliary_losses, history, loss_scalars, validation};
 
-/// Buffer of rows of `history` and `auxiliary_losses`. It is written only just before a checkpoint is saved, so a
+/// Buffer of rows of `history`, `auxiliary_losses` and `loss_scalars`. It is written only just before a checkpoint is saved, so a
 /// resumed training neither misses a row nor writes one twice.
 #[derive(Debug, Default)]
 pub(super) struct HistoryBuffer {
@@ -21,15 +21,16 @@ pub(super) struct HistoryBuffer {
     collapsed_loss: Vec<Option<f64>>,
     gradient_norm: Vec<f64>,
     learning_rate: Vec<f64>,
-    auxiliary: Vec<AuxiliaryLossRow>,
+    auxiliary: Vec<NamedValueRow>,
+    scalars: Vec<NamedValueRow>,
 }
 
-/// Row of `auxiliary_losses`.
+/// Row of `auxiliary_losses` or `loss_scalars`.
 #[derive(Debug)]
-struct AuxiliaryLossRow {
+struct NamedValueRow {
     step: i64,
     epoch: i64,
-    name: &'static str,
+    name: String,
     value: f64,
 }
 
@@ -51,8 +52,9 @@ impl HistoryBuffer {
         self.gradient_norm.push(result.gradient_norm);
         self.learning_rate.push(learning_rate);
         let (step, epoch) = (position.step.saturating_as::<i64>(), position.epoch.saturating_as::<i64>());
-        let row = |&(name, value): &(&'static str, f64)| AuxiliaryLossRow { step, epoch, name, value };
-        self.auxiliary.extend(result.auxiliary.iter().map(row));
+        let row = |name: &str, value: f64| NamedValueRow { step, epoch, name: name.to_owned(), value };
+        self.auxiliary.extend(result.auxiliary.iter().map(|(name, value)| row(name, *value)));
+        self.scalars.extend(result.scalars.iter().map(|(name, value)| row(name, *value)));
     }
 
     /// Writes the buffered rows and empties the buffer.
@@ -68,18 +70,27 @@ impl HistoryBuffer {
             learning_rate: rows.learning_rate.into(),
         };
         cx.write("history", columns.into_batch()?)?;
-        if rows.auxiliary.is_empty() {
-            return Ok(());
+        if !rows.auxiliary.is_empty() {
+            let (step, epoch, name, value) = columns_of(&rows.auxiliary);
+            let columns = auxiliary_losses::TableColumns { step, epoch, name, value };
+            cx.write("auxiliary_losses", columns.into_batch()?)?;
         }
-        let auxiliary = || rows.auxiliary.iter();
-        let columns = auxiliary_losses::TableColumns {
-            step: Int64Array::from_iter_values(auxiliary().map(|row| row.step)),
-            epoch: Int64Array::from_iter_values(auxiliary().map(|row| row.epoch)),
-            name: StringArray::from_iter_values(auxiliary().map(|row| row.name)),
-            value: Float64Array::from_iter_values(auxiliary().map(|row| row.value)),
-        };
-        cx.write("auxiliary_losses", columns.into_batch()?)
+        if !rows.scalars.is_empty() {
+            let (step, epoch, name, value) = columns_of(&rows.scalars);
+            cx.write("loss_scalars", loss_scalars::TableColumns { step, epoch, name, value }.into_batch()?)?;
+        }
+        Ok(())
     }
+}
+
+/// Columns of rows: step, epoch, name, value.
+fn columns_of(rows: &[NamedValueRow]) -> (Int64Array, Int64Array, StringArray, Float64Array) {
+    (
+        Int64Array::from_iter_values(rows.iter().map(|row| row.step)),
+        Int64Array::from_iter_values(rows.iter().map(|row| row.epoch)),
+        StringArray::from_iter_values(rows.iter().map(|row| row.name.as_str())),
+        Float64Array::from_iter_values(rows.iter().map(|row| row.value)),
+    )
 }
 
 /// Writes the row of `validation` of an epoch with this mean loss.

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::io::table_shards::TableShards;
 use crate::model::family::input_spec::{ImageInput, ImageShape};
 use crate::stage::StageContext;
+use crate::tables::vector_limits::check_image_vector;
 
 /// Shard and row of a table row. The order is that of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +22,7 @@ pub(super) struct RowLocation {
 /// read.
 ///
 /// # Errors
-/// Two rows of one image, vectors of width 0, values that are not finite, or an image without a region.
+/// Two rows of one image, vectors of width 0, values that are not finite or too large, or an image without a region.
 pub(super) fn image_locations(
     shards: &TableShards,
     input: ImageInput,
@@ -55,9 +56,7 @@ pub(super) fn image_locations(
             if input == ImageInput::Regions && values.iter().all(|value| *value == 0.0) {
                 return Err(Error::data(format!("image {image} has no region: all its values are 0")));
             }
-            if values.iter().any(|value| !value.is_finite()) {
-                return Err(Error::data(format!("the feature of image {image} holds a value that is not finite")));
-            }
+            check_image_vector(image, values)?;
             match locations.entry(image) {
                 Entry::Occupied(_) => return Err(two_rows(image, input)),
                 Entry::Vacant(entry) => entry.insert(RowLocation { shard, row }),

@@ -30,6 +30,8 @@ mod family_tests;
 #[cfg(test)]
 mod region_tests;
 #[cfg(test)]
+mod region_objective_tests;
+#[cfg(test)]
 mod caption_tests;
 
 pub use options::{

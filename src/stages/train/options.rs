@@ -27,7 +27,8 @@ pub struct MixedDataSet {
 }
 
 /// Warm-up with SUM (`loss = { sum = {} }`) in the first epochs. MAX in particular may stay where all scores are equal
-/// for the whole training; SUM leaves that point.
+/// for the whole training; SUM leaves that point. SUM is in place of the model's own losses on scores too (`level_loss` of
+/// `cvse`).
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WarmUp {
@@ -55,6 +56,9 @@ pub enum SelectionMetric {
     Rsum,
     /// Sum of R@1, R@5 and R@10 of text-to-image retrieval, as in Order Embeddings.
     T2i,
+    /// Sum of R@1 and R@5 in both directions, as in VSRN's published code.
+    #[serde(rename = "r1_r5")]
+    R1R5,
     /// Sum of NCS at 1, 5 and 10 in both directions, with φ from `caption_ngrams`, as in SAM's published code for COCO.
     Ncs,
     /// The same sum with higher weights for higher ranks, as in that code for Flickr30k.
@@ -67,6 +71,7 @@ impl SelectionMetric {
         match self {
             Self::Rsum => "rsum",
             Self::T2i => "t2i",
+            Self::R1R5 => "r1_r5",
             Self::Ncs => "ncs",
             Self::OrderedNcs => "ordered_ncs",
         }
@@ -85,7 +90,8 @@ pub enum SameImagePolicy {
     /// Pairs with the same image are negatives of each other, as in all published code.
     #[default]
     Keep,
-    /// Pairs with the same image are not negatives of each other.
+    /// Pairs with the same image are not negatives of each other, neither in the loss nor in the model's own losses on
+    /// scores (`level_loss` of `cvse`).
     Mask,
 }
 

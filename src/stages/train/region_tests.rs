@@ -24,7 +24,7 @@ const PLACES: usize = 3;
 
 /// Small models of all families that read regions. Where a family has batch normalisation, dropout, size augmentation or
 /// an auxiliary loss, they are on.
-const MODELS: [&str; 6] = [
+pub(super) const MODELS: [&str; 6] = [
     "scan = { embed_size = 16, word_dim = 8 }",
     "vse_infinity = { embed_size = 16, word_dim = 8, pooling_dim = 4, size_augmentation = 0.1 }",
     "vsrn = { embed_size = 16, word_dim = 8, reasoning_layers = 2, caption_dim = 8, caption_word_dim = 8, \
@@ -34,7 +34,7 @@ const MODELS: [&str; 6] = [
     "cvse = { embed_size = 16, word_dim = 8, dropout = 0.1, level_loss = { sum = {} } }",
 ];
 
-fn stage_of(model: &str, more: &str) -> Train {
+pub(super) fn stage_of(model: &str, more: &str) -> Train {
     let concepts = if model.starts_with("cvse") { "concepts = \"w.concepts\"" } else { "" };
     let text = format!(
         "{concepts}\nregions = \"x.regions\"\ncaptions = \"x.captions\"\nbatch_size = 16\nmodel = {{ {model} }}\nmin_count = 1\n\
@@ -48,10 +48,10 @@ const LEAKY: &str =
     "cvse = { embed_size = 16, word_dim = 8, level_loss = { sum = {} }, concept_labels = \"leaky_image\" }";
 
 /// Inputs of a stage that applies a model.
-const INPUTS: &str = "model = \"fit.model\"\nregions = \"x.regions\"\ncaptions = \"x.captions\"";
+pub(super) const INPUTS: &str = "model = \"fit.model\"\nregions = \"x.regions\"\ncaptions = \"x.captions\"";
 
 /// Host of a stage that applies a trained model to the images and captions of the validation split.
-fn host_with_model(trained: &InMemoryHost) -> InMemoryHost {
+pub(super) fn host_with_model(trained: &InMemoryHost) -> InMemoryHost {
     let mut host = InMemoryHost::default();
     let files = trained.output_files.iter();
     host.input_files =
@@ -66,7 +66,7 @@ fn stage(more: &str) -> Train {
 }
 
 /// Regions of the toy data set: one of the colour, one of the object, and of odd images a third one of noise.
-fn region_table(split: &str) -> RecordBatch {
+pub(super) fn region_table(split: &str) -> RecordBatch {
     let mut rng = Rng::new(3, &[]);
     let mut values = Vec::new();
     for image in 0..48usize {
@@ -84,7 +84,7 @@ fn region_table(split: &str) -> RecordBatch {
     columns.into_batch().expect("regions")
 }
 
-fn host() -> InMemoryHost {
+pub(super) fn host() -> InMemoryHost {
     let mut host = feature_host();
     host.input_tables.remove("features");
     host.input_tables.insert("regions".to_owned(), vec![region_table("val")]);

@@ -273,6 +273,7 @@ impl Train {
         };
         StepOptions {
             objective,
+            is_warm_up: warm.is_some(),
             mask_same_image: self.same_image == SameImagePolicy::Mask,
             seed: self.seed,
             gradient_clip: self.gradient_clip,
@@ -332,8 +333,12 @@ impl Train {
             weights.map_err(|error| error.context(format!("weights `{}`", path.display())))?;
         }
         if let Some((description, parameters)) = initial {
-            self.load_initial_parameters(&description, &parameters, &*model, data)
+            let warning = self
+                .load_initial_parameters(&description, &parameters, &*model, data)
                 .map_err(|error| error.context("init_from"))?;
+            if let Some(message) = warning {
+                cx.warn("init_from", message);
+            }
         }
         if let Some(concepts) = &data.concepts {
             set_concepts(model.parameters(), concepts, data.vocabulary.words())?;
@@ -341,17 +346,17 @@ impl Train {
         if self.word_vectors.is_some() {
             self.load_word_vectors(&*model, data, cx)?;
         }
-        Ok(TrainingState::new(config, model))
+        Ok(TrainingState::new(config, model).with_learned_scalars(self.objective().learned_scalars()))
     }
 
-    /// Loads the parameters of the model in `init_from`.
+    /// Loads the parameters of the model in `init_from`. Returns a warning if it lacks some of this model.
     fn load_initial_parameters(
         &self,
         description: &[u8],
         parameters: &[u8],
         model: &dyn Model,
         data: &TrainingData,
-    ) -> Result<()> {
+    ) -> Result<Option<String>> {
         let description = ModelDescription::read(description)?;
         if description.vocabulary != data.vocabulary.words() || description.tokenizer != self.tokenizer {
             let (given, own) = (description.vocabulary.len(), data.vocabulary.words().len());
@@ -362,7 +367,16 @@ impl Train {
                 Error::data(message).hint("train both on the same captions, with the same `tokenizer` and `min_count`")
             );
         }
-        model.parameters().copy_matching(parameters)
+        let copied = model.parameters().copy_matching(parameters)?;
+        let (all, given, own) = (model.parameters().own_tensors().len(), description.config.name(), self.model.name());
+        if copied == 0 {
+            let message = format!("the model is of `{given}` and has none of the {all} parameters of `{own}`");
+            return Err(Error::data(message));
+        }
+        let message = format!(
+            "the model is of `{given}` and has {copied} of the {all} parameters of this `{own}`; the others begin at random"
+        );
+        Ok((copied < all).then_some(message))
     }
 
     /// Loads the vectors of words and of concepts from a file. A concept has the vector of its lemma.

@@ -12,7 +12,7 @@ use crate::kernels::text::Tokenizer;
 use crate::model::encoder::MatmulPrecision;
 use crate::model::family::input_spec::ImageInput;
 use crate::model::family::registry;
-use crate::model::loss::{Loss, Objective, SemanticMargin};
+use crate::model::loss::{Loss, LossFunction, Objective, SemanticMargin};
 use crate::stage::{Problem, RequiredValues, Stage, StageInput, StageOutput, TableRef};
 use crate::stages::image_vectors::image_vectors_input;
 use crate::tables;
@@ -253,9 +253,10 @@ impl Stage for Train {
         "train"
     }
 
-    /// Version 5: SCAN is validated with scores of a kernel of this project, which rounds differently.
+    /// Version 6: `warm_up` and `same_image` apply to the level losses of CVSE, the inverse temperatures of SCAN follow from
+    /// its direction, and the caption branch of VSRN begins with other weights.
     fn version(&self) -> u32 {
-        5
+        6
     }
 
     fn settings(&self) -> serde_json::Value {
@@ -313,6 +314,9 @@ impl Stage for Train {
         let capabilities = self.model.capabilities();
         if !(capabilities.local_losses.is_empty() && capabilities.global_losses.is_empty()) {
             outputs.push(StageOutput::table("auxiliary_losses", tables::auxiliary_losses::table().schema(), 4096));
+        }
+        if !self.loss.learned_scalars().is_empty() {
+            outputs.push(StageOutput::table("loss_scalars", tables::loss_scalars::table().schema(), 4096));
         }
         if self.memory_bank.is_some() {
             outputs.push(StageOutput::table(

@@ -183,16 +183,22 @@ fn errors_name_the_bad_data() {
     other.saved_state = Some(bytes::Bytes::from_static(b"no checkpoint"));
     fails(&mut other, "epochs = 1", ErrorCategory::Data, "safetensors");
 
-    // Finite features with an infinite norm: the error names the step and the captions of its batch.
+    // Finite features with an infinite norm.
     let mut other = host();
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..48));
     let splits: ArrayRef = Arc::new(StringArray::from(vec!["train"; 48]));
     let columns = vec![ids, splits, tables::vector_array(vec![3e38; 480], 10).expect("whole vectors")];
     let huge = tables::batch(&tables::features::table().schema_with_width(10), columns).expect("features");
     other.input_tables.insert("features".to_owned(), vec![huge]);
-    fails(&mut other, "epochs = 1", ErrorCategory::Stage, "caption_id of the batch: ");
-    let error = other.run(&stage("epochs = 1")).expect_err("no finite loss");
-    assert!(error.to_string().starts_with("step 0 (epoch 0): the loss is NaN"), "{error}");
+    fails(&mut other, "epochs = 1", ErrorCategory::Data, "the feature of image 0 holds 3e38");
+
+    // Parameters of 1e38 after a step: the error names the step and the captions of its batch.
+    let mut other = host();
+    let steep = Train { learning_rate: 1e38, ..stage("epochs = 1") };
+    let error = other.run(&steep).expect_err("no finite loss");
+    assert_eq!(error.category(), ErrorCategory::Stage, "{error}");
+    assert!(error.to_string().starts_with("step 1 (epoch 0): the loss is "), "{error}");
+    assert!(error.to_string().contains("caption_id of the batch: "), "{error}");
     assert!(other.output_files.is_empty(), "a diverged model was written");
 }
 

@@ -89,7 +89,7 @@ pub(super) fn validate(
         let captions = CaptionBlocks::encode(model, &token_ids, cx.cancel())?;
         let scores = scoring.compute(model, &images, &captions)?;
         let rows: Vec<&[f32]> = scores.chunks_exact(captions.len().max(1)).collect();
-        let stored = StoredScores { rows: &rows, captions: captions.len(), threads };
+        let stored = StoredScores { rows: &rows, captions: captions.len(), bank: None, threads };
         return evaluate_both_directions(collection(validation, &stored), select, phi, &|| cx.check_cancelled());
     };
     let captions = encode::captions(model, &token_ids, cx.cancel())?;
@@ -126,6 +126,10 @@ fn evaluate_both_directions(
     let score = match select {
         SelectionMetric::Rsum => summary.rsum,
         SelectionMetric::T2i => summary.t2i.recalls.iter().sum(),
+        SelectionMetric::R1R5 => {
+            let at_1_and_5 = |recalls: &[f64]| recalls.iter().take(2).sum::<f64>();
+            at_1_and_5(&summary.i2t.recalls) + at_1_and_5(&summary.t2i.recalls)
+        }
         SelectionMetric::Ncs | SelectionMetric::OrderedNcs => {
             let Phi(phi) = phi.ok_or_else(|| Error::internal("NCS without φ"))?;
             let ncs = if select == SelectionMetric::OrderedNcs { ordered_ncs } else { official_ncs };
@@ -246,6 +250,10 @@ mod tests {
             for (metric, wanted) in [
                 (SelectionMetric::Rsum, rsum(&recalls[0], &recalls[1])),
                 (SelectionMetric::T2i, recalls[1].recalls.iter().sum()),
+                (
+                    SelectionMetric::R1R5,
+                    recalls[0].recalls[0] + recalls[0].recalls[1] + (recalls[1].recalls[0] + recalls[1].recalls[1]),
+                ),
                 (SelectionMetric::Ncs, both(official_ncs)),
                 (SelectionMetric::OrderedNcs, both(ordered_ncs)),
             ] {

@@ -6,8 +6,10 @@
 //! concepts: graph convolutions ─────────────────────────────►└─► attention ─► consensus vector ─┘
 //! ```
 //!
-//! Fused = L2(β · instance + (1 − β) · consensus). The score is the cosine of the fused vectors. The published evaluation
-//! also adds concepts of similar captions of the test set, and a twentieth of the consensus scores; neither is done here.
+//! Fused = L2(β · instance + (1 − β) · consensus). The score in training is the cosine of the fused vectors. Afterwards it
+//! is (1 − w) times that cosine plus w times the cosine of the consensus vectors: the cosine of the vectors
+//! \[√(1 − w) · fused, √w · consensus\]. The published evaluation has w = 0.05; its labels of concepts of similar test
+//! captions are not done here.
 
 use tch::{Kind, Tensor};
 
@@ -24,7 +26,7 @@ use crate::model::family::global_attention::GlobalAttention;
 use crate::model::family::graph::{AuxiliaryLossTensors, Graph, l2_normalize};
 use crate::model::family::image_words::own_words;
 use crate::model::family::input_spec::{ImageInput, InputSpec};
-use crate::model::family::model::LocalBatch;
+use crate::model::family::model::{GlobalLossContext, LocalBatch};
 use crate::model::family::parameters::{ParameterSpec, tensor_width};
 use crate::model::family::published::{CheckpointLayout, CheckpointShapes};
 use crate::model::family::region_rows::REGION_LAYER;
@@ -63,14 +65,26 @@ impl CvseSettings {
         GlobalAttention { layers: CAPTION_ATTENTION, normalizes_mean: true, batch_norm: None, dropout }
     }
 
-    /// Fused vectors, `[n, d]`. In a training step they are followed by what its losses need: instance vectors,
-    /// consensus vectors, and `concept_weights`.
+    /// Vectors of the score after training, `[n, d]` or with consensus vectors `[n, 2 d]`. In a training step they are
+    /// followed by what its losses need: fused vectors if they are not the former, instance vectors, consensus vectors,
+    /// and `concept_weights`.
     fn fuse(&self, instance: &Tensor, consensus: &Tensor, concept_weights: Option<&Tensor>) -> EncodedItems {
         let fused = l2_normalize(&(instance * self.fusion_weight + consensus * (1.0 - self.fusion_weight)), -1);
+        let share = self.consensus_score_weight;
+        let scored = (share > 0.0).then(|| Tensor::cat(&[&fused * (1.0 - share).sqrt(), consensus * share.sqrt()], 1));
         EncodedItems::from_vectors(match concept_weights {
-            Some(weights) => Tensor::cat(&[&fused, instance, consensus, weights], 1),
-            None => fused,
+            Some(weights) => {
+                let parts: Vec<&Tensor> = scored.iter().chain([&fused, instance, consensus, weights]).collect();
+                Tensor::cat(&parts, 1)
+            }
+            None => scored.unwrap_or(fused),
         })
+    }
+
+    /// Column of the fused vectors in a training step.
+    fn fused_column(&self) -> Result<i64> {
+        let width = tensor_width(self.embed_size)?;
+        Ok(if self.consensus_score_weight > 0.0 { 2 * width } else { 0 })
     }
 }
 
@@ -84,6 +98,7 @@ impl Differentiable for CvseSettings {
             image_input: ImageInput::Regions,
             similarity: Some(EmbeddingSimilarity::Cosine),
             mixed_precision: true,
+            fixed_places: true,
             single_rank_reason: self.batch_norm.single_rank_reason(),
             word_vectors_parameter: Some(WORD_VECTORS),
             concepts: true,
@@ -158,8 +173,11 @@ impl Differentiable for CvseSettings {
     }
 
     fn forward_scores(&self, graph: &Graph<'_>, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor> {
-        let width = tensor_width(self.embed_size)?;
-        let fused = |side: &EncodedItems| side.vectors.narrow(1, 0, width);
+        if !graph.is_training() {
+            return Ok(graph.matmul_transposed(&images.vectors, &captions.vectors));
+        }
+        let (start, width) = (self.fused_column()?, tensor_width(self.embed_size)?);
+        let fused = |side: &EncodedItems| side.vectors.narrow(1, start, width);
         Ok(graph.matmul_transposed(&fused(images), &fused(captions)))
     }
 
@@ -168,16 +186,19 @@ impl Differentiable for CvseSettings {
         graph: &Graph<'_>,
         images: &EncodedItems,
         captions: &EncodedItems,
+        context: GlobalLossContext<'_>,
     ) -> Result<AuxiliaryLossTensors> {
-        let width = tensor_width(self.embed_size)?;
-        let concepts = images.vectors.size()[1] - 3 * width;
+        let (start, width) = (self.fused_column()?, tensor_width(self.embed_size)?);
+        let weights = start + 3 * width;
+        let loss = context.warm_up.unwrap_or(&self.level_loss);
         let level = |level: i64| {
-            let [v, t] = [images, captions].map(|side| side.vectors.narrow(1, level * width, width));
+            let [v, t] = [images, captions].map(|side| side.vectors.narrow(1, start + level * width, width));
             let scores = graph.matmul_transposed(&v, &t);
-            let negatives = Negatives::new(&scores, None);
-            self.level_loss.value(&LossInput { scores: &scores, negatives: &negatives, memory_bank: None })
+            let negatives = Negatives::new(&scores, context.masked);
+            loss.value(&LossInput { scores: &scores, negatives: &negatives, memory_bank: None, scalars: &[] })
         };
-        let [log_v, t] = [images, captions].map(|side| side.vectors.narrow(1, 3 * width, concepts));
+        let concepts = images.vectors.size()[1] - weights;
+        let [log_v, t] = [images, captions].map(|side| side.vectors.narrow(1, weights, concepts));
         // A weight that is 0 in its precision has no part in the divergence.
         let divergence = (&t * (t.clamp_min(1e-30).log() - log_v)).sum(None::<Kind>);
         Ok(vec![

@@ -9,7 +9,9 @@ use crate::model::family::differentiable::AutogradConfig;
 use crate::model::family::input_spec::InputSpec;
 use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
 
-/// Settings that a published checkpoint of CVSE does not contain. The defaults are those of its code for COCO.
+/// Settings that a published checkpoint of CVSE does not contain. The defaults are those of its code for COCO. That code
+/// also completes the labels of a test caption by those of similar test captions, so its printed recalls differ from those
+/// here.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "PublishedCvse")]
@@ -21,11 +23,18 @@ pub struct PublishedCvseSettings {
     pub label_weight: f64,
     /// Concepts that a caption is labelled with.
     pub concept_labels: ConceptLabels,
+    /// Weight of the consensus scores in the scores: the rest is that of the fused vectors.
+    pub consensus_score_weight: f64,
 }
 
 impl Default for PublishedCvseSettings {
     fn default() -> Self {
-        Self { fusion_weight: 0.9, label_weight: 0.4, concept_labels: ConceptLabels::default() }
+        Self {
+            fusion_weight: 0.9,
+            label_weight: 0.4,
+            concept_labels: ConceptLabels::default(),
+            consensus_score_weight: 0.05,
+        }
     }
 }
 
@@ -42,6 +51,7 @@ pub(super) const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
         "T_consensus_att.fc",
         "C_GCN.adj_O_",
         "C_GCN.joint_att_emb.",
+        "fusing.",
     ],
 };
 
@@ -51,7 +61,7 @@ pub(super) fn config(
     shapes: &CheckpointShapes<'_>,
     words: usize,
 ) -> AutogradConfig<CvseSettings> {
-    let &PublishedCvseSettings { fusion_weight, label_weight, concept_labels } = published;
+    let &PublishedCvseSettings { fusion_weight, label_weight, concept_labels, consensus_score_weight } = published;
     let settings = CvseSettings {
         embed_size: shapes.joint_width(),
         word_dim: shapes.word_width(),
@@ -59,6 +69,7 @@ pub(super) fn config(
         fusion_weight,
         label_weight,
         concept_labels,
+        consensus_score_weight,
         ..CvseSettings::default()
     };
     let places = shapes.size("V_att.embedding_1.1.weight", 0).unwrap_or(PUBLISHED_REGIONS);

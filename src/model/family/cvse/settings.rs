@@ -29,8 +29,14 @@ pub struct CvseSettings {
     pub concept_labels: ConceptLabels,
     /// Share α of the labels in the concept weights of a caption. The rest is predicted.
     pub label_weight: f64,
+    /// Weight w of the consensus scores in the scores after training: (1 − w) times the cosine of the fused vectors plus w
+    /// times that of the consensus vectors. The published evaluation has 0.05. It also completes the labels of a test
+    /// caption by those of similar test captions, which is not done here. With a weight, vectors of `embed` are twice as
+    /// wide.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub consensus_score_weight: f64,
     /// Loss on the scores of instance vectors, and on those of consensus vectors. The training's own loss is on those of
-    /// fused vectors.
+    /// fused vectors. A warm-up replaces all three, and `same_image` applies to all three.
     pub level_loss: Loss,
     /// Weight of the auxiliary loss `instance`.
     pub instance_weight: f64,
@@ -67,6 +73,7 @@ impl Default for CvseSettings {
             fusion_weight: 0.75,
             concept_labels: ConceptLabels::default(),
             label_weight: 0.4,
+            consensus_score_weight: 0.0,
             level_loss: Loss::Max(MaxLoss::default()),
             instance_weight: 5.0 / 3.0,
             consensus_weight: 1.0 / 3.0,
@@ -74,6 +81,12 @@ impl Default for CvseSettings {
             batch_norm: BatchNormStatistics::default(),
         }
     }
+}
+
+/// Returns true for the default: leaving it out keeps the keys of older results.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
+fn is_zero(weight: &f64) -> bool {
+    *weight == 0.0
 }
 
 impl CvseSettings {
@@ -84,7 +97,11 @@ impl CvseSettings {
             problems.push(("embed_size".into(), format!("got {}, wanted an even number", self.embed_size)));
         }
         problems.extend(check_dropout(self.dropout));
-        let shares = [("fusion_weight", self.fusion_weight), ("label_weight", self.label_weight)];
+        let shares = [
+            ("fusion_weight", self.fusion_weight),
+            ("label_weight", self.label_weight),
+            ("consensus_score_weight", self.consensus_score_weight),
+        ];
         let shares = shares.into_iter().filter(|(_, share)| !(0.0..=1.0).contains(share));
         problems.extend(shares.map(|(setting, got)| (setting.to_owned(), format!("got {got}, wanted 0 to 1"))));
         let weights = [
@@ -96,7 +113,13 @@ impl CvseSettings {
         problems.extend(weights.map(|(setting, got)| (setting.to_owned(), format!("got {got}, wanted 0 or more"))));
         // A loss that counts neighbours is checked with the batches of the training, where it is the loss.
         let of_loss = self.level_loss.problems(BatchSpec { pairs: usize::MAX, never_positive: false });
-        problems.extend(of_loss.into_iter().map(|(_, message)| ("level_loss".to_owned(), message)));
+        let name = self.level_loss.name();
+        if !self.level_loss.learned_scalars().is_empty() {
+            let message = "a level loss learns no temperature; the loss of the training can";
+            problems.push((format!("level_loss.{name}.learned"), message.to_owned()));
+        }
+        problems
+            .extend(of_loss.into_iter().map(|(setting, message)| (format!("level_loss.{name}.{setting}"), message)));
         problems
     }
 }

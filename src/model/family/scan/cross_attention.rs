@@ -61,7 +61,7 @@ impl ScanSettings {
             AttentionActivation::Relu => products.relu(),
             AttentionActivation::LeakyRelu => leaky_relu(&products, NEGATIVE_SLOPE),
         };
-        let attention = attention(&active, contexts.is_padding.as_ref(), self.lambda_softmax);
+        let attention = attention(&active, contexts.is_padding.as_ref(), self.softmax_scale());
         (products, attention)
     }
 
@@ -87,7 +87,8 @@ impl ScanSettings {
             RelevanceAggregation::Mean => sum() / queries.lengths(),
             RelevanceAggregation::Max => fill(f64::NEG_INFINITY, relevances.shallow_clone()).amax(2i64, false),
             RelevanceAggregation::LogSumExp => {
-                fill(f64::NEG_INFINITY, relevances * self.lambda_lse).logsumexp(2, false) / self.lambda_lse
+                fill(f64::NEG_INFINITY, relevances * self.aggregation_scale()).logsumexp(2, false)
+                    / self.aggregation_scale()
             }
         }
     }

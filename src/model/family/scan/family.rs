@@ -40,6 +40,7 @@ impl Differentiable for ScanSettings {
         Capabilities {
             image_input: ImageInput::Regions,
             mixed_precision: true,
+            word_attention: true,
             word_vectors_parameter: Some(WORD_VECTORS),
             ..Capabilities::default()
         }

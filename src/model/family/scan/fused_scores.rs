@@ -57,7 +57,7 @@ impl ScanSettings {
             AttentionActivation::Relu => 0.0,
             AttentionActivation::LeakyRelu => NEGATIVE_SLOPE as f32,
         };
-        CrossAttention { negative_slope, lambda: self.lambda_softmax as f32 }
+        CrossAttention { negative_slope, lambda: self.softmax_scale() as f32 }
     }
 
     /// Aggregates the relevances of a pair into its score. NaN if one of them is NaN.
@@ -71,7 +71,7 @@ impl ScanSettings {
             RelevanceAggregation::Mean => sum() / relevances.len() as f32,
             RelevanceAggregation::Max => largest(),
             RelevanceAggregation::LogSumExp => {
-                let (most, lambda) = (largest(), self.lambda_lse as f32);
+                let (most, lambda) = (largest(), self.aggregation_scale() as f32);
                 let total = relevances.iter().map(|r| (lambda * (r - most)).exp()).sum::<f32>();
                 most + total.ln() / lambda
             }

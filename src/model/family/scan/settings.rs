@@ -21,12 +21,15 @@ pub struct ScanSettings {
     pub cross_attention: AttentionDirection,
     /// Function of the cosines of regions and words before they are normalised.
     pub activation: AttentionActivation,
-    /// Inverse temperature λ₁ of the softmax. The paper has 9 for `t2i` and 4 for `i2t`.
-    pub lambda_softmax: f64,
+    /// Inverse temperature λ₁ of the softmax. If not set, that of the paper: 9 for `t2i` and 4 for `i2t`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lambda_softmax: Option<f64>,
     /// Aggregation of the relevances of all words (`t2i`) or regions (`i2t`) into the score.
     pub aggregation: RelevanceAggregation,
-    /// Inverse temperature λ₂ of `log_sum_exp`. The paper has 6 for `t2i`; for `i2t` 5 on Flickr30k and 20 on COCO.
-    pub lambda_lse: f64,
+    /// Inverse temperature λ₂ of `log_sum_exp`. If not set, 6 for `t2i` and 5 for `i2t`. The paper has these, and 20 for
+    /// `i2t` on COCO.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lambda_lse: Option<f64>,
 }
 
 /// Function of the cosines of regions and words.
@@ -63,20 +66,54 @@ impl Default for ScanSettings {
             bidirectional: true,
             cross_attention: AttentionDirection::default(),
             activation: AttentionActivation::default(),
-            lambda_softmax: 9.0,
+            lambda_softmax: None,
             aggregation: RelevanceAggregation::default(),
-            lambda_lse: 6.0,
+            lambda_lse: None,
         }
     }
 }
 
 impl ScanSettings {
+    /// Inverse temperature λ₁ of the softmax.
+    #[must_use]
+    pub fn softmax_scale(&self) -> f64 {
+        self.lambda_softmax.unwrap_or(match self.cross_attention {
+            AttentionDirection::T2i => 9.0,
+            AttentionDirection::I2t => 4.0,
+        })
+    }
+
+    /// Inverse temperature λ₂ of the aggregation.
+    #[must_use]
+    pub fn aggregation_scale(&self) -> f64 {
+        self.lambda_lse.unwrap_or(match self.cross_attention {
+            AttentionDirection::T2i => 6.0,
+            AttentionDirection::I2t => 5.0,
+        })
+    }
+
     /// Checks the settings.
     pub(super) fn check(&self) -> SettingProblems {
         let widths = zero_widths(&[("embed_size", self.embed_size), ("word_dim", self.word_dim)]);
-        let lambdas = [("lambda_softmax", self.lambda_softmax), ("lambda_lse", self.lambda_lse)];
+        let lambdas = [("lambda_softmax", self.softmax_scale()), ("lambda_lse", self.aggregation_scale())];
         let lambdas = lambdas.into_iter().filter(|(_, lambda)| !(lambda.is_finite() && *lambda > 0.0));
         let lambdas = lambdas.map(|(setting, got)| (setting.to_owned(), format!("got {got}, wanted more than 0")));
         widths.into_iter().chain(lambdas).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inverse_temperatures_are_those_of_the_direction_unless_they_are_set() {
+        let scales = |text: &str| {
+            let settings: ScanSettings = toml::from_str(text).expect("settings");
+            [settings.softmax_scale(), settings.aggregation_scale()]
+        };
+        assert_eq!(scales(""), [9.0, 6.0]);
+        assert_eq!(scales("cross_attention = \"i2t\""), [4.0, 5.0]);
+        assert_eq!(scales("cross_attention = \"i2t\"\nlambda_softmax = 9.0\nlambda_lse = 20.0"), [9.0, 20.0]);
     }
 }

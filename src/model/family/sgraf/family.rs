@@ -74,6 +74,8 @@ impl Differentiable for SgrafSettings {
         Capabilities {
             image_input: ImageInput::Regions,
             mixed_precision: true,
+            word_attention: true,
+            fixed_places: true,
             single_rank_reason: self.batch_norm.single_rank_reason(),
             word_vectors_parameter: Some(WORD_VECTORS),
             ..Capabilities::default()

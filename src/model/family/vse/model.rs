@@ -12,7 +12,7 @@ use crate::model::encoder::{MatmulPrecision, captions, images};
 use crate::model::family::encoded_items::EncodedItems;
 use crate::model::family::image_rows::ImageRows;
 use crate::model::family::input_spec::InputSpec;
-use crate::model::family::model::{EncodedBatch, LocalBatch, Model, ScoreGradients, ScoredBatch};
+use crate::model::family::model::{EncodedBatch, GlobalLossContext, LocalBatch, Model, ScoreGradients, ScoredBatch};
 use crate::model::family::parameters::Parameters;
 use crate::model::similarity::EmbeddingSimilarity;
 
@@ -139,7 +139,12 @@ impl Model for Vse {
         })
     }
 
-    fn score_batch<'m>(&'m self, images: &'m EncodedItems, captions: &'m EncodedItems) -> Result<ScoredBatch<'m>> {
+    fn score_batch<'m>(
+        &'m self,
+        images: &'m EncodedItems,
+        captions: &'m EncodedItems,
+        _: GlobalLossContext<'_>,
+    ) -> Result<ScoredBatch<'m>> {
         let similarity = self.config.similarity;
         let (images, captions) = (&images.vectors, &captions.vectors);
         let scores = similarity.scores(images, captions);

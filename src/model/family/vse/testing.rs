@@ -67,7 +67,7 @@ pub(super) fn compute_loss_and_gradients(
 ) -> Result<LossAndGradients> {
     let pairs = TrainingPair::unrelated(captions.len());
     let batch = PairBatch { images, captions, pairs: &pairs, relevance: None };
-    loss_and_gradients(model, &batch, &loss.into(), None, 0, &CollectiveGroup::single())
+    loss_and_gradients(model, &[], &batch, &loss.into(), None, 0, &CollectiveGroup::single())
 }
 
 /// Makes one training step with a loss.

@@ -33,11 +33,15 @@ const REGION_DROPOUT: u64 = 0x0076_7372_6e00;
 const WORD_DROPOUT: u64 = REGION_DROPOUT + 1;
 
 impl VsrnSettings {
-    /// Specifications of the parameters, for regions of width `embed_size` and a vocabulary of `words` words.
+    /// Specifications of the parameters, for regions of width `embed_size` and a vocabulary of `words` words. The weight
+    /// of the first layer is normal with variance 2/(input + output) (Xavier), as in the published code.
     pub(super) fn caption_specs(&self, words: usize) -> Result<Vec<ParameterSpec>> {
         let (joint, h) = (tensor_width(self.embed_size)?, tensor_width(self.caption_dim)?);
         let (word, words) = (tensor_width(self.caption_word_dim)?, tensor_width(words)?);
         let mut all = ParameterSpec::linear(INPUT, h, joint).to_vec();
+        #[expect(clippy::cast_precision_loss, reason = "widths are below 2^31")]
+        let deviation = (2.0 / (h + joint) as f64).sqrt();
+        all[0].init = ParameterInit::Normal(deviation);
         all.extend(ParameterSpec::gru(ENCODER, "", h, h));
         all.push(ParameterSpec::new(WORDS, &[words, word], ParameterInit::Uniform(0.1)));
         all.extend(ParameterSpec::linear(ATTENTION, h, 2 * h));
@@ -136,5 +140,29 @@ impl VsrnSettings {
             states.push(state.shallow_clone());
         }
         Ok(Tensor::cat(&states, 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tch::Device;
+
+    use super::*;
+    use crate::model::family::input_spec::InputSpec;
+    use crate::model::family::parameters::Parameters;
+
+    /// √(2/(60 + 40)) = 0.1414. A uniform distribution of this deviation would end at 0.2449; 8.3 % of a normal one are
+    /// beyond.
+    #[test]
+    fn the_first_layer_is_normal() {
+        let settings = VsrnSettings { embed_size: 60, caption_dim: 40, ..VsrnSettings::default() };
+        let specs = settings.caption_specs(7).expect("widths");
+        let drawn = Parameters::random(specs, &InputSpec::for_regions(1, 1, 7), 3, Device::Cpu).expect("parameters");
+        let weight = drawn.get("caption.vid2hid.weight").expect("a weight");
+        assert_eq!(weight.size(), [40, 60]);
+        let (mean, deviation) = (weight.mean(Kind::Double).double_value(&[]), weight.std(true).double_value(&[]));
+        assert!(mean.abs() < 0.01 && (deviation - 0.1414).abs() < 0.006, "{mean} {deviation}");
+        let beyond = weight.abs().gt(0.2449).to_kind(Kind::Double).mean(Kind::Double).double_value(&[]);
+        assert!((beyond - 0.083).abs() < 0.02, "{beyond}");
     }
 }
