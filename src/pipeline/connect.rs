@@ -149,7 +149,7 @@ impl<S: Stage> ConnectionReporter<'_, S> {
 
     /// Reports a reference of a stage that could not be read, if it is to an unknown stage or table.
     fn report_reference(&mut self, reference: &str, span: SourceSpan) {
-        let Some((stage, table)) = reference.rsplit_once('.') else { return };
+        let Some((stage, table)) = reference.rsplit_once('.').filter(|_| !self.refused.contains(&span)) else { return };
         let Some(parsed) = self.find(stage) else {
             let mut names: Vec<&str> = self.parsed_stages.iter().map(|parsed| parsed.base.as_str()).collect();
             names.dedup();

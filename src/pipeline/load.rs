@@ -1,36 +1,30 @@
 //! Loading a pipeline file: reads and checks it, and connects its stages.
 
-use std::collections::hash_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use az::SaturatingAs;
-use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use toml::de::DeTable;
 
 use super::alternative::Alternative;
 use super::connect::{ParsedStage, Reference, connect_stages};
 use super::diagnostic::{Diagnostic, Diagnostics};
-use super::file_format::{Expectation, STAGE_NAME, resolve, schema};
-use super::matrix::{Combinations, Expansion, Matrix, Profile, StageInstance};
+use super::file_format::{Expectation, resolve, schema};
+use super::instances::{InstanceArguments, check_stages};
 use super::not_toml::syntax_diagnostics;
 use super::overrides::{self, SettingAssignment};
 use super::read_file::read_text;
-use super::schema_check::{SchemaChecker, ValueLabel, matches_pattern};
+use super::schema_check::{SchemaChecker, ValueLabel};
 use super::setting_places::{SettingPaths, first_path};
 use super::source_map::{SourceMap, SourceSpan};
 use super::sources::SourceVariables;
-use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
+use super::stage_check::{PipelineStage, stage_schema};
+use super::toml_tree::{TomlNode, TomlValue};
 use crate::error::Error;
 use crate::plan::{Plan, PlanNode};
 use crate::stage::{INSTANCE_SIGN, Stage, is_instance_character, stage_of_instance};
-use crate::suggest::{closest_name, quoted_list};
-
-/// Schemas of SQL that are no stages, so not allowed as names of stages.
-const RESERVED_STAGE_NAMES: [&str; 4] = ["store", "all_runs", "files", "information_schema"];
 
 /// Pipeline that can be run.
 #[derive(Debug)]
@@ -48,11 +42,6 @@ pub struct Pipeline<S> {
     /// Warnings about settings that are possible, but implausible.
     pub warnings: Diagnostics,
 }
-
-/// Stage that can be read from a pipeline file: a type whose JSON Schema has one alternative for each kind of stage.
-pub trait PipelineStage: Stage + Clone + DeserializeOwned + JsonSchema {}
-
-impl<S: Stage + Clone + DeserializeOwned + JsonSchema> PipelineStage for S {}
 
 /// Options of [`load`].
 pub struct LoadOptions<'a, S> {
@@ -258,198 +247,6 @@ fn check_top_level_keys<S: PipelineStage>(checker: &mut SchemaChecker<'_>, root:
                 None => diagnostic,
             });
         }
-    }
-}
-
-/// Arguments of the command line about the matrix and the profiles.
-struct InstanceArguments<'a> {
-    profile: Option<&'a str>,
-    only: &'a [String],
-    assignments: &'a [SettingAssignment],
-}
-
-fn check_stages<S: PipelineStage>(
-    checker: &mut SchemaChecker<'_>,
-    root: &TomlNode,
-    arguments: &InstanceArguments<'_>,
-) -> (Vec<ParsedStage<S>>, bool) {
-    let entries = match root.get("stage").map(|entry| &entry.node) {
-        Some(TomlNode { value: TomlValue::Table(entries), .. }) if !entries.is_empty() => entries,
-        Some(node) if !matches!(node.value, TomlValue::Table(_)) => {
-            let message = format!("`stage` is {}, wanted tables `[stage.NAME.KIND]`", node.describe());
-            checker.diagnostics.push(Diagnostic::new(node.span, message));
-            return Default::default();
-        }
-        // A mistyped `stage` is reported with the other unknown keys.
-        None if root.entries().iter().any(|entry| closest_name(&entry.key, ["stage"]).is_some()) => {
-            return Default::default();
-        }
-        _ => {
-            let diagnostic = Diagnostic::new(root.span, "the file has no stage, wanted tables `[stage.NAME.KIND]`");
-            checker.diagnostics.push(diagnostic.note(format!(
-                "kinds: {}",
-                quoted_list(Alternative::all(stage_schema::<S>(checker)).iter().map(|kind| kind.name))
-            )));
-            return Default::default();
-        }
-    };
-    check_stage_names(checker, entries);
-    let kinds = Alternative::all(stage_schema::<S>(checker));
-    let definitions = checker.definitions;
-    let (instances, is_expanded) = stage_instances(
-        entries,
-        (root.get("matrix"), root.get("profile")),
-        (&kinds, definitions),
-        arguments,
-        &mut checker.diagnostics,
-    );
-    (instances.into_iter().map(|instance| check_stage(checker, instance)).collect(), is_expanded)
-}
-
-/// Instances of the stages of the file. If the matrix is wrong, each stage is its own instance, and `false` is returned
-/// beside them.
-fn stage_instances(
-    stages: &[TomlEntry],
-    (matrix, profile): (Option<&TomlEntry>, Option<&TomlEntry>),
-    (kinds, definitions): (&[Alternative<'_>], &Json),
-    arguments: &InstanceArguments<'_>,
-    diagnostics: &mut Vec<Diagnostic>,
-) -> (Vec<StageInstance>, bool) {
-    let mut found = Vec::new();
-    let matrix = matrix.map(|entry| Matrix::read(entry, &mut found)).unwrap_or_default();
-    let profile = Profile::read(profile, arguments.profile, &mut found);
-    let mut only = Vec::new();
-    for argument in arguments.only {
-        match matrix.only(argument) {
-            Ok(conditions) => only.push(conditions),
-            Err(diagnostic) => found.push(*diagnostic),
-        }
-    }
-    let combinations = Combinations::new(&matrix, &only, &mut found);
-    let expansion = Expansion {
-        stages,
-        matrix: &matrix,
-        profile: &profile,
-        kinds,
-        definitions,
-        assignments: arguments.assignments,
-    };
-    let is_read = found.is_empty();
-    let instances = if is_read { expansion.expand(&combinations, &mut found) } else { Vec::new() };
-    let is_right = |found: &[Diagnostic]| found.iter().all(Diagnostic::is_warning);
-    if is_right(&found) {
-        let places = instances.iter().map(|of| (&of.entry.node, of.stage.as_str(), of.coordinates.as_slice()));
-        arguments.assignments.iter().for_each(|assignment| assignment.check_instances(places.clone(), &mut found));
-    }
-    let is_expanded = is_right(&found);
-    // Settings of unknown stages change no instance, so they hide no mistake of the others.
-    if is_read {
-        expansion.check_stages_of_values(&mut found);
-    }
-    diagnostics.extend(found);
-    (if is_expanded { instances } else { expansion.without_matrix() }, is_expanded)
-}
-
-/// Reports names of stages that SQL cannot distinguish from others.
-fn check_stage_names(checker: &mut SchemaChecker<'_>, entries: &[TomlEntry]) {
-    let mut seen: HashMap<String, &str> = HashMap::new();
-    for entry in entries {
-        let lower = entry.key.to_ascii_lowercase();
-        if RESERVED_STAGE_NAMES.contains(&lower.as_str()) {
-            let message =
-                format!("a stage cannot be called `{}`: SQL has tables of its own under that name", entry.key);
-            checker.diagnostics.push(Diagnostic::new(entry.key_span, message));
-        }
-        match seen.entry(lower) {
-            Slot::Occupied(other) => {
-                let message = format!("stages `{}` and `{}` differ in letter case alone", other.get(), entry.key);
-                let diagnostic = Diagnostic::new(entry.key_span, message);
-                checker.diagnostics.push(diagnostic.hint("SQL does not tell them apart: give one another name"));
-            }
-            Slot::Vacant(slot) => {
-                slot.insert(&entry.key);
-            }
-        }
-    }
-}
-
-/// Schema of a stage, with one alternative for each kind.
-fn stage_schema<'s, S: PipelineStage>(checker: &SchemaChecker<'s>) -> &'s Json {
-    &checker.definitions[S::schema_name().as_ref()]
-}
-
-fn check_stage<S: PipelineStage>(checker: &mut SchemaChecker<'_>, instance: StageInstance) -> ParsedStage<S> {
-    let StageInstance { mut entry, stage: base, coordinates } = instance;
-    let first = checker.references.len();
-    checker.stage.clone_from(&base);
-    let name = format!("stage `{base}`");
-    if !matches_pattern(STAGE_NAME, &base) {
-        let message = format!("{base:?} is not a valid stage name, wanted letters, digits, `-` and `_`");
-        checker.diagnostics.push(Diagnostic::new(entry.key_span, message));
-    }
-    let kinds = Alternative::all(stage_schema::<S>(checker));
-    let known = |entry: &TomlEntry| kinds.iter().any(|kind| kind.name == entry.key);
-    let members = entry.node.entries();
-    // Settings directly below the name: the kind is missing.
-    let kindless = match members {
-        [] => true,
-        [only] => !known(only) && !matches!(only.node.value, TomlValue::Table(_)),
-        several => !several.iter().any(known),
-    };
-    let before = checker.diagnostics.len();
-    if let [only] = members
-        && !kindless
-        && !known(only)
-    {
-        let message = format!("{name} has no kind `{}`", only.key);
-        let names = kinds.iter().map(|kind| kind.name);
-        let diagnostic = Diagnostic::new(only.key_span, message).with_valid_names(&only.key, names);
-        // A dot in the name of a stage, or the kind before the name.
-        let inner = kinds.iter().find(|kind| only.node.get(kind.name).is_some());
-        checker.diagnostics.push(match inner {
-            Some(inner) => {
-                diagnostic.hint(format!("a name has no dot: write `[stage.{base}-{}.{}]`", only.key, inner.name))
-            }
-            None if kinds.iter().any(|kind| kind.name == base) => {
-                diagnostic.hint(format!("the name is first: write `[stage.{}.{base}]`", only.key))
-            }
-            None => diagnostic,
-        });
-    } else if let (Some(kind), Some(stray)) =
-        (members.iter().find(|member| known(member)), members.iter().find(|member| !known(member)))
-    {
-        let message = format!("`{}` is beside the kind `{}` of {name}", stray.key, kind.key);
-        let hint = format!("settings belong below `[stage.{base}.{}]`", kind.key);
-        checker.diagnostics.push(Diagnostic::new(stray.key_span, message).hint(hint));
-    } else if kindless {
-        let diagnostic =
-            Diagnostic::new(entry.key_span, format!("{name} has no kind, wanted a table `[stage.{base}.KIND]`"));
-        checker
-            .diagnostics
-            .push(diagnostic.note(format!("kinds: {}", quoted_list(kinds.iter().map(|kind| kind.name)))));
-    } else {
-        checker.check_choice(&mut entry.node, &kinds, &ValueLabel::new(name.clone(), entry.key_span));
-    }
-    let stage = match S::deserialize(entry.node.to_toml()) {
-        Ok(stage) => Some(stage),
-        Err(error) => {
-            // A mistake that the schema cannot express.
-            if checker.diagnostics.len() == before {
-                checker.diagnostics.push(Diagnostic::new(entry.key_span, format!("{name}: {}", error.message())));
-            }
-            None
-        }
-    };
-    ParsedStage {
-        name: entry.key.clone(),
-        base,
-        coordinates,
-        span: entry.key_span,
-        other_name: entry.node.entries().first().map(|kind| kind.key.clone()),
-        settings: entry.node.entries().first().map(|kind| kind.node.clone()),
-        stage,
-        references: first..checker.references.len(),
-        dropped: std::mem::take(&mut checker.dropped),
     }
 }
 

@@ -4,12 +4,13 @@
 //! [matrix.…] ─► axes and values ─► combinations ─► instances of each stage, with their settings and references
 //!                axes.rs            combinations.rs   expand.rs (merge.rs, reference.rs)
 //! [profile.…] ───────────────────────────────────────► settings of all instances
-//!                profile.rs
+//!                profile.rs                            names.rs checks the names of stages and instances
 //! ```
 
 mod axes;
 mod combinations;
 mod expand;
+mod names;
 mod merge;
 mod overlap;
 mod profile;
@@ -22,4 +23,4 @@ mod tests;
 pub(super) use axes::Matrix;
 pub(super) use combinations::Combinations;
 pub(super) use expand::{Expansion, StageInstance};
-pub(super) use profile::Profile;
+pub(super) use profile::{Profile, Profiles};

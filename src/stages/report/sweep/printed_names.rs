@@ -40,8 +40,8 @@ pub(super) fn missing_tables(
 }
 
 impl ReportSweep {
-    /// Problems of the names of the paper, its tables and the rows. A row whose name is a number claims to be a printed one;
-    /// another name can be a row of one's own.
+    /// Problems of the names of the paper, its tables and the rows. Beside printed rows, one whose name is a number claims to
+    /// be a printed one; another name can be a row of one's own.
     pub(crate) fn check_printed(&self, names: &[PrintedName]) -> Vec<Problem> {
         let (Some(published), Some(paper)) = (&self.published, &self.paper) else { return Vec::new() };
         let mut papers = PaperTables::new();
@@ -57,7 +57,14 @@ impl ReportSweep {
         let runs = self.runs();
         let rows = runs.rows();
         let place = format!("table {} of `{paper}`", self.table.join(", "));
-        let hint = format!("its rows are {}", quoted_list(printed.iter().copied()));
+        let printed_rows = quoted_list(printed.iter().copied());
+        if !rows.is_empty() && rows.iter().all(|row| !printed.contains(row)) {
+            let own: TruncatedList = rows.iter().map(|row| format!("`{row}`")).collect();
+            let message = format!("no row of the sweep is printed in {place}; the sweep has {}", own.join(", "));
+            let hint = format!("name rows as the paper does: {printed_rows}");
+            return vec![Problem::warning(PUBLISHED, message).hint(hint)];
+        }
+        let hint = format!("its rows are {printed_rows}");
         let problem = |row: &&str| {
             let message = format!("row `{row}` of the sweep is not printed in {place}");
             let is_wrong = !printed.contains(row) && row.parse::<f64>().is_ok();
