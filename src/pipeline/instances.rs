@@ -3,7 +3,7 @@
 use super::alternative::Alternative;
 use super::connect::ParsedStage;
 use super::diagnostic::Diagnostic;
-use super::matrix::{Combinations, Expansion, Matrix, Profiles};
+use super::matrix::{Combinations, Condition, EXCEPT, Expansion, Matrix, ONLY, Profiles};
 use super::overrides::SettingAssignment;
 use super::profile_check::check_other_profiles;
 use super::schema_check::SchemaChecker;
@@ -15,6 +15,7 @@ use crate::suggest::{closest_name, quoted_list};
 pub(super) struct InstanceArguments<'a> {
     pub(super) profile: Option<&'a str>,
     pub(super) only: &'a [String],
+    pub(super) except: &'a [String],
     pub(super) assignments: &'a [SettingAssignment],
 }
 
@@ -32,15 +33,14 @@ pub(super) fn check_stages<S: PipelineStage>(
     let matrix = root.get("matrix").map(|entry| Matrix::read(entry, &mut found)).unwrap_or_default();
     let profiles = Profiles::read(root.get("profile"), &mut found);
     let profile = profiles.chosen(arguments.profile, &mut found);
-    let mut only = Vec::new();
-    for argument in arguments.only {
-        match matrix.only(argument) {
-            Ok(conditions) => only.push(conditions),
-            Err(diagnostic) => found.push(*diagnostic),
-        }
-    }
+    let mut conditions = |option: &str, arguments: &[String]| -> Vec<Vec<Condition>> {
+        let read = arguments.iter().map(|argument| matrix.conditions(option, argument));
+        read.filter_map(|read| read.map_err(|diagnostic| found.push(*diagnostic)).ok()).collect()
+    };
+    let (only, except) = (conditions(ONLY, arguments.only), conditions(EXCEPT, arguments.except));
     let all = Combinations::of(&matrix, &mut found);
-    let combinations = if only.is_empty() { all.clone() } else { all.only(&only, &mut found) };
+    let is_partial = !arguments.only.is_empty() || !arguments.except.is_empty();
+    let combinations = if is_partial { all.chosen(&only, &except, &mut found) } else { all.clone() };
     let expansion = Expansion {
         stages: entries,
         matrix: &matrix,

@@ -1,6 +1,6 @@
 //! Loading a pipeline file: reads and checks it, and connects its stages.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use az::SaturatingAs;
@@ -12,6 +12,7 @@ use super::alternative::Alternative;
 use super::connect::{ParsedStage, Reference, connect_stages};
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::file_format::{Expectation, resolve, schema};
+use super::instance_names::without_coordinates;
 use super::instances::{InstanceArguments, check_stages};
 use super::not_toml::syntax_diagnostics;
 use super::overrides::{self, SettingAssignment};
@@ -24,7 +25,7 @@ use super::stage_check::{PipelineStage, stage_schema};
 use super::toml_tree::{TomlNode, TomlValue};
 use crate::error::Error;
 use crate::plan::{Plan, PlanNode};
-use crate::stage::{INSTANCE_SIGN, Stage, is_instance_character, stage_of_instance};
+use crate::stage::{Stage, stage_of_instance};
 
 /// Pipeline that can be run.
 #[derive(Debug)]
@@ -51,6 +52,8 @@ pub struct LoadOptions<'a, S> {
     pub profile: Option<&'a str>,
     /// Values of the matrix that are run, from the command line: `row=1.1,1.2`. Empty for all.
     pub only: &'a [String],
+    /// Combinations of the matrix that are left out, from the command line: `row=1.1,seed=3`.
+    pub except: &'a [String],
     /// Lookup of environment variables.
     pub environment: &'a dyn Fn(&str) -> Option<String>,
     /// True if source files and folders of stages must exist.
@@ -113,10 +116,11 @@ fn parse<S: PipelineStage>(
         diagnostics,
     };
     let seed = check_seed(&mut checker, &mut root, &schema);
-    let arguments = InstanceArguments { profile: options.profile, only: options.only, assignments: &assignments };
+    let LoadOptions { profile, only, except, .. } = *options;
+    let arguments = InstanceArguments { profile, only, except, assignments: &assignments };
     let (stages, is_expanded) = check_stages::<S>(&mut checker, &root, &arguments);
     let (mut expectations, queries) = check_expectations(&mut checker, &mut root, &schema);
-    if !options.only.is_empty() {
+    if !only.is_empty() || !except.is_empty() {
         // They are about the results of the whole matrix.
         expectations.clear();
     }
@@ -145,8 +149,7 @@ fn parse<S: PipelineStage>(
         // They may be about instances that the file does not have yet.
         diagnostics.retain(|diagnostic| !diagnostic.is_warning());
     }
-    let instances = stages.iter().map(|parsed| (parsed.name.as_str(), parsed.base.as_str()));
-    let diagnostics = without_coordinates(diagnostics, instances.filter(|(name, stage)| name != stage));
+    let diagnostics = without_coordinates(diagnostics, &stages);
     match plan {
         Some(plan) if diagnostics.iter().all(Diagnostic::is_warning) => {
             let warnings = Diagnostics::new(source_map.clone(), diagnostics);
@@ -168,43 +171,6 @@ fn doubtful_names<'n, S: Stage>(
     let named = references.iter().filter_map(|(reference, _)| Some(stage_of_instance(reference.rsplit_once('.')?.0)));
     let missing = named.filter(|name| stages.iter().all(|parsed| parsed.base != *name));
     wrong.chain(missing).chain(misplaced.iter().copied()).collect()
-}
-
-/// Diagnostics that name stages without coordinates, since a mistake in the file is one of all instances. `instances` has
-/// the names of instances and of their stages.
-fn without_coordinates<'n>(
-    diagnostics: Vec<Diagnostic>,
-    instances: impl Iterator<Item = (&'n str, &'n str)>,
-) -> Vec<Diagnostic> {
-    let instances: HashMap<&str, &str> = instances.collect();
-    // A name may be followed by that of a table: `fit@seed=1.model`.
-    let stage_of = |word: &str| {
-        let own = instances.get(word).map(|stage| (*stage).to_owned());
-        own.or_else(|| {
-            let (name, table) = word.rsplit_once('.')?;
-            Some(format!("{}.{table}", instances.get(name)?))
-        })
-    };
-    let plain = |text: String| -> String {
-        if !text.contains(INSTANCE_SIGN) {
-            return text;
-        }
-        let words = text.split_inclusive(|c| !is_instance_character(c)).flat_map(|part| {
-            match part.char_indices().next_back() {
-                Some((at, last)) if !is_instance_character(last) => [&part[..at], &part[at..]],
-                _ => [part, ""],
-            }
-        });
-        words.map(|word| stage_of(word).unwrap_or_else(|| word.to_owned())).collect()
-    };
-    let mut seen = BTreeSet::new();
-    let diagnostics = diagnostics.into_iter().map(|of| Diagnostic {
-        message: plain(of.message),
-        note: of.note.map(plain),
-        hint: of.hint.map(plain),
-        ..of
-    });
-    diagnostics.filter(|of| seen.insert((of.span, of.message.clone()))).collect()
 }
 
 /// True if a word of a query is one of the names.

@@ -21,6 +21,7 @@ mod not_toml;
 mod setting_places;
 mod matrix;
 mod stage_check;
+mod instance_names;
 mod profile_check;
 mod instances;
 mod overrides;
@@ -28,6 +29,8 @@ mod read_file;
 mod source_map;
 mod sources;
 mod toml_tree;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

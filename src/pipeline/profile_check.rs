@@ -2,6 +2,7 @@
 
 use super::connect::connect_stages;
 use super::diagnostic::Diagnostic;
+use super::instance_names::without_coordinates;
 use super::matrix::{Combinations, Expansion, Profile};
 use super::schema_check::SchemaChecker;
 use super::sources::SourceVariables;
@@ -39,7 +40,7 @@ pub(super) fn check_other_profiles<'p, S: PipelineStage>(
         connect_stages(&stages, checker.source_map, &references, &[], &mut diagnostics);
         let spans = profile.spans();
         diagnostics.retain(|diagnostic| !diagnostic.is_warning() && spans.contains(&diagnostic.span));
-        diagnostics
+        without_coordinates(diagnostics, &stages)
     };
     profiles.flat_map(of_profile).collect()
 }

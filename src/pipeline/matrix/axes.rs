@@ -28,6 +28,12 @@ use crate::suggest::quoted_list;
 /// Key of the list of combinations that are left out.
 const EXCLUDE: &str = "exclude";
 
+/// Option of the command line with values of an axis that are run.
+pub(in crate::pipeline) const ONLY: &str = "--only";
+
+/// Option of the command line with a combination that is left out.
+pub(in crate::pipeline) const EXCEPT: &str = "--except";
+
 /// Axis of a matrix.
 #[derive(Debug)]
 pub(in crate::pipeline) struct MatrixAxis {
@@ -145,29 +151,40 @@ impl Matrix {
         matrix
     }
 
-    /// Reads an argument `axis=value,value` of the command line: the values of an axis that are run.
+    /// Reads an argument of the command line: `axis=value,value` of [`ONLY`], the values of an axis that are run, or
+    /// `axis=value,axis=value` of [`EXCEPT`], a combination that is left out.
     ///
     /// # Errors
     /// It names no axis, or a value that the axis does not have.
-    pub(in crate::pipeline) fn only(&self, argument: &str) -> Result<Vec<Condition>, Box<Diagnostic>> {
-        let wrong = |message: &str| Diagnostic::new(SourceSpan::nowhere(), format!("`--only {argument}`{message}"));
-        let Some((name, values)) = argument.split_once('=') else {
-            let diagnostic = wrong(" names no value, wanted `AXIS=VALUE`");
-            return Err(Box::new(match self.axes.iter().find(|axis| axis.name == argument) {
-                Some(axis) => {
-                    let values = axis.value_texts();
-                    let values = quoted_list(values.iter().map(String::as_str));
-                    diagnostic.note(format!("values of `{argument}`: {values}"))
-                }
-                None => diagnostic.with_valid_names(argument, self.axis_names()),
-            }));
-        };
-        let unknown = || wrong(&format!(": the matrix of the file has no axis `{name}`"));
-        let Some(axis) = self.find_axis(name, unknown)? else { return Ok(Vec::new()) };
-        let value =
-            |text: &str| self.axes[axis].find_value(text, || wrong(&format!(": axis `{name}` has no value `{text}`")));
-        let conditions = values.split(',').map(|text| Ok(value(text)?.map(|value| (axis, value))));
-        conditions.filter_map(Result::transpose).collect()
+    pub(in crate::pipeline) fn conditions(
+        &self,
+        option: &str,
+        argument: &str,
+    ) -> Result<Vec<Condition>, Box<Diagnostic>> {
+        let wrong = |message: &str| Diagnostic::new(SourceSpan::nowhere(), format!("`{option} {argument}`{message}"));
+        // Values of the same axis follow its name.
+        let items: Vec<&str> = if option == ONLY { vec![argument] } else { argument.split(',').collect() };
+        let mut conditions = Vec::new();
+        for item in items {
+            let Some((name, values)) = item.split_once('=') else {
+                let diagnostic = wrong(" names no value, wanted `AXIS=VALUE`");
+                return Err(Box::new(match self.axes.iter().find(|axis| axis.name == item) {
+                    Some(axis) => {
+                        let values = axis.value_texts();
+                        let values = quoted_list(values.iter().map(String::as_str));
+                        diagnostic.note(format!("values of `{item}`: {values}"))
+                    }
+                    None => diagnostic.with_valid_names(item, self.axis_names()),
+                }));
+            };
+            let unknown = || wrong(&format!(": the matrix of the file has no axis `{name}`"));
+            let Some(axis) = self.find_axis(name, unknown)? else { continue };
+            for text in values.split(',') {
+                let unknown = || wrong(&format!(": axis `{name}` has no value `{text}`"));
+                conditions.extend(self.axes[axis].find_value(text, unknown)?.map(|value| (axis, value)));
+            }
+        }
+        Ok(conditions)
     }
 
     /// Reads `exclude = [{ row = "1.2", seed = 3 }]`.

@@ -59,15 +59,23 @@ impl Combinations {
         Self { all, is_partial, projections: RefCell::default() }
     }
 
-    /// Combinations that the command line chooses. Conditions of one item are values of one axis, of which one must hold.
-    pub(in crate::pipeline) fn only(&self, only: &[Vec<Condition>], diagnostics: &mut Vec<Diagnostic>) -> Self {
+    /// Combinations that the command line chooses: those of `only`, without those of `except`. Conditions of an item of
+    /// `only` are values of one axis, of which one must hold.
+    pub(in crate::pipeline) fn chosen(
+        &self,
+        only: &[Vec<Condition>],
+        except: &[Vec<Condition>],
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Self {
         let is_chosen = |values: &&Vec<usize>| {
-            only.iter().all(|any| any.iter().any(|condition| satisfies(values, std::slice::from_ref(condition))))
+            let has = |any: &Vec<Condition>| any.iter().any(|of| satisfies(values, std::slice::from_ref(of)));
+            only.iter().all(has) && !except.iter().any(|conditions| satisfies(values, conditions))
         };
         let chosen: Vec<Vec<usize>> = self.all.iter().filter(is_chosen).cloned().collect();
         if chosen.is_empty() && diagnostics.is_empty() {
+            let options = if except.is_empty() { "`--only` chooses" } else { "`--only` and `--except` choose" };
             diagnostics.push(
-                Diagnostic::new(SourceSpan::nowhere(), "`--only` chooses no combination of the matrix")
+                Diagnostic::new(SourceSpan::nowhere(), format!("{options} no combination of the matrix"))
                     .hint("several values of an axis are one argument: `--only row=1.1,1.2`"),
             );
         }

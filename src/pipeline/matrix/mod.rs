@@ -19,8 +19,10 @@ mod setting_schema;
 mod setting_tree;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod mistake_tests;
 
-pub(super) use axes::Matrix;
+pub(super) use axes::{Condition, EXCEPT, Matrix, ONLY};
 pub(super) use combinations::Combinations;
 pub(super) use expand::{Expansion, StageInstance};
 pub(super) use profile::{Profile, Profiles};

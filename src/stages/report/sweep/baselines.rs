@@ -1,10 +1,11 @@
 //! Baselines of the rows of a sweep.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::settings::{BASELINE, BASELINES, ReportSweep};
 use crate::error::TruncatedList;
 use crate::stage::Problem;
+use crate::suggest::quoted_list;
 
 /// Sign that stands for any characters in the name of a row.
 const ANY: char = '*';
@@ -33,7 +34,8 @@ impl ReportSweep {
         Baselines { common: self.baseline.as_deref(), of_rows: &self.baselines }
     }
 
-    /// Checks that baselines are rows, and that each name in `baselines` means one. A part of a matrix may lack them.
+    /// Checks that baselines are rows, and that each name in `baselines` means one. A part of a matrix may lack many of them,
+    /// so one message names all.
     pub(super) fn check_baselines(&self) -> Vec<Problem> {
         let runs = self.runs();
         let rows = runs.rows();
@@ -42,21 +44,19 @@ impl ReportSweep {
         }
         let there: TruncatedList = rows.iter().map(|row| format!("`{row}`")).collect();
         let hint = format!("its rows are {}", there.join(", "));
-        let unknown = |setting: String, row: &str| {
-            let message = format!("got `{row}`, which is no row of the sweep");
-            (!rows.contains(&row)).then(|| Problem::warning(setting, message).hint(&hint))
-        };
+        let warning = |setting: &str, message: String| Problem::warning(setting, message).hint(&hint);
+        let unknown = |row: &String| format!("got `{row}`, which is no row of the sweep");
+        let is_missing = |row: &&String| !rows.contains(&row.as_str());
         let mut problems: Vec<Problem> =
-            self.baseline.iter().filter_map(|row| unknown(BASELINE.to_owned(), row)).collect();
-        for (pattern, baseline) in &self.baselines {
-            let setting = format!("{BASELINES}.{pattern}");
-            if rows.iter().any(|row| matches(pattern, row)) {
-                problems.extend(unknown(setting, baseline));
-            } else {
-                let message = format!("no row of the sweep matches `{pattern}`");
-                problems.push(Problem::warning(setting, message).hint(&hint));
-            }
+            self.baseline.iter().filter(is_missing).map(|row| warning(BASELINE, unknown(row))).collect();
+        let is_used = |(pattern, _): &(&String, &String)| rows.iter().any(|row| matches(pattern, row));
+        let (used, unused): (Vec<_>, Vec<_>) = self.baselines.iter().partition(is_used);
+        if !unused.is_empty() {
+            let patterns = quoted_list(unused.iter().map(|(pattern, _)| pattern.as_str()));
+            problems.push(warning(BASELINES, format!("no row of the sweep matches {patterns}")));
         }
+        let baselines: BTreeSet<&String> = used.into_iter().map(|(_, baseline)| baseline).collect();
+        problems.extend(baselines.into_iter().filter(is_missing).map(|row| warning(BASELINES, unknown(row))));
         problems
     }
 }

@@ -15,10 +15,10 @@ const MAX_LINES: usize = 42;
 const METHOD_LINE: usize = 26;
 
 /// Mark of an hs-sum that counts an image once.
-const COUNTED_ONCE: &str = "$^\\dagger$";
+const COUNTED_ONCE: &str = "{}$^\\dagger$";
 
 /// Mark of a printed rsum that is the sum of the printed recalls.
-const OUR_SUM: &str = "$^*$";
+const OUR_SUM: &str = "{}$^*$";
 
 /// File with the tables of all protocols.
 pub(in crate::stages::report) fn file(title: &str, report: &SweepReport) -> String {
