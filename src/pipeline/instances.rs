@@ -3,7 +3,7 @@
 use super::alternative::Alternative;
 use super::connect::ParsedStage;
 use super::diagnostic::Diagnostic;
-use super::matrix::{Combinations, Condition, EXCEPT, Expansion, Matrix, ONLY, Profiles};
+use super::matrix::{Combinations, Condition, Covered, EXCEPT, Expansion, Matrix, ONLY, Profiles};
 use super::overrides::SettingAssignment;
 use super::profile_check::check_other_profiles;
 use super::schema_check::SchemaChecker;
@@ -61,7 +61,8 @@ pub(super) fn check_stages<S: PipelineStage>(
     }
     let is_expanded = is_right(&found);
     if !is_expanded {
-        instances = expansion.expand(&all.covering(&matrix, &[]), &mut found);
+        let covering = all.covering(&matrix, Covered::AllAxes, &expansion.instances_of_profile());
+        instances = expansion.expand(&covering, &mut found);
     }
     // Settings of unknown stages change no instance, so they hide no mistake of the others.
     expansion.check_stages_of_values(&mut found);

@@ -3,14 +3,14 @@
 use super::connect::connect_stages;
 use super::diagnostic::Diagnostic;
 use super::instance_names::without_coordinates;
-use super::matrix::{Combinations, Expansion, Profile};
+use super::matrix::{Combinations, Covered, Expansion, Profile};
 use super::schema_check::SchemaChecker;
 use super::sources::SourceVariables;
 use super::stage_check::{PipelineStage, check_stage};
 
 /// Mistakes in profiles that are not chosen, as far as they stand in the profile itself.
 ///
-/// A profile is used with instances that cover all values of the matrix and all instances that it names. `expansion` is
+/// A profile is used with instances that cover all rows of the matrix and all instances that it names. `expansion` is
 /// that of the file, and `all` has the combinations of its matrix.
 pub(super) fn check_other_profiles<'p, S: PipelineStage>(
     checker: &SchemaChecker<'_>,
@@ -23,7 +23,7 @@ pub(super) fn check_other_profiles<'p, S: PipelineStage>(
         let mut found = Vec::new();
         expansion.check_stages_of_profile(&mut found);
         expansion.check_instances_of_profile(all, &mut found);
-        let covering = all.covering(expansion.matrix, &expansion.instances_of_profile());
+        let covering = all.covering(expansion.matrix, Covered::NamedRows, &expansion.instances_of_profile());
         let instances = expansion.expand(&covering, &mut found);
         let mut own = SchemaChecker {
             sources_needed: false,

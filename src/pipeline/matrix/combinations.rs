@@ -14,6 +14,14 @@ const MAX_COMBINATIONS: usize = 1000;
 /// Combinations of the values of some axes, shared by the stages that depend on these axes.
 type SharedCombinations = Rc<Vec<Vec<Condition>>>;
 
+/// Axes whose values are covered by some combinations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::pipeline) enum Covered {
+    AllAxes,
+    /// Axes of named rows. Values of one setting do not change which other settings are right.
+    NamedRows,
+}
+
 /// Combinations of a matrix that are run: for each axis, the index of a value.
 #[derive(Debug, Clone)]
 pub(in crate::pipeline) struct Combinations {
@@ -82,9 +90,9 @@ impl Combinations {
         Self::new(chosen, true)
     }
 
-    /// Some combinations that have every value of every axis, and satisfy each item of `wanted` that any does. They are
-    /// enough to find the mistakes of all settings.
-    pub(in crate::pipeline) fn covering(&self, matrix: &Matrix, wanted: &[Vec<Condition>]) -> Self {
+    /// Some combinations that have every value of the axes `covered`, and satisfy each item of `wanted` that any does. They
+    /// are enough to find the mistakes of all settings of these values.
+    pub(in crate::pipeline) fn covering(&self, matrix: &Matrix, covered: Covered, wanted: &[Vec<Condition>]) -> Self {
         let mut all = self.all.clone();
         if all.is_empty() {
             // The matrix has too many combinations, or leaves out all of them.
@@ -106,7 +114,8 @@ impl Combinations {
         all.retain(|values| {
             let mut is_new = std::mem::take(&mut is_first);
             for condition in values.iter().copied().enumerate() {
-                is_new |= seen.insert(condition);
+                let is_covered = covered == Covered::AllAxes || matrix.axes[condition.0].settings.is_empty();
+                is_new |= is_covered && seen.insert(condition);
             }
             for (is_found, conditions) in is_found.iter_mut().zip(wanted) {
                 is_new |= !std::mem::replace(is_found, *is_found || satisfies(values, conditions)) && *is_found;

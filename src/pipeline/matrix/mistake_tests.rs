@@ -53,7 +53,7 @@ fn all_mistakes_of_a_profile_are_found_if_it_is_chosen_or_not() {
     assert_eq!(found.len(), MISTAKES.len() + 1, "{found:#?}");
 }
 
-/// What only another profile needs is no mistake of this one.
+/// A setting that another profile needs is no mistake of this one.
 #[test]
 fn a_profile_that_is_not_chosen_needs_no_sources_and_no_other_profile() {
     let profiles =

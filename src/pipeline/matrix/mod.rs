@@ -23,6 +23,6 @@ mod tests;
 mod mistake_tests;
 
 pub(super) use axes::{Condition, EXCEPT, Matrix, ONLY};
-pub(super) use combinations::Combinations;
+pub(super) use combinations::{Combinations, Covered};
 pub(super) use expand::{Expansion, StageInstance};
 pub(super) use profile::{Profile, Profiles};

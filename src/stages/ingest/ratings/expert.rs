@@ -55,7 +55,7 @@ pub(super) fn read(path: &Path, names: &PairNames) -> Result<Vec<Rating>> {
 }
 
 /// Line of the file.
-struct RatedPair {
+struct ExpertPair {
     image_id: i64,
     caption_id: i64,
     sampling: &'static str,
@@ -63,7 +63,7 @@ struct RatedPair {
 }
 
 /// Reads a line, or returns a message.
-fn read_line(line: &str, names: &PairNames) -> Result<RatedPair, String> {
+fn read_line(line: &str, names: &PairNames) -> Result<ExpertPair, String> {
     let fields: Vec<&str> = line.split('\t').map(str::trim).collect();
     let [image, caption, of_people @ ..] = fields.as_slice() else {
         return Err(format!("{} fields, wanted an image, a caption and {RATINGS} ratings between tabs", fields.len()));
@@ -81,7 +81,7 @@ fn read_line(line: &str, names: &PairNames) -> Result<RatedPair, String> {
         *rating = f64::from(number);
     }
     let own = caption.rsplit_once(CAPTION_SIGN).is_some_and(|(of, _)| of == *image);
-    Ok(RatedPair {
+    Ok(ExpertPair {
         image_id: names.image(image)?,
         caption_id: names.caption(caption)?,
         sampling: if own { OWN_IMAGE } else { OTHER_IMAGE },
