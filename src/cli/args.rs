@@ -142,6 +142,9 @@ pub struct PipelineArgs {
     /// Use only these values of an axis of the matrix: `row=2.12`, `seed=1,2`
     #[arg(long, value_name = "AXIS=VALUES")]
     pub only: Vec<String>,
+    /// Leave out the combinations of the matrix with these values: `row=2.12,seed=3`
+    #[arg(long, value_name = "AXIS=VALUE,…")]
+    pub except: Vec<String>,
 }
 
 /// Arguments of `run`.

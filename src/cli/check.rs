@@ -14,7 +14,10 @@ pub(super) fn check(arguments: &CheckArgs, console: Console) -> Result<()> {
     let mut wrong = None;
     for file in &arguments.files {
         let (set, profile) = (arguments.set.clone(), arguments.profile.clone());
-        match open::load_pipeline(&PipelineArgs { file: file.clone(), set, profile, only: vec![] }, false) {
+        match open::load_pipeline(
+            &PipelineArgs { file: file.clone(), set, profile, only: vec![], except: vec![] },
+            false,
+        ) {
             Ok(pipeline) => {
                 let stages = format_items(pipeline.plan.stages().len(), "stages");
                 open::print_warnings(&pipeline.warnings, console);

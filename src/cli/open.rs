@@ -25,6 +25,7 @@ pub(super) fn load_pipeline(arguments: &PipelineArgs, sources_needed: bool) -> R
             overrides: &arguments.set,
             profile: arguments.profile.as_deref(),
             only: &arguments.only,
+            except: &arguments.except,
             environment: &environment,
             sources_must_exist: sources_needed,
             check_queries: &expectations::check_queries,

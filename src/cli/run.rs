@@ -44,6 +44,7 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, torch: Option<TorchFunctio
             options.command.overrides.clone_from(&arguments.set);
             options.command.profile.clone_from(&arguments.profile);
             options.command.only.clone_from(&arguments.only);
+            options.command.except.clone_from(&arguments.except);
             options.command.environment.clone_from(&pipeline.variables);
             options.command.seed = Some(pipeline.seed);
             (pipeline, open::open_store(common).map_err(|error| abort_run(error, environment.as_ref(), &options))?)

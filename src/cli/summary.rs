@@ -9,6 +9,7 @@ use super::progress::{EventSummary, ProgressDisplay};
 use super::units::{format_bytes, format_count, format_duration, format_items, format_number};
 use crate::engine::run_record::RunSummary;
 use crate::error::{Result, TruncatedList};
+use crate::stage::INSTANCE_SIGN;
 use crate::store::record::StageRecord;
 use crate::store::{Manifest, Store};
 
@@ -45,6 +46,9 @@ pub(super) fn show_summary(
         let lines = seen.failures.iter().map(|(stage, error)| format!("failed: `{stage}`: {}", one_line(error)));
         let _ = writeln!(text, "{}", TruncatedList::from_iter(lines).join("\n"));
     }
+    if let Some(options) = options_without_failures(summary, &seen) {
+        let _ = writeln!(text, "to report the other rows, run the same command with {options}");
+    }
     for expectation in &summary.record.expectations {
         let verdict = if expectation.held { "held" } else { "did not hold" };
         let value = expectation_value(expectation.value, expectation.held);
@@ -57,6 +61,19 @@ pub(super) fn show_summary(
     }
     console.info(&text);
     Ok(())
+}
+
+/// Options that leave out the instances of the matrix that failed; `None` if another stage failed, or none did.
+fn options_without_failures(summary: &RunSummary, seen: &EventSummary) -> Option<String> {
+    let mut options: Vec<String> = Vec::new();
+    for stage in summary.record.stages.iter().filter(|stage| seen.failures.contains_key(&stage.name)) {
+        let (_, values) = stage.name.split_once(INSTANCE_SIGN)?;
+        let option = format!("--except {values}");
+        if !options.contains(&option) {
+            options.push(option);
+        }
+    }
+    (!options.is_empty()).then(|| options.join(" "))
 }
 
 /// Value of an expectation for display. A value that failed is exact, since rounding could hide by how little.

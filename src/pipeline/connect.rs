@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::diagnostic::Diagnostic;
 use super::source_map::{SourceMap, SourceSpan};
 use super::toml_tree::TomlNode;
-use crate::plan::{Plan, PlanNode, ProblemSubject, StageProblem, setting_name};
+use crate::plan::{Plan, PlanNode, StageProblem, setting_name};
 use crate::stage::{Coordinate, Problem, Stage};
 use crate::suggest::closest_name;
 
@@ -28,8 +28,6 @@ pub(super) struct ParsedStage<S> {
     pub(super) stage: Option<S>,
     /// Range of the checker's references that belong to this stage.
     pub(super) references: Range<usize>,
-    /// True if the matrix or a profile sets something in the stage, and could not be read.
-    pub(super) is_partial: bool,
     /// Names of settings that are wrong, mistyped or meant by a mistyped name, and therefore not set.
     pub(super) dropped: Vec<String>,
 }
@@ -121,7 +119,7 @@ impl<S: Stage> ConnectionReporter<'_, S> {
     /// Reports a problem of the plan.
     fn report_problem(&mut self, found: StageProblem) {
         let Some(parsed) = self.find(&found.stage) else { return };
-        if parsed.is_consequence(&found.problem) || self.may_be_changed(parsed, found.subject) {
+        if parsed.is_consequence(&found.problem) {
             return;
         }
         let settings = parsed.settings.as_ref();
@@ -142,15 +140,6 @@ impl<S: Stage> ConnectionReporter<'_, S> {
         }
     }
 
-    /// True if a matrix that could not be read may change the settings that a problem is about.
-    fn may_be_changed(&self, parsed: &ParsedStage<S>, subject: ProblemSubject) -> bool {
-        match subject {
-            ProblemSubject::Settings => parsed.is_partial,
-            ProblemSubject::Agreement => self.parsed_stages.iter().any(|parsed| parsed.is_partial),
-            ProblemSubject::Connection => false,
-        }
-    }
-
     /// True if a stage with mistakes may write `table` once they are corrected.
     fn may_exist(&self, stage: &str, table: &str) -> bool {
         let Some(parsed) = self.find(stage).filter(|parsed| parsed.is_doubtful()) else { return false };
@@ -160,7 +149,7 @@ impl<S: Stage> ConnectionReporter<'_, S> {
 
     /// Reports a reference of a stage that could not be read, if it is to an unknown stage or table.
     fn report_reference(&mut self, reference: &str, span: SourceSpan) {
-        let Some((stage, table)) = reference.rsplit_once('.') else { return };
+        let Some((stage, table)) = reference.rsplit_once('.').filter(|_| !self.refused.contains(&span)) else { return };
         let Some(parsed) = self.find(stage) else {
             let mut names: Vec<&str> = self.parsed_stages.iter().map(|parsed| parsed.base.as_str()).collect();
             names.dedup();

@@ -1,36 +1,31 @@
 //! Loading a pipeline file: reads and checks it, and connects its stages.
 
-use std::collections::hash_map::Entry as Slot;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use az::SaturatingAs;
-use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use toml::de::DeTable;
 
 use super::alternative::Alternative;
 use super::connect::{ParsedStage, Reference, connect_stages};
 use super::diagnostic::{Diagnostic, Diagnostics};
-use super::file_format::{Expectation, STAGE_NAME, resolve, schema};
-use super::matrix::{Combinations, Expansion, Matrix, Profile, StageInstance};
+use super::file_format::{Expectation, resolve, schema};
+use super::instance_names::without_coordinates;
+use super::instances::{InstanceArguments, check_stages};
 use super::not_toml::syntax_diagnostics;
 use super::overrides::{self, SettingAssignment};
 use super::read_file::read_text;
-use super::schema_check::{SchemaChecker, ValueLabel, matches_pattern};
+use super::schema_check::{SchemaChecker, ValueLabel};
 use super::setting_places::{SettingPaths, first_path};
 use super::source_map::{SourceMap, SourceSpan};
 use super::sources::SourceVariables;
-use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
+use super::stage_check::{PipelineStage, stage_schema};
+use super::toml_tree::{TomlNode, TomlValue};
 use crate::error::Error;
 use crate::plan::{Plan, PlanNode};
-use crate::stage::{INSTANCE_SIGN, Stage, is_instance_character, stage_of_instance};
-use crate::suggest::{closest_name, quoted_list};
-
-/// Schemas of SQL that are no stages, so not allowed as names of stages.
-const RESERVED_STAGE_NAMES: [&str; 4] = ["store", "all_runs", "files", "information_schema"];
+use crate::stage::{Stage, stage_of_instance};
 
 /// Pipeline that can be run.
 #[derive(Debug)]
@@ -49,11 +44,6 @@ pub struct Pipeline<S> {
     pub warnings: Diagnostics,
 }
 
-/// Stage that can be read from a pipeline file: a type whose JSON Schema has one alternative for each kind of stage.
-pub trait PipelineStage: Stage + Clone + DeserializeOwned + JsonSchema {}
-
-impl<S: Stage + Clone + DeserializeOwned + JsonSchema> PipelineStage for S {}
-
 /// Options of [`load`].
 pub struct LoadOptions<'a, S> {
     /// Overrides from the command line: `stage.fit.train.epochs=3`.
@@ -62,6 +52,8 @@ pub struct LoadOptions<'a, S> {
     pub profile: Option<&'a str>,
     /// Values of the matrix that are run, from the command line: `row=1.1,1.2`. Empty for all.
     pub only: &'a [String],
+    /// Combinations of the matrix that are left out, from the command line: `row=1.1,seed=3`.
+    pub except: &'a [String],
     /// Lookup of environment variables.
     pub environment: &'a dyn Fn(&str) -> Option<String>,
     /// True if source files and folders of stages must exist.
@@ -124,10 +116,11 @@ fn parse<S: PipelineStage>(
         diagnostics,
     };
     let seed = check_seed(&mut checker, &mut root, &schema);
-    let arguments = InstanceArguments { profile: options.profile, only: options.only, assignments: &assignments };
+    let LoadOptions { profile, only, except, .. } = *options;
+    let arguments = InstanceArguments { profile, only, except, assignments: &assignments };
     let (stages, is_expanded) = check_stages::<S>(&mut checker, &root, &arguments);
     let (mut expectations, queries) = check_expectations(&mut checker, &mut root, &schema);
-    if !options.only.is_empty() {
+    if !only.is_empty() || !except.is_empty() {
         // They are about the results of the whole matrix.
         expectations.clear();
     }
@@ -156,8 +149,7 @@ fn parse<S: PipelineStage>(
         // They may be about instances that the file does not have yet.
         diagnostics.retain(|diagnostic| !diagnostic.is_warning());
     }
-    let instances = stages.iter().map(|parsed| (parsed.name.as_str(), parsed.base.as_str()));
-    let diagnostics = without_coordinates(diagnostics, instances.filter(|(name, stage)| name != stage));
+    let diagnostics = without_coordinates(diagnostics, &stages);
     match plan {
         Some(plan) if diagnostics.iter().all(Diagnostic::is_warning) => {
             let warnings = Diagnostics::new(source_map.clone(), diagnostics);
@@ -179,43 +171,6 @@ fn doubtful_names<'n, S: Stage>(
     let named = references.iter().filter_map(|(reference, _)| Some(stage_of_instance(reference.rsplit_once('.')?.0)));
     let missing = named.filter(|name| stages.iter().all(|parsed| parsed.base != *name));
     wrong.chain(missing).chain(misplaced.iter().copied()).collect()
-}
-
-/// Diagnostics that name stages without coordinates, since a mistake in the file is one of all instances. `instances` has
-/// the names of instances and of their stages.
-fn without_coordinates<'n>(
-    diagnostics: Vec<Diagnostic>,
-    instances: impl Iterator<Item = (&'n str, &'n str)>,
-) -> Vec<Diagnostic> {
-    let instances: HashMap<&str, &str> = instances.collect();
-    // A name may be followed by that of a table: `fit@seed=1.model`.
-    let stage_of = |word: &str| {
-        let own = instances.get(word).map(|stage| (*stage).to_owned());
-        own.or_else(|| {
-            let (name, table) = word.rsplit_once('.')?;
-            Some(format!("{}.{table}", instances.get(name)?))
-        })
-    };
-    let plain = |text: String| -> String {
-        if !text.contains(INSTANCE_SIGN) {
-            return text;
-        }
-        let words = text.split_inclusive(|c| !is_instance_character(c)).flat_map(|part| {
-            match part.char_indices().next_back() {
-                Some((at, last)) if !is_instance_character(last) => [&part[..at], &part[at..]],
-                _ => [part, ""],
-            }
-        });
-        words.map(|word| stage_of(word).unwrap_or_else(|| word.to_owned())).collect()
-    };
-    let mut seen = BTreeSet::new();
-    let diagnostics = diagnostics.into_iter().map(|of| Diagnostic {
-        message: plain(of.message),
-        note: of.note.map(plain),
-        hint: of.hint.map(plain),
-        ..of
-    });
-    diagnostics.filter(|of| seen.insert((of.span, of.message.clone()))).collect()
 }
 
 /// True if a word of a query is one of the names.
@@ -258,201 +213,6 @@ fn check_top_level_keys<S: PipelineStage>(checker: &mut SchemaChecker<'_>, root:
                 None => diagnostic,
             });
         }
-    }
-}
-
-/// Arguments of the command line about the matrix and the profiles.
-struct InstanceArguments<'a> {
-    profile: Option<&'a str>,
-    only: &'a [String],
-    assignments: &'a [SettingAssignment],
-}
-
-fn check_stages<S: PipelineStage>(
-    checker: &mut SchemaChecker<'_>,
-    root: &TomlNode,
-    arguments: &InstanceArguments<'_>,
-) -> (Vec<ParsedStage<S>>, bool) {
-    let entries = match root.get("stage").map(|entry| &entry.node) {
-        Some(TomlNode { value: TomlValue::Table(entries), .. }) if !entries.is_empty() => entries,
-        Some(node) if !matches!(node.value, TomlValue::Table(_)) => {
-            let message = format!("`stage` is {}, wanted tables `[stage.NAME.KIND]`", node.describe());
-            checker.diagnostics.push(Diagnostic::new(node.span, message));
-            return Default::default();
-        }
-        // A mistyped `stage` is reported with the other unknown keys.
-        None if root.entries().iter().any(|entry| closest_name(&entry.key, ["stage"]).is_some()) => {
-            return Default::default();
-        }
-        _ => {
-            let diagnostic = Diagnostic::new(root.span, "the file has no stage, wanted tables `[stage.NAME.KIND]`");
-            checker.diagnostics.push(diagnostic.note(format!(
-                "kinds: {}",
-                quoted_list(Alternative::all(stage_schema::<S>(checker)).iter().map(|kind| kind.name))
-            )));
-            return Default::default();
-        }
-    };
-    check_stage_names(checker, entries);
-    let kinds = Alternative::all(stage_schema::<S>(checker));
-    let definitions = checker.definitions;
-    let (instances, is_expanded) = stage_instances(
-        entries,
-        (root.get("matrix"), root.get("profile")),
-        (&kinds, definitions),
-        arguments,
-        &mut checker.diagnostics,
-    );
-    (instances.into_iter().map(|instance| check_stage(checker, instance)).collect(), is_expanded)
-}
-
-/// Instances of the stages of the file. If the matrix is wrong, each stage is its own instance, and `false` is returned
-/// beside them.
-fn stage_instances(
-    stages: &[TomlEntry],
-    (matrix, profile): (Option<&TomlEntry>, Option<&TomlEntry>),
-    (kinds, definitions): (&[Alternative<'_>], &Json),
-    arguments: &InstanceArguments<'_>,
-    diagnostics: &mut Vec<Diagnostic>,
-) -> (Vec<StageInstance>, bool) {
-    let mut found = Vec::new();
-    let chosen = profile.filter(|_| arguments.profile.is_some());
-    let changes: Vec<&TomlNode> = matrix.into_iter().chain(chosen).map(|entry| &entry.node).collect();
-    let matrix = matrix.map(|entry| Matrix::read(entry, &mut found)).unwrap_or_default();
-    let profile = Profile::read(profile, arguments.profile, &mut found);
-    let mut only = Vec::new();
-    for argument in arguments.only {
-        match matrix.only(argument) {
-            Ok(conditions) => only.push(conditions),
-            Err(diagnostic) => found.push(*diagnostic),
-        }
-    }
-    let combinations = Combinations::new(&matrix, &only, &mut found);
-    let expansion = Expansion {
-        stages,
-        matrix: &matrix,
-        profile: &profile,
-        kinds,
-        definitions,
-        assignments: arguments.assignments,
-    };
-    let is_read = found.is_empty();
-    let instances = if is_read { expansion.expand(&combinations, &mut found) } else { Vec::new() };
-    let is_right = |found: &[Diagnostic]| found.iter().all(Diagnostic::is_warning);
-    if is_right(&found) {
-        let places = instances.iter().map(|of| (&of.entry.node, of.stage.as_str(), of.coordinates.as_slice()));
-        arguments.assignments.iter().for_each(|assignment| assignment.check_instances(places.clone(), &mut found));
-    }
-    let is_expanded = is_right(&found);
-    // Settings of unknown stages change no instance, so they hide no mistake of the others.
-    if is_read {
-        expansion.check_stages_of_values(&mut found);
-    }
-    diagnostics.extend(found);
-    (if is_expanded { instances } else { expansion.without_matrix(&changes) }, is_expanded)
-}
-
-/// Reports names of stages that SQL cannot distinguish from others.
-fn check_stage_names(checker: &mut SchemaChecker<'_>, entries: &[TomlEntry]) {
-    let mut seen: HashMap<String, &str> = HashMap::new();
-    for entry in entries {
-        let lower = entry.key.to_ascii_lowercase();
-        if RESERVED_STAGE_NAMES.contains(&lower.as_str()) {
-            let message =
-                format!("a stage cannot be called `{}`: SQL has tables of its own under that name", entry.key);
-            checker.diagnostics.push(Diagnostic::new(entry.key_span, message));
-        }
-        match seen.entry(lower) {
-            Slot::Occupied(other) => {
-                let message = format!("stages `{}` and `{}` differ in letter case alone", other.get(), entry.key);
-                let diagnostic = Diagnostic::new(entry.key_span, message);
-                checker.diagnostics.push(diagnostic.hint("SQL does not tell them apart: give one another name"));
-            }
-            Slot::Vacant(slot) => {
-                slot.insert(&entry.key);
-            }
-        }
-    }
-}
-
-/// Schema of a stage, with one alternative for each kind.
-fn stage_schema<'s, S: PipelineStage>(checker: &SchemaChecker<'s>) -> &'s Json {
-    &checker.definitions[S::schema_name().as_ref()]
-}
-
-fn check_stage<S: PipelineStage>(checker: &mut SchemaChecker<'_>, instance: StageInstance) -> ParsedStage<S> {
-    let StageInstance { mut entry, stage: base, coordinates, is_partial } = instance;
-    let first = checker.references.len();
-    checker.stage.clone_from(&base);
-    let name = format!("stage `{base}`");
-    if !matches_pattern(STAGE_NAME, &base) {
-        let message = format!("{base:?} is not a valid stage name, wanted letters, digits, `-` and `_`");
-        checker.diagnostics.push(Diagnostic::new(entry.key_span, message));
-    }
-    let kinds = Alternative::all(stage_schema::<S>(checker));
-    let known = |entry: &TomlEntry| kinds.iter().any(|kind| kind.name == entry.key);
-    let members = entry.node.entries();
-    // Settings directly below the name: the kind is missing.
-    let kindless = match members {
-        [] => true,
-        [only] => !known(only) && !matches!(only.node.value, TomlValue::Table(_)),
-        several => !several.iter().any(known),
-    };
-    let before = checker.diagnostics.len();
-    if let [only] = members
-        && !kindless
-        && !known(only)
-    {
-        let message = format!("{name} has no kind `{}`", only.key);
-        let names = kinds.iter().map(|kind| kind.name);
-        let diagnostic = Diagnostic::new(only.key_span, message).with_valid_names(&only.key, names);
-        // A dot in the name of a stage, or the kind before the name.
-        let inner = kinds.iter().find(|kind| only.node.get(kind.name).is_some());
-        checker.diagnostics.push(match inner {
-            Some(inner) => {
-                diagnostic.hint(format!("a name has no dot: write `[stage.{base}-{}.{}]`", only.key, inner.name))
-            }
-            None if kinds.iter().any(|kind| kind.name == base) => {
-                diagnostic.hint(format!("the name is first: write `[stage.{}.{base}]`", only.key))
-            }
-            None => diagnostic,
-        });
-    } else if let (Some(kind), Some(stray)) =
-        (members.iter().find(|member| known(member)), members.iter().find(|member| !known(member)))
-    {
-        let message = format!("`{}` is beside the kind `{}` of {name}", stray.key, kind.key);
-        let hint = format!("settings belong below `[stage.{base}.{}]`", kind.key);
-        checker.diagnostics.push(Diagnostic::new(stray.key_span, message).hint(hint));
-    } else if kindless {
-        let diagnostic =
-            Diagnostic::new(entry.key_span, format!("{name} has no kind, wanted a table `[stage.{base}.KIND]`"));
-        checker
-            .diagnostics
-            .push(diagnostic.note(format!("kinds: {}", quoted_list(kinds.iter().map(|kind| kind.name)))));
-    } else {
-        checker.check_choice(&mut entry.node, &kinds, &ValueLabel::new(name.clone(), entry.key_span));
-    }
-    let stage = match S::deserialize(entry.node.to_toml()) {
-        Ok(stage) => Some(stage),
-        Err(error) => {
-            // A mistake that the schema cannot express.
-            if checker.diagnostics.len() == before {
-                checker.diagnostics.push(Diagnostic::new(entry.key_span, format!("{name}: {}", error.message())));
-            }
-            None
-        }
-    };
-    ParsedStage {
-        name: entry.key.clone(),
-        base,
-        coordinates,
-        span: entry.key_span,
-        other_name: entry.node.entries().first().map(|kind| kind.key.clone()),
-        settings: entry.node.entries().first().map(|kind| kind.node.clone()),
-        stage,
-        references: first..checker.references.len(),
-        is_partial,
-        dropped: std::mem::take(&mut checker.dropped),
     }
 }
 

@@ -185,6 +185,7 @@ fn a_missing_file_is_answered_with_the_near_ones() {
             overrides: &[],
             profile: None,
             only: &[],
+            except: &[],
             environment: &|_| None,
             sources_must_exist: true,
             check_queries: &|_, _| Vec::new(),

@@ -1,8 +1,8 @@
 //! Pipeline files: TOML text to connected stages. All mistakes of a file are reported at once, by line and column.
 //!
 //! ```text
-//! text ─► tree (values with spans)  ─► + overrides ─► checked against the schema ─► stages ─► connections checked
-//!          toml_tree.rs                 overrides.rs   schema_check.rs               load.rs    connect.rs
+//! text ─► tree (values with spans) ─► + overrides ─► instances of stages ─► checked against the schema ─► connections checked
+//!          toml_tree.rs                overrides.rs   instances.rs, matrix/  stage_check.rs, schema_check.rs  connect.rs
 //! ```
 //!
 //! The JSON Schema is generated from the Rust types of the settings ([`schema`]), so that error messages, completion in
@@ -20,11 +20,17 @@ mod schema_check;
 mod not_toml;
 mod setting_places;
 mod matrix;
+mod stage_check;
+mod instance_names;
+mod profile_check;
+mod instances;
 mod overrides;
 mod read_file;
 mod source_map;
 mod sources;
 mod toml_tree;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::{Diagnostics, Expectation, LoadOptions, Pipeline, load};
-use crate::error::Error;
+use super::testing::rehearse;
+pub(super) use super::testing::{load_bytes, load_with};
+use super::{LoadOptions, Pipeline, load};
 use crate::model::loss::Loss;
-use crate::plan::PlanNode;
 use crate::stage::Stage;
 use crate::stages::AnyStage;
 
@@ -40,46 +40,6 @@ dataset = "scenes"
 sql = "SELECT rsum FROM test.summary"
 at_least = 300
 "#;
-
-pub(super) fn load_bytes(
-    bytes: &[u8],
-    overrides: &[&str],
-    sources_needed: bool,
-) -> Result<Pipeline<AnyStage>, Diagnostics> {
-    load_with(bytes, overrides, (None, &[]), sources_needed)
-}
-
-pub(super) fn load_with(
-    bytes: &[u8],
-    overrides: &[&str],
-    (profile, only): (Option<&str>, &[&str]),
-    sources_needed: bool,
-) -> Result<Pipeline<AnyStage>, Diagnostics> {
-    let only: Vec<String> = only.iter().map(|text| (*text).to_owned()).collect();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("p.toml");
-    std::fs::write(&path, bytes).unwrap();
-    std::fs::write(folder.path().join("there.txt"), "x").unwrap();
-    let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_owned()).collect();
-    let environment = |name: &str| (name == "HERE").then(|| folder.path().display().to_string());
-    load(
-        &path,
-        &LoadOptions {
-            overrides: &overrides,
-            profile,
-            only: &only,
-            environment: &environment,
-            sources_must_exist: sources_needed,
-            check_queries: &rehearse,
-        },
-    )
-}
-
-/// Fake check of queries: those that contain `nothing` are wrong. The real check uses the module `sql`.
-fn rehearse(_: &[PlanNode<AnyStage>], expectations: &[Expectation]) -> Vec<(usize, Error)> {
-    let wrong = expectations.iter().enumerate().filter(|(_, expectation)| expectation.sql.contains("nothing"));
-    wrong.map(|(i, _)| (i, Error::usage("no such table").hint("name one"))).collect()
-}
 
 /// Every diagnostic as `line:column message / hint`.
 pub(super) fn diagnostics_of(text: &str, overrides: &[&str]) -> Vec<String> {
@@ -426,6 +386,7 @@ fn files_that_are_not_utf8_too_large_or_missing() {
             overrides: &[],
             profile: None,
             only: &[],
+            except: &[],
             environment: &|_| None,
             sources_must_exist: true,
             check_queries: &rehearse,

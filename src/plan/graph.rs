@@ -30,19 +30,6 @@ pub struct StageProblem {
     pub stage: String,
     /// The problem.
     pub problem: Problem,
-    /// Part of the plan that it is about.
-    pub subject: ProblemSubject,
-}
-
-/// Part of a plan that a problem is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProblemSubject {
-    /// Settings of one stage.
-    Settings,
-    /// Connection of stages.
-    Connection,
-    /// Settings of a stage beside those of the stages that it reads.
-    Agreement,
 }
 
 impl<S: Stage> Plan<S> {
@@ -73,20 +60,14 @@ impl<S: Stage> Plan<S> {
             all_producers.push(producers);
             let writer = |from: &TableRef| index.get(from.stage()).map(|&i| &nodes[i].stage);
             let disagreements = node.stage.check_writers(&writer);
-            for (problems, subject) in [
-                (node.stage.check(), ProblemSubject::Settings),
-                (wrong, ProblemSubject::Connection),
-                (disagreements, ProblemSubject::Agreement),
-            ] {
-                let problems = problems.into_iter();
-                found.extend(problems.map(|problem| StageProblem { stage: node.name.clone(), problem, subject }));
-            }
+            let problems = node.stage.check().into_iter().chain(wrong).chain(disagreements);
+            found.extend(problems.map(|problem| StageProblem { stage: node.name.clone(), problem }));
         }
         let order = topological_order(&nodes, &all_producers).unwrap_or_else(|cycles| {
             for cycle in cycles {
                 let message = format!("stages wait for each other: {}", cycle.join(" → "));
                 let problem = Problem::new("", message).hint("let one of them read something else");
-                found.push(StageProblem { stage: cycle[0].clone(), problem, subject: ProblemSubject::Connection });
+                found.push(StageProblem { stage: cycle[0].clone(), problem });
             }
             Vec::new()
         });

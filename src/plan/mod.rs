@@ -4,4 +4,4 @@ pub mod graph;
 mod connections;
 
 pub use connections::setting_name;
-pub use graph::{Plan, PlanNode, ProblemSubject, StageProblem};
+pub use graph::{Plan, PlanNode, StageProblem};

@@ -270,4 +270,17 @@ mod tests {
         let found = printed_problems("hal-2020", &rows);
         assert!(found.len() == 1 && found[0].contains("row `2.99, coco` of the sweep is not printed"), "{found:#?}");
     }
+
+    /// Rows of one's own, and values of a numeric axis, which are no names of printed rows.
+    #[test]
+    fn a_sweep_without_printed_rows_is_told_once() {
+        for (rows, own) in [(&["mine", "theirs"], "`mine`, `theirs`"), (&["1", "2"], "`1`, `2`")] {
+            let found = printed_problems("hal-2020", rows);
+            let wanted = format!(
+                "sweep.published: no row of the sweep is printed in table 2 of `hal-2020`; the sweep has {own} / name rows as \
+                 the paper does: `2.1`, "
+            );
+            assert!(found.len() == 1 && found[0].starts_with(&wanted), "{found:#?}");
+        }
+    }
 }

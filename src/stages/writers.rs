@@ -74,6 +74,7 @@ mod tests {
                 overrides: &[],
                 profile: None,
                 only: &[],
+                except: &[],
                 environment: &|_| None,
                 sources_must_exist: false,
                 check_queries: &|_, _| Vec::new(),

@@ -64,6 +64,9 @@ pub struct RunCommand {
     /// Values of the matrix that were chosen: arguments of `--only`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub only: Vec<String>,
+    /// Combinations of the matrix that were left out: arguments of `--except`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub except: Vec<String>,
     /// Environment variables that the pipeline file uses.
     pub environment: BTreeMap<String, String>,
     /// Seed of the pipeline; `None` in records of older versions.
@@ -272,13 +275,14 @@ impl RunRecord {
     #[must_use]
     pub fn command_line(&self) -> String {
         let quote = |text: &str| shlex::try_quote(text).map_or_else(|_| text.to_owned(), std::borrow::Cow::into_owned);
-        let RunCommand { folder, store, overrides, profile, only, environment, device, .. } = &self.command;
+        let RunCommand { folder, store, overrides, profile, only, except, environment, device, .. } = &self.command;
         let mut words: Vec<String> =
             environment.iter().map(|(name, value)| format!("{name}={}", quote(value))).collect();
         words.extend(["pairloom".to_owned(), "run".to_owned(), quote(&self.pipeline)]);
         words.extend(overrides.iter().flat_map(|assignment| ["--set".to_owned(), quote(assignment)]));
         words.extend(profile.iter().flat_map(|name| ["--profile".to_owned(), quote(name)]));
         words.extend(only.iter().flat_map(|values| ["--only".to_owned(), quote(values)]));
+        words.extend(except.iter().flat_map(|values| ["--except".to_owned(), quote(values)]));
         if let Some(store) = store {
             words.extend(["--store".to_owned(), quote(store)]);
         }

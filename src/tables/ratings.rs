@@ -13,10 +13,11 @@ table! {
         caption_id: Int64Array,
         /// Identifier of the image.
         image_id: Int64Array,
-        /// Human rating of the pair: of one person, or the mean of several as in Crisscrossed Captions, where it is from 0 to
-        /// 5.
+        /// Human rating of the pair: of one person, as in Flickr8k-Expert, from 1 to 4; or the mean of several, as in
+        /// Crisscrossed Captions, from 0 to 5.
         rating: Float64Array,
-        /// Sampling method that selected the pair: `c2i_original` pairs a caption with its own image.
+        /// Sampling method that selected the pair: `c2i_original` of Crisscrossed Captions pairs a caption with its own image,
+        /// as `own_image` does of Flickr8k-Expert.
         sampling: StringArray,
         /// Person who gave the rating. Missing if the source does not name people.
         rater: Nullable<StringArray>,

@@ -157,6 +157,7 @@ fn recorded_plan(folder: &Path) -> (Plan<RecordedStage>, AccessLog) {
         overrides: &[],
         profile: None,
         only: &[],
+        except: &[],
         environment: &|_| None,
         sources_must_exist: true,
         check_queries: &|_: &[PlanNode<AnyStage>], _: &[_]| vec![],

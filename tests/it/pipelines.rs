@@ -53,6 +53,15 @@ fn all_pipeline_files_are_valid() {
     let files = files("");
     assert!(files.len() >= 20, "{files:?}");
     run(pairloom().arg("check").args(&files));
+    let mut profiles = 0;
+    for file in &files {
+        let content: toml::Table = std::fs::read_to_string(file).unwrap().parse().unwrap();
+        for profile in content.get("profile").and_then(toml::Value::as_table).into_iter().flat_map(toml::Table::keys) {
+            run(pairloom().args(["check", "--profile", profile]).arg(file));
+            profiles += 1;
+        }
+    }
+    assert!(profiles >= 12, "{profiles}");
 }
 
 /// Two epochs of narrow models with one seed: every row of the papers' tables and of the comparison of objectives runs to the

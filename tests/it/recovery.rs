@@ -133,6 +133,12 @@ fn a_killed_matrix_goes_on_to_the_same_bytes() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{text}");
     assert!(text.contains("stage `fit@row=max,seed=2`") && text.contains("test@row=sum,seed=2: finished"), "{text}");
+    // What finished is reported without it.
+    let hint = "to report the other rows, run the same command with --except row=max,seed=2\n";
+    assert!(text.contains(hint), "{text}");
+    let output = run(&folder.path().join("failed"), &["--except", "row=max,seed=2"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("reused"), "{text}");
 }
 
 #[test]

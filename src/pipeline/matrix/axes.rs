@@ -11,7 +11,7 @@
 //! set.fit.learning_rate = 2e-4
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value as Json;
 
@@ -28,6 +28,12 @@ use crate::suggest::quoted_list;
 /// Key of the list of combinations that are left out.
 const EXCLUDE: &str = "exclude";
 
+/// Option of the command line with values of an axis that are run.
+pub(in crate::pipeline) const ONLY: &str = "--only";
+
+/// Option of the command line with a combination that is left out.
+pub(in crate::pipeline) const EXCEPT: &str = "--except";
+
 /// Axis of a matrix.
 #[derive(Debug)]
 pub(in crate::pipeline) struct MatrixAxis {
@@ -36,6 +42,8 @@ pub(in crate::pipeline) struct MatrixAxis {
     /// Settings that have the axis's value; empty for named rows.
     pub(super) settings: Vec<SettingPath>,
     pub(super) values: Vec<AxisValue>,
+    /// True if mistakes of the axis are reported, so that values may be missing or have other names.
+    pub(super) is_doubtful: bool,
 }
 
 /// Value of an axis, with the settings that it changes.
@@ -58,6 +66,10 @@ pub(in crate::pipeline) struct Matrix {
     pub(super) excluded: Vec<Vec<Condition>>,
     /// Span of the matrix.
     pub(super) span: SourceSpan,
+    /// Names of axes that could not be read; their mistakes are reported.
+    unread: Vec<String>,
+    /// True if the matrix could not be read at all.
+    is_unread: bool,
 }
 
 impl AxisValue {
@@ -73,16 +85,21 @@ impl MatrixAxis {
         self.values.iter().map(AxisValue::text).collect()
     }
 
-    /// Index of the value with this text.
+    /// Index of the value with this text; `None` if it may be one whose mistakes are reported.
     ///
     /// # Errors
     /// There is none: `wrong`, with the values that there are.
-    pub(super) fn find_value(&self, text: &str, wrong: impl FnOnce() -> Diagnostic) -> Result<usize, Box<Diagnostic>> {
+    pub(super) fn find_value(
+        &self,
+        text: &str,
+        wrong: impl FnOnce() -> Diagnostic,
+    ) -> Result<Option<usize>, Box<Diagnostic>> {
         let texts = self.value_texts();
         let names = || texts.iter().map(String::as_str);
-        names()
-            .position(|of| of == text)
-            .ok_or_else(|| Box::new(wrong().with_valid_names(text, names().collect::<Vec<_>>())))
+        match names().position(|of| of == text) {
+            None if !self.is_doubtful => Err(Box::new(wrong().with_valid_names(text, names().collect::<Vec<_>>()))),
+            found => Ok(found),
+        }
     }
 }
 
@@ -92,13 +109,20 @@ impl Matrix {
         self.axes.iter().map(|axis| axis.name.as_str()).collect()
     }
 
-    /// Index of the axis with this name.
+    /// Index of the axis with this name; `None` if its mistakes are reported.
     ///
     /// # Errors
     /// There is none: `wrong`, with the axes that there are.
-    pub(super) fn find_axis(&self, name: &str, wrong: impl FnOnce() -> Diagnostic) -> Result<usize, Box<Diagnostic>> {
-        let found = self.axes.iter().position(|axis| axis.name == name);
-        found.ok_or_else(|| Box::new(wrong().with_valid_names(name, self.axis_names())))
+    pub(super) fn find_axis(
+        &self,
+        name: &str,
+        wrong: impl FnOnce() -> Diagnostic,
+    ) -> Result<Option<usize>, Box<Diagnostic>> {
+        let is_unread = self.is_unread || self.unread.iter().any(|axis| axis == name);
+        match self.axes.iter().position(|axis| axis.name == name) {
+            None if !is_unread => Err(Box::new(wrong().with_valid_names(name, self.axis_names()))),
+            found => Ok(found),
+        }
     }
 
     /// Reads the entry `matrix` of a file. Mistakes go to `diagnostics`, and what is wrong is left out.
@@ -106,11 +130,14 @@ impl Matrix {
         let TomlValue::Table(entries) = &entry.node.value else {
             let message = format!("`matrix` is {}, wanted tables `[matrix.AXIS]`", entry.node.describe());
             diagnostics.push(Diagnostic::new(entry.node.span, message));
-            return Self::default();
+            return Self { is_unread: true, ..Self::default() };
         };
         let mut matrix = Self { span: entry.key_span, ..Self::default() };
         for entry in entries.iter().filter(|entry| entry.key != EXCLUDE) {
-            matrix.axes.extend(read_axis(entry, diagnostics));
+            match read_axis(entry, diagnostics) {
+                Some(axis) => matrix.axes.push(axis),
+                None => matrix.unread.push(entry.key.clone()),
+            }
         }
         if entries.is_empty() {
             diagnostics.push(
@@ -124,27 +151,40 @@ impl Matrix {
         matrix
     }
 
-    /// Reads an argument `axis=value,value` of the command line: the values of an axis that are run.
+    /// Reads an argument of the command line: `axis=value,value` of [`ONLY`], the values of an axis that are run, or
+    /// `axis=value,axis=value` of [`EXCEPT`], a combination that is left out.
     ///
     /// # Errors
     /// It names no axis, or a value that the axis does not have.
-    pub(in crate::pipeline) fn only(&self, argument: &str) -> Result<Vec<Condition>, Box<Diagnostic>> {
-        let wrong = |message: &str| Diagnostic::new(SourceSpan::nowhere(), format!("`--only {argument}`{message}"));
-        let Some((name, values)) = argument.split_once('=') else {
-            let diagnostic = wrong(" names no value, wanted `AXIS=VALUE`");
-            return Err(Box::new(match self.axes.iter().find(|axis| axis.name == argument) {
-                Some(axis) => {
-                    let values = axis.value_texts();
-                    let values = quoted_list(values.iter().map(String::as_str));
-                    diagnostic.note(format!("values of `{argument}`: {values}"))
-                }
-                None => diagnostic.with_valid_names(argument, self.axis_names()),
-            }));
-        };
-        let axis = self.find_axis(name, || wrong(&format!(": the matrix of the file has no axis `{name}`")))?;
-        let value =
-            |text: &str| self.axes[axis].find_value(text, || wrong(&format!(": axis `{name}` has no value `{text}`")));
-        values.split(',').map(|text| Ok((axis, value(text)?))).collect()
+    pub(in crate::pipeline) fn conditions(
+        &self,
+        option: &str,
+        argument: &str,
+    ) -> Result<Vec<Condition>, Box<Diagnostic>> {
+        let wrong = |message: &str| Diagnostic::new(SourceSpan::nowhere(), format!("`{option} {argument}`{message}"));
+        // Values of the same axis follow its name.
+        let items: Vec<&str> = if option == ONLY { vec![argument] } else { argument.split(',').collect() };
+        let mut conditions = Vec::new();
+        for item in items {
+            let Some((name, values)) = item.split_once('=') else {
+                let diagnostic = wrong(" names no value, wanted `AXIS=VALUE`");
+                return Err(Box::new(match self.axes.iter().find(|axis| axis.name == item) {
+                    Some(axis) => {
+                        let values = axis.value_texts();
+                        let values = quoted_list(values.iter().map(String::as_str));
+                        diagnostic.note(format!("values of `{item}`: {values}"))
+                    }
+                    None => diagnostic.with_valid_names(item, self.axis_names()),
+                }));
+            };
+            let unknown = || wrong(&format!(": the matrix of the file has no axis `{name}`"));
+            let Some(axis) = self.find_axis(name, unknown)? else { continue };
+            for text in values.split(',') {
+                let unknown = || wrong(&format!(": axis `{name}` has no value `{text}`"));
+                conditions.extend(self.axes[axis].find_value(text, unknown)?.map(|value| (axis, value)));
+            }
+        }
+        Ok(conditions)
     }
 
     /// Reads `exclude = [{ row = "1.2", seed = 3 }]`.
@@ -164,10 +204,11 @@ impl Matrix {
             }
             for entry in item.entries() {
                 match self.condition(entry) {
-                    Ok(condition) => conditions.push(condition),
+                    Ok(condition) => conditions.extend(condition),
                     Err(diagnostic) => diagnostics.push(*diagnostic),
                 }
             }
+            // A condition on an axis with mistakes is missing.
             if conditions.len() == item.entries().len() {
                 excluded.push(conditions);
             }
@@ -176,20 +217,22 @@ impl Matrix {
     }
 
     /// Condition `axis = value`.
-    fn condition(&self, entry: &TomlEntry) -> Result<Condition, Box<Diagnostic>> {
+    fn condition(&self, entry: &TomlEntry) -> Result<Option<Condition>, Box<Diagnostic>> {
         let unknown = || Diagnostic::new(entry.key_span, format!("the matrix has no axis `{}`", entry.key));
-        let axis = self.find_axis(&entry.key, unknown)?;
+        let Some(axis) = self.find_axis(&entry.key, unknown)? else { return Ok(None) };
         let text = scalar(&entry.node).map(|value| value_text(&value));
         let unknown = || {
             let got = text.as_ref().map_or_else(|| entry.node.describe(), |text| format!("`{text}`"));
             Diagnostic::new(entry.node.span, format!("axis `{}` has no value {got}", entry.key))
         };
-        Ok((axis, self.axes[axis].find_value(text.as_deref().unwrap_or_default(), unknown)?))
+        let value = self.axes[axis].find_value(text.as_deref().unwrap_or_default(), unknown)?;
+        Ok(value.map(|value| (axis, value)))
     }
 }
 
-/// Reads an axis; `None` if no value of it is right.
+/// Reads an axis; `None` if it has no value. Rows with mistakes are kept, so that those of their settings are found.
 fn read_axis(entry: &TomlEntry, diagnostics: &mut Vec<Diagnostic>) -> Option<MatrixAxis> {
+    let before = diagnostics.len();
     if !matches_pattern(AXIS_NAME, &entry.key) {
         let message = format!("{:?} is not a valid name of an axis", entry.key);
         let hint = "it becomes a column in SQL: a lower-case letter, then lower-case letters, digits and `_`";
@@ -214,27 +257,40 @@ fn read_axis(entry: &TomlEntry, diagnostics: &mut Vec<Diagnostic>) -> Option<Mat
             Default::default()
         }
     };
-    refuse_equal_values(&entry.key, &values, settings.is_empty(), diagnostics);
-    let values: Vec<AxisValue> = values.into_iter().map(|(value, _)| value).collect();
-    (!values.is_empty()).then(|| MatrixAxis { name: entry.key.clone(), span: entry.key_span, settings, values })
+    let is_rows = matches!(entry.node.value, TomlValue::Array(_));
+    let values = without_equal_values(&entry.key, values, is_rows, diagnostics);
+    let (name, span, is_doubtful) = (entry.key.clone(), entry.key_span, diagnostics.len() > before);
+    (!values.is_empty()).then_some(MatrixAxis { name, span, settings, values, is_doubtful })
 }
 
-/// Reports values with the same text.
-fn refuse_equal_values(
+/// Values with different texts. Reports the others; of rows with the same name, the later get another one.
+fn without_equal_values(
     axis: &str,
-    values: &[(AxisValue, SourceSpan)],
+    values: Vec<(AxisValue, SourceSpan)>,
     is_rows: bool,
     diagnostics: &mut Vec<Diagnostic>,
-) {
-    let mut seen = BTreeMap::new();
-    for (value, span) in values {
+) -> Vec<AxisValue> {
+    let mut seen = BTreeSet::new();
+    let mut different = Vec::new();
+    for (place, (mut value, span)) in values.into_iter().enumerate() {
         let text = value.text();
-        if seen.insert(text.clone(), span).is_some() {
+        if !seen.insert(text.clone()) {
             let message = format!("axis `{axis}` has the value `{text}` twice");
             let hint = if is_rows { "give one of the two another name" } else { "leave out one of the two" };
-            diagnostics.push(Diagnostic::new(*span, message).hint(hint));
+            diagnostics.push(Diagnostic::new(span, message).hint(hint));
+            if !is_rows {
+                continue;
+            }
+            value.value = unnamed_row(place);
         }
+        different.push(value);
     }
+    different
+}
+
+/// Name of a row that has no valid one of its own. No row of a file can be called so.
+fn unnamed_row(place: usize) -> Json {
+    Json::from(format!("*{}", place + 1))
 }
 
 /// Reads rows: tables with `name` and `set`.
@@ -251,8 +307,7 @@ fn read_rows(
         );
     }
     let mut values = Vec::new();
-    for row in rows {
-        let before = diagnostics.len();
+    for (place, row) in rows.iter().enumerate() {
         for entry in row.entries().iter().filter(|entry| !["name", "set"].contains(&entry.key.as_str())) {
             let message = format!("a row of axis `{axis}` has no `{}`", entry.key);
             let diagnostic = Diagnostic::new(entry.key_span, message).with_valid_names(&entry.key, ["name", "set"]);
@@ -261,18 +316,17 @@ fn read_rows(
                 None => diagnostic.hint(format!("settings are below `set`: `set.STAGE.{} = …`", entry.key)),
             });
         }
-        let Some(name) = row.get("name") else {
-            let message = format!("a row of axis `{axis}` lacks a `name`");
-            diagnostics.push(Diagnostic::new(row.span, message).hint("write for example `name = \"1.1\"`"));
-            continue;
+        let value = match row.get("name") {
+            Some(name) => checked_scalar(&name.node, &format!("`name` of a row of axis `{axis}`"), diagnostics),
+            None => {
+                let message = format!("a row of axis `{axis}` lacks a `name`");
+                diagnostics.push(Diagnostic::new(row.span, message).hint("write for example `name = \"1.1\"`"));
+                None
+            }
         };
-        let value = checked_scalar(&name.node, &format!("`name` of a row of axis `{axis}`"), diagnostics);
+        let value = value.unwrap_or_else(|| unnamed_row(place));
         let set = row.get("set").map(|set| read_set(&set.node, diagnostics)).unwrap_or_default();
-        if let Some(value) = value
-            && diagnostics.len() == before
-        {
-            values.push((AxisValue { value, set }, name.node.span));
-        }
+        values.push((AxisValue { value, set }, row.get("name").map_or(row.span, |name| name.node.span)));
     }
     values
 }
@@ -384,9 +438,11 @@ pub(super) fn scalar(node: &TomlNode) -> Option<Json> {
 /// Value of an axis. Reports values that cannot be a part of a name.
 fn checked_scalar(node: &TomlNode, subject: &str, diagnostics: &mut Vec<Diagnostic>) -> Option<Json> {
     let Some(value) = scalar(node) else {
-        let message = format!("{subject} is {}, wanted a text, a number or a boolean", node.describe());
+        let message = format!("{subject} is {}, wanted a text, a finite number or a boolean", node.describe());
+        let diagnostic = Diagnostic::new(node.span, message);
+        let is_number = matches!(node.value, TomlValue::Float(_) | TomlValue::Integer(_));
         let hint = "values of other types are settings of named rows: `[[matrix.AXIS]]` with `name` and `set`";
-        diagnostics.push(Diagnostic::new(node.span, message).hint(hint));
+        diagnostics.push(if is_number { diagnostic } else { diagnostic.hint(hint) });
         return None;
     };
     if !matches_pattern(VALUE_TEXT, &value_text(&value)) {

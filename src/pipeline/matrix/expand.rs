@@ -13,10 +13,10 @@ use super::reference::{AxisSelector, InstanceReference, ReferenceReader, axis_na
 use super::setting_schema::SettingSchema;
 use crate::pipeline::alternative::Alternative;
 use crate::pipeline::diagnostic::Diagnostic;
-use crate::pipeline::overrides::{SettingAssignment, means_instance};
+use crate::pipeline::overrides::SettingAssignment;
 use crate::pipeline::source_map::SourceSpan;
 use crate::pipeline::toml_tree::{TomlEntry, TomlNode, TomlValue};
-use crate::stage::{Coordinate, INSTANCE_SIGN, TableRef, instance_name, stage_of_instance};
+use crate::stage::{Coordinate, TableRef, instance_name, stage_of_instance};
 
 /// Stage of the expanded file. A stage that does not depend on the matrix is its only instance.
 #[derive(Debug)]
@@ -27,11 +27,10 @@ pub(in crate::pipeline) struct StageInstance {
     pub(in crate::pipeline) stage: String,
     /// Coordinates, in the order of the axes of the file; empty for a stage that is not repeated.
     pub(in crate::pipeline) coordinates: Vec<Coordinate>,
-    /// True if the matrix or a profile sets something in the stage, and could not be read.
-    pub(in crate::pipeline) is_partial: bool,
 }
 
 /// Expansion of the stages of a file.
+#[derive(Clone, Copy)]
 pub(in crate::pipeline) struct Expansion<'a> {
     /// Stages of the file.
     pub(in crate::pipeline) stages: &'a [TomlEntry],
@@ -52,12 +51,8 @@ impl Expansion<'_> {
         combinations: &Combinations,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Vec<StageInstance> {
-        let names: Vec<&str> = self.stages.iter().map(|stage| stage.key.as_str()).collect();
-        let reader = ReferenceReader { stages: names, matrix: self.matrix };
-        self.check_instances_of_profile(&reader, diagnostics);
-        let references: Vec<Vec<InstanceReference>> =
-            (0..self.stages.len()).map(|stage| self.references(stage, &reader, diagnostics)).collect();
-        let axes = self.axes_of_stages(&references);
+        let reader = self.reader();
+        let axes = self.axes_of_stages(&reader, diagnostics);
         self.check_axes_are_used(diagnostics);
         self.matrix.check_overlaps(diagnostics);
         self.warn_of_replaced_rows(diagnostics);
@@ -85,36 +80,14 @@ impl Expansion<'_> {
                     continue;
                 }
                 diagnostics.extend(rewriter.nothing_left);
-                let stage = self.stages[i].key.clone();
-                instances.push(StageInstance { entry, stage, coordinates, is_partial: false });
+                instances.push(StageInstance { entry, stage: self.stages[i].key.clone(), coordinates });
             }
-        }
-        if !combinations.is_partial() {
-            self.check_instances_exist(&reader, &instances, diagnostics);
         }
         self.without_consumers(instances, left_out)
     }
 
-    /// Reports instances that the profile names rightly, and that do not exist.
-    fn check_instances_exist(
-        &self,
-        reader: &ReferenceReader<'_>,
-        instances: &[StageInstance],
-        diagnostics: &mut Vec<Diagnostic>,
-    ) {
-        for (name, tree) in self.profile.set.iter().filter(|(name, _)| name.contains(INSTANCE_SIGN)) {
-            if reader.read_instance(name, tree.span).is_ok()
-                && !instances.iter().any(|of| means_instance(name, &of.stage, &of.coordinates))
-            {
-                let message = format!("no instance of a stage matches `{name}`");
-                let hint = format!("`pairloom plan -v` lists the instances of `{}`", stage_of_instance(name));
-                diagnostics.push(Diagnostic::new(tree.span, message).hint(hint));
-            }
-        }
-    }
-
     /// Schema of the settings of a kind of stage.
-    fn schema_of(&self, kind: &str) -> SettingSchema<'_> {
+    pub(super) fn schema_of(&self, kind: &str) -> SettingSchema<'_> {
         let kind = self.kinds.iter().find(|known| known.name == kind);
         SettingSchema::new(kind.and_then(|kind| kind.content), self.definitions)
     }
@@ -123,49 +96,6 @@ impl Expansion<'_> {
     fn references_of<'n>(&self, stage: &'n TomlNode) -> Vec<(&'n str, SourceSpan)> {
         let kinds = stage.entries().iter();
         kinds.flat_map(|kind| reference_texts(&kind.node, self.schema_of(&kind.key))).collect()
-    }
-
-    /// Stages of the file as they stand, for a file whose matrix is wrong. Their references name no coordinates. `changes`
-    /// are the trees of the matrix, and of the profiles if one is chosen.
-    pub(in crate::pipeline) fn without_matrix(&self, changes: &[&TomlNode]) -> Vec<StageInstance> {
-        let instance = |stage: &TomlEntry| {
-            let mut entry = stage.clone();
-            if let TomlValue::Table(kinds) = &mut entry.node.value {
-                for kind in kinds {
-                    strip_coordinates(&mut kind.node, self.schema_of(&kind.key));
-                }
-            }
-            let is_partial = changes.iter().any(|tree| names_stage(tree, &stage.key));
-            StageInstance { entry, stage: stage.key.clone(), coordinates: Vec::new(), is_partial }
-        };
-        self.stages.iter().map(instance).collect()
-    }
-
-    /// Reports settings of stages that the file does not have.
-    pub(in crate::pipeline) fn check_stages_of_values(&self, diagnostics: &mut Vec<Diagnostic>) {
-        let names: Vec<&str> = self.stages.iter().map(|stage| stage.key.as_str()).collect();
-        let of_values = self.matrix.axes.iter().flat_map(|axis| &axis.values).flat_map(|value| &value.set);
-        // A profile can name instances. A value of an axis sets something in the instances that have it.
-        let of_profile = self.profile.set.iter().map(|(name, tree)| (stage_of_instance(name), tree));
-        let named = of_values.map(|(name, tree)| (name.as_str(), tree)).chain(of_profile);
-        for (stage, tree) in named.filter(|(stage, _)| !names.contains(stage)) {
-            let message = format!("the file has no stage `{stage}`");
-            let diagnostic = Diagnostic::new(tree.span, message).with_valid_names(stage, names.iter().copied());
-            diagnostics.push(if stage == "stage" {
-                diagnostic.hint("begin with the name of the stage, without the kind: `fit.seed`")
-            } else {
-                diagnostic
-            });
-        }
-    }
-
-    /// Reports coordinates in the names of a profile that the matrix does not have.
-    fn check_instances_of_profile(&self, reader: &ReferenceReader<'_>, diagnostics: &mut Vec<Diagnostic>) {
-        for (name, tree) in self.profile.set.iter().filter(|(name, _)| name.contains(INSTANCE_SIGN)) {
-            if let Err(diagnostic) = reader.read_instance(name, tree.span) {
-                diagnostics.push(*diagnostic);
-            }
-        }
     }
 
     /// References of a stage: in its own settings, and in those that the matrix sets.
@@ -192,9 +122,20 @@ impl Expansion<'_> {
         references
     }
 
+    /// Reader of the references of the file.
+    pub(super) fn reader(&self) -> ReferenceReader<'_> {
+        ReferenceReader { stages: self.stages.iter().map(|stage| stage.key.as_str()).collect(), matrix: self.matrix }
+    }
+
     /// Axes on which each stage depends: those that set something in it, and those of the stages that it reads, unless its
-    /// reference names the value.
-    fn axes_of_stages(&self, references: &[Vec<InstanceReference>]) -> Vec<BTreeSet<usize>> {
+    /// reference names the value. Reports wrong references.
+    pub(super) fn axes_of_stages(
+        &self,
+        reader: &ReferenceReader<'_>,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Vec<BTreeSet<usize>> {
+        let references: Vec<Vec<InstanceReference>> =
+            (0..self.stages.len()).map(|stage| self.references(stage, reader, diagnostics)).collect();
         let sets = |axis: &MatrixAxis, stage: &str| axis.values.iter().any(|value| value.set.contains_key(stage));
         let own = |stage: &TomlEntry| {
             let axes = self.matrix.axes.iter().enumerate();
@@ -247,7 +188,7 @@ impl Expansion<'_> {
 
     /// Reports axes that change nothing.
     fn check_axes_are_used(&self, diagnostics: &mut Vec<Diagnostic>) {
-        for axis in &self.matrix.axes {
+        for axis in self.matrix.axes.iter().filter(|axis| !axis.is_doubtful) {
             if axis.values.iter().all(|value| value.set.is_empty()) {
                 let message = format!("axis `{}` changes no setting", axis.name);
                 diagnostics.push(
@@ -257,7 +198,8 @@ impl Expansion<'_> {
         }
     }
 
-    fn coordinates(&self, values: &[Condition]) -> Vec<Coordinate> {
+    /// Coordinates of an instance with these values.
+    pub(super) fn coordinates(&self, values: &[Condition]) -> Vec<Coordinate> {
         let coordinate = |&(axis, value): &Condition| {
             let axis = &self.matrix.axes[axis];
             Coordinate { axis: axis.name.clone(), value: axis.values[value].value.clone() }
@@ -347,39 +289,6 @@ fn sets_setting(tree: &TomlNode, names: &[&str]) -> bool {
     match &tree.value {
         TomlValue::Table(_) => tree.get(name).is_some_and(|entry| sets_setting(&entry.node, below)),
         _ => true,
-    }
-}
-
-/// True if the tree of a matrix or of profiles names a stage: as the key of its settings, or in front of one of them, as
-/// in `setting = "fit.seed"`.
-fn names_stage(tree: &TomlNode, stage: &str) -> bool {
-    match &tree.value {
-        TomlValue::Table(entries) => {
-            entries.iter().any(|entry| stage_of_instance(&entry.key) == stage || names_stage(&entry.node, stage))
-        }
-        TomlValue::Array(items) => items.iter().any(|item| names_stage(item, stage)),
-        TomlValue::Text(text) => text.strip_prefix(stage).is_some_and(|rest| rest.starts_with('.')),
-        _ => false,
-    }
-}
-
-/// Takes the coordinates off all references in a tree of settings.
-fn strip_coordinates(node: &mut TomlNode, schema: SettingSchema<'_>) {
-    match &mut node.value {
-        TomlValue::Table(entries) => {
-            for entry in entries {
-                strip_coordinates(&mut entry.node, schema.property(&entry.key));
-            }
-        }
-        TomlValue::Array(items) => items.iter_mut().for_each(|item| strip_coordinates(item, schema.items())),
-        TomlValue::Text(text) if schema.is_table_reference() => {
-            if let Ok(reference) = TableRef::try_from(text.clone())
-                && reference.stage().contains(INSTANCE_SIGN)
-            {
-                *text = format!("{}.{}", stage_of_instance(reference.stage()), reference.table());
-            }
-        }
-        _ => {}
     }
 }
 

@@ -4,12 +4,13 @@
 //! [matrix.…] ─► axes and values ─► combinations ─► instances of each stage, with their settings and references
 //!                axes.rs            combinations.rs   expand.rs (merge.rs, reference.rs)
 //! [profile.…] ───────────────────────────────────────► settings of all instances
-//!                profile.rs
+//!                profile.rs                            names.rs checks the names of stages and instances
 //! ```
 
 mod axes;
 mod combinations;
 mod expand;
+mod names;
 mod merge;
 mod overlap;
 mod profile;
@@ -18,8 +19,10 @@ mod setting_schema;
 mod setting_tree;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod mistake_tests;
 
-pub(super) use axes::Matrix;
-pub(super) use combinations::Combinations;
+pub(super) use axes::{Condition, EXCEPT, Matrix, ONLY};
+pub(super) use combinations::{Combinations, Covered};
 pub(super) use expand::{Expansion, StageInstance};
-pub(super) use profile::Profile;
+pub(super) use profile::{Profile, Profiles};

@@ -6,17 +6,17 @@
 //! set."fit@row=2.12".memory_bank.neighbours = 100     # of instances, as on the command line
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::setting_tree::{SettingTree, read_set};
 use crate::pipeline::diagnostic::Diagnostic;
 use crate::pipeline::overrides::means_instance;
 use crate::pipeline::source_map::SourceSpan;
-use crate::pipeline::toml_tree::{TomlEntry, TomlValue};
+use crate::pipeline::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use crate::stage::Coordinate;
 
 /// Settings of a profile, by name of the stage or of instances of it. They replace those of the file and of its rows.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(in crate::pipeline) struct Profile {
     pub(super) set: BTreeMap<String, SettingTree>,
 }
@@ -31,13 +31,38 @@ impl Profile {
         self.set.iter().filter(move |(name, _)| means_instance(name, stage, coordinates)).map(|(_, tree)| tree)
     }
 
-    /// Reads the entry `profile` of a file, and chooses the profile `name`; without a name, one that changes nothing.
-    /// Mistakes of all profiles go to `diagnostics`.
-    pub(in crate::pipeline) fn read(
-        entry: Option<&TomlEntry>,
-        name: Option<&str>,
-        diagnostics: &mut Vec<Diagnostic>,
-    ) -> Self {
+    /// Spans of everything in the profile.
+    pub(in crate::pipeline) fn spans(&self) -> BTreeSet<SourceSpan> {
+        let mut spans = BTreeSet::new();
+        for tree in self.set.values() {
+            spans.insert(tree.span);
+            add_spans(&tree.node, &mut spans);
+        }
+        spans
+    }
+}
+
+fn add_spans(node: &TomlNode, spans: &mut BTreeSet<SourceSpan>) {
+    spans.insert(node.span);
+    match &node.value {
+        TomlValue::Array(items) => items.iter().for_each(|item| add_spans(item, spans)),
+        TomlValue::Table(entries) => {
+            for entry in entries {
+                spans.insert(entry.key_span);
+                add_spans(&entry.node, spans);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Profiles of a file.
+#[derive(Debug, Default)]
+pub(in crate::pipeline) struct Profiles(BTreeMap<String, Profile>);
+
+impl Profiles {
+    /// Reads the entry `profile` of a file. Mistakes go to `diagnostics`, and what is wrong is left out.
+    pub(in crate::pipeline) fn read(entry: Option<&TomlEntry>, diagnostics: &mut Vec<Diagnostic>) -> Self {
         let mut profiles = BTreeMap::new();
         if let Some(entry) = entry.filter(|entry| !matches!(entry.node.value, TomlValue::Table(_))) {
             let message = format!("`profile` is {}, wanted tables `[profile.NAME]`", entry.node.describe());
@@ -55,18 +80,28 @@ impl Profile {
                 diagnostics.push(Diagnostic::new(stray.key_span, message).hint(hint));
             }
             let set = profile.node.get("set").map(|set| read_set(&set.node, diagnostics)).unwrap_or_default();
-            profiles.insert(profile.key.as_str(), Self { set });
+            profiles.insert(profile.key.clone(), Profile { set });
         }
-        let Some(name) = name else { return Self::default() };
-        let names: Vec<&str> = profiles.keys().copied().collect();
-        profiles.remove(name).unwrap_or_else(|| {
+        Self(profiles)
+    }
+
+    /// Profile `name`; without a name, one that changes nothing. A name that does not exist is reported.
+    pub(in crate::pipeline) fn chosen(&self, name: Option<&str>, diagnostics: &mut Vec<Diagnostic>) -> Profile {
+        let Some(name) = name else { return Profile::default() };
+        self.0.get(name).cloned().unwrap_or_else(|| {
+            let names: Vec<&str> = self.0.keys().map(String::as_str).collect();
             let diagnostic = Diagnostic::new(SourceSpan::nowhere(), format!("the file has no profile `{name}`"));
             diagnostics.push(if names.is_empty() {
                 diagnostic.hint("a profile is a table `[profile.NAME]` with settings below `set`")
             } else {
                 diagnostic.with_valid_names(name, names)
             });
-            Self::default()
+            Profile::default()
         })
+    }
+
+    /// Profiles other than `name`.
+    pub(in crate::pipeline) fn others(&self, name: Option<&str>) -> impl Iterator<Item = &Profile> {
+        self.0.iter().filter(move |(of, _)| Some(of.as_str()) != name).map(|(_, profile)| profile)
     }
 }

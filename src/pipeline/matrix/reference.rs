@@ -93,28 +93,32 @@ impl ReferenceReader<'_> {
                 read.is_every = true;
                 continue;
             }
-            read.chosen.push(self.read_item(item, text, span)?);
+            read.chosen.extend(self.read_item(item, text, span)?);
         }
         Ok(Some(read))
     }
 
-    /// Reads `axis=value` or `axis=*`.
-    fn read_item(&self, item: &str, text: &str, span: SourceSpan) -> Result<(usize, AxisSelector), Box<Diagnostic>> {
+    /// Reads `axis=value` or `axis=*`; `None` for an axis, or one of its values, whose mistakes are reported.
+    fn read_item(
+        &self,
+        item: &str,
+        text: &str,
+        span: SourceSpan,
+    ) -> Result<Option<(usize, AxisSelector)>, Box<Diagnostic>> {
         let Some((name, value)) = item.split_once('=') else {
             let message =
                 format!("got `{text}`, wanted `axis=value` after `{INSTANCE_SIGN}`, or `*` for every instance");
             return Err(Box::new(Diagnostic::new(span, message).with_valid_names(item, self.matrix.axis_names())));
         };
-        let axis = self
-            .matrix
-            .find_axis(name, || Diagnostic::new(span, format!("got `{text}`, but the matrix has no axis `{name}`")))?;
+        let unknown = || Diagnostic::new(span, format!("got `{text}`, but the matrix has no axis `{name}`"));
+        let Some(axis) = self.matrix.find_axis(name, unknown)? else { return Ok(None) };
         if value == EVERY {
-            return Ok((axis, AxisSelector::Every));
+            return Ok(Some((axis, AxisSelector::Every)));
         }
         let value = self.matrix.axes[axis].find_value(value, || {
             Diagnostic::new(span, format!("got `{text}`, but axis `{name}` has no value `{value}`"))
         })?;
-        Ok((axis, AxisSelector::Value(value)))
+        Ok(value.map(|value| (axis, AxisSelector::Value(value))))
     }
 }
 

@@ -1,10 +1,11 @@
 //! Tests of the matrix: instances of a file, with their settings and references, and every kind of mistake.
 
+use crate::pipeline::testing::load_part;
 use crate::pipeline::tests::{VALID, diagnostics_of, load_with};
 use crate::stage::Stage;
 
 /// Rows and seeds for the file of the tests.
-const MATRIX: &str = r#"
+pub(super) const MATRIX: &str = r#"
 [[matrix.row]]
 name = "1.1"
 set.fit.loss = { sum = { margin = 0.05 } }
@@ -19,7 +20,7 @@ setting = "fit.seed"
 values = [1, 2, 3]
 "#;
 
-fn file(matrix: &str) -> String {
+pub(super) fn file(matrix: &str) -> String {
     format!("{VALID}{matrix}")
 }
 
@@ -204,6 +205,14 @@ fn mistakes_of_a_matrix_have_their_place() {
         ),
         ("[matrix.seed]\nsetting = \"fit.seed\"\nvalues = []", "32:10 axis `seed` has no values"),
         (
+            "[matrix.rate]\nsetting = \"fit.learning_rate\"\nvalues = [1e-3, nan]",
+            "32:17 a value of axis `rate` is the number NaN, wanted a text, a finite number or a boolean",
+        ),
+        (
+            "[matrix.rate]\nsetting = \"fit.learning_rate\"\nvalues = [-inf]",
+            "32:11 a value of axis `rate` is the number -inf, wanted a text, a finite number or a boolean",
+        ),
+        (
             "[matrix.seed]\nsetting = \"fit.seed\"\nvalue = [1]",
             "32:1 axis `seed` has no `value` / did you mean `values`?",
         ),
@@ -272,27 +281,27 @@ fn an_unknown_stage_and_an_unknown_setting_are_reported_together() {
     );
 }
 
-/// Rows may set what a stage lacks, so mistakes of its own settings are not reported beside those of the matrix. Those of
-/// a stage that no row changes are.
+/// Combinations that failed are left out, and what follows from them.
 #[test]
-fn stages_that_a_wrong_matrix_changes_are_not_checked_without_it() {
-    let rows = "[[matrix.row]]\nname = \"a\"\nset.fit = { epochs = 2, batch_size = 8 }\n\
-                [profile.small]\nset.fit.epochs = 1\n";
-    let text = file(rows).replace("epochs = 2\n", "epochs = 2\nsemantic_margin = {}\n");
-    assert!(diagnostics_of(&text, &[]).iter().any(|found| found.contains("semantic_margin")), "a mistake of the stage");
-    let of = |profile: Option<&str>, only: &[&str], text: &str| -> Vec<String> {
-        let found = load_with(text.as_bytes(), &[], (profile, only), true).expect_err("wrong");
-        found.as_slice().iter().map(|found| found.message.clone()).collect()
-    };
-    let (unknown_row, unknown_axis) = (of(None, &["row=b"], &text), of(None, &["line=a"], &text));
-    let unknown_profile = of(Some("tiny"), &[], &text);
-    let twice = of(None, &[], &text.replace("[profile", "[[matrix.row]]\nname = \"a\"\nset.fit.epochs = 3\n[profile"));
-    for found in [&unknown_row, &unknown_axis, &unknown_profile, &twice] {
-        assert_eq!(found.len(), 1, "{found:#?}");
+fn combinations_are_left_out_from_the_command_line() {
+    let page = "[stage.page.report]\ntitle = \"x\"\nsweep.summaries = [\"test@*.summary\"]\n";
+    let text = file(&format!("{MATRIX}{page}"));
+    let load = |except: &[&str]| load_part(text.as_bytes(), &[], (None, &["seed=1,2"], except), true);
+    let pipeline = load(&["row=1.2,seed=2"]).map_err(|found| found.render(false)).expect("valid");
+    let names: Vec<&str> = pipeline.plan.stages().iter().map(|node| node.name.as_str()).collect();
+    assert!(names.contains(&"fit@row=1.2,seed=1") && !names.contains(&"fit@row=1.2,seed=2"), "{names:#?}");
+    assert_eq!(names.len(), 2 + 3 * 3 + 1, "{names:#?}");
+    assert!(pipeline.expectations.is_empty());
+    for (except, wanted) in [
+        ("row=9", "`--except row=9`: axis `row` has no value `9`"),
+        ("row=1.1,sead=2", "`--except row=1.1,sead=2`: the matrix of the file has no axis `sead`"),
+        ("row", "`--except row` names no value, wanted `AXIS=VALUE`\n = values of `row`: `1.1`, `1.2`"),
+    ] {
+        let found = load(&[except]).expect_err("wrong").render(false);
+        assert!(found.contains(wanted), "{found}");
     }
-    // The stage `test` is in no row.
-    let found = of(None, &["row=b"], &text.replace("\"scenes\"", "\"scenes\"\ncutoffs = [5, 1]"));
-    assert_eq!(found.len(), 2, "{found:#?}");
+    let found = load(&["seed=1", "seed=2"]).expect_err("nothing is left").render(false);
+    assert!(found.contains("`--only` and `--except` choose no combination"), "{found}");
 }
 
 /// A mistake of all instances is told once, and a matrix of a million instances is refused before it is made.

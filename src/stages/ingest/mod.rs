@@ -34,6 +34,5 @@ pub use embeddings::{EmbeddingColumns, PrecomputedEmbeddings};
 pub use image_folder::{ImageFolder, ImageFolderColumns, ImageSplit, SplitFractions};
 pub use on_missing::OnMissing;
 pub use qrels::QrelsFiles;
-pub use settings::{
-    CaptionTable, Coco, CocoFile, Flickr, Ingest, Karpathy, Precomp, PrecompTest, RatingTable, SyntheticScenes,
-};
+pub use ratings::{RatingForm, RatingTable};
+pub use settings::{CaptionTable, Coco, CocoFile, Flickr, Ingest, Karpathy, Precomp, PrecompTest, SyntheticScenes};

@@ -11,6 +11,7 @@ use super::part_rows::{
     CAPTION_PART_ROWS, FEATURE_PART_ROWS, IMAGE_PART_ROWS, PUBLISHED_PART_ROWS, RATING_PART_ROWS, REGION_PART_ROWS,
 };
 use super::qrels::QrelsFiles;
+use super::ratings::RatingTable;
 use super::separator::separator_problem;
 use super::synthetic::IMAGE_SIDES;
 use crate::stage::{Problem, SourceRef, Stage, StageInput, StageOutput};
@@ -184,19 +185,6 @@ pub struct CaptionTable {
     pub separator: Option<char>,
 }
 
-/// Human ratings of image-caption pairs.
-#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RatingTable {
-    /// File `sits_test.csv` or `sits_val.csv` of Crisscrossed Captions, or a file with the same columns: `caption`, `image`,
-    /// `agg_score`, `sampling_method`. With a column `rater`, a pair can have ratings of several people, each in a row.
-    pub file: SourceRef,
-    /// Separator of the columns of a CSV file; by default a comma. Fields may be quoted as in RFC 4180: `"a ""big"" dog"`. In
-    /// TSV files, a quote is text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub separator: Option<char>,
-}
-
 /// Synthetic images and captions.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -258,7 +246,7 @@ impl Stage for Ingest {
 
     fn version(&self) -> u32 {
         match self {
-            Ingest::Ratings(_) => 3,
+            Ingest::Ratings(_) => 4,
             _ => 2,
         }
     }
@@ -295,7 +283,7 @@ impl Stage for Ingest {
             }
             Ingest::ImageFolder(settings) => settings.inputs(),
             Ingest::Captions(settings) => vec![StageInput::source("captions.file", &settings.file)],
-            Ingest::Ratings(settings) => vec![StageInput::source("ratings.file", &settings.file)],
+            Ingest::Ratings(settings) => settings.inputs(),
             Ingest::Published(file) => vec![StageInput::source("published", file)],
             Ingest::Qrels(settings) => settings.inputs(),
             Ingest::Embeddings(settings) => settings.inputs(),
@@ -352,7 +340,6 @@ impl Stage for Ingest {
         let separator = match self {
             Ingest::ImageFolder(settings) => Some(("image_folder", settings.separator)),
             Ingest::Captions(settings) => Some(("captions", settings.separator)),
-            Ingest::Ratings(settings) => Some(("ratings", settings.separator)),
             _ => None,
         };
         problems.extend(separator.and_then(|(form, separator)| separator_problem(form, separator)));
@@ -404,13 +391,10 @@ impl Stage for Ingest {
                 }
             },
             Ingest::ImageFolder(settings) => problems.extend(settings.check()),
+            Ingest::Ratings(settings) => problems.extend(settings.check()),
             Ingest::Qrels(settings) => problems.extend(settings.check()),
             Ingest::Embeddings(settings) => problems.extend(settings.check()),
-            Ingest::Karpathy(_)
-            | Ingest::Flickr(_)
-            | Ingest::Precomp(_)
-            | Ingest::Ratings(_)
-            | Ingest::Published(_) => {}
+            Ingest::Karpathy(_) | Ingest::Flickr(_) | Ingest::Precomp(_) | Ingest::Published(_) => {}
         }
         problems
     }

@@ -40,12 +40,26 @@ pub(super) fn npy_of(shape: &str, values: &[f32]) -> Vec<u8> {
 
 /// Runs `ingest` with these settings; sources are relative to `folder`.
 pub(super) fn ingest(folder: &Path, settings: serde_json::Value) -> Result<InMemoryHost> {
+    ingest_beside(folder, settings, &[])
+}
+
+/// Runs `ingest` as [`ingest`], with tables that other runs wrote: the name of the input, the run, and its table.
+pub(super) fn ingest_beside(
+    folder: &Path,
+    settings: serde_json::Value,
+    tables: &[(&str, &InMemoryHost, &str)],
+) -> Result<InMemoryHost> {
     let stage: Ingest = serde_json::from_value(settings).unwrap();
     assert_eq!(stage.check(), []);
     let mut host = InMemoryHost::default();
     for input in stage.inputs() {
-        let InputOrigin::Source(source) = input.origin else { panic!("{} is no source", input.name) };
-        host.source_paths.insert(input.name, folder.join(source.path()));
+        if let InputOrigin::Source(source) = input.origin {
+            host.source_paths.insert(input.name, folder.join(source.path()));
+        } else {
+            let table = tables.iter().find(|(name, ..)| *name == input.name);
+            let (_, run, table) = table.unwrap_or_else(|| panic!("no table for {}", input.name));
+            host.input_tables.insert(input.name, vec![run.output(table)]);
+        }
     }
     host.run(&stage)?;
     Ok(host)

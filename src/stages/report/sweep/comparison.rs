@@ -1,17 +1,18 @@
-//! Comparison of the rows of a sweep with its baseline.
+//! Comparison of the rows of a sweep with their baselines.
 
+use super::baselines::Baselines;
 use super::measures::SweepMeasure;
 use super::table::{BaselineComparison, SweepRow, SweepTable};
 use crate::retrieval::{PairedSeedTest, SeedStatistics};
 
-/// Compares all rows of a table with those of the row `baseline`: of the same method, or if the baseline has one method
-/// only, of that one.
-pub(super) fn compare(table: &mut SweepTable, baseline: &str) {
-    let comparisons: Vec<Option<BaselineComparison>> = table
-        .rows
-        .iter()
-        .map(|row| if row.row == baseline { None } else { comparison(row, counterpart(row, &table.rows, baseline)?) })
-        .collect();
+/// Compares each row of a table with its baseline: of the same method, or if the baseline has one method only, of that
+/// one.
+pub(super) fn compare(table: &mut SweepTable, baselines: &Baselines<'_>) {
+    let compared = |row: &SweepRow| {
+        let baseline = baselines.of(&row.row).filter(|baseline| *baseline != row.row)?;
+        comparison(row, counterpart(row, &table.rows, baseline)?)
+    };
+    let comparisons: Vec<Option<BaselineComparison>> = table.rows.iter().map(compared).collect();
     for (row, comparison) in table.rows.iter_mut().zip(comparisons) {
         row.comparison = comparison;
     }
@@ -37,5 +38,6 @@ fn comparison(row: &SweepRow, baseline: &SweepRow) -> Option<BaselineComparison>
     }
     let differences: Vec<f64> = own.iter().zip(&others).map(|(own, other)| own - other).collect();
     let of = SeedStatistics::of(&differences)?;
-    Some(BaselineComparison { difference: of.mean, n: of.n, test: PairedSeedTest::of(&own, &others) })
+    let test = PairedSeedTest::of(&own, &others);
+    Some(BaselineComparison { baseline: baseline.row.clone(), difference: of.mean, n: of.n, test })
 }

@@ -3,8 +3,8 @@
 use super::latex_text::{escaped, mean, number};
 use super::measures::SweepMeasure;
 use super::read::SweepReport;
-use super::section::{HS_SUM_OF_ROWS, OCCURRENCES};
-use super::table::{SweepRow, SweepTable, SweepValue};
+use super::section::{HS_SUM_OF_ROWS, OCCURRENCES, OTHER_HS_SUM, baseline_name};
+use super::table::{BaselineComparison, SweepRow, SweepTable, SweepValue};
 use super::texts::{p_value, signed};
 use crate::stages::report::page_data::DIRECTIONS;
 
@@ -13,6 +13,12 @@ const MAX_LINES: usize = 42;
 
 /// Length of the longest name of a method that stays on one line.
 const METHOD_LINE: usize = 26;
+
+/// Mark of an hs-sum that counts an image once.
+const COUNTED_ONCE: &str = "{}$^\\dagger$";
+
+/// Mark of a printed rsum that is the sum of the printed recalls.
+const OUR_SUM: &str = "{}$^*$";
 
 /// File with the tables of all protocols.
 pub(in crate::stages::report) fn file(title: &str, report: &SweepReport) -> String {
@@ -125,10 +131,9 @@ impl LatexTable<'_> {
         if self.table.has_printed_rsum() {
             headings.push("to printed".to_owned());
         }
-        if let Some(baseline) = &self.report.baseline
-            && self.table.has_comparisons()
-        {
-            headings.extend([format!("to {}", escaped(baseline)), "$p$".to_owned()]);
+        if self.table.has_comparisons() {
+            let baseline = escaped(baseline_name(&self.table.baselines()));
+            headings.extend([format!("to {baseline}"), "$p$".to_owned()]);
         }
         headings
     }
@@ -159,7 +164,11 @@ impl LatexTable<'_> {
         let has_methods = self.table.has_methods();
         let mut cells = vec![escaped(&row.row)];
         cells.extend(has_methods.then(|| format!("\\raggedright {}", escaped(&row.method))));
-        cells.extend(self.measures.iter().map(|measure| value(*measure, row.value(*measure))));
+        let value = |measure: &SweepMeasure| {
+            let is_once = *measure == SweepMeasure::HsSum && self.table.is_other_hs_sum(row);
+            value(*measure, row.value(*measure)) + if is_once { COUNTED_ONCE } else { "" }
+        };
+        cells.extend(self.measures.iter().map(value));
         if self.extra.is_some() {
             return self.lines(row, &cells);
         }
@@ -170,8 +179,13 @@ impl LatexTable<'_> {
             cells.push(row.printed_difference().map_or_else(String::new, |difference| number(&signed(difference))));
         }
         if self.table.has_comparisons() {
-            let comparison = row.comparison;
-            cells.push(comparison.map_or_else(String::new, |of| number(&signed(of.difference))));
+            let comparison = row.comparison.as_ref();
+            let is_several = self.table.baselines().len() > 1;
+            let difference = |of: &BaselineComparison| {
+                let name = format!(" {{\\scriptsize {}}}", escaped(&of.baseline));
+                number(&signed(of.difference)) + if is_several { &name } else { "" }
+            };
+            cells.push(comparison.map_or_else(String::new, difference));
             let test = comparison.and_then(|of| of.test);
             cells.push(test.map_or_else(String::new, |test| number(&p_value(test.t_test_p))));
         }
@@ -192,8 +206,10 @@ impl LatexTable<'_> {
         } else if let Some(objective) = about(&printed.objective) {
             cells[0] += &format!(": {objective}");
         }
+        let is_computed = row.has_computed_rsum();
         let value = |measure: &SweepMeasure| {
-            printed.value(*measure).map_or_else(String::new, |value| number(&measure.text(value)))
+            let mark = if is_computed && *measure == SweepMeasure::Rsum { OUR_SUM } else { "" };
+            printed.value(*measure).map_or_else(String::new, |value| number(&measure.text(value)) + mark)
         };
         cells.extend(self.measures.iter().map(value));
         let small = |cell: String| if cell.is_empty() { cell } else { format!("\\scriptsize {cell}") };
@@ -209,8 +225,11 @@ impl LatexTable<'_> {
                 caption += &format!(" NCS by {}; (N): without the query's own matches.", escaped(relevance));
             }
             Some(Extra::Hubs) => caption += &format!(" {OCCURRENCES}"),
-            None if self.report.is_hs_sum_of_rows => caption += &format!(" {HS_SUM_OF_ROWS}"),
+            None if self.table.has_hs_sum_of_rows() => caption += &format!(" {HS_SUM_OF_ROWS}"),
             None => {}
+        }
+        if self.extra.is_none() && self.table.has_other_hs_sums() {
+            caption += &format!(" {COUNTED_ONCE}: {OTHER_HS_SUM}");
         }
         if self.table.has_repetitions() {
             caption += &format!(" Mean $\\pm$ sample standard deviation over {}.", escaped(&self.report.repeats));
@@ -233,12 +252,16 @@ impl LatexTable<'_> {
             }
             caption += ".";
         }
-        if let Some(baseline) = &self.report.baseline
-            && self.table.has_repetitions()
-            && self.table.has_comparisons()
-            && self.extra.is_none()
-        {
-            caption += &format!(" $p$: paired $t$-test of rsum against row {}.", escaped(baseline));
+        if self.extra.is_none() && self.table.has_computed_rsum() {
+            caption += &format!(" {OUR_SUM}: our sum of the printed recalls.");
+        }
+        let baselines = self.table.baselines();
+        if self.table.has_repetitions() && !baselines.is_empty() && self.extra.is_none() {
+            let row = match baselines.as_slice() {
+                [only] => format!("row {}", escaped(only)),
+                _ => "the row in small print".to_owned(),
+            };
+            caption += &format!(" $p$: paired $t$-test of rsum against {row}.");
         }
         caption
     }

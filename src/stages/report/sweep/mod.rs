@@ -10,6 +10,7 @@ mod printed_row;
 mod printed_names;
 mod printed;
 mod table;
+mod baselines;
 mod comparison;
 mod texts;
 mod section;

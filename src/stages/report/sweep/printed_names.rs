@@ -41,8 +41,8 @@ pub(super) fn missing_tables(
 }
 
 impl ReportSweep {
-    /// Problems of the names of the paper, its tables and the rows. A row whose name is a number claims to be a printed one;
-    /// another name can be a row of one's own.
+    /// Problems of the names of the paper, its tables and the rows. Beside printed rows, one whose name is a number claims to
+    /// be a printed one; another name can be a row of one's own.
     pub(crate) fn check_printed(&self, names: &[PrintedName]) -> Vec<Problem> {
         let (Some(published), Some(paper)) = (&self.published, &self.paper) else { return Vec::new() };
         let mut papers = PaperTables::new();
@@ -59,8 +59,16 @@ impl ReportSweep {
         let runs = self.runs();
         let rows = runs.rows();
         let place = format!("table {} of `{paper}`", self.table.join(", "));
+        let is_printed = |row: &str| printed.iter().any(|(of, dataset)| is_named(row, of, dataset));
         let numbers: BTreeSet<&str> = printed.iter().map(|(row, _)| *row).collect();
-        let hint = format!("its rows are {}", quoted_list(numbers.iter().copied()));
+        let printed_rows = quoted_list(numbers.iter().copied());
+        if !rows.is_empty() && !rows.iter().any(|row| is_printed(row)) {
+            let own: TruncatedList = rows.iter().map(|row| format!("`{row}`")).collect();
+            let message = format!("no row of the sweep is printed in {place}; the sweep has {}", own.join(", "));
+            let hint = format!("name rows as the paper does: {printed_rows}");
+            return vec![Problem::warning(PUBLISHED, message).hint(hint)];
+        }
+        let hint = format!("its rows are {printed_rows}");
         let is_number = |name: &str| name.parse::<f64>().is_ok();
         // A number, or a number beside a data set.
         let is_claim = |name: &str| match name.split_once(", ") {
@@ -71,7 +79,7 @@ impl ReportSweep {
         };
         let problem = |row: &&str| {
             let message = format!("row `{row}` of the sweep is not printed in {place}");
-            let is_wrong = is_claim(row) && !printed.iter().any(|(of, dataset)| is_named(row, of, dataset));
+            let is_wrong = is_claim(row) && !is_printed(row);
             is_wrong.then(|| Problem::warning(PUBLISHED, message).hint(&hint))
         };
         rows.iter().filter_map(problem).collect()

@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Float64Type};
 use super::measures::SweepMeasure;
 use super::method_name::{method_name, parameters};
 use crate::error::Result;
-use crate::tables;
+use crate::tables::{self, DEFAULT_CUTOFFS};
 
 /// Method of printed rows that name none.
 pub(super) const DEFAULT_METHOD: &str = "nns";
@@ -34,12 +34,28 @@ pub(super) struct PrintedRow {
     pub(super) printed_method: Option<String>,
     /// Numbers, by their columns in `published`.
     numbers: BTreeMap<String, f64>,
+    /// True if sums are left out.
+    is_without_sums: bool,
 }
 
 impl PrintedRow {
-    /// Printed value of a measure.
+    /// Printed value of a measure. rsum is the sum of the printed recalls if the paper prints no rsum.
     pub(super) fn value(&self, measure: SweepMeasure) -> Option<f64> {
-        self.numbers.get(&measure.published_column()).copied()
+        let printed = self.numbers.get(&measure.published_column()).copied();
+        if measure == SweepMeasure::Rsum { printed.or_else(|| self.sum_of_recalls()) } else { printed }
+    }
+
+    /// True if the value of rsum is a sum of the printed recalls.
+    pub(super) fn is_computed_rsum(&self) -> bool {
+        !self.numbers.contains_key(&SweepMeasure::Rsum.published_column())
+    }
+
+    /// Sum of the recalls at the usual cut-offs; `None` if one is not printed, or sums are left out.
+    fn sum_of_recalls(&self) -> Option<f64> {
+        let recalls = SweepMeasure::recalls(&DEFAULT_CUTOFFS).into_iter();
+        let recalls = recalls.filter(|measure| matches!(measure, SweepMeasure::Recall { .. }));
+        let printed = recalls.map(|measure| self.numbers.get(&measure.published_column()).copied());
+        printed.sum::<Option<f64>>().filter(|_| !self.is_without_sums)
     }
 
     /// True if another row is the same one, printed in another table with other columns.
@@ -181,11 +197,13 @@ impl PrintedRow {
             numbers: numbers
                 .map(|(field, column)| (field.name().clone(), column.as_primitive::<Float64Type>().value(row)))
                 .collect(),
+            is_without_sums: false,
         })
     }
 
     /// Leaves out sums.
     pub(super) fn remove_sums(&mut self) {
+        self.is_without_sums = true;
         self.numbers.retain(|column, _| !column.contains("sum"));
     }
 

@@ -218,6 +218,63 @@ fn hs_sum_counts_as_papers_do_with_metrics() {
     assert!(!markdown.contains("ours counts it once"), "{markdown}");
 }
 
+/// Six printed recalls have the sum 40 + 70.5 + 80 + 30 + 60 + 75 = 355.5. Five have none.
+#[test]
+fn a_paper_without_rsum_has_the_sum_of_its_recalls() {
+    let recalls = [
+        ("i2t_r1", "40.0"),
+        ("i2t_r5", "70.5"),
+        ("i2t_r10", "80"),
+        ("t2i_r1", "30"),
+        ("t2i_r5", "60"),
+        ("t2i_r10", "75"),
+    ];
+    let (markdown, html, latex) = files(&run_with_metrics(&recalls, &[]));
+    assert!(markdown.contains("| +54.5 (355.5, our sum) |\n"), "{markdown}");
+    assert!(html.contains("+54.5") && html.contains("355.5, our sum"), "{html}");
+    assert!(
+        markdown.contains("our sum: the paper prints no rsum, and this is the sum of its six recalls."),
+        "{markdown}"
+    );
+    assert!(latex.contains("\\scriptsize $355.5${}$^*$ & ") && latex.contains(" & $+54.5$ \\\\\n"), "{latex}");
+    assert!(latex.contains("{}$^*$: our sum of the printed recalls."), "{latex}");
+    let (markdown, _, latex) = files(&run_with_metrics(&recalls[1..], &[]));
+    assert!(!markdown.contains("our sum") && !markdown.contains("to printed"), "{markdown}");
+    assert!(!latex.contains("$^*$"), "{latex}");
+    // A printed sum is taken as it is.
+    let with_sum = [&recalls[..], &[("rsum", "356.0")]].concat();
+    let (markdown, ..) = files(&run_with_metrics(&with_sum, &[]));
+    assert!(markdown.contains("| +54.0 (356.0) |\n") && !markdown.contains("our sum"), "{markdown}");
+}
+
+/// The matching has no hs-sum over rows. Its 0.50 is nearer to 0, and is not compared with 3.75 and 4.75.
+#[test]
+fn an_hs_sum_of_another_count_is_marked() {
+    let methods = ["nns", "relaxed_greedy, lambda = 2"];
+    let run = |hs_sums: [f64; 2]| {
+        let result = |(method, hs_sum): (&str, f64)| result("made-1k", method, 45.0, 1.0, 410.0, hs_sum);
+        methods.into_iter().zip(hs_sums).map(result).collect()
+    };
+    let mut host = host_of(&[run([1.5, 0.5]), run([1.25, 2.5])]);
+    for (number, value) in [3.75, 4.75].into_iter().enumerate() {
+        let metrics = [("both", "hs_sum", None, Some("duplicated"), None, [None, None], value)];
+        host.input_tables.insert(ReportSweep::metrics_input(number), vec![metrics_of("made-1k", &metrics)]);
+    }
+    let settings = ReportSweep {
+        metrics: references(&["test@row=a.metrics", "test@row=b.metrics"]),
+        ..sweep(&["test@row=a.summary", "test@row=b.summary"])
+    };
+    host.run(&report_of(settings)).unwrap();
+    let (markdown, html, latex) = files(&host);
+    for cell in ["| **3.75** |\n", "| 0.50 (images once) |\n", "| 4.75 |\n", "| 2.50 (images once) |\n"] {
+        assert!(markdown.contains(cell), "{cell}: {markdown}");
+    }
+    let said = "A matching has no such count: its hs-sum counts an image once";
+    assert!(markdown.contains(said) && html.contains(said) && latex.contains(said), "{markdown}\n{latex}");
+    assert!(latex.contains("$0.50${}$^\\dagger$ \\\\\n") && latex.contains("\\textbf{3.75} \\\\\n"), "{latex}");
+    assert!(latex.contains("{}$^\\dagger$: A matching has no such count"), "{latex}");
+}
+
 /// Rates of the fixture beside printed ones: 80 % of the images are the best one of no caption.
 #[test]
 fn hubs_stand_beside_printed_ones() {

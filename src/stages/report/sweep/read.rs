@@ -18,11 +18,8 @@ pub(in crate::stages::report) struct SweepReport {
     pub(super) runs: SweepRuns,
     /// Axis of the repetitions.
     pub(super) repeats: String,
-    pub(super) baseline: Option<String>,
     pub(super) tables: Vec<SweepTable>,
     pub(super) printed: Option<PrintedRows>,
-    /// True if hs-sum counts an image once for each of its captions, as papers do.
-    pub(super) is_hs_sum_of_rows: bool,
     /// Relevance of NCS, if it is shown.
     pub(super) relevance: Option<String>,
     /// Validations, with their runs.
@@ -39,15 +36,9 @@ impl SweepReport {
     /// A summary has no rows, or other cut-offs than the first; the paper or its table is not among the printed rows.
     pub(in crate::stages::report) fn read(sweep: &ReportSweep, cx: &mut StageContext<'_>) -> Result<Self> {
         let runs = sweep.runs();
-        let RunResults { cutoffs, mut results, relevance } = results(sweep, cx)?;
-        let is_hs_sum_of_rows = use_hs_sum_of_rows(&mut results);
+        let RunResults { cutoffs, results, relevance } = results(sweep, cx)?;
         let mut tables = table::tables(&cutoffs, &runs, &results);
-        let baseline = sweep.baseline.clone().filter(|baseline| runs.rows().contains(&baseline.as_str()));
-        if let Some(baseline) = &baseline {
-            for table in &mut tables {
-                compare(table, baseline);
-            }
-        }
+        tables.iter_mut().for_each(|table| compare(table, &sweep.baselines()));
         let printed = PrintedRows::read(sweep, &cutoffs, cx)?;
         // Of a part of a matrix, the rows that a paper does not have can be the only ones.
         if let Some(warning) = printed.as_ref().and_then(|printed| printed.join(&mut tables)) {
@@ -59,24 +50,13 @@ impl SweepReport {
             row_settings: row_settings::read(&cx.lineage()?, &runs),
             runs,
             repeats: sweep.repeats().to_owned(),
-            baseline,
             tables,
             printed,
-            is_hs_sum_of_rows,
             relevance,
             validation_runs: sweep.validation_runs(),
             validations,
         })
     }
-}
-
-/// Replaces hs-sum by that over rows if all results have it. Returns true if so.
-fn use_hs_sum_of_rows(results: &mut [Vec<ResultRow>]) -> bool {
-    let has_all = results.iter().flatten().all(|result| result.hs_sum_of_rows.is_some());
-    for result in results.iter_mut().flatten().filter(|_| has_all) {
-        result.hs_sum = result.hs_sum_of_rows.unwrap_or(result.hs_sum);
-    }
-    has_all
 }
 
 /// Results of all runs.

@@ -22,6 +22,16 @@ pub(super) const OCCURRENCES: &str = "Images that are the best one of so many ca
 /// Explanation of hs-sum over rows.
 pub(super) const HS_SUM_OF_ROWS: &str = "hs-sum counts an image once for each of its captions, as papers do.";
 
+/// Explanation of the hs-sum of other rows in the same table.
+pub(super) const OTHER_HS_SUM: &str = "A matching has no such count: its hs-sum counts an image once, and is not compared with \
+    the others.";
+
+/// Mark of such an hs-sum.
+const COUNTED_ONCE: &str = "images once";
+
+/// Mark of a printed rsum that is the sum of the printed recalls.
+const OUR_SUM: &str = "our sum";
+
 /// Opening blocks of the page: the number of rows and runs, and the best row of each protocol.
 pub(in crate::stages::report) fn intro(report: &SweepReport) -> Vec<PageBlock> {
     let runs = &report.runs;
@@ -98,10 +108,9 @@ fn measures(report: &SweepReport, table: &SweepTable) -> PageTable {
     if table.has_printed_rsum() {
         names.push("to printed".to_owned());
     }
-    if let Some(baseline) = &report.baseline
-        && table.has_comparisons()
-    {
-        names.extend([format!("to {baseline}"), "p".to_owned()]);
+    let baselines = table.baselines();
+    if table.has_comparisons() {
+        names.extend([format!("to {}", baseline_name(&baselines)), "p".to_owned()]);
     }
     page.columns.extend(names.into_iter().map(PageColumn::number));
     for row in &table.rows {
@@ -110,20 +119,36 @@ fn measures(report: &SweepReport, table: &SweepTable) -> PageTable {
             cells.push(row.results.len().to_string().into());
         }
         if table.has_printed_rsum() {
-            let small = row.printed_value(SweepMeasure::Rsum).map(one_decimal);
+            let printed = row.printed_value(SweepMeasure::Rsum).map(one_decimal);
+            let small = printed.map(|of| if row.has_computed_rsum() { format!("{of}, {OUR_SUM}") } else { of });
             cells.push(Cell { small, ..row.printed_difference().map_or_else(String::new, signed).into() });
         }
         if table.has_comparisons() {
-            let fewer = row.comparison.filter(|of| of.n < row.results.len()).map(|of| format!("over {}", of.n));
-            let difference = row.comparison.map_or_else(String::new, |of| signed(of.difference));
-            cells.push(Cell { small: fewer, ..difference.into() });
-            let test = row.comparison.and_then(|of| of.test);
+            let comparison = row.comparison.as_ref();
+            let name = comparison.filter(|_| baselines.len() > 1).map(|of| of.baseline.clone());
+            let fewer = comparison.filter(|of| of.n < row.results.len()).map(|of| format!("over {}", of.n));
+            let difference = comparison.map_or_else(String::new, |of| signed(of.difference));
+            cells.push(Cell { small: joined(name, fewer, ", "), ..difference.into() });
+            let test = comparison.and_then(|of| of.test);
             let small = test.map(|test| p_value(test.sign_flip_p));
             cells.push(Cell { small, ..test.map_or_else(String::new, |test| p_value(test.t_test_p)).into() });
         }
         page.push(cells);
     }
     page
+}
+
+/// Name of the baseline in headings, or what rows with several ones are compared with.
+pub(super) fn baseline_name<'b>(baselines: &[&'b str]) -> &'b str {
+    if let [only] = baselines { only } else { "baseline" }
+}
+
+/// Two texts, each of which may be missing.
+fn joined(first: Option<String>, second: Option<String>, between: &str) -> Option<String> {
+    match (first, second) {
+        (Some(first), Some(second)) => Some(format!("{first}{between}{second}")),
+        (first, second) => first.or(second),
+    }
 }
 
 /// Table of measures other than recall.
@@ -169,6 +194,8 @@ fn cells(table: &SweepTable, row: &SweepRow, measures: &[SweepMeasure]) -> Vec<C
         } else {
             row.printed_value(measure).map(|value| measure.text(value))
         };
+        let is_once = measure == SweepMeasure::HsSum && table.is_other_hs_sum(row);
+        let small = joined(small, is_once.then(|| COUNTED_ONCE.to_owned()), "; ");
         cells.push(Cell { small, deviation, strong: value.is_some_and(|value| value.is_best), ..text.into() });
     }
     cells
@@ -186,17 +213,20 @@ fn note(report: &SweepReport, table: &SweepTable) -> String {
             report.repeats, report.repeats
         ));
     }
-    if report.is_hs_sum_of_rows {
+    if table.has_hs_sum_of_rows() {
         note.push(' ');
         note.push_str(HS_SUM_OF_ROWS);
+    }
+    if table.has_other_hs_sums() {
+        note.push_str(&format!(" {OTHER_HS_SUM} It is marked: {COUNTED_ONCE}."));
     }
     if table.rows.len() > 1 {
         note.push_str(" Bold: the best mean of a column, as shown.");
     }
-    if let Some(baseline) = &report.baseline
-        && table.has_comparisons()
-    {
-        note.push_str(&format!(" to {baseline}: difference in rsum to this row, "));
+    if table.has_comparisons() {
+        let baselines = table.baselines();
+        let row = if baselines.len() > 1 { "the row in small print or brackets" } else { "this row" };
+        note.push_str(&format!(" to {}: difference in rsum to {row}, ", baseline_name(&baselines)));
         note.push_str(if table.has_repetitions() {
             "the mean over the runs that both rows have (their number below it, if it is less). p: paired t-test over these \
              runs, and in small print or brackets \
@@ -225,6 +255,9 @@ fn printed_note(report: &SweepReport, table: &SweepTable) -> Option<String> {
     if table.has_printed_rsum() {
         note.push_str(" to printed: our mean rsum minus the printed one, which stands below it.");
     }
+    if table.has_computed_rsum() {
+        note.push_str(&format!(" {OUR_SUM}: the paper prints no rsum, and this is the sum of its six recalls."));
+    }
     if !remarks.other_protocols.is_empty() {
         note.push_str(&format!(
             " The printed values are of other data, {}: their order can be compared, their size cannot.",
@@ -245,7 +278,7 @@ fn printed_note(report: &SweepReport, table: &SweepTable) -> Option<String> {
     }
     if printed.is_without_sums {
         note.push_str(" Printed sums are of R@1, R@5 and R@10 and are left out, because ours are of other recalls.");
-    } else if !report.is_hs_sum_of_rows && table.rows.iter().any(SweepRow::has_printed_hs_sum) {
+    } else if table.rows.iter().any(SweepRow::has_other_hs_sum) {
         note.push_str(" Papers count an image once for each of its captions in hs-sum; ours counts it once.");
     }
     for (list, text) in [

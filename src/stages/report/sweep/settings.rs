@@ -1,10 +1,11 @@
 //! Settings of the sweep of a report.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::runs::{SweepRun, SweepRuns};
-use crate::error::TruncatedList;
 use crate::stage::{Problem, StageInput, TableRef, coordinate_texts};
 use crate::tables::{self, Table};
 
@@ -21,6 +22,10 @@ pub(super) const PUBLISHED: &str = "sweep.published";
 pub(super) const PAPER: &str = "sweep.paper";
 /// Setting of the tables of the paper.
 pub(super) const TABLE: &str = "sweep.table";
+/// Setting of the common baseline.
+pub(super) const BASELINE: &str = "sweep.baseline";
+/// Setting of the baselines of rows.
+pub(super) const BASELINES: &str = "sweep.baselines";
 /// Setting of the relevance.
 pub(super) const RELEVANCE: &str = "sweep.relevance";
 
@@ -39,8 +44,8 @@ pub struct ReportSweep {
     #[serde(default)]
     pub validations: Vec<TableRef>,
     /// Metrics of the same evaluations, in the order of `summaries`: `["test@*.metrics"]`. For NCS and its sums, and for
-    /// hubs as papers count them: an image once for each of its captions. hs-sum is so counted if all methods have it;
-    /// `relaxed_greedy` has not.
+    /// hubs as papers count them: an image once for each of its captions. The hs-sum of a method that has no such count, as
+    /// `relaxed_greedy`, counts an image once, and the table says so.
     #[serde(default)]
     pub metrics: Vec<TableRef>,
     /// Relevance of `evaluate` whose NCS is shown. It can be left out if there is one.
@@ -53,6 +58,10 @@ pub struct ReportSweep {
     /// Row that the others are compared with, paired over the repetitions that both have.
     #[serde(default)]
     pub baseline: Option<String>,
+    /// Rows with another baseline: `{ "sgr*" = "sgr_max" }`. In the name of a row, `*` stands for any characters; of several
+    /// names that mean a row, the longest counts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub baselines: BTreeMap<String, String>,
     /// Printed rows of papers, to show beside the rows; needs `paper` and `table`. A printed row belongs to the row of the
     /// same name and method, or to the row that it names as its model. With an axis of data sets, `f30k, 1` is the name of
     /// the row `1` of the data set `f30k`.
@@ -149,7 +158,7 @@ impl ReportSweep {
             problems.extend(self.check_repeats(setting, references));
         }
         problems.extend(self.check_metrics());
-        problems.extend(self.check_baseline());
+        problems.extend(self.check_baselines());
         problems.extend(self.check_published());
         problems
     }
@@ -188,19 +197,6 @@ impl ReportSweep {
         (wanted != got).then(|| problem(METRICS, format!("got {got} tables for {wanted} summaries"))).flatten()
     }
 
-    fn check_baseline(&self) -> Option<Problem> {
-        let baseline = self.baseline.as_deref()?;
-        let runs = self.runs();
-        let rows = runs.rows();
-        if rows.contains(&baseline) || self.summaries.is_empty() {
-            return None;
-        }
-        let there: TruncatedList = rows.iter().map(|row| format!("`{row}`")).collect();
-        let message = format!("got `{baseline}`, which is no row of the sweep");
-        // A part of a matrix may lack it.
-        Some(Problem::warning("sweep.baseline", message).hint(format!("its rows are {}", there.join(", "))))
-    }
-
     fn check_published(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         if self.published.is_none() {
@@ -223,6 +219,12 @@ impl ReportSweep {
             problems.push(
                 Problem::new(TABLE, "`published` needs the tables of the paper").hint("for example `table = [\"2\"]`"),
             );
+        }
+        for (place, table) in self.table.iter().enumerate() {
+            if self.table[..place].contains(table) {
+                let message = format!("got `{table}` twice");
+                problems.push(Problem::new(format!("{TABLE}.{place}"), message).hint("leave out one of the two"));
+            }
         }
         problems
     }

@@ -33,6 +33,8 @@ pub(super) struct SweepRow {
     pub(super) transductive: bool,
     /// Results with their repetitions.
     pub(super) results: Vec<(Option<String>, ResultRow)>,
+    /// True if hs-sum counts an image once for each of its captions, as papers do.
+    pub(super) is_hs_sum_of_rows: bool,
     /// Values of all measures, also of those that the table leaves out.
     pub(super) values: Vec<(SweepMeasure, SweepValue)>,
     pub(super) printed: Option<PrintedRow>,
@@ -49,9 +51,11 @@ pub(super) struct SweepValue {
     pub(super) is_best: bool,
 }
 
-/// Difference in rsum between a row and the baseline, over the repetitions that both have.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// Difference in rsum between a row and its baseline, over the repetitions that both have.
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct BaselineComparison {
+    /// Name of the baseline.
+    pub(super) baseline: String,
     /// Mean of the differences, row minus baseline.
     pub(super) difference: f64,
     /// Number of repetitions.
@@ -81,9 +85,14 @@ impl SweepRow {
         self.printed.as_ref()?.value(measure)
     }
 
-    /// True if the paper prints hs-sum of the row.
-    pub(super) fn has_printed_hs_sum(&self) -> bool {
-        self.printed_value(SweepMeasure::HsSum).is_some()
+    /// True if the paper prints hs-sum of the row, and ours counts otherwise.
+    pub(super) fn has_other_hs_sum(&self) -> bool {
+        !self.is_hs_sum_of_rows && self.printed_value(SweepMeasure::HsSum).is_some()
+    }
+
+    /// True if the value beside the difference in rsum is a sum of the printed recalls.
+    pub(super) fn has_computed_rsum(&self) -> bool {
+        self.printed_difference().is_some() && self.printed.as_ref().is_some_and(PrintedRow::is_computed_rsum)
     }
 
     /// Name of the row, and of the method in brackets if the table has several.
@@ -114,7 +123,39 @@ impl SweepTable {
         self.rows.iter().any(|row| row.printed_difference().is_some())
     }
 
-    /// True if a row is compared with the baseline.
+    /// True if a printed rsum is a sum of the printed recalls.
+    pub(super) fn has_computed_rsum(&self) -> bool {
+        self.rows.iter().any(SweepRow::has_computed_rsum)
+    }
+
+    /// True if hs-sum of a row counts an image once for each of its captions.
+    pub(super) fn has_hs_sum_of_rows(&self) -> bool {
+        self.rows.iter().any(|row| row.is_hs_sum_of_rows)
+    }
+
+    /// True if hs-sum of the row counts an image once, while that of another row counts it once for each of its captions.
+    pub(super) fn is_other_hs_sum(&self, row: &SweepRow) -> bool {
+        let has_value = row.value(SweepMeasure::HsSum).is_some_and(|value| value.statistics.is_some());
+        has_value && !row.is_hs_sum_of_rows && self.has_hs_sum_of_rows()
+    }
+
+    /// True if the rows differ in their hs-sum.
+    pub(super) fn has_other_hs_sums(&self) -> bool {
+        self.rows.iter().any(|row| self.is_other_hs_sum(row))
+    }
+
+    /// Baselines that rows are compared with, in the order of the rows.
+    pub(super) fn baselines(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for comparison in self.rows.iter().filter_map(|row| row.comparison.as_ref()) {
+            if !names.contains(&comparison.baseline.as_str()) {
+                names.push(&comparison.baseline);
+            }
+        }
+        names
+    }
+
+    /// True if a row is compared with a baseline.
     pub(super) fn has_comparisons(&self) -> bool {
         self.rows.iter().any(|row| row.comparison.is_some())
     }
@@ -183,9 +224,18 @@ impl SweepRow {
             method,
             transductive: first.1.transductive,
             results: vec![first],
+            is_hs_sum_of_rows: false,
             values: Vec::new(),
             printed: None,
             comparison: None,
+        }
+    }
+
+    /// Replaces hs-sum by that over rows if all runs have it. A matching has not.
+    fn use_hs_sum_of_rows(&mut self) {
+        self.is_hs_sum_of_rows = self.results.iter().all(|(_, result)| result.hs_sum_of_rows.is_some());
+        for (_, result) in self.results.iter_mut().filter(|_| self.is_hs_sum_of_rows) {
+            result.hs_sum = result.hs_sum_of_rows.unwrap_or(result.hs_sum);
         }
     }
 }
@@ -193,6 +243,7 @@ impl SweepRow {
 impl SweepTable {
     /// Computes the values of all rows, and keeps the measures that have some.
     fn summarise(&mut self, cutoffs: &[usize]) {
+        self.rows.iter_mut().for_each(SweepRow::use_hs_sum_of_rows);
         let mut kept = [
             SweepMeasure::recalls(cutoffs),
             SweepMeasure::ranks(),
@@ -218,7 +269,12 @@ impl SweepTable {
 
     /// Marks the best values of a measure: those of the least cost, as shown.
     fn mark_best(&mut self, measure: SweepMeasure) {
-        let cost = |row: &SweepRow| measure.cost(row.value(measure)?.statistics?.mean);
+        let is_of_rows = self.has_hs_sum_of_rows();
+        let cost = |row: &SweepRow| {
+            // Different counts do not compare.
+            let is_other = measure == SweepMeasure::HsSum && row.is_hs_sum_of_rows != is_of_rows;
+            measure.cost(row.value(measure)?.statistics?.mean).filter(|_| !is_other)
+        };
         let Some(least) = self.rows.iter().filter_map(cost).reduce(f64::min).filter(|_| self.rows.len() > 1) else {
             return;
         };

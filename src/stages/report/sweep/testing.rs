@@ -1,5 +1,7 @@
 //! Helpers of the tests of sweeps: summaries of runs, validations and printed rows.
 
+use std::collections::BTreeMap;
+
 use arrow::array::{BooleanArray, Float64Array, Int64Array, RecordBatch};
 
 use super::settings::ReportSweep;
@@ -50,6 +52,7 @@ pub(super) fn sweep(summaries: &[&str]) -> ReportSweep {
         relevance: None,
         repeats: None,
         baseline: None,
+        baselines: BTreeMap::new(),
         published: None,
         paper: None,
         table: vec![],

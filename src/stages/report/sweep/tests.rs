@@ -4,7 +4,7 @@ use arrow::array::RecordBatch;
 
 use super::settings::ReportSweep;
 use super::testing::{TWO_ROWS, files, host_of, nns, references, report_of, result, sweep, two_rows, validation};
-use crate::stage::Stage as _;
+use crate::stage::{Problem, Stage as _};
 use crate::stages::report::testing::metrics_of;
 use crate::tables::summary;
 
@@ -170,6 +170,42 @@ fn a_table_without_the_baseline_has_no_columns_of_it() {
     assert!(latex.contains(" & hs-sum & runs \\\\\n") && latex.contains(" & $2$ \\\\\n"), "{latex}");
 }
 
+/// Two data sets, each with a baseline of its own.
+#[test]
+fn rows_can_have_baselines_of_their_own() {
+    let names = ["sum, coco", "max, coco", "sum, f30k", "max, f30k"];
+    let references: Vec<String> = ["coco", "f30k"]
+        .into_iter()
+        .flat_map(|data| ["sum", "max"].map(|row| format!("test@row={row},data={data}.summary")))
+        .collect();
+    let references: Vec<&str> = references.iter().map(String::as_str).collect();
+    let mut host = host_of(&[400.0, 410.0, 300.0, 290.0].map(|rsum| nns(40.0, 1.0, rsum, 1.0)));
+    let baselines = [("*, f30k".to_owned(), names[2].to_owned())].into();
+    let settings = ReportSweep { baseline: Some(names[0].to_owned()), baselines, ..sweep(&references) };
+    assert_eq!(report_of(settings.clone()).check(), []);
+    host.run(&report_of(settings.clone())).unwrap();
+    let (markdown, html, latex) = files(&host);
+    assert!(markdown.contains("| hs-sum | to baseline | p |\n"), "{markdown}");
+    assert!(markdown.contains("+10.0 (sum, coco)") && markdown.contains("-10.0 (sum, f30k)"), "{markdown}");
+    assert!(markdown.contains("difference in rsum to the row in small print or brackets"), "{markdown}");
+    assert_eq!(markdown.matches(" (sum, f30k)").count(), 1, "a baseline is not compared: {markdown}");
+    assert!(html.contains("sum, f30k"), "{html}");
+    assert!(latex.contains(" & to baseline & $p$ \\\\"), "{latex}");
+    assert!(latex.contains("$-10.0$ {\\scriptsize sum, f30k} & "), "{latex}");
+    // Names that are no rows.
+    let baselines = [("*, cxc".to_owned(), "a".to_owned()), ("max*".to_owned(), "b".to_owned())].into();
+    let problems = report_of(ReportSweep { baselines, ..settings }).check();
+    let found: Vec<String> = problems.iter().map(|of| format!("{}: {}", of.setting, of.message)).collect();
+    assert_eq!(
+        found,
+        [
+            "sweep.baselines: no row of the sweep matches `*, cxc`",
+            "sweep.baselines: got `b`, which is no row of the sweep",
+        ]
+    );
+    assert!(problems.iter().all(Problem::is_warning), "{problems:?}");
+}
+
 #[test]
 fn latex_has_rules_bold_and_escaped_texts() {
     let mut host = host_of(&two_rows());
@@ -276,6 +312,12 @@ fn mistakes_in_the_settings_are_all_found() {
         ]
     );
     let published = references(&["printed.published"]).pop();
+    let paper = text("hal-2020");
+    let table = ["1", "2", "1"].map(str::to_owned).to_vec();
+    assert_eq!(
+        found(ReportSweep { published: published.clone(), paper, table, ..sweep(&["a.summary"]) }),
+        ["sweep.table.2: got `1` twice / leave out one of the two"]
+    );
     assert_eq!(
         found(ReportSweep { published, repeats: text("fold"), ..sweep(&["test@row=a,seed=1.summary", "b.summary"]) }),
         [

@@ -1,44 +1,38 @@
-//! Reader of `ratings`: human ratings of image-caption pairs, in the format of Crisscrossed Captions.
+//! Reader of a table of rated pairs, in the format of Crisscrossed Captions.
 //!
 //! Format: Parekh et al., "Crisscrossed Captions", EACL 2021: `sits_test.csv` and `sits_val.csv`, one pair per line. With
-//! a column `rater`, one rating per line: Flickr8k-Expert (Hodosh, Young, Hockenmaier, JAIR 47, 2013) has three of each
-//! pair.
+//! a column `rater`, one rating per line.
 
 use std::collections::HashMap;
+use std::path::Path;
 
-use arrow::array::StringArray;
-
-use super::RatingTable;
-use super::part_rows::RATING_PART_ROWS;
-use super::separator::separator_byte;
-use crate::error::{Error, Result};
+use super::super::separator::separator_byte;
+use super::names::PairNames;
+use super::rows::Rating;
+use crate::error::Result;
 use crate::io::delimited::DelimitedFile;
 use crate::stage::StageContext;
-use crate::tables::{Nullable, ratings};
 
 /// Column that names the person who gave a rating.
 const RATER: &str = "rater";
 
-#[derive(Default)]
-struct RatingColumns {
-    caption_ids: Vec<i64>,
-    image_ids: Vec<i64>,
-    ratings: Vec<f64>,
-    samplings: Vec<String>,
-    raters: Vec<Option<String>>,
-}
-
-/// Reads the file and writes `ratings`, in the order of the file.
-pub(super) fn run(settings: &RatingTable, cx: &mut StageContext<'_>) -> Result<()> {
-    let table = DelimitedFile::open(&cx.source("ratings.file")?, separator_byte(settings.separator))?;
-    let path = table.path().to_owned();
+/// Reads the ratings, row by row.
+///
+/// # Errors
+/// The file is no CSV or TSV file with these columns, or rows have mistakes: the error lists all of them.
+pub(super) fn read(
+    path: &Path,
+    separator: Option<char>,
+    names: &PairNames,
+    cx: &mut StageContext<'_>,
+) -> Result<Vec<Rating>> {
+    let table = DelimitedFile::open(path, separator_byte(separator))?;
     let [caption, image, rating, sampling] = table.columns(["caption", "image", "agg_score", "sampling_method"])?;
     let rater = if table.has_column(RATER) { Some(table.columns([RATER])?[0]) } else { None };
-    let mut columns = RatingColumns::default();
+    let mut ratings = Vec::new();
     let mut seen: HashMap<(i64, i64, Option<String>), u64> = HashMap::new();
     let read = |line: u64, fields: &[&str]| {
-        let caption_id = trailing_number(fields[caption]).map_err(|problem| format!("caption {problem}"))?;
-        let image_id = trailing_number(fields[image]).map_err(|problem| format!("image {problem}"))?;
+        let (caption_id, image_id) = (names.caption(fields[caption])?, names.image(fields[image])?);
         let value = fields[rating].trim().parse().ok().filter(|value: &f64| value.is_finite());
         let value = value.ok_or_else(|| format!("rating is `{}`, wanted a number", fields[rating].escape_debug()))?;
         let rater = rater.map(|place| fields[place].trim().to_owned());
@@ -54,42 +48,14 @@ pub(super) fn run(settings: &RatingTable, cx: &mut StageContext<'_>) -> Result<(
                 }
             });
         }
-        columns.caption_ids.push(caption_id);
-        columns.image_ids.push(image_id);
-        columns.ratings.push(value);
-        columns.samplings.push(fields[sampling].trim().to_owned());
-        columns.raters.push(rater);
+        let sampling = fields[sampling].trim().to_owned();
+        ratings.push(Rating { caption_id, image_id, rating: value, sampling, rater });
         Ok(())
     };
     for doubt in table.for_each(|| cx.check_cancelled(), read)? {
         cx.warn(path.display().to_string(), doubt);
     }
-    if columns.ratings.is_empty() {
-        return Err(Error::data(format!("`{}` has no ratings", path.display())));
-    }
-    for start in (0..columns.ratings.len()).step_by(RATING_PART_ROWS) {
-        let rows = start..columns.ratings.len().min(start + RATING_PART_ROWS);
-        let part = ratings::TableColumns {
-            caption_id: columns.caption_ids[rows.clone()].to_vec().into(),
-            image_id: columns.image_ids[rows.clone()].to_vec().into(),
-            rating: columns.ratings[rows.clone()].to_vec().into(),
-            sampling: StringArray::from_iter_values(&columns.samplings[rows.clone()]),
-            rater: Nullable(StringArray::from_iter(&columns.raters[rows])),
-        };
-        cx.write("ratings", part.into_batch()?)?;
-    }
-    Ok(())
-}
-
-/// Returns the number at the end of `name` without its extension: 732091 for `COCO_val2014:sentid:732091`, 365325 for
-/// `COCO_val2014_000000365325.jpg`.
-fn trailing_number(name: &str) -> Result<i64, String> {
-    let stem = name.trim();
-    let stem = stem.rsplit_once('.').map_or(stem, |(stem, _)| stem);
-    let start = stem
-        .rfind(|c: char| !c.is_ascii_digit())
-        .map_or(0, |at| at + stem[at..].chars().next().map_or(1, char::len_utf8));
-    stem[start..].parse().map_err(|_| format!("is `{}`, wanted a name that ends with a number", name.escape_debug()))
+    Ok(ratings)
 }
 
 #[cfg(test)]
@@ -99,23 +65,12 @@ mod tests {
     use serde_json::json;
     use test_data::public;
 
-    use super::super::testing::{folder, ingest, refused};
-    use super::*;
+    use super::super::super::testing::{folder, ingest, refused};
 
     const HEADER: &str = "caption,image,agg_score,sampling_method\n";
 
     fn settings() -> serde_json::Value {
         json!({"ratings": {"file": "sits_test.csv"}})
-    }
-
-    #[test]
-    fn identifiers_are_the_numbers_at_the_end() {
-        assert_eq!(trailing_number("COCO_val2014:sentid:732091"), Ok(732_091));
-        assert_eq!(trailing_number("COCO_val2014_000000365325.jpg"), Ok(365_325));
-        assert_eq!(trailing_number(" 12 "), Ok(12));
-        for name in ["", "a.jpg", "5é", "99999999999999999999"] {
-            assert!(trailing_number(name).unwrap_err().contains("ends with a number"), "{name}");
-        }
     }
 
     #[test]
@@ -143,6 +98,13 @@ mod tests {
         ] {
             assert!(message.contains(part), "{part}: {message}");
         }
+        // Names of Flickr8k, whose last digits are no identifiers.
+        let content = format!("{HEADER}2549968784_39bfbe44f9.jpg#2,1056338697_4f7d7ce270.jpg,1,x\n");
+        let message = refused(ingest(folder(&[("sits_test.csv", content.as_bytes())]).path(), settings()));
+        assert!(
+            message.contains("line 2: caption is `2549968784_39bfbe44f9.jpg#2`, a name without an identifier"),
+            "{message}"
+        );
         let message = refused(ingest(folder(&[("sits_test.csv", HEADER.as_bytes())]).path(), settings()));
         assert!(message.contains("has no ratings"), "{message}");
     }
