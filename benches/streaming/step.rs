@@ -24,7 +24,8 @@ pub(super) fn measure_vectors(width: usize, start: impl Fn() -> Result<Loader>) 
 /// Measures steps of SCAN on regions of `width` values.
 pub(super) fn measure_regions(regions: usize, width: usize, start: impl Fn() -> Result<Loader>) -> Result<()> {
     let settings = serde_json::json!({ "scan": { "embed_size": 1024 } });
-    let settings: ModelSettings = serde_json::from_value(settings).map_err(|error| Error::internal(error.to_string()))?;
+    let settings: ModelSettings =
+        serde_json::from_value(settings).map_err(|error| Error::internal(error.to_string()))?;
     measure("SCAN, 1,024 wide, MAX", settings.config(InputSpec::for_regions(regions, width, 10_000)), 6, start)
 }
 

@@ -156,7 +156,8 @@ mod tests {
     fn values_by_hand_in_any_precision() {
         let (a, b) = ([1.0f32, 2.0, 2.0], [2.0f32, 0.0, 1.0]);
         let (wide_a, wide_b) = (a.map(f64::from), b.map(f64::from));
-        for (a, b) in [(F32(&a), F32(&b)), (F32(&a), F64(&wide_b)), (F64(&wide_a), F32(&b)), (F64(&wide_a), F64(&wide_b))]
+        for (a, b) in
+            [(F32(&a), F32(&b)), (F32(&a), F64(&wide_b)), (F64(&wide_a), F32(&b)), (F64(&wide_a), F64(&wide_b))]
         {
             assert_eq!((inner_product(a, b), l1_distance(a, b), l2_norm(a)), (4.0, 4.0, 3.0));
             assert_eq!(l2_distance(a, b), 6.0f64.sqrt());

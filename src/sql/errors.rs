@@ -10,7 +10,9 @@ use crate::sql::names::{
     first_word, is_compared_with, is_double_quoted, nearest_names, place_of_operator, place_of_text, place_of_word,
     quoted_hyphenated_name, quoted_instance_name,
 };
-use crate::sql::planning_messages::{ArgumentMessage, ConversionMessage, FunctionMessage, GroupMessage, SignatureMessage};
+use crate::sql::planning_messages::{
+    ArgumentMessage, ConversionMessage, FunctionMessage, GroupMessage, SignatureMessage,
+};
 use crate::suggest::closest_name;
 
 /// Characters shown of a line of the query, around the place of the error.

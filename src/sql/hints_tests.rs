@@ -89,7 +89,10 @@ fn a_text_that_is_no_number_is_shown_with_its_place_and_the_type() {
     let wanted = "SQL: a comparison or cast of type Float64 got the text `'abc'` at line 1, column 44";
     assert!(got.starts_with(wanted), "{got}");
     let got = error("SELECT cosine_distance(feature, 3) FROM cnn.features").to_string();
-    assert!(got.contains("`cosine_distance` of Int64, wanted a vector: a list of numbers at line 1, column 8"), "{got}");
+    assert!(
+        got.contains("`cosine_distance` of Int64, wanted a vector: a list of numbers at line 1, column 8"),
+        "{got}"
+    );
     assert_eq!(got.lines().count(), 3, "message, query and caret: {got}");
     let got = error("SELECT trim(3, feature) FROM cnn.features").to_string();
     assert!(got.contains("has no form with the arguments (Int64, FixedSizeList(16 x Float32))"), "{got}");

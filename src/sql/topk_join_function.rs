@@ -89,8 +89,7 @@ impl TableFunctionImpl for TopKJoinFunction {
 fn vector_column(table: &LogicalPlan, name: &str) -> Result<Column> {
     let is_vector = |of: &DataType| number_type(of).is_some_and(DataType::is_floating);
     let fields = table.schema().iter();
-    let found: Vec<Column> =
-        fields.filter(|(_, field)| is_vector(field.data_type())).map(Column::from).collect();
+    let found: Vec<Column> = fields.filter(|(_, field)| is_vector(field.data_type())).map(Column::from).collect();
     match found.as_slice() {
         [column] => Ok(column.clone()),
         [] => plan_err!("`{name}` has no column of vectors"),

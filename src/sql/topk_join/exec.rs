@@ -363,17 +363,13 @@ impl ExecutionPlan for TopKJoinExec {
         Ok(Arc::new(Self { queries, items, ..Self::clone(&self) }))
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
     }
 
     fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let place = |expr: &Arc<dyn PhysicalExpr>| {
-            expr.downcast_ref::<Column>().map(|column| self.columns[column.index()])
-        };
+        let place =
+            |expr: &Arc<dyn PhysicalExpr>| expr.downcast_ref::<Column>().map(|column| self.columns[column.index()]);
         let columns: Option<Vec<usize>> = projection.expr().iter().map(|projected| place(&projected.expr)).collect();
         let Some(columns) = columns else { return Ok(None) };
         let schema = projection.schema();
@@ -390,9 +386,8 @@ impl ExecutionPlan for TopKJoinExec {
         let batches = futures::stream::once(async move {
             let rows = join.find(context).await?;
             let starts = (0..rows.rows.len()).step_by(batch_rows.max(1));
-            let batches = starts.map(move |start| {
-                rows.batch(start, start.saturating_add(batch_rows), &join.columns, &join.schema)
-            });
+            let batches = starts
+                .map(move |start| rows.batch(start, start.saturating_add(batch_rows), &join.columns, &join.schema));
             Ok::<_, datafusion::error::DataFusionError>(futures::stream::iter(batches))
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches.try_flatten().boxed())))

@@ -204,8 +204,7 @@ struct BlockItems {
 
 impl BlockItems {
     fn new(measure: VectorMeasure, width: usize, block: &VectorColumn, first: u64) -> Result<Self> {
-        let mut items =
-            Self { rows: Vec::new(), packed: Vec::new(), shifts: Vec::new(), largest_norm: 0.0, width };
+        let mut items = Self { rows: Vec::new(), packed: Vec::new(), shifts: Vec::new(), largest_norm: 0.0, width };
         let mut has_search = measure != VectorMeasure::L1Distance;
         for row in 0..block.len() {
             let Some(vector) = block.get(row) else { continue };

@@ -46,10 +46,7 @@ impl ExtensionPlanner for TopKJoinPlanner {
         };
         let both = join.queries.schema().join(join.items.schema())?;
         let expr = |expr, schema| planner.create_physical_expr(expr, schema, session, context);
-        let vectors = [
-            expr(&join.query_vector, join.queries.schema())?,
-            expr(&join.item_vector, join.items.schema())?,
-        ];
+        let vectors = [expr(&join.query_vector, join.queries.schema())?, expr(&join.item_vector, join.items.schema())?];
         let condition = join.condition.as_ref().map(|condition| expr(condition, &both));
         let condition: Option<Arc<dyn PhysicalExpr>> = condition.transpose()?;
         let inputs = [Arc::clone(queries), Arc::clone(items)];

@@ -29,7 +29,9 @@ fn features(vectors: &[(i64, Vec<f32>)]) -> RecordBatch {
         &tables::features::table().schema_with_width(width),
         vec![
             Arc::new(Int64Array::from_iter_values(vectors.iter().map(|(id, _)| *id))),
-            Arc::new(StringArray::from_iter_values(vectors.iter().map(|(id, _)| if id % 2 == 0 { "test" } else { "val" }))),
+            Arc::new(StringArray::from_iter_values(
+                vectors.iter().map(|(id, _)| if id % 2 == 0 { "test" } else { "val" }),
+            )),
             tables::vector_array(values, width).unwrap(),
         ],
     )
@@ -116,9 +118,7 @@ const MEASURES: [(&str, &str); 6] = [
 fn assert_same(got: &[(i64, i64, f64)], wanted: &[(i64, i64, f64)], what: &str) {
     let ids = |rows: &[(i64, i64, f64)]| rows.iter().map(|row| (row.0, row.1)).collect::<Vec<_>>();
     assert_eq!(ids(got), ids(wanted), "{what}");
-    let is_near = |(got, wanted): (&(i64, i64, f64), &(i64, i64, f64))| {
-        (got.2.abs() - wanted.2.abs()).abs() < 1e-12
-    };
+    let is_near = |(got, wanted): (&(i64, i64, f64), &(i64, i64, f64))| (got.2.abs() - wanted.2.abs()).abs() < 1e-12;
     assert!(got.iter().zip(wanted).all(is_near), "{what}: {got:?}, wanted {wanted:?}");
 }
 
@@ -213,7 +213,12 @@ fn vectors_of_zeros_have_a_product_and_a_distance_but_no_cosine() {
     let mut queries = random_vectors(8, 3, 4);
     let (_folder, both) = session(&queries, &items);
     for measure in ["inner_product", "l2_distance"] {
-        let got = rows(&both, &format!("SELECT query_image_id, image_id, score FROM topk_join('q.features', 'g.features', 50, '{measure}')"));
+        let got = rows(
+            &both,
+            &format!(
+                "SELECT query_image_id, image_id, score FROM topk_join('q.features', 'g.features', 50, '{measure}')"
+            ),
+        );
         assert_same(&triples(&got), &sorted([&queries, &items], measure, 50, |_, _| true), measure);
     }
     assert_eq!(rows(&both, "SELECT 1 FROM topk_join('q.features', 'g.features', 50)").num_rows(), 3 * 49);
@@ -221,7 +226,10 @@ fn vectors_of_zeros_have_a_product_and_a_distance_but_no_cosine() {
     let (_folder, zero) = session(&queries, &items);
     let error = zero.query("SELECT 1 FROM topk_join('q.features', 'g.features', 5)").unwrap().next().unwrap();
     assert!(error.unwrap_err().to_string().contains("row 1 of the queries is 0, and has no direction"));
-    let got = rows(&zero, "SELECT query_image_id, image_id, score FROM topk_join('q.features', 'g.features', 5, 'l2_distance')");
+    let got = rows(
+        &zero,
+        "SELECT query_image_id, image_id, score FROM topk_join('q.features', 'g.features', 5, 'l2_distance')",
+    );
     assert_same(&triples(&got), &sorted([&queries, &items], "l2_distance", 5, |_, _| true), "a query of 0");
 }
 
@@ -237,7 +245,10 @@ fn wrong_calls_say_what_is_wanted() {
         ("topk_join('q.features', 'g.features', 2)", "vectors of 4 and of 6 values"),
         ("topk_join('q.features', 'g.features', 0)", "k of `topk_join` is"),
         ("topk_join('q.features', 'g.features')", "has 2 arguments, wanted `topk_join("),
-        ("topk_join('q.features', 'g.features', 2, 'hamming')", "there is no measure `hamming`, wanted one of cosine_distance"),
+        (
+            "topk_join('q.features', 'g.features', 2, 'hamming')",
+            "there is no measure `hamming`, wanted one of cosine_distance",
+        ),
         ("topk_join('q.features', 'g.nothing', 2)", "nothing"),
     ] {
         let message = error(&format!("SELECT * FROM {call}"));

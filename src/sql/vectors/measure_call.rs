@@ -84,7 +84,9 @@ impl ScalarUDFImpl for MeasureFunction {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = args.number_rows;
-        let [a, b] = args.args.as_slice() else { return exec_err!("`{}` of {} arguments", self.name(), args.args.len()) };
+        let [a, b] = args.args.as_slice() else {
+            return exec_err!("`{}` of {} arguments", self.name(), args.args.len());
+        };
         let is_constant = matches!((a, b), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
         let [a, b] = [a, b].map(Argument::new);
         // All measures are symmetric, so the constant vector, if there is one, is the first.

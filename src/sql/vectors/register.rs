@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use datafusion::execution::FunctionRegistry;
 use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::{AggregateUDF, DocSection, Documentation, ScalarUDF};
 
 use super::average::VectorAverage;

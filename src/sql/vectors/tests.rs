@@ -16,7 +16,8 @@ fn session() -> (tempfile::TempDir, Session) {
 }
 
 fn value(session: &Session, sql: &str) -> String {
-    let csv = text(session, &format!("SELECT {sql}"), OutputFormat::Csv).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let csv =
+        text(session, &format!("SELECT {sql}"), OutputFormat::Csv).unwrap_or_else(|error| panic!("{sql}: {error}"));
     csv.split_once('\n').unwrap().1.trim_end().to_owned()
 }
 
@@ -57,8 +58,7 @@ fn measures_have_the_names_of_other_databases() {
                 ("arrow_cast([1, 2, 2], 'FixedSizeList(3, Float32)')", "[2.0, 0.0, 1.0]"),
                 ("arrow_cast([1, 2, 2], 'LargeList(Float16)')", "arrow_cast([2, 0, 1], 'FixedSizeList(3, Float32)')"),
             ] {
-                let call =
-                    if name.starts_with('<') { format!("{a} {name} {b}") } else { format!("{name}({a}, {b})") };
+                let call = if name.starts_with('<') { format!("{a} {name} {b}") } else { format!("{name}({a}, {b})") };
                 let got = number(&session, &call);
                 assert!((got - wanted).abs() < 1e-12, "{call}: {got}, wanted {wanted}");
             }
@@ -113,7 +113,10 @@ fn averages_are_of_vectors() {
     // Means of 0, 0.5, 1 and of 0.25, 0.75, 1.25.
     let sql = "vector_avg(feature) FROM cnn.features WHERE image_id < 4";
     assert_eq!(value(&session, sql), "\"[0.5, 0.75]\"");
-    assert_eq!(value(&session, "arrow_typeof(vector_avg(feature)) LIKE 'FixedSizeList(%Float32%' FROM cnn.features"), "true");
+    assert_eq!(
+        value(&session, "arrow_typeof(vector_avg(feature)) LIKE 'FixedSizeList(%Float32%' FROM cnn.features"),
+        "true"
+    );
     let sql = "split, vector_avg(feature)[1] FROM cnn.features GROUP BY split ORDER BY split";
     assert_eq!(value(&session, sql), "test,1.0\ntrain,0.5");
     let sql = "vector_avg(v) FROM (VALUES ([1.0, 2.0]), ([1.0]))  AS t(v)";
