@@ -181,7 +181,9 @@ impl Session {
         references.extend(named_tables(&statement, TOPK_JOIN, 2));
         let tables = self.existing(references).await?;
         let mut settings = SettingKinds::new();
-        tables.iter().for_each(|(table, _)| settings.extend(result_files::setting_kinds(&**table)));
+        for (table, _) in &tables {
+            settings.extend(result_files::setting_kinds(&**table));
+        }
         check_settings(&statement, &settings, sql)?;
         name_columns(&mut statement);
         if tables.iter().map(|(_, bytes)| bytes).sum::<u64>() < SINGLE_THREAD_BYTES {

@@ -170,6 +170,7 @@ impl<'b> PairCondition<'b> {
         Ok(Self { condition, schema: numbered, columns })
     }
 
+    #[expect(clippy::disallowed_methods, reason = "a condition may read no column")]
     fn evaluate(&self, pairs: &[(usize, usize)]) -> Result<BooleanArray> {
         let places = [
             UInt64Array::from_iter_values(pairs.iter().map(|(query, _)| *query as u64)),
@@ -269,6 +270,7 @@ impl JoinedRows {
     }
 
     /// Rows `start` to `end` of the output, with some of its columns.
+    #[expect(clippy::disallowed_methods, reason = "a query may read no column")]
     fn batch(&self, start: usize, end: usize, columns: &[usize], schema: &SchemaRef) -> Result<RecordBatch> {
         let rows = &self.rows[start..end.min(self.rows.len())];
         let of_queries = self.queries.num_columns();

@@ -236,6 +236,7 @@ impl BlockItems {
 
     /// Bound on the difference of the key of the search and the exact key, for a query of this norm: vectors are rounded
     /// to f32, then the score and the key are.
+    #[expect(clippy::cast_precision_loss, reason = "widths are far below 2⁵³")]
     fn key_error(&self, query_norm: f64) -> f64 {
         let unit = f64::from(f32::EPSILON);
         let subnormal = f64::from(f32::MIN_POSITIVE) * (query_norm + self.largest_norm + 1.0);

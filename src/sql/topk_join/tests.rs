@@ -77,8 +77,7 @@ fn distance(measure: &str, a: &[f32], b: &[f32]) -> f64 {
     match measure {
         "cosine_distance" => 1.0 - cosine(),
         "cosine_similarity" => -cosine(),
-        "inner_product" => -product(a, b),
-        "negative_inner_product" => -product(a, b),
+        "inner_product" | "negative_inner_product" => -product(a, b),
         "l2_distance" => f64s(a).zip(f64s(b)).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt(),
         "l1_distance" => f64s(a).zip(f64s(b)).map(|(a, b)| (a - b).abs()).sum(),
         other => panic!("{other}"),

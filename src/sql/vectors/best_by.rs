@@ -33,9 +33,10 @@ pub(super) struct BestBy {
 
 impl BestBy {
     pub(super) fn new(largest: bool) -> Self {
-        let (name, aliases, which) = match largest {
-            true => ("max_by", ["arg_max", "argmax"], "largest"),
-            false => ("min_by", ["arg_min", "argmin"], "smallest"),
+        let (name, aliases, which) = if largest {
+            ("max_by", ["arg_max", "argmax"], "largest")
+        } else {
+            ("min_by", ["arg_min", "argmin"], "smallest")
         };
         let about = format!("x of the row with the {which} y; with k, a list of the best k, the best first.");
         Self {

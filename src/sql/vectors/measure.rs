@@ -24,7 +24,7 @@ impl VectorMeasure {
         Self::L1Distance,
     ];
 
-    /// Names of its function: the first is that of DataFusion or pgvector, the others are those of DuckDB, Doris and
+    /// Names of its function: the first is that of DataFusion or pgvector, the others are those of `DuckDB`, Doris and
     /// pgvector.
     pub(super) fn names(self) -> &'static [&'static str] {
         match self {

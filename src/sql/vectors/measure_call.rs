@@ -171,8 +171,7 @@ impl Argument {
 /// Type that an argument of the function `name` is cast to: it stays as it is, if it is a vector.
 pub(super) fn vector_argument(name: &str, of: &DataType) -> Result<DataType> {
     match (of, number_type(of)) {
-        (DataType::Null, _) => Ok(of.clone()),
-        (_, Some(DataType::Float16 | DataType::Float32 | DataType::Float64)) => Ok(of.clone()),
+        (DataType::Null, _) | (_, Some(DataType::Float16 | DataType::Float32 | DataType::Float64)) => Ok(of.clone()),
         (_, Some(_)) => Ok(float_vectors(of)),
         (DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8, _) => {
             plan_err!("`{name}` of a text, wanted a vector, for example [0.5, 1.0] without quotes")

@@ -38,7 +38,9 @@ impl SweepReport {
         let runs = sweep.runs();
         let RunResults { cutoffs, results, relevance } = results(sweep, cx)?;
         let mut tables = table::tables(&cutoffs, &runs, &results);
-        tables.iter_mut().for_each(|table| compare(table, &sweep.baselines()));
+        for table in &mut tables {
+            compare(table, &sweep.baselines());
+        }
         let printed = PrintedRows::read(sweep, &cutoffs, cx)?;
         // Of a part of a matrix, the rows that a paper does not have can be the only ones.
         if let Some(warning) = printed.as_ref().and_then(|printed| printed.join(&mut tables)) {
