@@ -8,6 +8,7 @@ use super::testing::{
     create, embed_captions, embed_images, forward_and_backward, max_difference, model_with, new_training,
     random_tensor, training_step,
 };
+use crate::kernels::product::{ElementType, has_avx512};
 use crate::model::cnn::Network;
 use crate::model::encoder::packed_captions::PackedCaptions;
 use crate::model::encoder::{CaptionPooling, MatmulPrecision, gru};
@@ -61,8 +62,8 @@ fn gradients(model: &dyn Model, images: &[f32], captions: &[&[i32]]) -> Vec<Tens
 }
 
 /// f32 and bf16 use this project's kernels on CPUs with AVX-512; f64 uses libtorch. Widths that are and are not
-/// multiples of the vector width, every pooling, one and two directions. The bits are the same with any number of
-/// threads.
+/// multiples of the vector width, every pooling, one and two directions. With this project's kernels the bits are the same
+/// with any number of threads; libtorch divides a sum by them.
 #[test]
 fn f32_and_bf16_are_near_to_f64_in_every_variant() {
     let captions: Vec<Vec<i32>> =
@@ -93,7 +94,11 @@ fn f32_and_bf16_are_near_to_f64_in_every_variant() {
                         let error = if ties { 0.2 } else { error };
                         let far = (got - wanted).norm().double_value(&[]) / wanted.norm().double_value(&[]);
                         assert!(far < error, "{config:?} {precision:?}, {i}: {far}");
-                        assert!(two[i] == *got && three[i] == *got, "{config:?} {precision:?}, {i}: threads");
+                        for other in [&two[i], &three[i]] {
+                            let far = (got - other).norm().double_value(&[]) / wanted.norm().double_value(&[]);
+                            let allowed = if has_avx512(ElementType::F32) { 0.0 } else { error };
+                            assert!(far <= allowed, "{config:?} {precision:?}, {i}: {far} between threads");
+                        }
                     }
                 }
             }
