@@ -27,7 +27,7 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::nearest_lists::{NearItem, NearestLists};
 use super::node::{MEASURE, RANK};
-use crate::sql::vectors::{VectorColumn, VectorMeasure};
+use crate::sql::vectors::{ListVectors, VectorMeasure};
 
 /// Rows of items that are searched together.
 const BLOCK_ROWS: usize = 16_384;
@@ -68,8 +68,8 @@ impl TopKJoinExec {
         Self { queries, items, measure, k, query_vector, item_vector, condition, columns, schema, properties }
     }
 
-    /// Collects the queries and finds the lists of their items. Returns what the rows of the output are made of.
-    async fn find(&self, context: Arc<TaskContext>) -> Result<JoinedRows> {
+    /// Collects the queries and finds the lists of their items. Returns the parts of the rows of the output.
+    async fn find(&self, context: Arc<TaskContext>) -> Result<TopKRows> {
         let memory = MemoryConsumer::new("TopKJoin").register(context.memory_pool());
         let mut queries = Vec::new();
         let mut stream = self.queries.execute(0, Arc::clone(&context))?;
@@ -83,7 +83,7 @@ impl TopKJoinExec {
         let queries = take_record_batch(&queries, &UInt64Array::from(has_vector))?;
         let vectors = self.query_vector.evaluate(&queries)?.into_array(queries.num_rows())?;
         let threads = context.session_config().target_partitions();
-        let mut lists = NearestLists::new(self.measure, self.k, VectorColumn::new(&vectors)?, threads)?;
+        let mut lists = NearestLists::new(self.measure, self.k, ListVectors::new(&vectors)?, threads)?;
         let mut items = ItemRows { kept: Vec::new(), next: 0, memory };
         let mut stream = self.items.execute(0, context)?;
         let (mut waiting, mut rows) = (Vec::new(), 0);
@@ -103,7 +103,7 @@ impl TopKJoinExec {
                 break;
             }
         }
-        JoinedRows::new(queries, &items, &lists)
+        TopKRows::new(queries, &items, &lists)
     }
 
     fn add_block(
@@ -113,7 +113,7 @@ impl TopKJoinExec {
         lists: &mut NearestLists,
         items: &mut ItemRows,
     ) -> Result<()> {
-        let vectors = VectorColumn::new(&self.item_vector.evaluate(&block)?.into_array(block.num_rows())?)?;
+        let vectors = ListVectors::new(&self.item_vector.evaluate(&block)?.into_array(block.num_rows())?)?;
         let first = items.next;
         match &self.condition {
             None => lists.add(&vectors, first, &mut |pairs| Ok(BooleanArray::from(vec![true; pairs.len()])))?,
@@ -137,7 +137,7 @@ fn properties(schema: &SchemaRef) -> Arc<PlanProperties> {
 
 /// True for each row that has a vector.
 fn present(vectors: &ArrayRef) -> Result<Vec<bool>> {
-    let vectors = VectorColumn::new(vectors)?;
+    let vectors = ListVectors::new(vectors)?;
     Ok((0..vectors.len()).map(|row| vectors.get(row).is_some()).collect())
 }
 
@@ -238,22 +238,22 @@ impl ItemRows {
     }
 }
 
-/// What the rows of the output are made of.
-struct JoinedRows {
+/// Parts of the rows of the output.
+struct TopKRows {
     queries: RecordBatch,
     items: Vec<RecordBatch>,
     /// Row of the query, batch and row of the item, rank and measure of each row of the output.
-    rows: Vec<JoinedRow>,
+    rows: Vec<TopKRow>,
 }
 
-struct JoinedRow {
+struct TopKRow {
     query: u64,
     item: (usize, usize),
     rank: i64,
     value: f64,
 }
 
-impl JoinedRows {
+impl TopKRows {
     fn new(queries: RecordBatch, items: &ItemRows, lists: &NearestLists) -> Result<Self> {
         let mut places = HashMap::new();
         for (batch, (indices, _)) in items.kept.iter().enumerate() {
@@ -263,7 +263,7 @@ impl JoinedRows {
         for (query, list) in (0u64..).zip(lists.lists()) {
             for (rank, near) in (1i64..).zip(list) {
                 let Some(&item) = places.get(&near.item) else { return internal_err!("a row of a list is missing") };
-                rows.push(JoinedRow { query, item, rank, value: near.value });
+                rows.push(TopKRow { query, item, rank, value: near.value });
             }
         }
         Ok(Self { queries, items: items.kept.iter().map(|(_, rows)| rows.clone()).collect(), rows })

@@ -6,7 +6,7 @@ use datafusion::error::{DataFusionError, Result};
 
 use crate::kernels::distance::{VectorValues, l2_norm};
 use crate::search::{ScoreFunction, Search, SearchRequest, VectorMatrix};
-use crate::sql::vectors::{VectorColumn, VectorMeasure};
+use crate::sql::vectors::{ListVectors, VectorMeasure};
 
 /// Candidates of a block beyond the k best, so that roundings seldom need a second search.
 const SPARE_CANDIDATES: usize = 16;
@@ -32,7 +32,7 @@ pub(super) struct NearestLists {
     measure: VectorMeasure,
     k: usize,
     /// Queries; each has a vector.
-    queries: VectorColumn,
+    queries: ListVectors,
     norms: Vec<f64>,
     /// Queries of the search in f32, row-major, scaled to unit length for cosines; empty if there is no search.
     packed: Vec<f32>,
@@ -47,7 +47,7 @@ impl NearestLists {
     /// # Errors
     /// A query without a vector, of another width, with a value that is not finite, or of length 0 where a cosine is
     /// wanted.
-    pub(super) fn new(measure: VectorMeasure, k: usize, queries: VectorColumn, threads: usize) -> Result<Self> {
+    pub(super) fn new(measure: VectorMeasure, k: usize, queries: ListVectors, threads: usize) -> Result<Self> {
         let width = (0..queries.len()).find_map(|row| queries.get(row)).map_or(0, VectorValues::len);
         let mut norms = Vec::with_capacity(queries.len());
         let mut packed = Vec::with_capacity(queries.len() * width);
@@ -76,7 +76,7 @@ impl NearestLists {
     ///
     /// # Errors
     /// A vector of another width or with a value that is not finite. The first error of `accept`.
-    pub(super) fn add(&mut self, block: &VectorColumn, first: u64, accept: &mut AcceptPairs<'_>) -> Result<()> {
+    pub(super) fn add(&mut self, block: &ListVectors, first: u64, accept: &mut AcceptPairs<'_>) -> Result<()> {
         let items = BlockItems::new(self.measure, self.width, block, first)?;
         let mut pending: Vec<usize> = (0..self.queries.len()).collect();
         let mut wanted = self.k.saturating_add(SPARE_CANDIDATES);
@@ -145,7 +145,7 @@ impl NearestLists {
     }
 
     /// Puts an item into the list of a query, if it is near enough.
-    fn offer(&mut self, query: usize, block: &VectorColumn, row: usize, first: u64) {
+    fn offer(&mut self, query: usize, block: &ListVectors, row: usize, first: u64) {
         let (Some(a), Some(b)) = (self.queries.get(query), block.get(row)) else { return };
         let Some(value) = self.measure.of(a, Some(self.norms[query]), b) else { return };
         let item = first + row as u64;
@@ -203,7 +203,7 @@ struct BlockItems {
 }
 
 impl BlockItems {
-    fn new(measure: VectorMeasure, width: usize, block: &VectorColumn, first: u64) -> Result<Self> {
+    fn new(measure: VectorMeasure, width: usize, block: &ListVectors, first: u64) -> Result<Self> {
         let mut items = Self { rows: Vec::new(), packed: Vec::new(), shifts: Vec::new(), largest_norm: 0.0, width };
         let mut has_search = measure != VectorMeasure::L1Distance;
         for row in 0..block.len() {

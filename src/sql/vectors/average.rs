@@ -11,9 +11,9 @@ use datafusion::error::Result;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, Documentation, Signature, Volatility};
 
-use super::column::{VectorColumn, float_vectors};
+use super::column::{ListVectors, float_vectors};
+use super::documentation::documentation;
 use super::measure_call::vector_argument;
-use super::register::documentation;
 use crate::kernels::distance::VectorValues;
 
 /// Name of the function.
@@ -129,7 +129,7 @@ impl Accumulator for VectorMean {
         if *values[0].data_type() == DataType::Null {
             return Ok(());
         }
-        let vectors = VectorColumn::new(&values[0])?;
+        let vectors = ListVectors::new(&values[0])?;
         (0..vectors.len()).filter_map(|row| vectors.get(row)).try_for_each(|vector| self.add(vector, 1))
     }
 

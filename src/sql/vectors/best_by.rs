@@ -13,7 +13,7 @@ use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, Documentation, Signature, Volatility};
 use datafusion::physical_expr::expressions::Literal;
 
-use super::register::documentation;
+use super::documentation::documentation;
 
 /// Largest k.
 const MAX_K: usize = 1_000_000;

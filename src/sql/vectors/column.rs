@@ -14,14 +14,14 @@ use crate::kernels::distance::VectorValues;
 
 /// Vectors of a column. Reading one copies nothing if its values are f32 or f64.
 #[derive(Debug)]
-pub(in crate::sql) struct VectorColumn {
+pub(in crate::sql) struct ListVectors {
     array: ArrayRef,
-    values: ColumnValues,
+    values: ListValues,
     rows: RowRanges,
 }
 
 #[derive(Debug)]
-enum ColumnValues {
+enum ListValues {
     Singles(Float32Array),
     Doubles(Float64Array),
 }
@@ -33,7 +33,7 @@ enum RowRanges {
     Offsets(OffsetBuffer<i64>),
 }
 
-impl VectorColumn {
+impl ListVectors {
     /// Views a column of vectors. Halves become f32, and whole numbers f64.
     pub(in crate::sql) fn new(array: &ArrayRef) -> Result<Self> {
         let (values, rows) = match array.data_type() {
@@ -54,9 +54,9 @@ impl VectorColumn {
         let is_single = matches!(values.data_type(), DataType::Float16 | DataType::Float32);
         let values = cast(values, if is_single { &DataType::Float32 } else { &DataType::Float64 })?;
         let values = if is_single {
-            ColumnValues::Singles(values.as_primitive().clone())
+            ListValues::Singles(values.as_primitive().clone())
         } else {
-            ColumnValues::Doubles(values.as_primitive().clone())
+            ListValues::Doubles(values.as_primitive().clone())
         };
         Ok(Self { array: Arc::clone(array), values, rows })
     }
@@ -78,15 +78,15 @@ impl VectorColumn {
             }
         };
         let nulls = match &self.values {
-            ColumnValues::Singles(values) => values.nulls(),
-            ColumnValues::Doubles(values) => values.nulls(),
+            ListValues::Singles(values) => values.nulls(),
+            ListValues::Doubles(values) => values.nulls(),
         };
         if nulls.is_some_and(|nulls| nulls.slice(range.start, range.len()).null_count() > 0) {
             return None;
         }
         Some(match &self.values {
-            ColumnValues::Singles(values) => VectorValues::F32(&values.values()[range]),
-            ColumnValues::Doubles(values) => VectorValues::F64(&values.values()[range]),
+            ListValues::Singles(values) => VectorValues::F32(&values.values()[range]),
+            ListValues::Doubles(values) => VectorValues::F64(&values.values()[range]),
         })
     }
 }

@@ -11,7 +11,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::column::{VectorColumn, float_vectors, number_type};
+use super::column::{ListVectors, float_vectors, number_type};
 use super::measure::VectorMeasure;
 use crate::kernels::distance::l2_norm;
 
@@ -33,7 +33,7 @@ impl MeasureFunction {
             measure,
             signature: Signature::user_defined(Volatility::Immutable),
             aliases: measure.names()[1..].iter().map(|&name| name.to_owned()).collect(),
-            documentation: super::register::documentation(measure.description(), &syntax),
+            documentation: super::documentation::documentation(measure.description(), &syntax),
         }
     }
 }
@@ -146,21 +146,21 @@ enum Argument {
     /// Missing in every row.
     Missing,
     /// One vector for all rows.
-    Constant(VectorColumn),
-    Rows(VectorColumn),
+    Constant(ListVectors),
+    Rows(ListVectors),
 }
 
 impl Argument {
     fn new(value: &ColumnarValue) -> Result<Self> {
         match value {
             ColumnarValue::Scalar(scalar) if scalar.data_type() == DataType::Null => Ok(Self::Missing),
-            ColumnarValue::Scalar(scalar) => Ok(Self::Constant(VectorColumn::new(&scalar.to_array()?)?)),
+            ColumnarValue::Scalar(scalar) => Ok(Self::Constant(ListVectors::new(&scalar.to_array()?)?)),
             ColumnarValue::Array(array) if *array.data_type() == DataType::Null => Ok(Self::Missing),
-            ColumnarValue::Array(array) => Ok(Self::Rows(VectorColumn::new(array)?)),
+            ColumnarValue::Array(array) => Ok(Self::Rows(ListVectors::new(array)?)),
         }
     }
 
-    fn vectors(&self) -> Option<&VectorColumn> {
+    fn vectors(&self) -> Option<&ListVectors> {
         match self {
             Self::Missing => None,
             Self::Constant(vectors) | Self::Rows(vectors) => Some(vectors),

@@ -6,6 +6,7 @@
 mod average;
 mod best_by;
 mod column;
+mod documentation;
 mod measure;
 mod measure_call;
 mod norm;
@@ -13,6 +14,6 @@ mod register;
 #[cfg(test)]
 mod tests;
 
-pub(super) use column::{VectorColumn, number_type};
+pub(super) use column::{ListVectors, number_type};
 pub(super) use measure::VectorMeasure;
 pub(super) use register::{measure_function, register_vector_functions};

@@ -12,9 +12,9 @@ use datafusion::logical_expr::{
     ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::column::{VectorColumn, float_vectors};
+use super::column::{ListVectors, float_vectors};
+use super::documentation::documentation;
 use super::measure_call::vector_argument;
-use super::register::documentation;
 use crate::kernels::distance::{VectorValues, l2_norm};
 
 /// Function of one vector.
@@ -111,7 +111,7 @@ impl ScalarUDFImpl for VectorFunction {
         }
         let is_constant = matches!(argument, ColumnarValue::Scalar(_));
         let rows = argument.to_array(if is_constant { 1 } else { args.number_rows })?;
-        let vectors = VectorColumn::new(&rows)?;
+        let vectors = ListVectors::new(&rows)?;
         let result = match self.function {
             NormFunction::Norm => {
                 let norms = (0..vectors.len()).map(|row| vectors.get(row).map(l2_norm));
@@ -132,7 +132,7 @@ impl ScalarUDFImpl for VectorFunction {
 }
 
 /// Vectors divided by their norms, as a column of the type `of`.
-fn normalized(vectors: &VectorColumn, of: &DataType) -> Result<ArrayRef> {
+fn normalized(vectors: &ListVectors, of: &DataType) -> Result<ArrayRef> {
     let (mut singles, mut doubles) = (Vec::new(), Vec::new());
     let (mut lengths, mut present) = (Vec::with_capacity(vectors.len()), Vec::with_capacity(vectors.len()));
     let width = if let DataType::FixedSizeList(_, width) = of { usize::try_from(*width).unwrap_or(0) } else { 0 };

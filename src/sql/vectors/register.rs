@@ -4,16 +4,13 @@ use std::sync::Arc;
 
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::{AggregateUDF, DocSection, Documentation, ScalarUDF};
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
 use super::average::VectorAverage;
 use super::best_by::BestBy;
 use super::measure::VectorMeasure;
 use super::measure_call::MeasureFunction;
 use super::norm::{NormFunction, VectorFunction};
-
-/// Section of the documentation.
-const SECTION: DocSection = DocSection { include: true, label: "Vector Functions", description: None };
 
 /// Adds the functions to a session. They replace those of the same names.
 ///
@@ -36,9 +33,4 @@ pub(in crate::sql) fn register_vector_functions(session: &mut dyn FunctionRegist
 /// SQL function of a measure.
 pub(in crate::sql) fn measure_function(measure: VectorMeasure) -> ScalarUDF {
     ScalarUDF::new_from_impl(MeasureFunction::new(measure))
-}
-
-/// Documentation of a function, for `SHOW FUNCTIONS`.
-pub(super) fn documentation(description: &str, syntax: &str) -> Documentation {
-    Documentation::builder(SECTION, description, syntax).build()
 }
