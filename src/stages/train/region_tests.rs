@@ -47,6 +47,10 @@ pub(super) fn stage_of(model: &str, more: &str) -> Train {
 const LEAKY: &str =
     "cvse = { embed_size = 16, word_dim = 8, level_loss = { sum = {} }, concept_labels = \"leaky_image\" }";
 
+/// CVSE with consensus scores beside those of fused vectors.
+const WITH_CONSENSUS: &str =
+    "cvse = { embed_size = 16, word_dim = 8, level_loss = { sum = {} }, consensus_score_weight = 0.3 }";
+
 /// Inputs of a stage that applies a model.
 pub(super) const INPUTS: &str = "model = \"fit.model\"\nregions = \"x.regions\"\ncaptions = \"x.captions\"";
 
@@ -99,7 +103,7 @@ pub(super) fn host() -> InMemoryHost {
 /// model's scores of all pairs.
 #[test]
 fn models_learn_from_regions_and_evaluation_reproduces_their_validation() {
-    for model in MODELS.into_iter().chain([LEAKY]) {
+    for model in MODELS.into_iter().chain([LEAKY, WITH_CONSENSUS]) {
         let stage = stage_of(model, "epochs = 16\nloss = { sum = {} }");
         assert_eq!(stage.check(), []);
         let mut trained = host();
@@ -141,7 +145,7 @@ fn resumed_trainings_on_regions_are_identical_bit_for_bit() {
 /// A memory bank has the vectors of `embed`, whatever else a training step needs.
 #[test]
 fn models_of_one_vector_train_with_a_memory_bank() {
-    for model in [MODELS[1], MODELS[2], MODELS[5]] {
+    for model in [MODELS[1], MODELS[2], MODELS[5], WITH_CONSENSUS] {
         let stage =
             stage_of(model, "epochs = 2\nloss = { hal = {} }\nmemory_bank = { fraction = 0.5, neighbours = 8 }");
         assert_eq!(stage.check(), []);
@@ -149,6 +153,8 @@ fn models_of_one_vector_train_with_a_memory_bank() {
         host.run(&stage).expect("a training");
         let bank = host.output("memory_bank");
         assert!(bank.num_rows() > 0, "{model}");
+        let width = vector_column(&bank, "image").expect("vectors").1;
+        assert_eq!(width, if model == WITH_CONSENSUS { 32 } else { 16 });
     }
 }
 
