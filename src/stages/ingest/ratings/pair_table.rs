@@ -26,10 +26,7 @@ pub(super) fn read(
     names: &PairNames,
     cx: &mut StageContext<'_>,
 ) -> Result<Vec<Rating>> {
-    let is_text = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("txt"));
-    let hint = "wanted a name that ends with .csv or .tsv; `ExpertAnnotations.txt` of Flickr8k has `form = \"flickr8k_expert\"`";
-    let table = DelimitedFile::open(path, separator_byte(separator))
-        .map_err(|error| if is_text { error.hint(hint) } else { error })?;
+    let table = DelimitedFile::open(path, separator_byte(separator))?;
     let [caption, image, rating, sampling] = table.columns(["caption", "image", "agg_score", "sampling_method"])?;
     let rater = if table.has_column(RATER) { Some(table.columns([RATER])?[0]) } else { None };
     let mut ratings = Vec::new();
@@ -101,12 +98,6 @@ mod tests {
         ] {
             assert!(message.contains(part), "{part}: {message}");
         }
-        let settings_of_text = json!({"ratings": {"file": "ExpertAnnotations.txt"}});
-        let message = refused(ingest(
-            folder(&[("ExpertAnnotations.txt", b"a.jpg\ta.jpg#0\t1\t1\t1\n")]).path(),
-            settings_of_text,
-        ));
-        assert!(message.contains("`form = \"flickr8k_expert\"`"), "{message}");
         // Names of Flickr8k, whose last digits are no identifiers.
         let content = format!("{HEADER}2549968784_39bfbe44f9.jpg#2,1056338697_4f7d7ce270.jpg,1,x\n");
         let message = refused(ingest(folder(&[("sits_test.csv", content.as_bytes())]).path(), settings()));
