@@ -51,34 +51,20 @@ impl VectorValues<'_> {
 
 /// Calls a generic function with the slices of two vectors, compiled for the widest instructions of the CPU.
 macro_rules! of_two {
-    ($function:ident, $result:ty, $a:expr, $b:expr) => {{
-        #[inline(always)]
-        fn singles(a: &[f32], b: &[f32]) -> $result {
-            $function(a, b)
+    ($function:ident, $a:expr, $b:expr) => {{
+        fn singles(a: &[f32], b: &[f32]) -> f64 {
+            widest!($function(a: &[f32], b: &[f32]) -> f64)
         }
-        #[inline(always)]
-        fn mixed(a: &[f32], b: &[f64]) -> $result {
-            $function(a, b)
+        fn mixed(a: &[f32], b: &[f64]) -> f64 {
+            widest!($function(a: &[f32], b: &[f64]) -> f64)
         }
-        #[inline(always)]
-        fn doubles(a: &[f64], b: &[f64]) -> $result {
-            $function(a, b)
-        }
-        fn wide_singles(a: &[f32], b: &[f32]) -> $result {
-            widest!(singles(a: &[f32], b: &[f32]) -> $result)
-        }
-        fn wide_mixed(a: &[f32], b: &[f64]) -> $result {
-            widest!(mixed(a: &[f32], b: &[f64]) -> $result)
-        }
-        fn wide_doubles(a: &[f64], b: &[f64]) -> $result {
-            widest!(doubles(a: &[f64], b: &[f64]) -> $result)
+        fn doubles(a: &[f64], b: &[f64]) -> f64 {
+            widest!($function(a: &[f64], b: &[f64]) -> f64)
         }
         match ($a, $b) {
-            (VectorValues::F32(a), VectorValues::F32(b)) => wide_singles(a, b),
-            (VectorValues::F32(a), VectorValues::F64(b)) | (VectorValues::F64(b), VectorValues::F32(a)) => {
-                wide_mixed(a, b)
-            }
-            (VectorValues::F64(a), VectorValues::F64(b)) => wide_doubles(a, b),
+            (VectorValues::F32(a), VectorValues::F32(b)) => singles(a, b),
+            (VectorValues::F32(a), VectorValues::F64(b)) | (VectorValues::F64(b), VectorValues::F32(a)) => mixed(a, b),
+            (VectorValues::F64(a), VectorValues::F64(b)) => doubles(a, b),
         }
     }};
 }
@@ -86,19 +72,19 @@ macro_rules! of_two {
 /// Inner product Σ aᵢ·bᵢ.
 #[must_use]
 pub fn inner_product(a: VectorValues<'_>, b: VectorValues<'_>) -> f64 {
-    of_two!(sum_of_products, f64, a, b)
+    of_two!(sum_of_products, a, b)
 }
 
 /// Euclidean distance √ Σ (aᵢ − bᵢ)².
 #[must_use]
 pub fn l2_distance(a: VectorValues<'_>, b: VectorValues<'_>) -> f64 {
-    of_two!(sum_of_squared_differences, f64, a, b).sqrt()
+    of_two!(sum_of_squared_differences, a, b).sqrt()
 }
 
 /// Sum of absolute differences, Σ \|aᵢ − bᵢ\|.
 #[must_use]
 pub fn l1_distance(a: VectorValues<'_>, b: VectorValues<'_>) -> f64 {
-    of_two!(sum_of_absolute_differences, f64, a, b)
+    of_two!(sum_of_absolute_differences, a, b)
 }
 
 /// Euclidean norm √ Σ aᵢ².

@@ -9,12 +9,11 @@ use std::collections::BTreeSet;
 use toml::de::DeValue;
 
 use super::diagnostic::Diagnostic;
-use super::schema_check::matches_pattern;
 use super::setting_places::SettingPaths;
 use super::source_map::SourceSpan;
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use crate::error::TruncatedList;
-use crate::stage::{Coordinate, INSTANCE_SIGN, has_coordinates, instance_name, stage_of_instance};
+use crate::stage::{Coordinate, INSTANCE_SIGN, has_coordinates, instance_name, matches_glob, stage_of_instance};
 use crate::suggest::quoted_list;
 
 /// Prefix of an assignment in messages.
@@ -243,15 +242,6 @@ fn matching_paths(
         steps
     };
     Ok(matching.into_iter().map(path).collect())
-}
-
-/// True if `name` matches a pattern in which `*` stands for any characters.
-fn matches_glob(pattern: &str, name: &str) -> bool {
-    if !pattern.contains('*') {
-        return pattern == name;
-    }
-    let parts: Vec<String> = pattern.split('*').map(regex::escape).collect();
-    matches_pattern(&format!("^{}$", parts.join(".*")), name)
 }
 
 /// Diagnostic of an assignment to a stage or kind that the file does not have: overrides do not add stages.

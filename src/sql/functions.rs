@@ -39,8 +39,8 @@ pub(super) fn functions(state: &SessionState) -> Result<RecordBatch> {
     let aggregate = state.aggregate_functions().iter();
     let aggregate = aggregate.map(|(name, function)| row(name, "aggregate", function.documentation()));
     let window = state.window_functions().iter().map(|(name, function)| row(name, "window", function.documentation()));
-    // Those of a session are registered when its tables are known.
-    let own = [epoch_order::NAME, TOPK_JOIN].into_iter().filter(|name| !state.table_functions().contains_key(*name));
+    // Those over the tables of a session are not in the state that reads these tables.
+    let own = [epoch_order::NAME, TOPK_JOIN];
     let table = state.table_functions().keys().map(String::as_str).chain(own).map(|name| row(name, "table", None));
     let mut rows: Vec<_> = scalar.chain(higher).chain(aggregate).chain(window).chain(table).collect();
     rows.sort();

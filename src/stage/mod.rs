@@ -18,6 +18,7 @@ mod input;
 mod instance;
 mod lineage;
 mod map;
+mod name_pattern;
 mod output;
 mod reference;
 mod traits;
@@ -34,6 +35,7 @@ pub use instance::{
 };
 pub use lineage::{AncestorArtefact, AncestorInput, StageLineage};
 pub use map::{MapBlock, MapFn, MapInput, MapOutput, MapSummary};
+pub use name_pattern::matches_glob;
 pub use output::{OutputKind, StageOutput};
 pub use reference::{SourceRef, TableRef};
 pub use traits::{RunnableStage, Stage};

@@ -64,7 +64,7 @@ fn all_pipeline_files_are_valid() {
     assert!(profiles >= 12, "{profiles}");
 }
 
-/// Two epochs of narrow models with one seed: every row of the papers' tables and of the comparison of objectives runs to the
+/// Three epochs of narrow models with one seed: every row of the papers' tables and of the comparison of objectives runs to the
 /// end and learns, and no two settings of a file are the same training.
 #[test]
 fn every_configuration_of_the_papers_trains_on_a_thousand_images() {
@@ -93,7 +93,7 @@ fn every_configuration_of_the_papers_trains_on_a_thousand_images() {
         if content.contains_key("profile") {
             command.args(["--profile", "small"]);
         }
-        for setting in ["epochs=2", "model.vse.embed_size=32", "model.vse.word_dim=16"] {
+        for setting in ["epochs=3", "model.vse.embed_size=32", "model.vse.word_dim=16"] {
             command.arg("--set").arg(format!("stage.fit.train.{setting}"));
         }
         run(command.arg(&file));
@@ -102,12 +102,12 @@ fn every_configuration_of_the_papers_trains_on_a_thousand_images() {
         assert_eq!(number("SELECT count(DISTINCT row) FROM test.summary"), to_f64(rows.len()), "{shown}");
         let sizes = ["min(n_images)", "max(n_captions)"].map(|of| number(&format!("SELECT {of} FROM test.summary")));
         assert_eq!(sizes, [125.0, 625.0], "{shown}");
-        // 125 images with 625 captions: the expected rsum of a random order is 25. Two epochs are few for MAX, but some row
+        // 125 images with 625 captions: the expected rsum of a random order is 25. Three epochs are few for MAX, but some row
         // of each file has left that point.
         let rsums =
             ["min", "max"].map(|of| number(&format!("SELECT {of}(rsum) FROM test.summary WHERE method = 'nns'")));
-        // A few hundred captions are too few for that. Processors round differently, and the first steps of MAX differ most.
-        let least_best = if text.contains("caption_fraction") { 20.0 } else { 30.0 };
+        // A few hundred captions are too few for that.
+        let least_best = if text.contains("caption_fraction") { 20.0 } else { 33.0 };
         assert!(rsums[0] > 15.0 && rsums[1] > least_best, "{shown}: {rsums:?}");
         // A warm-up has another loss, so losses of its epochs do not compare.
         let has_warm_up = |row: &&toml::Value| row.get("set").and_then(|set| set.get("fit")?.get("warm_up")).is_some();

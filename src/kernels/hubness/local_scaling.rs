@@ -15,8 +15,8 @@ use super::statistic::Statistic;
 
 /// Distances divided by those to the k-th neighbours (Zelnik-Manor, Perona, 2005): `s'(q, i) = exp(−d² / (σ(q)·σ(i)))`.
 /// σ is the distance to the `k`-th neighbour: of the query among the items, and of the item among the queries of the
-/// bank or of the test. d is the Euclidean distance of unit vectors, for order similarities −s, and for stored scores 1 − s,
-/// so those must not be above 1.
+/// bank or of the test. d is the Euclidean distance of unit vectors, −s for order similarities, and 1 − s for stored scores,
+/// which must not be above 1.
 ///
 /// The ranking is by `−d² / σ(i)`: one weight for each item, not a score minus a shift. σ is at least 1e-12.
 ///

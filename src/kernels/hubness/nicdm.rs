@@ -18,8 +18,7 @@ use super::statistic::Statistic;
 /// the test.
 ///
 /// d is the squared distance for cosines, −s for order similarities, and 1 − s for stored scores, which must not be above 1.
-/// The ranking is by `−d /
-/// √μ(i)`: one weight for each item, not a score minus a shift. μ is at least 1e-12.
+/// The ranking is by `−d / √μ(i)`: one weight for each item, not a score minus a shift. μ is at least 1e-12.
 ///
 /// # Cost
 /// One pass over the scores for the largest of every item, then one product for each score.

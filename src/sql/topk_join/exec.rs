@@ -5,15 +5,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, UInt64Array};
-use arrow::compute::{concat_batches, interleave_record_batch, take_record_batch};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::compute::{concat_batches, interleave_record_batch, take, take_record_batch};
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::cast::as_boolean_array;
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{exec_err, internal_err};
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::expressions::Column;
@@ -26,7 +26,7 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt};
 
 use super::nearest_lists::{NearItem, NearestLists};
-use super::node::{MEASURE, RANK};
+use super::node::added_fields;
 use crate::sql::vectors::{ListVectors, VectorMeasure};
 
 /// Rows of items that are searched together.
@@ -60,8 +60,7 @@ impl TopKJoinExec {
         condition: Option<Arc<dyn PhysicalExpr>>,
     ) -> Self {
         let of_both = queries.schema().fields().iter().chain(items.schema().fields()).cloned().collect::<Vec<_>>();
-        let added = [Field::new(RANK, DataType::Int64, false), Field::new(MEASURE, DataType::Float64, false)];
-        let fields: Vec<_> = of_both.into_iter().chain(added.map(Arc::new)).collect();
+        let fields: Vec<_> = of_both.into_iter().chain(added_fields().map(Arc::new)).collect();
         let columns = (0..fields.len()).collect();
         let schema: SchemaRef = Arc::new(Schema::new(fields));
         let properties = properties(&schema);
@@ -79,12 +78,11 @@ impl TopKJoinExec {
         }
         let queries = concat_batches(&self.queries.schema(), &queries)?;
         let vectors = self.query_vector.evaluate(&queries)?.into_array(queries.num_rows())?;
-        let has_vector: Vec<u64> = (0u64..).zip(present(&vectors)?).filter(|(_, is)| *is).map(|(row, _)| row).collect();
-        let queries = take_record_batch(&queries, &UInt64Array::from(has_vector))?;
-        let vectors = self.query_vector.evaluate(&queries)?.into_array(queries.num_rows())?;
+        let has_vector = rows_with_vectors(&vectors)?;
+        let (queries, vectors) = (take_record_batch(&queries, &has_vector)?, take(&vectors, &has_vector, None)?);
         let threads = context.session_config().target_partitions();
         let mut lists = NearestLists::new(self.measure, self.k, ListVectors::new(&vectors)?, threads)?;
-        let mut items = ItemRows { kept: Vec::new(), next: 0, memory };
+        let mut items = ItemRows { kept: Vec::new(), next: 0, memory: memory.new_empty(), _queries: memory };
         let mut stream = self.items.execute(0, context)?;
         let (mut waiting, mut rows) = (Vec::new(), 0);
         loop {
@@ -116,10 +114,10 @@ impl TopKJoinExec {
         let vectors = ListVectors::new(&self.item_vector.evaluate(&block)?.into_array(block.num_rows())?)?;
         let first = items.next;
         match &self.condition {
-            None => lists.add(&vectors, first, &mut |pairs| Ok(BooleanArray::from(vec![true; pairs.len()])))?,
+            None => lists.add(&vectors, first, None)?,
             Some(condition) => {
                 let condition = PairCondition::new(condition, queries, &block)?;
-                lists.add(&vectors, first, &mut |pairs| condition.evaluate(pairs))?;
+                lists.add(&vectors, first, Some(&|pairs| condition.evaluate(pairs)))?;
             }
         }
         items.keep(block, lists.lists())
@@ -135,14 +133,16 @@ fn properties(schema: &SchemaRef) -> Arc<PlanProperties> {
     ))
 }
 
-/// True for each row that has a vector.
-fn present(vectors: &ArrayRef) -> Result<Vec<bool>> {
+/// Rows that have a vector.
+fn rows_with_vectors(vectors: &ArrayRef) -> Result<UInt64Array> {
     let vectors = ListVectors::new(vectors)?;
-    Ok((0..vectors.len()).map(|row| vectors.get(row).is_some()).collect())
+    let rows = (0..vectors.len()).filter(|&row| vectors.get(row).is_some());
+    Ok(UInt64Array::from_iter_values(rows.map(|row| row as u64)))
 }
 
 /// Condition of pairs of a query and an item of a block.
 struct PairCondition<'b> {
+    /// The condition on the columns that it reads alone, which are named by their numbers.
     condition: Arc<dyn PhysicalExpr>,
     schema: SchemaRef,
     /// Columns that the condition reads, of the queries and of the items.
@@ -154,20 +154,22 @@ impl<'b> PairCondition<'b> {
         let mut read: Vec<usize> = collect_columns(condition).iter().map(Column::index).collect();
         read.sort_unstable();
         let of_queries = queries.num_columns();
-        let [queries, items] = [queries, block].map(|batch| (batch.schema(), batch));
-        let mut fields = Vec::new();
-        let mut columns = [Vec::new(), Vec::new()];
-        for column in read {
-            let (side, (schema, batch), place) =
-                if column < of_queries { (0, &queries, column) } else { (1, &items, column - of_queries) };
-            fields.push(Arc::clone(&schema.fields()[place]));
+        let (mut fields, mut columns) = (Vec::new(), [Vec::new(), Vec::new()]);
+        for (number, &column) in read.iter().enumerate() {
+            let (side, batch, place) =
+                if column < of_queries { (0, queries, column) } else { (1, block, column - of_queries) };
+            // Columns of the two sides may have one name, so they are numbered.
+            fields.push(batch.schema().field(place).clone().with_name(number.to_string()));
             columns[side].push(batch.column(place));
         }
-        // Columns of the two sides may have one name, so they are numbered.
-        let names = (0..fields.len()).map(|at| fields[at].as_ref().clone().with_name(at.to_string()));
-        let numbered: SchemaRef = Arc::new(Schema::new(names.collect::<Vec<_>>()));
-        let condition = renumbered(condition, &numbered)?;
-        Ok(Self { condition, schema: numbered, columns })
+        let numbered = Arc::clone(condition).transform(|expr| {
+            let column = expr.downcast_ref::<Column>().and_then(|column| read.binary_search(&column.index()).ok());
+            Ok(match column {
+                Some(number) => Transformed::yes(Arc::new(Column::new(&number.to_string(), number)) as Arc<_>),
+                None => Transformed::no(expr),
+            })
+        });
+        Ok(Self { condition: numbered.data()?, schema: Arc::new(Schema::new(fields)), columns })
     }
 
     #[expect(clippy::disallowed_methods, reason = "a condition may read no column")]
@@ -179,7 +181,7 @@ impl<'b> PairCondition<'b> {
         let mut columns = Vec::new();
         for (of_side, places) in self.columns.iter().zip(&places) {
             for column in of_side {
-                columns.push(arrow::compute::take(column, places, None)?);
+                columns.push(take(column, places, None)?);
             }
         }
         let rows = RecordBatchOptions::new().with_row_count(Some(pairs.len()));
@@ -189,20 +191,6 @@ impl<'b> PairCondition<'b> {
     }
 }
 
-/// `condition` on the columns that it reads alone, in their order and named by their numbers.
-fn renumbered(condition: &Arc<dyn PhysicalExpr>, numbered: &SchemaRef) -> Result<Arc<dyn PhysicalExpr>> {
-    use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-    let mut read: Vec<usize> = collect_columns(condition).iter().map(Column::index).collect();
-    read.sort_unstable();
-    let place: HashMap<usize, usize> = read.into_iter().enumerate().map(|(at, column)| (column, at)).collect();
-    let renamed = Arc::clone(condition).transform(|expr| {
-        let Some(column) = expr.downcast_ref::<Column>() else { return Ok(Transformed::no(expr)) };
-        let at = place[&column.index()];
-        Ok(Transformed::yes(Arc::new(Column::new(&at.to_string(), at)) as Arc<dyn PhysicalExpr>))
-    });
-    reassign_expr_columns(renamed.data()?, numbered)
-}
-
 /// Rows of the items that are in a list.
 struct ItemRows {
     /// Indices of items, in order, and their rows.
@@ -210,6 +198,8 @@ struct ItemRows {
     /// Index of the next item.
     next: u64,
     memory: MemoryReservation,
+    /// Memory of the queries.
+    _queries: MemoryReservation,
 }
 
 impl ItemRows {

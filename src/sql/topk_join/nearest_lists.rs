@@ -21,7 +21,7 @@ pub(super) struct NearItem {
 }
 
 /// Decides which pairs of a query and an item of a block may be in a list.
-pub(super) type AcceptPairs<'a> = dyn FnMut(&[(usize, usize)]) -> Result<BooleanArray> + 'a;
+pub(super) type AcceptPairs<'a> = dyn Fn(&[(usize, usize)]) -> Result<BooleanArray> + 'a;
 
 /// Lists of the k nearest items of each query.
 ///
@@ -72,26 +72,26 @@ impl NearestLists {
         Ok(Self { measure, k, queries, norms, packed, width, lists, threads })
     }
 
-    /// Adds a block of items, the first of which is item `first`.
+    /// Adds a block of items, the first of which is item `first`. Without `accept`, any pair may be in a list.
     ///
     /// # Errors
     /// A vector of another width or with a value that is not finite. The first error of `accept`.
-    pub(super) fn add(&mut self, block: &ListVectors, first: u64, accept: &mut AcceptPairs<'_>) -> Result<()> {
+    pub(super) fn add(&mut self, block: &ListVectors, first: u64, accept: Option<&AcceptPairs<'_>>) -> Result<()> {
         let items = BlockItems::new(self.measure, self.width, block, first)?;
         let mut pending: Vec<usize> = (0..self.queries.len()).collect();
         let mut wanted = self.k.saturating_add(SPARE_CANDIDATES);
         while !pending.is_empty() && !items.rows.is_empty() {
             let candidates = self.candidates(&items, &pending, wanted)?;
-            let pairs: Vec<(usize, usize)> = pending
-                .iter()
-                .zip(&candidates)
-                .flat_map(|(&query, found)| found.rows.iter().map(move |&row| (query, row)))
-                .collect();
-            let accepted = accept(&pairs)?;
+            let of_query = |(&query, found): (&usize, &Candidates)| -> Vec<(usize, usize)> {
+                found.rows.iter().map(|&row| (query, row)).collect()
+            };
+            let pairs = || pending.iter().zip(&candidates).flat_map(of_query).collect::<Vec<_>>();
+            let accepted = accept.map(|accept| accept(&pairs())).transpose()?;
+            let is_accepted = |pair| accepted.as_ref().is_none_or(|all| all.is_valid(pair) && all.value(pair));
             let (mut pair, mut unfinished) = (0, Vec::new());
             for (&query, found) in pending.iter().zip(&candidates) {
                 for &row in &found.rows {
-                    if accepted.is_valid(pair) && accepted.value(pair) {
+                    if is_accepted(pair) {
                         self.offer(query, block, row, first);
                     }
                     pair += 1;

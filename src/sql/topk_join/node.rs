@@ -18,6 +18,11 @@ pub(in crate::sql) const RANK: &str = "__rank";
 /// Name of the column with the measure of the two vectors.
 pub(in crate::sql) const MEASURE: &str = "__measure";
 
+/// Columns beside those of the two inputs.
+pub(super) fn added_fields() -> [Field; 2] {
+    [Field::new(RANK, DataType::Int64, false), Field::new(MEASURE, DataType::Float64, false)]
+}
+
 /// For each row of `queries` the `k` rows of `items` whose vectors are nearest, the nearest first.
 ///
 /// The columns are those of `queries`, those of `items`, [`RANK`] and [`MEASURE`].
@@ -48,8 +53,7 @@ impl TopKJoin {
         [query_vector, item_vector]: [Expr; 2],
         condition: Option<Expr>,
     ) -> Result<Self> {
-        let added = [Field::new(RANK, DataType::Int64, false), Field::new(MEASURE, DataType::Float64, false)];
-        let added = DFSchema::from_unqualified_fields(added.to_vec().into(), HashMap::new())?;
+        let added = DFSchema::from_unqualified_fields(added_fields().to_vec().into(), HashMap::new())?;
         let schema = Arc::new(queries.schema().join(items.schema())?.join(&added)?);
         Ok(Self { queries, items, measure, k, query_vector, item_vector, condition, schema })
     }

@@ -1,6 +1,5 @@
 //! SQL functions of two vectors.
 
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array, new_null_array};
@@ -18,7 +17,7 @@ use crate::kernels::distance::l2_norm;
 /// Function of two vectors, for example `cosine_distance(a, b)`. The result is f64.
 ///
 /// It is missing if a vector is missing or has a missing value. Vectors of different widths are an error.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct MeasureFunction {
     measure: VectorMeasure,
     signature: Signature,
@@ -35,20 +34,6 @@ impl MeasureFunction {
             aliases: measure.names()[1..].iter().map(|&name| name.to_owned()).collect(),
             documentation: super::documentation::documentation(measure.description(), &syntax),
         }
-    }
-}
-
-impl PartialEq for MeasureFunction {
-    fn eq(&self, other: &Self) -> bool {
-        self.measure == other.measure
-    }
-}
-
-impl Eq for MeasureFunction {}
-
-impl Hash for MeasureFunction {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.measure.hash(state);
     }
 }
 

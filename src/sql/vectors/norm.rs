@@ -1,6 +1,5 @@
 //! `vector_norm(v)` and `array_normalize(v)`.
 
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, FixedSizeListArray, Float32Array, Float64Array, GenericListArray, OffsetSizeTrait};
@@ -27,7 +26,7 @@ pub(super) enum NormFunction {
 }
 
 /// SQL function of one vector.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct VectorFunction {
     function: NormFunction,
     signature: Signature,
@@ -58,20 +57,6 @@ impl NormFunction {
             Self::Norm => "vector_norm",
             Self::Normalize => "array_normalize",
         }
-    }
-}
-
-impl PartialEq for VectorFunction {
-    fn eq(&self, other: &Self) -> bool {
-        self.function == other.function
-    }
-}
-
-impl Eq for VectorFunction {}
-
-impl Hash for VectorFunction {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.function.hash(state);
     }
 }
 

@@ -152,15 +152,20 @@ fn evaluating_a_late_interaction_model_reproduces_its_validation() {
     assert_eq!(retrieved(&host).len(), 8 + 16);
 }
 
-/// The model scores by cosine.
-#[test]
-fn evaluating_scores_of_a_model_equals_evaluating_its_embeddings() {
+/// Host of a training of a model that scores by cosine, and host of its embeddings.
+fn trained_and_embedded() -> (InMemoryHost, InMemoryHost) {
     let mut trained = host();
     trained.run(&super::testing::stage("epochs = 5")).expect("a training");
     let embed: Embed = toml::from_str("model = \"fit.model\"\nfeatures = \"x.features\"\ncaptions = \"x.captions\"")
         .expect("settings");
     let mut embedded = evaluation_host(&trained, ["model", "features", "captions"]);
     embedded.run(&embed).expect("embeddings");
+    (trained, embedded)
+}
+
+#[test]
+fn evaluating_scores_of_a_model_equals_evaluating_its_embeddings() {
+    let (trained, embedded) = trained_and_embedded();
     let methods = "validation_split = \"val\"\nmethods = [{ nns = {} }, { csls = { k = 3 } }, { best_of = { methods = \
                    [{ inverted_softmax = { beta = 5.0 } }, { inverted_softmax = { beta = 50.0 } }] } }]";
     let vectors = "images = \"v.image_embeddings\"\ncaptions = \"v.caption_embeddings\"\ndataset = \"made\"";
@@ -180,12 +185,7 @@ fn evaluating_scores_of_a_model_equals_evaluating_its_embeddings() {
 /// The same rankings from a query bank of scores, which `score_pairs` computes across splits, as from one of embeddings.
 #[test]
 fn a_query_bank_of_scores_equals_one_of_embeddings() {
-    let mut trained = host();
-    trained.run(&super::testing::stage("epochs = 5")).expect("a training");
-    let embed: Embed = toml::from_str("model = \"fit.model\"\nfeatures = \"x.features\"\ncaptions = \"x.captions\"")
-        .expect("settings");
-    let mut embedded = evaluation_host(&trained, ["model", "features", "captions"]);
-    embedded.run(&embed).expect("embeddings");
+    let (trained, embedded) = trained_and_embedded();
     let methods = "methods = [{ nnn = { k = 3 } }, { csls = { k = 3, query_bank = true } }, { qb_norm = {} }, \
                    { inverted_softmax = { beta = 20.0, query_bank = true } }, { distribution_normalisation = {} }, \
                    { sinkhorn = { tau = 0.1, query_bank = true } }, { dual_bank_sinkhorn = { tau = 0.1 } }, \
