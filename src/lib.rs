@@ -21,4 +21,5 @@ pub mod stages;
 pub mod pipeline;
 pub mod engine;
 pub mod sql;
+pub mod flight;
 pub mod cli;

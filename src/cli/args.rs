@@ -1,6 +1,7 @@
 //! Command-line arguments. Doc comments of fields and variants are the help texts.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::FalseyValueParser;
@@ -101,6 +102,8 @@ pub enum Command {
     Check(CheckArgs),
     /// Query the tables of a store
     Sql(SqlArgs),
+    /// Answer SQL queries of other programs, by Flight SQL
+    Serve(ServeArgs),
     /// Print or copy the report of the latest run
     Report(ReportArgs),
     /// Export training curves for TensorBoard, also of a training in progress
@@ -215,6 +218,43 @@ impl SqlArgs {
             None => Ok(json.then_some(OutputFormat::Jsonl)),
         }
     }
+}
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Serve Flight SQL, for clients such as ADBC and JDBC. The port is 32010 by default; 0 means any free port.
+    /// Without a token, only addresses of this machine
+    #[arg(long, value_name = "ADDRESS", required = true, num_args = 0..=1, default_missing_value = "127.0.0.1:32010")]
+    pub flight: SocketAddr,
+    /// File with the token that clients need: at least 16 characters. Clients send it as `authorization: Bearer TOKEN`,
+    /// or as the password of any user
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Token, if there is no file. Other users can see arguments of commands, so it is read from the environment only
+    #[arg(long, hide = true, env = "PAIRLOOM_FLIGHT_TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
+    /// Certificate of the server and its chain (PEM): connections are encrypted
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Memory of one query. Sorts and groups that need more use temporary files; other queries fail
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = super::units::parse_capacity)]
+    pub query_memory: u64,
+    /// Seconds that a query may take, until its last row is sent
+    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = clap::value_parser!(u32).range(1..))]
+    pub query_time: u32,
+    /// Queries that run at the same time; others wait
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..))]
+    pub queries: u16,
+    /// Run of the tables `stage.table`; by default always the last one that has finished
+    #[command(flatten)]
+    pub of: RunChoiceArgs,
+    /// Read a file as the table NAME: csv, tsv, parquet, json, jsonl, ndjson. Repeatable. A query reads no other files
+    #[arg(long = "file", value_name = "NAME=FILE", value_parser = str::parse::<NamedFile>)]
+    pub files: Vec<NamedFile>,
 }
 
 /// Choice of one run of a store.

@@ -29,6 +29,7 @@ mod run_texts;
 mod runs;
 mod query_output;
 mod schema;
+mod serve;
 mod setting_filter;
 mod shell;
 mod show;

@@ -7,7 +7,8 @@ use super::console::Console;
 use super::torch::TorchFunctions;
 use super::usage;
 use super::{
-    check, completions, diff, gc, handover, labels, plan, report, run, runs, schema, show, sql, tensorboard, trec,
+    check, completions, diff, gc, handover, labels, plan, report, run, runs, schema, serve, show, sql, tensorboard,
+    trec,
 };
 
 /// Runs the command line. Without `torch`, the process hands over to `pairloom-torch` if a stage has to run.
@@ -20,6 +21,7 @@ pub fn main(torch: Option<TorchFunctions>) -> ExitCode {
         Command::Plan(pipeline) => plan::plan(common, pipeline, console),
         Command::Check(files) => check::check(files, console),
         Command::Sql(query) => sql::sql(common, query, console),
+        Command::Serve(what) => serve::serve(common, what, console),
         Command::Report(page) => report::report(common, page, console),
         Command::Tensorboard(which) => tensorboard::tensorboard(common, which, console),
         Command::Trec(which) => trec::trec(common, which, console),

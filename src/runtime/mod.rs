@@ -1,13 +1,15 @@
-//! Run-time facts of a process: threads, device, process group, cancellation, and time spent waiting for data.
+//! Run-time facts of a process: threads, device, process group, cancellation, random bytes, and time spent waiting for data.
 
 mod cancel;
 mod device;
 mod process_group;
+mod random;
 mod resources;
 mod stalls;
 
 pub use cancel::CancelToken;
 pub use device::Device;
 pub use process_group::{ProcessGroup, Rendezvous};
+pub use random::random_bytes;
 pub use resources::Resources;
 pub use stalls::Stalls;

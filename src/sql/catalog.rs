@@ -17,9 +17,9 @@ use crate::store::{Artefact, Manifest, Presence, Store};
 use crate::tables;
 
 /// Schema of the store's own records.
-pub(super) const STORE_SCHEMA: &str = "store";
+pub const STORE_SCHEMA: &str = "store";
 /// Schema of the tables over all runs.
-pub(super) const ALL_RUNS_SCHEMA: &str = "all_runs";
+pub const ALL_RUNS_SCHEMA: &str = "all_runs";
 
 /// Catalog that resolves names of stages and tables.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use crate::sql::store_descriptions;
 use crate::tables;
 
 /// Name of the schema.
-pub(super) const INFORMATION_SCHEMA: &str = "information_schema";
+pub const INFORMATION_SCHEMA: &str = "information_schema";
 /// Names of its tables.
 pub(super) const INFORMATION_TABLES: [&str; 4] = ["schemata", "tables", "columns", "routines"];
 

@@ -14,6 +14,7 @@ pub mod completion;
 mod axis_columns;
 mod catalog;
 mod column_names;
+mod deep_stack;
 mod epoch_order;
 mod errors;
 mod files;
@@ -22,10 +23,13 @@ mod information;
 mod instances;
 mod interrupt;
 mod names;
+mod parameters;
 mod plan_rewrites;
 mod planners;
 mod planning_messages;
+mod query_options;
 mod query_threads;
+mod rank_of_positive;
 mod session_catalog;
 mod session_tables;
 mod setting_comparisons;
@@ -43,7 +47,7 @@ mod store_tables;
 mod all_runs;
 mod result_files;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -57,11 +61,15 @@ mod show_tests;
 #[cfg(test)]
 mod run_tests;
 
-pub use catalog::{DeclaredTable, StageArtefact};
+pub use catalog::{ALL_RUNS_SCHEMA, DeclaredTable, STORE_SCHEMA, StageArtefact};
 pub use files::NamedFile;
 pub use format::OutputFormat;
+pub use information::INFORMATION_SCHEMA;
 pub use interrupt::StatementInterrupt;
 pub use names::{ListedTable, quote_identifier};
-pub use query_threads::QueryRows;
-pub use session::Session;
+pub use parameters::ParameterValue;
+pub use query_options::{QueryLimits, QueryOptions};
+pub use query_threads::{QueryRows, QueryStream};
+pub use session::{PreparedQuery, Session};
+pub use state::CATALOG;
 pub use statements::split_statements;

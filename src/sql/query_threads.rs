@@ -2,12 +2,12 @@
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
 
 use crate::error::{Error, Result};
 use crate::sql::errors::query_error;
@@ -40,23 +40,30 @@ impl QueryThreads {
         self.handle.block_on(work)
     }
 
-    /// Computes the rows of the query `sql` on another thread, so that a query that never pauses can be interrupted.
+    /// Runs work on these threads.
+    pub(super) fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+        self.handle.spawn(work)
+    }
+
+    /// Computes the rows of the query `sql` on these threads, so that a query that never pauses can be interrupted.
     pub(super) fn rows(
         &self,
         mut stream: SendableRecordBatchStream,
         statement: RunningStatement,
+        deadline: Option<QueryDeadline>,
         sql: &str,
-    ) -> QueryRows<'_> {
+    ) -> QueryStream {
         let schema = stream.schema();
         let (sender, batches) = channel(BATCHES_AHEAD);
-        let task = self.handle.spawn(async move {
+        let text = sql.to_owned();
+        let task = self.spawn(async move {
             while let Some(batch) = stream.next().await {
-                if sender.send(batch).await.is_err() {
+                if sender.send(batch.map_err(|error| query_error(&error, &text))).await.is_err() {
                     break;
                 }
             }
         });
-        QueryRows { threads: self, schema, batches, task: Some(task), statement, sql: sql.to_owned() }
+        QueryStream { schema, batches, task: Some(task), statement, deadline }
     }
 }
 
@@ -68,22 +75,79 @@ impl Drop for QueryThreads {
     }
 }
 
-/// Rows of a query result, computed lazily, batch by batch.
-pub struct QueryRows<'s> {
-    threads: &'s QueryThreads,
+/// End of the time of a query.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct QueryDeadline {
+    /// Time that the query has in all.
+    pub limit: std::time::Duration,
+    /// End of that time.
+    pub end: Instant,
+}
+
+impl QueryDeadline {
+    /// Waits for `work`, until the time is over.
+    pub(super) async fn run<T>(this: Option<Self>, work: impl Future<Output = T>) -> Result<T> {
+        let Some(Self { limit, end }) = this else { return Ok(work.await) };
+        timeout_at(end, work)
+            .await
+            .map_err(|_| Error::stage(format!("SQL: the query ran for {} s, which is the limit", limit.as_secs_f64())))
+    }
+}
+
+/// Rows of a query result, computed batch by batch ahead of their reader. Dropping it ends the query.
+pub struct QueryStream {
     schema: SchemaRef,
-    batches: Receiver<Result<RecordBatch, DataFusionError>>,
+    batches: Receiver<Result<RecordBatch>>,
     /// Computation of the rows, until its end has been seen.
     task: Option<JoinHandle<()>>,
     statement: RunningStatement,
-    sql: String,
+    deadline: Option<QueryDeadline>,
+}
+
+impl QueryStream {
+    /// Columns of the result.
+    #[must_use]
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    /// Next rows; `None` after the last.
+    pub async fn next(&mut self) -> Option<Result<RecordBatch>> {
+        let batch = self.statement.run(QueryDeadline::run(self.deadline, self.batches.recv())).await;
+        match batch.flatten() {
+            Ok(Some(batch)) => Some(batch),
+            Err(ended) => Some(Err(ended)),
+            Ok(None) => {
+                // The task has ended: with the last row, or by a panic.
+                let ended = match self.task.take() {
+                    Some(task) => task.await,
+                    None => Ok(()),
+                };
+                ended.is_err().then(|| Err(Error::internal("SQL: a thread of the query panicked")))
+            }
+        }
+    }
+}
+
+impl Drop for QueryStream {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+/// Rows of a query result, for a thread that waits for them.
+pub struct QueryRows<'s> {
+    pub(super) threads: &'s QueryThreads,
+    pub(super) stream: QueryStream,
 }
 
 impl QueryRows<'_> {
     /// Columns of the result.
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
-        self.schema.clone()
+        self.stream.schema()
     }
 }
 
@@ -91,23 +155,6 @@ impl Iterator for QueryRows<'_> {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = match self.threads.block_on(self.statement.run(self.batches.recv())) {
-            Ok(batch) => batch,
-            Err(interrupted) => return Some(Err(interrupted)),
-        };
-        if let Some(batch) = batch {
-            return Some(batch.map_err(|error| query_error(&error, &self.sql)));
-        }
-        // The task has ended: with the last row, or by a panic.
-        let has_panicked = self.task.take().is_some_and(|task| self.threads.block_on(task).is_err());
-        has_panicked.then(|| Err(Error::internal("SQL: a thread of the query panicked")))
-    }
-}
-
-impl Drop for QueryRows<'_> {
-    fn drop(&mut self) {
-        if let Some(task) = &self.task {
-            task.abort();
-        }
+        self.threads.block_on(self.stream.next())
     }
 }

@@ -3,26 +3,33 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::array::RecordBatch;
+use arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::common::TableReference;
 use datafusion::config::Dialect;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SQLOptions;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::memory::MemoryStream;
 use datafusion::prelude::SessionContext;
+use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::sql::catalog::{DeclaredTable, StageArtefact, StoreCatalog};
 use crate::sql::column_names::name_columns;
+use crate::sql::deep_stack::with_deep_stack;
 use crate::sql::epoch_order::{self, EpochOrderFunction};
 use crate::sql::errors::{checked, query_error};
 use crate::sql::files::NamedFile;
 use crate::sql::information;
 use crate::sql::interrupt::StatementInterrupt;
 use crate::sql::names::ListedTable;
+use crate::sql::parameters::{ParameterValue, bind, number_parameters, parameters, with_parameter_types};
 use crate::sql::plan_rewrites::{with_json_as_text, with_nullable_vectors};
-use crate::sql::query_threads::{QueryRows, QueryThreads};
+use crate::sql::query_options::QueryOptions;
+use crate::sql::query_threads::{QueryDeadline, QueryRows, QueryStream, QueryThreads};
 use crate::sql::result_files;
 use crate::sql::session_catalog::SessionCatalog;
 use crate::sql::session_tables::{SessionTables, SizedTable};
@@ -30,7 +37,7 @@ use crate::sql::setting_queries::check_settings;
 use crate::sql::settings_column::SettingKinds;
 use crate::sql::show::{Request, request};
 use crate::sql::state::{CATALOG, FILES, session_state};
-use crate::sql::statements::split_statements;
+use crate::sql::statements::{check_depth, split_statements};
 use crate::sql::topk_join::{TOPK_JOIN, named_tables};
 use crate::sql::topk_join_function::TopKJoinFunction;
 use crate::store::Store;
@@ -47,6 +54,22 @@ pub struct Session {
     threads: Arc<QueryThreads>,
     tables: Arc<SessionTables>,
     interrupt: StatementInterrupt,
+}
+
+/// Query that has been planned.
+enum Planned {
+    Query(Box<SessionState>, LogicalPlan),
+    /// Rows that need no query.
+    Rows(RecordBatch),
+}
+
+/// Columns and parameters of a query.
+#[derive(Debug, Clone)]
+pub struct PreparedQuery {
+    /// Columns of the result. One that depends on a parameter of unknown type has the type of a missing value.
+    pub columns: SchemaRef,
+    /// Parameters in order, named `$1` and so on. One of unknown type has the type of a missing value.
+    pub parameters: Vec<FieldRef>,
 }
 
 impl Session {
@@ -130,6 +153,15 @@ impl Session {
         self.tables.columns(schema, table)
     }
 
+    /// Columns of a listed table. Of a table over all runs, only those that are described are known without reading all
+    /// results.
+    ///
+    /// # Errors
+    /// As [`Session::columns`].
+    pub fn listed_columns(&self, schema: &str, table: &str) -> Result<SchemaRef> {
+        self.tables.listed_columns(schema, table)
+    }
+
     /// Names of all functions, in order.
     #[must_use]
     pub fn functions(&self) -> Vec<String> {
@@ -142,7 +174,7 @@ impl Session {
         names
     }
 
-    /// Plans and starts a query.
+    /// Plans and starts a query without parameters and limits.
     ///
     /// If the tables of the query have less than 64 MiB, it runs on one thread: rows keep the order of the table unless
     /// the query sorts them, and sums are reproducible to the bit. Larger tables are read by several threads in any
@@ -151,29 +183,126 @@ impl Session {
     /// # Errors
     /// The query is not valid SQL, refers to unknown tables or columns, or would write. It was interrupted.
     pub fn query(&self, sql: &str) -> Result<QueryRows<'_>> {
-        let running = self.interrupt.start();
-        let stream = self.threads.block_on(running.run(self.start(sql)))??;
-        Ok(self.threads.rows(stream, running, sql))
+        let statement = self.interrupt.start();
+        let stream = self.threads.block_on(statement.run(self.start(sql, &QueryOptions::default())))??;
+        Ok(QueryRows { threads: &self.threads, stream: self.threads.rows(stream, statement, None, sql) })
     }
 
-    /// Plans a query, without waiting. Its rows are computed as they are read.
+    /// As [`Session::query`], without blocking a thread, with the values of parameters and limits. The query runs on the
+    /// threads of the session, until the result is dropped or `interrupt` is used.
     ///
     /// # Errors
-    /// As [`Session::query`].
-    pub(super) async fn start(&self, sql: &str) -> Result<SendableRecordBatchStream> {
+    /// As [`Session::query`]; the parameters do not fit, or the time is over.
+    pub async fn run(
+        self: &Arc<Self>,
+        sql: &str,
+        options: QueryOptions,
+        interrupt: &StatementInterrupt,
+    ) -> Result<QueryStream> {
+        let statement = interrupt.start();
+        let deadline = options.limits.time.map(|limit| QueryDeadline { limit, end: Instant::now() + limit });
+        let (session, text) = (Arc::clone(self), sql.to_owned());
+        // Planning is work, too.
+        let mut planning = self.threads.spawn(async move { session.start(&text, &options).await });
+        let planned = statement.run(QueryDeadline::run(deadline, &mut planning)).await.flatten();
+        let stream = match planned {
+            Ok(planned) => planned.map_err(|_| Error::internal("SQL: a thread of the query panicked"))??,
+            Err(ended) => {
+                planning.abort();
+                return Err(ended);
+            }
+        };
+        Ok(self.threads.rows(stream, statement, deadline, sql))
+    }
+
+    /// Columns and parameters of a query.
+    ///
+    /// # Errors
+    /// The query is not valid SQL, refers to unknown tables or columns, or would write.
+    pub async fn prepare(self: &Arc<Self>, sql: &str) -> Result<PreparedQuery> {
+        let planned = self.planned(sql, |session, sql| async move {
+            match session.plan(&sql).await? {
+                Planned::Rows(batch) => Ok(PreparedQuery { columns: batch.schema(), parameters: vec![] }),
+                Planned::Query(_, plan) => {
+                    let parameters = parameters(&plan).map_err(|error| query_error(&error, &sql))?;
+                    let plan = with_json_as_text(plan).map_err(|error| query_error(&error, &sql))?;
+                    Ok(PreparedQuery { columns: Arc::clone(plan.schema().inner()), parameters })
+                }
+            }
+        });
+        planned.await
+    }
+
+    /// Columns of the result of a query with these values of its parameters.
+    ///
+    /// # Errors
+    /// As [`Session::prepare`], and the parameters do not fit.
+    pub async fn result_columns(self: &Arc<Self>, sql: &str, values: &[ParameterValue]) -> Result<SchemaRef> {
+        let values = values.to_vec();
+        let planned = self.planned(sql, |session, sql| async move {
+            let (state, plan) = match session.plan(&sql).await? {
+                Planned::Rows(batch) => return Ok(batch.schema()),
+                Planned::Query(state, plan) => (state, plan),
+            };
+            let analyzed = async {
+                let plan = with_json_as_text(with_nullable_vectors(bind(plan, &values)?)?)?;
+                state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})
+            };
+            let plan = with_deep_stack(analyzed).await.map_err(|error| query_error(&error, &sql))?;
+            Ok(Arc::clone(plan.schema().inner()))
+        });
+        planned.await
+    }
+
+    /// Plans on the threads of the session: a panic is an error.
+    async fn planned<T, F>(self: &Arc<Self>, sql: &str, plan: impl FnOnce(Arc<Self>, String) -> F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let planned = self.threads.spawn(plan(Arc::clone(self), sql.to_owned())).await;
+        planned.map_err(|_| Error::internal("SQL: planning the query panicked"))?
+    }
+
+    /// Plans a query and starts it. Its rows are computed as they are read.
+    async fn start(&self, sql: &str, options: &QueryOptions) -> Result<SendableRecordBatchStream> {
+        let (state, plan) = match self.plan(sql).await? {
+            Planned::Query(state, plan) => (state, plan),
+            Planned::Rows(batch) => {
+                let schema = batch.schema();
+                return Ok(Box::pin(checked(MemoryStream::try_new(vec![batch], schema, None))?));
+            }
+        };
+        let started = async {
+            let plan = with_json_as_text(with_nullable_vectors(bind(plan, &options.parameters)?)?)?;
+            let state = options.limits.applied_to(*state)?;
+            SessionContext::new_with_state(state).execute_logical_plan(plan).await?.execute_stream().await
+        };
+        with_deep_stack(started).await.map_err(|error| query_error(&error, sql))
+    }
+
+    /// Plans a query. Its parameters have types, as far as the query implies them.
+    async fn plan(&self, sql: &str) -> Result<Planned> {
+        check_count(sql)?;
+        check_depth(sql)?;
+        with_deep_stack(self.plan_statement(sql)).await
+    }
+
+    /// As [`Self::plan`], on a stack that is deep enough.
+    async fn plan_statement(&self, sql: &str) -> Result<Planned> {
         let wrong = |error: DataFusionError| query_error(&error, sql);
         let mut state = self.context.state();
-        check_count(sql)?;
         let mut statement = state.sql_to_statement(sql, &Dialect::Generic).map_err(wrong)?;
         match request(&statement)? {
             Request::Query => {}
-            Request::Rewritten(query) => return Box::pin(self.start(&query)).await,
+            Request::Rewritten(query) => return Box::pin(self.plan(&query)).await,
             Request::Describe(reference) => {
                 let table = self.existing(vec![reference.clone()]).await?.remove(0).0;
                 let batch = information::description(&listed_table(&reference), &table.schema())?;
-                return Ok(Box::pin(checked(MemoryStream::try_new(vec![batch.clone()], batch.schema(), None))?));
+                return Ok(Planned::Rows(batch));
             }
         }
+        number_parameters(&mut statement)?;
         let mut references = state.resolve_table_references(&statement).map_err(wrong)?;
         references.retain(|reference| {
             !matches!(reference, TableReference::Bare { table } if state.table_functions().contains_key(&**table))
@@ -189,17 +318,17 @@ impl Session {
         if tables.iter().map(|(_, bytes)| bytes).sum::<u64>() < SINGLE_THREAD_BYTES {
             state.config_mut().options_mut().execution.target_partitions = 1;
         }
-        let started = async {
+        let planned = async {
             let plan = state.statement_to_plan(statement).await?;
             SQLOptions::new()
                 .with_allow_ddl(false)
                 .with_allow_dml(false)
                 .with_allow_statements(false)
                 .verify_plan(&plan)?;
-            let plan = with_json_as_text(with_nullable_vectors(plan)?)?;
-            SessionContext::new_with_state(state).execute_logical_plan(plan).await?.execute_stream().await
+            with_parameter_types(plan)
         };
-        started.await.map_err(wrong)
+        let plan = planned.await.map_err(wrong)?;
+        Ok(Planned::Query(Box::new(state), plan))
     }
 
     /// Tables of `references`, with their sizes.

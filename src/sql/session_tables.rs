@@ -111,6 +111,17 @@ impl SessionTables {
         Ok(self.existing(&TableReference::partial(schema, table))?.0.schema())
     }
 
+    /// Columns of a listed table. Of a table over all runs, those that are described, without reading all results.
+    ///
+    /// # Errors
+    /// As [`Self::columns`].
+    pub(super) fn listed_columns(&self, schema: &str, table: &str) -> Result<SchemaRef> {
+        match schema {
+            ALL_RUNS_SCHEMA => Ok(all_runs::described_columns(table)),
+            _ => self.columns(schema, table),
+        }
+    }
+
     /// Table of `reference`.
     ///
     /// # Errors
@@ -215,10 +226,7 @@ impl SessionTables {
                 let mut columns = Vec::new();
                 // The information schema does not describe itself.
                 for table in tables.into_iter().filter(|table| table.schema != INFORMATION_SCHEMA) {
-                    let schema = match table.schema.as_str() {
-                        ALL_RUNS_SCHEMA => all_runs::described_columns(&table.table),
-                        _ => self.columns(&table.schema, &table.table)?,
-                    };
+                    let schema = self.listed_columns(&table.schema, &table.table)?;
                     columns.push((table, schema));
                 }
                 information::columns(&columns).map(Some)

@@ -4,13 +4,15 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use datafusion::error::Result;
-use datafusion::execution::SessionStateDefaults;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::execution::{FunctionRegistry, SessionStateDefaults};
+use datafusion::logical_expr::AggregateUDF;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::prelude::SessionConfig;
 
 use crate::sql::planners::VectorOperators;
+use crate::sql::rank_of_positive::RankOfPositive;
 use crate::sql::topk_join::{LateralTopK, SessionPlanner};
 use crate::sql::vectors::register_vector_functions;
 use crate::store::Store;
@@ -18,7 +20,7 @@ use crate::store::Store;
 /// URL under which the objects of the store are registered in DataFusion.
 pub(super) const STORE_URL: &str = "pairloom://store/";
 /// Name of the catalog, which a query may write before the schema.
-pub(super) const CATALOG: &str = "pairloom";
+pub const CATALOG: &str = "pairloom";
 /// Schema of the files that are read by name. A name without a schema means a table of this one.
 pub(super) const FILES: &str = "files";
 
@@ -58,5 +60,6 @@ pub(super) fn session_state(store: Option<&Store>) -> Result<SessionState> {
     let mut state = state.build();
     datafusion_functions_json::register_all(&mut state)?;
     register_vector_functions(&mut state)?;
+    state.register_udaf(Arc::new(AggregateUDF::new_from_impl(RankOfPositive::new())))?;
     Ok(state)
 }

@@ -1,7 +1,10 @@
 //! Statements in a text: the ends of statements, and the kinds that a session runs.
 
 use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+
+use crate::error::{Error, Result};
 
 /// Splits a text into statements that end with `;`, and the rest after the last one. A `;` within quotes or a comment
 /// ends nothing; statements without content are left out.
@@ -29,6 +32,56 @@ pub fn split_statements(text: &str) -> (Vec<String>, String) {
     (statements, if has_content || is_open { rest.trim().to_owned() } else { String::new() })
 }
 
+/// Largest number of operators, joins or set operations in a row: each is a level of the tree of the query.
+const MAX_CHAIN: usize = 1_000;
+
+/// Refuses a statement whose tree is so deep that planning it could exhaust the stack, such as `1 + 1 + …`.
+///
+/// # Errors
+/// The statement has more than a thousand operators in a row.
+pub(super) fn check_depth(sql: &str) -> Result<()> {
+    let mut tokens = Vec::new();
+    // The parser has the better message for a text that has no tokens.
+    let _ = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location_into_buf(&mut tokens);
+    // Operators in a row on each level of brackets. A comma begins another row.
+    let (mut rows, mut longest) = (vec![0_usize], 0);
+    for token in tokens {
+        match token.token {
+            Token::LParen | Token::LBracket => rows.push(0),
+            Token::RParen | Token::RBracket if rows.len() > 1 => drop(rows.pop()),
+            _ => {}
+        }
+        let Some(row) = rows.last_mut() else { break };
+        match token.token {
+            Token::Comma => *row = 0,
+            // Subscripts and calls follow each other, too.
+            Token::Word(_)
+            | Token::Number(..)
+            | Token::Whitespace(_)
+            | Token::LParen
+            | Token::SingleQuotedString(_) => {
+                *row += usize::from(matches!(&token.token, Token::Word(word) if is_operator(word.keyword)));
+            }
+            _ => *row += 1,
+        }
+        longest = longest.max(*row);
+    }
+    if longest <= MAX_CHAIN {
+        return Ok(());
+    }
+    Err(Error::usage(format!("SQL: {longest} operators in a row, wanted at most {MAX_CHAIN}"))
+        .hint("`x IN (…)`, or a table of values: `FROM (VALUES (1), (2)) AS t(x)`"))
+}
+
+/// True for a keyword that joins two expressions or queries.
+fn is_operator(keyword: Keyword) -> bool {
+    use Keyword::{AND, AT, BETWEEN, COLLATE, EXCEPT, ILIKE, INTERSECT, IS, JOIN, LIKE, NOT, OR, UNION, XOR};
+    matches!(
+        keyword,
+        AND | OR | XOR | NOT | IS | LIKE | ILIKE | BETWEEN | COLLATE | AT | UNION | EXCEPT | INTERSECT | JOIN
+    )
+}
+
 /// Byte offsets of the starts of lines.
 fn line_starts(text: &str) -> Vec<usize> {
     std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect()
@@ -45,6 +98,24 @@ fn byte_offset(text: &str, starts: &[usize], line: u64, column: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn deep_statements_are_refused_and_long_ones_are_not() {
+        let chain = |term: &str, count: usize| format!("SELECT 1 FROM t WHERE x{}", term.repeat(count));
+        for term in [" + 1", " AND x", "::int", " IS NULL", "[1]", " OR x = 1", "->'a'"] {
+            assert!(check_depth(&chain(term, 300)).is_ok(), "{term}");
+            assert!(check_depth(&chain(term, 1_100)).is_err(), "{term}");
+        }
+        assert!(check_depth(&format!("SELECT 1{}", " UNION ALL SELECT 1".repeat(1_100))).is_err());
+        for long in [
+            format!("SELECT 1{}", ", a + b = c".repeat(5_000)),
+            format!("SELECT 1 FROM t WHERE x IN (1{})", ", 2".repeat(50_000)),
+            format!("SELECT * FROM (VALUES (1, -1){}) AS t(x, y)", ", (2, -2)".repeat(20_000)),
+            "SELECT ')))'".to_owned(),
+        ] {
+            assert!(check_depth(&long).is_ok());
+        }
+    }
 
     #[test]
     fn statements_end_at_semicolons_outside_of_quotes_and_comments() {

@@ -17,7 +17,7 @@ use crate::store::testing::put_artefact;
 use crate::tables;
 
 /// Table with a text column, `method`, and an f64 column, `rsum`.
-pub(super) fn scores(rows: &[(&str, f64)]) -> RecordBatch {
+pub(crate) fn scores(rows: &[(&str, f64)]) -> RecordBatch {
     let schema =
         Schema::new(vec![Field::new("method", DataType::Utf8, false), Field::new("rsum", DataType::Float64, false)]);
     tables::batch(
@@ -30,7 +30,7 @@ pub(super) fn scores(rows: &[(&str, f64)]) -> RecordBatch {
     .unwrap()
 }
 
-pub(super) fn features(rows: &[(i64, &str)], width: usize) -> RecordBatch {
+pub(crate) fn features(rows: &[(i64, &str)], width: usize) -> RecordBatch {
     let values = (0..rows.len() * width).map(|i| f32::from(u16::try_from(i % 1024).unwrap()) / 4.0).collect();
     tables::batch(
         &tables::features::table().schema_with_width(width),
@@ -44,7 +44,7 @@ pub(super) fn features(rows: &[(i64, &str)], width: usize) -> RecordBatch {
 }
 
 /// Writes a complete artefact to the store, with a part for every batch.
-pub(super) fn put(store: &Store, kind: &str, settings: u32, tables: &[(&str, Vec<RecordBatch>)]) -> Key {
+pub(crate) fn put(store: &Store, kind: &str, settings: u32, tables: &[(&str, Vec<RecordBatch>)]) -> Key {
     let identity = ArtefactIdentity {
         kind: kind.to_owned(),
         version: 1,
@@ -60,7 +60,7 @@ pub(super) fn put(store: &Store, kind: &str, settings: u32, tables: &[(&str, Vec
     put_artefact(store, &identity, &tables, warnings)
 }
 
-pub(super) fn run(store: &Store, name: &str, stages: &[(&str, &str, &Key)]) {
+pub(crate) fn run(store: &Store, name: &str, stages: &[(&str, &str, &Key)]) {
     let mut record = RunRecord::start("quick.toml", RunCommand::default());
     record.run = name.to_owned();
     record.outcome = RunOutcome::Finished;
@@ -83,7 +83,7 @@ pub(super) fn run(store: &Store, name: &str, stages: &[(&str, &str, &Key)]) {
 }
 
 /// Store with two runs. The second run evaluates `test` again. The table of `cnn` has two parts.
-pub(super) fn store() -> (tempfile::TempDir, Store, [Key; 3]) {
+pub(crate) fn store() -> (tempfile::TempDir, Store, [Key; 3]) {
     let folder = tempfile::Builder::new().prefix("a store [1] 100% ").tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     let cnn = put(
@@ -108,7 +108,7 @@ pub(super) fn store() -> (tempfile::TempDir, Store, [Key; 3]) {
     (folder, store, [cnn, old, new])
 }
 
-pub(super) fn text(session: &Session, sql: &str, format: OutputFormat) -> Result<String> {
+pub(crate) fn text(session: &Session, sql: &str, format: OutputFormat) -> Result<String> {
     let rows = session.query(sql)?;
     let mut out = Vec::new();
     format.write(&rows.schema(), rows, &mut out)?;

@@ -1,4 +1,4 @@
-//! `topk_join('queries', 'items', k [, 'measure'])`: table of the k nearest items of each query.
+//! `topk_join('queries', 'items', k [, 'measure' [, 'method']])`: table of the k nearest items of each query.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, LogicalPlanBuilder};
 
 use crate::sql::session_tables::SessionTables;
-use crate::sql::topk_join::{MEASURE, RANK, TopKJoin};
+use crate::sql::topk_join::{MEASURE, RANK, TopKJoin, join_method};
 use crate::sql::vectors::{VectorMeasure, number_type};
 
 /// Measure without a fourth argument.
@@ -20,7 +20,8 @@ const DEFAULT: VectorMeasure = VectorMeasure::CosineSimilarity;
 /// Table function over the tables of a session.
 ///
 /// The columns are those of the queries, named `query_…`, those of the items, both without vectors, `rank` from 1, and
-/// `score`, the measure. Rows without a vector are left out.
+/// `score`, the measure. Rows without a vector are left out. With a method against hubs, `score` is the cosine that the
+/// method has corrected; it learns from all queries of the table.
 #[derive(Debug)]
 pub(super) struct TopKJoinFunction {
     /// Tables of the session. Those that the arguments name have been looked up before.
@@ -38,24 +39,37 @@ impl TopKJoinFunction {
 
 impl TableFunctionImpl for TopKJoinFunction {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
-        let wanted = "wanted `topk_join('queries', 'items', k)` or `topk_join('queries', 'items', k, 'measure')`, with \
-                      names of tables in single quotes";
+        let wanted = "wanted `topk_join('queries', 'items', k [, 'measure' [, 'method']])`, with names of tables in \
+                      single quotes";
         let text = |expr: &Expr| match expr {
             Expr::Literal(ScalarValue::Utf8(Some(text)), _) => Ok(text.clone()),
             other => plan_err!("`{other}` is no text, {wanted}"),
         };
-        let (queries, items, k, measure) = match args.exprs() {
-            [queries, items, k] => (queries, items, k, DEFAULT),
-            [queries, items, k, measure] => {
-                let name = text(measure)?;
-                let Some(measure) = VectorMeasure::from_name(&name.to_lowercase()) else {
+        let [queries, items, k, more @ ..] = args.exprs() else {
+            return plan_err!("`topk_join` has {} arguments, {wanted}", args.exprs().len());
+        };
+        if more.len() > 2 {
+            return plan_err!("`topk_join` has {} arguments, {wanted}", args.exprs().len());
+        }
+        let measure = match more.first().map(text).transpose()? {
+            None => DEFAULT,
+            Some(name) => match VectorMeasure::from_name(&name.to_lowercase()) {
+                Some(measure) => measure,
+                None => {
                     let known = VectorMeasure::ALL.map(VectorMeasure::name).join(", ");
                     return plan_err!("there is no measure `{name}`, wanted one of {known}");
-                };
-                (queries, items, k, measure)
-            }
-            others => return plan_err!("`topk_join` has {} arguments, {wanted}", others.len()),
+                }
+            },
         };
+        let method = more.get(1).map(text).transpose()?;
+        if let Some(method) = &method {
+            // Mistakes are found before any row is read.
+            join_method(method)?;
+            if measure != VectorMeasure::CosineSimilarity {
+                let wanted = VectorMeasure::CosineSimilarity.name();
+                return plan_err!("a method corrects cosines, got the measure `{}`, wanted `{wanted}`", measure.name());
+            }
+        }
         let k = match k {
             Expr::Literal(ScalarValue::Int64(Some(k)), _) if *k > 0 => usize::try_from(*k).unwrap_or(usize::MAX),
             other => return plan_err!("k of `topk_join` is {other}, wanted a whole number from 1"),
@@ -78,7 +92,7 @@ impl TableFunctionImpl for TopKJoinFunction {
         columns.push(Expr::Column(Column::from_name(RANK)).alias("rank"));
         columns.push(Expr::Column(Column::from_name(MEASURE)).alias("score"));
         let vectors = [query_vector, item_vector].map(Expr::Column);
-        let join = TopKJoin::try_new([queries, items], measure, k, vectors, None)?;
+        let join = TopKJoin::try_new([queries, items], measure, k, vectors, None)?.with_method(method);
         let join = LogicalPlan::Extension(Extension { node: Arc::new(join) });
         let plan = LogicalPlanBuilder::from(join).project(columns)?.build()?;
         Ok(Arc::new(ViewTable::new(plan, None)))

@@ -14,6 +14,7 @@ mod streaming; // Data loading by several processes that are killed; the order o
 mod tensorboard; // TensorBoard event files of trainings.
 mod ranks; // Distributed trainings, with processes that are killed.
 mod remote; // Stores at URLs, on an S3 server.
+mod flight; // The Flight SQL server, with a client in Python.
 mod s3; // The S3 server, and a proxy that injects faults.
 mod layers; // Allowed dependencies between modules.
 mod cycles; // No cyclic dependencies between the files of a module.

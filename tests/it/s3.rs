@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -10,7 +9,7 @@ use std::time::Duration;
 
 use pairloom::io::objects::{Location, ObjectStorage};
 
-use crate::support::pairloom;
+use crate::support::{pairloom, python};
 
 /// Server program. It prints its port, and ends when its standard input is closed, however the tests end.
 const SERVE: &str = r#"
@@ -33,26 +32,14 @@ pub(crate) struct S3Server {
 pub(crate) fn server() -> Option<&'static S3Server> {
     static SERVER: OnceLock<Option<S3Server>> = OnceLock::new();
     let server = SERVER.get_or_init(|| {
-        let folder = folder()?;
-        let mut python = Command::new("python3");
-        python.args(["-c", SERVE]).env("PYTHONPATH", folder.join("packages")).env("PYTHONDONTWRITEBYTECODE", "1");
+        let mut python = python()?;
+        python.args(["-c", SERVE]);
         let mut process = python.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
         let mut line = String::new();
         BufReader::new(process.stdout.take()?).read_line(&mut line).ok()?;
         Some(S3Server { port: line.trim().parse().ok()?, _process: process })
     });
-    if server.is_none() {
-        test_data::absent("no S3 server (`cargo xtask test` installs one)");
-    }
     server.as_ref()
-}
-
-/// Folder where `cargo xtask test` installs the server.
-fn folder() -> Option<PathBuf> {
-    let version = include_str!("../../xtask/src/server.txt").lines().find_map(|line| line.strip_prefix("moto=="))?;
-    let usual = || Some(dirs::cache_dir()?.join(format!("pairloom/moto-{version}")));
-    let folder = std::env::var_os("PAIRLOOM_S3_SERVER").map(PathBuf::from).or_else(usual)?;
-    folder.join("complete").is_file().then_some(folder)
 }
 
 /// Bucket of a test, accessed directly or through a proxy.

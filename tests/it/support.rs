@@ -19,6 +19,21 @@ pub(crate) fn pairloom() -> Command {
     command
 }
 
+/// Command that starts Python with the packages that `cargo xtask test` installs; `None`, after a message, if they are not
+/// there.
+pub(crate) fn python() -> Option<Command> {
+    let usual = || Some(dirs::cache_dir()?.join("pairloom/python-packages"));
+    let folder = std::env::var_os("PAIRLOOM_PYTHON_PACKAGES").map(PathBuf::from).or_else(usual);
+    let folder = folder.filter(|folder| folder.join("complete").is_file());
+    let Some(folder) = folder else {
+        test_data::absent("no Python packages (`cargo xtask test` installs them)");
+        return None;
+    };
+    let mut python = Command::new("python3");
+    python.env("PYTHONPATH", folder.join("packages")).env("PYTHONDONTWRITEBYTECODE", "1");
+    Some(python)
+}
+
 /// Pipeline with every stage, which runs in a few seconds.
 const TINY: &str = r#"
 seed = 3

@@ -11,7 +11,7 @@ mod setup;
 mod run;
 mod test;
 mod libtorch;
-mod server;
+mod python_packages;
 mod wordnet;
 mod shell;
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::server;
+use crate::python_packages;
 use crate::setup;
 use crate::shell::{self, TaskError, TaskResult, print_message};
 
@@ -33,11 +33,11 @@ const CHECKS: [CiCheck; 4] = [
 pub(crate) fn test() -> TaskResult {
     let start = Instant::now();
     setup::setup()?;
-    let server = server::provide();
+    let packages = python_packages::provide();
     for CiCheck { name, command, variable } in CHECKS {
         let mut cargo = shell::cargo(command.iter().copied())?;
         cargo.envs(variable);
-        cargo.envs(server.iter().map(|folder| (server::VARIABLE, folder)));
+        cargo.envs(packages.iter().map(|folder| (python_packages::VARIABLE, folder)));
         print_message(format!("{name}: {}", shell::display(&cargo)));
         let begin = Instant::now();
         shell::execute(&mut cargo)

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::environment::TOKEN_VARIABLE;
 use super::message_store::POLL_INTERVAL;
 use crate::error::{Error, Result};
+use crate::runtime::random_bytes;
 
 /// Address of the rendezvous of ranks on one machine. Other machines cannot reach it.
 pub(super) const LOOPBACK: &str = "127.0.0.1";
@@ -98,12 +99,7 @@ pub(super) fn describe_exit(status: ExitStatus) -> String {
 
 /// 128 random bits as hexadecimal text.
 pub(super) fn random_token() -> Result<String> {
-    use std::io::Read as _;
-    let path = std::path::Path::new("/dev/urandom");
-    let mut bytes = [0; 16];
-    let mut file = std::fs::File::open(path).map_err(|error| Error::io("open", path, &error))?;
-    file.read_exact(&mut bytes).map_err(|error| Error::io("read", path, &error))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(random_bytes::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(test)]

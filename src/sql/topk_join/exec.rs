@@ -25,8 +25,10 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt};
 
+use super::corrected_lists::corrected_lists;
 use super::nearest_lists::{NearItem, NearestLists};
 use super::node::added_fields;
+use crate::retrieval::Method;
 use crate::sql::vectors::{ListVectors, VectorMeasure};
 
 /// Rows of items that are searched together.
@@ -35,13 +37,16 @@ const BLOCK_ROWS: usize = 16_384;
 /// Operator of a top-k join: collects the queries, then reads the items block by block.
 ///
 /// # Cost
-/// The product of all queries and items. Memory: the queries, a block of items, and the items of all lists.
+/// The product of all queries and items. Memory: the queries, a block of items, and the items of all lists; with a method
+/// all items.
 #[derive(Debug, Clone)]
 pub(super) struct TopKJoinExec {
     queries: Arc<dyn ExecutionPlan>,
     items: Arc<dyn ExecutionPlan>,
     measure: VectorMeasure,
     k: usize,
+    /// Method that corrects cosines.
+    method: Option<Method>,
     query_vector: Arc<dyn PhysicalExpr>,
     item_vector: Arc<dyn PhysicalExpr>,
     condition: Option<Arc<dyn PhysicalExpr>>,
@@ -56,6 +61,7 @@ impl TopKJoinExec {
         [queries, items]: [Arc<dyn ExecutionPlan>; 2],
         measure: VectorMeasure,
         k: usize,
+        method: Option<Method>,
         [query_vector, item_vector]: [Arc<dyn PhysicalExpr>; 2],
         condition: Option<Arc<dyn PhysicalExpr>>,
     ) -> Self {
@@ -64,7 +70,7 @@ impl TopKJoinExec {
         let columns = (0..fields.len()).collect();
         let schema: SchemaRef = Arc::new(Schema::new(fields));
         let properties = properties(&schema);
-        Self { queries, items, measure, k, query_vector, item_vector, condition, columns, schema, properties }
+        Self { queries, items, measure, k, method, query_vector, item_vector, condition, columns, schema, properties }
     }
 
     /// Collects the queries and finds the lists of their items. Returns the parts of the rows of the output.
@@ -81,8 +87,16 @@ impl TopKJoinExec {
         let has_vector = rows_with_vectors(&vectors)?;
         let (queries, vectors) = (take_record_batch(&queries, &has_vector)?, take(&vectors, &has_vector, None)?);
         let threads = context.session_config().target_partitions();
-        let mut lists = NearestLists::new(self.measure, self.k, ListVectors::new(&vectors)?, threads)?;
+        let vectors = ListVectors::new(&vectors)?;
         let mut items = ItemRows { kept: Vec::new(), next: 0, memory: memory.new_empty(), _queries: memory };
+        if let Some(method) = self.method.clone() {
+            let block = self.all_items(context, &items.memory).await?;
+            let of_items = self.item_vector.evaluate(&block)?.into_array(block.num_rows())?;
+            let lists = corrected_lists(method, self.k, vectors, ListVectors::new(&of_items)?, threads).await?;
+            items.keep(block, &lists)?;
+            return TopKRows::new(queries, &items, &lists);
+        }
+        let mut lists = NearestLists::new(self.measure, self.k, vectors, threads)?;
         let mut stream = self.items.execute(0, context)?;
         let (mut waiting, mut rows) = (Vec::new(), 0);
         loop {
@@ -101,7 +115,18 @@ impl TopKJoinExec {
                 break;
             }
         }
-        TopKRows::new(queries, &items, &lists)
+        TopKRows::new(queries, &items, lists.lists())
+    }
+
+    /// All items as one batch.
+    async fn all_items(&self, context: Arc<TaskContext>, memory: &MemoryReservation) -> Result<RecordBatch> {
+        let mut stream = self.items.execute(0, context)?;
+        let mut batches = Vec::new();
+        while let Some(batch) = stream.try_next().await? {
+            memory.try_grow(batch.get_array_memory_size())?;
+            batches.push(batch);
+        }
+        Ok(concat_batches(&self.items.schema(), &batches)?)
     }
 
     fn add_block(
@@ -244,13 +269,13 @@ struct TopKRow {
 }
 
 impl TopKRows {
-    fn new(queries: RecordBatch, items: &ItemRows, lists: &NearestLists) -> Result<Self> {
+    fn new(queries: RecordBatch, items: &ItemRows, lists: &[Vec<NearItem>]) -> Result<Self> {
         let mut places = HashMap::new();
         for (batch, (indices, _)) in items.kept.iter().enumerate() {
             places.extend(indices.iter().enumerate().map(|(row, &item)| (item, (batch, row))));
         }
         let mut rows = Vec::new();
-        for (query, list) in (0u64..).zip(lists.lists()) {
+        for (query, list) in (0u64..).zip(lists) {
             for (rank, near) in (1i64..).zip(list) {
                 let Some(&item) = places.get(&near.item) else { return internal_err!("a row of a list is missing") };
                 rows.push(TopKRow { query, item, rank, value: near.value });
@@ -305,8 +330,9 @@ impl TopKRows {
 
 impl DisplayAs for TopKJoinExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { measure, k, query_vector, item_vector, condition, .. } = self;
+        let Self { measure, k, method, query_vector, item_vector, condition, .. } = self;
         write!(f, "TopKJoinExec: k={k}, {}({query_vector}, {item_vector})", measure.name())?;
+        method.as_ref().map_or(Ok(()), |method| write!(f, ", method {}", method.name()))?;
         condition.as_ref().map_or(Ok(()), |condition| write!(f, ", where {condition}"))
     }
 }

@@ -9,8 +9,10 @@
 //! The full product of the two tables is never built: items are read block by block, and each block is searched by the
 //! kernels that `evaluate` uses.
 
+mod corrected_lists;
 mod exec;
 mod lateral;
+mod method;
 mod named_tables;
 mod nearest_lists;
 mod node;
@@ -19,6 +21,7 @@ mod planner;
 mod tests;
 
 pub(super) use lateral::LateralTopK;
+pub(super) use method::join_method;
 pub(super) use named_tables::{TOPK_JOIN, named_tables};
 pub(super) use node::{MEASURE, RANK, TopKJoin};
 pub(super) use planner::SessionPlanner;

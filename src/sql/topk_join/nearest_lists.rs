@@ -107,6 +107,26 @@ impl NearestLists {
         Ok(())
     }
 
+    /// Width of the vectors; 0 without queries.
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// True if there are no queries.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lists.is_empty()
+    }
+
+    /// Queries in f32, row-major, of unit length for cosines.
+    pub(super) fn packed(&self) -> &[f32] {
+        &self.packed
+    }
+
+    /// As [`Self::lists`].
+    pub(super) fn into_lists(self) -> Vec<Vec<NearItem>> {
+        self.lists
+    }
+
     /// Lists of all queries, the nearest item first.
     pub(super) fn lists(&self) -> &[Vec<NearItem>] {
         &self.lists
@@ -190,11 +210,11 @@ struct Candidates {
 }
 
 /// Items of a block, as the search needs them.
-struct BlockItems {
+pub(super) struct BlockItems {
     /// Rows that have a vector. Others are in no list.
-    rows: Vec<usize>,
+    pub rows: Vec<usize>,
     /// Their vectors in f32, row-major, scaled to unit length for cosines; empty if there is no search for the measure.
-    packed: Vec<f32>,
+    pub packed: Vec<f32>,
     /// Half the squared norm of each item for Euclidean distances: a·b − ‖b‖²/2 is larger if the distance is smaller.
     shifts: Vec<f64>,
     /// Largest norm of a packed item.
@@ -203,7 +223,11 @@ struct BlockItems {
 }
 
 impl BlockItems {
-    fn new(measure: VectorMeasure, width: usize, block: &ListVectors, first: u64) -> Result<Self> {
+    /// Items of a block, the first of which is item `first`.
+    ///
+    /// # Errors
+    /// A vector of another width or with a value that is not finite.
+    pub(super) fn new(measure: VectorMeasure, width: usize, block: &ListVectors, first: u64) -> Result<Self> {
         let mut items = Self { rows: Vec::new(), packed: Vec::new(), shifts: Vec::new(), largest_norm: 0.0, width };
         let mut has_search = measure != VectorMeasure::L1Distance;
         for row in 0..block.len() {

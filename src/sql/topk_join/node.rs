@@ -32,6 +32,8 @@ pub(in crate::sql) struct TopKJoin {
     pub items: LogicalPlan,
     pub measure: VectorMeasure,
     pub k: usize,
+    /// Method that corrects cosines, as JSON; `None` for the measure itself.
+    pub method: Option<String>,
     /// Vector of a query: an expression on `queries`.
     pub query_vector: Expr,
     /// Vector of an item: an expression on `items`.
@@ -55,7 +57,14 @@ impl TopKJoin {
     ) -> Result<Self> {
         let added = DFSchema::from_unqualified_fields(added_fields().to_vec().into(), HashMap::new())?;
         let schema = Arc::new(queries.schema().join(items.schema())?.join(&added)?);
-        Ok(Self { queries, items, measure, k, query_vector, item_vector, condition, schema })
+        Ok(Self { queries, items, measure, k, method: None, query_vector, item_vector, condition, schema })
+    }
+}
+
+impl TopKJoin {
+    /// The same join by corrected cosines.
+    pub(in crate::sql) fn with_method(self, method: Option<String>) -> Self {
+        Self { method, ..self }
     }
 }
 
@@ -84,8 +93,9 @@ impl UserDefinedLogicalNodeCore for TopKJoin {
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { measure, k, query_vector, item_vector, condition, .. } = self;
+        let Self { measure, k, method, query_vector, item_vector, condition, .. } = self;
         write!(f, "TopKJoin: k={k}, {}({query_vector}, {item_vector})", measure.name())?;
+        method.as_ref().map_or(Ok(()), |method| write!(f, ", method {method}"))?;
         condition.as_ref().map_or(Ok(()), |condition| write!(f, ", where {condition}"))
     }
 
@@ -96,7 +106,8 @@ impl UserDefinedLogicalNodeCore for TopKJoin {
             return internal_err!("a top-k join has two inputs and two vectors");
         };
         let vectors = [query_vector.clone(), item_vector.clone()];
-        Self::try_new([queries, items], self.measure, self.k, vectors, condition.first().cloned())
+        let join = Self::try_new([queries, items], self.measure, self.k, vectors, condition.first().cloned())?;
+        Ok(join.with_method(self.method.clone()))
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {

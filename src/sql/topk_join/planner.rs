@@ -13,6 +13,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
 use super::exec::TopKJoinExec;
+use super::method::join_method;
 use super::node::TopKJoin;
 
 /// Planner of queries that knows the top-k join.
@@ -50,6 +51,7 @@ impl ExtensionPlanner for TopKJoinPlanner {
         let condition = join.condition.as_ref().map(|condition| expr(condition, &both));
         let condition: Option<Arc<dyn PhysicalExpr>> = condition.transpose()?;
         let inputs = [Arc::clone(queries), Arc::clone(items)];
-        Ok(Some(Arc::new(TopKJoinExec::new(inputs, join.measure, join.k, vectors, condition))))
+        let method = join.method.as_deref().map(join_method).transpose()?;
+        Ok(Some(Arc::new(TopKJoinExec::new(inputs, join.measure, join.k, method, vectors, condition))))
     }
 }

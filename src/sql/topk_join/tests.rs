@@ -191,6 +191,51 @@ fn the_table_function_has_the_rows_of_a_sort() {
     assert_eq!(rows(&session, "SELECT 1 FROM topk_join('q.features', 'g.features', 600)").num_rows(), 11 * 500);
 }
 
+/// CSLS and inverted softmax by their definitions, on the matrix of all cosines.
+#[test]
+fn methods_against_hubs_have_the_order_of_their_definitions() {
+    let (queries, items) = (random_vectors(13, 40, 12), random_vectors(14, 60, 12));
+    let (_folder, session) = session(&queries, &items);
+    let cosines: Vec<Vec<f64>> = queries
+        .iter()
+        .map(|(_, q)| items.iter().map(|(_, i)| -distance("cosine_similarity", q, i)).collect())
+        .collect();
+    let of_item = |item: usize| cosines.iter().map(move |row| row[item]);
+    let csls = |query: usize, item: usize| {
+        let mut all: Vec<f64> = of_item(item).collect();
+        all.sort_by(|a, b| b.total_cmp(a));
+        2.0 * cosines[query][item] - all[..3].iter().sum::<f64>() / 3.0
+    };
+    let softmax = |query: usize, item: usize| {
+        let sum: f64 = of_item(item).map(|cosine| (30.0 * cosine).exp()).sum();
+        (30.0 * cosines[query][item]).exp() / sum
+    };
+    let order = |score: &dyn Fn(usize, usize) -> f64| -> Vec<(i64, i64)> {
+        let of_query = |query: usize| {
+            let mut found: Vec<usize> = (0..items.len()).collect();
+            found.sort_by(|&a, &b| score(query, b).total_cmp(&score(query, a)));
+            found.iter().take(4).map(|&item| (queries[query].0, items[item].0)).collect::<Vec<_>>()
+        };
+        (0..queries.len()).flat_map(of_query).collect()
+    };
+    let got = |method: &str| -> Vec<(i64, i64)> {
+        let sql = format!(
+            "SELECT query_image_id, image_id, score FROM topk_join('q.features', 'g.features', 4, 'cosine_similarity', \
+             '{method}') ORDER BY query_image_id, rank"
+        );
+        triples(&rows(&session, &sql)).into_iter().map(|(query, item, _)| (query, item)).collect()
+    };
+    let cosine = |query: usize, item: usize| cosines[query][item];
+    assert_eq!(got("nns"), order(&cosine));
+    assert_eq!(got(r#"{"csls": {"k": 3}}"#), order(&csls));
+    assert_eq!(got(r#"{"inverted_softmax": {"beta": 30.0}}"#), order(&softmax));
+    assert_ne!(order(&csls), order(&cosine));
+    // A matching: each item is assigned ⌈40 / 60⌉ times at most in a round.
+    let assigned = got("assignment");
+    let firsts: std::collections::BTreeSet<i64> = assigned.chunks(4).map(|list| list[0].1).collect();
+    assert_eq!((assigned.len(), firsts.len()), (160, 40));
+}
+
 /// Equal vectors, more than any search has spare candidates.
 #[test]
 fn of_equal_vectors_the_first_are_nearest() {
@@ -249,6 +294,11 @@ fn wrong_calls_say_what_is_wanted() {
             "there is no measure `hamming`, wanted one of cosine_distance",
         ),
         ("topk_join('q.features', 'g.nothing', 2)", "nothing"),
+        ("topk_join('q.features', 'q.features', 2, 'cosine_similarity', 'scls')", "the method `scls`: unknown variant"),
+        ("topk_join('q.features', 'q.features', 2, 'cosine_similarity', '{\"csls\": 3')", "is no JSON"),
+        ("topk_join('q.features', 'q.features', 2, 'l2_distance', 'csls')", "a method corrects cosines"),
+        ("topk_join('q.features', 'q.features', 2, 'cosine_similarity', 'nnn')", "learns from a query bank"),
+        ("topk_join('q.features', 'q.features', 2, 'cosine_similarity', '{\"csls\": {\"k\": 0}}')", "csls.k"),
     ] {
         let message = error(&format!("SELECT * FROM {call}"));
         assert!(message.contains(wanted), "{call}: {message}");

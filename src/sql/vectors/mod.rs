@@ -16,4 +16,4 @@ mod tests;
 
 pub(super) use column::{ListVectors, number_type};
 pub(super) use measure::VectorMeasure;
-pub(super) use register::{measure_function, register_vector_functions};
+pub(super) use register::{is_vector_function, measure_function, register_vector_functions};

@@ -34,3 +34,8 @@ pub(in crate::sql) fn register_vector_functions(session: &mut dyn FunctionRegist
 pub(in crate::sql) fn measure_function(measure: VectorMeasure) -> ScalarUDF {
     ScalarUDF::new_from_impl(MeasureFunction::new(measure))
 }
+
+/// True for a function of two vectors.
+pub(in crate::sql) fn is_vector_function(function: &ScalarUDF) -> bool {
+    VectorMeasure::from_name(function.name()).is_some()
+}

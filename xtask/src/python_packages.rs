@@ -1,5 +1,5 @@
-//! S3 server for tests: moto, a mock of AWS services that supports conditional writes, installed with pip into the
-//! cache. Without it, the tests that need it are skipped.
+//! Python packages for tests, installed with pip into the cache: moto, an S3 server that supports conditional writes, and
+//! ADBC, a client of Flight SQL. Without them, the tests that need them are skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,31 +8,31 @@ use std::process::Command;
 use crate::libtorch::{self, provide_with};
 use crate::shell::{self, TaskError, TaskResult, print_message};
 
-/// Environment variable with the folder of the server, for tests.
-pub(crate) const VARIABLE: &str = "PAIRLOOM_S3_SERVER";
+/// Environment variable with the folder of the packages, for tests.
+pub(crate) const VARIABLE: &str = "PAIRLOOM_PYTHON_PACKAGES";
 
 /// Packages to install, with their versions.
-const REQUIREMENTS: &str = include_str!("server.txt");
+const REQUIREMENTS: &str = include_str!("python_packages.txt");
 
-/// Installs the server if necessary. Returns its folder; `None`, after a message, if it cannot be installed.
+/// Installs the packages if necessary. Returns their folder; `None`, after a message, if it cannot be installed.
 pub(crate) fn provide() -> Option<PathBuf> {
     match folder().and_then(|folder| provide_with(&folder, REQUIREMENTS, install).map(|()| folder)) {
         Ok(folder) => Some(folder),
         Err(failure) => {
-            print_message(format!("no S3 server, so tests of stores at URLs are skipped: {failure}"));
+            print_message(format!(
+                "no Python packages, so tests of stores at URLs and of Flight SQL clients are skipped: {failure}"
+            ));
             None
         }
     }
 }
 
 fn folder() -> TaskResult<PathBuf> {
-    let version = REQUIREMENTS.lines().find_map(|line| line.strip_prefix("moto=="));
-    let version = version.ok_or_else(|| TaskError::new("`server.txt` names no version of moto"))?;
-    Ok(libtorch::folder()?.with_file_name(format!("moto-{version}")))
+    Ok(libtorch::folder()?.with_file_name("python-packages"))
 }
 
 fn install(into: &Path) -> TaskResult {
-    print_message("installing an S3 server for tests with pip: 20 MB to download once, 115 MB to stay");
+    print_message("installing Python packages for tests with pip: 80 MB to download once, 330 MB to stay");
     fs::create_dir_all(into).map_err(TaskError::io("create", into))?;
     let list = into.join("requirements.txt");
     fs::write(&list, REQUIREMENTS).map_err(TaskError::io("write", &list))?;

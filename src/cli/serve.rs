@@ -1,0 +1,105 @@
+//! `pairloom serve --flight`: a Flight SQL server over a store.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::channel::oneshot;
+use serde::Serialize;
+
+use super::args::{CommonArgs, ServeArgs};
+use super::console::Console;
+use super::interrupt::interrupt_on_signal;
+use super::open;
+use super::run_choice::choose_run;
+use crate::error::{Error, Result};
+use crate::flight::{AccessToken, FlightOptions, FlightServer, Sessions, TlsIdentity};
+use crate::sql::QueryLimits;
+
+/// Largest file with a token, a certificate or a key.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Address of a server that listens, as JSON.
+#[derive(Serialize)]
+struct ListeningJson {
+    event: &'static str,
+    protocol: &'static str,
+    uri: String,
+    run: Option<String>,
+}
+
+/// Serves queries until Ctrl-C or SIGTERM.
+///
+/// # Errors
+/// The store cannot be read; the address, the token or the certificate is wrong.
+pub(super) fn serve(common: &CommonArgs, arguments: &ServeArgs, console: Console) -> Result<()> {
+    let store = open::open_existing_store(common)?;
+    let options = FlightOptions {
+        address: arguments.flight,
+        token: token(arguments)?,
+        tls: tls(arguments)?,
+        limits: QueryLimits {
+            memory: Some(arguments.query_memory),
+            time: Some(Duration::from_secs(arguments.query_time.into())),
+        },
+        queries: arguments.queries.into(),
+    };
+    options.check()?;
+    if let Some(warning) = options.warning() {
+        console.note(&format!("warning: {warning}"));
+    }
+    let of = arguments.of.clone();
+    let choose = Box::new(move |log: &_| choose_run(log, &of).map(Option::<&_>::cloned));
+    let sessions = Arc::new(Sessions::new(store, choose, arguments.files.clone()));
+    // Mistakes in the choice of the run and in files are found now, not by the first client.
+    sessions.current()?;
+    let scheme = if options.tls.is_some() { "grpc+tls" } else { "grpc" };
+    let server = FlightServer::bind(options, Arc::clone(&sessions))?;
+    let (stop, stopped) = oneshot::channel();
+    let stop = Mutex::new(Some(stop));
+    interrupt_on_signal(move || {
+        let stop = stop.lock().ok().and_then(|mut stop| stop.take());
+        stop.is_some_and(|stop| stop.send(()).is_ok())
+    })?;
+    let uri = format!("{scheme}://{}", server.address());
+    let run = sessions.run();
+    if console.json {
+        let run = run.map(|run| run.run);
+        console.print_json(&ListeningJson { event: "listening", protocol: "flight-sql", uri, run })?;
+    } else {
+        let tables = match run {
+            Some(run) => format!("the tables of the run {} of {}", run.run, run.pipeline),
+            None => "a store without a finished run".to_owned(),
+        };
+        console.note(&format!("Flight SQL at {uri}: {tables}; Ctrl-C ends it"));
+    }
+    server.serve(stopped)
+}
+
+/// Token of the file or the environment.
+fn token(arguments: &ServeArgs) -> Result<Option<AccessToken>> {
+    match (&arguments.token_file, &arguments.token) {
+        (Some(file), _) => {
+            let text = String::from_utf8(read(file)?);
+            let text = text.map_err(|_| Error::data(format!("`{}` is no text", file.display())))?;
+            AccessToken::new(&text).map(Some).map_err(|error| error.context(format!("`{}`", file.display())))
+        }
+        (None, Some(text)) => AccessToken::new(text).map(Some).map_err(|error| error.context("PAIRLOOM_FLIGHT_TOKEN")),
+        (None, None) => Ok(None),
+    }
+}
+
+fn tls(arguments: &ServeArgs) -> Result<Option<TlsIdentity>> {
+    let (Some(certificate), Some(key)) = (&arguments.tls_cert, &arguments.tls_key) else { return Ok(None) };
+    Ok(Some(TlsIdentity { certificate: read(certificate)?, key: read(key)? }))
+}
+
+/// Content of a small file.
+fn read(path: &Path) -> Result<Vec<u8>> {
+    use std::io::Read;
+    let failed = |error: &std::io::Error| Error::io("read", path, error);
+    let file = std::fs::File::open(path).map_err(|error| failed(&error))?;
+    let mut content = Vec::new();
+    file.take(MAX_FILE_BYTES).read_to_end(&mut content).map_err(|error| failed(&error))?;
+    Ok(content)
+}

@@ -1,0 +1,110 @@
+//! Catalogue for clients: schemas, tables, and keys, of which there are none.
+
+use std::sync::Arc;
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow_flight::error::Result;
+use arrow_flight::sql::{CommandGetCatalogs, CommandGetDbSchemas, CommandGetTableTypes, CommandGetTables};
+
+use crate::sql::{ALL_RUNS_SCHEMA, CATALOG, INFORMATION_SCHEMA, ListedTable, STORE_SCHEMA, Session};
+
+/// Types of tables: results and files; tables over all runs; the store's own.
+const TABLE_TYPES: [&str; 3] = ["TABLE", "VIEW", "SYSTEM TABLE"];
+
+/// Rows of `GetCatalogs`.
+pub(super) fn catalogs(command: CommandGetCatalogs) -> Result<RecordBatch> {
+    let mut rows = command.into_builder();
+    rows.append(CATALOG);
+    rows.build()
+}
+
+/// Rows of `GetDbSchemas`.
+pub(super) fn schemas(command: CommandGetDbSchemas, tables: &[ListedTable]) -> Result<RecordBatch> {
+    let mut rows = command.into_builder();
+    let mut names: Vec<&str> = tables.iter().map(|table| table.schema.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        rows.append(CATALOG, name);
+    }
+    rows.build()
+}
+
+/// Rows of `GetTableTypes`.
+pub(super) fn table_types(command: CommandGetTableTypes) -> Result<RecordBatch> {
+    let mut rows = command.into_builder();
+    for name in TABLE_TYPES {
+        rows.append(name);
+    }
+    rows.build()
+}
+
+/// Rows of `GetTables`. Columns are looked up for the tables that the client asks for; a table that cannot be read has
+/// none.
+pub(super) fn tables(command: CommandGetTables, session: &Session, tables: &[ListedTable]) -> Result<RecordBatch> {
+    let no_columns = Schema::empty();
+    let mut matching = CommandGetTables { include_schema: false, ..command.clone() }.into_builder();
+    for table in tables {
+        matching.append(CATALOG, &table.schema, &table.table, table_type(table), &no_columns)?;
+    }
+    let matching = matching.build()?;
+    if !command.include_schema {
+        return Ok(matching);
+    }
+    let mut rows = command.into_builder();
+    let texts = |column: usize| matching.column(column).as_string::<i32>();
+    for row in 0..matching.num_rows() {
+        let (schema, table, kind) = (texts(1).value(row), texts(2).value(row), texts(3).value(row));
+        let columns = session.listed_columns(schema, table);
+        let columns = columns.unwrap_or_else(|_| Arc::new(Schema::empty()));
+        rows.append(CATALOG, schema, table, kind, &columns)?;
+    }
+    rows.build()
+}
+
+/// Columns of `GetTables`.
+pub(super) fn table_columns(command: CommandGetTables) -> SchemaRef {
+    command.into_builder().schema()
+}
+
+fn table_type(table: &ListedTable) -> &'static str {
+    match table.schema.as_str() {
+        ALL_RUNS_SCHEMA => TABLE_TYPES[1],
+        STORE_SCHEMA | INFORMATION_SCHEMA => TABLE_TYPES[2],
+        _ => TABLE_TYPES[0],
+    }
+}
+
+/// Result of `GetPrimaryKeys`, which has no rows.
+pub(super) fn no_primary_keys() -> RecordBatch {
+    let text = |name: &str, is_nullable| Field::new(name, DataType::Utf8, is_nullable);
+    RecordBatch::new_empty(Arc::new(Schema::new(vec![
+        text("catalog_name", true),
+        text("db_schema_name", true),
+        text("table_name", false),
+        text("column_name", false),
+        text("key_name", true),
+        Field::new("key_sequence", DataType::Int32, false),
+    ])))
+}
+
+/// Result of `GetImportedKeys`, `GetExportedKeys` and `GetCrossReference`, which has no rows.
+pub(super) fn no_foreign_keys() -> RecordBatch {
+    let text = |name: &str, is_nullable| Field::new(name, DataType::Utf8, is_nullable);
+    RecordBatch::new_empty(Arc::new(Schema::new(vec![
+        text("pk_catalog_name", true),
+        text("pk_db_schema_name", true),
+        text("pk_table_name", false),
+        text("pk_column_name", false),
+        text("fk_catalog_name", true),
+        text("fk_db_schema_name", true),
+        text("fk_table_name", false),
+        text("fk_column_name", false),
+        Field::new("key_sequence", DataType::Int32, false),
+        text("fk_key_name", true),
+        text("pk_key_name", true),
+        Field::new("update_rule", DataType::UInt8, false),
+        Field::new("delete_rule", DataType::UInt8, false),
+    ])))
+}

@@ -1,0 +1,27 @@
+//! Flight SQL server over a store: queries of clients such as ADBC and JDBC.
+//!
+//! ```text
+//!  client ──► authentication ──► service ──► sessions ──► sql::Session
+//!                                   │  │
+//!                  prepared statements  running queries
+//! ```
+
+mod access;
+mod binding;
+mod information;
+mod metadata;
+mod options;
+mod prepared;
+mod queries;
+mod server;
+mod service;
+mod sessions;
+mod status;
+mod tickets;
+#[cfg(test)]
+mod tests;
+
+pub use access::AccessToken;
+pub use options::{FlightOptions, TlsIdentity};
+pub use server::FlightServer;
+pub use sessions::{RunChooser, Sessions};

@@ -1,0 +1,388 @@
+//! Tests of the server with a client of the same protocol, over TCP.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::{ArrayRef, AsArray, FixedSizeListArray, Int64Array, ListArray, RecordBatch, StringArray};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, Float64Type, Int64Type};
+use arrow_flight::error::FlightError;
+use arrow_flight::sql::client::{FlightSqlServiceClient, PreparedStatement};
+use arrow_flight::sql::{CommandGetDbSchemas, CommandGetTables, ProstMessageExt, TicketStatementQuery};
+use arrow_flight::{Action, CancelFlightInfoRequest, CancelFlightInfoResult, CancelStatus, FlightInfo, Ticket};
+use futures::TryStreamExt;
+use futures::channel::oneshot;
+use prost::Message;
+use tokio::runtime::Runtime;
+use tonic::Code;
+use tonic::transport::Channel;
+
+use super::{AccessToken, FlightOptions, FlightServer, Sessions};
+use crate::error::Result;
+use crate::sql::QueryLimits;
+use crate::sql::testing::{put, run, scores, store};
+use crate::store::Store;
+
+type Client = FlightSqlServiceClient<Channel>;
+
+const TOKEN: &str = "0123456789abcdef";
+
+/// Server over the store of `sql::testing`, and a runtime for its clients.
+struct Served {
+    runtime: Runtime,
+    store: Store,
+    uri: String,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<Result<()>>>,
+    _folder: tempfile::TempDir,
+}
+
+impl Served {
+    fn start(token: Option<&str>, limits: QueryLimits) -> Self {
+        let (folder, store, _) = store();
+        let options = FlightOptions {
+            address: "127.0.0.1:0".parse().unwrap(),
+            token: token.map(|token| AccessToken::new(token).unwrap()),
+            tls: None,
+            limits,
+            queries: 2,
+        };
+        let choose = Box::new(|log: &crate::store::run_log::RunLog| log.last_finished(None).map(Option::<&_>::cloned));
+        let sessions = Arc::new(Sessions::new(store.clone(), choose, vec![]));
+        let server = FlightServer::bind(options, sessions).unwrap();
+        let uri = format!("http://{}", server.address());
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::Builder::new().spawn(move || server.serve(stopped)).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Self { runtime, store, uri, stop: Some(stop), thread: Some(thread), _folder: folder }
+    }
+
+    fn without_limits() -> Self {
+        Self::start(None, QueryLimits::default())
+    }
+
+    fn client(&self) -> Client {
+        let channel = Channel::from_shared(self.uri.clone()).unwrap();
+        Client::new(self.runtime.block_on(channel.connect()).unwrap())
+    }
+
+    fn rows(&self, client: &mut Client, sql: &str) -> Result<RecordBatch, FlightError> {
+        self.runtime.block_on(async {
+            let info = client.execute(sql.to_owned(), None).await?;
+            fetch(client, &info).await
+        })
+    }
+
+    fn prepare(&self, client: &mut Client, sql: &str) -> PreparedStatement<Channel> {
+        self.runtime.block_on(client.prepare(sql.to_owned(), None)).unwrap()
+    }
+
+    /// Rows of a prepared statement with these values.
+    fn bound(
+        &self,
+        client: &mut Client,
+        statement: &mut PreparedStatement<Channel>,
+        values: Vec<ArrayRef>,
+    ) -> Result<RecordBatch, FlightError> {
+        // ADBC names the columns by their numbers.
+        let columns = values.into_iter().enumerate().map(|(at, values)| (at.to_string(), values));
+        statement.set_parameters(RecordBatch::try_from_iter(columns).unwrap()).unwrap();
+        self.runtime.block_on(async {
+            let info = statement.execute().await?;
+            fetch(client, &info).await
+        })
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        let ended = self.thread.take().unwrap().join();
+        if !std::thread::panicking() {
+            ended.unwrap().unwrap();
+        }
+    }
+}
+
+async fn fetch(client: &mut Client, info: &FlightInfo) -> Result<RecordBatch, FlightError> {
+    let ticket = info.endpoint[0].ticket.clone().unwrap();
+    let rows = client.do_get(ticket).await?;
+    let batches: Vec<RecordBatch> = rows.try_collect().await?;
+    let columns = info.clone().try_decode_schema()?;
+    // The columns are as announced.
+    assert!(batches.iter().all(|batch| batch.schema().fields() == columns.fields()));
+    Ok(concat_batches(&Arc::new(columns), &batches)?)
+}
+
+/// Code and message of a refusal.
+fn refusal<T: std::fmt::Debug>(result: Result<T, FlightError>) -> (Code, String) {
+    match result.unwrap_err() {
+        FlightError::Tonic(status) => (status.code(), status.message().to_owned()),
+        other => panic!("{other}"),
+    }
+}
+
+fn texts(column: &ArrayRef) -> Vec<&str> {
+    column.as_string::<i32>().iter().flatten().collect()
+}
+
+/// A list of f64, as a client of Python sends it.
+fn list(values: &[f64]) -> ArrayRef {
+    Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>([Some(values.iter().copied().map(Some))]))
+}
+
+#[test]
+fn queries_see_the_latest_run() {
+    let served = Served::without_limits();
+    let mut client = served.client();
+    let sql = "SELECT method, rsum FROM test.summary ORDER BY rsum";
+    let rows = served.rows(&mut client, sql).unwrap();
+    assert_eq!(texts(rows.column(0)), ["nns", "csls"]);
+    assert_eq!(rows.column(1).as_primitive::<Float64Type>().values(), &[345.5, 400.0]);
+    // A run that ends while the server runs. Its sessions are a second old at most.
+    let newer = put(&served.store, "evaluate", 3, &[("summary", vec![scores(&[("nns", 500.0)])])]);
+    run(&served.store, "20260103T000000", &[("test", "evaluate", &newer)]);
+    std::thread::sleep(Duration::from_millis(1_100));
+    assert_eq!(served.rows(&mut client, sql).unwrap().column(1).as_primitive::<Float64Type>().values(), &[500.0]);
+    for (statement, rows) in [("SHOW TABLES", 12), ("EXPLAIN SELECT 1", 2), ("DESCRIBE test.summary", 2)] {
+        assert!(served.rows(&mut client, statement).unwrap().num_rows() >= rows.min(2), "{statement}");
+    }
+}
+
+#[test]
+fn wrong_queries_and_those_that_write_are_refused_and_the_server_goes_on() {
+    let served = Served::without_limits();
+    let mut client = served.client();
+    for (sql, message) in [
+        ("SELECT", "SQL: "),
+        ("", "SQL: the query is empty"),
+        ("SELECT 1; SELECT 2", "SQL: 2 statements, wanted one"),
+        ("SELECT * FROM test.sumary", "\nhint: did you mean `test.summary`?"),
+        ("INSERT INTO test.summary VALUES ('a', 1)", "SQL: the store is read-only"),
+        ("CREATE TABLE t AS SELECT 1", "SQL: the store is read-only"),
+        ("CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '/etc/passwd'", "SQL: "),
+        ("COPY (SELECT 1) TO '/tmp/out.csv'", "SQL: the store is read-only"),
+        ("SELECT * FROM '/etc/passwd'", "a query reads no files by their path"),
+        ("SET datafusion.execution.batch_size = 1", "SQL: "),
+        ("SELECT method FROM test.summary WHERE rsum > ?", "SQL: got 0 values, and the query has 1 parameters"),
+    ] {
+        let (code, text) = refusal(served.rows(&mut client, sql));
+        assert!(matches!(code, Code::InvalidArgument | Code::FailedPrecondition), "{sql}: {code:?}");
+        assert!(text.contains(message), "{sql}: {text}");
+    }
+    let deep = format!("SELECT 1{}", "+1".repeat(20_000));
+    assert!(refusal(served.rows(&mut client, &deep)).1.contains("20000 operators in a row, wanted at most 1000"));
+    // As deep as a query may be.
+    let rows = served.rows(&mut client, &format!("SELECT 1{} AS sum", "+1".repeat(999))).unwrap();
+    assert_eq!(rows.column(0).as_primitive::<Int64Type>().value(0), 1_000);
+    assert_eq!(served.rows(&mut client, "SELECT 1").unwrap().num_rows(), 1);
+}
+
+#[test]
+fn vectors_and_many_rows_are_bound() {
+    let served = Served::without_limits();
+    let mut client = served.client();
+    let sql = "SELECT image_id, array_distance(feature, ?) AS d FROM cnn.features ORDER BY d, image_id LIMIT ?";
+    let mut statement = served.prepare(&mut client, sql);
+    let types: Vec<DataType> =
+        statement.parameter_schema().unwrap().fields().iter().map(|field| field.data_type().clone()).collect();
+    assert!(matches!(types[0], DataType::FixedSizeList(_, 16)), "{types:?}");
+    assert_eq!(types[1], DataType::Int64);
+    assert_eq!(statement.dataset_schema().unwrap().field(1).data_type(), &DataType::Float64);
+    // Vector i of the first part is i · 4 + (0, 0.25, …, 3.75).
+    let of = |start: f64| (0..16).map(|i| start + f64::from(i) / 4.0).collect::<Vec<f64>>();
+    let bound = vec![list(&of(4.0)), Arc::new(Int64Array::from(vec![2])) as ArrayRef];
+    let rows = served.bound(&mut client, &mut statement, bound).unwrap();
+    assert_eq!(rows.column(0).as_primitive::<Int64Type>().values(), &[2, 1]);
+    // √(16 · 4²)
+    assert_eq!(rows.column(1).as_primitive::<Float64Type>().values(), &[0.0, 16.0]);
+    // Two rows of values: the query runs twice.
+    let both = ListArray::from_iter_primitive::<Float64Type, _, _>(
+        [0.0, 4.0].map(|start| Some(of(start).into_iter().map(Some))),
+    );
+    let bound = vec![Arc::new(both) as ArrayRef, Arc::new(Int64Array::from(vec![1, 1]))];
+    let rows = served.bound(&mut client, &mut statement, bound).unwrap();
+    assert_eq!(rows.column(0).as_primitive::<Int64Type>().values(), &[1, 2]);
+    // The type of the column itself.
+    let exact = FixedSizeListArray::from_iter_primitive::<arrow::datatypes::Float32Type, _, _>(
+        [Some((0..16_u8).map(|i| Some(4.0 + f32::from(i) / 4.0)))],
+        16,
+    );
+    let bound = vec![Arc::new(exact) as ArrayRef, Arc::new(Int64Array::from(vec![1]))];
+    let rows = served.bound(&mut client, &mut statement, bound).unwrap();
+    assert_eq!(rows.column(0).as_primitive::<Int64Type>().values(), &[2]);
+    for (values, message) in [
+        (
+            vec![list(&[1.0, 2.0]), Arc::new(Int64Array::from(vec![1])) as ArrayRef],
+            "`$1` has 2 numbers, wanted 16 as the column beside it",
+        ),
+        (vec![list(&of(0.0))], "got 1 values, and the query has 2 parameters"),
+        (
+            vec![Arc::new(StringArray::from(vec!["a"])) as ArrayRef, Arc::new(Int64Array::from(vec![1]))],
+            "`$1` is Utf8, wanted a vector",
+        ),
+        (vec![list(&of(0.0)), Arc::new(Int64Array::from(vec![-1]))], "LIMIT"),
+    ] {
+        let (code, text) = refusal(served.bound(&mut client, &mut statement, values));
+        assert_eq!(code, Code::InvalidArgument, "{text}");
+        assert!(text.contains(message), "{text}");
+    }
+}
+
+#[test]
+fn parameters_are_numbered_and_a_top_k_join_takes_them() {
+    let served = Served::without_limits();
+    let mut client = served.client();
+    // More than nine parameters, in the order of the text; DataFusion takes `?` for one parameter.
+    let mut statement = served.prepare(&mut client, "SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?");
+    let values: Vec<ArrayRef> = (0..11).map(|i| Arc::new(Int64Array::from(vec![i])) as ArrayRef).collect();
+    let rows = served.bound(&mut client, &mut statement, values).unwrap();
+    let got: Vec<i64> = rows.columns().iter().map(|column| column.as_primitive::<Int64Type>().value(0)).collect();
+    assert_eq!(got, (0..11).collect::<Vec<i64>>());
+    let mut statement = served.prepare(&mut client, "SELECT $2 AS b, $1 AS a, $2 AS c");
+    let values: Vec<ArrayRef> = [5, 6].map(|i| Arc::new(Int64Array::from(vec![i])) as ArrayRef).to_vec();
+    let rows = served.bound(&mut client, &mut statement, values).unwrap();
+    let got: Vec<i64> = rows.columns().iter().map(|column| column.as_primitive::<Int64Type>().value(0)).collect();
+    assert_eq!(got, [6, 5, 6]);
+    for (sql, message) in [
+        ("SELECT ?, $1", "parameters of the forms `?` and `$1`"),
+        ("SELECT $2", "the parameter `$2` is used, and `$1` is not"),
+        ("SELECT $name", "the parameter `$name` has a name"),
+    ] {
+        let prepared = served.runtime.block_on(client.prepare(sql.to_owned(), None));
+        let text = prepared.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(text.contains(message), "{sql}: {text}");
+    }
+    let join = "SELECT q.image_id, n.image_id AS item FROM cnn.features q, LATERAL (SELECT image_id FROM cnn.features g \
+                WHERE g.split = ? ORDER BY cosine_distance(g.feature, q.feature) LIMIT 1) n ORDER BY q.image_id";
+    let mut statement = served.prepare(&mut client, join);
+    let split = |name: &str| vec![Arc::new(StringArray::from(vec![name])) as ArrayRef];
+    let rows = served.bound(&mut client, &mut statement, split("train")).unwrap();
+    assert_eq!(rows.column(1).as_primitive::<Int64Type>().values(), &[1, 1, 1]);
+}
+
+#[test]
+fn clients_without_the_token_are_refused() {
+    let served = Served::start(Some(TOKEN), QueryLimits::default());
+    let mut client = served.client();
+    assert_eq!(refusal(served.rows(&mut client, "SELECT 1")).0, Code::Unauthenticated);
+    client.set_token("0123456789abcdeg".to_owned());
+    assert_eq!(refusal(served.rows(&mut client, "SELECT 1")), (Code::Unauthenticated, "the token is wrong".to_owned()));
+    assert!(served.runtime.block_on(client.handshake("anyone", "wrong")).is_err());
+    client.set_token(TOKEN.to_owned());
+    assert_eq!(served.rows(&mut client, "SELECT 1").unwrap().num_rows(), 1);
+    let mut client = served.client();
+    served.runtime.block_on(client.handshake("anyone", TOKEN)).unwrap();
+    assert_eq!(client.token().map(String::as_str), Some(TOKEN));
+    assert_eq!(served.rows(&mut client, "SELECT 1").unwrap().num_rows(), 1);
+}
+
+#[test]
+fn forged_tickets_and_handles_are_refused() {
+    let served = Served::without_limits();
+    let mut client = served.client();
+    let forged = TicketStatementQuery { statement_handle: b"SELECT * FROM test.summary".as_slice().into() };
+    for ticket in [forged.as_any().encode_to_vec(), b"SELECT 1".to_vec(), vec![], vec![0xff; 64]] {
+        let got = served.runtime.block_on(async {
+            let rows = client.do_get(Ticket::new(ticket)).await?;
+            rows.try_collect::<Vec<RecordBatch>>().await
+        });
+        assert!(matches!(refusal(got).0, Code::Unauthenticated | Code::InvalidArgument));
+    }
+    let mut statement = served.prepare(&mut client, "SELECT 1");
+    let info = served.runtime.block_on(statement.execute()).unwrap();
+    served.runtime.block_on(statement.close()).unwrap();
+    assert_eq!(refusal(served.runtime.block_on(fetch(&mut client, &info))).0, Code::NotFound);
+}
+
+#[test]
+fn limits_of_memory_and_time_end_a_query() {
+    let limits = QueryLimits { memory: Some(32 << 20), time: Some(Duration::from_secs(2)) };
+    let served = Served::start(None, limits);
+    let mut client = served.client();
+    let (code, text) = refusal(served.rows(&mut client, "SELECT array_agg(value) FROM range(0, 100000000)"));
+    assert!(code == Code::ResourceExhausted && text.contains("memory"), "{text}");
+    let endless = "SELECT count(*) FROM range(0, 3000000) a, range(0, 3000000) b WHERE a.value * b.value = 7";
+    let (code, text) = refusal(served.rows(&mut client, endless));
+    assert_eq!((code, text.as_str()), (Code::ResourceExhausted, "SQL: the query ran for 2 s, which is the limit"));
+    assert_eq!(served.rows(&mut client, "SELECT 1").unwrap().num_rows(), 1);
+}
+
+#[test]
+fn queries_end_when_they_are_cancelled_or_the_client_goes() {
+    let served = Served::without_limits();
+    let mut client = served.client();
+    let endless = "SELECT value FROM range(0, 9000000000) WHERE value % 1000 = 0";
+    // Two queries run at a time, so a third would wait for ever if those of clients that have gone went on.
+    for _ in 0..3 {
+        let mut gone = served.client();
+        served.runtime.block_on(async {
+            let info = gone.execute(endless.to_owned(), None).await.unwrap();
+            let mut rows = gone.do_get(info.endpoint[0].ticket.clone().unwrap()).await.unwrap();
+            assert!(rows.try_next().await.unwrap().is_some());
+        });
+    }
+    served.runtime.block_on(async {
+        let info = client.execute(endless.to_owned(), None).await.unwrap();
+        let mut rows = client.do_get(info.endpoint[0].ticket.clone().unwrap()).await.unwrap();
+        assert!(rows.try_next().await.unwrap().is_some());
+        let request = CancelFlightInfoRequest::new(info);
+        let action = Action::new("CancelFlightInfo", request.encode_to_vec());
+        let mut results = client.do_action(action.clone()).await.unwrap();
+        let result = results.message().await.unwrap().unwrap();
+        let result = CancelFlightInfoResult::decode(result.body).unwrap();
+        assert_eq!(result.status, CancelStatus::Cancelled as i32);
+        let error = loop {
+            match rows.try_next().await {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("the query has ended"),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refusal::<()>(Err(error)).0, Code::Cancelled);
+        drop(rows);
+        // It does not run any more.
+        let mut results = client.do_action(action).await.unwrap();
+        let result = CancelFlightInfoResult::decode(results.message().await.unwrap().unwrap().body).unwrap();
+        assert_eq!(result.status, CancelStatus::NotCancellable as i32);
+    });
+}
+
+#[test]
+fn clients_can_browse() {
+    let served = Served::without_limits();
+    let mut client = served.client();
+    let of = |command: CommandGetTables, client: &mut Client| {
+        served.runtime.block_on(async {
+            let info = client.get_tables(command).await.unwrap();
+            fetch(client, &info).await.unwrap()
+        })
+    };
+    let all = of(CommandGetTables::default(), &mut client);
+    assert!(texts(all.column(2)).contains(&"summary") && texts(all.column(3)).contains(&"SYSTEM TABLE"));
+    let command = CommandGetTables {
+        db_schema_filter_pattern: Some("te%".to_owned()),
+        table_name_filter_pattern: Some("summar_".to_owned()),
+        include_schema: true,
+        ..CommandGetTables::default()
+    };
+    let summary = of(command, &mut client);
+    assert_eq!(
+        (summary.num_rows(), texts(summary.column(0)), texts(summary.column(1))),
+        (1, vec!["pairloom"], vec!["test"])
+    );
+    let message = summary.column(4).as_binary::<i32>().value(0).to_vec();
+    let columns = arrow::datatypes::Schema::try_from(arrow_flight::IpcMessage(message.into())).unwrap();
+    assert_eq!(columns.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>(), ["method", "rsum"]);
+    served.runtime.block_on(async {
+        let schemas = client.get_db_schemas(CommandGetDbSchemas::default()).await.unwrap();
+        let schemas = fetch(&mut client, &schemas).await.unwrap();
+        assert_eq!(texts(schemas.column(1)), ["Dev-Set", "all_runs", "cnn", "information_schema", "store", "test"]);
+        let facts = client.get_sql_info(vec![]).await.unwrap();
+        assert!(fetch(&mut client, &facts).await.unwrap().num_rows() > 10);
+        let catalogs = client.get_catalogs().await.unwrap();
+        assert_eq!(texts(fetch(&mut client, &catalogs).await.unwrap().column(0)), ["pairloom"]);
+        let kinds = client.get_table_types().await.unwrap();
+        assert_eq!(fetch(&mut client, &kinds).await.unwrap().num_rows(), 3);
+    });
+}

@@ -1,0 +1,59 @@
+//! Best items of queries by a method, without relevance or measures.
+
+use super::collection::RetrievalTask;
+use super::direction::Direction;
+use super::methods::{Method, MethodContext, ScoreKind};
+use super::ranking::{Ranker, RankingRequest};
+use super::scores::{ScoreSource, VectorSource};
+use crate::error::{Error, Result};
+use crate::kernels::top_k::ScoredItem;
+use crate::search::{CpuSearchFactory, SearchProgress};
+
+/// Ranks `items` for each of the `queries` by cosine scores that `method` corrects, and returns the best `depth` items
+/// of each query, best first. A method that learns from queries learns from all of `queries`.
+///
+/// # Shapes
+/// `queries`, `items`: unit vectors of `width`, one after the other
+///
+/// # Errors
+/// The method needs a query bank or a validation split, or its settings are wrong. A vector is no unit vector. The first
+/// error of `progress`.
+///
+/// # Cost
+/// That of the method in [`evaluate`](super::evaluate).
+pub fn rank_items(
+    method: &Method,
+    [queries, items]: [&[f32]; 2],
+    width: usize,
+    depth: usize,
+    threads: usize,
+    progress: &mut dyn SearchProgress,
+) -> Result<Vec<Vec<ScoredItem>>> {
+    let context = MethodContext {
+        query_bank: false,
+        bank_pairs: false,
+        has_validation_split: false,
+        score_kind: ScoreKind::Cosine,
+    };
+    if let Some(problem) = method.problems("method", context).into_iter().find(|problem| !problem.is_warning()) {
+        return Err(Error::usage(format!("`{}` {}", problem.setting, problem.message)));
+    }
+    let factory = CpuSearchFactory { order: None, threads };
+    let source = VectorSource { images: queries, captions: items, width, bank: None, factory: &factory };
+    let counts = [queries, items].map(|vectors| vectors.len() / width.max(1));
+    let pool = source.pool(&(0..counts[0]), &(0..counts[1]))?;
+    let ranker = Ranker::new(&*pool)?;
+    // Matches are needed for ranks only.
+    let task = |direction, queries: usize| RetrievalTask {
+        direction,
+        query_ids: &[],
+        item_ids: &[],
+        matches: vec![vec![]; queries],
+        image_of: (0..queries).collect(),
+        image_ids: &[],
+    };
+    let tasks = [task(Direction::ImageToText, counts[0]), task(Direction::TextToImage, counts[1])];
+    let request = RankingRequest { tasks: &tasks, depth: [depth, 0], cutoffs: &[depth] };
+    let [ranked, _] = method.rank(&ranker, &request, progress)?;
+    Ok(ranked.top)
+}
