@@ -1,4 +1,4 @@
-//! What the server says about itself and its types: `GetSqlInfo` and `GetXdbcTypeInfo`.
+//! Facts about the server and its types: `GetSqlInfo` and `GetXdbcTypeInfo`.
 
 use arrow_flight::error::Result;
 use arrow_flight::sql::metadata::{

@@ -36,7 +36,7 @@ pub(super) fn number_parameters(statement: &mut Statement) -> Result<(), Error> 
             _ => Ok(()),
         };
     };
-    let mut found = Parameters::default();
+    let mut found = WrittenParameters::default();
     let _ = sql.visit(&mut found);
     if let Some(name) = found.names.iter().find(|name| position(name).is_none()) {
         return Err(Error::usage(format!("SQL: the parameter `{name}` has a name, wanted `?` or `$1`")));
@@ -54,12 +54,12 @@ pub(super) fn number_parameters(statement: &mut Statement) -> Result<(), Error> 
 
 /// Parameters of a statement: places of those without a number, and names of the others.
 #[derive(Default)]
-struct Parameters {
+struct WrittenParameters {
     unnumbered: Vec<Location>,
     names: Vec<String>,
 }
 
-impl VisitorMut for Parameters {
+impl VisitorMut for WrittenParameters {
     type Break = ();
 
     fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {

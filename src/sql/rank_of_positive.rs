@@ -16,7 +16,7 @@ const NAME: &str = "rank_of_positive";
 /// Aggregate function: 1 + the number of items whose score is above that of the best positive item, over the items of a
 /// query. With it, recall at 10 is `avg((rank <= 10)::int)`.
 ///
-/// Of equal scores the positive item comes first (the optimistic rank). The result is missing if no item is positive.
+/// Among equal scores the positive item comes first (the optimistic rank). The result is missing if no item is positive.
 /// Items with a missing score or a missing `is_positive` do not count; a score that is not a number counts as −∞.
 ///
 /// # Cost
