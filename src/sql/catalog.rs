@@ -100,6 +100,19 @@ impl StoreCatalog {
         Self { log: Some(Arc::clone(log)), scope: CatalogScope::Stages(stages) }
     }
 
+    /// Catalog of the stages of the run `name`, over the same store.
+    ///
+    /// # Errors
+    /// There is no such run, or the store cannot be read.
+    pub(super) fn of_other_run(&self, name: &str) -> Result<Self> {
+        let Some(log) = &self.log else {
+            return Err(Error::usage(format!("SQL: there is no run `{name}` here"))
+                .hint("an expectation sees the tables of its own run"));
+        };
+        let run = log.find(name).map_err(|error| error.context("SQL"))?;
+        Ok(Self::of_run(log, Some(run)))
+    }
+
     pub(super) fn store(&self) -> Option<&Store> {
         self.log.as_ref().map(|log| log.store())
     }

@@ -3,6 +3,7 @@
 //! | name | table |
 //! |---|---|
 //! | `stage.table` | a table of one run, to which the session is bound; of a stage that the matrix repeats, the rows of all instances |
+//! | `run.stage.table` | a table of another run |
 //! | `all_runs.table` | rows of all results with a table of this name, with the columns `last_run`, `pipeline`, `stage`, `key`, `settings` |
 //! | `store.table` | the store's own records |
 //!
@@ -46,6 +47,7 @@ mod vectors;
 mod store_tables;
 mod all_runs;
 mod result_files;
+mod run_catalogs;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]

@@ -336,3 +336,20 @@ fn a_name_with_a_dot_in_quotes_has_a_hint() {
     assert_eq!(error.to_string(), "SQL: `test.summary` in quotes is the name of a table without a stage");
     assert!(error.hint_text().unwrap().starts_with("write `test.summary` without quotes"));
 }
+
+#[test]
+fn a_name_of_three_parts_begins_with_a_run() {
+    let (_folder, log) = store();
+    let counts = "SELECT (SELECT count(*) FROM pairs.captions) AS own, (SELECT count(*) FROM \"0001\".pairs.captions) AS \
+                  other";
+    assert_eq!(csv(&log, "latest", counts).unwrap(), "own,other\n3,2\n");
+    // Two runs of one pipeline, by their names: in full, and by the pipeline.
+    let compared = "SELECT a.rsum AS a, b.rsum AS b FROM \"20260101T000000.000Z-0001\".test.summary a, \
+                    precomp.test.summary b";
+    assert_eq!(csv(&log, "latest", compared).unwrap(), "a,b\n300.0,310.0\n");
+    assert_eq!(csv(&log, "latest", "SELECT count(*) AS n FROM pairloom.pairs.captions").unwrap(), "n\n3\n");
+    let unknown = error(&log, "latest", "SELECT * FROM \"0009\".pairs.captions");
+    assert_eq!(unknown.to_string(), "SQL: there is no run `0009`");
+    let unknown = error(&log, "latest", "SELECT * FROM \"0001\".pairs.caption");
+    assert_eq!(unknown.hint_text(), Some("did you mean `pairs.captions`?"));
+}

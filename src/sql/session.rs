@@ -31,12 +31,12 @@ use crate::sql::plan_rewrites::{with_json_as_text, with_nullable_vectors};
 use crate::sql::query_options::QueryOptions;
 use crate::sql::query_threads::{QueryDeadline, QueryRows, QueryStream, QueryThreads};
 use crate::sql::result_files;
-use crate::sql::session_catalog::SessionCatalog;
+use crate::sql::run_catalogs::RunCatalogs;
 use crate::sql::session_tables::{SessionTables, SizedTable};
 use crate::sql::setting_queries::check_settings;
 use crate::sql::settings_column::SettingKinds;
 use crate::sql::show::{Request, request};
-use crate::sql::state::{CATALOG, FILES, session_state};
+use crate::sql::state::{FILES, session_state};
 use crate::sql::statements::{check_depth, split_statements};
 use crate::sql::topk_join::{TOPK_JOIN, named_tables};
 use crate::sql::topk_join_function::TopKJoinFunction;
@@ -52,7 +52,7 @@ const SINGLE_THREAD_BYTES: u64 = 64 << 20;
 pub struct Session {
     context: SessionContext,
     threads: Arc<QueryThreads>,
-    tables: Arc<SessionTables>,
+    tables: Arc<RunCatalogs>,
     interrupt: StatementInterrupt,
 }
 
@@ -113,11 +113,11 @@ impl Session {
     fn with_catalog(catalog: StoreCatalog) -> Result<Self> {
         let catalog = Arc::new(catalog);
         let threads = Arc::new(QueryThreads::start()?);
-        let state = checked(session_state(catalog.store()))?;
-        let reader = SessionContext::new_with_state(state.clone());
-        let tables = Arc::new(SessionTables::new(Arc::clone(&catalog), reader, Arc::clone(&threads)));
+        let reader = SessionContext::new_with_state(checked(session_state(catalog.store(), None))?);
+        let own = Arc::new(SessionTables::new(Arc::clone(&catalog), reader, Arc::clone(&threads)));
+        let tables = Arc::new(RunCatalogs::new(own));
+        let state = checked(session_state(catalog.store(), Some(Arc::clone(&tables))))?;
         let context = SessionContext::new_with_state(state);
-        context.register_catalog(CATALOG, Arc::new(SessionCatalog { tables: Arc::clone(&tables) }));
         context.register_udtf(epoch_order::NAME, Arc::new(EpochOrderFunction { catalog }));
         context.register_udtf(TOPK_JOIN, Arc::new(TopKJoinFunction { tables: Arc::clone(&tables) }));
         Ok(Self { context, threads, tables, interrupt: StatementInterrupt::default() })
@@ -128,7 +128,7 @@ impl Session {
     /// # Errors
     /// Another file has the same name.
     pub fn add_file(&self, file: NamedFile) -> Result<()> {
-        self.tables.add_file(file)
+        self.tables.own().add_file(file)
     }
 
     /// Handle that interrupts a running statement.
@@ -142,7 +142,7 @@ impl Session {
     /// # Errors
     /// The store cannot be read.
     pub fn tables(&self) -> Result<Vec<ListedTable>> {
-        self.tables.listed()
+        self.tables.own().listed()
     }
 
     /// Columns of a table.
@@ -150,7 +150,7 @@ impl Session {
     /// # Errors
     /// There is no such table, or it is damaged.
     pub fn columns(&self, schema: &str, table: &str) -> Result<SchemaRef> {
-        self.tables.columns(schema, table)
+        self.tables.own().columns(schema, table)
     }
 
     /// Columns of a listed table. Of a table over all runs, only those that are described are known without reading all
@@ -159,7 +159,7 @@ impl Session {
     /// # Errors
     /// As [`Session::columns`].
     pub fn listed_columns(&self, schema: &str, table: &str) -> Result<SchemaRef> {
-        self.tables.listed_columns(schema, table)
+        self.tables.own().listed_columns(schema, table)
     }
 
     /// Names of all functions, in order.
@@ -344,21 +344,21 @@ impl Session {
     /// Returns true if a query has read a table of a stage.
     #[must_use]
     pub fn has_read_stage(&self) -> bool {
-        self.tables.has_read_stage()
+        self.tables.own().has_read_stage()
     }
 
     /// Tables of `all_runs` that queries have read since the last call and that lack results of finished runs, because
     /// these were removed, with the number of removed results.
     #[must_use]
     pub fn take_removed_results(&self) -> BTreeMap<String, usize> {
-        self.tables.take_removed_results()
+        self.tables.own().take_removed_results()
     }
 
     /// Stages that queries have read since the last call and that have instances without a result: the number of these,
     /// and of all.
     #[must_use]
     pub fn take_incomplete_stages(&self) -> BTreeMap<String, (usize, usize)> {
-        self.tables.take_incomplete_stages()
+        self.tables.own().take_incomplete_stages()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Catalog of a session for DataFusion: a schema for each stage, whose tables are looked up when a query names them.
+//! Catalog of a run for DataFusion: a schema for each stage, whose tables are looked up when a query names them.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use datafusion::error::{DataFusionError, Result};
 
 use crate::sql::session_tables::SessionTables;
 
-/// Catalog of the tables of a session.
+/// Catalog of the tables of a run.
 #[derive(Debug)]
 pub(super) struct SessionCatalog {
     pub tables: Arc<SessionTables>,

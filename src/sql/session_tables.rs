@@ -23,7 +23,7 @@ use crate::sql::information::{self, INFORMATION_SCHEMA, INFORMATION_TABLES};
 use crate::sql::instances::instances_table;
 use crate::sql::names::ListedTable;
 use crate::sql::query_threads::QueryThreads;
-use crate::sql::state::{CATALOG, FILES, STORE_URL};
+use crate::sql::state::{FILES, STORE_URL};
 use crate::sql::store_tables;
 use crate::sql::unknown_table;
 
@@ -64,6 +64,15 @@ impl SessionTables {
             removed_results: Mutex::default(),
             incomplete_stages: Mutex::default(),
         }
+    }
+
+    /// Tables of another run, which `name` names as on the command line.
+    ///
+    /// # Errors
+    /// There is no such run, or the store cannot be read.
+    pub(super) fn of_run(&self, name: &str) -> Result<Self> {
+        let catalog = self.catalog.of_other_run(name)?;
+        Ok(Self::new(Arc::new(catalog), self.reader.clone(), Arc::clone(&self.threads)))
     }
 
     /// Lets queries read a file as a table.
@@ -129,9 +138,9 @@ impl SessionTables {
     pub(super) fn existing(&self, reference: &TableReference) -> Result<SizedTable> {
         let found = match reference {
             TableReference::Bare { table } => self.find(FILES, table)?,
-            TableReference::Partial { schema, table } => self.find(schema, table)?,
-            TableReference::Full { catalog, schema, table } if &**catalog == CATALOG => self.find(schema, table)?,
-            TableReference::Full { .. } => None,
+            TableReference::Partial { schema, table } | TableReference::Full { schema, table, .. } => {
+                self.find(schema, table)?
+            }
         };
         match found {
             Some(found) => Ok(found),

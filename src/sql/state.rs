@@ -13,6 +13,7 @@ use datafusion::prelude::SessionConfig;
 
 use crate::sql::planners::VectorOperators;
 use crate::sql::rank_of_positive::RankOfPositive;
+use crate::sql::run_catalogs::RunCatalogs;
 use crate::sql::topk_join::{LateralTopK, SessionPlanner};
 use crate::sql::vectors::register_vector_functions;
 use crate::store::Store;
@@ -29,11 +30,12 @@ pub(super) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-/// Session state over the objects of `store`.
-pub(super) fn session_state(store: Option<&Store>) -> Result<SessionState> {
+/// Session state over the objects of `store`. Without catalogues it only reads files.
+pub(super) fn session_state(store: Option<&Store>, catalogs: Option<Arc<RunCatalogs>>) -> Result<SessionState> {
     let mut config = SessionConfig::new()
         .with_target_partitions(threads())
         .with_collect_statistics(false)
+        .with_create_default_catalog_and_schema(false)
         .with_default_catalog_and_schema(CATALOG, FILES);
     let options = config.options_mut();
     options.execution.parquet.schema_force_view_types = false;
@@ -53,6 +55,9 @@ pub(super) fn session_state(store: Option<&Store>) -> Result<SessionState> {
         .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
         .with_window_functions(SessionStateDefaults::default_window_functions())
         .with_table_function_list(SessionStateDefaults::default_table_functions());
+    if let Some(catalogs) = catalogs {
+        state = state.with_catalog_list(catalogs);
+    }
     if let Some(store) = store {
         let mount = ObjectStoreUrl::parse(STORE_URL)?;
         state = state.with_object_store(mount.as_ref(), Arc::clone(store.objects().inner()));

@@ -10,7 +10,7 @@ use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, LogicalPlanBuilder};
 
-use crate::sql::session_tables::SessionTables;
+use crate::sql::run_catalogs::RunCatalogs;
 use crate::sql::topk_join::{MEASURE, RANK, TopKJoin, join_method};
 use crate::sql::vectors::{VectorMeasure, number_type};
 
@@ -25,7 +25,7 @@ const DEFAULT: VectorMeasure = VectorMeasure::CosineSimilarity;
 #[derive(Debug)]
 pub(super) struct TopKJoinFunction {
     /// Tables of the session. Those that the arguments name have been looked up before.
-    pub tables: Arc<SessionTables>,
+    pub tables: Arc<RunCatalogs>,
 }
 
 impl TopKJoinFunction {
