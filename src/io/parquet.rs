@@ -20,7 +20,7 @@ pub const BATCH_ROWS: usize = 8192;
 /// # Errors
 /// The batches do not have the columns of `schema`.
 pub fn encode(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Bytes> {
-    let mut writer = ArrowWriter::try_new(Vec::new(), schema.clone(), Some(properties(schema)))?;
+    let mut writer = ArrowWriter::try_new(Vec::new(), schema.clone(), Some(properties(schema, batches)))?;
     for batch in batches {
         writer.write(batch)?;
     }
@@ -52,12 +52,20 @@ pub fn decode_whole(content: Bytes) -> Result<RecordBatch> {
 }
 
 /// Writer properties: zstd, but no compression of vectors, since f32 values hardly compress and are read many times.
-fn properties(schema: &SchemaRef) -> WriterProperties {
+/// Identifiers have bloom filters, so that a query for one of them skips the other parts, whatever their order.
+fn properties(schema: &SchemaRef, batches: &[RecordBatch]) -> WriterProperties {
+    let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
     let level = ZstdLevel::try_new(1).unwrap_or_default();
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("pairloom ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::ZSTD(level));
     for field in schema.fields() {
+        if is_identifier(field) && rows > 0 {
+            let path = ColumnPath::from(field.name().as_str());
+            properties = properties
+                .set_column_bloom_filter_enabled(path.clone(), true)
+                .set_column_bloom_filter_max_ndv(path, rows);
+        }
         if let Some(path) = vector_value_path(field) {
             let path = ColumnPath::new(path);
             properties = properties
@@ -67,6 +75,11 @@ fn properties(schema: &SchemaRef) -> WriterProperties {
         }
     }
     properties.build()
+}
+
+/// True for a column of identifiers, such as `image_id`.
+fn is_identifier(field: &Field) -> bool {
+    *field.data_type() == DataType::Int64 && field.name().ends_with("_id")
 }
 
 /// Column path of the values of `field` if it is a column of vectors or sets of vectors.
@@ -95,7 +108,9 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::{ArrayRef, Int64Array, StringArray};
+    use parquet::file::properties::ReaderProperties;
     use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::file::serialized_reader::ReadOptionsBuilder;
 
     use super::*;
     use crate::tables;
@@ -118,6 +133,31 @@ mod tests {
         assert_eq!(back, [batch]);
         assert!(decode(content.slice(..content.len() - 9)).is_err());
         assert!(decode(Bytes::new()).is_err());
+    }
+
+    #[test]
+    fn identifiers_have_bloom_filters() {
+        let schema = tables::features::table().schema_with_width(1);
+        // In an order of which the least and the largest value say nothing.
+        let ids = (0..1_000).map(|i| i * 7_919 % 100_003);
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from_iter_values(ids.clone())),
+            Arc::new(StringArray::from_iter_values(ids.clone().map(|_| "train"))),
+            tables::vector_array(vec![0.5; 1_000], 1).unwrap(),
+        ];
+        let content = encode(&schema, &[tables::batch(&schema, columns).unwrap()]).unwrap();
+        let properties = ReaderProperties::builder().set_read_bloom_filter(true).build();
+        let options = ReadOptionsBuilder::new().with_reader_properties(properties).build();
+        let reader = SerializedFileReader::new_with_options(content, options).unwrap();
+        let group = reader.get_row_group(0).unwrap();
+        let filter = group.get_column_bloom_filter(0).unwrap();
+        assert!(ids.clone().all(|id| filter.check(&id)));
+        let known: std::collections::BTreeSet<i64> = ids.collect();
+        let others: Vec<i64> = (0..100_003).filter(|id| !known.contains(id)).collect();
+        let wrong = others.iter().filter(|id| filter.check(*id)).count();
+        // The writer is asked for one in twenty.
+        assert!(wrong * 10 < others.len(), "{wrong} of {}", others.len());
+        assert!(group.get_column_bloom_filter(1).is_none() && group.get_column_bloom_filter(2).is_none());
     }
 
     /// Constant values, which zstd would compress well, take their full size.

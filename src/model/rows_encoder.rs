@@ -18,6 +18,29 @@ const BLOCK_ROWS: usize = 2048;
 /// Number of images with regions that are encoded together: 38 MB for 36 regions of 2,048 values.
 const REGION_BLOCK_ROWS: usize = 128;
 
+/// Blocks that a process encodes, if several share the work.
+///
+/// Blocks are counted in groups, so that which process encodes a block does not depend on where an interrupted run
+/// resumes: after a whole group.
+#[derive(Debug, Clone, Copy)]
+pub struct BlockShare {
+    /// Rank of this process.
+    pub rank: usize,
+    /// Number of processes.
+    pub world_size: usize,
+    /// Number of blocks of a group. The ranks take the blocks of each group in turn.
+    pub group: usize,
+}
+
+impl BlockShare {
+    /// All blocks.
+    const ALL: Self = Self { rank: 0, world_size: 1, group: 1 };
+
+    fn has(&self, block: usize) -> bool {
+        block % self.group % self.world_size == self.rank
+    }
+}
+
 /// Encoded rows, in the order of their table.
 #[derive(Debug)]
 pub struct EncodedRows {
@@ -27,7 +50,7 @@ pub struct EncodedRows {
     pub image_ids: Vec<i64>,
     /// Splits of the rows.
     pub splits: Vec<String>,
-    /// The encoded items.
+    /// The encoded items; none if another process encodes the block.
     pub encoded: EncodedItems,
 }
 
@@ -41,6 +64,7 @@ pub struct ImageEncoder<'e> {
     shape: ImageShape,
     /// Number of images that are still to be left out.
     skipped: usize,
+    share: BlockShare,
     /// Ids of the images of the splits so far.
     pub ids: HashSet<i64>,
     /// All splits of the rows so far.
@@ -58,6 +82,7 @@ impl<'e> ImageEncoder<'e> {
             values: Vec::new(),
             shape: model.input_spec().image_shape(),
             skipped: 0,
+            share: BlockShare::ALL,
             ids: HashSet::new(),
             splits: BTreeSet::new(),
         }
@@ -67,6 +92,12 @@ impl<'e> ImageEncoder<'e> {
     #[must_use]
     pub fn skip(self, images: usize) -> Self {
         Self { skipped: images, ..self }
+    }
+
+    /// Encodes a share of the blocks only. The others are returned without items.
+    #[must_use]
+    pub fn share(self, share: BlockShare) -> Self {
+        Self { share, ..self }
     }
 
     /// Adds the next rows of the table and returns the blocks that are complete.
@@ -143,7 +174,9 @@ impl<'e> ImageEncoder<'e> {
     /// A failure of libtorch.
     pub fn finish(&mut self) -> Result<Option<EncodedRows>> {
         let (values, width) = (std::mem::take(&mut self.values), self.shape.values());
-        self.pending.encode_with(|| self.model.encode_images(&values, width))
+        let is_own = self.share.has(self.pending.blocks);
+        let encode = || if is_own { self.model.encode_images(&values, width) } else { self.model.no_images() };
+        self.pending.encode_with(encode)
     }
 }
 
@@ -154,6 +187,9 @@ pub struct CaptionEncoder<'e> {
     images: &'e HashSet<i64>,
     pending: PendingRows,
     token_ids: Vec<Vec<i32>>,
+    /// Number of captions that are still to be left out.
+    skipped: usize,
+    share: BlockShare,
     ids: HashSet<i64>,
     /// Ids of captions that were skipped because their images have no features.
     pub skipped_caption_ids: TruncatedList,
@@ -169,9 +205,23 @@ impl<'e> CaptionEncoder<'e> {
             images,
             pending: PendingRows::default(),
             token_ids: Vec::new(),
+            skipped: 0,
+            share: BlockShare::ALL,
             ids: HashSet::new(),
             skipped_caption_ids: TruncatedList::default(),
         }
+    }
+
+    /// Leaves out the first `captions`, which an earlier run encoded. They are checked all the same.
+    #[must_use]
+    pub fn skip(self, captions: usize) -> Self {
+        Self { skipped: captions, ..self }
+    }
+
+    /// Encodes a share of the blocks only. The others are returned without items.
+    #[must_use]
+    pub fn share(self, share: BlockShare) -> Self {
+        Self { share, ..self }
     }
 
     /// Adds the next rows of the table and returns the blocks that are complete.
@@ -195,7 +245,12 @@ impl<'e> CaptionEncoder<'e> {
                 return Err(Error::data(format!("caption {caption} appears twice")));
             }
             let token_ids = self.model.token_ids(texts.value(row));
-            self.token_ids.push(token_ids.map_err(|error| error.context(format!("caption {caption}")))?);
+            let token_ids = token_ids.map_err(|error| error.context(format!("caption {caption}")))?;
+            if self.skipped > 0 {
+                self.skipped -= 1;
+                continue;
+            }
+            self.token_ids.push(token_ids);
             self.pending.push(Some(caption), image, split);
             // Captions of one image may be far apart in the table.
             if self.pending.image_ids.len() == BLOCK_ROWS && !self.model.reads_image_words() {
@@ -213,7 +268,9 @@ impl<'e> CaptionEncoder<'e> {
         let mut token_ids = std::mem::take(&mut self.token_ids);
         self.model.add_image_words(&mut token_ids, &self.pending.image_ids);
         let token_ids: Vec<&[i32]> = token_ids.iter().map(Vec::as_slice).collect();
-        self.pending.encode_with(|| self.model.encode_captions(&token_ids))
+        let is_own = self.share.has(self.pending.blocks);
+        let encode = || if is_own { self.model.encode_captions(&token_ids) } else { self.model.no_captions() };
+        self.pending.encode_with(encode)
     }
 }
 
@@ -242,6 +299,8 @@ struct PendingRows {
     caption_ids: Vec<i64>,
     image_ids: Vec<i64>,
     splits: Vec<String>,
+    /// Number of blocks that are complete.
+    blocks: usize,
 }
 
 impl PendingRows {
@@ -253,10 +312,11 @@ impl PendingRows {
 
     /// Encodes the pending rows, if there are any, and clears them.
     fn encode_with(&mut self, encode: impl FnOnce() -> Result<EncodedItems>) -> Result<Option<EncodedRows>> {
-        let Self { caption_ids, image_ids, splits } = std::mem::take(self);
-        if image_ids.is_empty() {
+        if self.image_ids.is_empty() {
             return Ok(None);
         }
+        let blocks = self.blocks + 1;
+        let Self { caption_ids, image_ids, splits, .. } = std::mem::replace(self, Self { blocks, ..Self::default() });
         Ok(Some(EncodedRows { caption_ids, image_ids, splits, encoded: encode()? }))
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use tch::Device;
 
 use super::cnn::Network;
-use super::device::{set_thread_count, to_tch};
+use super::device::{device_of_rank, set_thread_count};
 use super::family::attention::{AttentionDirection, WordAttention};
 use super::family::encode;
 use super::family::encoded_items::EncodedItems;
@@ -74,9 +74,21 @@ impl TrainedModel {
     ///
     /// # Errors
     /// The device is not available, or as [`TrainedModel::read`].
-    pub fn open(mut file: impl FnMut(&str) -> Result<Bytes>, resources: &Resources) -> Result<Self> {
+    pub fn open(file: impl FnMut(&str) -> Result<Bytes>, resources: &Resources) -> Result<Self> {
+        Self::open_on_rank(file, resources, 0)
+    }
+
+    /// As [`TrainedModel::open`], on the GPU of a rank of this machine.
+    ///
+    /// # Errors
+    /// As [`TrainedModel::open`].
+    pub fn open_on_rank(
+        mut file: impl FnMut(&str) -> Result<Bytes>,
+        resources: &Resources,
+        local_rank: usize,
+    ) -> Result<Self> {
         set_thread_count(resources.threads);
-        let device = to_tch(resources.device)?;
+        let device = device_of_rank(resources.device, local_rank)?;
         let model = Self::read(&file(DESCRIPTION_FILE)?, &file(PARAMETERS_FILE)?, device)?;
         Ok(Self { cancel: resources.cancel.clone(), ..model })
     }
@@ -131,6 +143,22 @@ impl TrainedModel {
     /// A caption without tokens.
     pub fn encode_captions(&self, captions: &[&[i32]]) -> Result<EncodedItems> {
         encode::captions(&*self.model, captions, &self.cancel)
+    }
+
+    /// No images, encoded.
+    ///
+    /// # Errors
+    /// A failure of libtorch.
+    pub fn no_images(&self) -> Result<EncodedItems> {
+        Ok(encode::encode_nothing(&*self.model)?.0)
+    }
+
+    /// No captions, encoded.
+    ///
+    /// # Errors
+    /// A failure of libtorch.
+    pub fn no_captions(&self) -> Result<EncodedItems> {
+        Ok(encode::encode_nothing(&*self.model)?.1)
     }
 
     /// Vectors of encoded items, row-major.

@@ -39,6 +39,9 @@ pub(super) fn session_state(store: Option<&Store>, catalogs: Option<Arc<RunCatal
         .with_default_catalog_and_schema(CATALOG, FILES);
     let options = config.options_mut();
     options.execution.parquet.schema_force_view_types = false;
+    // Vectors are read only of the rows that satisfy a condition.
+    options.execution.parquet.pushdown_filters = true;
+    options.execution.parquet.reorder_filters = true;
     // Errors have the place in the query.
     options.sql_parser.collect_spans = true;
     let mut planners = SessionStateDefaults::default_expr_planners();

@@ -5,7 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::model::rows_encoder::{CaptionEncoder, EncodedRows, ImageEncoder};
+use crate::model::collective::CollectiveGroup;
+use crate::model::device::device_of_rank;
+use crate::model::rows_encoder::{BlockShare, CaptionEncoder, EncodedRows, ImageEncoder};
 use crate::model::trained_model::TrainedModel;
 use crate::stage::{Problem, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef};
 use crate::stages::image_vectors::{check_image_input, either_image_vectors_problem, image_vectors, model_inputs};
@@ -13,6 +15,13 @@ use crate::tables::{VectorColumn, caption_embeddings, image_embeddings, repeated
 
 /// Number of rows of a part.
 const PART_ROWS: usize = 4096;
+
+/// Number of blocks of rows after which the position is saved: 65,536 images or captions, or 4,096 images with regions.
+/// Parts are full there.
+const STATE_BLOCKS: usize = 32;
+
+/// Largest number of processes.
+const MAX_RANKS: usize = 1_024;
 
 /// Names of all splits.
 const SPLITS: [&str; 4] = ["train", "restval", "val", "test"];
@@ -34,6 +43,15 @@ pub struct Embed {
     /// Splits that are embedded; all splits if empty.
     #[serde(default)]
     pub splits: Vec<String>,
+    /// Number of processes (ranks) that embed together, each its share of the rows. With 1, a program that was launched
+    /// as several ranks (`torchrun`, SLURM) uses all of them. The result is that of one process with as many threads as
+    /// each has. It is not part of the key.
+    #[serde(default = "ranks")]
+    pub ranks: usize,
+}
+
+fn ranks() -> usize {
+    1
 }
 
 impl Stage for Embed {
@@ -46,7 +64,11 @@ impl Stage for Embed {
     }
 
     fn settings(&self) -> serde_json::Value {
-        serde_json::json!(self)
+        let mut settings = serde_json::json!(self);
+        if let Some(settings) = settings.as_object_mut() {
+            settings.remove("ranks");
+        }
+        settings
     }
 
     fn inputs(&self) -> Vec<StageInput> {
@@ -66,7 +88,9 @@ impl Stage for Embed {
         let unknown = unknown.map(|split| {
             Problem::new("splits", format!("no split `{split}`; there are `train`, `restval`, `val` and `test`"))
         });
-        either.into_iter().chain(unknown).collect()
+        let ranks = (!(1..=MAX_RANKS).contains(&self.ranks))
+            .then(|| Problem::new("ranks", format!("got {}, wanted 1 to {MAX_RANKS}", self.ranks)));
+        either.into_iter().chain(unknown).chain(ranks).collect()
     }
 }
 
@@ -74,18 +98,24 @@ impl RunnableStage for Embed {
     /// Embeds the features, then the captions. Rows keep the order of their table. Captions whose image has no feature
     /// are left out; a warning has their number.
     fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
+        let ranks = cx.process_group(self.ranks)?;
         let resources = cx.resources().clone();
-        let trained = TrainedModel::open(|name| cx.file("model", name), &resources)?;
+        let trained = TrainedModel::open_on_rank(|name| cx.file("model", name), &resources, ranks.local_rank)?;
+        let group = CollectiveGroup::join(&ranks, device_of_rank(cx.device(), ranks.local_rank)?, cx.cancel())?;
+        let done = cx.saved_state()?.map_or(Ok(EmbeddedRows::default()), |state| EmbeddedRows::parse(&state))?;
+        let share = BlockShare { rank: group.rank(), world_size: group.world_size(), group: STATE_BLOCKS };
         let Some((from, input)) = image_vectors(self.features.as_ref(), self.regions.as_ref()) else {
             return Err(Error::internal("no images to embed"));
         };
         check_image_input(&trained, input)?;
         let wants = |split: &str| self.splits.is_empty() || self.splits.iter().any(|wanted| wanted == split);
-        let mut images = ImageEncoder::new(&trained, &wants);
+        let mut writer = RoundWriter { group: &group, trained: &trained, waiting: Vec::new(), blocks: 0, done };
+        let mut images = ImageEncoder::new(&trained, &wants).skip(done.images).share(share);
         while let Some(batch) = cx.read_next(input.name())? {
-            write(images.push(&batch)?, "image_embeddings", &trained, cx)?;
+            writer.add(images.push(&batch)?, "image_embeddings", cx)?;
         }
-        write(images.finish()?, "image_embeddings", &trained, cx)?;
+        writer.add(images.finish()?, "image_embeddings", cx)?;
+        writer.finish("image_embeddings", cx)?;
         if images.ids.is_empty() {
             let splits =
                 if self.splits.is_empty() { "any".to_owned() } else { format!("`{}`", self.splits.join("`, `")) };
@@ -104,11 +134,12 @@ impl RunnableStage for Embed {
         for split in self.splits.iter().filter(|split| !images.splits.contains(*split)) {
             cx.warn(split, format!("no image of split `{split}` has a feature"));
         }
-        let mut captions = CaptionEncoder::new(&trained, &wants, &images.ids);
+        let mut captions = CaptionEncoder::new(&trained, &wants, &images.ids).skip(done.captions).share(share);
         while let Some(batch) = cx.read_next("captions")? {
-            write(captions.push(&batch)?, "caption_embeddings", &trained, cx)?;
+            writer.add(captions.push(&batch)?, "caption_embeddings", cx)?;
         }
-        write(captions.finish()?, "caption_embeddings", &trained, cx)?;
+        writer.add(captions.finish()?, "caption_embeddings", cx)?;
+        writer.finish("caption_embeddings", cx)?;
         if !captions.skipped_caption_ids.is_empty() {
             let message =
                 format!("{} captions left out: their images have no feature", captions.skipped_caption_ids.len());
@@ -118,21 +149,89 @@ impl RunnableStage for Embed {
     }
 }
 
-/// Writes blocks of encoded rows.
-fn write(
-    blocks: impl IntoIterator<Item = EncodedRows>,
-    output: &str,
-    trained: &TrainedModel,
-    cx: &mut StageContext<'_>,
-) -> Result<()> {
-    blocks.into_iter().try_for_each(|rows| cx.write(output, embeddings(rows, output, trained)?))
+/// Numbers of rows that are embedded: the state of the stage.
+#[derive(Debug, Clone, Copy, Default, Deserialize, Serialize)]
+struct EmbeddedRows {
+    images: usize,
+    captions: usize,
 }
 
-/// Converts encoded rows to rows of an embedding table.
-fn embeddings(rows: EncodedRows, output: &str, trained: &TrainedModel) -> Result<RecordBatch> {
-    let EncodedRows { caption_ids, image_ids, splits, encoded } = rows;
-    let vectors = trained.single_vectors(&encoded)?;
-    let width = vectors.len() / image_ids.len();
+impl EmbeddedRows {
+    fn parse(state: &[u8]) -> Result<Self> {
+        serde_json::from_slice(state)
+            .map_err(|error| Error::data(format!("the saved state of the embeddings is damaged: {error}")))
+    }
+}
+
+/// Writer of encoded blocks. The ranks encode a block each; then all have them, and rank 0 writes them.
+struct RoundWriter<'w> {
+    group: &'w CollectiveGroup,
+    trained: &'w TrainedModel,
+    /// Blocks of the current round. Each rank has the items of one.
+    waiting: Vec<EncodedRows>,
+    /// Number of blocks of the table since the last state.
+    blocks: usize,
+    done: EmbeddedRows,
+}
+
+impl RoundWriter<'_> {
+    fn add(
+        &mut self,
+        blocks: impl IntoIterator<Item = EncodedRows>,
+        output: &str,
+        cx: &mut StageContext<'_>,
+    ) -> Result<()> {
+        for rows in blocks {
+            self.waiting.push(rows);
+            self.blocks += 1;
+            let ends_group = self.blocks == STATE_BLOCKS;
+            if self.waiting.len() == self.group.world_size() || ends_group {
+                self.write_round(output, cx)?;
+            }
+            if ends_group {
+                self.blocks = 0;
+                let state = serde_json::to_vec(&self.done).map_err(|error| Error::internal(error.to_string()))?;
+                cx.save_state(state.into(), 2)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the last round of a table.
+    fn finish(&mut self, output: &str, cx: &mut StageContext<'_>) -> Result<()> {
+        self.blocks = 0;
+        if self.waiting.is_empty() { Ok(()) } else { self.write_round(output, cx) }
+    }
+
+    fn write_round(&mut self, output: &str, cx: &mut StageContext<'_>) -> Result<()> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let width = waiting.first().map_or(0, |rows| rows.encoded.width());
+        let mut own = Vec::new();
+        for rows in &waiting {
+            own.extend(self.trained.single_vectors(&rows.encoded)?);
+        }
+        // The round's blocks are in the order of the ranks.
+        let mut vectors = self.group.all_gather_values(own, width)?;
+        for rows in waiting {
+            let rest = vectors.split_off((rows.image_ids.len() * width).min(vectors.len()));
+            let done = if rows.caption_ids.is_empty() { &mut self.done.images } else { &mut self.done.captions };
+            *done += rows.image_ids.len();
+            cx.write(output, embeddings(rows, vectors, width, output, self.trained)?)?;
+            vectors = rest;
+        }
+        Ok(())
+    }
+}
+
+/// Rows of an embedding table.
+fn embeddings(
+    rows: EncodedRows,
+    vectors: Vec<f32>,
+    width: usize,
+    output: &str,
+    trained: &TrainedModel,
+) -> Result<RecordBatch> {
+    let EncodedRows { caption_ids, image_ids, splits, .. } = rows;
     if let Some(row) = vectors.chunks_exact(width).position(|vector| !vector.iter().all(|value| value.is_finite())) {
         return Err(Error::stage(format!("the embedding of image {} in `{output}` is not finite", image_ids[row])));
     }
@@ -219,12 +318,46 @@ mod tests {
             regions: None,
             captions: table("x.captions"),
             splits: splits.iter().map(|split| (*split).to_owned()).collect(),
+            ranks: 1,
         }
     }
 
     fn vectors(batch: &RecordBatch) -> (Vec<Vec<f32>>, usize) {
         let (values, width) = tables::vector_column(batch, "embedding").expect("embeddings");
         (values.chunks_exact(width).map(<[f32]>::to_vec).collect(), width)
+    }
+
+    /// More captions than a state has. The second run begins at the state.
+    #[test]
+    fn an_interrupted_run_goes_on_after_its_state() {
+        let mut host = host();
+        let ids = 0..66_000_i64;
+        let captions = tables::captions::TableColumns {
+            caption_id: Int64Array::from_iter_values(ids.clone()),
+            image_id: Int64Array::from_iter_values(ids.clone().map(|id| id % 60)),
+            split: StringArray::from_iter_values(ids.clone().map(|_| "test")),
+            text: StringArray::from_iter_values(ids.map(text)),
+        };
+        host.input_tables.insert("captions".to_owned(), vec![captions.into_batch().expect("captions")]);
+        host.run(&stage(&[])).expect("embeddings");
+        let all = host.output("caption_embeddings");
+        let state = host.saved_state.clone().expect("a state");
+        assert_eq!(std::str::from_utf8(&state).expect("JSON"), r#"{"images":60,"captions":65536}"#);
+        host.output_tables.clear();
+        host.run(&stage(&[])).expect("embeddings");
+        let rest = host.output("caption_embeddings");
+        assert_eq!((all.num_rows(), rest.num_rows()), (66_000, 66_000 - 65_536));
+        assert_eq!(rest, all.slice(65_536, rest.num_rows()));
+        host.saved_state = Some("{".into());
+        let error = host.run(&stage(&[])).expect_err("a damaged state");
+        assert_eq!(error.category(), ErrorCategory::Data);
+    }
+
+    #[test]
+    fn ranks_are_checked() {
+        for (ranks, problems) in [(0, 1), (1, 0), (1_024, 0), (1_025, 1)] {
+            assert_eq!(Embed { ranks, ..stage(&[]) }.check().len(), problems, "{ranks}");
+        }
     }
 
     #[test]

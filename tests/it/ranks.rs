@@ -168,6 +168,31 @@ fn two_ranks_train_like_one() {
     assert!(stderr(&again).contains("\n0 of 5 stages ran"), "{}", stderr(&again));
 }
 
+/// Three blocks of captions for two ranks. Each rank has one thread, on whose number the bits depend.
+#[test]
+fn two_ranks_embed_to_the_bytes_of_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = pipeline(folder.path(), "embedding.toml", |tiny| {
+        let end = tiny.find("[stage.pairwise.score_pairs]").expect("the stage after the embedding");
+        let more = tiny[..end].replace("train = 96", "train = 900").replace("epochs = 2", "epochs = 1");
+        more.replace("splits = [\"test\"]", "splits = []")
+    });
+    let store = folder.path().join("store");
+    let output = run(&store, &file, &["--quiet", "--threads", "1"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let embeddings = |content: BTreeMap<String, Vec<u8>>| -> Vec<(String, Vec<u8>)> {
+        content.into_iter().filter(|(name, _)| name.starts_with("v1/embed/")).collect()
+    };
+    let one = embeddings(content(&store));
+    assert_eq!(sql(&store, "SELECT count(*) FROM joint.caption_embeddings"), "count(*)\n4660\n");
+    std::fs::remove_dir_all(store.join("v1/embed")).unwrap();
+    let two = ["--quiet", "--threads", "2", "--set", "stage.joint.embed.ranks=2"];
+    let output = run(&store, &file, &two).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(one.len() >= 3 && one == embeddings(content(&store)), "embeddings differ");
+    assert!(followers(folder.path()).is_empty(), "a process is still running");
+}
+
 #[test]
 fn ranks_started_by_a_launcher_have_one_result() {
     let folder = tempfile::tempdir().unwrap();

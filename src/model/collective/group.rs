@@ -150,6 +150,19 @@ impl CollectiveGroup {
         })
     }
 
+    /// As [`CollectiveGroup::all_gather`], of rows of `width` values in CPU memory.
+    ///
+    /// # Errors
+    /// As [`CollectiveGroup::all_gather`].
+    pub fn all_gather_values(&self, rows: Vec<f32>, width: usize) -> Result<Vec<f32>> {
+        if self.gloo.is_none() {
+            return Ok(rows);
+        }
+        let shape = [rows.len() / width.max(1), width].map(SaturatingAs::saturating_as::<i64>);
+        let all = self.all_gather(&Tensor::from_slice(&rows).view(shape))?;
+        Vec::<f32>::try_from(all.view(-1)).map_err(|error| Error::internal(error.to_string()))
+    }
+
     /// Gathers bytes of every rank, in the order of ranks. For small messages, since all are padded to the longest.
     ///
     /// # Errors

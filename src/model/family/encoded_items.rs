@@ -33,6 +33,12 @@ impl EncodedItems {
         }
     }
 
+    /// Number of values of a vector.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.vectors.size()[1].saturating_as::<usize>()
+    }
+
     /// True if there are no items.
     #[must_use]
     pub fn is_empty(&self) -> bool {
