@@ -228,22 +228,20 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", required = true, num_args = 0..=1, default_missing_value = "127.0.0.1:32010")]
     pub flight: SocketAddr,
     /// File with the token that clients need: at least 16 characters. Clients send it as `authorization: Bearer TOKEN`,
-    /// or as the password of any user
+    /// or as the password of any user [default: the environment variable `PAIRLOOM_FLIGHT_TOKEN`]
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Token, if there is no file. Other users can see arguments of commands, so it is read from the environment only
-    #[arg(long, hide = true, env = "PAIRLOOM_FLIGHT_TOKEN", hide_env_values = true)]
-    pub token: Option<String>,
     /// Certificate of the server and its chain (PEM): connections are encrypted
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
     /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
-    /// Memory of one query. Sorts and groups that need more use temporary files; other queries fail
+    /// Memory of the sorts, groups and joins of one query. Sorts and groups that need more use temporary files, of 16 GiB
+    /// at most; other queries fail. Values that a function computes are not counted
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = super::units::parse_capacity)]
     pub query_memory: u64,
-    /// Seconds that a query may take, until its last row is sent
+    /// Seconds that a query may take, until the client has taken its last row
     #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = clap::value_parser!(u32).range(1..))]
     pub query_time: u32,
     /// Queries that run at the same time; others wait

@@ -14,10 +14,12 @@ use super::open;
 use super::run_choice::choose_run;
 use crate::error::{Error, Result};
 use crate::flight::{AccessToken, FlightOptions, FlightServer, Sessions, TlsIdentity};
-use crate::sql::QueryLimits;
+use crate::sql::FILES;
 
 /// Largest file with a token, a certificate or a key.
 const MAX_FILE_BYTES: u64 = 1 << 20;
+/// Environment variable with the token, if there is no file. Other users can see the arguments of a command.
+const TOKEN_VARIABLE: &str = "PAIRLOOM_FLIGHT_TOKEN";
 
 /// Address of a server that listens, as JSON.
 #[derive(Serialize)]
@@ -38,10 +40,8 @@ pub(super) fn serve(common: &CommonArgs, arguments: &ServeArgs, console: Console
         address: arguments.flight,
         token: token(arguments)?,
         tls: tls(arguments)?,
-        limits: QueryLimits {
-            memory: Some(arguments.query_memory),
-            time: Some(Duration::from_secs(arguments.query_time.into())),
-        },
+        query_memory: arguments.query_memory,
+        query_time: Duration::from_secs(arguments.query_time.into()),
         queries: arguments.queries.into(),
     };
     options.check()?;
@@ -52,7 +52,11 @@ pub(super) fn serve(common: &CommonArgs, arguments: &ServeArgs, console: Console
     let choose = Box::new(move |log: &_| choose_run(log, &of).map(Option::<&_>::cloned));
     let sessions = Arc::new(Sessions::new(store, choose, arguments.files.clone()));
     // Mistakes in the choice of the run and in files are found now, not by the first client.
-    sessions.current()?;
+    let session = sessions.current()?;
+    for file in &arguments.files {
+        session.columns(FILES, &file.name)?;
+    }
+    drop(session);
     let scheme = if options.tls.is_some() { "grpc+tls" } else { "grpc" };
     let server = FlightServer::bind(options, Arc::clone(&sessions))?;
     let (stop, stopped) = oneshot::channel();
@@ -78,13 +82,13 @@ pub(super) fn serve(common: &CommonArgs, arguments: &ServeArgs, console: Console
 
 /// Token of the file or the environment.
 fn token(arguments: &ServeArgs) -> Result<Option<AccessToken>> {
-    match (&arguments.token_file, &arguments.token) {
+    match (&arguments.token_file, std::env::var(TOKEN_VARIABLE).ok()) {
         (Some(file), _) => {
             let text = String::from_utf8(read(file)?);
             let text = text.map_err(|_| Error::data(format!("`{}` is no text", file.display())))?;
             AccessToken::new(&text).map(Some).map_err(|error| error.context(format!("`{}`", file.display())))
         }
-        (None, Some(text)) => AccessToken::new(text).map(Some).map_err(|error| error.context("PAIRLOOM_FLIGHT_TOKEN")),
+        (None, Some(text)) => AccessToken::new(&text).map(Some).map_err(|error| error.context(TOKEN_VARIABLE)),
         (None, None) => Ok(None),
     }
 }
@@ -100,6 +104,9 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     let failed = |error: &std::io::Error| Error::io("read", path, error);
     let file = std::fs::File::open(path).map_err(|error| failed(&error))?;
     let mut content = Vec::new();
-    file.take(MAX_FILE_BYTES).read_to_end(&mut content).map_err(|error| failed(&error))?;
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut content).map_err(|error| failed(&error))?;
+    if content.len() as u64 > MAX_FILE_BYTES {
+        return Err(Error::data(format!("`{}` has more than {MAX_FILE_BYTES} bytes", path.display())));
+    }
     Ok(content)
 }

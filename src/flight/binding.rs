@@ -1,12 +1,18 @@
 //! Values that a client sends for the parameters of a statement.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
+use arrow::ipc::{MessageHeader, root_as_message};
+use arrow_flight::FlightData;
 use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::error::FlightError;
 use arrow_flight::sql::server::PeekableFlightDataStream;
 use futures::{FutureExt, TryStreamExt};
+use tokio::time::timeout;
 use tonic::Status;
 
 use crate::sql::ParameterValue;
@@ -15,34 +21,100 @@ use crate::sql::ParameterValue;
 const MAX_ROWS: usize = 100_000;
 /// Largest size of the rows in bytes.
 const MAX_BYTES: usize = 256 << 20;
+/// Time for a client to send the rows.
+const TIME: Duration = Duration::from_mins(1);
+
+/// Rows of values for the parameters of a statement. Without parameters there is one row of no values.
+#[derive(Debug, Clone)]
+pub(super) struct ParameterRows {
+    pub batches: Vec<RecordBatch>,
+    /// Size of the messages that they came in.
+    pub bytes: usize,
+}
+
+impl ParameterRows {
+    /// One row of no values.
+    pub(super) fn none() -> Self {
+        Self { batches: Vec::new(), bytes: 0 }
+    }
+
+    /// Number of rows: how often the query runs.
+    pub(super) fn len(&self) -> usize {
+        if self.batches.is_empty() { 1 } else { self.batches.iter().map(RecordBatch::num_rows).sum() }
+    }
+
+    /// Values of a row.
+    ///
+    /// # Errors
+    /// A value has a type that a query cannot have.
+    pub(super) fn row(&self, row: usize) -> Result<Vec<ParameterValue>, Status> {
+        let mut at = row;
+        for batch in &self.batches {
+            if at < batch.num_rows() {
+                let values = || -> Result<Vec<_>, _> {
+                    batch.columns().iter().map(|column| ParameterValue::try_from_array(column, at)).collect()
+                };
+                // Arrow panics on some crafted values.
+                let values = std::panic::catch_unwind(AssertUnwindSafe(values)).map_err(|_| damaged())?;
+                return values.map_err(|error| Status::invalid_argument(format!("the parameters: {error}")));
+            }
+            at -= batch.num_rows();
+        }
+        Ok(Vec::new())
+    }
+}
 
 /// Rows of the values that a client sends, in order.
 ///
 /// # Errors
-/// The message is no Arrow IPC stream; there are no rows or too many.
-pub(super) async fn parameter_rows(sent: PeekableFlightDataStream) -> Result<Vec<Vec<ParameterValue>>, Status> {
-    let batches = FlightRecordBatchStream::new_from_flight_data(sent.map_err(FlightError::from));
+/// The message is no Arrow IPC stream, or is compressed; there are no rows or too many; they take more than a minute.
+pub(super) async fn parameter_rows(sent: PeekableFlightDataStream) -> Result<ParameterRows, Status> {
+    let bytes = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&bytes);
+    let checked = sent.map_err(FlightError::from).and_then(move |message| {
+        let sum = counted.fetch_add(message.data_body.len(), Ordering::Relaxed) + message.data_body.len();
+        futures::future::ready(check_message(&message, sum).map(|()| message))
+    });
+    let batches = FlightRecordBatchStream::new_from_flight_data(checked);
     // Arrow's decoder panics on some crafted messages.
-    let batches = AssertUnwindSafe(collect(batches)).catch_unwind().await;
-    let batches = batches.map_err(|_| Status::invalid_argument("the values of the parameters are damaged"))??;
-    let mut rows = Vec::new();
-    for batch in &batches {
-        for row in 0..batch.num_rows() {
-            let values = batch.columns().iter().map(|column| ParameterValue::try_from_array(column, row));
-            let values = values.collect::<Result<Vec<_>, _>>();
-            rows.push(
-                values.map_err(|error| Status::invalid_argument(format!("the values of the parameters: {error}")))?,
-            );
-        }
-    }
-    if rows.is_empty() {
+    let batches = timeout(TIME, AssertUnwindSafe(collect(batches)).catch_unwind()).await;
+    let batches = batches.map_err(|_| Status::deadline_exceeded("the parameters took more than a minute"))?;
+    let batches = batches.map_err(|_| damaged())??;
+    if batches.iter().all(|batch| batch.num_rows() == 0) {
         return Err(Status::invalid_argument("the parameters have no row of values, wanted one or more"));
     }
-    Ok(rows)
+    Ok(ParameterRows { batches, bytes: bytes.load(Ordering::Relaxed) })
+}
+
+/// Refuses messages that are too large, and compressed ones, whose content can be of any size.
+fn check_message(message: &FlightData, bytes: usize) -> Result<(), FlightError> {
+    if bytes > MAX_BYTES {
+        let text = format!("the parameters have more than {} MiB", MAX_BYTES >> 20);
+        return Err(Status::invalid_argument(text).into());
+    }
+    let Ok(header) = root_as_message(&message.data_header) else { return Err(damaged().into()) };
+    let is_compressed = match header.header_type() {
+        MessageHeader::RecordBatch => {
+            header.header_as_record_batch().is_some_and(|batch| batch.compression().is_some())
+        }
+        MessageHeader::DictionaryBatch => header
+            .header_as_dictionary_batch()
+            .and_then(|batch| batch.data())
+            .is_some_and(|batch| batch.compression().is_some()),
+        _ => false,
+    };
+    if is_compressed {
+        return Err(Status::invalid_argument("the parameters are compressed, wanted them uncompressed").into());
+    }
+    Ok(())
+}
+
+fn damaged() -> Status {
+    Status::invalid_argument("the values of the parameters are damaged")
 }
 
 async fn collect(mut batches: FlightRecordBatchStream) -> Result<Vec<RecordBatch>, Status> {
-    let (mut found, mut rows, mut bytes) = (Vec::new(), 0, 0);
+    let (mut found, mut rows) = (Vec::new(), 0);
     loop {
         let batch = batches.try_next().await.map_err(|error| match error {
             FlightError::Tonic(status) => *status,
@@ -50,12 +122,9 @@ async fn collect(mut batches: FlightRecordBatchStream) -> Result<Vec<RecordBatch
         })?;
         let Some(batch) = batch else { return Ok(found) };
         rows += batch.num_rows();
-        bytes += batch.get_array_memory_size();
-        if rows > MAX_ROWS || bytes > MAX_BYTES {
+        if rows > MAX_ROWS {
             return Err(Status::invalid_argument(format!(
-                "the parameters have {rows} rows or more of {} MiB, wanted at most {MAX_ROWS} rows of {} MiB",
-                bytes >> 20,
-                MAX_BYTES >> 20
+                "the parameters have {rows} rows, wanted at most {MAX_ROWS}"
             )));
         }
         found.push(batch);

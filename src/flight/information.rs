@@ -1,5 +1,7 @@
 //! Facts about the server and its types: `GetSqlInfo` and `GetXdbcTypeInfo`.
 
+use std::time::Duration;
+
 use arrow_flight::error::Result;
 use arrow_flight::sql::metadata::{
     SqlInfoData, SqlInfoDataBuilder, XdbcTypeInfo, XdbcTypeInfoData, XdbcTypeInfoDataBuilder,
@@ -8,13 +10,11 @@ use arrow_flight::sql::{
     Nullable, Searchable, SqlInfo, SqlNullOrdering, SqlSupportedCaseSensitivity, SqlSupportedTransaction, XdbcDataType,
 };
 
-use crate::sql::QueryLimits;
-
 /// Facts about the server.
 ///
 /// # Errors
 /// A fact does not fit into Arrow's union of them.
-pub(super) fn server_facts(limits: QueryLimits) -> Result<SqlInfoData> {
+pub(super) fn server_facts(query_time: Duration) -> Result<SqlInfoData> {
     let mut facts = SqlInfoDataBuilder::new();
     facts.append(SqlInfo::FlightSqlServerName, "Pairloom");
     facts.append(SqlInfo::FlightSqlServerVersion, env!("CARGO_PKG_VERSION"));
@@ -25,7 +25,7 @@ pub(super) fn server_facts(limits: QueryLimits) -> Result<SqlInfoData> {
     facts.append(SqlInfo::FlightSqlServerTransaction, SqlSupportedTransaction::None as i32);
     facts.append(SqlInfo::FlightSqlServerCancel, true);
     facts.append(SqlInfo::FlightSqlServerBulkIngestion, false);
-    let milliseconds = limits.time.map_or(0, |time| i32::try_from(time.as_millis()).unwrap_or(i32::MAX));
+    let milliseconds = i32::try_from(query_time.as_millis()).unwrap_or(i32::MAX);
     facts.append(SqlInfo::FlightSqlServerStatementTimeout, milliseconds);
     facts.append(SqlInfo::FlightSqlServerTransactionTimeout, 0_i32);
     facts.append(SqlInfo::SqlDdlCatalog, false);

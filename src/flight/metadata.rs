@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow_flight::error::Result;
 use arrow_flight::sql::{CommandGetCatalogs, CommandGetDbSchemas, CommandGetTableTypes, CommandGetTables};
 
+use crate::flight::columns::sent_columns;
 use crate::sql::{ALL_RUNS_SCHEMA, CATALOG, INFORMATION_SCHEMA, ListedTable, STORE_SCHEMA, Session};
 
 /// Types of tables: results and files; tables over all runs; the store's own.
@@ -57,7 +58,7 @@ pub(super) fn tables(command: CommandGetTables, session: &Session, tables: &[Lis
     for row in 0..matching.num_rows() {
         let (schema, table, kind) = (texts(1).value(row), texts(2).value(row), texts(3).value(row));
         let columns = session.listed_columns(schema, table);
-        let columns = columns.unwrap_or_else(|_| Arc::new(Schema::empty()));
+        let columns = columns.map_or_else(|_| Arc::new(Schema::empty()), |columns| sent_columns(&columns));
         rows.append(CATALOG, schema, table, kind, &columns)?;
     }
     rows.build()

@@ -8,6 +8,7 @@
 
 mod access;
 mod binding;
+mod columns;
 mod information;
 mod metadata;
 mod options;

@@ -1,10 +1,10 @@
 //! Options of a Flight SQL server.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::flight::AccessToken;
-use crate::sql::QueryLimits;
 
 /// Options of a Flight SQL server.
 #[derive(Debug, Clone)]
@@ -15,8 +15,10 @@ pub struct FlightOptions {
     pub token: Option<AccessToken>,
     /// Certificate and key; without them connections are not encrypted.
     pub tls: Option<TlsIdentity>,
-    /// Limits of each query.
-    pub limits: QueryLimits,
+    /// Memory of each query in bytes.
+    pub query_memory: u64,
+    /// Time of each query.
+    pub query_time: Duration,
     /// Queries that run at the same time; others wait.
     pub queries: usize,
 }
@@ -72,7 +74,8 @@ mod tests {
             address: address.parse().unwrap(),
             token: token.map(|text| AccessToken::new(text).unwrap()),
             tls: None,
-            limits: QueryLimits::default(),
+            query_memory: 1,
+            query_time: Duration::from_secs(1),
             queries: 1,
         };
         let token = Some("0123456789abcdef");

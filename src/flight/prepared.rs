@@ -8,98 +8,126 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use tonic::Status;
 
+use crate::flight::binding::ParameterRows;
 use crate::flight::status::status;
+use crate::flight::tickets::QueryId;
 use crate::runtime::random_bytes;
-use crate::sql::ParameterValue;
 
 /// Most statements at a time.
 const MAX_STATEMENTS: usize = 1_000;
-/// Largest total size of the values that are bound to statements.
-const MAX_BOUND_BYTES: usize = 512 << 20;
-/// Time after which an unused statement can be dropped to make place.
+/// Largest total size of the texts of statements and the values that are bound to them.
+const MAX_BYTES: usize = 512 << 20;
+/// Time after which an unused statement is dropped.
 const IDLE: Duration = Duration::from_mins(10);
-
-/// Rows of values for the parameters of a statement.
-pub(super) type ParameterRows = Arc<Vec<Vec<ParameterValue>>>;
 
 /// Statement of a client, with the values that are bound to it.
 #[derive(Debug, Clone)]
 pub(super) struct PreparedStatement {
     /// Text of the query.
     pub sql: Arc<str>,
-    /// A row for each time the query runs. Without parameters it is one row of no values.
-    pub rows: ParameterRows,
-    /// Size of the rows in bytes.
-    bytes: usize,
+    /// A row for each time the query runs.
+    pub rows: Arc<ParameterRows>,
     used: Instant,
+}
+
+impl PreparedStatement {
+    fn bytes(&self) -> usize {
+        self.sql.len() + self.rows.bytes
+    }
 }
 
 /// Statements by their handles, which are random.
 #[derive(Debug, Default)]
-pub(super) struct PreparedStatements(Mutex<HashMap<Bytes, PreparedStatement>>);
+pub(super) struct PreparedStatements(Mutex<HashMap<QueryId, PreparedStatement>>);
 
 impl PreparedStatements {
     /// Adds a statement. Returns its handle.
     ///
     /// # Errors
-    /// There are a thousand statements, none of them idle.
+    /// There are a thousand statements, or they need more than 512 MiB.
     pub(super) fn add(&self, sql: String) -> Result<Bytes, Status> {
-        let handle: [u8; 16] = random_bytes().map_err(|error| status(&error))?;
-        let handle = Bytes::copy_from_slice(&handle);
-        let mut statements = self.lock();
-        if statements.len() >= MAX_STATEMENTS {
-            statements.retain(|_, statement| statement.used.elapsed() < IDLE);
-        }
+        let handle: QueryId = random_bytes().map_err(|error| status(&error))?;
+        let rows = Arc::new(ParameterRows::none());
+        let statement = PreparedStatement { sql: sql.into(), rows, used: Instant::now() };
+        let mut statements = self.without_idle();
         if statements.len() >= MAX_STATEMENTS {
             return Err(Status::resource_exhausted(format!(
                 "clients have {MAX_STATEMENTS} prepared statements, which is the most; close some"
             )));
         }
-        let rows = Arc::new(vec![vec![]]);
-        let statement = PreparedStatement { sql: sql.into(), rows, bytes: 0, used: Instant::now() };
-        statements.insert(handle.clone(), statement);
-        Ok(handle)
+        make_place(&mut statements, statement.bytes())?;
+        statements.insert(handle, statement);
+        Ok(Bytes::copy_from_slice(&handle))
     }
 
     /// Statement of a handle.
     ///
     /// # Errors
     /// There is none: it was closed, or it was dropped after ten minutes without use.
-    pub(super) fn get(&self, handle: &Bytes) -> Result<PreparedStatement, Status> {
+    pub(super) fn get(&self, handle: &[u8]) -> Result<PreparedStatement, Status> {
         let mut statements = self.lock();
-        let statement = statements.get_mut(handle).ok_or_else(unknown)?;
+        let statement = id_of(handle).and_then(|id| statements.get_mut(&id)).ok_or_else(unknown)?;
         statement.used = Instant::now();
         Ok(statement.clone())
     }
 
-    /// Binds values to the parameters of a statement.
+    /// Binds values to the parameters of a statement. Values of other statements that were used longest ago are dropped
+    /// if there is no place.
     ///
     /// # Errors
-    /// There is no such statement, or bound values would need more than 512 MiB.
-    pub(super) fn bind(&self, handle: &Bytes, rows: Vec<Vec<ParameterValue>>) -> Result<(), Status> {
-        let bytes = rows.iter().flatten().map(ParameterValue::size).sum();
-        let mut statements = self.lock();
-        let others: usize = statements.iter().filter(|(of, _)| *of != handle).map(|(_, of)| of.bytes).sum();
-        if others + bytes > MAX_BOUND_BYTES {
-            return Err(Status::resource_exhausted(format!(
-                "the values of prepared statements need {} MiB, wanted at most {} MiB",
-                (others + bytes) >> 20,
-                MAX_BOUND_BYTES >> 20
-            )));
+    /// There is no such statement, or the values need more than 512 MiB.
+    pub(super) fn bind(&self, handle: &[u8], rows: ParameterRows) -> Result<(), Status> {
+        let mut statements = self.without_idle();
+        let id = id_of(handle).ok_or_else(unknown)?;
+        let mut statement = statements.remove(&id).ok_or_else(unknown)?;
+        let before = std::mem::replace(&mut statement.rows, Arc::new(rows));
+        statement.used = Instant::now();
+        let place = make_place(&mut statements, statement.bytes());
+        if place.is_err() {
+            statement.rows = before;
         }
-        let statement = statements.get_mut(handle).ok_or_else(unknown)?;
-        (statement.rows, statement.bytes, statement.used) = (Arc::new(rows), bytes, Instant::now());
-        Ok(())
+        statements.insert(id, statement);
+        place
     }
 
     /// Removes a statement, if it is there.
-    pub(super) fn close(&self, handle: &Bytes) {
-        self.lock().remove(handle);
+    pub(super) fn close(&self, handle: &[u8]) {
+        if let Some(id) = id_of(handle) {
+            self.lock().remove(&id);
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Bytes, PreparedStatement>> {
+    fn without_idle(&self) -> MutexGuard<'_, HashMap<QueryId, PreparedStatement>> {
+        let mut statements = self.lock();
+        statements.retain(|_, statement| statement.used.elapsed() < IDLE);
+        statements
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<QueryId, PreparedStatement>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Removes the statements with the largest values that were used longest ago, until `bytes` more fit.
+fn make_place(statements: &mut HashMap<QueryId, PreparedStatement>, bytes: usize) -> Result<(), Status> {
+    let mut total: usize = statements.values().map(PreparedStatement::bytes).sum();
+    while total + bytes > MAX_BYTES {
+        let with_values = statements.iter().filter(|(_, statement)| statement.rows.bytes > 0);
+        let Some(oldest) = with_values.min_by_key(|(_, statement)| statement.used).map(|(id, _)| *id) else {
+            return Err(Status::resource_exhausted(format!(
+                "prepared statements and their values need {} MiB, wanted at most {} MiB",
+                (total + bytes) >> 20,
+                MAX_BYTES >> 20
+            )));
+        };
+        total -= statements.remove(&oldest).map_or(0, |statement| statement.bytes());
+    }
+    Ok(())
+}
+
+/// Identifier of a handle.
+pub(super) fn id_of(handle: &[u8]) -> Option<QueryId> {
+    handle.try_into().ok()
 }
 
 fn unknown() -> Status {
@@ -110,25 +138,36 @@ fn unknown() -> Status {
 mod tests {
     use super::*;
 
-    #[test]
-    fn statements_are_known_until_they_are_closed() {
-        let statements = PreparedStatements::default();
-        let (one, other) =
-            (statements.add("SELECT 1".to_owned()).unwrap(), statements.add("SELECT 2".to_owned()).unwrap());
-        assert_ne!(one, other);
-        statements.bind(&one, vec![vec![ParameterValue::from(3)], vec![ParameterValue::from(4)]]).unwrap();
-        assert_eq!((statements.get(&one).unwrap().rows.len(), statements.get(&other).unwrap().rows.len()), (2, 1));
-        statements.close(&one);
-        assert!(statements.get(&one).is_err() && statements.bind(&one, vec![]).is_err());
-        assert_eq!(&*statements.get(&other).unwrap().sql, "SELECT 2");
+    fn values(bytes: usize) -> ParameterRows {
+        ParameterRows { bytes, ..ParameterRows::none() }
     }
 
     #[test]
-    fn there_is_a_limit_of_statements() {
+    fn statements_are_known_until_they_are_closed() {
+        let statements = PreparedStatements::default();
+        let [one, other] = ["SELECT 1", "SELECT 2"].map(|sql| statements.add(sql.to_owned()).unwrap());
+        assert_ne!(one, other);
+        statements.bind(&one, values(3)).unwrap();
+        assert_eq!([&one, &other].map(|of| statements.get(of).unwrap().rows.bytes), [3, 0]);
+        statements.close(&one);
+        assert!(statements.get(&one).is_err() && statements.bind(&one, values(0)).is_err());
+        assert_eq!(&*statements.get(&other).unwrap().sql, "SELECT 2");
+        assert!(statements.get(b"short").is_err());
+    }
+
+    #[test]
+    fn there_is_a_limit_of_statements_and_of_values() {
         let statements = PreparedStatements::default();
         let handles: Vec<Bytes> = (0..MAX_STATEMENTS).map(|_| statements.add(String::new()).unwrap()).collect();
         assert_eq!(statements.add(String::new()).unwrap_err().code(), tonic::Code::ResourceExhausted);
         statements.close(&handles[0]);
         assert!(statements.add(String::new()).is_ok());
+        // The values that were used longest ago make place.
+        for handle in &handles[1..4] {
+            statements.bind(handle, values(MAX_BYTES / 2 - 1_000)).unwrap();
+        }
+        assert!(statements.get(&handles[1]).is_err() && statements.get(&handles[3]).is_ok());
+        assert!(statements.bind(&handles[5], values(MAX_BYTES + 1)).is_err());
+        assert_eq!(statements.get(&handles[5]).unwrap().rows.bytes, 0);
     }
 }

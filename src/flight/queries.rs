@@ -1,23 +1,28 @@
-//! Queries that run for clients: their number, their rows as Flight messages, and their cancellation.
+//! Queries that run for clients: their number, their time, their rows as Flight messages, and their cancellation.
 
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use arrow::record_batch::RecordBatch;
 use arrow_flight::FlightData;
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::error::FlightError;
 use futures::{Stream, StreamExt, TryStreamExt};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::timeout;
 use tonic::Status;
 
-use crate::error::Error;
-use crate::flight::prepared::ParameterRows;
+use crate::flight::binding::ParameterRows;
+use crate::flight::columns::{sent_columns, with_columns};
 use crate::flight::status::status;
 use crate::flight::tickets::QueryId;
-use crate::sql::{QueryLimits, QueryOptions, QueryStream, Session, StatementInterrupt};
+use crate::sql::{QueryOptions, QueryStream, Session};
 
 /// Messages of a result.
 pub(super) type FlightMessages = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send>>;
@@ -26,50 +31,133 @@ pub(super) type FlightMessages = Pin<Box<dyn Stream<Item = Result<FlightData, St
 #[derive(Debug)]
 pub(super) struct RunningQueries {
     places: Arc<Semaphore>,
-    limits: QueryLimits,
-    interrupts: Arc<Interrupts>,
+    /// Memory of a query in bytes.
+    memory: u64,
+    /// Time of a query, from its start to the last row that the client takes.
+    time: Duration,
+    cancellable: Arc<Cancellable>,
 }
 
-/// Interrupts of the queries that were fetched by a ticket.
-type Interrupts = Mutex<HashMap<QueryId, StatementInterrupt>>;
+/// Task of each query, and the place for the reason of its end, by the ticket and a number.
+type QueriesByTicket = HashMap<(QueryId, u64), (AbortHandle, Arc<OnceLock<Status>>)>;
+
+/// Running queries by the identifiers of their tickets, several of which may be of one ticket.
+#[derive(Debug, Default)]
+struct Cancellable {
+    next: AtomicU64,
+    queries: Mutex<QueriesByTicket>,
+}
 
 impl RunningQueries {
-    pub(super) fn new(places: usize, limits: QueryLimits) -> Self {
-        Self { places: Arc::new(Semaphore::new(places)), limits, interrupts: Arc::default() }
+    pub(super) fn new(places: usize, memory: u64, time: Duration) -> Self {
+        Self { places: Arc::new(Semaphore::new(places)), memory, time, cancellable: Arc::default() }
     }
 
-    /// Runs a query once for each row of values, one after the other. The query ends when the messages are dropped.
+    /// Runs a query once for each row of values, one after the other, when there is a place. It ends when the messages
+    /// are dropped, when it is cancelled, or when its time is over, as soon as an operator pauses; then its place is
+    /// free.
     ///
     /// # Errors
-    /// The query is wrong.
+    /// The query is wrong; there was no place within the time of a query.
     pub(super) async fn run(
         &self,
         session: Arc<Session>,
         sql: &str,
-        rows: ParameterRows,
-        id: Option<QueryId>,
+        rows: Arc<ParameterRows>,
+        id: QueryId,
     ) -> Result<FlightMessages, Status> {
-        let place = Arc::clone(&self.places).acquire_owned().await;
-        let place = place.map_err(|_| Status::unavailable("the server stops"))?;
-        let interrupt = StatementInterrupt::default();
-        let registration = id.map(|id| Registration::new(&self.interrupts, id, interrupt.clone()));
-        let mut query =
-            Repeated { session, sql: sql.into(), limits: self.limits, interrupt, rows, next: 0, columns: None };
-        let first = query.start().await.map_err(|error| status(&error))?;
-        let Some(first) = first else { return Err(Status::invalid_argument("the parameters have no row of values")) };
-        let columns = first.schema();
-        let state = RunningQuery { current: Some(first), query, _place: place, _registration: registration };
-        let batches = futures::stream::try_unfold(state, |mut state| async move {
-            let batch = state.next().await.map_err(|error| FlightError::from(status(&error)))?;
-            Ok(batch.map(|batch| (batch, state)))
+        let (sender, mut receiver) = channel(1);
+        let end = Arc::new(OnceLock::new());
+        let query = Repeated { session, sql: sql.into(), memory: self.memory, rows };
+        let driver = tokio::spawn(drive(query, Arc::clone(&self.places), self.time, sender, Arc::clone(&end)));
+        let registration = Registration::new(&self.cancellable, id, driver.abort_handle(), Arc::clone(&end));
+        let driver = Driver { task: driver, end, _registration: registration };
+        let columns = match receiver.recv().await {
+            Some(Sent::Columns(columns)) => columns,
+            Some(Sent::Failed(status)) => return Err(status),
+            _ => return Err(driver.reason()),
+        };
+        let batches = futures::stream::try_unfold((driver, receiver), |(driver, mut receiver)| async move {
+            match next_batch(&driver, &mut receiver).await {
+                Ok(Some(batch)) => Ok(Some((batch, (driver, receiver)))),
+                Ok(None) => Ok(None),
+                Err(status) => Err(FlightError::from(status)),
+            }
         });
         let messages = FlightDataEncoderBuilder::new().with_schema(columns).build(batches);
         Ok(messages.map_err(Status::from).boxed())
     }
 
-    /// Interrupts the query of an identifier. Returns false if it does not run.
+    /// Cancels the queries of a ticket. Returns false if none runs or waits.
     pub(super) fn cancel(&self, id: &QueryId) -> bool {
-        lock(&self.interrupts).get(id).is_some_and(StatementInterrupt::interrupt)
+        let queries = lock(&self.cancellable);
+        let of_ticket = queries.iter().filter(|((of, _), _)| of == id);
+        let mut is_any = false;
+        for (_, (task, end)) in of_ticket {
+            let _ = end.set(Status::cancelled("the query was cancelled"));
+            task.abort();
+            is_any = true;
+        }
+        is_any
+    }
+}
+
+/// Message of the task that runs a query.
+enum Sent {
+    Columns(SchemaRef),
+    Batch(RecordBatch),
+    Failed(Status),
+    /// All rows were sent.
+    Finished,
+}
+
+async fn next_batch(driver: &Driver, receiver: &mut Receiver<Sent>) -> Result<Option<RecordBatch>, Status> {
+    match receiver.recv().await {
+        Some(Sent::Batch(batch)) => Ok(Some(batch)),
+        Some(Sent::Failed(status)) => Err(status),
+        Some(Sent::Finished) => Ok(None),
+        Some(Sent::Columns(_)) => Err(Status::internal("columns within a result")),
+        None => Err(driver.reason()),
+    }
+}
+
+/// Task that runs a query, which ends with this value.
+struct Driver {
+    task: JoinHandle<()>,
+    /// Reason why the task ended before the query.
+    end: Arc<OnceLock<Status>>,
+    _registration: Registration,
+}
+
+impl Driver {
+    /// Reason for a result that ends without its end.
+    fn reason(&self) -> Status {
+        self.end.get().cloned().unwrap_or_else(|| Status::internal("the query ended early"))
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Runs a query within its time. A client that does not take the rows does not hold the place for longer.
+async fn drive(
+    query: Repeated,
+    places: Arc<Semaphore>,
+    time: Duration,
+    sender: Sender<Sent>,
+    end: Arc<OnceLock<Status>>,
+) {
+    let seconds = time.as_secs_f64();
+    let Ok(Ok(place)) = timeout(time, places.acquire_owned()).await else {
+        let busy = format!("the server is busy: there was no place for the query within {seconds} s");
+        let _ = end.set(Status::resource_exhausted(busy));
+        return;
+    };
+    if timeout(time, send_rows(&query, Arc::new(place), &sender)).await.is_err() {
+        let _ = end.set(Status::resource_exhausted(format!("the query took {seconds} s, which is the limit")));
     }
 }
 
@@ -77,80 +165,70 @@ impl RunningQueries {
 struct Repeated {
     session: Arc<Session>,
     sql: Arc<str>,
-    limits: QueryLimits,
-    interrupt: StatementInterrupt,
-    rows: ParameterRows,
-    next: usize,
-    /// Columns of the first run.
-    columns: Option<SchemaRef>,
+    memory: u64,
+    rows: Arc<ParameterRows>,
 }
 
-impl Repeated {
-    /// Starts the query with the next row; `None` after the last.
-    async fn start(&mut self) -> Result<Option<QueryStream>, Error> {
-        let Some(values) = self.rows.get(self.next) else { return Ok(None) };
-        self.next += 1;
-        let options = QueryOptions { parameters: values.clone(), limits: self.limits };
-        let stream = self.session.run(&self.sql, options, &self.interrupt).await?;
-        let columns = self.columns.get_or_insert_with(|| stream.schema());
-        if columns.fields() != stream.schema().fields() {
-            let types = |schema: &SchemaRef| {
-                let types = schema.fields().iter().map(|field| field.data_type().to_string());
-                types.collect::<Vec<_>>().join(", ")
+/// Sends all rows of a query, until the client has gone.
+async fn send_rows(query: &Repeated, place: Arc<impl Send + Sync + 'static>, sender: &Sender<Sent>) {
+    let sent = async {
+        let mut columns = None;
+        for row in 0..query.rows.len() {
+            let options = QueryOptions { parameters: query.rows.row(row)?, memory: Some(query.memory) };
+            let result = query.session.run(&query.sql, options, Arc::clone(&place)).await;
+            let mut result: QueryStream = result.map_err(|error| status(&error))?;
+            let columns = match &columns {
+                Some(columns) => Arc::clone(columns),
+                None => {
+                    let first = sent_columns(&result.schema());
+                    columns = Some(Arc::clone(&first));
+                    if sender.send(Sent::Columns(Arc::clone(&first))).await.is_err() {
+                        return Ok(());
+                    }
+                    first
+                }
             };
-            return Err(Error::usage(format!(
-                "SQL: row {} of the parameters gives columns of the types {}, wanted {} as the first row",
-                self.next,
-                types(&stream.schema()),
-                types(columns)
-            )));
-        }
-        Ok(Some(stream))
-    }
-}
-
-/// Query with the rows that are being sent.
-struct RunningQuery {
-    /// Rows of the current run; `None` between two runs.
-    current: Option<QueryStream>,
-    query: Repeated,
-    _place: OwnedSemaphorePermit,
-    _registration: Option<Registration>,
-}
-
-impl RunningQuery {
-    async fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
-        loop {
-            let Some(current) = &mut self.current else { return Ok(None) };
-            if let Some(batch) = current.next().await {
-                return batch.map(Some);
+            while let Some(batch) = result.next().await {
+                let batch = batch.map_err(|error| status(&error))?;
+                let batch = with_columns(&batch, &columns).map_err(|error| {
+                    let row = row + 1;
+                    Status::invalid_argument(format!("row {row} of the parameters gives other columns: {error}"))
+                })?;
+                if sender.send(Sent::Batch(batch)).await.is_err() {
+                    return Ok(());
+                }
             }
-            // The end of a run resets the interrupt, so it comes before the start of the next one.
-            self.current = None;
-            self.current = self.query.start().await?;
         }
-    }
+        Ok::<(), Status>(())
+    };
+    let last = match sent.await {
+        Ok(()) => Sent::Finished,
+        Err(status) => Sent::Failed(status),
+    };
+    // The client may have gone.
+    let _ = sender.send(last).await;
 }
 
-/// Entry of a running query in the list by which it is cancelled.
+/// Entry of a query in the list by which it is cancelled.
 struct Registration {
-    interrupts: Arc<Interrupts>,
-    id: QueryId,
+    cancellable: Arc<Cancellable>,
+    key: (QueryId, u64),
 }
 
 impl Registration {
-    fn new(interrupts: &Arc<Interrupts>, id: QueryId, interrupt: StatementInterrupt) -> Self {
-        lock(interrupts).insert(id, interrupt);
-        Self { interrupts: Arc::clone(interrupts), id }
+    fn new(cancellable: &Arc<Cancellable>, id: QueryId, task: AbortHandle, end: Arc<OnceLock<Status>>) -> Self {
+        let key = (id, cancellable.next.fetch_add(1, Ordering::Relaxed));
+        lock(cancellable).insert(key, (task, end));
+        Self { cancellable: Arc::clone(cancellable), key }
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        lock(&self.interrupts).remove(&self.id);
+        lock(&self.cancellable).remove(&self.key);
     }
 }
 
-fn lock(interrupts: &Interrupts) -> MutexGuard<'_, HashMap<QueryId, StatementInterrupt>> {
-    interrupts.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(cancellable: &Cancellable) -> MutexGuard<'_, QueriesByTicket> {
+    cancellable.queries.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -23,8 +23,10 @@ const THREADS: usize = 2;
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 /// Calls that a client can have open on one connection.
 const MAX_CALLS: u32 = 64;
-/// Time for a client to complete a request, which may wait for a place of a query.
+/// Time between two questions to a client that is silent, and time for its answer. Without one its connection ends.
 const KEEP_ALIVE: Duration = Duration::from_mins(1);
+/// Time for the handshake of TLS.
+const TLS_TIME: Duration = Duration::from_secs(10);
 /// Time that running queries have to end after the server was told to stop.
 const STOP_TIME: Duration = Duration::from_secs(2);
 
@@ -59,7 +61,7 @@ impl FlightServer {
             .http2_keepalive_timeout(Some(KEEP_ALIVE));
         if let Some(identity) = options.tls {
             let identity = Identity::from_pem(identity.certificate, identity.key);
-            let tls = server.tls_config(ServerTlsConfig::new().identity(identity));
+            let tls = server.tls_config(ServerTlsConfig::new().identity(identity).timeout(TLS_TIME));
             server = tls.map_err(|error| {
                 Error::usage(format!("the certificate or its key is wrong: {}", with_causes(&error)))
                     .hint("both are PEM files: `--tls-cert` has the chain of certificates, `--tls-key` the private key")
@@ -67,7 +69,8 @@ impl FlightServer {
         }
         let context = runtime.enter();
         let incoming = TcpIncoming::bind(options.address).map_err(|error| {
-            Error::usage(format!("cannot listen on `{}`: {error}", options.address)).hint("name another port")
+            let error = Error::usage(format!("cannot listen on `{}`: {error}", options.address));
+            error.hint("name another address or port; port 0 means any free port")
         })?;
         let incoming = incoming.with_nodelay(Some(true));
         let address = incoming.local_addr();

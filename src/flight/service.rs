@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
@@ -16,8 +17,8 @@ use arrow_flight::sql::{
     ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult, Any, CommandGetCatalogs,
     CommandGetCrossReference, CommandGetDbSchemas, CommandGetExportedKeys, CommandGetImportedKeys,
     CommandGetPrimaryKeys, CommandGetSqlInfo, CommandGetTableTypes, CommandGetTables, CommandGetXdbcTypeInfo,
-    CommandPreparedStatementQuery, CommandStatementQuery, DoPutPreparedStatementResult, ProstMessageExt, SqlInfo,
-    TicketStatementQuery,
+    CommandPreparedStatementQuery, CommandPreparedStatementUpdate, CommandStatementIngest, CommandStatementQuery,
+    CommandStatementUpdate, DoPutPreparedStatementResult, ProstMessageExt, SqlInfo, TicketStatementQuery,
 };
 use arrow_flight::{
     Action, ActionType, CancelFlightInfoRequest, CancelFlightInfoResult, CancelStatus, FlightDescriptor,
@@ -27,14 +28,17 @@ use arrow_flight::{
 use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use prost::Message;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::error::{Error, Result};
-use crate::flight::binding::parameter_rows;
+use crate::flight::binding::{ParameterRows, parameter_rows};
+use crate::flight::columns::sent_columns;
 use crate::flight::information::{column_types, server_facts};
 use crate::flight::metadata;
-use crate::flight::prepared::PreparedStatements;
+use crate::flight::prepared::{PreparedStatements, id_of};
 use crate::flight::queries::{FlightMessages, RunningQueries};
 use crate::flight::status::status;
 use crate::flight::tickets::{QueryId, Ticket, TicketSeal};
@@ -46,6 +50,10 @@ use crate::sql::{ListedTable, Session};
 const CANCEL_FLIGHT_INFO: &str = "CancelFlightInfo";
 /// Action at the end of a client's session.
 const CLOSE_SESSION: &str = "CloseSession";
+/// Longest text of a query in bytes.
+const MAX_QUERY_BYTES: usize = 1 << 20;
+/// Clients that send values of parameters at the same time.
+const UPLOADS: usize = 4;
 /// Message `CloseSessionResult` with the status `CLOSED`, which arrow-flight 59 lacks.
 const SESSION_CLOSED: [u8; 2] = [0x08, 0x01];
 
@@ -56,6 +64,10 @@ pub(super) struct FlightSql {
     sessions: Arc<Sessions>,
     statements: PreparedStatements,
     queries: RunningQueries,
+    /// Places of clients that send values of parameters.
+    uploads: Semaphore,
+    /// Time of a query, which planning has as well.
+    query_time: Duration,
     seal: TicketSeal,
     /// Header for the answer to a handshake.
     token: Option<MetadataValue<Ascii>>,
@@ -69,12 +81,24 @@ impl FlightSql {
         Ok(Self {
             sessions,
             statements: PreparedStatements::default(),
-            queries: RunningQueries::new(options.queries, options.limits),
+            queries: RunningQueries::new(options.queries, options.query_memory, options.query_time),
+            uploads: Semaphore::new(UPLOADS),
+            query_time: options.query_time,
             seal: TicketSeal::new()?,
             token: options.token.as_ref().map(AccessToken::header),
-            facts: server_facts(options.limits).map_err(internal)?,
+            facts: server_facts(options.query_time).map_err(internal)?,
             types: column_types().map_err(internal)?,
         })
+    }
+
+    /// Plans within the time of a query.
+    async fn planned<T>(&self, planning: impl Future<Output = Result<T>>) -> Result<T, Status> {
+        let planned = timeout(self.query_time, planning).await;
+        let planned = planned.map_err(|_| {
+            let seconds = self.query_time.as_secs_f64();
+            Status::resource_exhausted(format!("planning the query took {seconds} s, which is the limit"))
+        })?;
+        planned.map_err(|error| status(&error))
     }
 
     async fn session(&self) -> Result<Arc<Session>, Status> {
@@ -107,9 +131,25 @@ impl FlightSql {
     fn query_of(&self, info: &FlightInfo) -> Option<QueryId> {
         let ticket = info.endpoint.first()?.ticket.as_ref()?;
         let message = Any::decode(&*ticket.ticket).ok()?;
+        if let Ok(Some(prepared)) = message.unpack::<CommandPreparedStatementQuery>() {
+            return id_of(&prepared.prepared_statement_handle);
+        }
         let ticket = message.unpack::<TicketStatementQuery>().ok()??;
         self.seal.open(&ticket.statement_handle).ok().map(|ticket| ticket.id)
     }
+}
+
+/// Refuses a text that is too long for a query.
+fn check_text(sql: &str) -> Result<(), Status> {
+    if sql.len() <= MAX_QUERY_BYTES {
+        return Ok(());
+    }
+    Err(Status::invalid_argument(format!("the query has {} bytes, wanted at most {MAX_QUERY_BYTES}", sql.len())))
+}
+
+/// Error for a command that would write.
+fn read_only() -> Status {
+    Status::invalid_argument("the store is read-only, wanted a query; only `pairloom run` writes to a store")
 }
 
 /// `FlightInfo` of a result that the client fetches with `ticket`.
@@ -119,7 +159,8 @@ fn flight_info(
     request: Request<FlightDescriptor>,
 ) -> Answer<FlightInfo> {
     let ticket = FlightTicket::new(ticket.as_any().encode_to_vec());
-    let info = FlightInfo::new().try_with_schema(columns).map_err(|error| status(&Error::from(error)))?;
+    let info =
+        FlightInfo::new().try_with_schema(&sent_columns(columns)).map_err(|error| status(&Error::from(error)))?;
     Ok(Response::new(
         info.with_endpoint(FlightEndpoint::new().with_ticket(ticket)).with_descriptor(request.into_inner()),
     ))
@@ -159,8 +200,9 @@ impl FlightSqlService for FlightSql {
         query: CommandStatementQuery,
         request: Request<FlightDescriptor>,
     ) -> Answer<FlightInfo> {
+        check_text(&query.query)?;
         let session = self.session().await?;
-        let columns = session.result_columns(&query.query, &[]).await.map_err(|error| status(&error))?;
+        let columns = self.planned(session.result_columns(&query.query, &[])).await?;
         let id = random_bytes().map_err(|error| status(&error))?;
         let statement_handle = self.seal.seal(&Ticket { id, sql: query.query });
         flight_info(&TicketStatementQuery { statement_handle }, &columns, request)
@@ -169,7 +211,7 @@ impl FlightSqlService for FlightSql {
     async fn do_get_statement(&self, ticket: TicketStatementQuery, _: Request<FlightTicket>) -> Answer<FlightMessages> {
         let Ticket { id, sql } = self.seal.open(&ticket.statement_handle)?;
         let session = self.session().await?;
-        let messages = self.queries.run(session, &sql, Arc::new(vec![vec![]]), Some(id)).await?;
+        let messages = self.queries.run(session, &sql, Arc::new(ParameterRows::none()), id).await?;
         Ok(Response::new(messages))
     }
 
@@ -182,11 +224,12 @@ impl FlightSqlService for FlightSql {
         statement: ActionCreatePreparedStatementRequest,
         _: Request<Action>,
     ) -> Result<ActionCreatePreparedStatementResult, Status> {
+        check_text(&statement.query)?;
         let session = self.session().await?;
-        let prepared = session.prepare(&statement.query).await.map_err(|error| status(&error))?;
+        let prepared = self.planned(session.prepare(&statement.query)).await?;
         Ok(ActionCreatePreparedStatementResult {
             prepared_statement_handle: self.statements.add(statement.query)?,
-            dataset_schema: ipc_message(&prepared.columns)?,
+            dataset_schema: ipc_message(&sent_columns(&prepared.columns))?,
             parameter_schema: ipc_message(&Schema::new(prepared.parameters))?,
         })
     }
@@ -198,6 +241,7 @@ impl FlightSqlService for FlightSql {
     ) -> Result<DoPutPreparedStatementResult, Status> {
         let handle = statement.prepared_statement_handle;
         self.statements.get(&handle)?;
+        let _upload = self.uploads.acquire().await.map_err(|_| Status::unavailable("the server stops"))?;
         let rows = parameter_rows(request.into_inner()).await?;
         self.statements.bind(&handle, rows)?;
         Ok(DoPutPreparedStatementResult { prepared_statement_handle: Some(handle) })
@@ -210,8 +254,8 @@ impl FlightSqlService for FlightSql {
     ) -> Answer<FlightInfo> {
         let prepared = self.statements.get(&statement.prepared_statement_handle)?;
         let session = self.session().await?;
-        let values = prepared.rows.first().map(Vec::as_slice).unwrap_or_default();
-        let columns = session.result_columns(&prepared.sql, values).await.map_err(|error| status(&error))?;
+        let values = prepared.rows.row(0)?;
+        let columns = self.planned(session.result_columns(&prepared.sql, &values)).await?;
         flight_info(&statement, &columns, request)
     }
 
@@ -220,10 +264,36 @@ impl FlightSqlService for FlightSql {
         statement: CommandPreparedStatementQuery,
         _: Request<FlightTicket>,
     ) -> Answer<FlightMessages> {
-        let prepared = self.statements.get(&statement.prepared_statement_handle)?;
+        let handle = statement.prepared_statement_handle;
+        let prepared = self.statements.get(&handle)?;
         let session = self.session().await?;
-        let messages = self.queries.run(session, &prepared.sql, prepared.rows, None).await?;
+        let id = id_of(&handle).ok_or_else(|| Status::internal("a handle of another form"))?;
+        let messages = self.queries.run(session, &prepared.sql, prepared.rows, id).await?;
         Ok(Response::new(messages))
+    }
+
+    async fn do_put_statement_update(
+        &self,
+        _: CommandStatementUpdate,
+        _: Request<PeekableFlightDataStream>,
+    ) -> Result<i64, Status> {
+        Err(read_only())
+    }
+
+    async fn do_put_statement_ingest(
+        &self,
+        _: CommandStatementIngest,
+        _: Request<PeekableFlightDataStream>,
+    ) -> Result<i64, Status> {
+        Err(read_only())
+    }
+
+    async fn do_put_prepared_statement_update(
+        &self,
+        _: CommandPreparedStatementUpdate,
+        _: Request<PeekableFlightDataStream>,
+    ) -> Result<i64, Status> {
+        Err(read_only())
     }
 
     async fn do_action_close_prepared_statement(

@@ -33,16 +33,18 @@ struct Current {
     checked: Instant,
 }
 
-/// State of a log, which changes when a run begins or ends: the names of its runs, and the outcome of the latest.
+/// State of a log, which changes when a run begins or ends: the names of its runs, and the outcomes of those that began
+/// after the latest one that has finished.
 #[derive(PartialEq, Eq)]
 struct LogState {
     names: Vec<String>,
-    outcome: Option<RunOutcome>,
+    outcomes: Vec<RunOutcome>,
 }
 
 impl LogState {
     fn of(log: &RunLog) -> Self {
-        Self { names: log.names().to_vec(), outcome: log.readable().next().map(|run| run.outcome) }
+        let later = log.readable().map(|run| run.outcome).take_while(|outcome| *outcome != RunOutcome::Finished);
+        Self { names: log.names().to_vec(), outcomes: later.collect() }
     }
 }
 

@@ -4,6 +4,9 @@ use tonic::{Code, Status};
 
 use crate::error::{Error, ErrorCategory};
 
+/// Longest message in bytes. Clients limit the size of headers, in which it travels.
+const MAX_MESSAGE_BYTES: usize = 3_000;
+
 /// Status of an error, with its hint.
 pub(super) fn status(error: &Error) -> Status {
     let code = match error.category() {
@@ -15,5 +18,10 @@ pub(super) fn status(error: &Error) -> Status {
         ErrorCategory::Internal => Code::Internal,
     };
     let hint = error.hint_text().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-    Status::new(code, format!("{error}{hint}"))
+    let mut message = format!("{error}{hint}");
+    if message.len() > MAX_MESSAGE_BYTES {
+        message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
+        message.push('…');
+    }
+    Status::new(code, message)
 }

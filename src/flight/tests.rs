@@ -19,7 +19,6 @@ use tonic::transport::Channel;
 
 use super::{AccessToken, FlightOptions, FlightServer, Sessions};
 use crate::error::Result;
-use crate::sql::QueryLimits;
 use crate::sql::testing::{put, run, scores, store};
 use crate::store::Store;
 
@@ -38,13 +37,14 @@ struct Served {
 }
 
 impl Served {
-    fn start(token: Option<&str>, limits: QueryLimits) -> Self {
+    fn start(token: Option<&str>, query_memory: u64, seconds: u64) -> Self {
         let (folder, store, _) = store();
         let options = FlightOptions {
             address: "127.0.0.1:0".parse().unwrap(),
             token: token.map(|token| AccessToken::new(token).unwrap()),
             tls: None,
-            limits,
+            query_memory,
+            query_time: Duration::from_secs(seconds),
             queries: 2,
         };
         let choose = Box::new(|log: &crate::store::run_log::RunLog| log.last_finished(None).map(Option::<&_>::cloned));
@@ -58,7 +58,7 @@ impl Served {
     }
 
     fn without_limits() -> Self {
-        Self::start(None, QueryLimits::default())
+        Self::start(None, 1 << 30, 300)
     }
 
     fn client(&self) -> Client {
@@ -171,7 +171,9 @@ fn wrong_queries_and_those_that_write_are_refused_and_the_server_goes_on() {
         assert!(text.contains(message), "{sql}: {text}");
     }
     let deep = format!("SELECT 1{}", "+1".repeat(20_000));
-    assert!(refusal(served.rows(&mut client, &deep)).1.contains("20000 operators in a row, wanted at most 1000"));
+    assert!(
+        refusal(served.rows(&mut client, &deep)).1.contains("20000 operators within each other, wanted at most 1000")
+    );
     // As deep as a query may be.
     let rows = served.rows(&mut client, &format!("SELECT 1{} AS sum", "+1".repeat(999))).unwrap();
     assert_eq!(rows.column(0).as_primitive::<Int64Type>().value(0), 1_000);
@@ -263,7 +265,7 @@ fn parameters_are_numbered_and_a_top_k_join_takes_them() {
 
 #[test]
 fn clients_without_the_token_are_refused() {
-    let served = Served::start(Some(TOKEN), QueryLimits::default());
+    let served = Served::start(Some(TOKEN), 1 << 30, 300);
     let mut client = served.client();
     assert_eq!(refusal(served.rows(&mut client, "SELECT 1")).0, Code::Unauthenticated);
     client.set_token("0123456789abcdeg".to_owned());
@@ -297,15 +299,178 @@ fn forged_tickets_and_handles_are_refused() {
 
 #[test]
 fn limits_of_memory_and_time_end_a_query() {
-    let limits = QueryLimits { memory: Some(32 << 20), time: Some(Duration::from_secs(2)) };
-    let served = Served::start(None, limits);
+    let served = Served::start(None, 32 << 20, 2);
     let mut client = served.client();
     let (code, text) = refusal(served.rows(&mut client, "SELECT array_agg(value) FROM range(0, 100000000)"));
     assert!(code == Code::ResourceExhausted && text.contains("memory"), "{text}");
-    let endless = "SELECT count(*) FROM range(0, 3000000) a, range(0, 3000000) b WHERE a.value * b.value = 7";
-    let (code, text) = refusal(served.rows(&mut client, endless));
-    assert_eq!((code, text.as_str()), (Code::ResourceExhausted, "SQL: the query ran for 2 s, which is the limit"));
+    // Operators that compute for long between two rows; more of them than there are places.
+    for endless in [
+        "SELECT count(*) FROM range(0, 3000000) a, range(0, 3000000) b",
+        "SELECT count(*) FROM range(0, 3000000) a, range(0, 3000000) b WHERE a.value * b.value = 7",
+        "SELECT count(*) FROM range(0, 300000) a JOIN range(0, 300000) b ON a.value % 2 = b.value % 2",
+    ] {
+        let (code, text) = refusal(served.rows(&mut client, endless));
+        assert_eq!(
+            (code, text.as_str()),
+            (Code::ResourceExhausted, "the query took 2 s, which is the limit"),
+            "{endless}"
+        );
+    }
     assert_eq!(served.rows(&mut client, "SELECT 1").unwrap().num_rows(), 1);
+    // The computation ends, not only the answer.
+    std::thread::sleep(Duration::from_millis(500));
+    let before = cpu_seconds();
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(cpu_seconds() - before < 0.5, "{} s of a second", cpu_seconds() - before);
+}
+
+/// Processor time of this process. Other tests of this file take little of it.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    let ticks = |at: usize| fields[at].parse::<f64>().unwrap();
+    (ticks(11) + ticks(12)) / 100.0
+}
+
+#[test]
+fn a_reader_that_stops_holds_no_place() {
+    let served = Served::start(None, 1 << 30, 1);
+    let mut client = served.client();
+    let many = "SELECT value FROM range(0, 9000000000)";
+    let mut stopped = Vec::new();
+    for _ in 0..2 {
+        let mut reader = served.client();
+        let rows = served.runtime.block_on(async {
+            let info = reader.execute(many.to_owned(), None).await.unwrap();
+            let mut rows = reader.do_get(info.endpoint[0].ticket.clone().unwrap()).await.unwrap();
+            assert!(rows.try_next().await.unwrap().is_some());
+            rows
+        });
+        stopped.push((reader, rows));
+    }
+    // Both places were taken. After a second they are free.
+    std::thread::sleep(Duration::from_millis(1_500));
+    assert_eq!(served.rows(&mut client, "SELECT 1").unwrap().num_rows(), 1);
+    let (_reader, mut rows) = stopped.remove(0);
+    let error = served.runtime.block_on(async {
+        loop {
+            match rows.try_next().await {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("the rows are not complete"),
+                Err(error) => break error,
+            }
+        }
+    });
+    assert_eq!(refusal::<()>(Err(error)).1, "the query took 1 s, which is the limit");
+}
+
+#[test]
+fn plans_that_grow_and_deep_queries_are_refused() {
+    let served = Served::without_limits();
+    let mut client = served.client();
+    let mut doubled = "WITH c0 AS (SELECT 1 x)".to_owned();
+    for i in 1..30 {
+        doubled.push_str(&format!(", c{i} AS (SELECT a.x FROM c{0} a, c{0} b)", i - 1));
+    }
+    let nested = (0..14).fold("value".to_owned(), |inner, _| format!("({inner}{})", "+1".repeat(990)));
+    let joined = vec!["(VALUES (1))"; 2_000].join(", ");
+    for (sql, message) in [
+        (format!("{doubled} SELECT count(*) FROM c29"), "the query has more than 10000 steps"),
+        (format!("SELECT {nested} FROM range(3)"), "operators within each other"),
+        (format!("SELECT 1 FROM {joined}"), "more than 500 joins"),
+        (format!("SELECT '{}'", "a".repeat(2 << 20)), "the query has 2097161 bytes, wanted at most 1048576"),
+    ] {
+        let (code, text) = refusal(served.rows(&mut client, &sql));
+        assert_eq!(code, Code::InvalidArgument, "{text}");
+        assert!(text.contains(message), "{text}");
+    }
+}
+
+#[test]
+fn columns_are_those_that_were_announced() {
+    let served = Served::without_limits();
+    let mut client = served.client();
+    for sql in [
+        "SELECT upper('a'), abs(-1), [1.0, 2.0], cosine_distance([1.0], [2.0]), CASE WHEN true THEN 1 ELSE 2 END",
+        "SELECT arrow_cast('a', 'Dictionary(Int32, Utf8)') AS d, NULL AS n",
+        "SELECT a.method, b.rsum FROM test.summary a LEFT JOIN test.summary b ON a.method = b.method WHERE b.rsum > 0",
+        "SELECT * FROM cnn.features",
+        "SELECT 1 AS x UNION ALL SELECT 1.5",
+    ] {
+        // `fetch` compares them.
+        assert!(served.rows(&mut client, sql).unwrap().num_rows() > 0, "{sql}");
+    }
+    let statement = served.prepare(&mut client, "SELECT 1 AS x UNION ALL SELECT 1.5");
+    assert_eq!(statement.dataset_schema().unwrap().field(0).data_type(), &DataType::Float64);
+    // Missing values among rows of values.
+    let mut statement = served.prepare(&mut client, "SELECT $1 AS x");
+    let values: ArrayRef = Arc::new(Int64Array::from(vec![Some(5), None, Some(7)]));
+    let rows = served.bound(&mut client, &mut statement, vec![values]).unwrap();
+    assert_eq!(rows.column(0).as_primitive::<Int64Type>().iter().collect::<Vec<_>>(), [Some(5), None, Some(7)]);
+}
+
+#[test]
+fn vectors_of_no_numbers_and_writes_are_refused() {
+    let served = Served::without_limits();
+    let mut client = served.client();
+    let mut statement =
+        served.prepare(&mut client, "SELECT image_id FROM cnn.features ORDER BY array_distance(feature, ?)");
+    let mut with = |at: usize, value: Option<f64>| {
+        let values = (0..16).map(|i| if i == at { value } else { Some(1.0) });
+        let list: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>([Some(values)]));
+        refusal(served.bound(&mut client, &mut statement, vec![list])).1
+    };
+    for value in [Some(f64::NAN), Some(f64::INFINITY), Some(1e300), None] {
+        assert!(
+            with(2, value).contains("`$1` has a value that is missing or not finite in f32, at place 3"),
+            "{value:?}"
+        );
+    }
+    let missing: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Float64Type, Vec<Option<f64>>, _>([None]));
+    assert!(
+        refusal(served.bound(&mut client, &mut statement, vec![missing]))
+            .1
+            .contains("`$1` is missing, wanted a vector")
+    );
+    let update = served.runtime.block_on(client.execute_update("DELETE FROM test.summary".to_owned(), None));
+    assert!(update.unwrap_err().to_string().contains("the store is read-only"));
+}
+
+/// A body that claims to be 4 TiB long, and one that is compressed well: both are refused before they are read.
+#[test]
+fn compressed_parameters_are_refused() {
+    use arrow::ipc::CompressionType;
+    use arrow::ipc::writer::IpcWriteOptions;
+    use arrow_flight::encode::FlightDataEncoderBuilder;
+    use arrow_flight::sql::CommandPreparedStatementQuery;
+    use arrow_flight::{FlightData, FlightDescriptor};
+
+    let served = Served::without_limits();
+    let mut client = served.client();
+    let create = arrow_flight::sql::ActionCreatePreparedStatementRequest {
+        query: "SELECT $1 AS x".to_owned(),
+        transaction_id: None,
+    };
+    let values: ArrayRef = Arc::new(Int64Array::from(vec![0; 1_000]));
+    let batch = RecordBatch::try_from_iter([("0", values)]).unwrap();
+    let error = served.runtime.block_on(async {
+        let action = Action::new("CreatePreparedStatement", create.as_any().encode_to_vec());
+        let answer = client.do_action(action).await.unwrap().message().await.unwrap().unwrap();
+        let any = arrow_flight::sql::Any::decode(&*answer.body).unwrap();
+        let prepared: arrow_flight::sql::ActionCreatePreparedStatementResult = any.unpack().unwrap().unwrap();
+        let command = CommandPreparedStatementQuery { prepared_statement_handle: prepared.prepared_statement_handle };
+        let options = IpcWriteOptions::default().try_with_compression(Some(CompressionType::ZSTD)).unwrap();
+        let descriptor = FlightDescriptor::new_cmd(command.as_any().encode_to_vec());
+        let messages: Vec<FlightData> = FlightDataEncoderBuilder::new()
+            .with_options(options)
+            .with_flight_descriptor(Some(descriptor))
+            .build(futures::stream::iter([Ok(batch)]))
+            .try_collect()
+            .await
+            .unwrap();
+        client.do_put(futures::stream::iter(messages)).await.map(|_| ()).unwrap_err()
+    });
+    assert!(error.to_string().contains("the parameters are compressed"), "{error}");
 }
 
 #[test]

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use arrow::compute::CastOptions;
-use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, Float32Type};
 use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ParamValues, ScalarValue, plan_err};
@@ -168,39 +169,54 @@ pub(super) fn bind(plan: LogicalPlan, values: &[ScalarValue]) -> Result<LogicalP
     if wanted.len() != values.len() {
         return plan_err!("got {} values, and the query has {} parameters", values.len(), wanted.len());
     }
+    let values = wanted.iter().zip(values).map(|(field, value)| converted(value, field));
+    let values = values.collect::<Result<Vec<_>>>()?;
+    with_values(plan, values)
+}
+
+/// Plan with values in the places of its parameters, as they are.
+pub(super) fn with_values(plan: LogicalPlan, values: Vec<ScalarValue>) -> Result<LogicalPlan> {
     if values.is_empty() {
         return Ok(plan);
     }
-    let values = wanted.iter().zip(values).map(|(field, value)| converted(value, field));
-    let values = values.collect::<Result<Vec<_>>>()?;
     plan.with_param_values(ParamValues::List(values.into_iter().map(ScalarAndMetadata::from).collect()))
 }
 
 /// Value as a vector, if the parameter is one; otherwise as it is, and the query converts it.
 fn converted(value: &ScalarValue, parameter: &Field) -> Result<ScalarValue> {
-    let wanted = parameter.data_type();
-    if number_type(wanted).is_none() || value.is_null() || value.data_type() == *wanted {
+    let (name, wanted) = (parameter.name(), parameter.data_type());
+    if number_type(wanted).is_none() {
         return Ok(value.clone());
     }
-    let name = parameter.name();
+    if value.is_null() {
+        return plan_err!("`{name}` is missing, wanted a vector");
+    }
     if number_type(&value.data_type()).is_none() {
         return plan_err!("`{name}` is {}, wanted a vector: a list of numbers", value.data_type());
     }
-    if let (DataType::FixedSizeList(_, width), Some(length)) = (wanted, list_length(value))
-        && usize::try_from(*width).ok() != Some(length)
+    let Some(values) = list_values(value) else { return plan_err!("`{name}` is no list") };
+    if let DataType::FixedSizeList(_, width) = wanted
+        && usize::try_from(*width).ok() != Some(values.len())
     {
-        return plan_err!("`{name}` has {length} numbers, wanted {width} as the column beside it");
+        return plan_err!("`{name}` has {} numbers, wanted {width} as the column beside it", values.len());
     }
-    // A number that does not fit is an error, not a missing value.
-    value.cast_to_with_options(wanted, &CastOptions { safe: false, ..CastOptions::default() })
+    let numbers = cast(&values, &DataType::Float32)?;
+    let numbers = numbers.as_primitive::<Float32Type>();
+    if let Some(at) = numbers.iter().position(|number| number.is_none_or(|number| !number.is_finite())) {
+        return plan_err!(
+            "`{name}` has a value that is missing or not finite in f32, at place {} of the vector",
+            at + 1
+        );
+    }
+    if value.data_type() == *wanted { Ok(value.clone()) } else { value.cast_to(wanted) }
 }
 
-/// Number of values of a list.
-fn list_length(value: &ScalarValue) -> Option<usize> {
+/// Values of a list.
+fn list_values(value: &ScalarValue) -> Option<ArrayRef> {
     match value {
-        ScalarValue::List(list) => Some(list.value(0).len()),
-        ScalarValue::LargeList(list) => Some(list.value(0).len()),
-        ScalarValue::FixedSizeList(list) => Some(list.value(0).len()),
+        ScalarValue::List(list) => Some(list.value(0)),
+        ScalarValue::LargeList(list) => Some(list.value(0)),
+        ScalarValue::FixedSizeList(list) => Some(list.value(0)),
         _ => None,
     }
 }

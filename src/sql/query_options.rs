@@ -1,7 +1,7 @@
-//! Values and limits of a query.
+//! Values of the parameters of a query, and its limit of memory.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::Duration;
 
 use az::SaturatingAs;
 use datafusion::error::Result;
@@ -15,34 +15,23 @@ use crate::sql::parameters::ParameterValue;
 /// Largest total size of the temporary files of a query whose memory is limited.
 const MAX_TEMPORARY_BYTES: u64 = 16 << 30;
 /// Operators that an error about memory names.
-const NAMED_OPERATORS: usize = 3;
+const NAMED_OPERATORS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
-/// Values of the parameters of a query, and its limits.
+/// Values of the parameters of a query, and its limit of memory. By default there are none.
 #[derive(Debug, Clone, Default)]
 pub struct QueryOptions {
     /// Values of the parameters, in order.
     pub parameters: Vec<ParameterValue>,
-    /// Limits.
-    pub limits: QueryLimits,
-}
-
-/// Limits of a query. By default there are none.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct QueryLimits {
-    /// Memory of the operators that keep rows, in bytes. Sorts and groups that need more use temporary files.
+    /// Memory of the operators that keep rows (sorts, groups, joins), in bytes. Sorts and groups that need more use
+    /// temporary files, of 16 GiB at most. Values that a function computes are not counted.
     pub memory: Option<u64>,
-    /// Time from the start to the last row that is read.
-    pub time: Option<Duration>,
 }
 
-impl QueryLimits {
+impl QueryOptions {
     /// Session state whose queries have this limit of memory.
-    pub(super) fn applied_to(self, state: SessionState) -> Result<SessionState> {
+    pub(super) fn applied_to(&self, state: SessionState) -> Result<SessionState> {
         let Some(bytes) = self.memory else { return Ok(state) };
-        let pool = TrackConsumersPool::new(
-            FairSpillPool::new(bytes.saturating_as()),
-            NAMED_OPERATORS.try_into().unwrap_or(std::num::NonZeroUsize::MIN),
-        );
+        let pool = TrackConsumersPool::new(FairSpillPool::new(bytes.saturating_as()), NAMED_OPERATORS);
         let environment = RuntimeEnvBuilder::from_runtime_env(state.runtime_env())
             .with_memory_pool(Arc::new(pool))
             .with_max_temp_directory_size(MAX_TEMPORARY_BYTES)

@@ -1,13 +1,14 @@
 //! Threads of a session, and the rows of a query that they compute.
 
+use std::any::Any;
+
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc::{Receiver, channel};
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout_at};
+use tokio::task::{JoinError, JoinHandle};
 
 use crate::error::{Error, Result};
 use crate::sql::errors::query_error;
@@ -16,6 +17,8 @@ use crate::sql::state::threads;
 
 /// Batches that a query computes ahead of its reader.
 const BATCHES_AHEAD: usize = 1;
+/// Threads beside those of a query, so that others are planned while it computes.
+const SPARE_THREADS: usize = 2;
 
 /// Threads of a session. Dropping them does not wait for an interrupted query.
 pub(super) struct QueryThreads {
@@ -27,7 +30,7 @@ impl QueryThreads {
     /// Starts the threads.
     pub(super) fn start() -> Result<Self> {
         let runtime = Builder::new_multi_thread()
-            .worker_threads(threads())
+            .worker_threads(threads() + SPARE_THREADS)
             .thread_name("sql")
             .enable_time()
             .build()
@@ -40,30 +43,26 @@ impl QueryThreads {
         self.handle.block_on(work)
     }
 
-    /// Runs work on these threads.
-    pub(super) fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
-        self.handle.spawn(work)
+    /// Runs work on these threads. Dropping the result ends the work when it next waits.
+    pub(super) fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> QueryTask<T> {
+        QueryTask(self.handle.spawn(work))
     }
 
-    /// Computes the rows of the query `sql` on these threads, so that a query that never pauses can be interrupted.
-    pub(super) fn rows(
-        &self,
-        mut stream: SendableRecordBatchStream,
-        statement: RunningStatement,
-        deadline: Option<QueryDeadline>,
-        sql: &str,
-    ) -> QueryStream {
+    /// Computes the rows of the query `sql` on these threads. `guard` is dropped when the computation has ended, which
+    /// may be after the rows were dropped.
+    pub(super) fn rows(&self, mut stream: SendableRecordBatchStream, sql: &str, guard: impl Any + Send) -> QueryStream {
         let schema = stream.schema();
         let (sender, batches) = channel(BATCHES_AHEAD);
         let text = sql.to_owned();
         let task = self.spawn(async move {
+            let _guard = guard;
             while let Some(batch) = stream.next().await {
                 if sender.send(batch.map_err(|error| query_error(&error, &text))).await.is_err() {
                     break;
                 }
             }
         });
-        QueryStream { schema, batches, task: Some(task), statement, deadline }
+        QueryStream { schema, batches, task: Some(task) }
     }
 }
 
@@ -75,22 +74,20 @@ impl Drop for QueryThreads {
     }
 }
 
-/// End of the time of a query.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct QueryDeadline {
-    /// Time that the query has in all.
-    pub limit: std::time::Duration,
-    /// End of that time.
-    pub end: Instant,
+/// Work on the threads of a session, which ends with this value.
+pub(super) struct QueryTask<T>(JoinHandle<T>);
+
+impl<T> QueryTask<T> {
+    /// Waits for the result. A panic is an error.
+    pub(super) async fn result(&mut self) -> Result<T> {
+        let of_panic = |_: JoinError| Error::internal("SQL: a thread of the query panicked");
+        (&mut self.0).await.map_err(of_panic)
+    }
 }
 
-impl QueryDeadline {
-    /// Waits for `work`, until the time is over.
-    pub(super) async fn run<T>(this: Option<Self>, work: impl Future<Output = T>) -> Result<T> {
-        let Some(Self { limit, end }) = this else { return Ok(work.await) };
-        timeout_at(end, work)
-            .await
-            .map_err(|_| Error::stage(format!("SQL: the query ran for {} s, which is the limit", limit.as_secs_f64())))
+impl<T> Drop for QueryTask<T> {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
@@ -99,9 +96,7 @@ pub struct QueryStream {
     schema: SchemaRef,
     batches: Receiver<Result<RecordBatch>>,
     /// Computation of the rows, until its end has been seen.
-    task: Option<JoinHandle<()>>,
-    statement: RunningStatement,
-    deadline: Option<QueryDeadline>,
+    task: Option<QueryTask<()>>,
 }
 
 impl QueryStream {
@@ -113,27 +108,12 @@ impl QueryStream {
 
     /// Next rows; `None` after the last.
     pub async fn next(&mut self) -> Option<Result<RecordBatch>> {
-        let batch = self.statement.run(QueryDeadline::run(self.deadline, self.batches.recv())).await;
-        match batch.flatten() {
-            Ok(Some(batch)) => Some(batch),
-            Err(ended) => Some(Err(ended)),
-            Ok(None) => {
-                // The task has ended: with the last row, or by a panic.
-                let ended = match self.task.take() {
-                    Some(task) => task.await,
-                    None => Ok(()),
-                };
-                ended.is_err().then(|| Err(Error::internal("SQL: a thread of the query panicked")))
-            }
+        if let Some(batch) = self.batches.recv().await {
+            return Some(batch);
         }
-    }
-}
-
-impl Drop for QueryStream {
-    fn drop(&mut self) {
-        if let Some(task) = &self.task {
-            task.abort();
-        }
+        // The task has ended: with the last row, or by a panic.
+        let mut task = self.task.take()?;
+        task.result().await.err().map(Err)
     }
 }
 
@@ -141,6 +121,7 @@ impl Drop for QueryStream {
 pub struct QueryRows<'s> {
     pub(super) threads: &'s QueryThreads,
     pub(super) stream: QueryStream,
+    pub(super) statement: RunningStatement,
 }
 
 impl QueryRows<'_> {
@@ -155,6 +136,9 @@ impl Iterator for QueryRows<'_> {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.threads.block_on(self.stream.next())
+        match self.threads.block_on(self.statement.run(self.stream.next())) {
+            Ok(batch) => batch,
+            Err(interrupted) => Some(Err(interrupted)),
+        }
     }
 }

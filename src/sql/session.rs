@@ -14,7 +14,6 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::memory::MemoryStream;
 use datafusion::prelude::SessionContext;
-use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::sql::catalog::{DeclaredTable, StageArtefact, StoreCatalog};
@@ -26,10 +25,11 @@ use crate::sql::files::NamedFile;
 use crate::sql::information;
 use crate::sql::interrupt::StatementInterrupt;
 use crate::sql::names::ListedTable;
-use crate::sql::parameters::{ParameterValue, bind, number_parameters, parameters, with_parameter_types};
+use crate::sql::parameters::{ParameterValue, bind, number_parameters, parameters, with_parameter_types, with_values};
 use crate::sql::plan_rewrites::{with_json_as_text, with_nullable_vectors};
+use crate::sql::plan_size::check_plan_size;
 use crate::sql::query_options::QueryOptions;
-use crate::sql::query_threads::{QueryDeadline, QueryRows, QueryStream, QueryThreads};
+use crate::sql::query_threads::{QueryRows, QueryStream, QueryThreads};
 use crate::sql::result_files;
 use crate::sql::run_catalogs::RunCatalogs;
 use crate::sql::session_tables::{SessionTables, SizedTable};
@@ -185,34 +185,28 @@ impl Session {
     pub fn query(&self, sql: &str) -> Result<QueryRows<'_>> {
         let statement = self.interrupt.start();
         let stream = self.threads.block_on(statement.run(self.start(sql, &QueryOptions::default())))??;
-        Ok(QueryRows { threads: &self.threads, stream: self.threads.rows(stream, statement, None, sql) })
+        Ok(QueryRows { threads: &self.threads, stream: self.threads.rows(stream, sql, ()), statement })
     }
 
-    /// As [`Session::query`], without blocking a thread, with the values of parameters and limits. The query runs on the
-    /// threads of the session, until the result is dropped or `interrupt` is used.
+    /// As [`Session::query`], without blocking a thread, with the values of parameters and a limit of memory. The query
+    /// runs on the threads of the session, and ends when this future or the result is dropped, as soon as an operator
+    /// pauses. `guard` is dropped when it has ended.
     ///
     /// # Errors
-    /// As [`Session::query`]; the parameters do not fit, or the time is over.
+    /// As [`Session::query`], and the parameters do not fit.
     pub async fn run(
         self: &Arc<Self>,
         sql: &str,
         options: QueryOptions,
-        interrupt: &StatementInterrupt,
+        guard: impl Clone + Send + 'static,
     ) -> Result<QueryStream> {
-        let statement = interrupt.start();
-        let deadline = options.limits.time.map(|limit| QueryDeadline { limit, end: Instant::now() + limit });
-        let (session, text) = (Arc::clone(self), sql.to_owned());
-        // Planning is work, too.
-        let mut planning = self.threads.spawn(async move { session.start(&text, &options).await });
-        let planned = statement.run(QueryDeadline::run(deadline, &mut planning)).await.flatten();
-        let stream = match planned {
-            Ok(planned) => planned.map_err(|_| Error::internal("SQL: a thread of the query panicked"))??,
-            Err(ended) => {
-                planning.abort();
-                return Err(ended);
-            }
+        let of_planning = guard.clone();
+        let start = |session: Arc<Self>, sql: String| async move {
+            let _guard = of_planning;
+            session.start(&sql, &options).await
         };
-        Ok(self.threads.rows(stream, statement, deadline, sql))
+        let stream = self.planned(sql, start).await?;
+        Ok(self.threads.rows(stream, sql, guard))
     }
 
     /// Columns and parameters of a query.
@@ -223,10 +217,13 @@ impl Session {
         let planned = self.planned(sql, |session, sql| async move {
             match session.plan(&sql).await? {
                 Planned::Rows(batch) => Ok(PreparedQuery { columns: batch.schema(), parameters: vec![] }),
-                Planned::Query(_, plan) => {
-                    let parameters = parameters(&plan).map_err(|error| query_error(&error, &sql))?;
-                    let plan = with_json_as_text(plan).map_err(|error| query_error(&error, &sql))?;
-                    Ok(PreparedQuery { columns: Arc::clone(plan.schema().inner()), parameters })
+                Planned::Query(state, plan) => {
+                    let wrong = |error: DataFusionError| query_error(&error, &sql);
+                    let parameters = parameters(&plan).map_err(wrong)?;
+                    let missing = parameters.iter().map(|field| ParameterValue::try_from(field.data_type()));
+                    let missing: Vec<ParameterValue> = missing.collect::<Result<_, _>>().map_err(wrong)?;
+                    let columns = with_deep_stack(async { analyzed_columns(&state, plan, &missing, false) }).await;
+                    Ok(PreparedQuery { columns: columns.map_err(wrong)?, parameters })
                 }
             }
         });
@@ -244,24 +241,19 @@ impl Session {
                 Planned::Rows(batch) => return Ok(batch.schema()),
                 Planned::Query(state, plan) => (state, plan),
             };
-            let analyzed = async {
-                let plan = with_json_as_text(with_nullable_vectors(bind(plan, &values)?)?)?;
-                state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})
-            };
-            let plan = with_deep_stack(analyzed).await.map_err(|error| query_error(&error, &sql))?;
-            Ok(Arc::clone(plan.schema().inner()))
+            let columns = with_deep_stack(async { analyzed_columns(&state, plan, &values, true) }).await;
+            columns.map_err(|error| query_error(&error, &sql))
         });
         planned.await
     }
 
-    /// Plans on the threads of the session: a panic is an error.
+    /// Plans on the threads of the session, until this future is dropped. A panic is an error.
     async fn planned<T, F>(self: &Arc<Self>, sql: &str, plan: impl FnOnce(Arc<Self>, String) -> F) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        let planned = self.threads.spawn(plan(Arc::clone(self), sql.to_owned())).await;
-        planned.map_err(|_| Error::internal("SQL: planning the query panicked"))?
+        self.threads.spawn(plan(Arc::clone(self), sql.to_owned())).result().await?
     }
 
     /// Plans a query and starts it. Its rows are computed as they are read.
@@ -275,7 +267,7 @@ impl Session {
         };
         let started = async {
             let plan = with_json_as_text(with_nullable_vectors(bind(plan, &options.parameters)?)?)?;
-            let state = options.limits.applied_to(*state)?;
+            let state = options.applied_to(*state)?;
             SessionContext::new_with_state(state).execute_logical_plan(plan).await?.execute_stream().await
         };
         with_deep_stack(started).await.map_err(|error| query_error(&error, sql))
@@ -325,6 +317,7 @@ impl Session {
                 .with_allow_dml(false)
                 .with_allow_statements(false)
                 .verify_plan(&plan)?;
+            check_plan_size(&plan)?;
             with_parameter_types(plan)
         };
         let plan = planned.await.map_err(wrong)?;
@@ -360,6 +353,19 @@ impl Session {
     pub fn take_incomplete_stages(&self) -> BTreeMap<String, (usize, usize)> {
         self.tables.own().take_incomplete_stages()
     }
+}
+
+/// Columns of the result of a plan with these values of its parameters, or with values of their types.
+fn analyzed_columns(
+    state: &SessionState,
+    plan: LogicalPlan,
+    values: &[ParameterValue],
+    are_checked: bool,
+) -> datafusion::error::Result<SchemaRef> {
+    let plan = if are_checked { bind(plan, values)? } else { with_values(plan, values.to_vec())? };
+    let plan = with_json_as_text(with_nullable_vectors(plan)?)?;
+    let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+    Ok(Arc::clone(plan.schema().inner()))
 }
 
 /// Refuses no statement, and several.

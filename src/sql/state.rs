@@ -11,6 +11,7 @@ use datafusion::logical_expr::AggregateUDF;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::prelude::SessionConfig;
 
+use crate::sql::cooperative::PausingOperators;
 use crate::sql::planners::VectorOperators;
 use crate::sql::rank_of_positive::RankOfPositive;
 use crate::sql::run_catalogs::RunCatalogs;
@@ -23,7 +24,7 @@ pub(super) const STORE_URL: &str = "pairloom://store/";
 /// Name of the catalog, which a query may write before the schema.
 pub const CATALOG: &str = "pairloom";
 /// Schema of the files that are read by name. A name without a schema means a table of this one.
-pub(super) const FILES: &str = "files";
+pub const FILES: &str = "files";
 
 /// Threads of a session.
 pub(super) fn threads() -> usize {
@@ -53,6 +54,7 @@ pub(super) fn session_state(store: Option<&Store>, catalogs: Option<Arc<RunCatal
         .with_expr_planners(planners)
         .with_analyzer_rules(rules)
         .with_query_planner(Arc::new(SessionPlanner))
+        .with_physical_optimizer_rule(Arc::new(PausingOperators))
         .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
         .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())

@@ -32,44 +32,45 @@ pub fn split_statements(text: &str) -> (Vec<String>, String) {
     (statements, if has_content || is_open { rest.trim().to_owned() } else { String::new() })
 }
 
-/// Largest number of operators, joins or set operations in a row: each is a level of the tree of the query.
+/// Largest number of operators, joins or set operations within each other: each is a level of the tree of the query.
 const MAX_CHAIN: usize = 1_000;
 
 /// Refuses a statement whose tree is so deep that planning it could exhaust the stack, such as `1 + 1 + …`.
 ///
 /// # Errors
-/// The statement has more than a thousand operators in a row.
+/// The statement has more than a thousand operators within each other.
 pub(super) fn check_depth(sql: &str) -> Result<()> {
     let mut tokens = Vec::new();
     // The parser has the better message for a text that has no tokens.
     let _ = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location_into_buf(&mut tokens);
-    // Operators in a row on each level of brackets. A comma begins another row.
-    let (mut rows, mut longest) = (vec![0_usize], 0);
+    // On each level of brackets: operators in a row, and the deepest row within brackets of this row. A comma begins
+    // another row.
+    let (mut levels, mut longest) = (vec![(0_usize, 0_usize)], 0);
     for token in tokens {
         match token.token {
-            Token::LParen | Token::LBracket => rows.push(0),
-            Token::RParen | Token::RBracket if rows.len() > 1 => drop(rows.pop()),
+            Token::LParen | Token::LBracket | Token::LBrace => levels.push((0, 0)),
+            Token::RParen | Token::RBracket | Token::RBrace if levels.len() > 1 => {
+                let (row, within) = levels.pop().unwrap_or_default();
+                if let Some((_, deepest)) = levels.last_mut() {
+                    *deepest = (*deepest).max(row + within);
+                }
+            }
             _ => {}
         }
-        let Some(row) = rows.last_mut() else { break };
+        let Some((row, within)) = levels.last_mut() else { break };
         match token.token {
             Token::Comma => *row = 0,
-            // Subscripts and calls follow each other, too.
-            Token::Word(_)
-            | Token::Number(..)
-            | Token::Whitespace(_)
-            | Token::LParen
-            | Token::SingleQuotedString(_) => {
-                *row += usize::from(matches!(&token.token, Token::Word(word) if is_operator(word.keyword)));
-            }
+            Token::Number(..) | Token::Whitespace(_) | Token::SingleQuotedString(_) => {}
+            Token::Word(word) => *row += usize::from(is_operator(word.keyword)),
+            // Brackets are levels, and subscripts and calls follow each other.
             _ => *row += 1,
         }
-        longest = longest.max(*row);
+        longest = longest.max(*row + *within);
     }
     if longest <= MAX_CHAIN {
         return Ok(());
     }
-    Err(Error::usage(format!("SQL: {longest} operators in a row, wanted at most {MAX_CHAIN}"))
+    Err(Error::usage(format!("SQL: {longest} operators within each other, wanted at most {MAX_CHAIN}"))
         .hint("`x IN (…)`, or a table of values: `FROM (VALUES (1), (2)) AS t(x)`"))
 }
 
@@ -107,6 +108,9 @@ mod tests {
             assert!(check_depth(&chain(term, 1_100)).is_err(), "{term}");
         }
         assert!(check_depth(&format!("SELECT 1{}", " UNION ALL SELECT 1".repeat(1_100))).is_err());
+        let nested =
+            |levels: usize| (0..levels).fold("x".to_owned(), |inner, _| format!("({inner}{})", " + 1".repeat(90)));
+        assert!(check_depth(&nested(5)).is_ok() && check_depth(&nested(14)).is_err());
         for long in [
             format!("SELECT 1{}", ", a + b = c".repeat(5_000)),
             format!("SELECT 1 FROM t WHERE x IN (1{})", ", 2".repeat(50_000)),

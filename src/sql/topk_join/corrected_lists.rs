@@ -48,7 +48,7 @@ pub(super) async fn corrected_lists(
 
 /// Ends the work on another thread when the query is dropped.
 #[derive(Default)]
-struct StopOnDrop(Arc<AtomicBool>);
+pub(super) struct StopOnDrop(pub Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {

@@ -25,7 +25,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt};
 
-use super::corrected_lists::corrected_lists;
+use super::corrected_lists::{StopOnDrop, corrected_lists};
 use super::nearest_lists::{NearItem, NearestLists};
 use super::node::added_fields;
 use crate::retrieval::Method;
@@ -88,6 +88,7 @@ impl TopKJoinExec {
         let (queries, vectors) = (take_record_batch(&queries, &has_vector)?, take(&vectors, &has_vector, None)?);
         let threads = context.session_config().target_partitions();
         let vectors = ListVectors::new(&vectors)?;
+        let memory_of_lists = memory.new_empty();
         let mut items = ItemRows { kept: Vec::new(), next: 0, memory: memory.new_empty(), _queries: memory };
         if let Some(method) = self.method.clone() {
             let block = self.all_items(context, &items.memory).await?;
@@ -96,7 +97,8 @@ impl TopKJoinExec {
             items.keep(block, &lists)?;
             return TopKRows::new(queries, &items, &lists);
         }
-        let mut lists = NearestLists::new(self.measure, self.k, vectors, threads)?;
+        let stop = StopOnDrop::default();
+        let mut lists = NearestLists::new(self.measure, self.k, vectors, threads)?.stop_with(Arc::clone(&stop.0));
         let mut stream = self.items.execute(0, context)?;
         let (mut waiting, mut rows) = (Vec::new(), 0);
         loop {
@@ -106,10 +108,16 @@ impl TopKJoinExec {
             waiting.extend(batch);
             if rows > 0 && queries.num_rows() > 0 && (is_last || rows >= BLOCK_ROWS) {
                 let block = concat_batches(&self.items.schema(), &waiting)?;
-                self.add_block(&queries, block, &mut lists, &mut items)?;
+                // On another thread, so that an interrupted query ends at once.
+                let (join, own) = (self.clone(), queries.clone());
+                let added = tokio::task::spawn_blocking(move || {
+                    join.add_block(&own, block, &mut lists, &mut items)?;
+                    Ok::<_, datafusion::error::DataFusionError>((lists, items))
+                });
+                (lists, items) =
+                    added.await.map_err(|error| datafusion::error::DataFusionError::External(Box::new(error)))??;
+                memory_of_lists.try_resize(lists.bytes())?;
                 (waiting, rows) = (Vec::new(), 0);
-                // Lets the session end an interrupted query.
-                tokio::task::yield_now().await;
             }
             if is_last {
                 break;

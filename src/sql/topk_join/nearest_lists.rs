@@ -1,5 +1,8 @@
 //! Nearest items of each query, found block by block.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use arrow::array::{Array, BooleanArray};
 use datafusion::common::{exec_err, plan_err};
 use datafusion::error::{DataFusionError, Result};
@@ -10,6 +13,9 @@ use crate::sql::vectors::{ListVectors, VectorMeasure};
 
 /// Candidates of a block beyond the k best, so that roundings seldom need a second search.
 const SPARE_CANDIDATES: usize = 16;
+
+/// Pairs of a query and an item that are measured at a time.
+const MAX_PAIRS: usize = 1 << 20;
 
 /// An item in the list of a query.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,6 +45,8 @@ pub(super) struct NearestLists {
     width: usize,
     lists: Vec<Vec<NearItem>>,
     threads: usize,
+    /// True when the query has ended.
+    stop: Arc<AtomicBool>,
 }
 
 impl NearestLists {
@@ -69,7 +77,7 @@ impl NearestLists {
             packed.clear();
         }
         let lists = vec![Vec::new(); queries.len()];
-        Ok(Self { measure, k, queries, norms, packed, width, lists, threads })
+        Ok(Self { measure, k, queries, norms, packed, width, lists, threads, stop: Arc::default() })
     }
 
     /// Adds a block of items, the first of which is item `first`. Without `accept`, any pair may be in a list.
@@ -78,10 +86,35 @@ impl NearestLists {
     /// A vector of another width or with a value that is not finite. The first error of `accept`.
     pub(super) fn add(&mut self, block: &ListVectors, first: u64, accept: Option<&AcceptPairs<'_>>) -> Result<()> {
         let items = BlockItems::new(self.measure, self.width, block, first)?;
-        let mut pending: Vec<usize> = (0..self.queries.len()).collect();
+        let queries: Vec<usize> = (0..self.queries.len()).collect();
+        for some in queries.chunks(self.queries_at_once(&items)) {
+            self.check_stop().map_err(|error| DataFusionError::External(Box::new(error)))?;
+            self.add_for(some.to_vec(), &items, block, first, accept)?;
+        }
+        Ok(())
+    }
+
+    /// Number of queries that are searched together: all, unless all items are candidates of each.
+    fn queries_at_once(&self, items: &BlockItems) -> usize {
+        let all_are_candidates = items.packed.is_empty()
+            || self.packed.is_empty()
+            || self.k.saturating_add(SPARE_CANDIDATES) >= items.rows.len();
+        let all = self.queries.len().max(1);
+        if all_are_candidates { (MAX_PAIRS / items.rows.len().max(1)).clamp(1, all) } else { all }
+    }
+
+    /// As [`Self::add`], for some queries.
+    fn add_for(
+        &mut self,
+        mut pending: Vec<usize>,
+        items: &BlockItems,
+        block: &ListVectors,
+        first: u64,
+        accept: Option<&AcceptPairs<'_>>,
+    ) -> Result<()> {
         let mut wanted = self.k.saturating_add(SPARE_CANDIDATES);
         while !pending.is_empty() && !items.rows.is_empty() {
-            let candidates = self.candidates(&items, &pending, wanted)?;
+            let candidates = self.candidates(items, &pending, wanted)?;
             let of_query = |(&query, found): (&usize, &Candidates)| -> Vec<(usize, usize)> {
                 found.rows.iter().map(|&row| (query, row)).collect()
             };
@@ -107,6 +140,15 @@ impl NearestLists {
         Ok(())
     }
 
+    /// Ends searches when `stop` is true.
+    pub(super) fn stop_with(self, stop: Arc<AtomicBool>) -> Self {
+        Self { stop, ..self }
+    }
+
+    fn check_stop(&self) -> crate::error::Result<()> {
+        if self.stop.load(Ordering::Relaxed) { Err(crate::error::Error::interrupted()) } else { Ok(()) }
+    }
+
     /// Width of the vectors; 0 without queries.
     pub(super) fn width(&self) -> usize {
         self.width
@@ -125,6 +167,11 @@ impl NearestLists {
     /// As [`Self::lists`].
     pub(super) fn into_lists(self) -> Vec<Vec<NearItem>> {
         self.lists
+    }
+
+    /// Memory of the lists in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(self.packed.as_slice()) + self.lists.iter().map(|list| size_of_val(list.as_slice())).sum::<usize>()
     }
 
     /// Lists of all queries, the nearest item first.
@@ -153,8 +200,8 @@ impl NearestLists {
         );
         let search = Search::from_vectors(&rows, &columns, ScoreFunction::Product, self.threads).map_err(external)?;
         let request = SearchRequest { k: wanted, item_shifts: &items.shifts, ..SearchRequest::default() };
-        let [found, _] =
-            search.find(&request, &SearchRequest::default(), &mut |_: u64, _: u64| Ok(())).map_err(external)?;
+        let mut progress = |_: u64, _: u64| self.check_stop();
+        let [found, _] = search.find(&request, &SearchRequest::default(), &mut progress).map_err(external)?;
         let lists = found.top.into_iter().zip(queries).map(|(top, &query)| {
             let last = top.last().map_or(f64::NEG_INFINITY, |last| f64::from(last.score));
             let norm = if self.measure.is_cosine() { 1.0 } else { self.norms[query] };

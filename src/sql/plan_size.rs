@@ -1,0 +1,41 @@
+//! Size of a query's plan.
+
+use datafusion::common::plan_err;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::Result;
+use datafusion::logical_expr::LogicalPlan;
+
+/// Largest number of nodes of a plan. A `WITH` query that is named twice is there twice, so few lines can be a large plan.
+const MAX_NODES: usize = 10_000;
+/// Largest depth of a plan.
+const MAX_DEPTH: usize = 500;
+
+/// Refuses a plan that would take too long to optimise.
+///
+/// # Errors
+/// The plan has more than 10,000 nodes, or more than 500 below each other.
+pub(super) fn check_plan_size(plan: &LogicalPlan) -> Result<()> {
+    let mut waiting = vec![(plan, 1)];
+    let mut nodes = 0;
+    while let Some((node, depth)) = waiting.pop() {
+        nodes += 1;
+        if depth > MAX_DEPTH {
+            return plan_err!("the query has more than {MAX_DEPTH} joins or steps below each other");
+        }
+        if nodes > MAX_NODES {
+            return too_many();
+        }
+        waiting.extend(node.inputs().into_iter().map(|input| (input, depth + 1)));
+    }
+    // Subqueries within expressions as well.
+    let mut nodes = 0;
+    plan.apply_with_subqueries(|_| {
+        nodes += 1;
+        Ok(if nodes > MAX_NODES { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    if nodes > MAX_NODES { too_many() } else { Ok(()) }
+}
+
+fn too_many() -> Result<()> {
+    plan_err!("the query has more than {MAX_NODES} steps, after its `WITH` queries were put in")
+}
