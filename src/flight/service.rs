@@ -159,8 +159,7 @@ fn flight_info(
     request: Request<FlightDescriptor>,
 ) -> Answer<FlightInfo> {
     let ticket = FlightTicket::new(ticket.as_any().encode_to_vec());
-    let info =
-        FlightInfo::new().try_with_schema(&sent_columns(columns)).map_err(|error| status(&Error::from(error)))?;
+    let info = FlightInfo::new().try_with_schema(columns).map_err(|error| status(&Error::from(error)))?;
     Ok(Response::new(
         info.with_endpoint(FlightEndpoint::new().with_ticket(ticket)).with_descriptor(request.into_inner()),
     ))
@@ -205,7 +204,7 @@ impl FlightSqlService for FlightSql {
         let columns = self.planned(session.result_columns(&query.query, &[])).await?;
         let id = random_bytes().map_err(|error| status(&error))?;
         let statement_handle = self.seal.seal(&Ticket { id, sql: query.query });
-        flight_info(&TicketStatementQuery { statement_handle }, &columns, request)
+        flight_info(&TicketStatementQuery { statement_handle }, &sent_columns(&columns), request)
     }
 
     async fn do_get_statement(&self, ticket: TicketStatementQuery, _: Request<FlightTicket>) -> Answer<FlightMessages> {
@@ -256,7 +255,7 @@ impl FlightSqlService for FlightSql {
         let session = self.session().await?;
         let values = prepared.rows.row(0)?;
         let columns = self.planned(session.result_columns(&prepared.sql, &values)).await?;
-        flight_info(&statement, &columns, request)
+        flight_info(&statement, &sent_columns(&columns), request)
     }
 
     async fn do_get_prepared_statement(

@@ -46,6 +46,7 @@ mod topk_join;
 mod topk_join_function;
 mod unknown_table;
 mod vectors;
+mod with_size;
 mod store_tables;
 mod all_runs;
 mod result_files;

@@ -40,6 +40,7 @@ use crate::sql::state::{FILES, session_state};
 use crate::sql::statements::{check_depth, split_statements};
 use crate::sql::topk_join::{TOPK_JOIN, named_tables};
 use crate::sql::topk_join_function::TopKJoinFunction;
+use crate::sql::with_size::check_with_size;
 use crate::store::Store;
 use crate::store::record::RunRecord;
 use crate::store::run_log::RunLog;
@@ -294,6 +295,7 @@ impl Session {
                 return Ok(Planned::Rows(batch));
             }
         }
+        check_with_size(&statement)?;
         number_parameters(&mut statement)?;
         let mut references = state.resolve_table_references(&statement).map_err(wrong)?;
         references.retain(|reference| {
@@ -312,12 +314,13 @@ impl Session {
         }
         let planned = async {
             let plan = state.statement_to_plan(statement).await?;
+            // Before anything walks through it.
+            check_plan_size(&plan)?;
             SQLOptions::new()
                 .with_allow_ddl(false)
                 .with_allow_dml(false)
                 .with_allow_statements(false)
                 .verify_plan(&plan)?;
-            check_plan_size(&plan)?;
             with_parameter_types(plan)
         };
         let plan = planned.await.map_err(wrong)?;
