@@ -130,3 +130,37 @@ async fn collect(mut batches: FlightRecordBatchStream) -> Result<Vec<RecordBatch
         found.push(batch);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{ArrayRef, Int64Array};
+    use arrow::ipc::CompressionType;
+    use arrow::ipc::writer::IpcWriteOptions;
+    use arrow_flight::encode::FlightDataEncoderBuilder;
+    use futures::executor::block_on;
+
+    use super::*;
+
+    fn messages(compression: Option<CompressionType>) -> Vec<FlightData> {
+        let values: ArrayRef = Arc::new(Int64Array::from(vec![0; 1_000]));
+        let batch = RecordBatch::try_from_iter([("0", values)]).unwrap();
+        let options = IpcWriteOptions::default().try_with_compression(compression).unwrap();
+        let messages = FlightDataEncoderBuilder::new().with_options(options).build(futures::stream::iter([Ok(batch)]));
+        block_on(messages.try_collect()).unwrap()
+    }
+
+    /// A compressed body can claim to be 4 TiB long, and can be so: it is refused before it is read.
+    #[test]
+    fn compressed_and_large_messages_are_refused() {
+        assert!(messages(None).iter().all(|message| check_message(message, 1).is_ok()));
+        for compression in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
+            let of_rows = messages(Some(compression)).pop().unwrap();
+            let error = check_message(&of_rows, 1).unwrap_err().to_string();
+            assert!(error.contains("the parameters are compressed"), "{error}");
+        }
+        let plain = messages(None).pop().unwrap();
+        assert!(check_message(&plain, MAX_BYTES + 1).unwrap_err().to_string().contains("more than 256 MiB"));
+        let damaged = FlightData { data_header: vec![1, 2, 3].into(), ..FlightData::default() };
+        assert!(check_message(&damaged, 1).unwrap_err().to_string().contains("damaged"));
+    }
+}

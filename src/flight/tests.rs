@@ -144,9 +144,7 @@ fn queries_see_the_latest_run() {
     run(&served.store, "20260103T000000", &[("test", "evaluate", &newer)]);
     std::thread::sleep(Duration::from_millis(1_100));
     assert_eq!(served.rows(&mut client, sql).unwrap().column(1).as_primitive::<Float64Type>().values(), &[500.0]);
-    for (statement, rows) in [("SHOW TABLES", 12), ("EXPLAIN SELECT 1", 2), ("DESCRIBE test.summary", 2)] {
-        assert!(served.rows(&mut client, statement).unwrap().num_rows() >= rows.min(2), "{statement}");
-    }
+    assert_eq!(served.rows(&mut client, "DESCRIBE test.summary").unwrap().num_rows(), 2);
 }
 
 #[test]
@@ -421,43 +419,6 @@ fn vectors_of_no_numbers_and_writes_are_refused() {
     );
     let update = served.runtime.block_on(client.execute_update("DELETE FROM test.summary".to_owned(), None));
     assert!(update.unwrap_err().to_string().contains("the store is read-only"));
-}
-
-/// A body that claims to be 4 TiB long, and one that is compressed well: both are refused before they are read.
-#[test]
-fn compressed_parameters_are_refused() {
-    use arrow::ipc::CompressionType;
-    use arrow::ipc::writer::IpcWriteOptions;
-    use arrow_flight::encode::FlightDataEncoderBuilder;
-    use arrow_flight::sql::CommandPreparedStatementQuery;
-    use arrow_flight::{FlightData, FlightDescriptor};
-
-    let served = Served::without_limits();
-    let mut client = served.client();
-    let create = arrow_flight::sql::ActionCreatePreparedStatementRequest {
-        query: "SELECT $1 AS x".to_owned(),
-        transaction_id: None,
-    };
-    let values: ArrayRef = Arc::new(Int64Array::from(vec![0; 1_000]));
-    let batch = RecordBatch::try_from_iter([("0", values)]).unwrap();
-    let error = served.runtime.block_on(async {
-        let action = Action::new("CreatePreparedStatement", create.as_any().encode_to_vec());
-        let answer = client.do_action(action).await.unwrap().message().await.unwrap().unwrap();
-        let any = arrow_flight::sql::Any::decode(&*answer.body).unwrap();
-        let prepared: arrow_flight::sql::ActionCreatePreparedStatementResult = any.unpack().unwrap().unwrap();
-        let command = CommandPreparedStatementQuery { prepared_statement_handle: prepared.prepared_statement_handle };
-        let options = IpcWriteOptions::default().try_with_compression(Some(CompressionType::ZSTD)).unwrap();
-        let descriptor = FlightDescriptor::new_cmd(command.as_any().encode_to_vec());
-        let messages: Vec<FlightData> = FlightDataEncoderBuilder::new()
-            .with_options(options)
-            .with_flight_descriptor(Some(descriptor))
-            .build(futures::stream::iter([Ok(batch)]))
-            .try_collect()
-            .await
-            .unwrap();
-        client.do_put(futures::stream::iter(messages)).await.map(|_| ()).unwrap_err()
-    });
-    assert!(error.to_string().contains("the parameters are compressed"), "{error}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{FieldRef, SchemaRef};
+use datafusion::catalog::CatalogProviderList;
 use datafusion::common::TableReference;
 use datafusion::config::Dialect;
 use datafusion::error::DataFusionError;
@@ -117,7 +118,8 @@ impl Session {
         let reader = SessionContext::new_with_state(checked(session_state(catalog.store(), None))?);
         let own = Arc::new(SessionTables::new(Arc::clone(&catalog), reader, Arc::clone(&threads)));
         let tables = Arc::new(RunCatalogs::new(own));
-        let state = checked(session_state(catalog.store(), Some(Arc::clone(&tables))))?;
+        let catalogs: Arc<dyn CatalogProviderList> = Arc::<RunCatalogs>::clone(&tables);
+        let state = checked(session_state(catalog.store(), Some(catalogs)))?;
         let context = SessionContext::new_with_state(state);
         context.register_udtf(epoch_order::NAME, Arc::new(EpochOrderFunction { catalog }));
         context.register_udtf(TOPK_JOIN, Arc::new(TopKJoinFunction { tables: Arc::clone(&tables) }));

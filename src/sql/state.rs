@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use datafusion::catalog::CatalogProviderList;
 use datafusion::error::Result;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
@@ -14,7 +15,6 @@ use datafusion::prelude::SessionConfig;
 use crate::sql::cooperative::PausingOperators;
 use crate::sql::planners::VectorOperators;
 use crate::sql::rank_of_positive::RankOfPositive;
-use crate::sql::run_catalogs::RunCatalogs;
 use crate::sql::topk_join::{LateralTopK, SessionPlanner};
 use crate::sql::vectors::register_vector_functions;
 use crate::store::Store;
@@ -32,7 +32,10 @@ pub(super) fn threads() -> usize {
 }
 
 /// Session state over the objects of `store`. Without catalogues it only reads files.
-pub(super) fn session_state(store: Option<&Store>, catalogs: Option<Arc<RunCatalogs>>) -> Result<SessionState> {
+pub(super) fn session_state(
+    store: Option<&Store>,
+    catalogs: Option<Arc<dyn CatalogProviderList>>,
+) -> Result<SessionState> {
     let mut config = SessionConfig::new()
         .with_target_partitions(threads())
         .with_collect_statistics(false)
