@@ -1,4 +1,4 @@
-//! Catalogue for clients: schemas, tables, and keys, of which there are none.
+//! Catalog for clients: schemas, tables, and keys, of which there are none.
 
 use std::sync::Arc;
 
@@ -77,9 +77,13 @@ fn table_type(table: &ListedTable) -> &'static str {
     }
 }
 
+/// Column of texts.
+fn text(name: &str, is_nullable: bool) -> Field {
+    Field::new(name, DataType::Utf8, is_nullable)
+}
+
 /// Result of `GetPrimaryKeys`, which has no rows.
 pub(super) fn no_primary_keys() -> RecordBatch {
-    let text = |name: &str, is_nullable| Field::new(name, DataType::Utf8, is_nullable);
     RecordBatch::new_empty(Arc::new(Schema::new(vec![
         text("catalog_name", true),
         text("db_schema_name", true),
@@ -92,7 +96,6 @@ pub(super) fn no_primary_keys() -> RecordBatch {
 
 /// Result of `GetImportedKeys`, `GetExportedKeys` and `GetCrossReference`, which has no rows.
 pub(super) fn no_foreign_keys() -> RecordBatch {
-    let text = |name: &str, is_nullable| Field::new(name, DataType::Utf8, is_nullable);
     RecordBatch::new_empty(Arc::new(Schema::new(vec![
         text("pk_catalog_name", true),
         text("pk_db_schema_name", true),

@@ -6,10 +6,9 @@
 //!                  prepared statements  running queries
 //! ```
 
-mod access;
+mod authentication;
 mod binding;
 mod columns;
-mod information;
 mod metadata;
 mod options;
 mod prepared;
@@ -17,12 +16,13 @@ mod queries;
 mod server;
 mod service;
 mod sessions;
+mod sql_info;
 mod status;
 mod tickets;
 #[cfg(test)]
 mod tests;
 
-pub use access::AccessToken;
+pub use authentication::AccessToken;
 pub use options::{FlightOptions, TlsIdentity};
 pub use server::FlightServer;
 pub use sessions::{RunChooser, Sessions};

@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use tonic::Status;
 
 use crate::flight::binding::ParameterRows;
-use crate::flight::status::status;
 use crate::flight::tickets::QueryId;
 use crate::runtime::random_bytes;
 
@@ -17,7 +16,7 @@ use crate::runtime::random_bytes;
 const MAX_STATEMENTS: usize = 1_000;
 /// Largest total size of the texts of statements and the values that are bound to them.
 const MAX_BYTES: usize = 512 << 20;
-/// Time after which an unused statement is dropped.
+/// Time after which an unused statement is dropped when another one needs its place.
 const IDLE: Duration = Duration::from_mins(10);
 
 /// Statement of a client, with the values that are bound to it.
@@ -46,7 +45,7 @@ impl PreparedStatements {
     /// # Errors
     /// There are a thousand statements, or they need more than 512 MiB.
     pub(super) fn add(&self, sql: String) -> Result<Bytes, Status> {
-        let handle: QueryId = random_bytes().map_err(|error| status(&error))?;
+        let handle: QueryId = random_bytes()?;
         let rows = Arc::new(ParameterRows::none());
         let statement = PreparedStatement { sql: sql.into(), rows, used: Instant::now() };
         let mut statements = self.without_idle();
@@ -63,7 +62,7 @@ impl PreparedStatements {
     /// Statement of a handle.
     ///
     /// # Errors
-    /// There is none: it was closed, or it was dropped after ten minutes without use.
+    /// There is none: it was closed, or dropped after it had not been used.
     pub(super) fn get(&self, handle: &[u8]) -> Result<PreparedStatement, Status> {
         let mut statements = self.lock();
         let statement = id_of(handle).and_then(|id| statements.get_mut(&id)).ok_or_else(unknown)?;
@@ -71,8 +70,8 @@ impl PreparedStatements {
         Ok(statement.clone())
     }
 
-    /// Binds values to the parameters of a statement. Values of other statements that were used longest ago are dropped
-    /// if there is no place.
+    /// Binds values to the parameters of a statement. If there is no place for them, other statements with values are
+    /// dropped, those that were used longest ago first.
     ///
     /// # Errors
     /// There is no such statement, or the values need more than 512 MiB.
@@ -108,7 +107,7 @@ impl PreparedStatements {
     }
 }
 
-/// Removes the statements with the largest values that were used longest ago, until `bytes` more fit.
+/// Removes statements with values, those that were used longest ago first, until `bytes` more fit.
 fn make_place(statements: &mut HashMap<QueryId, PreparedStatement>, bytes: usize) -> Result<(), Status> {
     let mut total: usize = statements.values().map(PreparedStatement::bytes).sum();
     while total + bytes > MAX_BYTES {
@@ -131,7 +130,7 @@ pub(super) fn id_of(handle: &[u8]) -> Option<QueryId> {
 }
 
 fn unknown() -> Status {
-    Status::not_found("there is no such prepared statement: it was closed, or not used for ten minutes")
+    Status::not_found("there is no such prepared statement: it was closed, or dropped because it had not been used")
 }
 
 #[cfg(test)]

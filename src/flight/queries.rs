@@ -20,9 +20,8 @@ use tonic::Status;
 
 use crate::flight::binding::ParameterRows;
 use crate::flight::columns::{sent_columns, with_columns};
-use crate::flight::status::status;
 use crate::flight::tickets::QueryId;
-use crate::sql::{QueryOptions, QueryStream, Session};
+use crate::sql::{QueryOptions, Session};
 
 /// Messages of a result.
 pub(super) type FlightMessages = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send>>;
@@ -175,8 +174,7 @@ async fn send_rows(query: &Repeated, place: Arc<impl Send + Sync + 'static>, sen
         let mut columns = None;
         for row in 0..query.rows.len() {
             let options = QueryOptions { parameters: query.rows.row(row)?, memory: Some(query.memory) };
-            let result = query.session.run(&query.sql, options, Arc::clone(&place)).await;
-            let mut result: QueryStream = result.map_err(|error| status(&error))?;
+            let mut result = query.session.run(&query.sql, options, Arc::clone(&place)).await?;
             let columns = match &columns {
                 Some(columns) => Arc::clone(columns),
                 None => {
@@ -189,8 +187,7 @@ async fn send_rows(query: &Repeated, place: Arc<impl Send + Sync + 'static>, sen
                 }
             };
             while let Some(batch) = result.next().await {
-                let batch = batch.map_err(|error| status(&error))?;
-                let batch = with_columns(&batch, &columns).map_err(|error| {
+                let batch = with_columns(&batch?, &columns).map_err(|error| {
                     let row = row + 1;
                     Status::invalid_argument(format!("row {row} of the parameters gives other columns: {error}"))
                 })?;

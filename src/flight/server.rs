@@ -13,7 +13,7 @@ use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 
 use crate::error::{Error, Result};
-use crate::flight::access::Authentication;
+use crate::flight::authentication::Authentication;
 use crate::flight::service::FlightSql;
 use crate::flight::{FlightOptions, Sessions};
 

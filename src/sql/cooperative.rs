@@ -1,4 +1,4 @@
-//! Optimizer rule: operators that compute for long between two rows of their inputs can be ended.
+//! Optimizer rule that lets operators pause which compute for long between two rows of their inputs.
 
 use std::sync::Arc;
 
@@ -22,9 +22,9 @@ const OPERATORS: [&str; 7] = [
 
 /// Lets [`OPERATORS`] pause, so that a query ends soon after it was interrupted.
 #[derive(Debug)]
-pub(super) struct PausingOperators;
+pub(super) struct CooperativeOperators;
 
-impl PhysicalOptimizerRule for PausingOperators {
+impl PhysicalOptimizerRule for CooperativeOperators {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_up(|node| {
             Ok(if OPERATORS.contains(&node.name()) {
@@ -37,7 +37,7 @@ impl PhysicalOptimizerRule for PausingOperators {
     }
 
     fn name(&self) -> &'static str {
-        "pausing_operators"
+        "cooperative_operators"
     }
 
     fn schema_check(&self) -> bool {

@@ -1,14 +1,13 @@
 //! Threads of a session, and the rows of a query that they compute.
 
-use std::any::Any;
-
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc::{Receiver, channel};
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::JoinError;
 
 use crate::error::{Error, Result};
 use crate::sql::errors::query_error;
@@ -44,13 +43,19 @@ impl QueryThreads {
     }
 
     /// Runs work on these threads. Dropping the result ends the work when it next waits.
-    pub(super) fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> QueryTask<T> {
-        QueryTask(self.handle.spawn(work))
+    pub(super) fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> SpawnedTask<T> {
+        let _threads = self.handle.enter();
+        SpawnedTask::spawn(work)
     }
 
     /// Computes the rows of the query `sql` on these threads. `guard` is dropped when the computation has ended, which
     /// may be after the rows were dropped.
-    pub(super) fn rows(&self, mut stream: SendableRecordBatchStream, sql: &str, guard: impl Any + Send) -> QueryStream {
+    pub(super) fn rows(
+        &self,
+        mut stream: SendableRecordBatchStream,
+        sql: &str,
+        guard: impl Send + 'static,
+    ) -> QueryStream {
         let schema = stream.schema();
         let (sender, batches) = channel(BATCHES_AHEAD);
         let text = sql.to_owned();
@@ -74,29 +79,12 @@ impl Drop for QueryThreads {
     }
 }
 
-/// Work on the threads of a session, which ends with this value.
-pub(super) struct QueryTask<T>(JoinHandle<T>);
-
-impl<T> QueryTask<T> {
-    /// Waits for the result. A panic is an error.
-    pub(super) async fn result(&mut self) -> Result<T> {
-        let of_panic = |_: JoinError| Error::internal("SQL: a thread of the query panicked");
-        (&mut self.0).await.map_err(of_panic)
-    }
-}
-
-impl<T> Drop for QueryTask<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 /// Rows of a query result, computed batch by batch ahead of their reader. Dropping it ends the query.
 pub struct QueryStream {
     schema: SchemaRef,
     batches: Receiver<Result<RecordBatch>>,
     /// Computation of the rows, until its end has been seen.
-    task: Option<QueryTask<()>>,
+    task: Option<SpawnedTask<()>>,
 }
 
 impl QueryStream {
@@ -112,8 +100,8 @@ impl QueryStream {
             return Some(batch);
         }
         // The task has ended: with the last row, or by a panic.
-        let mut task = self.task.take()?;
-        task.result().await.err().map(Err)
+        let task = self.task.take()?;
+        task.await.err().map(|error| Err(of_panic(&error)))
     }
 }
 
@@ -141,4 +129,9 @@ impl Iterator for QueryRows<'_> {
             Err(interrupted) => Some(Err(interrupted)),
         }
     }
+}
+
+/// Error of a task that panicked.
+pub(super) fn of_panic(_: &JoinError) -> Error {
+    Error::internal("SQL: a thread of the query panicked")
 }

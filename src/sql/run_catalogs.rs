@@ -1,4 +1,4 @@
-//! Catalogues of a session: that of its run, and those of other runs by their names.
+//! Catalogs of a session: that of its run, and those of other runs by their names.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -65,7 +65,7 @@ impl RunCatalogs {
     }
 }
 
-/// Reference without its catalogue.
+/// Reference without its catalog.
 fn within(reference: &TableReference) -> TableReference {
     match reference {
         TableReference::Full { schema, table, .. } => {
@@ -76,7 +76,7 @@ fn within(reference: &TableReference) -> TableReference {
 }
 
 impl CatalogProviderList for RunCatalogs {
-    // Catalogues are those of the store.
+    // Catalogs are those of the store.
     fn register_catalog(&self, _: String, _: Arc<dyn CatalogProvider>) -> Option<Arc<dyn CatalogProvider>> {
         None
     }

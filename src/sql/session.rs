@@ -19,6 +19,7 @@ use datafusion::prelude::SessionContext;
 use crate::error::{Error, Result};
 use crate::sql::catalog::{DeclaredTable, StageArtefact, StoreCatalog};
 use crate::sql::column_names::name_columns;
+use crate::sql::cte_size::check_cte_size;
 use crate::sql::deep_stack::with_deep_stack;
 use crate::sql::epoch_order::{self, EpochOrderFunction};
 use crate::sql::errors::{checked, query_error};
@@ -30,7 +31,7 @@ use crate::sql::parameters::{ParameterValue, bind, number_parameters, parameters
 use crate::sql::plan_rewrites::{with_json_as_text, with_nullable_vectors};
 use crate::sql::plan_size::check_plan_size;
 use crate::sql::query_options::QueryOptions;
-use crate::sql::query_threads::{QueryRows, QueryStream, QueryThreads};
+use crate::sql::query_threads::{QueryRows, QueryStream, QueryThreads, of_panic};
 use crate::sql::result_files;
 use crate::sql::run_catalogs::RunCatalogs;
 use crate::sql::session_tables::{SessionTables, SizedTable};
@@ -41,7 +42,6 @@ use crate::sql::state::{FILES, session_state};
 use crate::sql::statements::{check_depth, split_statements};
 use crate::sql::topk_join::{TOPK_JOIN, named_tables};
 use crate::sql::topk_join_function::TopKJoinFunction;
-use crate::sql::with_size::check_with_size;
 use crate::store::Store;
 use crate::store::record::RunRecord;
 use crate::store::run_log::RunLog;
@@ -225,8 +225,8 @@ impl Session {
                     let parameters = parameters(&plan).map_err(wrong)?;
                     let missing = parameters.iter().map(|field| ParameterValue::try_from(field.data_type()));
                     let missing: Vec<ParameterValue> = missing.collect::<Result<_, _>>().map_err(wrong)?;
-                    let columns = with_deep_stack(async { analyzed_columns(&state, plan, &missing, false) }).await;
-                    Ok(PreparedQuery { columns: columns.map_err(wrong)?, parameters })
+                    let columns = async { analyzed_columns(&state, with_values(plan, missing)?) };
+                    Ok(PreparedQuery { columns: with_deep_stack(columns).await.map_err(wrong)?, parameters })
                 }
             }
         });
@@ -244,8 +244,8 @@ impl Session {
                 Planned::Rows(batch) => return Ok(batch.schema()),
                 Planned::Query(state, plan) => (state, plan),
             };
-            let columns = with_deep_stack(async { analyzed_columns(&state, plan, &values, true) }).await;
-            columns.map_err(|error| query_error(&error, &sql))
+            let columns = async { analyzed_columns(&state, bind(plan, &values)?) };
+            with_deep_stack(columns).await.map_err(|error| query_error(&error, &sql))
         });
         planned.await
     }
@@ -256,7 +256,8 @@ impl Session {
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        self.threads.spawn(plan(Arc::clone(self), sql.to_owned())).result().await?
+        let planned = self.threads.spawn(plan(Arc::clone(self), sql.to_owned())).await;
+        planned.map_err(|error| of_panic(&error))?
     }
 
     /// Plans a query and starts it. Its rows are computed as they are read.
@@ -297,7 +298,7 @@ impl Session {
                 return Ok(Planned::Rows(batch));
             }
         }
-        check_with_size(&statement)?;
+        check_cte_size(&statement)?;
         number_parameters(&mut statement)?;
         let mut references = state.resolve_table_references(&statement).map_err(wrong)?;
         references.retain(|reference| {
@@ -360,14 +361,8 @@ impl Session {
     }
 }
 
-/// Columns of the result of a plan with these values of its parameters, or with values of their types.
-fn analyzed_columns(
-    state: &SessionState,
-    plan: LogicalPlan,
-    values: &[ParameterValue],
-    are_checked: bool,
-) -> datafusion::error::Result<SchemaRef> {
-    let plan = if are_checked { bind(plan, values)? } else { with_values(plan, values.to_vec())? };
+/// Columns of the result of a plan without parameters.
+fn analyzed_columns(state: &SessionState, plan: LogicalPlan) -> datafusion::error::Result<SchemaRef> {
     let plan = with_json_as_text(with_nullable_vectors(plan)?)?;
     let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
     Ok(Arc::clone(plan.schema().inner()))

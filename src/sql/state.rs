@@ -12,7 +12,7 @@ use datafusion::logical_expr::AggregateUDF;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::prelude::SessionConfig;
 
-use crate::sql::cooperative::PausingOperators;
+use crate::sql::cooperative::CooperativeOperators;
 use crate::sql::planners::VectorOperators;
 use crate::sql::rank_of_positive::RankOfPositive;
 use crate::sql::topk_join::{LateralTopK, SessionPlanner};
@@ -31,7 +31,7 @@ pub(super) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-/// Session state over the objects of `store`. Without catalogues it only reads files.
+/// Session state over the objects of `store`. Without catalogs it only reads files.
 pub(super) fn session_state(
     store: Option<&Store>,
     catalogs: Option<Arc<dyn CatalogProviderList>>,
@@ -57,7 +57,7 @@ pub(super) fn session_state(
         .with_expr_planners(planners)
         .with_analyzer_rules(rules)
         .with_query_planner(Arc::new(SessionPlanner))
-        .with_physical_optimizer_rule(Arc::new(PausingOperators))
+        .with_physical_optimizer_rule(Arc::new(CooperativeOperators))
         .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
         .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::runtime::random_bytes;
 use crate::store::lock::TemporaryLock;
 
 /// Default time between two heartbeats of a lease.
@@ -62,7 +63,7 @@ impl ProcessIdentity {
 
 /// Random unique token.
 pub(super) fn random_token() -> String {
-    let noise = fs::read("/proc/sys/kernel/random/uuid").unwrap_or_default();
+    let noise = random_bytes::<16>().unwrap_or_default();
     let mut hasher = blake3::Hasher::new();
     hasher.update(&noise).update(&std::process::id().to_le_bytes());
     hasher.update(&jiff::Timestamp::now().as_nanosecond().to_le_bytes());

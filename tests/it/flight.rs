@@ -42,6 +42,17 @@ impl Drop for Server {
     }
 }
 
+/// Store with the embeddings of two small files and their evaluation.
+fn store(folder: &Path) -> PathBuf {
+    let store = folder.join("store");
+    let mut run = pairloom();
+    run.args(["run", "--quiet", "--store"]).arg(&store).arg(test_data::root().join("pipelines/embeddings.toml"));
+    run.args(["--set", "stage.theirs.ingest.embeddings.captions_per_image=3"]);
+    run.env("IMAGES", golden("embeddings_images.npy")).env("CAPTIONS", golden("embeddings_captions.npy"));
+    assert!(run.status().unwrap().success());
+    store
+}
+
 /// Folder of the parts of the image embeddings of a store.
 fn embeddings(store: &Path) -> PathBuf {
     let found = walkdir::WalkDir::new(store).into_iter().map(Result::unwrap).find(|entry| {
@@ -55,12 +66,7 @@ fn embeddings(store: &Path) -> PathBuf {
 fn a_client_in_python_gets_the_rows_of_the_store() {
     let Some(mut python) = python() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let store = folder.path().join("store");
-    let mut run = pairloom();
-    run.args(["run", "--quiet", "--store"]).arg(&store).arg(test_data::root().join("pipelines/embeddings.toml"));
-    run.args(["--set", "stage.theirs.ingest.embeddings.captions_per_image=3"]);
-    run.env("IMAGES", golden("embeddings_images.npy")).env("CAPTIONS", golden("embeddings_captions.npy"));
-    assert!(run.status().unwrap().success());
+    let store = store(folder.path());
     let (certificate, key) = (folder.path().join("certificate.pem"), folder.path().join("key.pem"));
     let mut openssl = Command::new("openssl");
     openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1"]);
@@ -87,12 +93,7 @@ fn a_client_in_python_gets_the_rows_of_the_store() {
 #[test]
 fn a_server_that_others_reach_needs_a_token() {
     let folder = tempfile::tempdir().unwrap();
-    let store = folder.path().join("store");
-    let mut run = pairloom();
-    run.args(["run", "--quiet", "--store"]).arg(&store).arg(test_data::root().join("pipelines/embeddings.toml"));
-    run.args(["--set", "stage.theirs.ingest.embeddings.captions_per_image=3"]);
-    run.env("IMAGES", golden("embeddings_images.npy")).env("CAPTIONS", golden("embeddings_captions.npy"));
-    assert!(run.status().unwrap().success());
+    let store = store(folder.path());
     let short = folder.path().join("token");
     std::fs::write(&short, "short\n").unwrap();
     let short = short.to_str().unwrap();

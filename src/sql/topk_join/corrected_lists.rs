@@ -1,11 +1,11 @@
 //! Nearest items of each query by scores that a method against hubs corrects.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use datafusion::error::{DataFusionError, Result};
 
-use super::nearest_lists::{BlockItems, NearItem, NearestLists};
+use super::nearest_lists::{BlockItems, NearItem, NearestLists, StopOnDrop};
 use crate::error::Error;
 use crate::retrieval::{Method, rank_items};
 use crate::sql::vectors::{ListVectors, VectorMeasure};
@@ -44,14 +44,4 @@ pub(super) async fn corrected_lists(
         Ok(ranked.iter().map(|list| list.iter().map(near).collect()).collect())
     });
     ranked.await.map_err(|error| DataFusionError::External(Box::new(error)))?
-}
-
-/// Ends the work on another thread when the query is dropped.
-#[derive(Default)]
-pub(super) struct StopOnDrop(pub Arc<AtomicBool>);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }

@@ -10,7 +10,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{exec_err, internal_err};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::utils::collect_columns;
@@ -25,8 +25,8 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt};
 
-use super::corrected_lists::{StopOnDrop, corrected_lists};
-use super::nearest_lists::{NearItem, NearestLists};
+use super::corrected_lists::corrected_lists;
+use super::nearest_lists::{NearItem, NearestLists, StopOnDrop};
 use super::node::added_fields;
 use crate::retrieval::Method;
 use crate::sql::vectors::{ListVectors, VectorMeasure};
@@ -112,10 +112,9 @@ impl TopKJoinExec {
                 let (join, own) = (self.clone(), queries.clone());
                 let added = tokio::task::spawn_blocking(move || {
                     join.add_block(&own, block, &mut lists, &mut items)?;
-                    Ok::<_, datafusion::error::DataFusionError>((lists, items))
+                    Ok::<_, DataFusionError>((lists, items))
                 });
-                (lists, items) =
-                    added.await.map_err(|error| datafusion::error::DataFusionError::External(Box::new(error)))??;
+                (lists, items) = added.await.map_err(|error| DataFusionError::External(Box::new(error)))??;
                 memory_of_lists.try_resize(lists.bytes())?;
                 (waiting, rows) = (Vec::new(), 0);
             }
@@ -414,7 +413,7 @@ impl ExecutionPlan for TopKJoinExec {
             let starts = (0..rows.rows.len()).step_by(batch_rows.max(1));
             let batches = starts
                 .map(move |start| rows.batch(start, start.saturating_add(batch_rows), &join.columns, &join.schema));
-            Ok::<_, datafusion::error::DataFusionError>(futures::stream::iter(batches))
+            Ok::<_, DataFusionError>(futures::stream::iter(batches))
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches.try_flatten().boxed())))
     }

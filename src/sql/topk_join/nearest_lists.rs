@@ -26,6 +26,16 @@ pub(super) struct NearItem {
     pub item: u64,
 }
 
+/// Ends the work on another thread when the query is dropped.
+#[derive(Default)]
+pub(super) struct StopOnDrop(pub Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Decides which pairs of a query and an item of a block may be in a list.
 pub(super) type AcceptPairs<'a> = dyn Fn(&[(usize, usize)]) -> Result<BooleanArray> + 'a;
 

@@ -1,4 +1,4 @@
-//! Size of a query after its `WITH` queries are put in the places of their names.
+//! Size of a query after its common table expressions (`WITH` queries) are put in the places of their names.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -15,13 +15,13 @@ const MAX_TABLES: u64 = 2_000;
 ///
 /// # Errors
 /// The statement has more than 2,000 tables after its `WITH` queries were put in.
-pub(super) fn check_with_size(statement: &Statement) -> Result<()> {
+pub(super) fn check_cte_size(statement: &Statement) -> Result<()> {
     let sql = match statement {
         Statement::Statement(sql) => sql,
-        Statement::Explain(explained) => return check_with_size(&explained.statement),
+        Statement::Explain(explained) => return check_cte_size(&explained.statement),
         _ => return Ok(()),
     };
-    let mut sizes = WithSizes::default();
+    let mut sizes = CteSizes::default();
     let _ = sql.visit(&mut sizes);
     let total = sizes.of(&**sql);
     if total <= MAX_TABLES {
@@ -32,9 +32,9 @@ pub(super) fn check_with_size(statement: &Statement) -> Result<()> {
 
 /// Number of tables of each `WITH` query, by its name in lower case.
 #[derive(Default)]
-struct WithSizes(HashMap<String, u64>);
+struct CteSizes(HashMap<String, u64>);
 
-impl WithSizes {
+impl CteSizes {
     /// Number of tables of a query or statement.
     fn of(&self, part: &impl Visit) -> u64 {
         let mut total = 0_u64;
@@ -47,7 +47,7 @@ impl WithSizes {
     }
 }
 
-impl Visitor for WithSizes {
+impl Visitor for CteSizes {
     type Break = ();
 
     // After the queries within it, whose names its own may use.
@@ -69,7 +69,7 @@ mod tests {
 
     fn check(sql: &str) -> Result<()> {
         let state = SessionContext::new().state();
-        check_with_size(&state.sql_to_statement(sql, &datafusion::config::Dialect::Generic).unwrap())
+        check_cte_size(&state.sql_to_statement(sql, &datafusion::config::Dialect::Generic).unwrap())
     }
 
     #[test]
