@@ -124,6 +124,7 @@ fn main() -> Result<()> {
         device: Device::Cpu,
         cache: CacheOptions { folder: None, limit: 0 },
         ranks: RankOptions::default(),
+        remote: None,
     };
     let observer = |_: &Event| {};
     execute(&plan(false), &store, &options, &CancelToken::new(), &observer)?;

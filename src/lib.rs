@@ -21,5 +21,6 @@ pub mod stages;
 pub mod pipeline;
 pub mod engine;
 pub mod sql;
+pub mod cluster;
 pub mod flight;
 pub mod cli;

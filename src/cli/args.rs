@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::builder::FalseyValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::cluster_args::{ClusterChoiceArgs, ClusterCommand};
 use crate::error::{Error, Result};
 use crate::runtime::Device;
 use crate::sql::{NamedFile, OutputFormat};
@@ -104,6 +105,9 @@ pub enum Command {
     Sql(SqlArgs),
     /// Answer SQL queries of other programs, by Flight SQL
     Serve(ServeArgs),
+    /// Start a process of a cluster, which computes queries and evaluations
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// Print or copy the report of the latest run
     Report(ReportArgs),
     /// Export training curves for TensorBoard, also of a training in progress
@@ -162,6 +166,9 @@ pub struct RunArgs {
     /// Go on after a stage failed, with all stages that do not follow from it
     #[arg(long)]
     pub keep_going: bool,
+    /// Cluster of the evaluations.
+    #[command(flatten)]
+    pub cluster: ClusterChoiceArgs,
 }
 
 /// Arguments of `check`.
@@ -202,6 +209,9 @@ pub struct SqlArgs {
     /// Replace the output file if it exists
     #[arg(long, requires = "output")]
     pub force: bool,
+    /// Cluster of the queries.
+    #[command(flatten)]
+    pub cluster: ClusterChoiceArgs,
 }
 
 impl SqlArgs {

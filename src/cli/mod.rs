@@ -7,6 +7,8 @@ pub mod start;
 pub mod units;
 pub mod schemas;
 mod check;
+mod cluster;
+mod cluster_args;
 mod completions;
 mod diff;
 mod expectations;

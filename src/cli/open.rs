@@ -166,6 +166,7 @@ pub(super) fn run_options(common: &CommonArgs, file: &Path, ranks: RankOptions) 
             limit: common.cache_size,
         },
         ranks,
+        remote: None,
     }
 }
 

@@ -8,6 +8,7 @@ use super::progress::ProgressDisplay;
 use super::torch::TorchFunctions;
 use super::units::format_items;
 use super::{expectations, handover, interrupt, open, ranks, run_scores, summary};
+use crate::cluster::ClusterTasks;
 use crate::engine::ranks::{RankEnvironment, report_startup_error};
 use crate::engine::run::finish_reused;
 use crate::engine::run_options::RunOptions;
@@ -54,6 +55,9 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, torch: Option<TorchFunctio
             return Err(open::print_diagnostics(&diagnostics, console));
         }
     };
+    if let Some(url) = &run.cluster.cluster {
+        options.remote = Some(Arc::new(ClusterTasks::new(url.clone(), store.clone())?));
+    }
     // Every mapped shard is an open file. If the limit cannot be raised, running out of files is an error of its own.
     let _ = rlimit::increase_nofile_limit(u64::MAX);
     let cancel = CancelToken::new();

@@ -1,6 +1,7 @@
 //! `pairloom sql [QUERY]`: a query over the tables of a store, or a shell.
 
 use std::io::{IsTerminal, Read};
+use std::sync::Arc;
 
 use super::args::{CommonArgs, SqlArgs};
 use super::console::Console;
@@ -9,8 +10,9 @@ use super::query_output::{check_output, write_to_file, write_to_stdout};
 use super::run_choice::announce_run;
 use super::shell::{self, SessionOpener, ShellCommand};
 use super::units::format_items;
+use crate::cluster::ClusterPlans;
 use crate::error::{Error, Result};
-use crate::sql::{OutputFormat, Session, split_statements};
+use crate::sql::{OutputFormat, PlanRunner, Session, split_statements};
 
 /// Maximum size of a query from stdin. The rest is not read.
 const MAX_QUERY_BYTES: u64 = 1 << 20;
@@ -26,7 +28,12 @@ pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) ->
     if let Some(path) = &arguments.output {
         check_output(path, arguments.force)?;
     }
-    let opener = SessionOpener::new(&store, &arguments.files, console);
+    if arguments.cluster.cluster.is_some() && !arguments.files.is_empty() {
+        return Err(Error::usage("`--file` names files of this machine, which the executors of a cluster do not read")
+            .hint("leave `--cluster` out, or query tables of the store"));
+    }
+    let runner = arguments.cluster.cluster.clone().map(|url| Arc::new(ClusterPlans::new(url)) as Arc<dyn PlanRunner>);
+    let opener = SessionOpener::new(&store, &arguments.files, runner, console);
     let opened = opener.open(&arguments.of)?;
     let query = match arguments.query.as_deref() {
         None if std::io::stdin().is_terminal() => {

@@ -7,7 +7,7 @@ use super::console::Console;
 use super::torch::TorchFunctions;
 use super::usage;
 use super::{
-    check, completions, diff, gc, handover, labels, plan, report, run, runs, schema, serve, show, sql, tensorboard,
+    check, cluster, completions, diff, gc, handover, labels, plan, report, run, runs, schema, serve, show, sql, tensorboard,
     trec,
 };
 
@@ -21,6 +21,7 @@ pub fn main(torch: Option<TorchFunctions>) -> ExitCode {
         Command::Plan(pipeline) => plan::plan(common, pipeline, console),
         Command::Check(files) => check::check(files, console),
         Command::Sql(query) => sql::sql(common, query, console),
+        Command::Cluster(command) => cluster::cluster(common, command, console),
         Command::Serve(what) => serve::serve(common, what, console),
         Command::Report(page) => report::report(common, page, console),
         Command::Tensorboard(which) => tensorboard::tensorboard(common, which, console),

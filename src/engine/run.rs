@@ -81,7 +81,12 @@ fn execute_stages<S: RunnableStage>(
     let exclusive_queue = &Arc::new(ExclusiveQueue::new(options.jobs));
     let run =
         RunContext { budget: &budget, cache: &cache, coordinator, exclusive_queue, observer, statuses: &statuses };
-    let resources = Resources { threads: options.threads, device: options.device, cancel: stop.clone() };
+    let resources = Resources {
+        threads: options.threads,
+        device: options.device,
+        cancel: stop.clone(),
+        remote: options.remote.clone(),
+    };
     let feeds: HashMap<String, Arc<ArtefactFeed>> =
         statuses.iter().map(|status| (status.name.clone(), Arc::default())).collect();
     let locations = output_locations(plan, &statuses, store, &feeds);

@@ -1,8 +1,10 @@
 //! Options of a run.
 
+use std::sync::Arc;
+
 use crate::engine::cache::CacheOptions;
 use crate::engine::ranks::RankOptions;
-use crate::runtime::Device;
+use crate::runtime::{Device, RemoteTasks};
 use crate::store::record::RunCommand;
 
 /// Options of a run.
@@ -26,6 +28,8 @@ pub struct RunOptions {
     pub cache: CacheOptions,
     /// Options for stages that run in several processes.
     pub ranks: RankOptions,
+    /// Processes of a cluster that compute parts of a stage.
+    pub remote: Option<Arc<dyn RemoteTasks>>,
 }
 
 impl RunOptions {

@@ -1,9 +1,11 @@
-//! Run-time facts of a process: threads, device, process group, cancellation, random bytes, and time spent waiting for data.
+//! Run-time facts of a process: threads, device, process group, cancellation, random bytes, tasks of other processes,
+//! and time spent waiting for data.
 
 mod cancel;
 mod device;
 mod process_group;
 mod random;
+mod remote_tasks;
 mod resources;
 mod stalls;
 
@@ -11,5 +13,6 @@ pub use cancel::CancelToken;
 pub use device::Device;
 pub use process_group::{ProcessGroup, Rendezvous};
 pub use random::random_bytes;
+pub use remote_tasks::RemoteTasks;
 pub use resources::Resources;
 pub use stalls::Stalls;

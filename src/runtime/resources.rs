@@ -1,8 +1,10 @@
 //! Resources of a running stage.
 
-use super::{CancelToken, Device};
+use std::sync::Arc;
 
-/// Threads and device that a stage may use, and the token that cancels it.
+use super::{CancelToken, Device, RemoteTasks};
+
+/// Threads, device and other processes that a stage may use, and the token that cancels it.
 #[derive(Debug, Clone)]
 pub struct Resources {
     /// Number of threads that the stage may keep busy.
@@ -11,4 +13,6 @@ pub struct Resources {
     pub device: Device,
     /// Cancelled when the run is.
     pub cancel: CancelToken,
+    /// Processes of a cluster that compute parts of a stage.
+    pub remote: Option<Arc<dyn RemoteTasks>>,
 }

@@ -1,20 +1,26 @@
 //! Search: the operations on a source of scores.
 
+use std::sync::Arc;
+
 use super::checkpoint::SearchProgress;
 use super::matching::{GreedyMatching, GreedyRequest, match_greedily};
 use super::request::{Positives, SearchRequest};
-use super::results::SearchResults;
+use super::remote::distribute;
+use super::results::{SearchResults, UnroundedResults};
 use super::scan::{Scan, ScanOverrides, find, map_rows, rank_corrected, stripe_count};
 use super::scores::{MatrixSide, ScoreFunction, Scores, VectorMatrix, VectorScores};
 use super::sinkhorn::{Potentials, sinkhorn};
 use crate::error::Result;
 use crate::kernels::hubness::method::Correction;
+use crate::runtime::RemoteTasks;
 
 /// Multi-threaded exact search over all scores of a source.
 #[derive(Debug)]
 pub struct Search<'s> {
     scores: ScoresHandle<'s>,
     threads: usize,
+    /// Processes that compute sections of [`Search::find`].
+    remote: Option<Arc<dyn RemoteTasks>>,
     /// Settings that only tests change.
     pub(super) overrides: ScanOverrides,
 }
@@ -29,13 +35,24 @@ impl<'s> Search<'s> {
     /// Search over `scores` on `threads` threads.
     #[must_use]
     pub fn new(scores: &'s dyn Scores, threads: usize) -> Self {
-        Self { scores: ScoresHandle::Borrowed(scores), threads: threads.max(1), overrides: ScanOverrides::default() }
+        Self::of(ScoresHandle::Borrowed(scores), threads)
     }
 
     /// Search that owns its scores.
     #[must_use]
     pub fn from_boxed(scores: Box<dyn Scores + 's>, threads: usize) -> Self {
-        Self { scores: ScoresHandle::Owned(scores), threads: threads.max(1), overrides: ScanOverrides::default() }
+        Self::of(ScoresHandle::Owned(scores), threads)
+    }
+
+    fn of(scores: ScoresHandle<'s>, threads: usize) -> Self {
+        Self { scores, threads: threads.max(1), remote: None, overrides: ScanOverrides::default() }
+    }
+
+    /// Lets other processes compute the sections of [`Search::find`], if the scores are those of vectors on the CPU. The
+    /// results are the same, bit for bit. All other operations, and other scores, are computed in this process.
+    #[must_use]
+    pub fn with_remote(self, remote: Option<Arc<dyn RemoteTasks>>) -> Self {
+        Self { remote, ..self }
     }
 
     /// Search over the scores of `rows` with `columns`, computed on the CPU.
@@ -91,7 +108,13 @@ impl<'s> Search<'s> {
         columns: &SearchRequest<'_>,
         progress: &mut dyn SearchProgress,
     ) -> Result<[SearchResults; 2]> {
-        find(&self.scan(), [rows, columns], progress)
+        let found = match (&self.remote, self.scores().as_vectors()) {
+            (Some(remote), Some(vectors)) => {
+                distribute(&self.scan(), vectors, [rows, columns], &**remote, progress)?
+            }
+            _ => find(&self.scan(), [rows, columns], progress)?,
+        };
+        Ok(found.map(UnroundedResults::into_rounded))
     }
 
     /// Maps every row of scores with `work` and returns the results in the order of the rows.

@@ -50,6 +50,7 @@ mod results;
 mod scan;
 mod sinkhorn;
 mod matching;
+mod remote;
 mod api;
 mod factory;
 #[cfg(test)]
@@ -69,10 +70,11 @@ pub use api::Search;
 pub use checkpoint::{CheckpointStore, MINIMUM_COST, SearchProgress};
 pub use factory::{CpuSearchFactory, SearchFactory};
 pub use matching::{GreedyMatching, GreedyRequest, assignment};
+pub use remote::SearchWorker;
 pub use request::{Positives, SearchRequest};
 pub use results::SearchResults;
 pub use scores::{
     ConsumePanel, Duplicates, MatrixSide, PanelRow, SCORE_BUFFER_BYTES, ScoreBound, ScoreFunction, ScorePrecision,
-    ScoreTable, Scores, VectorMatrix, VectorScores, consume_row_major, rows_per_buffer,
+    ScoreTable, ScoredVectors, Scores, VectorMatrix, VectorScores, consume_row_major, rows_per_buffer,
 };
 pub use sinkhorn::Potentials;

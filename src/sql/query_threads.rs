@@ -31,7 +31,7 @@ impl QueryThreads {
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads() + SPARE_THREADS)
             .thread_name("sql")
-            .enable_time()
+            .enable_all()
             .build()
             .map_err(|error| Error::stage(format!("cannot start threads for SQL: {error}")))?;
         Ok(Self { handle: runtime.handle().clone(), runtime: Some(runtime) })

@@ -29,6 +29,7 @@ use crate::sql::interrupt::StatementInterrupt;
 use crate::sql::names::ListedTable;
 use crate::sql::parameters::{ParameterValue, bind, number_parameters, parameters, with_parameter_types, with_values};
 use crate::sql::plan_rewrites::{with_json_as_text, with_nullable_vectors};
+use crate::sql::plan_runner::PlanRunner;
 use crate::sql::plan_size::check_plan_size;
 use crate::sql::query_options::QueryOptions;
 use crate::sql::query_threads::{QueryRows, QueryStream, QueryThreads, of_panic};
@@ -56,6 +57,8 @@ pub struct Session {
     threads: Arc<QueryThreads>,
     tables: Arc<RunCatalogs>,
     interrupt: StatementInterrupt,
+    /// Processes that run the plans; this one without it.
+    runner: Option<Arc<dyn PlanRunner>>,
 }
 
 /// Query that has been planned.
@@ -123,7 +126,14 @@ impl Session {
         let context = SessionContext::new_with_state(state);
         context.register_udtf(epoch_order::NAME, Arc::new(EpochOrderFunction { catalog }));
         context.register_udtf(TOPK_JOIN, Arc::new(TopKJoinFunction { tables: Arc::clone(&tables) }));
-        Ok(Self { context, threads, tables, interrupt: StatementInterrupt::default() })
+        Ok(Self { context, threads, tables, interrupt: StatementInterrupt::default(), runner: None })
+    }
+
+    /// Lets other processes run the plans of queries. They read the tables of stages; tables in memory travel with the
+    /// plan.
+    #[must_use]
+    pub fn with_runner(self, runner: Option<Arc<dyn PlanRunner>>) -> Self {
+        Self { runner, ..self }
     }
 
     /// Lets queries read a file as a table. The file is opened when a query names it.
@@ -272,6 +282,14 @@ impl Session {
         let started = async {
             let plan = with_json_as_text(with_nullable_vectors(bind(plan, &options.parameters)?)?)?;
             let state = options.applied_to(*state)?;
+            if let Some(runner) = &self.runner {
+                let state = runner.state(state);
+                if matches!(plan, LogicalPlan::Explain(_)) {
+                    // The plan that would be sent.
+                    return SessionContext::new_with_state(state).execute_logical_plan(plan).await?.execute_stream().await;
+                }
+                return runner.run(state.create_physical_plan(&plan).await?, state.config()).await;
+            }
             SessionContext::new_with_state(state).execute_logical_plan(plan).await?.execute_stream().await
         };
         with_deep_stack(started).await.map_err(|error| query_error(&error, sql))

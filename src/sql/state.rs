@@ -19,8 +19,8 @@ use crate::sql::topk_join::{LateralTopK, SessionPlanner};
 use crate::sql::vectors::register_vector_functions;
 use crate::store::Store;
 
-/// URL under which the objects of the store are registered in DataFusion.
-pub(super) const STORE_URL: &str = "pairloom://store/";
+/// URL under which the objects of the store are registered in DataFusion. Processes of a cluster must have one version.
+pub const STORE_URL: &str = concat!("pairloom://store-", env!("CARGO_PKG_VERSION"), "/");
 /// Name of the catalog, which a query may write before the schema.
 pub const CATALOG: &str = "pairloom";
 /// Schema of the files that are read by name. A name without a schema means a table of this one.
@@ -29,6 +29,14 @@ pub const FILES: &str = "files";
 /// Threads of a session.
 pub(super) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+/// Session state with all functions and without tables.
+///
+/// # Errors
+/// Never; DataFusion's registration of functions can fail.
+pub fn function_state(store: Option<&Store>) -> Result<SessionState> {
+    session_state(store, None)
 }
 
 /// Session state over the objects of `store`. Without catalogs it only reads files.

@@ -62,7 +62,7 @@ pub(crate) struct TestResources(pub Resources);
 
 impl Default for TestResources {
     fn default() -> Self {
-        Self(Resources { threads: 2, device: Device::Cpu, cancel: CancelToken::new() })
+        Self(Resources { threads: 2, device: Device::Cpu, cancel: CancelToken::new(), remote: None })
     }
 }
 

@@ -8,10 +8,10 @@ use crate::store::labels::Labels;
 use crate::store::lineage::Lineage;
 use crate::store::record::{RunOutcome, RunRecord};
 use crate::store::run_log::RunLog;
-use crate::store::{LOCKS_FOLDER, Store};
+use crate::store::{LOCKS_FOLDER, SEARCH_FOLDER, Store};
 
 /// Folders of a store that hold no artefacts.
-const OTHER_FOLDERS: [&str; 6] = ["runs", "sources", "tags", "notes", "pins", LOCKS_FOLDER];
+const OTHER_FOLDERS: [&str; 7] = ["runs", "sources", "tags", "notes", "pins", LOCKS_FOLDER, SEARCH_FOLDER];
 
 /// Artefact, complete or not, that garbage collection removes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,6 +100,8 @@ pub fn collect_garbage(store: &Store, keep_runs: usize, remove: bool) -> Result<
     let pipelines = log.pipeline_names()?;
     result.runs = runs.iter().filter(loses).map(|run| (run.run.clone(), shown_pipeline(&pipelines, run))).collect();
     if remove {
+        // No run uses the store, so nobody waits for searches.
+        store.objects().delete_all(&store.objects().list(SEARCH_FOLDER)?)?;
         for item in &result.garbage {
             let key = serde_json::from_value(item.key.clone().into());
             let key = key.map_err(|error| Error::internal(error.to_string()))?;

@@ -16,6 +16,9 @@ const LAYOUT: &str = "v1";
 /// Folder with the leases of the runs that use the store, at a URL.
 pub(crate) const LOCKS_FOLDER: &str = "holds";
 
+/// Folder with the objects and results of searches that a cluster computes.
+pub(crate) const SEARCH_FOLDER: &str = "searches";
+
 /// A store of artefacts in a folder or at a URL.
 #[derive(Debug, Clone)]
 pub struct Store {

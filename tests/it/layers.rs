@@ -15,7 +15,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("tables", &["error"]),
     ("io", &["tables", "error"]),
     ("loader", &["kernels", "io", "tables", "runtime", "error"]),
-    ("search", &["kernels", "error"]),
+    ("search", &["kernels", "runtime", "error"]),
     ("retrieval", &["kernels", "search", "tables", "error"]),
     ("stage", &["io", "tables", "runtime", "error"]),
     ("model", &["kernels", "tables", "loader", "search", "runtime", "error"]),

@@ -10,7 +10,7 @@ use crate::cli::console::Console;
 use crate::cli::open::open_log;
 use crate::cli::run_choice::choose_run;
 use crate::error::Result;
-use crate::sql::{NamedFile, Session};
+use crate::sql::{NamedFile, PlanRunner, Session};
 use crate::store::Store;
 use crate::store::record::RunRecord;
 use crate::store::run_log::RunLog;
@@ -22,6 +22,7 @@ const COMPLETED_RUNS: usize = 50;
 pub(in crate::cli) struct SessionOpener<'s> {
     store: &'s Store,
     files: &'s [NamedFile],
+    runner: Option<Arc<dyn PlanRunner>>,
     console: Console,
 }
 
@@ -34,8 +35,13 @@ pub(in crate::cli) struct OpenSession {
 }
 
 impl<'s> SessionOpener<'s> {
-    pub(in crate::cli) fn new(store: &'s Store, files: &'s [NamedFile], console: Console) -> Self {
-        Self { store, files, console }
+    pub(in crate::cli) fn new(
+        store: &'s Store,
+        files: &'s [NamedFile],
+        runner: Option<Arc<dyn PlanRunner>>,
+        console: Console,
+    ) -> Self {
+        Self { store, files, runner, console }
     }
 
     /// Opens a session over the run that `choice` names. Runs since the last call are seen.
@@ -45,7 +51,7 @@ impl<'s> SessionOpener<'s> {
     pub(in crate::cli) fn open(&self, choice: &RunChoiceArgs) -> Result<OpenSession> {
         let log = Arc::new(open_log(self.store, self.console)?);
         let run = choose_run(&log, choice)?.cloned();
-        let session = Session::of_run(&log, run.as_ref())?;
+        let session = Session::of_run(&log, run.as_ref())?.with_runner(self.runner.clone());
         for file in self.files {
             session.add_file(file.clone())?;
         }

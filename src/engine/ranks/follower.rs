@@ -238,7 +238,7 @@ fn run_job<S: RunnableStage>(
         rendezvous: Some(job.rendezvous),
     };
     let threads = super::threads_per_process(options.threads, environment.local_world_size);
-    let resources = Resources { threads, device: options.device, cancel: cancel.clone() };
+    let resources = Resources { threads, device: options.device, cancel: cancel.clone(), remote: None };
     let mut host = FollowerHost {
         identity: &job.identity,
         inputs: StageInputs { stage: node.name.clone(), inputs },

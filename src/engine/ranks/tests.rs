@@ -193,6 +193,7 @@ fn run(store: &Store, ranks: &[RankPlan<'_>]) -> (Result<RunSummary>, Vec<Result
             device: Device::Cpu,
             cache,
             ranks,
+            remote: None,
         }
     };
     std::thread::scope(|scope| {

@@ -48,6 +48,7 @@ fn options() -> RunOptions {
         device: Device::Cpu,
         cache: CacheOptions { folder: None, limit: 0 },
         ranks: RankOptions::default(),
+        remote: None,
     }
 }
 

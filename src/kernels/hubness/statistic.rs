@@ -1,7 +1,10 @@
 //! Statistics of the scores of an item with all queries, or of a query with all items.
 
+use serde::{Deserialize, Serialize};
+
 /// Statistic of a list of scores.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Statistic {
     /// `ln Σ exp(β·s)`: the normaliser of a softmax.
     LogSumExp {

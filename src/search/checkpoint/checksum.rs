@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::kernels::identity::IdentityWriter;
 
 /// Version of names and payloads, raised when the same request gets other bytes.
-const VERSION: usize = 2;
+const VERSION: usize = 3;
 
 /// Name of a checkpoint whose content depends on these fields and on nothing else: their digest.
 pub fn checkpoint_name(identity: impl FnOnce(&mut IdentityWriter<'_>)) -> String {
@@ -23,18 +23,25 @@ pub fn checkpoint_name(identity: impl FnOnce(&mut IdentityWriter<'_>)) -> String
 /// Loads the payload that was saved under a name; `None` if it is absent or its checksum is wrong.
 pub fn load(progress: &mut dyn SearchProgress, name: &str) -> Result<Option<Vec<i32>>> {
     let Some(store) = progress.checkpoint_store() else { return Ok(None) };
-    let verified = |mut payload: Vec<i32>| {
-        let found = payload.pop()?;
-        (found == checksum(name, &payload)).then_some(payload)
-    };
-    Ok(store.load(name)?.and_then(verified))
+    Ok(store.load(name)?.and_then(|sealed| unseal(name, sealed)))
 }
 
 /// Saves a payload under a name, with a checksum.
-pub fn save(progress: &mut dyn SearchProgress, name: &str, mut payload: Vec<i32>) -> Result<()> {
+pub fn save(progress: &mut dyn SearchProgress, name: &str, payload: Vec<i32>) -> Result<()> {
     let Some(store) = progress.checkpoint_store() else { return Ok(()) };
+    store.save(name, seal(name, payload))
+}
+
+/// Appends the checksum of a payload and its name.
+pub fn seal(name: &str, mut payload: Vec<i32>) -> Vec<i32> {
     payload.push(checksum(name, &payload));
-    store.save(name, payload)
+    payload
+}
+
+/// Payload without its checksum; `None` if that is wrong.
+pub fn unseal(name: &str, mut sealed: Vec<i32>) -> Option<Vec<i32>> {
+    let found = sealed.pop()?;
+    (found == checksum(name, &sealed)).then_some(sealed)
 }
 
 /// Checksum of a payload and its name.

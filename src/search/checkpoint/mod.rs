@@ -5,8 +5,8 @@ mod payload;
 mod checksum;
 mod sections;
 
-pub(super) use checksum::{checkpoint_name, load, save};
+pub(super) use checksum::{checkpoint_name, load, save, seal, unseal};
 pub(super) use payload::{PayloadReader, PayloadWriter};
-pub(super) use sections::Sections;
+pub(super) use sections::{Sections, cut};
 
 pub use progress::{CheckpointStore, MINIMUM_COST, SearchProgress};

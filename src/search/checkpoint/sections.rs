@@ -26,19 +26,23 @@ pub struct Sections {
 }
 
 impl Sections {
-    /// Divides a pass of `cost` multiply-adds over `stripes` stripes into sections. `identity` writes everything that
-    /// the results depend on.
+    /// These sections, without checkpoints.
+    pub fn without_checkpoints(stripes: Vec<Range<usize>>) -> Self {
+        Self { stripes, name: None }
+    }
+
+    /// Divides a pass of `cost` multiply-adds over `stripes` stripes into sections of whole groups of stripes, `group`
+    /// each. `identity` writes everything that the results depend on.
     pub fn new(
-        stripes: usize,
+        [stripes, group]: [usize; 2],
         cost: u128,
         identity: impl FnOnce(&mut IdentityWriter<'_>),
         progress: &mut dyn SearchProgress,
     ) -> Self {
         let sections = |minimum: u64| cost.div_ceil(minimum.max(1).into()).clamp(1, MAX_SECTIONS);
         let count = progress.checkpoint_store().map_or(1, |store| sections(store.minimum_cost()));
-        let each = stripes.div_ceil(count.saturating_as::<usize>()).max(1);
-        let sections = (0..stripes.max(1)).step_by(each).map(|first| first..stripes.min(first + each));
-        let sections: Vec<Range<usize>> = sections.collect();
+        let sections = cut(stripes, group, count.saturating_as());
+        let each = sections[0].len();
         let name = (sections.len() > 1).then(|| {
             checkpoint_name(|fields| {
                 fields.write_usize(each);
@@ -63,4 +67,10 @@ impl Sections {
     ) -> Result<()> {
         self.name.as_ref().map_or(Ok(()), |name| save(progress, &format!("{name} {part} {section}"), payload()))
     }
+}
+
+/// Cuts stripes into about `count` sections of whole groups, at least one section.
+pub fn cut(stripes: usize, group: usize, count: usize) -> Vec<Range<usize>> {
+    let each = stripes.div_ceil(count.max(1)).max(1).next_multiple_of(group);
+    (0..stripes.max(1)).step_by(each).map(|first| first..stripes.min(first + each)).collect()
 }

@@ -131,7 +131,8 @@ impl CandidateList {
     }
 }
 
-fn sort_best_first(items: &mut [(f64, u32)]) {
+/// Sorts by key, best first, of equal keys the lower index first.
+pub fn sort_best_first(items: &mut [(f64, u32)]) {
     items.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
 }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::blocks::{Scan, ScoreVisitor};
+use super::ordered_sum::parts_per_group;
 use super::nearest::{NearestContext, NearestVisitor, QueryResult, SideQueries};
 use super::resume::{PassState, SearchPass};
 use super::stripes::{stripe_count, stripe_rows_range};
@@ -14,7 +15,7 @@ use crate::kernels::hubness::statistic::Statistic;
 use crate::kernels::identity::IdentityWriter;
 use crate::search::checkpoint::{SearchProgress, Sections};
 use crate::search::request::SearchRequest;
-use crate::search::results::{SearchResults, UnroundedResults};
+use crate::search::results::UnroundedResults;
 use crate::search::scores::{MatrixSide, PanelRow, ScorePrecision};
 
 /// Answers the requests of rows for columns and of columns for rows, in one pass.
@@ -25,8 +26,20 @@ pub fn find(
     scan: &Scan<'_>,
     requests: [&SearchRequest<'_>; 2],
     progress: &mut dyn SearchProgress,
-) -> Result<[SearchResults; 2]> {
-    Ok(search_both_sides(scan, requests, progress)?.map(UnroundedResults::into_rounded))
+) -> Result<[UnroundedResults; 2]> {
+    let identity = |fields: &mut IdentityWriter<'_>| {
+        fields.write_text("find");
+        for request in requests {
+            request.identity(fields);
+        }
+        scan.scores.identity(fields);
+    };
+    let stripes = stripe_count(scan.scores.shape()[0]);
+    let sections = Sections::new([stripes, parts_per_group(stripes)], scan.cost(), identity, progress);
+    let pass = prepare(scan, requests, sections)?;
+    let mut state = pass.resume(progress)?;
+    scan_pass(scan, &pass, &mut state, progress)?;
+    Ok(results(&pass, state))
 }
 
 /// Finds the best items of rows and of columns alone, with their ranking keys in f64.
@@ -38,43 +51,73 @@ pub fn candidates(
     requests: [&SearchRequest<'_>; 2],
     progress: &mut dyn SearchProgress,
 ) -> Result<[Vec<Vec<MatchCandidate>>; 2]> {
-    Ok(search_both_sides(scan, requests, progress)?.map(|found| found.top))
+    Ok(find(scan, requests, progress)?.map(|found| found.top))
 }
 
-fn search_both_sides(
+/// Pass with these requests.
+///
+/// # Errors
+/// An invalid request, or the first error of the source.
+pub fn prepare<'p>(
     scan: &Scan<'_>,
-    requests: [&SearchRequest<'_>; 2],
-    progress: &mut dyn SearchProgress,
-) -> Result<[UnroundedResults; 2]> {
+    requests: [&'p SearchRequest<'p>; 2],
+    sections: Sections,
+) -> Result<SearchPass<'p>> {
     let counts = scan.scores.shape();
     if let Some(count) = counts.iter().find(|&&count| u32::try_from(count).is_err()) {
         return Err(Error::data(format!("got {count} vectors on one side, wanted fewer than 2³²")));
     }
     let list_lengths = [requests[0].list_length(counts[0], counts[1])?, requests[1].list_length(counts[1], counts[0])?];
-    let summed = SumStatistics::new(scan, [requests[0].statistics, requests[1].statistics])?;
-    let identity = |fields: &mut IdentityWriter<'_>| {
-        fields.write_text("find");
-        for request in requests {
-            request.identity(fields);
-        }
-        scan.scores.identity(fields);
-    };
-    let sections = Sections::new(stripe_count(counts[0]), scan.cost(), identity, progress);
-    let coarse = summed.is_none() && scan.scores.has_coarse() && scan.overrides.precision != Some(ScorePrecision::Fine);
-    let mut precision = if coarse { ScorePrecision::Coarse } else { ScorePrecision::Fine };
-    let pass = SearchPass { requests, list_lengths, counts, sums: summed, sections };
-    let mut state = pass.resume(progress)?;
-    progress.report(state.rows.top.len() as u64, counts[0] as u64)?;
+    let sums = SumStatistics::new(scan, requests.map(|request| request.statistics))?;
+    Ok(SearchPass { requests, list_lengths, counts, sums, sections })
+}
+
+/// Results of a pass over `stripes` alone, encoded for [`SearchPass::merge_section`]. The stripes are whole groups.
+///
+/// # Errors
+/// An invalid request; or the first error of `progress` or of the source.
+pub fn find_section(
+    scan: &Scan<'_>,
+    requests: [&SearchRequest<'_>; 2],
+    stripes: Range<usize>,
+    progress: &mut dyn SearchProgress,
+) -> Result<Vec<i32>> {
+    let pass = prepare(scan, requests, Sections::without_checkpoints(vec![stripes.clone()]))?;
+    if let Some(sums) = &pass.sums {
+        sums.keep_groups(stripes);
+    }
+    let mut state = PassState::default();
+    scan_pass(scan, &pass, &mut state, progress)?;
+    Ok(pass.section_payload(&state))
+}
+
+/// Results of a pass whose state is complete.
+pub fn results(pass: &SearchPass<'_>, state: PassState) -> [UnroundedResults; 2] {
+    let request = pass.requests[1];
+    let columns = state.columns.into_iter().enumerate();
+    let columns = columns.map(|(column, known)| known.into_result(request.positives.has_any(column))).collect();
+    let sums = pass.sums.as_ref().map(|summed| summed.column_statistics(request.statistics));
+    [state.rows, side_results(request, columns, sums)]
+}
+
+/// Scans all remaining sections: with coarse scores, if these are faster and suffice.
+fn scan_pass(
+    scan: &Scan<'_>,
+    pass: &SearchPass<'_>,
+    state: &mut PassState,
+    progress: &mut dyn SearchProgress,
+) -> Result<()> {
+    let can_be_coarse = scan.scores.has_coarse() && scan.overrides.precision != Some(ScorePrecision::Fine);
+    let mut precision =
+        if pass.sums.is_none() && can_be_coarse { ScorePrecision::Coarse } else { ScorePrecision::Fine };
+    progress.report(state.rows.top.len() as u64, pass.counts[0] as u64)?;
     while state.section < pass.sections.stripes.len() {
-        if scan_sections(scan, precision, &pass, &mut state, progress)? {
+        if scan_sections(scan, precision, pass, state, progress)? {
             break;
         }
         precision = ScorePrecision::Fine;
     }
-    let columns = state.columns.into_iter().enumerate();
-    let columns = columns.map(|(column, known)| known.into_result(requests[1].positives.has_any(column))).collect();
-    let sums = pass.sums.as_ref().map(|summed| summed.column_statistics(requests[1].statistics));
-    Ok([state.rows, side_results(requests[1], columns, sums)])
+    Ok(())
 }
 
 /// Scans the remaining sections of a pass. Returns false if it stopped because coarse scores leave too many pairs

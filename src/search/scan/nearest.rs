@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::blocks::{Scan, ScoreVisitor};
-use super::candidates::CandidateList;
+use super::candidates::{CandidateList, sort_best_first};
 use super::ranks::{BestPositive, RankCounts, ranking_key};
 use crate::error::{Error, Result};
 use crate::kernels::hubness::incremental_matching::MatchCandidate;
@@ -133,16 +133,26 @@ impl QueryState {
         self.count.write(payload);
     }
 
-    /// Reads the state of a query that has been compared with `items` items and keeps `keep`; `None` if the payload
-    /// does not fit.
-    pub fn read(payload: &mut PayloadReader<'_>, items: usize, keep: usize) -> Option<Self> {
-        let count = payload.read_index(keep.min(items)).filter(|&count| count == keep.min(items))?;
+    /// Reads the state of a query that has been compared with `items` and keeps `keep`; `None` if the payload does not
+    /// fit.
+    pub fn read(payload: &mut PayloadReader<'_>, items: &Range<usize>, keep: usize) -> Option<Self> {
+        let wanted = keep.min(items.len());
+        let count = payload.read_index(wanted).filter(|&count| count == wanted)?;
         let mut one = || {
             let score = payload.read_f64().filter(|score| !score.is_nan())?;
-            Some((score, to_u32(payload.read_index(items - 1)?)))
+            let item = payload.read_index(items.end - 1)?;
+            Some((score, to_u32(items.contains(&item).then_some(item)?)))
         };
         let best = (0..count).map(|_| one()).collect::<Option<Vec<_>>>()?;
-        Some(Self { best, count: RankCounts::read(payload, items)? })
+        Some(Self { best, count: RankCounts::read(payload, items.len())? })
+    }
+
+    /// Adds the state after a comparison with other items; keeps the best `keep`.
+    pub fn merge(&mut self, other: Self, keep: usize) {
+        self.best.extend(other.best);
+        sort_best_first(&mut self.best);
+        self.best.truncate(keep);
+        self.count.merge(other.count);
     }
 
     /// Returns the best items, and the rank of the best positive if there is one.

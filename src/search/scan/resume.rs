@@ -1,7 +1,10 @@
 //! Resumption of a search pass: saves its state after each section, and restores it.
 
+use std::ops::Range;
+
 use super::nearest::QueryState;
-use super::stripes::stripe_rows_range;
+use super::ordered_sum::parts_per_group;
+use super::stripes::{stripe_count, stripe_rows_range};
 use super::sums::{ColumnTotals, SumStatistics};
 use crate::error::Result;
 use crate::search::checkpoint::{PayloadReader, PayloadWriter, SearchProgress, Sections};
@@ -52,8 +55,9 @@ impl SearchPass<'_> {
         }
         while let Some(last) = rows.len().checked_sub(1) {
             let saved = self.sections.load(COLUMNS, last, progress)?;
-            if let Some((columns, sums)) = saved.and_then(|payload| self.read_columns(last, &payload)) {
-                if let (Some(summed), Some(sums)) = (&self.sums, sums) {
+            let seen = 0..stripe_rows_range(&self.sections.stripes[last], self.counts[0]).end;
+            if let Some((columns, sums)) = saved.and_then(|payload| self.read_columns(seen, 1, &payload)) {
+                if let (Some(summed), Some(sums)) = (&self.sums, sums.into_iter().next()) {
                     summed.resume(sums, self.sections.stripes[last].end);
                 }
                 let mut state = PassState { section: rows.len(), columns, ..PassState::default() };
@@ -76,14 +80,7 @@ impl SearchPass<'_> {
         progress: &mut dyn SearchProgress,
     ) -> Result<()> {
         self.sections.save(COLUMNS, state.section, progress, || {
-            let mut payload = PayloadWriter::default();
-            for known in &columns {
-                known.write(&mut payload);
-            }
-            if let Some(summed) = &self.sums {
-                summed.write(&mut payload);
-            }
-            payload.0
+            self.columns_payload(&columns, |sums, payload| sums.write(payload))
         })?;
         self.sections.save(ROWS, state.section, progress, || rows.to_payload())?;
         state.section += 1;
@@ -92,15 +89,66 @@ impl SearchPass<'_> {
         Ok(())
     }
 
-    /// Decodes the state of all columns after a section, and their sums.
-    fn read_columns(&self, section: usize, payload: &[i32]) -> Option<(Vec<QueryState>, Option<ColumnTotals>)> {
+    /// Encodes the results of a section that was scanned alone: of its rows, and the state of all columns.
+    pub fn section_payload(&self, state: &PassState) -> Vec<i32> {
+        let rows = state.rows.to_payload();
+        let mut payload = PayloadWriter::default();
+        payload.write_index(rows.len());
+        payload.0.extend(rows);
+        payload.0.extend(self.columns_payload(&state.columns, |sums, payload| sums.write_groups(payload)));
+        payload.0
+    }
+
+    /// Adds the results of the next section, which [`SearchPass::section_payload`] encoded; `None` if they do not fit.
+    pub fn merge_section(&self, state: &mut PassState, payload: &[i32]) -> Option<()> {
+        let stripes = self.sections.stripes.get(state.section)?;
+        let own = stripe_rows_range(stripes, self.counts[0]);
+        let mut reader = PayloadReader(payload);
+        let length = reader.read_index(payload.len())?;
+        let (rows, columns) = reader.0.split_at_checked(length)?;
+        let rows = UnroundedResults::from_payload(rows, self.requests[0], own.len(), self.counts[1])?;
+        let groups = stripes.len().div_ceil(parts_per_group(stripe_count(self.counts[0])));
+        let (columns, sums) = self.read_columns(own, groups, columns)?;
+        state.rows.append(rows);
+        state.columns.resize(columns.len(), QueryState::default());
+        for (known, of_section) in state.columns.iter_mut().zip(columns) {
+            known.merge(of_section, self.list_lengths[1]);
+        }
+        if let Some(all) = &self.sums {
+            sums.into_iter().for_each(|group| all.add_group(group));
+        }
+        state.section += 1;
+        Some(())
+    }
+
+    fn columns_payload(
+        &self,
+        columns: &[QueryState],
+        write_sums: impl FnOnce(&SumStatistics, &mut PayloadWriter),
+    ) -> Vec<i32> {
+        let mut payload = PayloadWriter::default();
+        for known in columns {
+            known.write(&mut payload);
+        }
+        if let Some(sums) = &self.sums {
+            write_sums(sums, &mut payload);
+        }
+        payload.0
+    }
+
+    /// Decodes the state of all columns that were compared with the rows `seen`, and their sums over `groups` groups.
+    fn read_columns(
+        &self,
+        seen: Range<usize>,
+        groups: usize,
+        payload: &[i32],
+    ) -> Option<(Vec<QueryState>, Vec<ColumnTotals>)> {
         let mut payload = PayloadReader(payload);
-        let seen = stripe_rows_range(&self.sections.stripes[section], self.counts[0]).end;
-        let known = (0..self.counts[1]).map(|_| QueryState::read(&mut payload, seen, self.list_lengths[1]));
+        let known = (0..self.counts[1]).map(|_| QueryState::read(&mut payload, &seen, self.list_lengths[1]));
         let known = known.collect::<Option<Vec<_>>>()?;
         let sums = match &self.sums {
-            Some(summed) => Some(summed.read(&mut payload)?),
-            None => None,
+            Some(sums) => (0..groups).map(|_| sums.read(&mut payload)).collect::<Option<Vec<_>>>()?,
+            None => Vec::new(),
         };
         payload.finish()?;
         Some((known, sums))

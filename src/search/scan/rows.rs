@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::blocks::{Scan, ScoreVisitor};
+use super::ordered_sum::parts_per_group;
 use super::stripes::{stripe_count, stripe_rows_range};
 use crate::error::Result;
 use crate::kernels::hubness::incremental_matching::MatchCandidate;
@@ -57,7 +58,8 @@ pub fn rank_corrected(
         correction.identity(fields);
         scan.scores.identity(fields);
     };
-    let sections = Sections::new(stripe_count(rows), scan.cost(), identity, progress);
+    let stripes = stripe_count(rows);
+    let sections = Sections::new([stripes, parts_per_group(stripes)], scan.cost(), identity, progress);
     let mut all = UnroundedResults::default();
     for (section, stripes) in sections.stripes.iter().enumerate() {
         let of_section = stripe_rows_range(stripes, rows).len();

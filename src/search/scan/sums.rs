@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::blocks::{Scan, ScoreVisitor};
 use super::ordered_sum::OrderedSum;
+use super::stripes::stripe_count;
 use crate::error::{Error, Result};
 use crate::kernels::hubness::statistic::Statistic;
 use crate::kernels::product::TILE_COLUMNS;
@@ -39,6 +40,18 @@ pub struct ColumnTotals {
     /// Log-sum-exps, by β and panel.
     logs: Vec<Vec<ColumnLogSumExps>>,
     moments: Vec<ColumnMoments>,
+}
+
+impl ColumnTotals {
+    fn write(&self, payload: &mut PayloadWriter) {
+        for sums in self.logs.iter().flatten() {
+            sums.references.iter().for_each(|&reference| payload.write_f32(reference));
+            sums.sums.iter().for_each(|&sum| payload.write_f64(sum));
+        }
+        for moments in &self.moments {
+            moments.sums.iter().chain(&moments.squares).for_each(|&sum| payload.write_f64(sum));
+        }
+    }
 }
 
 impl SumStatistics {
@@ -77,7 +90,8 @@ impl SumStatistics {
             Ok(parts.into_iter().collect::<Result<Vec<_>>>()?.concat())
         };
         let shifts = [shift(MatrixSide::Rows)?, shift(MatrixSide::Columns)?];
-        Ok(Some(Self { betas, moments, moment_shifts: shifts, counts, columns: Mutex::default() }))
+        let columns = Mutex::new(OrderedSum::new(stripe_count(counts[0])));
+        Ok(Some(Self { betas, moments, moment_shifts: shifts, counts, columns }))
     }
 
     fn empty_totals(&self) -> ColumnTotals {
@@ -139,18 +153,15 @@ impl SumStatistics {
 
     /// Writes the sums of the columns so far.
     pub fn write(&self, payload: &mut PayloadWriter) {
-        let columns = self.columns();
-        let Some(total) = columns.total() else { return };
-        for sums in total.logs.iter().flatten() {
-            sums.references.iter().for_each(|&reference| payload.write_f32(reference));
-            sums.sums.iter().for_each(|&sum| payload.write_f64(sum));
-        }
-        for moments in &total.moments {
-            moments.sums.iter().chain(&moments.squares).for_each(|&sum| payload.write_f64(sum));
-        }
+        self.columns().total().into_iter().for_each(|total| total.write(payload));
     }
 
-    /// Reads what [`SumStatistics::write`] wrote; `None` if the payload is too short.
+    /// Writes the sums of the columns over each group of stripes.
+    pub fn write_groups(&self, payload: &mut PayloadWriter) {
+        self.columns().groups().iter().for_each(|group| group.write(payload));
+    }
+
+    /// Reads sums that were written; `None` if the payload is too short.
     pub fn read(&self, payload: &mut PayloadReader<'_>) -> Option<ColumnTotals> {
         let mut all = self.empty_totals();
         for sums in all.logs.iter_mut().flatten() {
@@ -171,7 +182,24 @@ impl SumStatistics {
 
     /// Resumes from the sums of the stripes before `next`.
     pub fn resume(&self, columns: ColumnTotals, next: usize) {
-        *self.columns() = OrderedSum::resume(Some(columns), next);
+        *self.columns() = OrderedSum::resume(columns, next, stripe_count(self.counts[0]));
+    }
+
+    /// Keeps the sums over each group of `stripes`, whole groups, in place of a total.
+    pub fn keep_groups(&self, stripes: Range<usize>) {
+        *self.columns() = OrderedSum::of_groups(stripes, stripe_count(self.counts[0]));
+    }
+
+    /// Adds the sums over the next group of stripes.
+    pub fn add_group(&self, group: ColumnTotals) {
+        self.columns().add_group(group, |total, part| self.merge(total, &part));
+    }
+
+    fn merge(&self, total: &mut ColumnTotals, part: &ColumnTotals) {
+        for ((total, part), &beta) in total.logs.iter_mut().zip(&part.logs).zip(&self.betas[1]) {
+            total.iter_mut().zip(part).for_each(|(total, part)| total.merge(part, to_f32(beta)));
+        }
+        total.moments.iter_mut().zip(&part.moments).for_each(|(total, part)| total.merge(part));
     }
 
     fn columns(&self) -> MutexGuard<'_, OrderedSum<ColumnTotals>> {
@@ -264,13 +292,6 @@ impl ScoreVisitor for SumVisitor<'_> {
 
     fn end_stripe(&mut self, stripe: usize) {
         let part = std::mem::replace(&mut self.columns, ColumnTotals { logs: Vec::new(), moments: Vec::new() });
-        let betas = &self.statistics.betas[1];
-        let merge = |total: &mut ColumnTotals, part: ColumnTotals| {
-            for ((total, part), &beta) in total.logs.iter_mut().zip(&part.logs).zip(betas) {
-                total.iter_mut().zip(part).for_each(|(total, part)| total.merge(part, to_f32(beta)));
-            }
-            total.moments.iter_mut().zip(&part.moments).for_each(|(total, part)| total.merge(part));
-        };
-        self.statistics.columns().add(stripe, part, merge);
+        self.statistics.columns().add(stripe, part, |total, part| self.statistics.merge(total, &part));
     }
 }

@@ -3,9 +3,11 @@
 mod side;
 mod vector_matrix;
 mod duplicates;
+mod score_bound;
+mod score_function;
+mod scored_vectors;
 mod source;
 mod exact_cache;
-mod score_function;
 mod packed;
 mod vector_scores;
 mod table;
@@ -15,10 +17,12 @@ pub(super) use exact_cache::ExactCache;
 pub(super) use subset::subset;
 
 pub use duplicates::Duplicates;
+pub use score_bound::ScoreBound;
 pub use score_function::ScoreFunction;
+pub use scored_vectors::ScoredVectors;
 pub use side::MatrixSide;
 pub use source::{
-    ConsumePanel, PanelRow, SCORE_BUFFER_BYTES, ScoreBound, ScorePrecision, Scores, consume_row_major, rows_per_buffer,
+    ConsumePanel, PanelRow, SCORE_BUFFER_BYTES, ScorePrecision, Scores, consume_row_major, rows_per_buffer,
 };
 pub use table::ScoreTable;
 pub use vector_matrix::VectorMatrix;

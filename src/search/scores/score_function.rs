@@ -1,7 +1,9 @@
 //! Score function of a row and a column, and error bounds of its approximations.
 
+use serde::{Deserialize, Serialize};
+
+use super::score_bound::ScoreBound;
 use super::side::MatrixSide;
-use super::source::ScoreBound;
 use crate::kernels::dot::{dot, dot_products};
 use crate::kernels::identity::IdentityWriter;
 use crate::kernels::order_similarity::{OrderPenalty, order_similarity, order_similarity_error};
@@ -11,7 +13,8 @@ use crate::kernels::product::{
 };
 
 /// Score function of a row and a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ScoreFunction {
     /// Inner product ([`dot`]): the cosine of unit vectors.
     Product,

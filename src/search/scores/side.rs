@@ -1,7 +1,10 @@
 //! Rows and columns of a score matrix.
 
+use serde::{Deserialize, Serialize};
+
 /// Side of a score matrix: its rows or its columns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum MatrixSide {
     /// Rows.
     Rows,

@@ -4,6 +4,8 @@ use std::fmt::Debug;
 use std::ops::Range;
 
 use super::duplicates::Duplicates;
+use super::score_bound::ScoreBound;
+use super::scored_vectors::ScoredVectors;
 use super::side::MatrixSide;
 use crate::error::Result;
 use crate::kernels::identity::IdentityWriter;
@@ -34,15 +36,6 @@ pub enum ScorePrecision {
     Coarse,
     /// More precise. Every source has fine scores.
     Fine,
-}
-
-/// Bounds of the scores of one row with all columns, or of one column with all rows.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ScoreBound {
-    /// Largest absolute difference of an approximate score and the exact one.
-    pub error: f64,
-    /// Largest absolute value of an exact score.
-    pub largest: f64,
 }
 
 /// Source of the scores of rows with columns. A search never holds all of them.
@@ -108,6 +101,12 @@ pub trait Scores: Debug + Send + Sync {
     /// As [`Scores::exact_scores`].
     fn subset(&self, _side: MatrixSide, _queries: &[usize], _items: &[usize]) -> Result<Option<Box<dyn Scores + '_>>> {
         Ok(None)
+    }
+
+    /// The vectors that the scores are computed from on the CPU, so that other processes can compute them as well; `None`
+    /// for scores of other sources.
+    fn as_vectors(&self) -> Option<ScoredVectors<'_>> {
+        None
     }
 
     /// Writes everything that exact and approximate scores depend on: first a name of the type of source, then its

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::side::MatrixSide;
-use super::source::{ConsumePanel, PanelRow, ScoreBound, ScorePrecision, Scores, rows_per_buffer};
+use super::score_bound::ScoreBound;
+use super::source::{ConsumePanel, PanelRow, ScorePrecision, Scores, rows_per_buffer};
 use crate::error::{Error, Result, ValidationErrors};
 use crate::kernels::identity::IdentityWriter;
 use crate::kernels::product::TILE_COLUMNS;

@@ -27,6 +27,11 @@ impl<'v> VectorMatrix<'v> {
     /// Rows with values that are not finite, with norm 0 or above 2⁶², which are named from 0. More than 2³² rows.
     /// `width` is 0, or `values` are no whole number of vectors.
     pub fn new(name: &str, values: &'v [f32], width: usize) -> Result<Self> {
+        Self::from_cow(name, Cow::Borrowed(values), width)
+    }
+
+    /// As [`VectorMatrix::new`], of values that may be owned.
+    pub(in crate::search) fn from_cow(name: &str, values: Cow<'v, [f32]>, width: usize) -> Result<Self> {
         if width == 0 || !values.len().is_multiple_of(width) {
             let message = format!("`{name}` has {} values, no whole number of vectors of width {width}", values.len());
             return Err(Error::internal(message));
@@ -49,7 +54,7 @@ impl<'v> VectorMatrix<'v> {
             }
         }
         mistakes.into_result()?;
-        Ok(Self { values: Cow::Borrowed(values), width, norms })
+        Ok(Self { values, width, norms })
     }
 
     /// Copies some of the vectors, in this order.

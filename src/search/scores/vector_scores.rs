@@ -8,7 +8,9 @@ use super::duplicates::Duplicates;
 use super::packed::PackedVectors;
 use super::score_function::ScoreFunction;
 use super::side::MatrixSide;
-use super::source::{ConsumePanel, PanelRow, ScoreBound, ScorePrecision, Scores};
+use super::score_bound::ScoreBound;
+use super::scored_vectors::ScoredVectors;
+use super::source::{ConsumePanel, PanelRow, ScorePrecision, Scores};
 use super::vector_matrix::VectorMatrix;
 use crate::error::{Error, Result};
 use crate::kernels::identity::IdentityWriter;
@@ -57,6 +59,18 @@ impl<'v> VectorScores<'v> {
         threads: usize,
     ) -> Result<Self> {
         Self::from_cows(Cow::Borrowed(rows), Cow::Borrowed(columns), scoring, threads)
+    }
+
+    /// Scores of vectors that it owns, for searches on one thread.
+    ///
+    /// # Errors
+    /// The widths differ.
+    pub(in crate::search) fn from_owned(
+        rows: VectorMatrix<'v>,
+        columns: VectorMatrix<'v>,
+        scoring: ScoreFunction,
+    ) -> Result<Self> {
+        Self::from_cows(Cow::Owned(rows), Cow::Owned(columns), scoring, 1)
     }
 
     fn from_cows(
@@ -213,6 +227,10 @@ impl Scores for VectorScores<'_> {
         let [queries, items] = [(side, queries), (side.other(), items)]
             .map(|(side, some)| Cow::Owned(self.side_vectors(side).subset(some)));
         Ok(Some(Box::new(Self::from_cows(queries, items, self.score_function.with_rows(side), self.threads)?)))
+    }
+
+    fn as_vectors(&self) -> Option<ScoredVectors<'_>> {
+        Some(ScoredVectors { rows: &self.rows, columns: &self.columns, score_function: self.score_function })
     }
 
     fn identity(&self, fields: &mut IdentityWriter<'_>) {

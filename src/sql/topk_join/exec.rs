@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow::compute::{concat_batches, interleave_record_batch, take, take_record_batch};
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{exec_err, internal_err};
@@ -43,16 +43,16 @@ const BLOCK_ROWS: usize = 16_384;
 pub(super) struct TopKJoinExec {
     queries: Arc<dyn ExecutionPlan>,
     items: Arc<dyn ExecutionPlan>,
-    measure: VectorMeasure,
-    k: usize,
+    pub(super) measure: VectorMeasure,
+    pub(super) k: usize,
     /// Method that corrects cosines.
-    method: Option<Method>,
-    query_vector: Arc<dyn PhysicalExpr>,
-    item_vector: Arc<dyn PhysicalExpr>,
-    condition: Option<Arc<dyn PhysicalExpr>>,
+    pub(super) method: Option<Method>,
+    pub(super) query_vector: Arc<dyn PhysicalExpr>,
+    pub(super) item_vector: Arc<dyn PhysicalExpr>,
+    pub(super) condition: Option<Arc<dyn PhysicalExpr>>,
     /// Columns of the output: places among those of the queries, those of the items, rank and measure.
-    columns: Vec<usize>,
-    schema: SchemaRef,
+    pub(super) columns: Vec<usize>,
+    pub(super) schema: SchemaRef,
     properties: Arc<PlanProperties>,
 }
 
@@ -65,12 +65,25 @@ impl TopKJoinExec {
         [query_vector, item_vector]: [Arc<dyn PhysicalExpr>; 2],
         condition: Option<Arc<dyn PhysicalExpr>>,
     ) -> Self {
-        let of_both = queries.schema().fields().iter().chain(items.schema().fields()).cloned().collect::<Vec<_>>();
-        let fields: Vec<_> = of_both.into_iter().chain(added_fields().map(Arc::new)).collect();
+        let fields = all_fields([&queries, &items]);
         let columns = (0..fields.len()).collect();
         let schema: SchemaRef = Arc::new(Schema::new(fields));
         let properties = properties(&schema);
         Self { queries, items, measure, k, method, query_vector, item_vector, condition, columns, schema, properties }
+    }
+
+    /// The same operator with a condition of pairs.
+    pub(super) fn with_condition(self, condition: Option<Arc<dyn PhysicalExpr>>) -> Self {
+        Self { condition, ..self }
+    }
+
+    /// The same operator with some of its columns.
+    pub(super) fn with_columns(self, columns: Vec<usize>) -> Self {
+        let all = all_fields([&self.queries, &self.items]);
+        let fields: Vec<_> = columns.iter().map(|&column| Arc::clone(&all[column])).collect();
+        let schema: SchemaRef = Arc::new(Schema::new(fields));
+        let properties = properties(&schema);
+        Self { columns, schema, properties, ..self }
     }
 
     /// Collects the queries and finds the lists of their items. Returns the parts of the rows of the output.
@@ -154,6 +167,12 @@ impl TopKJoinExec {
         }
         items.keep(block, lists.lists())
     }
+}
+
+/// Columns of the queries, of the items, and those of the join.
+fn all_fields(inputs: [&Arc<dyn ExecutionPlan>; 2]) -> Vec<FieldRef> {
+    let of_inputs = inputs.into_iter().flat_map(|input| input.schema().fields().iter().cloned().collect::<Vec<_>>());
+    of_inputs.chain(added_fields().map(Arc::new)).collect()
 }
 
 fn properties(schema: &SchemaRef) -> Arc<PlanProperties> {

@@ -12,6 +12,7 @@
 mod corrected_lists;
 mod exec;
 mod lateral;
+mod message;
 mod method;
 mod named_tables;
 mod nearest_lists;
@@ -21,6 +22,7 @@ mod planner;
 mod tests;
 
 pub(super) use lateral::LateralTopK;
+pub use message::{decode_operator, encode_operator};
 pub(super) use method::join_method;
 pub(super) use named_tables::{TOPK_JOIN, named_tables};
 pub(super) use node::{MEASURE, RANK, TopKJoin};

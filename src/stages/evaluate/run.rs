@@ -27,6 +27,7 @@ impl Evaluate {
     /// Runs the evaluation; `minimum_cost` is the cost of a search, in multiply-adds, from which on it has checkpoints.
     pub(super) fn evaluate(&self, cx: &mut StageContext<'_>, minimum_cost: u64) -> Result<()> {
         let factory = DeviceSearchFactory::new(cx.device(), self.similarity, cx.threads())?;
+        let factory = factory.with_remote(cx.resources().remote.clone());
         let (pool, sides) = self.read("", &self.split, cx)?;
         let (mut bank, mut bank_scores) = (None, None);
         match (&self.query_bank, &sides) {

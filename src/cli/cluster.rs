@@ -1,0 +1,81 @@
+//! `pairloom cluster scheduler` and `pairloom cluster executor`: the processes of a cluster.
+
+use std::sync::Mutex;
+
+use futures::channel::oneshot;
+use serde::Serialize;
+
+use super::args::CommonArgs;
+use super::cluster_args::{ClusterCommand, ExecutorArgs, SchedulerArgs};
+use super::console::Console;
+use super::interrupt::interrupt_on_signal;
+use super::open;
+use crate::cluster::{ExecutorOptions, SchedulerOptions, run_executor, run_scheduler};
+use crate::error::Result;
+
+/// Process that is ready, as JSON.
+#[derive(Serialize)]
+struct ReadyJson {
+    event: &'static str,
+    uri: String,
+}
+
+/// Runs a process of a cluster until Ctrl-C or SIGTERM.
+///
+/// # Errors
+/// The store cannot be read; an address is wrong; the scheduler cannot be reached.
+pub(super) fn cluster(common: &CommonArgs, command: &ClusterCommand, console: Console) -> Result<()> {
+    match command {
+        ClusterCommand::Scheduler(arguments) => scheduler(arguments, console),
+        ClusterCommand::Executor(arguments) => executor(common, arguments, console),
+    }
+}
+
+fn scheduler(arguments: &SchedulerArgs, console: Console) -> Result<()> {
+    let options = SchedulerOptions {
+        address: arguments.address,
+        allow_remote: arguments.allow_remote,
+        executor_timeout: arguments.executor_timeout,
+    };
+    let (stop, stopped) = oneshot::channel();
+    let stop = Mutex::new(Some(stop));
+    interrupt_on_signal(move || {
+        let stop = stop.lock().ok().and_then(|mut stop| stop.take());
+        stop.is_some_and(|stop| stop.send(()).is_ok())
+    })?;
+    let listening = |address| {
+        let uri = format!("http://{address}");
+        if console.json {
+            return console.print_json(&ReadyJson { event: "listening", uri });
+        }
+        console.note(&format!(
+            "scheduler at {uri}; `pairloom cluster executor --scheduler {uri}` adds executors; Ctrl-C ends it"
+        ));
+        Ok(())
+    };
+    run_scheduler(&options, listening, stopped)
+}
+
+fn executor(common: &CommonArgs, arguments: &ExecutorArgs, console: Console) -> Result<()> {
+    let store = open::open_existing_store(common)?;
+    let options = ExecutorOptions {
+        scheduler: arguments.scheduler.clone(),
+        address: arguments.address,
+        allow_remote: arguments.allow_remote,
+        external_host: arguments.external_host.clone(),
+        ports: [arguments.rows_port, arguments.tasks_port],
+        threads: open::threads(common),
+        query_memory: arguments.query_memory,
+        folder: arguments.folder.clone().unwrap_or_else(std::env::temp_dir),
+    };
+    let ready = || {
+        if console.json {
+            let uri = arguments.scheduler.to_string();
+            return console.print_json(&ReadyJson { event: "registered", uri });
+        }
+        let (scheduler, threads) = (&arguments.scheduler, options.threads);
+        console.note(&format!("executor with {threads} threads for the scheduler at {scheduler}; Ctrl-C ends it"));
+        Ok(())
+    };
+    run_executor(&options, &store, ready)
+}

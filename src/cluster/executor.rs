@@ -1,0 +1,171 @@
+//! Executor of a cluster.
+
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ballista_core::error::BallistaError;
+use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
+use ballista_executor::health::ExecutorHealth;
+use datafusion::error::DataFusionError;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use futures::future::{Either, select};
+use tokio::runtime::Builder;
+
+use super::address::{ClusterUrl, check_address};
+use super::functions::{MAX_MESSAGE_BYTES, executor_functions, session_config};
+use super::plan_codec::PlanCodec;
+use super::store_registry::StoreRegistry;
+use crate::error::{Error, Result};
+use crate::runtime::random_bytes;
+use crate::store::Store;
+
+/// Time for which an executor waits for its scheduler, in seconds.
+const CONNECT_SECONDS: u16 = 60;
+/// Seconds between two signs of life.
+const HEARTBEAT_SECONDS: u64 = 2;
+/// Seconds after which rows that nobody fetched are removed, and between two looks for them.
+const ROWS_SECONDS: [u64; 2] = [24 * 3600, 600];
+/// Pause between two looks if the scheduler has answered.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Options of an executor.
+#[derive(Debug, Clone)]
+pub struct ExecutorOptions {
+    /// Scheduler.
+    pub scheduler: ClusterUrl,
+    /// Address of the network interface to listen on.
+    pub address: IpAddr,
+    /// True if the address may be one that other machines reach.
+    pub allow_remote: bool,
+    /// Name or address under which other processes reach this one; the address that it listens on without it.
+    pub external_host: Option<String>,
+    /// Ports: for rows, and for tasks. Port 0 means any free port.
+    pub ports: [u16; 2],
+    /// Threads that run tasks.
+    pub threads: usize,
+    /// Memory of the sorts, groups and joins of a query on one thread, in bytes.
+    pub query_memory: u64,
+    /// Folder for the rows that other processes fetch, and for temporary files.
+    pub folder: PathBuf,
+}
+
+/// Runs an executor until a signal ends it. Calls `ready` when the scheduler has answered.
+///
+/// # Errors
+/// The address can be reached by others and that is not allowed; the scheduler does not answer; the folder cannot be
+/// written; the executor fails.
+pub fn run_executor(
+    options: &ExecutorOptions,
+    store: &Store,
+    ready: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    check_address(SocketAddr::new(options.address, 0), options.allow_remote)?;
+    let folder = ExecutorFolder::create(options)?;
+    let health = ExecutorHealth::new();
+    let config = Arc::new(config(options, store, &folder, health.clone())?);
+    let runtime = Builder::new_multi_thread().thread_name("executor").enable_all().build();
+    let runtime = runtime.map_err(|error| Error::stage(format!("cannot start threads for the executor: {error}")))?;
+    let failed = |error: BallistaError| {
+        Error::stage(format!("the executor failed: {error}"))
+            .hint(format!("the scheduler must run at {}; start it with `pairloom cluster scheduler`", options.scheduler))
+    };
+    let served = runtime.block_on(async {
+        let serves = Box::pin(start_executor_process(config));
+        let is_ready = Box::pin(async {
+            while !health.is_ready() {
+                tokio::time::sleep(PAUSE).await;
+            }
+        });
+        let serves = match select(serves, is_ready).await {
+            Either::Left((result, _)) => return result.map_err(failed),
+            Either::Right(((), serves)) => serves,
+        };
+        ready()?;
+        serves.await.map_err(failed)
+    });
+    runtime.shutdown_background();
+    served
+}
+
+fn config(
+    options: &ExecutorOptions,
+    store: &Store,
+    folder: &ExecutorFolder,
+    health: ExecutorHealth,
+) -> Result<ExecutorProcessConfig> {
+    let external = |error: DataFusionError| Error::internal(error.to_string());
+    let registry = Arc::new(StoreRegistry::new(store).map_err(external)?);
+    let [port, grpc_port] = free_ports(options)?;
+    let work_dir = folder.path.display().to_string();
+    let temporary = folder.path.clone();
+    Ok(ExecutorProcessConfig {
+        bind_host: options.address.to_string(),
+        external_host: Some(options.external_host.clone().unwrap_or_else(|| options.address.to_string())),
+        port,
+        grpc_port,
+        scheduler_host: options.scheduler.host.clone(),
+        scheduler_port: options.scheduler.port,
+        scheduler_connect_timeout_seconds: CONNECT_SECONDS,
+        vcores: options.threads,
+        work_dir: Some(work_dir),
+        job_data_ttl_seconds: ROWS_SECONDS[0],
+        job_data_clean_up_interval_seconds: ROWS_SECONDS[1],
+        grpc_max_decoding_message_size: MAX_MESSAGE_BYTES,
+        grpc_max_encoding_message_size: MAX_MESSAGE_BYTES,
+        executor_heartbeat_interval_seconds: HEARTBEAT_SECONDS,
+        memory_pool_size: Some(options.query_memory.saturating_mul(options.threads as u64)),
+        override_function_registry: Some(Arc::new(executor_functions(store).map_err(external)?)),
+        override_runtime_producer: Some(Arc::new(move |_| {
+            RuntimeEnvBuilder::new()
+                .with_object_store_registry(Arc::<StoreRegistry>::clone(&registry))
+                .with_temp_file_path(temporary.clone())
+                .build_arc()
+        })),
+        override_config_producer: Some(Arc::new(session_config)),
+        override_physical_codec: Some(Arc::new(PlanCodec::default())),
+        health,
+        ..ExecutorProcessConfig::default()
+    })
+}
+
+/// Ports of an executor, free ones in place of 0.
+fn free_ports(options: &ExecutorOptions) -> Result<[u16; 2]> {
+    let failed = |port: u16, error: std::io::Error| {
+        Error::usage(format!("cannot listen on `{}`: {error}", SocketAddr::new(options.address, port)))
+            .hint("name another address or port; port 0 means any free port")
+    };
+    // Both are held until both are known. They are free for a moment before the server listens.
+    let listeners = options.ports.map(|port| {
+        TcpListener::bind((options.address, port)).map_err(|error| failed(port, error))
+    });
+    let [rows, tasks] = listeners;
+    let ports = [rows?, tasks?].map(|listener| listener.local_addr().map(|address| address.port()));
+    let [rows, tasks] = ports;
+    let of = |port: std::io::Result<u16>| port.map_err(|error| failed(0, error));
+    Ok([of(rows)?, of(tasks)?])
+}
+
+/// Folder of this process, which is removed at its end.
+struct ExecutorFolder {
+    path: PathBuf,
+}
+
+impl ExecutorFolder {
+    fn create(options: &ExecutorOptions) -> Result<Self> {
+        let random: String = random_bytes::<8>()?.iter().map(|byte| format!("{byte:02x}")).collect();
+        let path = options.folder.join(format!("pairloom-executor-{random}"));
+        std::fs::create_dir_all(&options.folder)
+            .and_then(|()| std::fs::DirBuilder::new().mode(0o700).create(&path))
+            .map_err(|error| Error::io("make the folder", &path, &error))?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for ExecutorFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}

@@ -1,0 +1,48 @@
+//! Functions and settings that all processes of a cluster have.
+
+use std::sync::Arc;
+
+use ballista_core::extension::SessionConfigExt;
+use ballista_core::registry::BallistaFunctionRegistry;
+use datafusion::error::Result;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::prelude::SessionConfig;
+
+use super::plan_codec::PlanCodec;
+use super::search_section::SearchSection;
+use crate::sql::function_state;
+use crate::store::Store;
+
+/// Largest message between processes, in bytes: a plan with the rows of small tables.
+pub(super) const MAX_MESSAGE_BYTES: u32 = 256 << 20;
+
+/// Settings of a session of a cluster.
+pub(super) fn session_config() -> SessionConfig {
+    cluster_config(SessionConfig::new_with_ballista())
+}
+
+/// Settings of a session whose plans run on a cluster.
+pub(super) fn cluster_config(config: SessionConfig) -> SessionConfig {
+    // Our plans are physical already, and have operators that an adaptive planner does not know.
+    config
+        .with_ballista_physical_extension_codec(Arc::new(PlanCodec::default()))
+        .with_ballista_adaptive_query_planner(false)
+        .with_ballista_grpc_client_max_message_size(MAX_MESSAGE_BYTES as usize)
+}
+
+/// Session state with the functions of SQL and of searches, for the scheduler.
+pub(super) fn scheduler_state(config: SessionConfig) -> Result<SessionState> {
+    let with_functions = function_state(None)?;
+    let mut functions: Vec<Arc<ScalarUDF>> = with_functions.scalar_functions().values().cloned().collect();
+    functions.push(SearchSection::function(None));
+    Ok(SessionStateBuilder::new_from_existing(with_functions).with_config(config).with_scalar_functions(functions).build())
+}
+
+/// Functions of an executor that reads `store`.
+pub(super) fn executor_functions(store: &Store) -> Result<BallistaFunctionRegistry> {
+    let mut registry = BallistaFunctionRegistry::from(&function_state(None)?);
+    let section = SearchSection::function(Some(store.clone()));
+    registry.scalar_functions.insert(section.name().to_owned(), section);
+    Ok(registry)
+}

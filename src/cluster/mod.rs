@@ -1,0 +1,34 @@
+//! Cluster: one scheduler and any number of executors that compute parts of queries and evaluations.
+//!
+//! ```text
+//! pairloom sql --cluster ─► plan ───────────┐                    ┌─► executor ─┐
+//!                                           ├─► scheduler: tasks ┼─► executor ─┼─► store
+//! pairloom run --cluster ─► search sections ┘                    └─► executor ─┘
+//! ```
+//!
+//! Ballista schedules the tasks and repeats those of an executor that died. All processes have the same functions and
+//! operators, and read one store: a folder that all see, or a bucket. Executors read the store only; the results of
+//! search sections are the exception, which they add below [`SEARCH_FOLDER`].
+//!
+//! Ports have no authentication, so by default all processes listen on this machine only.
+
+mod address;
+mod read_only_store;
+mod store_registry;
+mod search_section;
+mod functions;
+mod plan_codec;
+mod submission;
+mod search_tasks;
+mod plan_runner;
+mod scheduler;
+mod executor;
+#[cfg(test)]
+mod tests;
+
+pub use address::{ClusterUrl, check_address};
+pub use executor::{ExecutorOptions, run_executor};
+pub use plan_runner::ClusterPlans;
+pub use scheduler::{SchedulerOptions, run_scheduler};
+pub use search_section::SEARCH_FOLDER;
+pub use search_tasks::ClusterTasks;

@@ -1,0 +1,58 @@
+//! Queries of a session on a cluster.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use ballista_core::extension::SessionConfigExt;
+use ballista_core::optimizer::with_ballista_optimizer_rules;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::prelude::SessionConfig;
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::address::ClusterUrl;
+use super::functions::cluster_config;
+use super::submission::{Submission, fetch_rows};
+use crate::sql::PlanRunner;
+
+/// Runner of the plans of a session on a cluster.
+#[derive(Debug)]
+pub struct ClusterPlans {
+    url: ClusterUrl,
+}
+
+impl ClusterPlans {
+    /// Runner on the cluster of the scheduler at `url`.
+    #[must_use]
+    pub fn new(url: ClusterUrl) -> Self {
+        Self { url }
+    }
+}
+
+#[async_trait]
+impl PlanRunner for ClusterPlans {
+    fn state(&self, state: SessionState) -> SessionState {
+        let rules = with_ballista_optimizer_rules(state.optimizers());
+        let config = cluster_config(state.config().clone().upgrade_for_ballista());
+        SessionStateBuilder::new_from_existing(state).with_config(config).with_optimizer_rules(rules).build()
+    }
+
+    async fn run(&self, plan: Arc<dyn ExecutionPlan>, config: &SessionConfig) -> Result<SendableRecordBatchStream> {
+        let schema = plan.schema();
+        let external = |error: crate::error::Error| DataFusionError::External(Box::new(error));
+        let mut submission = Submission::submit(&self.url, plan, config).await.map_err(external)?;
+        let locations = submission.finish().await.map_err(external)?;
+        let config = config.clone();
+        let parts = stream::iter(locations).then(move |location| {
+            let config = config.clone();
+            async move { fetch_rows(location, &config).await }
+        });
+        // The executors forget column metadata that the session has.
+        let columns = Arc::clone(&schema);
+        let rows = parts.try_flatten().map(move |batch| Ok(batch?.with_schema(Arc::clone(&columns))?));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows.boxed())))
+    }
+}

@@ -1,0 +1,141 @@
+//! Function that computes a section of a search on an executor.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, UInt64Array};
+use arrow::datatypes::DataType;
+use bytes::Bytes;
+use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::common::exec_err;
+use datafusion::error::{DataFusionError, Result as SqlResult};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+use crate::error::{Error, Result};
+use crate::search::SearchWorker;
+use crate::store::Store;
+
+/// Folder of a store with the objects and results of searches that a cluster computes. What interrupted runs left there
+/// is removed by garbage collection.
+pub const SEARCH_FOLDER: &str = crate::store::SEARCH_FOLDER;
+
+/// Function `search_section(folder, job, section)`: computes a section of a search job, writes its result to the store, and
+/// returns the size of the result in bytes. A result that exists is not computed again.
+#[derive(Debug)]
+pub(super) struct SearchSection {
+    signature: Signature,
+    /// Store and worker of an executor. The other processes know the name of the function only.
+    executor: Option<(Store, SearchWorker)>,
+}
+
+impl SearchSection {
+    /// The function in a process that computes sections with the objects of `store`, or only plans them.
+    pub fn function(store: Option<Store>) -> Arc<ScalarUDF> {
+        let executor = store.map(|store| (store, SearchWorker::default()));
+        let signature = Signature::exact(vec![DataType::Utf8, DataType::Utf8, DataType::UInt64], Volatility::Volatile);
+        Arc::new(ScalarUDF::new_from_impl(Self { signature, executor }))
+    }
+}
+
+/// Name of an object of searches: the folder of the process that published it, and the digest of its content.
+pub(super) fn object_name(folder: &str, digest: &str) -> String {
+    format!("{SEARCH_FOLDER}/objects/{folder}/{digest}")
+}
+
+/// Name of the result of a section.
+pub(super) fn result_name(job: &str, section: usize) -> String {
+    format!("{SEARCH_FOLDER}/results/{job}/{section}")
+}
+
+/// Folder of the results of a job.
+pub(super) fn results_folder(job: &str) -> String {
+    format!("{SEARCH_FOLDER}/results/{job}")
+}
+
+impl PartialEq for SearchSection {
+    fn eq(&self, other: &Self) -> bool {
+        self.signature == other.signature
+    }
+}
+
+impl Eq for SearchSection {}
+
+impl std::hash::Hash for SearchSection {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.signature.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for SearchSection {
+    fn name(&self) -> &'static str {
+        "search_section"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> SqlResult<DataType> {
+        Ok(DataType::UInt64)
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> SqlResult<ColumnarValue> {
+        let Some((store, worker)) = &self.executor else {
+            return exec_err!("`search_section` runs on the executors of a cluster only");
+        };
+        let columns = ColumnarValue::values_to_arrays(&arguments.args)?;
+        let [folders, jobs] = [as_string_array(&columns[0])?, as_string_array(&columns[1])?];
+        let sections = as_uint64_array(&columns[2])?;
+        let sizes = (0..arguments.number_rows).map(|row| {
+            if folders.is_null(row) || jobs.is_null(row) || sections.is_null(row) {
+                return exec_err!("`search_section` wants a folder, a job and a section");
+            }
+            let (job, section) = (jobs.value(row), usize::try_from(sections.value(row)).unwrap_or(usize::MAX));
+            // Requests to a store wait on threads of their own, which a thread of tokio must not do. A panic stays there.
+            let compute = || compute(store, worker, folders.value(row), job, section);
+            let computed = std::thread::scope(|scope| scope.spawn(compute).join());
+            let computed = computed.unwrap_or_else(|_| Err(Error::internal("the search of a section panicked")));
+            computed.map_err(|error| {
+                let hint = error.hint_text().map_or_else(String::new, |hint| format!(" (hint: {hint})"));
+                DataFusionError::Execution(format!("{error}{hint}"))
+            })
+        });
+        let sizes: ArrayRef = Arc::new(sizes.collect::<SqlResult<UInt64Array>>()?);
+        Ok(ColumnarValue::Array(sizes))
+    }
+}
+
+/// Computes a section and writes its result. Returns the size of the result.
+fn compute(
+    store: &Store,
+    worker: &SearchWorker,
+    folder: &str,
+    job: &str,
+    section: usize,
+) -> Result<Option<u64>> {
+    if [folder, job].iter().any(|name| name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_hexdigit())) {
+        return Err(Error::data("got no search job, wanted its folder and its digest"));
+    }
+    let objects = store.objects();
+    let name = result_name(job, section);
+    if let Some(bytes) = objects.size(&name)? {
+        return Ok(Some(bytes));
+    }
+    let mut read = |digest: &str| -> Result<Vec<u8>> {
+        let name = object_name(folder, digest);
+        let content = objects.get(&name)?.ok_or_else(|| {
+            Error::data(format!("`{}` is absent", objects.display_path(&name)))
+                .hint("all processes of a cluster need the store of the run: `--store`")
+        })?;
+        if blake3::hash(&content).to_hex().as_str() != digest {
+            return Err(Error::data(format!("`{}` is damaged", objects.display_path(&name))));
+        }
+        Ok(content.into())
+    };
+    let result = worker.compute(job, section, &mut read, &mut |_, _| Ok(()))?;
+    let bytes = result.len() as u64;
+    // Two executors may compute a section if one was slow. Their results are equal.
+    objects.create(&name, Bytes::from(result))?;
+    Ok(Some(bytes))
+}

@@ -1,0 +1,169 @@
+//! Sections of searches as tasks of a cluster.
+
+use std::collections::BTreeSet;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+use arrow::datatypes::{DataType, Field, Schema};
+use bytes::Bytes;
+use datafusion::common::config::ConfigOptions;
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::error::DataFusionError;
+use datafusion::physical_expr::ScalarFunctionExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
+use futures::channel::oneshot;
+use tokio::runtime::{Builder, Runtime};
+
+use super::address::ClusterUrl;
+use super::functions::session_config;
+use super::search_section::{SearchSection, object_name, result_name, results_folder};
+use super::submission::Submission;
+use crate::error::{Error, Result};
+use crate::runtime::{RemoteTasks, random_bytes};
+use crate::store::Store;
+
+/// Pause between two looks at the results of a job.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Time for the scheduler to cancel a job.
+const CANCEL_TIME: Duration = Duration::from_secs(5);
+
+/// Tasks of a cluster whose processes have one store. Objects and results travel through the store, so an interrupted
+/// evaluation goes on from the sections that are there.
+#[derive(Debug)]
+pub struct ClusterTasks {
+    url: ClusterUrl,
+    store: Store,
+    runtime: Runtime,
+    /// Folder of the objects of this process.
+    folder: String,
+    /// Objects that this process has published.
+    published: Mutex<BTreeSet<String>>,
+}
+
+impl ClusterTasks {
+    /// Tasks of the cluster of the scheduler at `url`, whose executors read `store`.
+    ///
+    /// # Errors
+    /// Threads cannot be started.
+    pub fn new(url: ClusterUrl, store: Store) -> Result<Self> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("cluster").enable_all().build();
+        let runtime = runtime.map_err(|error| Error::stage(format!("cannot start threads for the cluster: {error}")))?;
+        let folder = random_bytes::<8>()?.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { url, store, runtime, folder, published: Mutex::default() })
+    }
+
+    /// Sections that have a result.
+    fn finished(&self, job: &str) -> Result<BTreeSet<usize>> {
+        let folder = results_folder(job);
+        let names = self.store.objects().list(&folder)?;
+        Ok(names.iter().filter_map(|name| name.rsplit('/').next()?.parse().ok()).collect())
+    }
+
+    /// Runs the sections of a job, and waits for them.
+    fn run_sections(
+        &self,
+        job: &str,
+        sections: &[usize],
+        report: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let plan = plan(&self.folder, job, sections).map_err(|error| Error::internal(error.to_string()))?;
+        let (stop, stopped) = oneshot::channel();
+        let (sender, ended) = mpsc::channel();
+        let url = self.url.clone();
+        self.runtime.spawn(async move {
+            let result = async { Submission::submit(&url, plan, &session_config()).await?.finish_unless(stopped).await };
+            // Nobody waits any more.
+            let _ = sender.send(result.await);
+        });
+        loop {
+            match ended.recv_timeout(PAUSE) {
+                Ok(result) => return result.map(drop),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(Error::internal("a thread of the cluster panicked")),
+            }
+            if let Err(error) = report() {
+                // The job is cancelled on the cluster, if the scheduler answers soon.
+                let _ = stop.send(());
+                let _ = ended.recv_timeout(CANCEL_TIME);
+                return Err(error);
+            }
+        }
+    }
+}
+
+/// Plan with a task for each section.
+fn plan(folder: &str, job: &str, sections: &[usize]) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("folder", DataType::Utf8, false),
+        Field::new("job", DataType::Utf8, false),
+        Field::new("section", DataType::UInt64, false),
+    ]));
+    let row = |section: &usize| {
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(StringArray::from(vec![folder])),
+            Arc::new(StringArray::from(vec![job])),
+            Arc::new(UInt64Array::from(vec![*section as u64])),
+        ];
+        Ok(vec![RecordBatch::try_new(Arc::clone(&schema), columns)?])
+    };
+    let rows = sections.iter().map(row).collect::<Result<Vec<_>, DataFusionError>>()?;
+    let rows = MemorySourceConfig::try_new_exec(&rows, Arc::clone(&schema), None)?;
+    let column = |(place, name)| Arc::new(Column::new(name, place)) as Arc<dyn PhysicalExpr>;
+    let arguments = ["folder", "job", "section"].into_iter().enumerate().map(column).collect();
+    let function = SearchSection::function(None);
+    let section = ScalarFunctionExpr::try_new(function, arguments, &schema, Arc::new(ConfigOptions::default()))?;
+    let column = ProjectionExpr { expr: Arc::new(section), alias: "bytes".to_owned() };
+    Ok(Arc::new(ProjectionExec::try_new(vec![column], rows)?))
+}
+
+impl RemoteTasks for ClusterTasks {
+    fn publish(&self, content: Vec<u8>) -> Result<String> {
+        let digest = blake3::hash(&content).to_hex().to_string();
+        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+        if !published.contains(&digest) {
+            self.store.objects().create(&object_name(&self.folder, &digest), Bytes::from(content))?;
+            published.insert(digest.clone());
+        }
+        Ok(digest)
+    }
+
+    fn run(&self, job: &str, tasks: usize, report: &mut dyn FnMut(usize) -> Result<()>) -> Result<()> {
+        let finished = self.finished(job)?;
+        report(finished.len())?;
+        let missing: Vec<usize> = (0..tasks).filter(|task| !finished.contains(task)).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        self.run_sections(job, &missing, &mut || report(self.finished(job)?.len()))?;
+        report(self.finished(job)?.len())
+    }
+
+    fn result(&self, job: &str, task: usize) -> Result<Option<Vec<u8>>> {
+        Ok(self.store.objects().get(&result_name(job, task))?.map(Vec::from))
+    }
+
+    fn remove_result(&self, job: &str, task: usize) -> Result<()> {
+        self.store.objects().delete(&result_name(job, task))
+    }
+
+    fn finish(&self, job: &str, tasks: usize) -> Result<()> {
+        let objects = self.store.objects();
+        let results: Vec<String> = (0..tasks).map(|task| result_name(job, task)).collect();
+        objects.delete_all(&results)?;
+        self.published.lock().unwrap_or_else(PoisonError::into_inner).remove(job);
+        objects.delete(&object_name(&self.folder, job))
+    }
+}
+
+impl Drop for ClusterTasks {
+    fn drop(&mut self) {
+        // The vectors serve all searches of a run. What cannot be removed is left to garbage collection.
+        let published = std::mem::take(self.published.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let names: Vec<String> = published.iter().map(|digest| object_name(&self.folder, digest)).collect();
+        let _ = self.store.objects().delete_all(&names);
+    }
+}

@@ -1,0 +1,193 @@
+//! Plan that was submitted to a scheduler, until it has ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ballista_core::client::BallistaClient;
+use ballista_core::extension::SessionConfigExt;
+use ballista_core::serde::protobuf::execute_query_params::Query;
+use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
+use ballista_core::serde::protobuf::{
+    CancelJobParams, ExecuteQueryParams, GetJobStatusParams, KeyValuePair, PartitionLocation, execute_query_result,
+    job_status,
+};
+use ballista_core::utils::{GrpcClientConfig, create_grpc_client_endpoint};
+use ballista_core::version::{check_compatibility, insert_version_header, version_from_metadata};
+use ballista_core::{BALLISTA_VERSION, error::BallistaError};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::SessionConfig;
+use datafusion_proto::physical_plan::AsExecutionPlan;
+use datafusion_proto::protobuf::PhysicalPlanNode;
+use futures::channel::oneshot;
+use futures::future::{Either, select};
+use tonic::transport::Channel;
+
+use super::address::ClusterUrl;
+use super::functions::MAX_MESSAGE_BYTES;
+use super::plan_codec::PlanCodec;
+use crate::error::{Error, Result};
+use crate::runtime::random_bytes;
+
+/// Pauses between two questions for the state of a job: the first, and the longest.
+const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(250)];
+/// Tries of a request to an executor, and the pause between them in milliseconds.
+const FETCH_TRIES: u8 = 3;
+const FETCH_PAUSE: u64 = 500;
+
+/// Plan that was submitted. Dropping it cancels the job, unless it has ended.
+pub(super) struct Submission {
+    scheduler: SchedulerGrpcClient<Channel>,
+    job: String,
+    has_ended: bool,
+}
+
+impl Submission {
+    /// Submits a plan.
+    ///
+    /// # Errors
+    /// The scheduler cannot be reached, has another version, or refuses the plan.
+    pub async fn submit(url: &ClusterUrl, plan: Arc<dyn ExecutionPlan>, config: &SessionConfig) -> Result<Self> {
+        let message = PhysicalPlanNode::try_from_physical_plan(plan, &PlanCodec::default());
+        let mut bytes = Vec::new();
+        message
+            .and_then(|message| message.try_encode(&mut bytes))
+            .map_err(|error| Error::usage(format!("the query cannot be sent to a cluster: {}", error.strip_backtrace())))?;
+        if bytes.len() > MAX_MESSAGE_BYTES as usize {
+            let message = format!("the query has {} bytes with the rows of small tables, wanted at most {MAX_MESSAGE_BYTES}", bytes.len());
+            return Err(Error::usage(message).hint("run it without `--cluster`"));
+        }
+        let connection = GrpcClientConfig::from(&config.ballista_config());
+        let unreachable = |error: &dyn std::error::Error| {
+            Error::stage(format!("the scheduler at {url} cannot be reached: {}", with_causes(error)))
+                .hint("start one with `pairloom cluster scheduler`, and executors with `pairloom cluster executor`")
+        };
+        let endpoint = create_grpc_client_endpoint(url.to_string(), Some(&connection)).map_err(|e| unreachable(&e))?;
+        let channel = endpoint.connect().await.map_err(|error| unreachable(&error))?;
+        let mut scheduler = SchedulerGrpcClient::new(channel)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES as usize)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES as usize);
+        let entries = config.options().entries();
+        let settings = entries.into_iter().map(|entry| KeyValuePair { key: entry.key, value: entry.value }).collect();
+        let [session_id, operation_id] = [identifier()?, identifier()?];
+        let query = Some(Query::PhysicalPlan(bytes));
+        let mut request = tonic::Request::new(ExecuteQueryParams { session_id, settings, operation_id, query });
+        insert_version_header(request.metadata_mut());
+        let refused = |message: &str| Error::stage(format!("the scheduler at {url} refused the query: {message}"));
+        let response = scheduler.execute_query(request).await.map_err(|status| refused(status.message()))?;
+        let compatible = check_compatibility(Some(BALLISTA_VERSION), version_from_metadata(response.metadata()));
+        let result = match response.into_inner().result {
+            Some(execute_query_result::Result::Success(started)) => Ok(started.job_id),
+            Some(execute_query_result::Result::Failure(failure)) => Err(refused(&format!("{failure:?}"))),
+            None => Err(refused("the answer is empty")),
+        };
+        let submission = result.map(|job| Self { scheduler, job, has_ended: false });
+        match compatible {
+            Ok(()) => submission,
+            Err(message) => Err(refused(&message).hint("all processes of a cluster need one version of Pairloom")),
+        }
+    }
+
+    /// Waits for the end of the job, and returns the places of its rows.
+    ///
+    /// # Errors
+    /// The job failed, or the scheduler cannot be reached.
+    pub async fn finish(&mut self) -> Result<Vec<PartitionLocation>> {
+        let mut pause = PAUSES[0];
+        loop {
+            let question = GetJobStatusParams { job_id: self.job.clone() };
+            let answer = self.scheduler.get_job_status(question).await.map_err(|status| {
+                Error::stage(format!("the scheduler does not answer any more: {}", status.message()))
+                    .hint("run the same command again: what executors have finished is not computed again")
+            })?;
+            match answer.into_inner().status.and_then(|status| status.status) {
+                Some(job_status::Status::Successful(job)) => {
+                    self.has_ended = true;
+                    return Ok(job.partition_location);
+                }
+                Some(job_status::Status::Failed(job)) => {
+                    self.has_ended = true;
+                    return Err(Error::stage(format!("the query failed on the cluster: {}", job.error)));
+                }
+                _ => {}
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSES[1]);
+        }
+    }
+}
+
+impl Submission {
+    /// As [`Submission::finish`], unless `stop` comes first, which cancels the job.
+    ///
+    /// # Errors
+    /// As [`Submission::finish`], or an interruption.
+    pub async fn finish_unless(mut self, stop: oneshot::Receiver<()>) -> Result<Vec<PartitionLocation>> {
+        let finished = match select(Box::pin(self.finish()), stop).await {
+            Either::Left((result, _)) => Some(result),
+            Either::Right(_) => None,
+        };
+        if let Some(result) = finished {
+            return result;
+        }
+        self.has_ended = true;
+        // Without an answer the job runs to its end.
+        let _ = self.scheduler.cancel_job(CancelJobParams { job_id: self.job.clone() }).await;
+        Err(Error::interrupted())
+    }
+}
+
+impl Drop for Submission {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if !self.has_ended {
+            let (mut scheduler, job_id) = (self.scheduler.clone(), std::mem::take(&mut self.job));
+            // Without an answer the job runs to its end, and its rows are removed later.
+            runtime.spawn(async move { scheduler.cancel_job(CancelJobParams { job_id }).await });
+        }
+    }
+}
+
+/// Rows of one partition, from the executor that has them.
+///
+/// # Errors
+/// The executor cannot be reached.
+pub(super) async fn fetch_rows(
+    location: PartitionLocation,
+    config: &SessionConfig,
+) -> datafusion::error::Result<SendableRecordBatchStream> {
+    let layout = location.layout();
+    let (Some(executor), Some(partition)) = (location.executor_meta, location.partition_id) else {
+        return datafusion::common::exec_err!("the scheduler named no executor of a partition");
+    };
+    let port = u16::try_from(executor.port).unwrap_or_default();
+    let connection = GrpcClientConfig::from(&config.ballista_config());
+    let mut client = BallistaClient::try_new(
+        &executor.host,
+        port,
+        MAX_MESSAGE_BYTES as usize,
+        false,
+        None,
+        FETCH_TRIES,
+        FETCH_PAUSE,
+        connection.initial_connection_window_size,
+        connection.initial_stream_window_size,
+    )
+    .await
+    .map_err(BallistaError::into_datafusion)?;
+    let rows = client.fetch_partition(&executor.id, &partition.into(), location.file_id, layout, true).await;
+    rows.map_err(BallistaError::into_datafusion)
+}
+
+/// Random identifier.
+fn identifier() -> Result<String> {
+    Ok(random_bytes::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Message of an error with its causes.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let mut messages: Vec<String> = causes.map(ToString::to_string).collect();
+    messages.dedup();
+    messages.join(": ")
+}

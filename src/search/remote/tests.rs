@@ -1,0 +1,144 @@
+//! Comparison of distributed passes with those of one process.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::worker::SearchWorker;
+use crate::error::{Error, Result};
+use crate::kernels::hubness::statistic::Statistic;
+use crate::kernels::random::Rng;
+use crate::runtime::RemoteTasks;
+use crate::search::testing::{SCORE_FUNCTIONS, VectorDistribution, random_vectors};
+use crate::search::{Positives, Search, SearchRequest, VectorMatrix};
+
+/// Processes that are threads of this one. Objects and results are bytes, as between processes.
+#[derive(Debug, Default)]
+struct LocalTasks {
+    objects: Mutex<BTreeMap<String, Vec<u8>>>,
+    results: Mutex<BTreeMap<(String, usize), Vec<u8>>>,
+    /// Results that are damaged when they are first written.
+    damaged: Mutex<Vec<usize>>,
+    computed: Mutex<Vec<usize>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl RemoteTasks for LocalTasks {
+    fn publish(&self, content: Vec<u8>) -> Result<String> {
+        let name = blake3::hash(&content).to_hex().to_string();
+        lock(&self.objects).insert(name.clone(), content);
+        Ok(name)
+    }
+
+    fn run(&self, job: &str, tasks: usize, report: &mut dyn FnMut(usize) -> Result<()>) -> Result<()> {
+        let worker = SearchWorker::default();
+        // In another order than that of the sections.
+        for task in (0..tasks).rev() {
+            report(tasks - 1 - task)?;
+            if lock(&self.results).contains_key(&(job.to_owned(), task)) {
+                continue;
+            }
+            let mut read = |name: &str| {
+                lock(&self.objects).get(name).cloned().ok_or_else(|| Error::data(format!("`{name}` is absent")))
+            };
+            let mut result = worker.compute(job, task, &mut read, &mut |_, _| Ok(()))?;
+            lock(&self.computed).push(task);
+            if let Some(place) = lock(&self.damaged).iter().position(|damaged| *damaged == task) {
+                lock(&self.damaged).remove(place);
+                let middle = result.len() / 2;
+                result[middle] ^= 1;
+            }
+            lock(&self.results).insert((job.to_owned(), task), result);
+        }
+        report(tasks)
+    }
+
+    fn result(&self, job: &str, task: usize) -> Result<Option<Vec<u8>>> {
+        Ok(lock(&self.results).get(&(job.to_owned(), task)).cloned())
+    }
+
+    fn remove_result(&self, job: &str, task: usize) -> Result<()> {
+        lock(&self.results).remove(&(job.to_owned(), task));
+        Ok(())
+    }
+
+    fn finish(&self, job: &str, tasks: usize) -> Result<()> {
+        lock(&self.objects).remove(job);
+        (0..tasks).try_for_each(|task| self.remove_result(job, task))
+    }
+}
+
+#[test]
+fn sections_of_other_processes_have_the_bits_of_one_process() {
+    // 65 stripes of rows and more, so that groups have two, and 5 sections of 14.
+    let (n, m, width) = (12_600, 75, 8);
+    let mut rng = Rng::new(3, &[]);
+    let shifts: Vec<f64> = (0..m).map(|_| 0.1 * rng.uniform()).collect();
+    let of_rows: Vec<Vec<usize>> = (0..n).map(|row| if row % 7 == 0 { vec![] } else { vec![row % m, 3] }).collect();
+    let of_columns: Vec<_> = (0..m).map(|column| column * 100..column * 100 + 3).collect();
+    let statistics = [
+        Statistic::LogSumExp { beta: 20.0 },
+        Statistic::MeanOfLargest { k: 6 },
+        Statistic::StandardDeviation,
+        Statistic::Mean,
+        Statistic::KthLargest { k: 12 },
+    ];
+    for kind in [VectorDistribution::Spread, VectorDistribution::Close, VectorDistribution::Equal] {
+        let (a, b) = (random_vectors(kind, 1, n, width), random_vectors(kind, 2, m, width));
+        let rows = VectorMatrix::new("rows", &a, width).expect("good");
+        let columns = VectorMatrix::new("columns", &b, width).expect("good");
+        let ranks = |k| SearchRequest { k, positives: Positives::Lists(&of_rows), ..SearchRequest::default() };
+        let requests = [
+            [
+                SearchRequest { statistics: &statistics, ..ranks(4) },
+                SearchRequest { k: 3, statistics: &statistics, ..SearchRequest::default() },
+            ],
+            [
+                SearchRequest { item_shifts: &shifts, ..ranks(10) },
+                SearchRequest { k: 20, positives: Positives::Ranges(&of_columns), ..SearchRequest::default() },
+            ],
+        ];
+        for function in SCORE_FUNCTIONS {
+            for [of_rows, of_columns] in &requests {
+                let search = || Search::from_vectors(&rows, &columns, function, 2).expect("of one width");
+                let wanted = search().find(of_rows, of_columns, &mut |_, _| Ok(())).expect("possible");
+                let tasks = Arc::new(LocalTasks { damaged: Mutex::new(vec![0, 2]), ..LocalTasks::default() });
+                let distributed = search().with_remote(Some(Arc::<LocalTasks>::clone(&tasks)));
+                let mut reported = Vec::new();
+                let found = distributed.find(of_rows, of_columns, &mut |done, total| {
+                    reported.push((done, total));
+                    Ok(())
+                });
+                assert!(found.expect("possible") == wanted, "{kind:?} {function:?}");
+                // The damaged ones were computed again, and only those.
+                assert_eq!(*lock(&tasks.computed), [3, 2, 1, 0, 0, 2], "{kind:?}");
+                assert_eq!(reported.last(), Some(&(n as u64, n as u64)));
+                assert!(lock(&tasks.results).is_empty(), "results are removed");
+            }
+        }
+    }
+}
+
+#[test]
+fn results_that_stay_damaged_and_refused_reports_are_errors() {
+    let (n, width) = (1_000, 4);
+    let values = random_vectors(VectorDistribution::Spread, 1, n, width);
+    let vectors = VectorMatrix::new("vectors", &values, width).expect("good");
+    let search = |tasks: &Arc<LocalTasks>| {
+        let function = crate::search::ScoreFunction::Product;
+        let search = Search::from_vectors(&vectors, &vectors, function, 1).expect("of one width");
+        search.with_remote(Some(Arc::<LocalTasks>::clone(tasks)))
+    };
+    let request = SearchRequest { k: 5, ..SearchRequest::default() };
+    let tasks = Arc::new(LocalTasks { damaged: Mutex::new(vec![1, 1]), ..LocalTasks::default() });
+    let error = search(&tasks).find(&request, &request, &mut |_, _| Ok(())).expect_err("damaged twice").to_string();
+    assert!(error.contains("section 1 of a search is damaged"), "{error}");
+    let tasks = Arc::new(LocalTasks::default());
+    let stopped = search(&tasks).find(&request, &request, &mut |_, _| Err(Error::interrupted()));
+    assert!(stopped.is_err() && lock(&tasks.computed).is_empty());
+    // Other operations are computed in this process.
+    search(&tasks).map_rows(|row, _| row, &mut |_, _| Ok(())).expect("possible");
+    assert!(lock(&tasks.objects).len() <= 2, "only the vectors and the job of the interrupted search");
+}

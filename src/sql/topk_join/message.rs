@@ -1,0 +1,101 @@
+//! Message of the operator of a top-k join, for other processes.
+
+use std::sync::Arc;
+
+use datafusion::common::exec_err;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
+use datafusion_proto::physical_plan::{
+    PhysicalExtensionCodec, PhysicalPlanDecodeContext, PhysicalProtoConverterExtension,
+};
+use datafusion_proto::protobuf::PhysicalExprNode;
+use prost::Message;
+
+use super::exec::TopKJoinExec;
+use crate::sql::vectors::VectorMeasure;
+
+/// Operator of a top-k join without its inputs.
+#[derive(Clone, PartialEq, Message)]
+struct TopKJoinMessage {
+    #[prost(string, tag = "1")]
+    measure: String,
+    #[prost(uint64, tag = "2")]
+    k: u64,
+    /// Method as JSON; empty for none.
+    #[prost(string, tag = "3")]
+    method: String,
+    #[prost(message, optional, tag = "4")]
+    query_vector: Option<PhysicalExprNode>,
+    #[prost(message, optional, tag = "5")]
+    item_vector: Option<PhysicalExprNode>,
+    #[prost(message, optional, tag = "6")]
+    condition: Option<PhysicalExprNode>,
+    #[prost(uint64, repeated, tag = "7")]
+    columns: Vec<u64>,
+}
+
+/// Message of an operator of this crate; `None` for another operator.
+///
+/// # Errors
+/// An expression has no message.
+pub fn encode_operator(
+    operator: &Arc<dyn ExecutionPlan>,
+    codec: &dyn PhysicalExtensionCodec,
+    converter: &dyn PhysicalProtoConverterExtension,
+) -> Result<Option<Vec<u8>>> {
+    let Some(join) = operator.downcast_ref::<TopKJoinExec>() else { return Ok(None) };
+    let encode = |expr: &Arc<dyn PhysicalExpr>| converter.physical_expr_to_proto(expr, codec);
+    let external = |error: serde_json::Error| DataFusionError::External(Box::new(error));
+    let message = TopKJoinMessage {
+        measure: join.measure.name().to_owned(),
+        k: join.k as u64,
+        method: join.method.as_ref().map(serde_json::to_string).transpose().map_err(external)?.unwrap_or_default(),
+        query_vector: Some(encode(&join.query_vector)?),
+        item_vector: Some(encode(&join.item_vector)?),
+        condition: join.condition.as_ref().map(encode).transpose()?,
+        columns: join.columns.iter().map(|&column| column as u64).collect(),
+    };
+    Ok(Some(message.encode_to_vec()))
+}
+
+/// Operator of a message.
+///
+/// # Errors
+/// The message is damaged, or of another version.
+pub fn decode_operator(
+    message: &[u8],
+    inputs: &[Arc<dyn ExecutionPlan>],
+    context: &TaskContext,
+    codec: &dyn PhysicalExtensionCodec,
+    converter: &dyn PhysicalProtoConverterExtension,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let wrong = |what: &str| exec_err!("got a damaged message of a top-k join: {what}");
+    let Ok(message) = TopKJoinMessage::decode(message) else { return wrong("it cannot be read") };
+    let Ok([queries, items]) = <[Arc<dyn ExecutionPlan>; 2]>::try_from(inputs.to_vec()) else {
+        return wrong("it has not two inputs");
+    };
+    let Some(measure) = VectorMeasure::from_name(&message.measure) else { return wrong("its measure is unknown") };
+    let Ok(method) = Some(&message.method).filter(|text| !text.is_empty()).map(|text| serde_json::from_str(text)).transpose()
+    else {
+        return wrong("its method is unknown");
+    };
+    let (Ok(k), Some(query_vector), Some(item_vector)) =
+        (usize::try_from(message.k), &message.query_vector, &message.item_vector)
+    else {
+        return wrong("a field is missing");
+    };
+    let context = PhysicalPlanDecodeContext::new(context, codec);
+    let query_vector = converter.proto_to_physical_expr(query_vector, &queries.schema(), &context)?;
+    let item_vector = converter.proto_to_physical_expr(item_vector, &items.schema(), &context)?;
+    let all = TopKJoinExec::new([queries, items], measure, k, method, [query_vector, item_vector], None);
+    let condition = message.condition.as_ref();
+    let condition =
+        condition.map(|condition| converter.proto_to_physical_expr(condition, &all.schema, &context)).transpose()?;
+    let columns: Vec<usize> =
+        message.columns.iter().map(|&column| usize::try_from(column).unwrap_or(usize::MAX)).collect();
+    if columns.iter().any(|&column| column >= all.columns.len()) {
+        return wrong("it has a column that is not there");
+    }
+    Ok(Arc::new(all.with_condition(condition).with_columns(columns)))
+}
