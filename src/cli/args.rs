@@ -1,13 +1,13 @@
 //! Command-line arguments. Doc comments of fields and variants are the help texts.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::FalseyValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::cluster_args::{ClusterChoiceArgs, ClusterCommand};
+use super::serve_args::ServeArgs;
 use crate::error::{Error, Result};
 use crate::runtime::Device;
 use crate::sql::{NamedFile, OutputFormat};
@@ -230,41 +230,6 @@ impl SqlArgs {
     }
 }
 
-/// Arguments of `serve`.
-#[derive(Debug, Args)]
-pub struct ServeArgs {
-    /// Serve Flight SQL, for clients such as ADBC and JDBC. The port is 32010 by default; 0 means any free port.
-    /// Without a token, only addresses of this machine
-    #[arg(long, value_name = "ADDRESS", required = true, num_args = 0..=1, default_missing_value = "127.0.0.1:32010")]
-    pub flight: SocketAddr,
-    /// File with the token that clients need: at least 16 characters. Clients send it as `authorization: Bearer TOKEN`,
-    /// or as the password of any user [default: the environment variable `PAIRLOOM_FLIGHT_TOKEN`]
-    #[arg(long, value_name = "FILE")]
-    pub token_file: Option<PathBuf>,
-    /// Certificate of the server and its chain (PEM): connections are encrypted
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    pub tls_cert: Option<PathBuf>,
-    /// Private key of the certificate (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub tls_key: Option<PathBuf>,
-    /// Memory of the sorts, groups and joins of one query. Sorts and groups that need more use temporary files, of 16 GiB
-    /// at most; other queries fail. Values that a function computes are not counted
-    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = super::units::parse_capacity)]
-    pub query_memory: u64,
-    /// Seconds that a query may take, until the client has taken its last row
-    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = clap::value_parser!(u32).range(1..))]
-    pub query_time: u32,
-    /// Queries that run at the same time; others wait
-    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..))]
-    pub queries: u16,
-    /// Run of the tables `stage.table`; by default always the last one that has finished
-    #[command(flatten)]
-    pub of: RunChoiceArgs,
-    /// Read a file as the table NAME: csv, tsv, parquet, json, jsonl, ndjson. Repeatable. A query reads no other files
-    #[arg(long = "file", value_name = "NAME=FILE", value_parser = str::parse::<NamedFile>)]
-    pub files: Vec<NamedFile>,
-}
-
 /// Choice of one run of a store.
 #[derive(Debug, Clone, Default, Args)]
 pub struct RunChoiceArgs {
@@ -469,7 +434,8 @@ mod tests {
         let form = |format: Option<&str>, output: Option<&str>, json| {
             let (format, output) = (format.map(str::to_owned), output.map(PathBuf::from));
             let of = RunChoiceArgs::default();
-            let arguments = SqlArgs { query: None, of, format, output, force: false, files: vec![] };
+            let cluster = ClusterChoiceArgs::default();
+            let arguments = SqlArgs { query: None, of, format, output, force: false, files: vec![], cluster };
             arguments.output_format(json).map_err(|error| error.to_string())
         };
         assert_eq!(form(None, None, false), Ok(None));

@@ -32,6 +32,7 @@ mod runs;
 mod query_output;
 mod schema;
 mod serve;
+mod serve_args;
 mod setting_filter;
 mod shell;
 mod show;

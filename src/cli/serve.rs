@@ -7,11 +7,12 @@ use std::time::Duration;
 use futures::channel::oneshot;
 use serde::Serialize;
 
-use super::args::{CommonArgs, ServeArgs};
+use super::args::CommonArgs;
 use super::console::Console;
 use super::interrupt::interrupt_on_signal;
 use super::open;
 use super::run_choice::choose_run;
+use super::serve_args::ServeArgs;
 use crate::error::{Error, Result};
 use crate::flight::{AccessToken, FlightOptions, FlightServer, Sessions, TlsIdentity};
 use crate::sql::FILES;

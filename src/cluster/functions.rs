@@ -5,12 +5,14 @@ use std::sync::Arc;
 use ballista_core::extension::SessionConfigExt;
 use ballista_core::registry::BallistaFunctionRegistry;
 use datafusion::error::Result;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::SessionConfig;
 
 use super::plan_codec::PlanCodec;
 use super::search_section::SearchSection;
+use super::store_registry::StoreRegistry;
 use crate::sql::function_state;
 use crate::store::Store;
 
@@ -36,7 +38,12 @@ pub(super) fn scheduler_state(config: SessionConfig) -> Result<SessionState> {
     let with_functions = function_state(None)?;
     let mut functions: Vec<Arc<ScalarUDF>> = with_functions.scalar_functions().values().cloned().collect();
     functions.push(SearchSection::function(None));
-    Ok(SessionStateBuilder::new_from_existing(with_functions).with_config(config).with_scalar_functions(functions).build())
+    let environment = RuntimeEnvBuilder::new().with_object_store_registry(Arc::new(StoreRegistry::empty()?)).build_arc()?;
+    let state = SessionStateBuilder::new_from_existing(with_functions)
+        .with_config(config)
+        .with_runtime_env(environment)
+        .with_scalar_functions(functions);
+    Ok(state.build())
 }
 
 /// Functions of an executor that reads `store`.

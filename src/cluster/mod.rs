@@ -23,8 +23,6 @@ mod search_tasks;
 mod plan_runner;
 mod scheduler;
 mod executor;
-#[cfg(test)]
-mod tests;
 
 pub use address::{ClusterUrl, check_address};
 pub use executor::{ExecutorOptions, run_executor};

@@ -1,14 +1,19 @@
 //! Queries of a session on a cluster.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use ballista_core::extension::SessionConfigExt;
 use ballista_core::optimizer::with_ballista_optimizer_rules;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::limit::LocalLimitExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::prelude::SessionConfig;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -17,6 +22,20 @@ use super::address::ClusterUrl;
 use super::functions::cluster_config;
 use super::submission::{Submission, fetch_rows};
 use crate::sql::PlanRunner;
+
+/// Plan whose limits of tables in memory are operators. The message of such a table has no limit.
+fn with_explicit_limits(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let explicit = plan.transform_up(|node| {
+        let in_memory = node.downcast_ref::<DataSourceExec>().is_some_and(|source| {
+            (source.data_source().as_ref() as &dyn Any).is::<MemorySourceConfig>()
+        });
+        Ok(match node.fetch() {
+            Some(limit) if in_memory => Transformed::yes(Arc::new(LocalLimitExec::new(node, limit)) as _),
+            _ => Transformed::no(node),
+        })
+    });
+    explicit.data()
+}
 
 /// Runner of the plans of a session on a cluster.
 #[derive(Debug)]
@@ -42,6 +61,7 @@ impl PlanRunner for ClusterPlans {
 
     async fn run(&self, plan: Arc<dyn ExecutionPlan>, config: &SessionConfig) -> Result<SendableRecordBatchStream> {
         let schema = plan.schema();
+        let plan = with_explicit_limits(plan)?;
         let external = |error: crate::error::Error| DataFusionError::External(Box::new(error));
         let mut submission = Submission::submit(&self.url, plan, config).await.map_err(external)?;
         let locations = submission.finish().await.map_err(external)?;

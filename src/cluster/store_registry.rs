@@ -6,6 +6,7 @@ use datafusion::common::exec_err;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::object_store::{ObjectStoreRegistry, ObjectStoreUrl};
 use object_store::ObjectStore;
+use object_store::memory::InMemory;
 use url::Url;
 
 use super::read_only_store::ReadOnlyStore;
@@ -20,9 +21,18 @@ pub(super) struct StoreRegistry {
 }
 
 impl StoreRegistry {
+    /// Registry of an executor.
     pub fn new(store: &Store) -> Result<Self> {
-        let url = ObjectStoreUrl::parse(STORE_URL)?;
-        Ok(Self { url, store: Arc::new(ReadOnlyStore(Arc::clone(store.objects().inner()))) })
+        Self::of(Arc::clone(store.objects().inner()))
+    }
+
+    /// Registry of a scheduler, which decodes plans and reads nothing.
+    pub fn empty() -> Result<Self> {
+        Self::of(Arc::new(InMemory::new()))
+    }
+
+    fn of(store: Arc<dyn ObjectStore>) -> Result<Self> {
+        Ok(Self { url: ObjectStoreUrl::parse(STORE_URL)?, store: Arc::new(ReadOnlyStore(store)) })
     }
 }
 
@@ -38,7 +48,7 @@ impl ObjectStoreRegistry for StoreRegistry {
     fn get_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
         let wanted: &Url = self.url.as_ref();
         if url.scheme() != wanted.scheme() {
-            return exec_err!("an executor reads its store only, got `{url}`");
+            return exec_err!("a cluster reads its store only, got `{url}`");
         }
         if url.host_str() != wanted.host_str() {
             return exec_err!("got tables at `{url}`, wanted `{wanted}`: all processes need one version of Pairloom");

@@ -107,7 +107,7 @@ impl Submission {
                 }
                 Some(job_status::Status::Failed(job)) => {
                     self.has_ended = true;
-                    return Err(Error::stage(format!("the query failed on the cluster: {}", job.error)));
+                    return Err(Error::stage(format!("the cluster failed: {}", reason(&job.error))));
                 }
                 _ => {}
             }
@@ -146,6 +146,12 @@ impl Drop for Submission {
             runtime.spawn(async move { scheduler.cancel_job(CancelJobParams { job_id }).await });
         }
     }
+}
+
+/// Reason of a failed job without the names of its stages.
+fn reason(error: &str) -> &str {
+    let after = |text: &'static str| error.rsplit_once(text).map(|(_, reason)| reason);
+    after("runtime execution error: ").or_else(|| after("Task failed due to ")).unwrap_or(error)
 }
 
 /// Rows of one partition, from the executor that has them.

@@ -45,8 +45,9 @@ impl RemoteTasks for LocalTasks {
             };
             let mut result = worker.compute(job, task, &mut read, &mut |_, _| Ok(()))?;
             lock(&self.computed).push(task);
-            if let Some(place) = lock(&self.damaged).iter().position(|damaged| *damaged == task) {
-                lock(&self.damaged).remove(place);
+            let mut damaged = lock(&self.damaged);
+            if let Some(place) = damaged.iter().position(|damaged| *damaged == task) {
+                damaged.remove(place);
                 let middle = result.len() / 2;
                 result[middle] ^= 1;
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow::compute::{concat_batches, interleave_record_batch, take, take_record_batch};
-use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{exec_err, internal_err};
@@ -77,10 +77,11 @@ impl TopKJoinExec {
         Self { condition, ..self }
     }
 
-    /// The same operator with some of its columns.
-    pub(super) fn with_columns(self, columns: Vec<usize>) -> Self {
+    /// The same operator with some of its columns, under these names.
+    pub(super) fn with_columns(self, columns: Vec<usize>, names: &[String]) -> Self {
         let all = all_fields([&self.queries, &self.items]);
-        let fields: Vec<_> = columns.iter().map(|&column| Arc::clone(&all[column])).collect();
+        let field = |(&column, name): (&usize, &String)| all[column].as_ref().clone().with_name(name);
+        let fields: Vec<Field> = columns.iter().zip(names).map(field).collect();
         let schema: SchemaRef = Arc::new(Schema::new(fields));
         let properties = properties(&schema);
         Self { columns, schema, properties, ..self }

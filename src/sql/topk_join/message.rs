@@ -31,8 +31,11 @@ struct TopKJoinMessage {
     item_vector: Option<PhysicalExprNode>,
     #[prost(message, optional, tag = "6")]
     condition: Option<PhysicalExprNode>,
+    /// Columns of the output among those of the inputs and the join, and their names.
     #[prost(uint64, repeated, tag = "7")]
     columns: Vec<u64>,
+    #[prost(string, repeated, tag = "8")]
+    names: Vec<String>,
 }
 
 /// Message of an operator of this crate; `None` for another operator.
@@ -55,6 +58,7 @@ pub fn encode_operator(
         item_vector: Some(encode(&join.item_vector)?),
         condition: join.condition.as_ref().map(encode).transpose()?,
         columns: join.columns.iter().map(|&column| column as u64).collect(),
+        names: join.schema.fields().iter().map(|field| field.name().clone()).collect(),
     };
     Ok(Some(message.encode_to_vec()))
 }
@@ -94,8 +98,8 @@ pub fn decode_operator(
         condition.map(|condition| converter.proto_to_physical_expr(condition, &all.schema, &context)).transpose()?;
     let columns: Vec<usize> =
         message.columns.iter().map(|&column| usize::try_from(column).unwrap_or(usize::MAX)).collect();
-    if columns.iter().any(|&column| column >= all.columns.len()) {
+    if columns.iter().any(|&column| column >= all.columns.len()) || columns.len() != message.names.len() {
         return wrong("it has a column that is not there");
     }
-    Ok(Arc::new(all.with_condition(condition).with_columns(columns)))
+    Ok(Arc::new(all.with_condition(condition).with_columns(columns, &message.names)))
 }

@@ -1,0 +1,220 @@
+//! Tests of a cluster: a scheduler and executors as processes of their own, and executors that are killed.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use crate::support::pairloom;
+
+/// Process of a cluster, which is killed with the test.
+struct ClusterProcess {
+    process: Child,
+    uri: String,
+}
+
+impl ClusterProcess {
+    fn start(arguments: &[&str]) -> Self {
+        let mut command = pairloom();
+        command.args(["cluster", "--json"]).args(arguments);
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let event: serde_json::Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        Self { process, uri: event["uri"].as_str().unwrap().to_owned() }
+    }
+
+    fn scheduler() -> Self {
+        Self::start(&["scheduler", "--address", "127.0.0.1:0", "--executor-timeout", "5"])
+    }
+
+    fn executor(scheduler: &Self, store: &Path) -> Self {
+        let store = store.to_str().unwrap();
+        Self::start(&["executor", "--threads", "1", "--scheduler", &scheduler.uri, "--store", store])
+    }
+
+    /// Kills the process, as `kill -9` does.
+    fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Ends the process as Ctrl-C does. Returns its exit code.
+    fn stop(mut self) -> Option<i32> {
+        Command::new("kill").args(["-INT", &self.process.id().to_string()]).status().unwrap();
+        self.process.wait().unwrap().code()
+    }
+}
+
+impl Drop for ClusterProcess {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// File of numbers in the form of NumPy: vectors that are no two equal, of pseudo-random values.
+fn write_vectors(path: &Path, count: usize, width: usize, seed: u64) {
+    let shape = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({count}, {width}), }}");
+    let header = format!("{shape:<117}\n");
+    let mut content = b"\x93NUMPY\x01\x00".to_vec();
+    content.extend(u16::try_from(header.len()).unwrap().to_le_bytes());
+    content.extend(header.as_bytes());
+    let mut state = seed;
+    for _ in 0..count * width {
+        // The generator of splitmix64.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 40;
+        let value = f32::from(u16::try_from(mixed >> 8).unwrap()) / 32_768.0 - 1.0;
+        content.extend(value.to_le_bytes());
+    }
+    std::fs::write(path, content).unwrap();
+}
+
+/// Files of embeddings: 2,000 images and 10,000 captions.
+fn vectors(folder: &Path) -> [PathBuf; 2] {
+    let [images, captions] = ["images.npy", "captions.npy"].map(|name| folder.join(name));
+    write_vectors(&images, 2_000, 256, 1);
+    write_vectors(&captions, 10_000, 256, 2);
+    [images, captions]
+}
+
+/// Evaluates the embeddings by several methods; `depth` makes it another evaluation.
+fn evaluate(store: &Path, [images, captions]: &[PathBuf; 2], depth: usize) -> Command {
+    let mut run = pairloom();
+    run.args(["run", "--quiet", "--store"]).arg(store).arg(test_data::root().join("pipelines/embeddings.toml"));
+    run.env("IMAGES", images).env("CAPTIONS", captions);
+    let methods = "stage.test.evaluate.methods=['nns', { csls = { k = 5 } }, { inverted_softmax = { beta = 20.0 } }]";
+    run.args(["--set", methods, "--set", &format!("stage.test.evaluate.ranking_depth={depth}")]);
+    run
+}
+
+fn succeeded(mut command: Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Parts of all tables of `evaluate`: path below the store, and content.
+fn evaluations(store: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let parts = walkdir::WalkDir::new(store).sort_by_file_name().into_iter().map(Result::unwrap);
+    let parts = parts.filter(|entry| {
+        entry.path().extension().is_some_and(|end| end == "parquet")
+            && entry.path().to_string_lossy().contains("/evaluate/")
+    });
+    let content = |path: &Path| (path.strip_prefix(store).unwrap().to_owned(), std::fs::read(path).unwrap());
+    parts.map(|entry| content(entry.path())).collect()
+}
+
+fn sql(store: &Path, query: &str, cluster: Option<&str>) -> Output {
+    let mut command = pairloom();
+    command.args(["sql", "--quiet", "--format", "csv", "--store"]).arg(store).arg(query);
+    cluster.iter().fold(&mut command, |command, url| command.args(["--cluster", url])).output().unwrap()
+}
+
+#[test]
+fn a_cluster_computes_what_one_process_computes() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = vectors(folder.path());
+    let [here, there] = ["here", "there"].map(|name| folder.path().join(name));
+    succeeded(evaluate(&here, &files, 10));
+    // The executors need a store that exists.
+    let mut ingested = evaluate(&there, &files, 10);
+    ingested.args(["--set", "stage.test.evaluate.methods=['nns']"]);
+    succeeded(ingested);
+    std::fs::remove_dir_all(there.join("v1/evaluate")).unwrap();
+    let scheduler = ClusterProcess::scheduler();
+    let executors = [(); 2].map(|()| ClusterProcess::executor(&scheduler, &there));
+    let mut distributed = evaluate(&there, &files, 10);
+    distributed.args(["--cluster", &scheduler.uri]);
+    succeeded(distributed);
+    let wanted = evaluations(&here);
+    assert!(wanted.len() >= 4 && evaluations(&there) == wanted, "the same bytes");
+    let left = walkdir::WalkDir::new(there.join("v1/searches")).into_iter().map(Result::unwrap);
+    assert_eq!(left.filter(|entry| entry.file_type().is_file()).count(), 0, "sections and vectors are removed");
+
+    for query in [
+        "SELECT count(*) FROM test.rankings",
+        "SELECT method, direction, count(*), avg(rank), sum(best_rank) FROM test.rankings GROUP BY 1, 2 ORDER BY 1, 2",
+        "SELECT i.image_id, n.caption_id, n.d FROM theirs.image_embeddings i, LATERAL (SELECT c.caption_id, \
+         cosine_distance(c.embedding, i.embedding) AS d FROM theirs.caption_embeddings c ORDER BY d LIMIT 3) n \
+         WHERE i.image_id < 5 ORDER BY 1, 3, 2",
+        "SELECT * FROM topk_join('theirs.image_embeddings', 'theirs.caption_embeddings', 2) WHERE query_image_id < 9 \
+         ORDER BY query_image_id, rank",
+        "SELECT round(l2_norm(vector_avg(embedding)), 6) FROM theirs.image_embeddings",
+        "SELECT image_id FROM theirs.image_embeddings WHERE image_id NOT IN (SELECT image_id FROM \
+         theirs.caption_embeddings WHERE image_id > 9) ORDER BY 1",
+        "SELECT stage, key FROM store.artefacts ORDER BY 1 LIMIT 1",
+        "SELECT a.image_id, row_number() OVER (PARTITION BY a.image_id % 3 ORDER BY a.image_id) FROM \
+         theirs.image_embeddings a JOIN theirs.caption_embeddings b ON a.image_id = b.caption_id ORDER BY 1 LIMIT 7",
+    ] {
+        let (wanted, got) = (sql(&there, query, None), sql(&there, query, Some(&scheduler.uri)));
+        assert!(wanted.status.success() && got.status.success(), "{query}: {}", String::from_utf8_lossy(&got.stderr));
+        assert_eq!(String::from_utf8_lossy(&got.stdout), String::from_utf8_lossy(&wanted.stdout), "{query}");
+    }
+    let failed = sql(&there, "SELECT 1 / (count(*) - 10000) FROM theirs.caption_embeddings", Some(&scheduler.uri));
+    let message = String::from_utf8_lossy(&failed.stderr);
+    assert!(!failed.status.success() && message.contains("the cluster failed"), "{message}");
+    assert!(sql(&there, "SELECT 1", Some(&scheduler.uri)).status.success(), "the cluster is still there");
+    assert_eq!(executors.map(ClusterProcess::stop), [Some(0); 2]);
+    assert_eq!(scheduler.stop(), Some(0));
+}
+
+#[test]
+fn an_executor_that_is_killed_costs_its_own_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = vectors(folder.path());
+    let [here, there] = ["here", "there"].map(|name| folder.path().join(name));
+    succeeded(evaluate(&there, &files, 9));
+    let scheduler = ClusterProcess::scheduler();
+    let mut stays = ClusterProcess::executor(&scheduler, &there);
+    for (depth, milliseconds) in [(1, 300), (2, 900)] {
+        let mut dies = ClusterProcess::executor(&scheduler, &there);
+        let mut run = evaluate(&there, &files, depth);
+        let mut run = run.args(["--cluster", &scheduler.uri]).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        dies.kill();
+        let output = run.wait().unwrap();
+        assert!(output.success(), "killed after {milliseconds} ms");
+        succeeded(evaluate(&here, &files, depth));
+    }
+    succeeded(evaluate(&here, &files, 9));
+    assert!(evaluations(&there) == evaluations(&here), "the same bytes");
+    // Without any executor a run ends with an error, and goes on later.
+    stays.kill();
+    let mut alone = evaluate(&there, &files, 3);
+    let output = alone.args(["--cluster", &scheduler.uri]).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{message}");
+    let _executor = ClusterProcess::executor(&scheduler, &there);
+    succeeded(alone);
+}
+
+/// Each of these ends at once, with a message that says what was wanted.
+#[test]
+fn wrong_clusters_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let nobody = "http://127.0.0.1:9";
+    for (arguments, code, wanted) in [
+        (&["cluster", "scheduler", "--address", "0.0.0.0:0"][..], 2, "no authentication"),
+        (&["cluster", "executor", "--address", "0.0.0.0", "--store", "nowhere"], 2, "nowhere"),
+        (&["cluster", "executor", "--scheduler", "https://head"], 2, "wanted the URL of a scheduler"),
+        (&["cluster", "scheduler", "--executor-timeout", "1"], 2, "5.."),
+        (&["cluster"], 2, "scheduler"),
+        (&["sql", "--cluster", nobody, "--file", "a=a.csv", "SELECT 1"], 2, "files of this machine"),
+        (&["sql", "--cluster", nobody, "SELECT 1"], 4, "cannot be reached"),
+    ] {
+        std::fs::create_dir_all(store.join("v1/runs")).unwrap();
+        let mut command = pairloom();
+        command.args(arguments);
+        if !arguments.contains(&"--store") {
+            command.arg("--store").arg(&store);
+        }
+        let output = command.output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
+        assert!(message.contains(wanted), "{arguments:?}: {message}");
+    }
+}
