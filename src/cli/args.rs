@@ -7,6 +7,7 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::cluster_args::{ClusterChoiceArgs, ClusterCommand};
+use super::run_choice_args::RunChoiceArgs;
 use super::serve_args::ServeArgs;
 use crate::error::{Error, Result};
 use crate::runtime::Device;
@@ -228,18 +229,6 @@ impl SqlArgs {
             None => Ok(json.then_some(OutputFormat::Jsonl)),
         }
     }
-}
-
-/// Choice of one run of a store.
-#[derive(Debug, Clone, Default, Args)]
-pub struct RunChoiceArgs {
-    /// Run: its name, the last four digits of its name, a tag, or a pipeline; `~1` after it is the different run before
-    /// [default: the last run that finished]
-    #[arg(long, value_name = "RUN")]
-    pub run: Option<String>,
-    /// Pipeline whose last finished run is used: its file or the last components of its path
-    #[arg(long, value_name = "NAME", conflicts_with = "run")]
-    pub pipeline: Option<String>,
 }
 
 /// Arguments of `report`.

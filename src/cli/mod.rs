@@ -26,6 +26,7 @@ mod ranks;
 mod report;
 mod run;
 mod run_choice;
+mod run_choice_args;
 mod run_scores;
 mod run_texts;
 mod runs;

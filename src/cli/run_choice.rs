@@ -1,7 +1,7 @@
 //! Choice of the run that a command is about, and of a result by its stage or key.
 
-use super::args::RunChoiceArgs;
 use super::console::Console;
+use super::run_choice_args::RunChoiceArgs;
 use super::units::format_items;
 use crate::error::{Error, Result, TruncatedList, escape_line};
 use crate::store::key::Key;

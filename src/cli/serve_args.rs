@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::args::RunChoiceArgs;
+use super::run_choice_args::RunChoiceArgs;
 use crate::sql::NamedFile;
 
 /// Arguments of `serve`.

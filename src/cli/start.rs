@@ -7,8 +7,8 @@ use super::console::Console;
 use super::torch::TorchFunctions;
 use super::usage;
 use super::{
-    check, cluster, completions, diff, gc, handover, labels, plan, report, run, runs, schema, serve, show, sql, tensorboard,
-    trec,
+    check, cluster, completions, diff, gc, handover, labels, plan, report, run, runs, schema, serve, show, sql,
+    tensorboard, trec,
 };
 
 /// Runs the command line. Without `torch`, the process hands over to `pairloom-torch` if a stage has to run.

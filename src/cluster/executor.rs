@@ -57,11 +57,7 @@ pub struct ExecutorOptions {
 /// # Errors
 /// The address can be reached by others and that is not allowed; the scheduler does not answer; the folder cannot be
 /// written; the executor fails.
-pub fn run_executor(
-    options: &ExecutorOptions,
-    store: &Store,
-    ready: impl FnOnce() -> Result<()>,
-) -> Result<()> {
+pub fn run_executor(options: &ExecutorOptions, store: &Store, ready: impl FnOnce() -> Result<()>) -> Result<()> {
     check_address(SocketAddr::new(options.address, 0), options.allow_remote)?;
     let folder = ExecutorFolder::create(options)?;
     let health = ExecutorHealth::new();
@@ -69,8 +65,10 @@ pub fn run_executor(
     let runtime = Builder::new_multi_thread().thread_name("executor").enable_all().build();
     let runtime = runtime.map_err(|error| Error::stage(format!("cannot start threads for the executor: {error}")))?;
     let failed = |error: BallistaError| {
-        Error::stage(format!("the executor failed: {error}"))
-            .hint(format!("the scheduler must run at {}; start it with `pairloom cluster scheduler`", options.scheduler))
+        Error::stage(format!("the executor failed: {error}")).hint(format!(
+            "the scheduler must run at {}; start it with `pairloom cluster scheduler`",
+            options.scheduler
+        ))
     };
     let served = runtime.block_on(async {
         let serves = Box::pin(start_executor_process(config));
@@ -138,9 +136,8 @@ fn free_ports(options: &ExecutorOptions) -> Result<[u16; 2]> {
             .hint("name another address or port; port 0 means any free port")
     };
     // Both are held until both are known. They are free for a moment before the server listens.
-    let listeners = options.ports.map(|port| {
-        TcpListener::bind((options.address, port)).map_err(|error| failed(port, error))
-    });
+    let listeners =
+        options.ports.map(|port| TcpListener::bind((options.address, port)).map_err(|error| failed(port, error)));
     let [rows, tasks] = listeners;
     let ports = [rows?, tasks?].map(|listener| listener.local_addr().map(|address| address.port()));
     let [rows, tasks] = ports;

@@ -38,7 +38,8 @@ pub(super) fn scheduler_state(config: SessionConfig) -> Result<SessionState> {
     let with_functions = function_state(None)?;
     let mut functions: Vec<Arc<ScalarUDF>> = with_functions.scalar_functions().values().cloned().collect();
     functions.push(SearchSection::function(None));
-    let environment = RuntimeEnvBuilder::new().with_object_store_registry(Arc::new(StoreRegistry::empty()?)).build_arc()?;
+    let environment =
+        RuntimeEnvBuilder::new().with_object_store_registry(Arc::new(StoreRegistry::empty()?)).build_arc()?;
     let state = SessionStateBuilder::new_from_existing(with_functions)
         .with_config(config)
         .with_runtime_env(environment)

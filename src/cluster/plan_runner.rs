@@ -26,9 +26,9 @@ use crate::sql::PlanRunner;
 /// Plan whose limits of tables in memory are operators. The message of such a table has no limit.
 fn with_explicit_limits(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let explicit = plan.transform_up(|node| {
-        let in_memory = node.downcast_ref::<DataSourceExec>().is_some_and(|source| {
-            (source.data_source().as_ref() as &dyn Any).is::<MemorySourceConfig>()
-        });
+        let in_memory = node
+            .downcast_ref::<DataSourceExec>()
+            .is_some_and(|source| (source.data_source().as_ref() as &dyn Any).is::<MemorySourceConfig>());
         Ok(match node.fetch() {
             Some(limit) if in_memory => Transformed::yes(Arc::new(LocalLimitExec::new(node, limit)) as _),
             _ => Transformed::no(node),

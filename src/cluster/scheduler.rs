@@ -53,8 +53,7 @@ pub fn run_scheduler(
         let address = listener.local_addr().map_err(|error| Error::stage(format!("the scheduler failed: {error}")))?;
         let config = Arc::new(config(options, address));
         let cluster = BallistaCluster::new_from_config(&config).await.map_err(failed)?;
-        let scheduler =
-            create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, config).await.map_err(failed)?;
+        let scheduler = create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, config).await.map_err(failed)?;
         listening(address)?;
         let serves = Box::pin(start_grpc_service_with_listener(listener, scheduler));
         match select(serves, stop).await {

@@ -8,9 +8,7 @@ use bytes::Bytes;
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::common::exec_err;
 use datafusion::error::{DataFusionError, Result as SqlResult};
-use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 
 use crate::error::{Error, Result};
 use crate::search::SearchWorker;
@@ -107,13 +105,7 @@ impl ScalarUDFImpl for SearchSection {
 }
 
 /// Computes a section and writes its result. Returns the size of the result.
-fn compute(
-    store: &Store,
-    worker: &SearchWorker,
-    folder: &str,
-    job: &str,
-    section: usize,
-) -> Result<Option<u64>> {
+fn compute(store: &Store, worker: &SearchWorker, folder: &str, job: &str, section: usize) -> Result<Option<u64>> {
     if [folder, job].iter().any(|name| name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_hexdigit())) {
         return Err(Error::data("got no search job, wanted its folder and its digest"));
     }

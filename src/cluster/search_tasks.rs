@@ -51,7 +51,8 @@ impl ClusterTasks {
     /// Threads cannot be started.
     pub fn new(url: ClusterUrl, store: Store) -> Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("cluster").enable_all().build();
-        let runtime = runtime.map_err(|error| Error::stage(format!("cannot start threads for the cluster: {error}")))?;
+        let runtime =
+            runtime.map_err(|error| Error::stage(format!("cannot start threads for the cluster: {error}")))?;
         let folder = random_bytes::<8>()?.iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Self { url, store, runtime, folder, published: Mutex::default() })
     }
@@ -64,18 +65,14 @@ impl ClusterTasks {
     }
 
     /// Runs the sections of a job, and waits for them.
-    fn run_sections(
-        &self,
-        job: &str,
-        sections: &[usize],
-        report: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<()> {
+    fn run_sections(&self, job: &str, sections: &[usize], report: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let plan = plan(&self.folder, job, sections).map_err(|error| Error::internal(error.to_string()))?;
         let (stop, stopped) = oneshot::channel();
         let (sender, ended) = mpsc::channel();
         let url = self.url.clone();
         self.runtime.spawn(async move {
-            let result = async { Submission::submit(&url, plan, &session_config()).await?.finish_unless(stopped).await };
+            let result =
+                async { Submission::submit(&url, plan, &session_config()).await?.finish_unless(stopped).await };
             // Nobody waits any more.
             let _ = sender.send(result.await);
         });

@@ -50,11 +50,14 @@ impl Submission {
     pub async fn submit(url: &ClusterUrl, plan: Arc<dyn ExecutionPlan>, config: &SessionConfig) -> Result<Self> {
         let message = PhysicalPlanNode::try_from_physical_plan(plan, &PlanCodec::default());
         let mut bytes = Vec::new();
-        message
-            .and_then(|message| message.try_encode(&mut bytes))
-            .map_err(|error| Error::usage(format!("the query cannot be sent to a cluster: {}", error.strip_backtrace())))?;
+        message.and_then(|message| message.try_encode(&mut bytes)).map_err(|error| {
+            Error::usage(format!("the query cannot be sent to a cluster: {}", error.strip_backtrace()))
+        })?;
         if bytes.len() > MAX_MESSAGE_BYTES as usize {
-            let message = format!("the query has {} bytes with the rows of small tables, wanted at most {MAX_MESSAGE_BYTES}", bytes.len());
+            let message = format!(
+                "the query has {} bytes with the rows of small tables, wanted at most {MAX_MESSAGE_BYTES}",
+                bytes.len()
+            );
             return Err(Error::usage(message).hint("run it without `--cluster`"));
         }
         let connection = GrpcClientConfig::from(&config.ballista_config());

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
-use bytes::Bytes;
 use crossbeam::atomic::AtomicCell;
 
 use crate::engine::ordered_map::{MemoryBudget, ordered_map};
 use crate::engine::progress_reporter::{ProgressReporter, ROWS, now};
+use crate::engine::ranks::{SharedPart, SharedParts};
 use crate::engine::reader::{BlockReader, TableReader, batch_bytes};
 use crate::engine::writer::{ArtefactCommitter, TableWriter};
 use crate::error::Result;
@@ -26,6 +26,8 @@ pub(super) struct ParallelMap<'m, 'e> {
     /// Rows or indices of a block.
     pub size: usize,
     pub function: &'m MapFn<'m>,
+    /// Blocks of other ranks, if there are several.
+    pub shared: Option<SharedParts>,
 }
 
 /// State that the thread that reads blocks shares with the thread that publishes parts.
@@ -49,9 +51,13 @@ impl MapSignals {
 
 /// Mapped block, encoded as a part that is not yet published.
 struct EncodedPart {
+    /// Number of the block.
+    block: usize,
+    /// Rows or indices of the block.
     units: usize,
-    mapped: MapOutput,
-    content: Bytes,
+    /// Rows of the output, unless another rank mapped the block.
+    batch: Option<RecordBatch>,
+    part: SharedPart,
 }
 
 impl ParallelMap<'_, '_> {
@@ -132,16 +138,29 @@ impl ParallelMap<'_, '_> {
         name: &str,
         source: impl FnMut() -> Result<Option<(MapBlock, u64)>> + Send,
     ) -> Result<u64> {
-        let Self { budget, resources, progress, writer, committer, function, .. } = self;
+        let Self { budget, resources, progress, writer, committer, function, size, shared, .. } = self;
         // The rate of the stage is measured from here.
         progress.report_progress(signals.progress());
-        let work = |block: MapBlock| encode_part(block.range.len(), function(&block)?);
-        let sink = |EncodedPart { units, mapped, content }: EncodedPart| {
-            writer.check(&mapped.batch)?;
-            mapped.warnings.iter().for_each(|warning| progress.report_warning(warning));
-            let rows = mapped.batch.num_rows() as u64;
-            committer.commit_part(writer.table(), content, rows, mapped.warnings)?;
+        let work = |block: MapBlock| {
+            let (number, units) = (block.range.start / size, block.range.len());
+            match &shared {
+                Some(shared) if !shared.is_own(number) => {
+                    let part = shared.wait(number, stop)?;
+                    let bytes = part.content.len() as u64;
+                    Ok((EncodedPart { block: number, units, batch: None, part }, bytes))
+                }
+                _ => encode_part(number, units, function(&block)?),
+            }
+        };
+        let sink = |EncodedPart { block, units, batch, part: SharedPart { rows, warnings, content } }: EncodedPart| {
+            let is_own = batch.is_some();
+            batch.map_or(Ok(()), |batch| writer.check(&batch))?;
+            warnings.iter().for_each(|warning| progress.report_warning(warning));
+            committer.commit_part(writer.table(), content, rows, warnings)?;
             writer.count_committed(rows);
+            if let Some(shared) = shared.as_ref().filter(|_| !is_own) {
+                shared.remove(block)?;
+            }
             signals.done.store(signals.done.load() + units as u64);
             progress.report_progress(signals.progress());
             if signals.is_waiting.load() {
@@ -155,8 +174,10 @@ impl ParallelMap<'_, '_> {
 }
 
 /// Encodes the rows of a block as a part. Also returns the bytes that rows and part take in memory.
-fn encode_part(units: usize, mapped: MapOutput) -> Result<(EncodedPart, u64)> {
-    let content = parquet::encode(&mapped.batch.schema(), std::slice::from_ref(&mapped.batch))?;
-    let bytes = batch_bytes(&mapped.batch) + content.len() as u64;
-    Ok((EncodedPart { units, mapped, content }, bytes))
+fn encode_part(block: usize, units: usize, mapped: MapOutput) -> Result<(EncodedPart, u64)> {
+    let MapOutput { batch, warnings } = mapped;
+    let content = parquet::encode(&batch.schema(), std::slice::from_ref(&batch))?;
+    let bytes = batch_bytes(&batch) + content.len() as u64;
+    let part = SharedPart { rows: batch.num_rows() as u64, warnings, content };
+    Ok((EncodedPart { block, units, batch: Some(batch), part }, bytes))
 }

@@ -382,7 +382,8 @@ fn publish_manifest(host: EngineHost<'_>, status: &StageStatus, seconds: f64) ->
     // These objects are not needed any more. It does no harm if they cannot be removed.
     let leftovers = committer.artefact.list("").unwrap_or_default();
     let leftovers = leftovers.into_iter().filter(|name| {
-        name.starts_with("journal/") || name.starts_with("state-") || ["means", "ranks"].contains(&name.as_str())
+        ["journal/", "state-", "shared/"].iter().any(|start| name.starts_with(start))
+            || ["means", "ranks"].contains(&name.as_str())
     });
     let _ = committer.artefact.delete_all(leftovers);
     Ok(manifest)

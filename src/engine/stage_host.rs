@@ -17,7 +17,7 @@ use crate::engine::lineage::stage_lineage;
 use crate::engine::map::ParallelMap;
 use crate::engine::ordered_map::MemoryBudget;
 use crate::engine::progress_reporter::{ProgressReporter, ROWS, now};
-use crate::engine::ranks::{JobRequest, RankCoordinator, RunningJob};
+use crate::engine::ranks::{JobRequest, RankCoordinator, RunningJob, SharedParts};
 use crate::engine::reader::OnWait;
 use crate::engine::status::StageStatus;
 use crate::engine::writer::{ArtefactCommitter, TableWriter};
@@ -156,10 +156,12 @@ impl StageHost for EngineHost<'_> {
     }
 
     fn map(&mut self, input: MapInput<'_>, output: &str, size: usize, function: &MapFn<'_>) -> Result<MapSummary> {
-        let Self { run, resources, inputs, outputs, committer, progress, waited, .. } = self;
+        let Self { run, resources, inputs, outputs, committer, progress, waited, job, .. } = self;
         let Some(writer) = outputs.get_mut(output) else { return Err(self.undeclared_output(output)) };
-        let budget = run.budget;
-        let map = ParallelMap { budget, resources, progress, writer, committer, size: size.max(1), function };
+        let (budget, size) = (run.budget, size.max(1));
+        let group = job.as_ref().map(|job| &job.process_group);
+        let shared = group.and_then(|group| SharedParts::of(&committer.artefact, output, group));
+        let map = ParallelMap { budget, resources, progress, writer, committer, size, function, shared };
         let inputs = match input {
             MapInput::Table(name) => {
                 let (rows, first_wait) = map.map_rows(inputs.table_reader(name)?)?;
@@ -242,7 +244,9 @@ impl StageHost for EngineHost<'_> {
         if self.job.is_none() {
             let Self { run, resources, identity, inputs, committer, progress, .. } = self;
             let state = committer.committed.states.last().map(|state| state.file.clone());
-            let request = JobRequest { identity, inputs, state };
+            let committed = &committer.committed.tables;
+            let committed = committed.iter().map(|(table, parts)| (table.clone(), parts.len())).collect();
+            let request = JobRequest { identity, inputs, state, committed };
             if let Some((job, threads)) =
                 run.coordinator.start_job(world_size, request, resources, &mut |name| progress.report_waiting(name))?
             {

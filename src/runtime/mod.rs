@@ -11,7 +11,7 @@ mod stalls;
 
 pub use cancel::CancelToken;
 pub use device::Device;
-pub use process_group::{ProcessGroup, Rendezvous};
+pub use process_group::{MAX_RANKS, ProcessGroup, Rendezvous};
 pub use random::random_bytes;
 pub use remote_tasks::RemoteTasks;
 pub use resources::Resources;

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+/// Largest number of processes of a group.
+pub const MAX_RANKS: usize = 1_024;
+
 /// A process in the group of processes that run a stage together. [`crate::model::collective`] connects them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessGroup {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::checkpoint::SearchProgress;
 use super::matching::{GreedyMatching, GreedyRequest, match_greedily};
-use super::request::{Positives, SearchRequest};
 use super::remote::distribute;
+use super::request::{Positives, SearchRequest};
 use super::results::{SearchResults, UnroundedResults};
 use super::scan::{Scan, ScanOverrides, find, map_rows, rank_corrected, stripe_count};
 use super::scores::{MatrixSide, ScoreFunction, Scores, VectorMatrix, VectorScores};
@@ -109,9 +109,7 @@ impl<'s> Search<'s> {
         progress: &mut dyn SearchProgress,
     ) -> Result<[SearchResults; 2]> {
         let found = match (&self.remote, self.scores().as_vectors()) {
-            (Some(remote), Some(vectors)) => {
-                distribute(&self.scan(), vectors, [rows, columns], &**remote, progress)?
-            }
+            (Some(remote), Some(vectors)) => distribute(&self.scan(), vectors, [rows, columns], &**remote, progress)?,
             _ => find(&self.scan(), [rows, columns], progress)?,
         };
         Ok(found.map(UnroundedResults::into_rounded))

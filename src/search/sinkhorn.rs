@@ -95,7 +95,8 @@ fn run_pass(
     let counts = scan.scores.shape();
     let (rows, all) = (counts[0] as u64, (counts[0] * passes) as u64);
     let updates = states.iter().map(|state| state.updates(pass, iterations)).collect();
-    let shared = SinkhornPass { states, updates, tau, counts, columns: Mutex::new(OrderedSum::new(stripe_count(counts[0]))) };
+    let shared =
+        SinkhornPass { states, updates, tau, counts, columns: Mutex::new(OrderedSum::new(stripe_count(counts[0]))) };
     let visitors = (0..scan.threads).map(|_| SinkhornVisitor::new(&shared)).collect();
     let report = &mut |done: u64, _: u64| progress.report(pass as u64 * rows + done, all);
     let visitors = scan.run(ScorePrecision::Fine, 0..stripe_count(counts[0]), visitors, report)?;

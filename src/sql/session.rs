@@ -286,7 +286,11 @@ impl Session {
                 let state = runner.state(state);
                 if matches!(plan, LogicalPlan::Explain(_)) {
                     // The plan that would be sent.
-                    return SessionContext::new_with_state(state).execute_logical_plan(plan).await?.execute_stream().await;
+                    return SessionContext::new_with_state(state)
+                        .execute_logical_plan(plan)
+                        .await?
+                        .execute_stream()
+                        .await;
                 }
                 return runner.run(state.create_physical_plan(&plan).await?, state.config()).await;
             }

@@ -9,6 +9,7 @@ use crate::model::collective::CollectiveGroup;
 use crate::model::device::device_of_rank;
 use crate::model::rows_encoder::{BlockShare, CaptionEncoder, EncodedRows, ImageEncoder};
 use crate::model::trained_model::TrainedModel;
+use crate::runtime::MAX_RANKS;
 use crate::stage::{Problem, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef};
 use crate::stages::image_vectors::{check_image_input, either_image_vectors_problem, image_vectors, model_inputs};
 use crate::tables::{VectorColumn, caption_embeddings, image_embeddings, repeated};
@@ -19,9 +20,6 @@ const PART_ROWS: usize = 4096;
 /// Number of blocks of rows after which the position is saved: 65,536 images or captions, or 4,096 images with regions.
 /// Parts are full there.
 const STATE_BLOCKS: usize = 32;
-
-/// Largest number of processes.
-const MAX_RANKS: usize = 1_024;
 
 /// Names of all splits.
 const SPLITS: [&str; 4] = ["train", "restval", "val", "test"];

@@ -44,6 +44,6 @@ mod run_tests;
 mod run_names_tests;
 
 pub use artefact::{Artefact, FileEntry, Manifest, Part, Presence};
-pub(crate) use layout::{LOCKS_FOLDER, SEARCH_FOLDER};
 pub use layout::Store;
+pub(crate) use layout::{LOCKS_FOLDER, SEARCH_FOLDER};
 pub use process_identity::ProcessIdentity;

@@ -185,6 +185,7 @@ fn run(plan: &Plan<RecordedStage>, store: &Store, cancel_at: Option<&str>) -> Ru
         device: Device::Cpu,
         cache: CacheOptions { folder: Some(shards), limit: 1 << 30 },
         ranks: RankOptions::default(),
+        remote: None,
     };
     let cancel = CancelToken::new();
     let observer = |event: &Event| match event {

@@ -73,7 +73,11 @@ const OUTSIDE: &[(&str, &[&str], &str)] = &[
         &["store", "engine", "io", "loader", "model"],
         "only these modules may start threads that outlive a call",
     ),
-    ("std::thread::scope", &["engine", "io", "model", "search", "sql", "stages"], "parallelism is up to the caller"),
+    (
+        "std::thread::scope",
+        &["engine", "io", "model", "search", "sql", "cluster", "stages"],
+        "parallelism is up to the caller",
+    ),
     ("crossbeam", &["engine", "io", "loader"], "threads belong to the engine; a stage uses `StageContext::map`"),
     ("std::hash::RandomState", &[], "randomness is `kernels::random` with a seed"),
     ("pairloom_kernels", &[], "it is `crate::kernels` here"),

@@ -193,6 +193,44 @@ fn two_ranks_embed_to_the_bytes_of_one() {
     assert!(followers(folder.path()).is_empty(), "a process is still running");
 }
 
+/// Six blocks of images for two ranks, one of which is killed on the way.
+#[test]
+fn two_ranks_extract_to_the_bytes_of_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = pipeline(folder.path(), "features.toml", |tiny| {
+        let end = tiny.find("[stage.detected.import_regions]").expect("the stage after the features");
+        tiny[..end].replace("train = 96", "train = 700") + "pooling = { grid = 2 }\n"
+    });
+    let store = folder.path().join("store");
+    let output = run(&store, &file, &["--quiet", "--threads", "1"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let features = |content: BTreeMap<String, Vec<u8>>| -> Vec<(String, Vec<u8>)> {
+        content.into_iter().filter(|(name, _)| name.starts_with("v1/extract/")).collect()
+    };
+    let one = features(content(&store));
+    assert!(one.len() == 12, "six parts of regions, and six of boxes");
+    std::fs::remove_dir_all(store.join("v1/extract")).unwrap();
+    let two = ["--quiet", "--threads", "2", "--set", "stage.cnn.extract.ranks=2"];
+    let killed = run(&store, &file, &two).spawn().unwrap();
+    let written = || features(content(&store)).len() >= 2;
+    let rank = wait_for("rank 1", || followers(folder.path()).first().copied());
+    wait_for("two parts", || written().then_some(()));
+    kill(rank, "-9");
+    let output = killed.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    assert!(stderr(&output).contains("rank 1"), "{}", stderr(&output));
+    let before = features(content(&store));
+    assert!(before.len() < one.len() && before.iter().all(|part| one.contains(part)), "what is there is right");
+    let output = run(&store, &file, &two).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(one == features(content(&store)), "features differ");
+    let shared = walkdir::WalkDir::new(&store).into_iter().map(Result::unwrap);
+    let shared =
+        shared.filter(|entry| entry.file_type().is_file() && entry.path().to_string_lossy().contains("/shared/"));
+    assert_eq!(shared.count(), 0, "blocks of rank 1 are removed");
+    assert!(followers(folder.path()).is_empty(), "a process is still running");
+}
+
 #[test]
 fn ranks_started_by_a_launcher_have_one_result() {
     let folder = tempfile::tempdir().unwrap();

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::cli::args::RunChoiceArgs;
 use crate::cli::console::Console;
 use crate::cli::open::open_log;
 use crate::cli::run_choice::choose_run;
+use crate::cli::run_choice_args::RunChoiceArgs;
 use crate::error::Result;
 use crate::sql::{NamedFile, PlanRunner, Session};
 use crate::store::Store;

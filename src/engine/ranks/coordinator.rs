@@ -1,5 +1,6 @@
 //! Coordinator: starts a job on the ranks when a stage requests a process group.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -31,6 +32,8 @@ pub(crate) struct JobRequest<'s> {
     pub identity: &'s ArtefactIdentity,
     pub inputs: &'s StageInputs,
     pub state: Option<FileEntry>,
+    /// Numbers of committed parts, by table.
+    pub committed: BTreeMap<String, usize>,
 }
 
 impl RankCoordinator<'_> {
@@ -61,6 +64,7 @@ impl RankCoordinator<'_> {
             parts,
             files,
             state: request.state,
+            committed: request.committed,
             rendezvous,
         };
         let threads = threads_per_process(resources.threads, group.local_world_size());

@@ -15,7 +15,7 @@ use super::worker_group::{START_TIMEOUT, WorkerGroup};
 use crate::engine::cache::LazyCache;
 use crate::engine::feed::ArtefactFeed;
 use crate::engine::inputs::{OpenInput, StageInputs};
-use crate::engine::ordered_map::catch_panic;
+use crate::engine::ordered_map::{MemoryBudget, catch_panic};
 use crate::engine::reader::TableReader;
 use crate::engine::run_options::RunOptions;
 use crate::engine::sources;
@@ -195,7 +195,8 @@ fn run_job<S: RunnableStage>(
     let node = node.ok_or_else(|| {
         Error::internal(format!("rank 0 runs stage `{}`, which is not in the plan of this rank", job.stage))
     })?;
-    let state = job.state.map(|file| (store.artefact(&job.identity.kind, &job.identity.key()), file));
+    let own = store.artefact(&job.identity.kind, &job.identity.key());
+    let state = job.state;
     let cache = LazyCache::new(&options.cache);
     let mut inputs = BTreeMap::new();
     for input in node.stage.inputs() {
@@ -241,6 +242,9 @@ fn run_job<S: RunnableStage>(
     let resources = Resources { threads, device: options.device, cancel: cancel.clone(), remote: None };
     let mut host = FollowerHost {
         identity: &job.identity,
+        artefact: own,
+        committed: job.committed,
+        budget: MemoryBudget::new(options.memory),
         inputs: StageInputs { stage: node.name.clone(), inputs },
         state,
         cache: &cache,

@@ -1,5 +1,6 @@
 //! Stage host of a follower: it reads like that of the engine, and discards everything that is written.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -7,8 +8,11 @@ use arrow::array::RecordBatch;
 use bytes::Bytes;
 use serde_json::Value;
 
+use super::follower_map::FollowerMap;
+use super::shared_parts::SharedParts;
 use crate::engine::cache::LazyCache;
 use crate::engine::inputs::StageInputs;
+use crate::engine::ordered_map::MemoryBudget;
 use crate::error::{Error, Result};
 use crate::io::shard::Shard;
 use crate::io::table_shards::TableShards;
@@ -20,9 +24,13 @@ use crate::store::{Artefact, FileEntry};
 /// Stage host of a follower.
 pub(super) struct FollowerHost<'e> {
     pub identity: &'e ArtefactIdentity,
+    pub artefact: Artefact,
+    /// Numbers of parts that rank 0 had committed, by table.
+    pub committed: BTreeMap<String, usize>,
+    pub budget: MemoryBudget,
     pub inputs: StageInputs,
-    /// State from which rank 0 resumed, and the artefact that holds it.
-    pub state: Option<(Artefact, FileEntry)>,
+    /// State from which rank 0 resumed.
+    pub state: Option<FileEntry>,
     pub cache: &'e LazyCache<'e>,
     pub resources: Resources,
     pub process_group: ProcessGroup,
@@ -60,9 +68,19 @@ impl StageHost for FollowerHost<'_> {
         self.check_cancelled()
     }
 
-    fn map(&mut self, _input: MapInput<'_>, _output: &str, _size: usize, _function: &MapFn<'_>) -> Result<MapSummary> {
-        let stage = &self.inputs.stage;
-        Err(Error::internal(format!("stage `{stage}` calls `map`, which is not supported in a process group")))
+    fn map(&mut self, input: MapInput<'_>, output: &str, size: usize, function: &MapFn<'_>) -> Result<MapSummary> {
+        let Some(shared) = SharedParts::of(&self.artefact, output, &self.process_group) else {
+            return Err(Error::internal("a follower is in a group of one"));
+        };
+        let committed = self.committed.get(output).copied().unwrap_or_default();
+        let (budget, resources, size) = (self.budget.clone(), &self.resources, size.max(1));
+        let map = FollowerMap { shared, committed, size, function, budget, resources };
+        let all = match input {
+            MapInput::Table(name) => map.map_rows(self.inputs.table_reader(name)?)?,
+            MapInput::Range(count) => map.map_range(count).map(|()| count as u64)?,
+        };
+        // Rank 0 alone knows the rows of all blocks.
+        Ok(MapSummary { inputs: all, rows: all, warnings: Vec::new() })
     }
 
     fn put_file(&mut self, _output: &str, _name: &str, _content: Bytes) -> Result<()> {
@@ -78,8 +96,8 @@ impl StageHost for FollowerHost<'_> {
     }
 
     fn saved_state(&mut self) -> Result<Option<Bytes>> {
-        let Some((artefact, file)) = &self.state else { return Ok(None) };
-        artefact.read(&file.name, file.bytes, &file.digest).map(Some)
+        let Some(file) = &self.state else { return Ok(None) };
+        self.artefact.read(&file.name, file.bytes, &file.digest).map(Some)
     }
 
     fn save_state(&mut self, _state: Bytes, _last: usize) -> Result<()> {

@@ -32,6 +32,8 @@ pub(crate) struct RankJob {
     pub files: BTreeMap<String, Vec<FileEntry>>,
     /// State from which the stage resumes, if any.
     pub state: Option<FileEntry>,
+    /// Numbers of committed parts, by table.
+    pub committed: BTreeMap<String, usize>,
     /// Rendezvous for the exchange of tensors.
     pub rendezvous: Rendezvous,
 }

@@ -11,6 +11,7 @@
 //! compares ───────────────────────────────►
 //! `StageContext::process_group`: job/0 ────► stage, key, parts ─────► runs the same stage, writes nothing
 //!    │ gathers rows, sums gradients ◄───── model::collective ──────► │
+//!    │ commits mapped blocks in order ◄─── store ◄────────────────── every n-th block of `StageContext::map`
 //! the stage ends                           report/0/1               ◄─ result of the job there
 //! … job/1 …
 //! end ────────────────────────────────────► result of the run ─────► bye/1, and the same exit code
@@ -32,6 +33,8 @@ mod message_store;
 mod environment;
 mod message;
 mod launch;
+mod shared_parts;
+mod follower_map;
 mod worker_group;
 mod follower;
 mod follower_host;
@@ -47,6 +50,7 @@ pub use environment::RankEnvironment;
 pub use follower::{report_startup_error, run_follower};
 pub(super) use message::plan_description;
 pub use message_store::{RendezvousBackend, RendezvousStore};
+pub(super) use shared_parts::{SharedPart, SharedParts};
 pub(super) use worker_group::{RunningJob, WorkerGroup};
 
 /// Options for stages that run in several processes.

@@ -22,7 +22,7 @@ const SIDES: [&str; 2] = ["rows", "columns"];
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchJob {
     pub description: JobDescription,
-    pub requests: [OwnedRequest; 2],
+    pub requests: [PublishedRequest; 2],
 }
 
 /// Small values of a job.
@@ -41,14 +41,14 @@ pub struct JobDescription {
 
 /// Request of one side that owns its values.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct OwnedRequest {
+pub struct PublishedRequest {
     k: usize,
     positives: Option<Vec<Vec<usize>>>,
     item_shifts: Vec<f64>,
     statistics: Vec<Statistic>,
 }
 
-impl OwnedRequest {
+impl PublishedRequest {
     fn of(request: &SearchRequest<'_>) -> Self {
         let lists = |queries: usize| (0..queries).map(|query| request.positives.of_query(query)).collect();
         Self {
@@ -76,7 +76,7 @@ impl SearchJob {
         sections: Vec<Range<usize>>,
         requests: [&SearchRequest<'_>; 2],
     ) -> Self {
-        let requests = requests.map(OwnedRequest::of);
+        let requests = requests.map(PublishedRequest::of);
         let description = JobDescription {
             version: VERSION,
             score_function,
@@ -111,7 +111,8 @@ impl SearchJob {
                 tensors.push((format!("{side}.positives"), Dtype::U64, to_bytes(&lists.concat())));
             }
         }
-        let description = serde_json::to_string(&self.description).map_err(|error| Error::internal(error.to_string()))?;
+        let description =
+            serde_json::to_string(&self.description).map_err(|error| Error::internal(error.to_string()))?;
         let views: Vec<(&String, TensorView<'_>)> = tensors
             .iter()
             .map(|(name, dtype, bytes)| {
@@ -148,10 +149,11 @@ impl SearchJob {
             Ok(tensor.data().as_chunks().0.to_vec())
         };
         let indices = |name: &str| -> Result<Vec<usize>> {
-            let numbers = numbers(name, Dtype::U64)?.into_iter().map(|bytes| usize::try_from(u64::from_le_bytes(bytes)));
+            let numbers =
+                numbers(name, Dtype::U64)?.into_iter().map(|bytes| usize::try_from(u64::from_le_bytes(bytes)));
             numbers.collect::<Result<_, _>>().map_err(|error| wrong(error.to_string()))
         };
-        let request = |side: usize| -> Result<OwnedRequest> {
+        let request = |side: usize| -> Result<PublishedRequest> {
             let name = SIDES[side];
             let positives = if description.has_positives[side] {
                 let (offsets, items) = (indices(&format!("{name}.offsets"))?, indices(&format!("{name}.positives"))?);
@@ -162,7 +164,7 @@ impl SearchJob {
                 None
             };
             let item_shifts = numbers(&format!("{name}.item_shifts"), Dtype::F64)?;
-            Ok(OwnedRequest {
+            Ok(PublishedRequest {
                 k: description.k[side],
                 positives,
                 item_shifts: item_shifts.into_iter().map(f64::from_le_bytes).collect(),
@@ -190,8 +192,12 @@ mod tests {
         let lists = [vec![2, 0], vec![], vec![1], vec![1], vec![0, 1, 2]];
         let statistics = [Statistic::LogSumExp { beta: 0.1 }, Statistic::KthLargest { k: 3 }, Statistic::Mean];
         let shifts = [0.5, -1e300, f64::MIN_POSITIVE, 0.0, 3.0];
-        let rows =
-            SearchRequest { k: 7, positives: Positives::Ranges(&ranges), item_shifts: &shifts, statistics: &statistics };
+        let rows = SearchRequest {
+            k: 7,
+            positives: Positives::Ranges(&ranges),
+            item_shifts: &shifts,
+            statistics: &statistics,
+        };
         let columns = SearchRequest { positives: Positives::Lists(&lists), ..SearchRequest::default() };
         let function = ScoreFunction::Order { form: OrderPenalty::Squared, captions: MatrixSide::Columns };
         let vectors = |name: &str, count| PublishedVectors { objects: vec![name.to_owned()], count, width: 4 };
@@ -200,7 +206,7 @@ mod tests {
         let content = job.encode().expect("a job");
         let decoded = SearchJob::decode(&content).expect("the same");
         assert_eq!(decoded, job);
-        let [of_rows, of_columns] = decoded.requests.each_ref().map(OwnedRequest::as_request);
+        let [of_rows, of_columns] = decoded.requests.each_ref().map(PublishedRequest::as_request);
         assert_eq!((of_rows.k, of_rows.item_shifts, of_rows.statistics), (7, &shifts[..], &statistics[..]));
         assert_eq!([0, 1, 2].map(|query| of_rows.positives.of_query(query)), [vec![0, 1], vec![], vec![2, 3, 4]]);
         assert_eq!((0..5).map(|query| of_columns.positives.of_query(query)).collect::<Vec<_>>(), lists);

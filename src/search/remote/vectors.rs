@@ -25,10 +25,7 @@ impl PublishedVectors {
     ///
     /// # Errors
     /// The error of `publish`.
-    pub fn publish(
-        vectors: &VectorMatrix<'_>,
-        publish: &mut dyn FnMut(Vec<u8>) -> Result<String>,
-    ) -> Result<Self> {
+    pub fn publish(vectors: &VectorMatrix<'_>, publish: &mut dyn FnMut(Vec<u8>) -> Result<String>) -> Result<Self> {
         let (count, width) = (vectors.len(), vectors.width());
         let each = (MAX_OBJECT_BYTES / (4 * width)).max(1);
         let object = |first: usize| {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::job::SearchJob;
+use super::job::{PublishedRequest, SearchJob};
 use super::vectors::PublishedVectors;
 use crate::error::{Error, Result};
 use crate::search::checkpoint::{SearchProgress, seal};
@@ -46,20 +46,20 @@ impl SearchWorker {
     ) -> Result<Vec<u8>> {
         let job = kept(&self.jobs, &name.to_owned(), || SearchJob::decode(&read(name)?))?;
         let description = &job.description;
-        let source =
-            SourceName { score_function: description.score_function, vectors: description.vectors.clone() };
+        let source = SourceName { score_function: description.score_function, vectors: description.vectors.clone() };
         let scores = kept(&self.sources, &source, || {
             let [rows, columns] = &description.vectors;
             let (rows, columns) = (rows.read("rows", read)?, columns.read("columns", read)?);
             VectorScores::from_owned(rows, columns, description.score_function)
         })?;
         let all = stripe_count(description.vectors[0].count);
-        let Some(stripes) = description.sections.get(section).filter(|own| own.start <= own.end && own.end <= all) else {
+        let Some(stripes) = description.sections.get(section).filter(|own| own.start <= own.end && own.end <= all)
+        else {
             let sections = description.sections.len();
             return Err(Error::data(format!("got section {section}, but the job has {sections} of {all} stripes")));
         };
         let scan = Scan { scores: &*scores, threads: 1, overrides: ScanOverrides::default() };
-        let requests = job.requests.each_ref().map(super::job::OwnedRequest::as_request);
+        let requests = job.requests.each_ref().map(PublishedRequest::as_request);
         let payload = find_section(&scan, requests.each_ref(), stripes.clone(), progress)?;
         let sealed = seal(&result_name(name, section), payload);
         Ok(sealed.into_iter().flat_map(i32::to_le_bytes).collect())

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::blocks::{Scan, ScoreVisitor};
-use super::ordered_sum::parts_per_group;
 use super::nearest::{NearestContext, NearestVisitor, QueryResult, SideQueries};
+use super::ordered_sum::parts_per_group;
 use super::resume::{PassState, SearchPass};
 use super::stripes::{stripe_count, stripe_rows_range};
 use super::sums::{SumStatistics, SumVisitor, is_sum_statistic};

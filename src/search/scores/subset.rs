@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::side::MatrixSide;
 use super::score_bound::ScoreBound;
+use super::side::MatrixSide;
 use super::source::{ConsumePanel, PanelRow, ScorePrecision, Scores, consume_row_major, rows_per_buffer};
 use crate::error::Result;
 use crate::kernels::identity::IdentityWriter;

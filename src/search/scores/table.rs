@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use super::side::MatrixSide;
 use super::score_bound::ScoreBound;
+use super::side::MatrixSide;
 use super::source::{ConsumePanel, PanelRow, ScorePrecision, Scores, rows_per_buffer};
 use crate::error::{Error, Result, ValidationErrors};
 use crate::kernels::identity::IdentityWriter;

@@ -6,10 +6,10 @@ use std::sync::OnceLock;
 
 use super::duplicates::Duplicates;
 use super::packed::PackedVectors;
-use super::score_function::ScoreFunction;
-use super::side::MatrixSide;
 use super::score_bound::ScoreBound;
+use super::score_function::ScoreFunction;
 use super::scored_vectors::ScoredVectors;
+use super::side::MatrixSide;
 use super::source::{ConsumePanel, PanelRow, ScorePrecision, Scores};
 use super::vector_matrix::VectorMatrix;
 use crate::error::{Error, Result};

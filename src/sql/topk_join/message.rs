@@ -80,7 +80,8 @@ pub fn decode_operator(
         return wrong("it has not two inputs");
     };
     let Some(measure) = VectorMeasure::from_name(&message.measure) else { return wrong("its measure is unknown") };
-    let Ok(method) = Some(&message.method).filter(|text| !text.is_empty()).map(|text| serde_json::from_str(text)).transpose()
+    let Ok(method) =
+        Some(&message.method).filter(|text| !text.is_empty()).map(|text| serde_json::from_str(text)).transpose()
     else {
         return wrong("its method is unknown");
     };

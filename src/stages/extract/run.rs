@@ -32,8 +32,9 @@ impl RunnableStage for Extract {
     /// Memory: the weights, once; per thread one decoded image, a part of features, and the inputs and feature maps of
     /// `batch_size` images (about 10 MB each at 224 pixels), see [`Extract`].
     fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
+        let ranks = cx.process_group(self.ranks)?;
         let cancel = cx.cancel().clone();
-        let network = self.load_network(cx)?.with_cancel(cancel.clone());
+        let network = self.load_network(cx, ranks.local_rank)?.with_cancel(cancel.clone());
         let root = cx.path("images")?;
         // Every thread of `map` computes the features of its own images. Tensors are not `Sync`, so each thread has its
         // own handles to the weights.
@@ -67,8 +68,8 @@ impl RunnableStage for Extract {
 }
 
 impl Extract {
-    fn load_network(&self, cx: &mut StageContext<'_>) -> Result<Cnn> {
-        let device = device::to_tch(cx.device())?;
+    fn load_network(&self, cx: &mut StageContext<'_>, local_rank: usize) -> Result<Cnn> {
+        let device = device::device_of_rank(cx.device(), local_rank)?;
         let architecture = self.network.architecture();
         match &self.weights {
             WeightSource::Random => Cnn::random(architecture, self.seed, device),

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::model::cnn::Network;
+use crate::runtime::MAX_RANKS;
 use crate::stage::{Problem, RequiredValues, SourceRef, Stage, StageInput, StageOutput, TableRef};
 use crate::tables;
 
@@ -66,6 +67,15 @@ pub struct Extract {
     /// Seed of random weights; by default the pipeline's seed.
     #[serde(default)]
     pub seed: u64,
+    /// Number of processes (ranks) that extract together, each its share of the images. With 1, a program that was launched
+    /// as several ranks (`torchrun`, SLURM) uses all of them. The result is that of one process. It is not part of the
+    /// key.
+    #[serde(default = "ranks")]
+    pub ranks: usize,
+}
+
+fn ranks() -> usize {
+    1
 }
 
 /// Source of the weights.
@@ -146,10 +156,11 @@ impl Stage for Extract {
 
     fn settings(&self) -> serde_json::Value {
         let mut settings = serde_json::json!(self);
-        if let (WeightSource::File(_) | WeightSource::Model(_), Some(settings)) =
-            (&self.weights, settings.as_object_mut())
-        {
-            settings.remove("seed");
+        if let Some(settings) = settings.as_object_mut() {
+            settings.remove("ranks");
+            if let WeightSource::File(_) | WeightSource::Model(_) = &self.weights {
+                settings.remove("seed");
+            }
         }
         settings
     }
@@ -212,6 +223,9 @@ impl Stage for Extract {
         } else if self.max_skipped != default_max_skipped() && self.on_undecodable == OnUndecodable::Fail {
             let message = "it limits the images that are left out, but none are";
             problems.push(Problem::new("max_skipped", message).hint("set `on_undecodable = \"skip\"` too"));
+        }
+        if !(1..=MAX_RANKS).contains(&self.ranks) {
+            problems.push(Problem::new("ranks", format!("got {}, wanted 1 to {MAX_RANKS}", self.ranks)));
         }
         if self.batch_size == 0 {
             problems.push(Problem::new("batch_size", "0 images, wanted at least 1"));

@@ -1,0 +1,155 @@
+//! Parts that the ranks of a stage map together: of n ranks each maps every n-th block.
+//!
+//! Another rank than 0 writes a mapped block as an object of the artefact. Rank 0 commits all blocks in their order, so
+//! the artefact is that of one process. What was written stays for the next run if this one ends early.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::runtime::{CancelToken, ProcessGroup};
+use crate::stage::Warning;
+use crate::store::Artefact;
+
+/// Folder of the blocks in the artefact.
+const FOLDER: &str = "shared";
+/// Pauses between two looks for a block: the first, and the longest.
+const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
+
+/// Blocks of a table that the ranks of a stage share.
+#[derive(Debug, Clone)]
+pub(crate) struct SharedParts {
+    artefact: Artefact,
+    table: String,
+    rank: usize,
+    world_size: usize,
+}
+
+/// Mapped block of another rank.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SharedPart {
+    /// Number of rows of the output.
+    pub rows: u64,
+    pub warnings: Vec<Warning>,
+    /// Encoded rows.
+    pub content: Bytes,
+}
+
+/// Header of a block in the store.
+#[derive(Debug, Serialize, Deserialize)]
+struct Header {
+    rows: u64,
+    warnings: Vec<Warning>,
+    /// Digest of the encoded rows.
+    digest: String,
+}
+
+impl SharedParts {
+    /// Blocks of `table`, if there are several ranks.
+    pub fn of(artefact: &Artefact, table: &str, group: &ProcessGroup) -> Option<Self> {
+        let (artefact, table) = (artefact.clone(), table.to_owned());
+        (group.world_size > 1).then(|| Self { artefact, table, rank: group.rank, world_size: group.world_size })
+    }
+
+    /// Returns true if this rank maps the block.
+    pub fn is_own(&self, block: usize) -> bool {
+        block % self.world_size == self.rank
+    }
+
+    fn name(&self, block: usize) -> String {
+        format!("{FOLDER}/{}/{block:08}", self.table)
+    }
+
+    /// Returns true if the block was written already.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn has(&self, block: usize) -> Result<bool> {
+        Ok(self.artefact.size(&self.name(block))?.is_some())
+    }
+
+    /// Writes a mapped block.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn write(&self, block: usize, part: &SharedPart) -> Result<()> {
+        let digest = blake3::hash(&part.content).to_hex().to_string();
+        let header = Header { rows: part.rows, warnings: part.warnings.clone(), digest };
+        let header = serde_json::to_vec(&header).map_err(|error| Error::internal(error.to_string()))?;
+        let length = (header.len() as u64).to_le_bytes();
+        self.artefact.put(&self.name(block), [&length[..], &header, &part.content].concat().into())
+    }
+
+    /// Waits for a block of another rank.
+    ///
+    /// # Errors
+    /// The wait was cancelled; the store cannot be read; the block is damaged, and was removed.
+    pub fn wait(&self, block: usize, cancel: &CancelToken) -> Result<SharedPart> {
+        let mut pause = PAUSES[0];
+        loop {
+            cancel.check()?;
+            if let Some(object) = self.artefact.get(&self.name(block))? {
+                if let Some(part) = parse(&object) {
+                    return Ok(part);
+                }
+                self.remove(block)?;
+                let name = self.artefact.display_path(&self.name(block));
+                return Err(Error::data(format!("`{name}` is damaged")).hint("run the same command again"));
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSES[1]);
+        }
+    }
+
+    /// Removes a block that rank 0 has committed.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn remove(&self, block: usize) -> Result<()> {
+        self.artefact.delete(&self.name(block))
+    }
+}
+
+/// Block in the store; `None` if it is damaged.
+fn parse(object: &Bytes) -> Option<SharedPart> {
+    let (length, rest) = object.split_first_chunk::<8>()?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+    let (header, content) = rest.split_at_checked(length)?;
+    let Header { rows, warnings, digest } = serde_json::from_slice(header).ok()?;
+    let content = object.slice_ref(content);
+    (blake3::hash(&content).to_hex().as_str() == digest).then_some(SharedPart { rows, warnings, content })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorCategory;
+    use crate::store::Store;
+    use crate::store::key::Key;
+
+    #[test]
+    fn blocks_arrive_as_they_were_written_and_damage_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let key: Key = serde_json::from_value("00112233445566778899aabbccddeeff".into()).unwrap();
+        let artefact = Store::open(folder.path()).unwrap().artefact("toy", &key);
+        let group = |rank, world_size| ProcessGroup { rank, world_size, local_rank: rank, rendezvous: None };
+        assert!(SharedParts::of(&artefact, "rows", &group(0, 1)).is_none());
+        let [first, second] = [0, 1].map(|rank| SharedParts::of(&artefact, "rows", &group(rank, 2)).unwrap());
+        assert!(first.is_own(4) && !first.is_own(5) && second.is_own(5));
+        let warning = Warning { subject: "a.jpg".to_owned(), message: "odd".to_owned() };
+        let part = SharedPart { rows: 7, warnings: vec![warning], content: Bytes::from_static(b"rows") };
+        assert!(!first.has(5).unwrap());
+        second.write(5, &part).unwrap();
+        let cancel = CancelToken::new();
+        assert!(first.has(5).unwrap() && first.wait(5, &cancel).unwrap() == part);
+        artefact.put("shared/rows/00000007", Bytes::from_static(b"\x01\0\0\0\0\0\0\0{")).unwrap();
+        assert_eq!(first.wait(7, &cancel).unwrap_err().category(), ErrorCategory::Data);
+        assert!(!first.has(7).unwrap(), "it was removed");
+        first.remove(5).unwrap();
+        assert!(!first.has(5).unwrap());
+        cancel.cancel();
+        assert_eq!(first.wait(5, &cancel).unwrap_err().category(), ErrorCategory::Interrupted);
+    }
+}
