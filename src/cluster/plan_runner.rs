@@ -23,6 +23,9 @@ use super::functions::cluster_config;
 use super::submission::{Submission, fetch_rows};
 use crate::sql::PlanRunner;
 
+/// Tasks of a stage of a query of large tables.
+const PARTITIONS: usize = 16;
+
 /// Plan whose limits of tables in memory are operators. The message of such a table has no limit.
 fn with_explicit_limits(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let explicit = plan.transform_up(|node| {
@@ -55,7 +58,11 @@ impl ClusterPlans {
 impl PlanRunner for ClusterPlans {
     fn state(&self, state: SessionState) -> SessionState {
         let rules = with_ballista_optimizer_rules(state.optimizers());
-        let config = cluster_config(state.config().clone().upgrade_for_ballista());
+        let mut config = cluster_config(state.config().clone().upgrade_for_ballista());
+        // A query of small tables runs as one task.
+        if config.target_partitions() > 1 {
+            config = config.with_target_partitions(PARTITIONS);
+        }
         SessionStateBuilder::new_from_existing(state).with_config(config).with_optimizer_rules(rules).build()
     }
 

@@ -55,6 +55,9 @@ pub trait StageHost {
     /// the output. After a crash, only blocks whose part is missing are mapped again. Holds a few blocks in memory at a
     /// time.
     ///
+    /// In a [process group](StageHost::process_group) each process maps every n-th block. On rank 0 the summary is that of
+    /// all blocks; on another rank it counts no rows as left out.
+    ///
     /// Fails with the first error of `function`, in the order of the blocks.
     fn map(&mut self, input: MapInput<'_>, output: &str, size: usize, function: &MapFn<'_>) -> Result<MapSummary>;
 
@@ -102,7 +105,7 @@ pub trait StageHost {
     ///
     /// Waits until all inputs are complete. The other processes call the same
     /// [`RunnableStage::run`](super::RunnableStage::run) with the same settings, inputs and state, and get their rank
-    /// from this method. Everything that they write, save and emit is discarded. Call this method before the first
+    /// from this method. Everything that they write, save and emit is discarded, except blocks that they map. Call this method before the first
     /// [`StageHost::save_state`] and before any communication between the processes. Afterwards
     /// [`StageHost::resources`] has this process's share of the threads of its machine.
     ///

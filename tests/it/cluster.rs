@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use crate::support::pairloom;
+use crate::s3::server;
+use crate::support::{pairloom, python};
 
 /// Process of a cluster, which is killed with the test.
 struct ClusterProcess {
@@ -14,9 +15,7 @@ struct ClusterProcess {
 }
 
 impl ClusterProcess {
-    fn start(arguments: &[&str]) -> Self {
-        let mut command = pairloom();
-        command.args(["cluster", "--json"]).args(arguments);
+    fn start(mut command: Command) -> Self {
         let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -25,12 +24,16 @@ impl ClusterProcess {
     }
 
     fn scheduler() -> Self {
-        Self::start(&["scheduler", "--address", "127.0.0.1:0", "--executor-timeout", "5"])
+        let mut command = pairloom();
+        command.args(["cluster", "scheduler", "--json", "--address", "127.0.0.1:0", "--executor-timeout", "5"]);
+        Self::start(command)
     }
 
     fn executor(scheduler: &Self, store: &Path) -> Self {
-        let store = store.to_str().unwrap();
-        Self::start(&["executor", "--threads", "1", "--scheduler", &scheduler.uri, "--store", store])
+        let mut command = pairloom();
+        command.args(["cluster", "executor", "--json", "--threads", "1", "--scheduler", &scheduler.uri, "--store"]);
+        command.arg(store);
+        Self::start(command)
     }
 
     /// Kills the process, as `kill -9` does.
@@ -189,6 +192,57 @@ fn an_executor_that_is_killed_costs_its_own_work() {
     assert_eq!(output.status.code(), Some(4), "{message}");
     let _executor = ClusterProcess::executor(&scheduler, &there);
     succeeded(alone);
+}
+
+#[test]
+fn the_store_of_a_cluster_may_be_a_bucket() {
+    let Some(server) = server() else { return };
+    let bucket = server.bucket("cluster");
+    let folder = tempfile::tempdir().unwrap();
+    let files = vectors(folder.path());
+    let evaluate = |depth: &str| {
+        let mut run = bucket.pairloom("run");
+        run.arg("--quiet").arg(test_data::root().join("pipelines/embeddings.toml"));
+        run.env("IMAGES", &files[0]).env("CAPTIONS", &files[1]).args(["--set", depth]);
+        run
+    };
+    succeeded(evaluate("stage.test.evaluate.ranking_depth=3"));
+    let scheduler = ClusterProcess::scheduler();
+    let mut executor = bucket.pairloom("cluster");
+    executor.args(["executor", "--json", "--threads", "2", "--scheduler", &scheduler.uri]);
+    let _executor = ClusterProcess::start(executor);
+    let mut distributed = evaluate("stage.test.evaluate.ranking_depth=4");
+    distributed.args(["--cluster", &scheduler.uri]);
+    succeeded(distributed);
+    let objects = bucket.objects();
+    let summaries: Vec<String> =
+        objects.list("evaluate").unwrap().into_iter().filter(|name| name.contains("/summary/part")).collect();
+    let contents: Vec<_> = summaries.iter().map(|name| objects.get(name).unwrap()).collect();
+    assert!(contents.len() == 2 && contents[0] == contents[1], "{summaries:?}");
+    assert_eq!(objects.list("searches").unwrap(), Vec::<String>::new(), "sections and vectors are removed");
+    let mut count = bucket.pairloom("sql");
+    count.args(["--quiet", "--format", "csv", "--cluster", &scheduler.uri, "SELECT count(*) FROM test.rankings"]);
+    assert_eq!(succeeded(count), "count(*)\n48000\n");
+}
+
+#[test]
+fn manifests_are_valid_and_have_commands_that_exist() {
+    let Some(mut python) = python() else { return };
+    let root = test_data::root();
+    python.arg(root.join("tests/it/kubernetes_manifests.py")).arg(root.join("pipelines/cluster/kubernetes.yaml"));
+    let commands = succeeded(python);
+    let mut roles = Vec::new();
+    for line in commands.lines() {
+        let command: Vec<String> = serde_json::from_str(line).unwrap();
+        // The help follows if all arguments before it are right.
+        let arguments = command[1..].iter().map(|argument| argument.replace("$(POD_IP)", "10.0.0.1"));
+        let output = pairloom().args(arguments).arg("--help").output().unwrap();
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        roles.push(command[1..3].join(" "));
+    }
+    assert_eq!(roles, ["cluster scheduler", "cluster executor", "run --store=s3://bucket/store"]);
+    let checked = Command::new("bash").arg("-n").arg(root.join("pipelines/cluster/slurm.sh")).status().unwrap();
+    assert!(checked.success(), "the script of SLURM has mistakes");
 }
 
 /// Each of these ends at once, with a message that says what was wanted.
