@@ -5,12 +5,12 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+use arrow::array::{ArrayRef, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema};
 use bytes::Bytes;
 use datafusion::common::config::ConfigOptions;
 use datafusion::datasource::memory::MemorySourceConfig;
-use datafusion::error::DataFusionError;
+use datafusion::error::{DataFusionError, Result as SqlResult};
 use datafusion::physical_expr::ScalarFunctionExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
@@ -25,6 +25,7 @@ use super::submission::Submission;
 use crate::error::{Error, Result};
 use crate::runtime::{RemoteTasks, random_bytes};
 use crate::store::Store;
+use crate::tables;
 
 /// Pause between two looks at the results of a job.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -68,7 +69,7 @@ impl ClusterTasks {
     fn run_sections(&self, job: &str, sections: &[usize], report: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let plan = plan(&self.folder, job, sections).map_err(|error| Error::internal(error.to_string()))?;
         let (stop, stopped) = oneshot::channel();
-        let (sender, ended) = mpsc::channel();
+        let (sender, ended) = mpsc::sync_channel(1);
         let url = self.url.clone();
         self.runtime.spawn(async move {
             let result =
@@ -93,7 +94,7 @@ impl ClusterTasks {
 }
 
 /// Plan with a task for each section.
-fn plan(folder: &str, job: &str, sections: &[usize]) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
+fn plan(folder: &str, job: &str, sections: &[usize]) -> SqlResult<Arc<dyn ExecutionPlan>> {
     let schema = Arc::new(Schema::new(vec![
         Field::new("folder", DataType::Utf8, false),
         Field::new("job", DataType::Utf8, false),
@@ -105,9 +106,13 @@ fn plan(folder: &str, job: &str, sections: &[usize]) -> Result<Arc<dyn Execution
             Arc::new(StringArray::from(vec![job])),
             Arc::new(UInt64Array::from(vec![*section as u64])),
         ];
-        Ok(vec![RecordBatch::try_new(Arc::clone(&schema), columns)?])
+        tables::batch(&schema, columns).map(|row| vec![row])
     };
-    let rows = sections.iter().map(row).collect::<Result<Vec<_>, DataFusionError>>()?;
+    let rows = sections
+        .iter()
+        .map(row)
+        .collect::<Result<Vec<_>>>()
+        .map_err(|error| DataFusionError::External(Box::new(error)))?;
     let rows = MemorySourceConfig::try_new_exec(&rows, Arc::clone(&schema), None)?;
     let column = |(place, name)| Arc::new(Column::new(name, place)) as Arc<dyn PhysicalExpr>;
     let arguments = ["folder", "job", "section"].into_iter().enumerate().map(column).collect();

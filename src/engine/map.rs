@@ -155,7 +155,9 @@ impl ParallelMap<'_, '_> {
         let sink = |EncodedPart { block, units, batch, part: SharedPart { rows, warnings, content } }: EncodedPart| {
             let is_own = batch.is_some();
             batch.map_or(Ok(()), |batch| writer.check(&batch))?;
-            warnings.iter().for_each(|warning| progress.report_warning(warning));
+            for warning in &warnings {
+                progress.report_warning(warning);
+            }
             committer.commit_part(writer.table(), content, rows, warnings)?;
             writer.count_committed(rows);
             if let Some(shared) = shared.as_ref().filter(|_| !is_own) {

@@ -41,7 +41,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("engine", &["stage", "store", "plan", "tables", "io", "runtime", "error"]),
     ("pipeline", &["stage", "plan", "suggest", "error"]),
     ("sql", &["store", "search", "retrieval", "tables", "kernels", "io", "error", "stage", "suggest"]),
-    ("cluster", &["sql", "search", "store", "runtime", "error"]),
+    ("cluster", &["sql", "search", "store", "tables", "runtime", "error"]),
     ("flight", &["sql", "store", "runtime", "error"]),
     ("cli", &["*"]),
     ("main", &["*"]),

@@ -18,6 +18,9 @@ const SECTION_COST: u128 = 1 << 38;
 /// Number of sections of a short pass, as far as it has that many stripes; and the maximum.
 const MIN_SECTIONS: u128 = 4;
 const MAX_SECTIONS: u128 = 64;
+/// Rows of a section beyond [`MIN_SECTIONS`]. Each section finds k best rows of its own for every column, with exact scores,
+/// which takes as long as comparing a column with some thousand rows.
+const SECTION_ROWS: usize = 10_000;
 
 /// Answers the requests of both sides by sections that `remote` computes. Their results have the bits of one process.
 ///
@@ -36,7 +39,7 @@ pub fn distribute(
 ) -> Result<[UnroundedResults; 2]> {
     let rows = vectors.rows.len();
     let stripes = stripe_count(rows);
-    let count = (scan.cost() / SECTION_COST).clamp(MIN_SECTIONS, MAX_SECTIONS);
+    let count = (scan.cost() / SECTION_COST).min(MAX_SECTIONS).min((rows / SECTION_ROWS) as u128).max(MIN_SECTIONS);
     let sections = cut(stripes, parts_per_group(stripes), count.saturating_as());
     let pass = prepare(scan, requests, Sections::without_checkpoints(sections.clone()))?;
     let mut publish = |content| remote.publish(content);

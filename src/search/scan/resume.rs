@@ -79,9 +79,8 @@ impl SearchPass<'_> {
         columns: Vec<QueryState>,
         progress: &mut dyn SearchProgress,
     ) -> Result<()> {
-        self.sections.save(COLUMNS, state.section, progress, || {
-            self.columns_payload(&columns, |sums, payload| sums.write(payload))
-        })?;
+        self.sections
+            .save(COLUMNS, state.section, progress, || self.columns_payload(&columns, SumStatistics::write))?;
         self.sections.save(ROWS, state.section, progress, || rows.to_payload())?;
         state.section += 1;
         state.rows.append(rows);
@@ -95,7 +94,7 @@ impl SearchPass<'_> {
         let mut payload = PayloadWriter::default();
         payload.write_index(rows.len());
         payload.0.extend(rows);
-        payload.0.extend(self.columns_payload(&state.columns, |sums, payload| sums.write_groups(payload)));
+        payload.0.extend(self.columns_payload(&state.columns, SumStatistics::write_groups));
         payload.0
     }
 
@@ -115,7 +114,9 @@ impl SearchPass<'_> {
             known.merge(of_section, self.list_lengths[1]);
         }
         if let Some(all) = &self.sums {
-            sums.into_iter().for_each(|group| all.add_group(group));
+            for group in sums {
+                all.add_group(group);
+            }
         }
         state.section += 1;
         Some(())
