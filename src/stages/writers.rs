@@ -69,7 +69,9 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("pipelines");
         let entries = walkdir::WalkDir::new(folder).into_iter().map(Result::unwrap);
         let mut used = BTreeSet::new();
-        for path in entries.map(walkdir::DirEntry::into_path).filter(|path| path.extension().is_some()) {
+        for path in
+            entries.map(walkdir::DirEntry::into_path).filter(|path| path.extension().is_some_and(|end| end == "toml"))
+        {
             let options = LoadOptions {
                 overrides: &[],
                 profile: None,
