@@ -57,7 +57,7 @@ fn scheduler(arguments: &SchedulerArgs, console: Console) -> Result<()> {
 }
 
 fn executor(common: &CommonArgs, arguments: &ExecutorArgs, console: Console) -> Result<()> {
-    let store = open::open_existing_store(common)?;
+    let store = open::open_store(common)?;
     let options = ExecutorOptions {
         scheduler: arguments.scheduler.clone(),
         address: arguments.address,

@@ -17,6 +17,7 @@ mod read_only_store;
 mod store_registry;
 mod search_section;
 mod functions;
+mod plan_check;
 mod plan_codec;
 mod submission;
 mod search_tasks;

@@ -12,6 +12,7 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::limit::LocalLimitExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -20,6 +21,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::address::ClusterUrl;
 use super::functions::cluster_config;
+use super::plan_check::check_plan;
 use super::submission::{Submission, fetch_rows};
 use crate::sql::PlanRunner;
 
@@ -56,6 +58,10 @@ impl ClusterPlans {
 
 #[async_trait]
 impl PlanRunner for ClusterPlans {
+    fn check(&self, plan: &LogicalPlan) -> Result<()> {
+        check_plan(plan)
+    }
+
     fn state(&self, state: SessionState) -> SessionState {
         let rules = with_ballista_optimizer_rules(state.optimizers());
         let mut config = cluster_config(state.config().clone().upgrade_for_ballista());

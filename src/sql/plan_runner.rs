@@ -7,12 +7,19 @@ use async_trait::async_trait;
 use datafusion::error::Result;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 
 /// Runner of a session's plans in other processes.
 #[async_trait]
 pub trait PlanRunner: Debug + Send + Sync {
+    /// Refuses a query that these processes cannot run as it is meant.
+    ///
+    /// # Errors
+    /// The query has such a part.
+    fn check(&self, plan: &LogicalPlan) -> Result<()>;
+
     /// Session state that makes plans for these processes.
     fn state(&self, state: SessionState) -> SessionState;
 

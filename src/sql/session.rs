@@ -283,6 +283,7 @@ impl Session {
             let plan = with_json_as_text(with_nullable_vectors(bind(plan, &options.parameters)?)?)?;
             let state = options.applied_to(*state)?;
             if let Some(runner) = &self.runner {
+                runner.check(&plan)?;
                 let state = runner.state(state);
                 if matches!(plan, LogicalPlan::Explain(_)) {
                     // The plan that would be sent.
