@@ -1,14 +1,11 @@
 //! `pairloom cluster scheduler` and `pairloom cluster executor`: the processes of a cluster.
 
-use std::sync::Mutex;
-
-use futures::channel::oneshot;
 use serde::Serialize;
 
 use super::args::CommonArgs;
 use super::cluster_args::{ClusterCommand, ExecutorArgs, SchedulerArgs};
 use super::console::Console;
-use super::interrupt::interrupt_on_signal;
+use super::interrupt::stop_on_signal;
 use super::open;
 use crate::cluster::{ExecutorOptions, SchedulerOptions, run_executor, run_scheduler};
 use crate::error::Result;
@@ -37,12 +34,7 @@ fn scheduler(arguments: &SchedulerArgs, console: Console) -> Result<()> {
         allow_remote: arguments.allow_remote,
         executor_timeout: arguments.executor_timeout,
     };
-    let (stop, stopped) = oneshot::channel();
-    let stop = Mutex::new(Some(stop));
-    interrupt_on_signal(move || {
-        let stop = stop.lock().ok().and_then(|mut stop| stop.take());
-        stop.is_some_and(|stop| stop.send(()).is_ok())
-    })?;
+    let stopped = stop_on_signal()?;
     let listening = |address| {
         let uri = format!("http://{address}");
         if console.json {

@@ -1,8 +1,10 @@
 //! Ctrl-C and SIGTERM: the first signal cancels the run, the second ends the process at once.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use futures::channel::oneshot;
 
 use super::progress::ProgressDisplay;
 use crate::error::{Error, ErrorCategory, Result};
@@ -39,6 +41,20 @@ pub(super) fn interrupt_on_signal(interrupt: impl Fn() -> bool + Send + 'static)
         }
     })
     .map_err(|error| Error::internal(format!("cannot install a signal handler: {error}")))
+}
+
+/// Receiver that has a value after a signal. A second signal ends the process.
+///
+/// # Errors
+/// The signal handler cannot be installed.
+pub(super) fn stop_on_signal() -> Result<oneshot::Receiver<()>> {
+    let (stop, stopped) = oneshot::channel();
+    let stop = Mutex::new(Some(stop));
+    interrupt_on_signal(move || {
+        let stop = stop.lock().ok().and_then(|mut stop| stop.take());
+        stop.is_some_and(|stop| stop.send(()).is_ok())
+    })?;
+    Ok(stopped)
 }
 
 /// Announces above the bars that the run stops. A thread names the stages that have not stopped after a second.

@@ -1,15 +1,14 @@
 //! `pairloom serve --flight`: a Flight SQL server over a store.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures::channel::oneshot;
 use serde::Serialize;
 
 use super::args::CommonArgs;
 use super::console::Console;
-use super::interrupt::interrupt_on_signal;
+use super::interrupt::stop_on_signal;
 use super::open;
 use super::run_choice::choose_run;
 use super::serve_args::ServeArgs;
@@ -60,12 +59,7 @@ pub(super) fn serve(common: &CommonArgs, arguments: &ServeArgs, console: Console
     drop(session);
     let scheme = if options.tls.is_some() { "grpc+tls" } else { "grpc" };
     let server = FlightServer::bind(options, Arc::clone(&sessions))?;
-    let (stop, stopped) = oneshot::channel();
-    let stop = Mutex::new(Some(stop));
-    interrupt_on_signal(move || {
-        let stop = stop.lock().ok().and_then(|mut stop| stop.take());
-        stop.is_some_and(|stop| stop.send(()).is_ok())
-    })?;
+    let stopped = stop_on_signal()?;
     let uri = format!("{scheme}://{}", server.address());
     let run = sessions.run();
     if console.json {

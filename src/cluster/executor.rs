@@ -19,7 +19,7 @@ use super::functions::{MAX_MESSAGE_BYTES, executor_functions, session_config};
 use super::plan_codec::PlanCodec;
 use super::store_registry::StoreRegistry;
 use crate::error::{Error, Result};
-use crate::runtime::random_bytes;
+use crate::runtime::random_hex;
 use crate::store::Store;
 
 /// Time for which an executor waits for its scheduler, in seconds.
@@ -135,14 +135,14 @@ fn free_ports(options: &ExecutorOptions) -> Result<[u16; 2]> {
         Error::usage(format!("cannot listen on `{}`: {error}", SocketAddr::new(options.address, port)))
             .hint("name another address or port; port 0 means any free port")
     };
+    let listen = |port: u16| {
+        let listener = TcpListener::bind((options.address, port));
+        let bound = listener.and_then(|listener| Ok((listener.local_addr()?.port(), listener)));
+        bound.map_err(|error| failed(port, error))
+    };
     // Both are held until both are known. They are free for a moment before the server listens.
-    let listeners =
-        options.ports.map(|port| TcpListener::bind((options.address, port)).map_err(|error| failed(port, error)));
-    let [rows, tasks] = listeners;
-    let ports = [rows?, tasks?].map(|listener| listener.local_addr().map(|address| address.port()));
-    let [rows, tasks] = ports;
-    let of = |port: std::io::Result<u16>| port.map_err(|error| failed(0, error));
-    Ok([of(rows)?, of(tasks)?])
+    let [(rows, _rows), (tasks, _tasks)] = [listen(options.ports[0])?, listen(options.ports[1])?];
+    Ok([rows, tasks])
 }
 
 /// Folder of this process, which is removed at its end.
@@ -152,8 +152,7 @@ struct ExecutorFolder {
 
 impl ExecutorFolder {
     fn create(options: &ExecutorOptions) -> Result<Self> {
-        let random: String = random_bytes::<8>()?.iter().map(|byte| format!("{byte:02x}")).collect();
-        let path = options.folder.join(format!("pairloom-executor-{random}"));
+        let path = options.folder.join(format!("pairloom-executor-{}", random_hex::<8>()?));
         std::fs::create_dir_all(&options.folder)
             .and_then(|()| std::fs::DirBuilder::new().mode(0o700).create(&path))
             .map_err(|error| Error::io("make the folder", &path, &error))?;

@@ -35,7 +35,7 @@ pub(super) fn cluster_config(config: SessionConfig) -> SessionConfig {
 
 /// Session state with the functions of SQL and of searches, for the scheduler.
 pub(super) fn scheduler_state(config: SessionConfig) -> Result<SessionState> {
-    let with_functions = function_state(None)?;
+    let with_functions = function_state()?;
     let mut functions: Vec<Arc<ScalarUDF>> = with_functions.scalar_functions().values().cloned().collect();
     functions.push(SearchSection::function(None));
     let environment =
@@ -49,7 +49,7 @@ pub(super) fn scheduler_state(config: SessionConfig) -> Result<SessionState> {
 
 /// Functions of an executor that reads `store`.
 pub(super) fn executor_functions(store: &Store) -> Result<BallistaFunctionRegistry> {
-    let mut registry = BallistaFunctionRegistry::from(&function_state(None)?);
+    let mut registry = BallistaFunctionRegistry::from(&function_state()?);
     let section = SearchSection::function(Some(store.clone()));
     registry.scalar_functions.insert(section.name().to_owned(), section);
     Ok(registry)

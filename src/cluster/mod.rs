@@ -8,7 +8,7 @@
 //!
 //! Ballista schedules the tasks and repeats those of an executor that died. All processes have the same functions and
 //! operators, and read one store: a folder that all see, or a bucket. Executors read the store only; the results of
-//! search sections are the exception, which they add below [`SEARCH_FOLDER`].
+//! search sections are the exception, which they add below `searches/`.
 //!
 //! Ports have no authentication, so by default all processes listen on this machine only.
 
@@ -29,5 +29,4 @@ pub use address::{ClusterUrl, check_address};
 pub use executor::{ExecutorOptions, run_executor};
 pub use plan_runner::ClusterPlans;
 pub use scheduler::{SchedulerOptions, run_scheduler};
-pub use search_section::SEARCH_FOLDER;
 pub use search_tasks::ClusterTasks;

@@ -6,7 +6,6 @@ use ballista_core::serde::BallistaPhysicalExtensionCodec;
 use datafusion::common::exec_err;
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
-use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, WindowUDF};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 
@@ -16,7 +15,7 @@ use crate::sql::{decode_operator, encode_operator};
 const OF_BALLISTA: u8 = 0;
 const OF_PAIRLOOM: u8 = 1;
 
-/// Codec of the operators of Ballista and of ours.
+/// Codec of the operators of Ballista and of ours. Functions travel by their names.
 #[derive(Debug, Default)]
 pub(super) struct PlanCodec {
     ballista: BallistaPhysicalExtensionCodec,
@@ -50,37 +49,5 @@ impl PhysicalExtensionCodec for PlanCodec {
         }
         message.push(OF_BALLISTA);
         self.ballista.try_encode(operator, message, converter)
-    }
-
-    fn try_decode_udf(&self, name: &str, message: &[u8]) -> Result<Arc<ScalarUDF>> {
-        self.ballista.try_decode_udf(name, message)
-    }
-
-    fn try_encode_udf(&self, function: &ScalarUDF, message: &mut Vec<u8>) -> Result<()> {
-        self.ballista.try_encode_udf(function, message)
-    }
-
-    fn try_decode_higher_order_function(&self, name: &str, message: &[u8]) -> Result<Arc<HigherOrderUDF>> {
-        self.ballista.try_decode_higher_order_function(name, message)
-    }
-
-    fn try_encode_higher_order_function(&self, function: &HigherOrderUDF, message: &mut Vec<u8>) -> Result<()> {
-        self.ballista.try_encode_higher_order_function(function, message)
-    }
-
-    fn try_decode_udaf(&self, name: &str, message: &[u8]) -> Result<Arc<AggregateUDF>> {
-        self.ballista.try_decode_udaf(name, message)
-    }
-
-    fn try_encode_udaf(&self, function: &AggregateUDF, message: &mut Vec<u8>) -> Result<()> {
-        self.ballista.try_encode_udaf(function, message)
-    }
-
-    fn try_decode_udwf(&self, name: &str, message: &[u8]) -> Result<Arc<WindowUDF>> {
-        self.ballista.try_decode_udwf(name, message)
-    }
-
-    fn try_encode_udwf(&self, function: &WindowUDF, message: &mut Vec<u8>) -> Result<()> {
-        self.ballista.try_encode_udwf(function, message)
     }
 }

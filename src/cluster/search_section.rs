@@ -12,11 +12,7 @@ use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, Sca
 
 use crate::error::{Error, Result};
 use crate::search::SearchWorker;
-use crate::store::Store;
-
-/// Folder of a store with the objects and results of searches that a cluster computes. What interrupted runs left there
-/// is removed by garbage collection.
-pub const SEARCH_FOLDER: &str = crate::store::SEARCH_FOLDER;
+use crate::store::{SEARCH_FOLDER, Store};
 
 /// Function `search_section(folder, job, section)`: computes a section of a search job, writes its result to the store, and
 /// returns the size of the result in bytes. A result that exists is not computed again.

@@ -23,7 +23,7 @@ use super::functions::session_config;
 use super::search_section::{SearchSection, object_name, result_name, results_folder};
 use super::submission::Submission;
 use crate::error::{Error, Result};
-use crate::runtime::{RemoteTasks, random_bytes};
+use crate::runtime::{RemoteTasks, random_hex};
 use crate::store::Store;
 use crate::tables;
 
@@ -54,7 +54,7 @@ impl ClusterTasks {
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("cluster").enable_all().build();
         let runtime =
             runtime.map_err(|error| Error::stage(format!("cannot start threads for the cluster: {error}")))?;
-        let folder = random_bytes::<8>()?.iter().map(|byte| format!("{byte:02x}")).collect();
+        let folder = random_hex::<8>()?;
         Ok(Self { url, store, runtime, folder, published: Mutex::default() })
     }
 
@@ -141,7 +141,7 @@ impl RemoteTasks for ClusterTasks {
             return Ok(());
         }
         self.run_sections(job, &missing, &mut || report(self.finished(job)?.len()))?;
-        report(self.finished(job)?.len())
+        report(tasks)
     }
 
     fn result(&self, job: &str, task: usize) -> Result<Option<Vec<u8>>> {

@@ -26,8 +26,8 @@ use tonic::transport::Channel;
 use super::address::ClusterUrl;
 use super::functions::MAX_MESSAGE_BYTES;
 use super::plan_codec::PlanCodec;
-use crate::error::{Error, Result};
-use crate::runtime::random_bytes;
+use crate::error::{Error, Result, with_causes};
+use crate::runtime::random_hex;
 
 /// Pauses between two questions for the state of a job: the first, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(250)];
@@ -72,7 +72,7 @@ impl Submission {
             .max_decoding_message_size(MAX_MESSAGE_BYTES as usize);
         let entries = config.options().entries();
         let settings = entries.into_iter().map(|entry| KeyValuePair { key: entry.key, value: entry.value }).collect();
-        let [session_id, operation_id] = [identifier()?, identifier()?];
+        let [session_id, operation_id] = [random_hex::<16>()?, random_hex::<16>()?];
         let query = Some(Query::PhysicalPlan(bytes));
         let mut request = tonic::Request::new(ExecuteQueryParams { session_id, settings, operation_id, query });
         insert_version_header(request.metadata_mut());
@@ -118,13 +118,11 @@ impl Submission {
             pause = (pause * 2).min(PAUSES[1]);
         }
     }
-}
 
-impl Submission {
-    /// As [`Submission::finish`], unless `stop` comes first, which cancels the job.
+    /// Waits like [`Submission::finish`], unless `stop` comes first, which cancels the job.
     ///
     /// # Errors
-    /// As [`Submission::finish`], or an interruption.
+    /// Those of [`Submission::finish`], or an interruption.
     pub async fn finish_unless(mut self, stop: oneshot::Receiver<()>) -> Result<Vec<PartitionLocation>> {
         let finished = match select(Box::pin(self.finish()), stop).await {
             Either::Left((result, _)) => Some(result),
@@ -186,17 +184,4 @@ pub(super) async fn fetch_rows(
     .map_err(BallistaError::into_datafusion)?;
     let rows = client.fetch_partition(&executor.id, &partition.into(), location.file_id, layout, true).await;
     rows.map_err(BallistaError::into_datafusion)
-}
-
-/// Random identifier.
-fn identifier() -> Result<String> {
-    Ok(random_bytes::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// Message of an error with its causes.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    let mut messages: Vec<String> = causes.map(ToString::to_string).collect();
-    messages.dedup();
-    messages.join(": ")
 }

@@ -146,6 +146,14 @@ impl Error {
     }
 }
 
+/// Message of an error of a library with its causes.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let mut messages: Vec<String> = causes.map(ToString::to_string).collect();
+    messages.dedup();
+    messages.join(": ")
+}
+
 /// Escapes control characters other than newlines, which could control a terminal. For untrusted text that is shown.
 #[must_use]
 pub fn escape_control(text: &str) -> String {

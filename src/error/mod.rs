@@ -6,7 +6,7 @@ pub mod problem;
 pub mod truncated_list;
 pub mod skipped;
 
-pub use error_type::{Error, ErrorCategory, Result, escape_control, escape_line};
+pub use error_type::{Error, ErrorCategory, Result, escape_control, escape_line, with_causes};
 pub use problem::{Problem, Severity};
 pub use skipped::SkippedItems;
 pub use truncated_list::TruncatedList;

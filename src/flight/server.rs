@@ -12,7 +12,7 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, with_causes};
 use crate::flight::authentication::Authentication;
 use crate::flight::service::FlightSql;
 use crate::flight::{FlightOptions, Sessions};
@@ -110,12 +110,4 @@ impl FlightServer {
         self.runtime.shutdown_background();
         ended.map_err(|error| Error::stage(format!("the server failed: {}", with_causes(&error))))
     }
-}
-
-/// Message of an error with its causes.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    let mut messages: Vec<String> = causes.map(ToString::to_string).collect();
-    messages.dedup();
-    messages.join(": ")
 }

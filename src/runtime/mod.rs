@@ -12,7 +12,7 @@ mod stalls;
 pub use cancel::CancelToken;
 pub use device::Device;
 pub use process_group::{MAX_RANKS, ProcessGroup, Rendezvous};
-pub use random::random_bytes;
+pub use random::{random_bytes, random_hex};
 pub use remote_tasks::RemoteTasks;
 pub use resources::Resources;
 pub use stalls::Stalls;

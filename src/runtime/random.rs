@@ -12,3 +12,11 @@ pub fn random_bytes<const N: usize>() -> Result<[u8; N]> {
         .map_err(|error| Error::internal(format!("the operating system gives no random bytes: {error}")))?;
     Ok(bytes)
 }
+
+/// `N` random bytes as hexadecimal digits, for tokens and names that no other process has.
+///
+/// # Errors
+/// As [`random_bytes`].
+pub fn random_hex<const N: usize>() -> Result<String> {
+    Ok(random_bytes::<N>()?.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -34,9 +34,9 @@ pub(super) fn threads() -> usize {
 /// Session state with all functions and without tables.
 ///
 /// # Errors
-/// Never; DataFusion's registration of functions can fail.
-pub fn function_state(store: Option<&Store>) -> Result<SessionState> {
-    session_state(store, None)
+/// Two functions have one name.
+pub fn function_state() -> Result<SessionState> {
+    session_state(None, None)
 }
 
 /// Session state over the objects of `store`. Without catalogs it only reads files.

@@ -1,59 +1,25 @@
 //! Tests of a cluster: a scheduler and executors as processes of their own, and executors that are killed.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use crate::s3::server;
-use crate::support::{pairloom, python};
+use crate::support::{ServerProcess, pairloom, python};
 
-/// Process of a cluster, which is killed with the test.
-struct ClusterProcess {
-    process: Child,
-    uri: String,
+/// Starts a scheduler.
+fn scheduler() -> ServerProcess {
+    let mut command = pairloom();
+    command.args(["cluster", "scheduler", "--json", "--address", "127.0.0.1:0", "--executor-timeout", "5"]);
+    ServerProcess::start(command)
 }
 
-impl ClusterProcess {
-    fn start(mut command: Command) -> Self {
-        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let event: serde_json::Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
-        Self { process, uri: event["uri"].as_str().unwrap().to_owned() }
-    }
-
-    fn scheduler() -> Self {
-        let mut command = pairloom();
-        command.args(["cluster", "scheduler", "--json", "--address", "127.0.0.1:0", "--executor-timeout", "5"]);
-        Self::start(command)
-    }
-
-    fn executor(scheduler: &Self, store: &Path) -> Self {
-        let mut command = pairloom();
-        command.args(["cluster", "executor", "--json", "--threads", "1", "--scheduler", &scheduler.uri, "--store"]);
-        command.arg(store);
-        Self::start(command)
-    }
-
-    /// Kills the process, as `kill -9` does.
-    fn kill(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-
-    /// Ends the process as Ctrl-C does. Returns its exit code.
-    fn stop(mut self) -> Option<i32> {
-        Command::new("kill").args(["-INT", &self.process.id().to_string()]).status().unwrap();
-        self.process.wait().unwrap().code()
-    }
-}
-
-impl Drop for ClusterProcess {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// Starts an executor with one thread.
+fn executor(scheduler: &ServerProcess, store: &Path) -> ServerProcess {
+    let mut command = pairloom();
+    command.args(["cluster", "executor", "--json", "--threads", "1", "--scheduler", scheduler.uri(), "--store"]);
+    command.arg(store);
+    ServerProcess::start(command)
 }
 
 /// File of numbers in the form of NumPy: vectors that are no two equal, of pseudo-random values.
@@ -127,10 +93,10 @@ fn a_cluster_computes_what_one_process_computes() {
     ingested.args(["--set", "stage.test.evaluate.methods=['nns']"]);
     succeeded(ingested);
     std::fs::remove_dir_all(there.join("v1/evaluate")).unwrap();
-    let scheduler = ClusterProcess::scheduler();
-    let executors = [(); 2].map(|()| ClusterProcess::executor(&scheduler, &there));
+    let scheduler = scheduler();
+    let executors = [(); 2].map(|()| executor(&scheduler, &there));
     let mut distributed = evaluate(&there, &files, 10);
-    distributed.args(["--cluster", &scheduler.uri]);
+    distributed.args(["--cluster", scheduler.uri()]);
     succeeded(distributed);
     let wanted = evaluations(&here);
     assert!(wanted.len() >= 4 && evaluations(&there) == wanted, "the same bytes");
@@ -152,15 +118,15 @@ fn a_cluster_computes_what_one_process_computes() {
         "SELECT a.image_id, row_number() OVER (PARTITION BY a.image_id % 3 ORDER BY a.image_id) FROM \
          theirs.image_embeddings a JOIN theirs.caption_embeddings b ON a.image_id = b.caption_id ORDER BY 1 LIMIT 7",
     ] {
-        let (wanted, got) = (sql(&there, query, None), sql(&there, query, Some(&scheduler.uri)));
+        let (wanted, got) = (sql(&there, query, None), sql(&there, query, Some(scheduler.uri())));
         assert!(wanted.status.success() && got.status.success(), "{query}: {}", String::from_utf8_lossy(&got.stderr));
         assert_eq!(String::from_utf8_lossy(&got.stdout), String::from_utf8_lossy(&wanted.stdout), "{query}");
     }
-    let failed = sql(&there, "SELECT 1 / (count(*) - 10000) FROM theirs.caption_embeddings", Some(&scheduler.uri));
+    let failed = sql(&there, "SELECT 1 / (count(*) - 10000) FROM theirs.caption_embeddings", Some(scheduler.uri()));
     let message = String::from_utf8_lossy(&failed.stderr);
     assert!(!failed.status.success() && message.contains("the cluster failed"), "{message}");
-    assert!(sql(&there, "SELECT 1", Some(&scheduler.uri)).status.success(), "the cluster is still there");
-    assert_eq!(executors.map(ClusterProcess::stop), [Some(0); 2]);
+    assert!(sql(&there, "SELECT 1", Some(scheduler.uri())).status.success(), "the cluster is still there");
+    assert_eq!(executors.map(ServerProcess::stop), [Some(0); 2]);
     assert_eq!(scheduler.stop(), Some(0));
 }
 
@@ -170,12 +136,12 @@ fn an_executor_that_is_killed_costs_its_own_work() {
     let files = vectors(folder.path());
     let [here, there] = ["here", "there"].map(|name| folder.path().join(name));
     succeeded(evaluate(&there, &files, 9));
-    let scheduler = ClusterProcess::scheduler();
-    let mut stays = ClusterProcess::executor(&scheduler, &there);
+    let scheduler = scheduler();
+    let mut stays = executor(&scheduler, &there);
     for (depth, milliseconds) in [(1, 300), (2, 900)] {
-        let mut dies = ClusterProcess::executor(&scheduler, &there);
+        let mut dies = executor(&scheduler, &there);
         let mut run = evaluate(&there, &files, depth);
-        let mut run = run.args(["--cluster", &scheduler.uri]).stderr(Stdio::piped()).spawn().unwrap();
+        let mut run = run.args(["--cluster", scheduler.uri()]).stderr(Stdio::piped()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(milliseconds));
         dies.kill();
         let output = run.wait().unwrap();
@@ -187,10 +153,10 @@ fn an_executor_that_is_killed_costs_its_own_work() {
     // Without any executor a run ends with an error, and goes on later.
     stays.kill();
     let mut alone = evaluate(&there, &files, 3);
-    let output = alone.args(["--cluster", &scheduler.uri]).output().unwrap();
+    let output = alone.args(["--cluster", scheduler.uri()]).output().unwrap();
     let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{message}");
-    let _executor = ClusterProcess::executor(&scheduler, &there);
+    let _executor = executor(&scheduler, &there);
     succeeded(alone);
 }
 
@@ -207,12 +173,12 @@ fn the_store_of_a_cluster_may_be_a_bucket() {
         run
     };
     succeeded(evaluate("stage.test.evaluate.ranking_depth=3"));
-    let scheduler = ClusterProcess::scheduler();
-    let mut executor = bucket.pairloom("cluster");
-    executor.args(["executor", "--json", "--threads", "2", "--scheduler", &scheduler.uri]);
-    let _executor = ClusterProcess::start(executor);
+    let scheduler = scheduler();
+    let mut joins = bucket.pairloom("cluster");
+    joins.args(["executor", "--json", "--threads", "2", "--scheduler", scheduler.uri()]);
+    let _executor = ServerProcess::start(joins);
     let mut distributed = evaluate("stage.test.evaluate.ranking_depth=4");
-    distributed.args(["--cluster", &scheduler.uri]);
+    distributed.args(["--cluster", scheduler.uri()]);
     succeeded(distributed);
     let objects = bucket.objects();
     let summaries: Vec<String> =
@@ -221,7 +187,7 @@ fn the_store_of_a_cluster_may_be_a_bucket() {
     assert!(contents.len() == 2 && contents[0] == contents[1], "{summaries:?}");
     assert_eq!(objects.list("searches").unwrap(), Vec::<String>::new(), "sections and vectors are removed");
     let mut count = bucket.pairloom("sql");
-    count.args(["--quiet", "--format", "csv", "--cluster", &scheduler.uri, "SELECT count(*) FROM test.rankings"]);
+    count.args(["--quiet", "--format", "csv", "--cluster", scheduler.uri(), "SELECT count(*) FROM test.rankings"]);
     assert_eq!(succeeded(count), "count(*)\n12000\n");
 }
 

@@ -1,45 +1,22 @@
 //! Test of the Flight SQL server with ADBC, a client that many programs use, from Python.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use test_data::golden;
 
-use crate::support::{pairloom, python};
+use crate::support::{ServerProcess, pairloom, python};
 
 const TOKEN: &str = "0123456789abcdef0123";
 
-/// Server that ends with the test.
-struct Server {
-    process: Child,
-    uri: String,
-}
-
-impl Server {
-    fn start(store: &Path, options: &[&str]) -> Self {
-        let mut command = pairloom();
-        command.args(["serve", "--json", "--flight", "127.0.0.1:0", "--store"]).arg(store).args(options);
-        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let event: serde_json::Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
-        assert_eq!((event["event"].as_str(), event["protocol"].as_str()), (Some("listening"), Some("flight-sql")));
-        Self { process, uri: event["uri"].as_str().unwrap().to_owned() }
-    }
-
-    /// Ends the server as Ctrl-C does. Returns its exit code.
-    fn stop(mut self) -> Option<i32> {
-        Command::new("kill").args(["-INT", &self.process.id().to_string()]).status().unwrap();
-        self.process.wait().unwrap().code()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// Starts a server.
+fn serve(store: &Path, options: &[&str]) -> ServerProcess {
+    let mut command = pairloom();
+    command.args(["serve", "--json", "--flight", "127.0.0.1:0", "--store"]).arg(store).args(options);
+    let server = ServerProcess::start(command);
+    let event = &server.event;
+    assert_eq!((event["event"].as_str(), event["protocol"].as_str()), (Some("listening"), Some("flight-sql")));
+    server
 }
 
 /// Store with the embeddings of two small files and their evaluation.
@@ -77,12 +54,10 @@ fn a_client_in_python_gets_the_rows_of_the_store() {
     let token = folder.path().join("token");
     std::fs::write(&token, TOKEN).unwrap();
     let path = |path: &Path| path.to_str().unwrap().to_owned();
-    let server = Server::start(
-        &store,
-        &["--token-file", &path(&token), "--tls-cert", &path(&certificate), "--tls-key", &path(&key)],
-    );
+    let server =
+        serve(&store, &["--token-file", &path(&token), "--tls-cert", &path(&certificate), "--tls-key", &path(&key)]);
     let client = test_data::root().join("tests/it/adbc_client.py");
-    python.arg(client).args([&server.uri, TOKEN, &path(&certificate)]).arg(embeddings(&store));
+    python.arg(client).args([server.uri(), TOKEN, &path(&certificate)]).arg(embeddings(&store));
     let output = python.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "ok");

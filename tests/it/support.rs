@@ -1,7 +1,8 @@
 //! Helpers of the integration tests.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -17,6 +18,48 @@ pub(crate) fn pairloom() -> Command {
     command.env("NO_COLOR", "1");
     command.env("PAIRLOOM_CACHE", Path::new(env!("CARGO_TARGET_TMPDIR")).join("shards"));
     command
+}
+
+/// Process of `pairloom --json` that serves others, and that is killed with the test.
+pub(crate) struct ServerProcess {
+    pub(crate) process: Child,
+    /// First event: the process is ready.
+    pub(crate) event: serde_json::Value,
+}
+
+impl ServerProcess {
+    /// Starts a process and waits until it is ready.
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let event = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        Self { process, event }
+    }
+
+    /// Address at which the process is reached, or that it has joined.
+    pub(crate) fn uri(&self) -> &str {
+        self.event["uri"].as_str().unwrap()
+    }
+
+    /// Kills the process, as `kill -9` does.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Ends the process as Ctrl-C does. Returns its exit code.
+    pub(crate) fn stop(mut self) -> Option<i32> {
+        Command::new("kill").args(["-INT", &self.process.id().to_string()]).status().unwrap();
+        self.process.wait().unwrap().code()
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
 }
 
 /// Command that starts Python with the packages that `cargo xtask test` installs; `None`, after a message, if they are not

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use super::environment::TOKEN_VARIABLE;
 use super::message_store::POLL_INTERVAL;
 use crate::error::{Error, Result};
-use crate::runtime::random_bytes;
 
 /// Address of the rendezvous of ranks on one machine. Other machines cannot reach it.
 pub(super) const LOOPBACK: &str = "127.0.0.1";
@@ -97,11 +96,6 @@ pub(super) fn describe_exit(status: ExitStatus) -> String {
     }
 }
 
-/// 128 random bits as hexadecimal text.
-pub(super) fn random_token() -> Result<String> {
-    Ok(random_bytes::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,7 +134,7 @@ mod tests {
 
     #[test]
     fn tokens_differ() {
-        let (one, other) = (random_token().unwrap(), random_token().unwrap());
+        let (one, other) = (crate::runtime::random_hex::<16>().unwrap(), crate::runtime::random_hex::<16>().unwrap());
         assert!(one.len() == 32 && one != other);
     }
 }

@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use super::RankOptions;
 use super::environment::RankEnvironment;
-use super::launch::{ChildProcesses, LAUNCHED_PREFIX, LOOPBACK, describe_exit, random_token};
+use super::launch::{ChildProcesses, LAUNCHED_PREFIX, LOOPBACK, describe_exit};
 use super::message::{ErrorMessage, HelloMessage, RankJob, ResultMessage, describe_differences};
 use super::message_store::{MessageStore, POLL_INTERVAL, RendezvousBackend};
 use crate::error::{Error, ErrorCategory, Result};
-use crate::runtime::{CancelToken, ProcessGroup, Rendezvous};
+use crate::runtime::{CancelToken, ProcessGroup, Rendezvous, random_hex};
 
 /// Timeout for all ranks to start. Schedulers do not start all of them at the same time.
 pub(super) const START_TIMEOUT: Duration = Duration::from_mins(5);
@@ -82,7 +82,7 @@ impl WorkerGroup {
     /// They cannot be started, or do not connect in time.
     pub fn launch(options: &RankOptions, world_size: usize, own: &Value, cancel: &CancelToken) -> Result<Arc<Self>> {
         let (store, port) = required_backend(options, world_size)?.serve(LOOPBACK, 0, START_TIMEOUT)?;
-        let token = random_token()?;
+        let token = random_hex::<16>()?;
         let children = ChildProcesses::start(&options.command, world_size, port, &token)?;
         let this = Self {
             messages: MessageStore::new(store, LAUNCHED_PREFIX, Some(&token)),

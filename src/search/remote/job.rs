@@ -36,7 +36,6 @@ pub struct JobDescription {
     pub sections: Vec<Range<usize>>,
     k: [usize; 2],
     statistics: [Vec<Statistic>; 2],
-    has_positives: [bool; 2],
 }
 
 /// Request of one side that owns its values.
@@ -84,7 +83,6 @@ impl SearchJob {
             sections,
             k: requests.each_ref().map(|request| request.k),
             statistics: requests.each_ref().map(|request| request.statistics.clone()),
-            has_positives: requests.each_ref().map(|request| request.positives.is_some()),
         };
         Self { description, requests }
     }
@@ -155,8 +153,9 @@ impl SearchJob {
         };
         let request = |side: usize| -> Result<PublishedRequest> {
             let name = SIDES[side];
-            let positives = if description.has_positives[side] {
-                let (offsets, items) = (indices(&format!("{name}.offsets"))?, indices(&format!("{name}.positives"))?);
+            let (offsets, positives) = (format!("{name}.offsets"), format!("{name}.positives"));
+            let positives = if tensors.names().contains(&&offsets) {
+                let (offsets, items) = (indices(&offsets)?, indices(&positives)?);
                 let lists = offsets.windows(2).map(|ends| items.get(ends[0]..ends[1]).map(<[usize]>::to_vec));
                 let lists = lists.collect::<Option<Vec<_>>>();
                 Some(lists.ok_or_else(|| wrong(format!("`{name}.offsets` has wrong offsets")))?)
