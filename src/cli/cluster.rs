@@ -7,7 +7,7 @@ use super::cluster_args::{ClusterCommand, ExecutorArgs, SchedulerArgs};
 use super::console::Console;
 use super::interrupt::stop_on_signal;
 use super::open;
-use crate::cluster::{ExecutorOptions, SchedulerOptions, run_executor, run_scheduler};
+use crate::cluster::{ExecutorEvent, ExecutorOptions, SchedulerOptions, run_executor, run_scheduler};
 use crate::error::Result;
 
 /// Process that is ready, as JSON.
@@ -60,14 +60,19 @@ fn executor(common: &CommonArgs, arguments: &ExecutorArgs, console: Console) -> 
         query_memory: arguments.query_memory,
         folder: arguments.folder.clone().unwrap_or_else(std::env::temp_dir),
     };
-    let ready = || {
-        if console.json {
-            let uri = arguments.scheduler.to_string();
-            return console.print_json(&ReadyJson { event: "registered", uri });
+    let (scheduler, threads) = (&arguments.scheduler, options.threads);
+    let report = |event| {
+        match event {
+            ExecutorEvent::Ready if console.json => {
+                return console.print_json(&ReadyJson { event: "registered", uri: scheduler.to_string() });
+            }
+            ExecutorEvent::Ready => console
+                .note(&format!("executor with {threads} threads for the scheduler at {scheduler}; Ctrl-C ends it")),
+            ExecutorEvent::Stopping => {
+                console.note("stopping: the executor finishes its tasks. Interrupt again to stop at once");
+            }
         }
-        let (scheduler, threads) = (&arguments.scheduler, options.threads);
-        console.note(&format!("executor with {threads} threads for the scheduler at {scheduler}; Ctrl-C ends it"));
         Ok(())
     };
-    run_executor(&options, &store, ready)
+    run_executor(&options, &store, report)
 }

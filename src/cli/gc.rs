@@ -20,7 +20,8 @@ const SHOWN_RUNS: usize = 10;
 pub(super) fn gc(common: &CommonArgs, arguments: &GcArgs, console: Console) -> Result<()> {
     let store = open::open_existing_store(common)?;
     let keep = arguments.keep_runs.saturating_as::<usize>();
-    let GarbageCollection { garbage, runs, spared_runs, pinned } = collect_garbage(&store, keep, arguments.delete)?;
+    let GarbageCollection { garbage, runs, spared_runs, pinned, searches } =
+        collect_garbage(&store, keep, arguments.delete)?;
     if console.json {
         for item in &garbage {
             console.print_json(&json!({
@@ -29,6 +30,12 @@ pub(super) fn gc(common: &CommonArgs, arguments: &GcArgs, console: Console) -> R
                 "last_run": item.last_use.as_ref().map(|(run, _)| run),
                 "last_used": item.last_use.as_ref().map(|(_, time)| time),
                 "reason": reason(item, keep), "removed": arguments.delete,
+            }))?;
+        }
+        let (objects, bytes) = searches;
+        if objects > 0 {
+            console.print_json(&json!({
+                "kind": "searches", "objects": objects, "bytes": bytes, "removed": arguments.delete,
             }))?;
         }
         return Ok(());
@@ -52,6 +59,15 @@ pub(super) fn gc(common: &CommonArgs, arguments: &GcArgs, console: Console) -> R
         (_, true) => format!("removed {results}, {total}\n"),
         (_, false) => format!("{results}, {total}, can be removed: run with `--delete`\n"),
     });
+    if searches.0 > 0 {
+        let objects = format_items(searches.0, "objects");
+        let (bytes, what) = (format_bytes(searches.1), "that searches of interrupted runs on a cluster left");
+        console.info(&if arguments.delete {
+            format!("removed {objects}, {bytes}, {what}\n")
+        } else {
+            format!("{objects}, {bytes}, {what}, can be removed: run with `--delete` when no run uses the store\n")
+        });
+    }
     if !runs.is_empty() {
         let mut names = TruncatedList::new(SHOWN_RUNS);
         names.extend(runs.iter().map(|(run, pipeline)| one_line(&format!("{run} of {pipeline}"))));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::args::{CommonArgs, SqlArgs};
 use super::console::Console;
+use super::interrupt::interrupt_on_signal;
 use super::open;
 use super::query_output::{check_output, write_to_file, write_to_stdout};
 use super::run_choice::announce_run;
@@ -30,7 +31,7 @@ pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) ->
     }
     if arguments.cluster.cluster.is_some() && !arguments.files.is_empty() {
         return Err(Error::usage("`--file` names files of this machine, which the executors of a cluster do not read")
-            .hint("leave `--cluster` out, or query tables of the store"));
+            .hint("leave `--cluster` (or `PAIRLOOM_CLUSTER`) out, or query tables of the store"));
     }
     let runner = arguments.cluster.cluster.clone().map(|url| Arc::new(ClusterPlans::new(url)) as Arc<dyn PlanRunner>);
     let opener = SessionOpener::new(&store, &arguments.files, runner, console);
@@ -61,6 +62,11 @@ pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) ->
         query
     };
     let session = &opened.session;
+    if arguments.cluster.cluster.is_some() {
+        // The executors would go on without this process.
+        let statement = session.interrupt();
+        interrupt_on_signal(move || statement.interrupt())?;
+    }
     let mut announced = false;
     let statements = statements(query, arguments.output.is_none() && format != Some(OutputFormat::Parquet));
     for (i, statement) in statements.iter().enumerate() {

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use futures::future::{Either, select};
 use tokio::runtime::Builder;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::address::{ClusterUrl, check_address};
 use super::functions::{MAX_MESSAGE_BYTES, executor_functions, session_config};
@@ -52,12 +54,25 @@ pub struct ExecutorOptions {
     pub folder: PathBuf,
 }
 
-/// Runs an executor until a signal ends it. Calls `ready` when the scheduler has answered.
+/// Event of an executor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExecutorEvent {
+    /// The scheduler has answered.
+    Ready,
+    /// A first signal came: the executor takes no more tasks, and ends with those it has.
+    Stopping,
+}
+
+/// Runs an executor until a signal ends it; the second signal ends its tasks too. Calls `report` for each event.
 ///
 /// # Errors
 /// The address can be reached by others and that is not allowed; the scheduler does not answer; the folder cannot be
 /// written; the executor fails.
-pub fn run_executor(options: &ExecutorOptions, store: &Store, ready: impl FnOnce() -> Result<()>) -> Result<()> {
+pub fn run_executor(
+    options: &ExecutorOptions,
+    store: &Store,
+    report: impl Fn(ExecutorEvent) -> Result<()>,
+) -> Result<()> {
     check_address(SocketAddr::new(options.address, 0), options.allow_remote)?;
     let folder = ExecutorFolder::create(options)?;
     let health = ExecutorHealth::new();
@@ -81,11 +96,38 @@ pub fn run_executor(options: &ExecutorOptions, store: &Store, ready: impl FnOnce
             Either::Left((result, _)) => return result.map_err(failed),
             Either::Right(((), serves)) => serves,
         };
-        ready()?;
-        serves.await.map_err(failed)
+        report(ExecutorEvent::Ready)?;
+        let is_stopped = Box::pin(async {
+            let mut signals = Signals::new()?;
+            signals.next().await;
+            report(ExecutorEvent::Stopping)?;
+            signals.next().await;
+            Ok(())
+        });
+        match select(serves, is_stopped).await {
+            Either::Left((result, _)) => result.map_err(failed),
+            Either::Right((stopped, _)) => stopped.and(Err(Error::interrupted())),
+        }
     });
     runtime.shutdown_background();
     served
+}
+
+/// Signals that end a process, beside Ballista's own listeners.
+struct Signals([Signal; 2]);
+
+impl Signals {
+    fn new() -> Result<Self> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| Error::internal(format!("cannot install a signal handler: {error}")))
+        };
+        Ok(Self([listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?]))
+    }
+
+    async fn next(&mut self) {
+        let [interrupt, terminate] = &mut self.0;
+        select(pin!(interrupt.recv()), pin!(terminate.recv())).await;
+    }
 }
 
 fn config(

@@ -26,7 +26,7 @@ mod scheduler;
 mod executor;
 
 pub use address::{ClusterUrl, check_address};
-pub use executor::{ExecutorOptions, run_executor};
+pub use executor::{ExecutorEvent, ExecutorOptions, run_executor};
 pub use plan_runner::ClusterPlans;
 pub use scheduler::{SchedulerOptions, run_scheduler};
 pub use search_tasks::ClusterTasks;

@@ -21,7 +21,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::address::ClusterUrl;
 use super::functions::session_config;
 use super::search_section::{SearchSection, object_name, result_name, results_folder};
-use super::submission::Submission;
+use super::submission::{CANCEL_TIME, Submission};
 use crate::error::{Error, Result};
 use crate::runtime::{RemoteTasks, random_hex};
 use crate::store::Store;
@@ -29,8 +29,6 @@ use crate::tables;
 
 /// Pause between two looks at the results of a job.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Time for the scheduler to cancel a job.
-const CANCEL_TIME: Duration = Duration::from_secs(5);
 
 /// Tasks of a cluster whose processes have one store. Objects and results travel through the store, so an interrupted
 /// evaluation goes on from the sections that are there.

@@ -1,6 +1,6 @@
 //! Plan that was submitted to a scheduler, until it has ended.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use ballista_core::client::BallistaClient;
@@ -31,6 +31,8 @@ use crate::runtime::random_hex;
 
 /// Pauses between two questions for the state of a job: the first, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(250)];
+/// Time for the scheduler to cancel a job.
+pub(super) const CANCEL_TIME: Duration = Duration::from_secs(5);
 /// Tries of a request to an executor, and the pause between them in milliseconds.
 const FETCH_TRIES: u8 = 3;
 const FETCH_PAUSE: u64 = 500;
@@ -143,8 +145,15 @@ impl Drop for Submission {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if !self.has_ended {
             let (mut scheduler, job_id) = (self.scheduler.clone(), std::mem::take(&mut self.job));
-            // Without an answer the job runs to its end, and its rows are removed later.
-            runtime.spawn(async move { scheduler.cancel_job(CancelJobParams { job_id }).await });
+            let (sender, answered) = mpsc::sync_channel(1);
+            // The process may end right after this, so the answer is waited for: on a thread of its own, since this one may
+            // be the only one that drives the request. Without an answer the job runs to its end, and its rows are removed
+            // later.
+            std::thread::spawn(move || {
+                let cancelled = runtime.block_on(scheduler.cancel_job(CancelJobParams { job_id }));
+                let _ = sender.send(cancelled.is_ok());
+            });
+            let _ = answered.recv_timeout(CANCEL_TIME);
         }
     }
 }

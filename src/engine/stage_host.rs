@@ -255,7 +255,10 @@ impl StageHost for EngineHost<'_> {
             }
             self.progress.report_working();
         }
-        let group = self.job.as_ref().map_or_else(ProcessGroup::single, |job| job.process_group.clone());
+        Ok(self.job.as_ref().map_or_else(ProcessGroup::single, |job| job.process_group.clone()))
+    }
+
+    fn warn_of_other_ranks(&mut self, group: &ProcessGroup) -> Result<()> {
         let (artefact, world_size) = (&self.committer.artefact, Bytes::from(group.world_size.to_string()));
         if !artefact.create("ranks", world_size.clone())?
             && let Some(before) = artefact.get("ranks")?.filter(|before| *before != world_size)
@@ -265,6 +268,6 @@ impl StageHost for EngineHost<'_> {
                 format!("started with {before}, now {}: numbers may differ in their last bits", group.world_size);
             self.emit(StageEvent::Warning(Warning { subject: "ranks".to_owned(), message }));
         }
-        Ok(group)
+        Ok(())
     }
 }

@@ -15,6 +15,7 @@ use datafusion::prelude::SessionConfig;
 use crate::sql::cooperative::CooperativeOperators;
 use crate::sql::planners::VectorOperators;
 use crate::sql::rank_of_positive::RankOfPositive;
+use crate::sql::read_once::ReadLeftInputsOnce;
 use crate::sql::topk_join::{LateralTopK, SessionPlanner};
 use crate::sql::vectors::register_vector_functions;
 use crate::store::Store;
@@ -65,6 +66,7 @@ pub(super) fn session_state(
         .with_expr_planners(planners)
         .with_analyzer_rules(rules)
         .with_query_planner(Arc::new(SessionPlanner))
+        .with_physical_optimizer_rule(Arc::new(ReadLeftInputsOnce))
         .with_physical_optimizer_rule(Arc::new(CooperativeOperators))
         .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())

@@ -113,6 +113,12 @@ pub trait StageHost {
     /// launched as another number of processes, and if processes cannot be started, do not answer or have other
     /// settings.
     fn process_group(&mut self, world_size: usize) -> Result<ProcessGroup>;
+
+    /// Warns if the work was begun with another number of processes. For stages whose numbers depend on it in their last
+    /// bits.
+    fn warn_of_other_ranks(&mut self, _group: &ProcessGroup) -> Result<()> {
+        Ok(())
+    }
 }
 
 impl dyn StageHost + '_ {

@@ -52,6 +52,8 @@ pub struct GarbageCollection {
     pub spared_runs: Vec<(String, String)>,
     /// Pinned artefacts, ordered by kind and key.
     pub pinned: Vec<PinnedArtefact>,
+    /// Objects that searches of interrupted runs on a cluster left, and their bytes.
+    pub searches: (usize, u64),
 }
 
 /// Finds the artefacts that nothing keeps. With `remove`, removes them.
@@ -99,9 +101,11 @@ pub fn collect_garbage(store: &Store, keep_runs: usize, remove: bool) -> Result<
         |run: &&&RunRecord| run.stages.iter().any(|stage| names.contains(&(stage.kind.as_str(), stage.key.as_str())));
     let pipelines = log.pipeline_names()?;
     result.runs = runs.iter().filter(loses).map(|run| (run.run.clone(), shown_pipeline(&pipelines, run))).collect();
+    let searches = store.objects().sizes(SEARCH_FOLDER)?;
+    result.searches = (searches.len(), searches.values().sum());
     if remove {
         // No run uses the store, so nobody waits for searches.
-        store.objects().delete_all(&store.objects().list(SEARCH_FOLDER)?)?;
+        store.objects().delete_all(&searches.into_keys().collect::<Vec<_>>())?;
         for item in &result.garbage {
             let key = serde_json::from_value(item.key.clone().into());
             let key = key.map_err(|error| Error::internal(error.to_string()))?;

@@ -1,7 +1,7 @@
 //! Tests of a cluster: a scheduler and executors as processes of their own, and executors that are killed.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use crate::s3::server;
@@ -76,6 +76,12 @@ fn evaluations(store: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     parts.map(|entry| content(entry.path())).collect()
 }
 
+/// Number of objects of searches that have not ended.
+fn search_objects(store: &Path) -> usize {
+    let objects = walkdir::WalkDir::new(store.join("v1/searches")).into_iter().filter_map(Result::ok);
+    objects.filter(|entry| entry.file_type().is_file()).count()
+}
+
 fn sql(store: &Path, query: &str, cluster: Option<&str>) -> Output {
     let mut command = pairloom();
     command.args(["sql", "--quiet", "--format", "csv", "--store"]).arg(store).arg(query);
@@ -100,8 +106,7 @@ fn a_cluster_computes_what_one_process_computes() {
     succeeded(distributed);
     let wanted = evaluations(&here);
     assert!(wanted.len() >= 4 && evaluations(&there) == wanted, "the same bytes");
-    let left = walkdir::WalkDir::new(there.join("v1/searches")).into_iter().map(Result::unwrap);
-    assert_eq!(left.filter(|entry| entry.file_type().is_file()).count(), 0, "sections and vectors are removed");
+    assert!(!there.join("v1/searches").exists(), "sections and vectors are removed, with their folders");
 
     for query in [
         "SELECT count(*) FROM test.rankings",
@@ -138,14 +143,17 @@ fn an_executor_that_is_killed_costs_its_own_work() {
     succeeded(evaluate(&there, &files, 9));
     let scheduler = scheduler();
     let mut stays = executor(&scheduler, &there);
-    for (depth, milliseconds) in [(1, 300), (2, 900)] {
+    for (depth, objects) in [(1, 1), (2, 5)] {
         let mut dies = executor(&scheduler, &there);
         let mut run = evaluate(&there, &files, depth);
         let mut run = run.args(["--cluster", scheduler.uri()]).stderr(Stdio::piped()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(milliseconds));
+        // The vectors of both sides, then the job, then results.
+        while search_objects(&there) < objects && run.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         dies.kill();
-        let output = run.wait().unwrap();
-        assert!(output.success(), "killed after {milliseconds} ms");
+        assert!(run.try_wait().unwrap().is_none(), "the run had not ended before the kill");
+        assert!(run.wait().unwrap().success(), "killed after {objects} objects");
         succeeded(evaluate(&here, &files, depth));
     }
     succeeded(evaluate(&here, &files, 9));
@@ -158,6 +166,42 @@ fn an_executor_that_is_killed_costs_its_own_work() {
     assert_eq!(output.status.code(), Some(4), "{message}");
     let _executor = executor(&scheduler, &there);
     succeeded(alone);
+}
+
+/// Query that does not end within the test.
+const ENDLESS: &str = "SELECT count(*) FROM theirs.caption_embeddings a, theirs.caption_embeddings b, \
+     theirs.caption_embeddings c WHERE a.caption_id + b.caption_id < c.caption_id";
+
+#[test]
+fn an_endless_query_ends_with_its_client_or_its_executor() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    succeeded(evaluate(&store, &vectors(folder.path()), 1));
+    let scheduler = scheduler();
+    let endless = || {
+        let mut command = pairloom();
+        command.args(["sql", "--cluster", scheduler.uri(), ENDLESS, "--store"]).arg(&store);
+        let query = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_secs(2));
+        query
+    };
+    let interrupt = |process: &Child| Command::new("kill").args(["-INT", &process.id().to_string()]).status().unwrap();
+    let mut busy = executor(&scheduler, &store);
+    let mut query = endless();
+    assert!(query.try_wait().unwrap().is_none(), "it does not end");
+    interrupt(&query);
+    assert_eq!(query.wait().unwrap().code(), Some(130));
+    // The only place of the executor is free again.
+    assert!(sql(&store, "SELECT 1", Some(scheduler.uri())).status.success());
+
+    let mut query = endless();
+    interrupt(&busy.process);
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(busy.process.try_wait().unwrap().is_none(), "it finishes its tasks");
+    interrupt(&busy.process);
+    assert_eq!(busy.process.wait().unwrap().code(), Some(130));
+    interrupt(&query);
+    assert_eq!(query.wait().unwrap().code(), Some(130));
 }
 
 #[test]

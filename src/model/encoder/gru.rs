@@ -61,7 +61,7 @@ pub fn forward(inputs: Tensor, weight: &Tensor, bias: &Tensor, sizes: &[usize], 
         let before = (t > 0).then(|| states.narrow(0, start - to_i64(sizes[t - 1]), size));
         match (&before, precision) {
             (Some(before), MatmulPrecision::F32) => drop(bias.addmm_out(&q, before, &across)),
-            (Some(before), MatmulPrecision::Mixed) => {
+            (Some(before), MatmulPrecision::Mixed | MatmulPrecision::MixedByLibtorch) => {
                 q.copy_(&precision.cast_factor(before).mm(&across));
                 let _ = q.g_add_(bias);
             }
@@ -130,7 +130,9 @@ impl GruTape {
             if t > 0 {
                 match precision {
                     MatmulPrecision::F32 => state.copy_(&through.addmm(&q, weight)),
-                    MatmulPrecision::Mixed => state.copy_(&(through + precision.cast_factor(&q).mm(&factor))),
+                    MatmulPrecision::Mixed | MatmulPrecision::MixedByLibtorch => {
+                        state.copy_(&(through + precision.cast_factor(&q).mm(&factor)));
+                    }
                 }
             }
         }

@@ -16,6 +16,10 @@ pub enum MatmulPrecision {
     /// Factors rounded to bf16 (8 bits of precision, the range of f32), their products summed in f32
     /// (Kalamkar et al., "A Study of BFLOAT16 for Deep Learning Training", 2019).
     Mixed,
+    /// As [`Self::Mixed`], with libtorch's products in a GRU too. No setting:
+    /// [`is_libtorch_faster`](super::is_libtorch_faster) chooses.
+    #[serde(skip)]
+    MixedByLibtorch,
 }
 
 impl MatmulPrecision {
@@ -24,7 +28,7 @@ impl MatmulPrecision {
     pub fn element_type(self) -> ElementType {
         match self {
             Self::F32 => ElementType::F32,
-            Self::Mixed => ElementType::Bf16,
+            Self::Mixed | Self::MixedByLibtorch => ElementType::Bf16,
         }
     }
 
@@ -32,7 +36,7 @@ impl MatmulPrecision {
     pub fn cast_factor(self, tensor: &Tensor) -> Tensor {
         match self {
             Self::F32 => tensor.shallow_clone(),
-            Self::Mixed => tensor.to_kind(Kind::BFloat16),
+            Self::Mixed | Self::MixedByLibtorch => tensor.to_kind(Kind::BFloat16),
         }
     }
 
@@ -40,7 +44,9 @@ impl MatmulPrecision {
     pub fn matmul(self, a: &Tensor, b: &Tensor) -> Tensor {
         match self {
             Self::F32 => a.matmul(b),
-            Self::Mixed => self.cast_factor(a).matmul(&self.cast_factor(b)).to_kind(a.kind()),
+            Self::Mixed | Self::MixedByLibtorch => {
+                self.cast_factor(a).matmul(&self.cast_factor(b)).to_kind(a.kind())
+            }
         }
     }
 }

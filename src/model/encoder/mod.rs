@@ -14,8 +14,10 @@ mod pooling;
 mod matmul;
 mod recurrence;
 mod normalize;
+mod product_choice;
 
 pub use captions::CaptionOptions;
 pub use linear::forward as matmul_transposed;
 pub use matmul::MatmulPrecision;
 pub use pooling::CaptionPooling;
+pub use product_choice::is_libtorch_faster;

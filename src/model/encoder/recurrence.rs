@@ -47,7 +47,9 @@ impl<'t> GruInput<'t> {
     fn fused_input(&self) -> Option<FusedInput<'t>> {
         let element_type = self.precision.element_type();
         let [w_ih, w_hh, b_ih, b_hh] = self.weights else { return None };
-        let applies = has_avx512(element_type) && is_f32_slice(self.vectors) && self.weights.iter().all(is_f32_slice);
+        let applies = self.precision != MatmulPrecision::MixedByLibtorch
+            && has_avx512(element_type)
+            && is_f32_slice(self.vectors) && self.weights.iter().all(is_f32_slice);
         applies.then(|| FusedInput {
             batch_sizes: &self.packed.batch_sizes,
             token_rows: self.token_rows,

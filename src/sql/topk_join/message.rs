@@ -38,11 +38,11 @@ struct TopKJoinMessage {
     names: Vec<String>,
 }
 
-/// Message of an operator of this crate; `None` for another operator.
+/// Message of a top-k join; `None` for another operator.
 ///
 /// # Errors
 /// An expression has no message.
-pub fn encode_operator(
+pub(in crate::sql) fn encode_join(
     operator: &Arc<dyn ExecutionPlan>,
     codec: &dyn PhysicalExtensionCodec,
     converter: &dyn PhysicalProtoConverterExtension,
@@ -63,11 +63,11 @@ pub fn encode_operator(
     Ok(Some(message.encode_to_vec()))
 }
 
-/// Operator of a message.
+/// Top-k join of a message.
 ///
 /// # Errors
 /// The message is damaged, or of another version.
-pub fn decode_operator(
+pub(in crate::sql) fn decode_join(
     message: &[u8],
     inputs: &[Arc<dyn ExecutionPlan>],
     context: &TaskContext,

@@ -22,7 +22,7 @@ mod planner;
 mod tests;
 
 pub(super) use lateral::LateralTopK;
-pub use message::{decode_operator, encode_operator};
+pub(super) use message::{decode_join, encode_join};
 pub(super) use method::join_method;
 pub(super) use named_tables::{TOPK_JOIN, named_tables};
 pub(super) use node::{MEASURE, RANK, TopKJoin};

@@ -6,6 +6,7 @@ use super::Train;
 use super::training_data::TrainingData;
 use crate::error::{Error, Result};
 use crate::kernels::epoch::Shuffle;
+use crate::model::encoder::MatmulPrecision;
 
 /// Position of a training and its running statistics. Together with the model and its optimiser, this is the state that
 /// a resumed training needs. No state of a random generator is saved, as all draws are functions of the seed and the
@@ -41,6 +42,9 @@ pub(super) struct TrainingPosition {
     pub risen_to: f64,
     /// Best epoch so far.
     pub best: Option<BestEpoch>,
+    /// True if libtorch multiplies in a GRU in mixed precision. Measured once, because the bits depend on it.
+    #[serde(default)]
+    pub is_by_libtorch: bool,
 }
 
 /// Best epoch, whose parameters become the model.
@@ -104,6 +108,15 @@ impl TrainingPosition {
             fallen_epochs: 0,
             risen_to: 0.0,
             best: None,
+            is_by_libtorch: false,
+        }
+    }
+
+    /// Precision of the matrix products for this setting.
+    pub fn precision(&self, setting: MatmulPrecision) -> MatmulPrecision {
+        match setting {
+            MatmulPrecision::Mixed if self.is_by_libtorch => MatmulPrecision::MixedByLibtorch,
+            _ => setting,
         }
     }
 
@@ -191,9 +204,12 @@ mod tests {
             let mut position = TrainingPosition::new(plan.clone());
             (position.loss, position.collapsed_loss) = (value, -value);
             position.best = Some(BestEpoch { epoch: 1, step: 2, rsum: Some(value), score: Some(-value) });
+            position.is_by_libtorch = true;
             let back = TrainingPosition::from_json(&position.to_json().unwrap(), &plan).unwrap();
             assert_eq!((back.loss.to_bits(), back.collapsed_loss.to_bits()), (value.to_bits(), (-value).to_bits()));
             assert_eq!(back.best.unwrap().rsum.unwrap().to_bits(), value.to_bits());
+            assert_eq!(back.precision(MatmulPrecision::Mixed), MatmulPrecision::MixedByLibtorch);
+            assert_eq!(back.precision(MatmulPrecision::F32), MatmulPrecision::F32);
             value = f64::from_bits(value.to_bits() + 0x0001_2345_6789);
         }
     }

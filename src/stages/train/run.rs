@@ -24,6 +24,7 @@ use crate::kernels::epoch::Shuffle;
 use crate::loader::{AllocateBuffer, Loader, LoaderStart};
 use crate::model::collective::CollectiveGroup;
 use crate::model::device::{device_of_rank, set_thread_count};
+use crate::model::encoder::{MatmulPrecision, is_libtorch_faster};
 use crate::model::family::concept_graph::{CONCEPT_VECTORS, set_concepts};
 use crate::model::family::input_spec::{self, InputSpec};
 use crate::model::family::model::Model;
@@ -58,6 +59,7 @@ impl RunnableStage for Train {
         // Only after all inputs were read: a stage that waits for an input from another training must not block it.
         cx.wait_for_exclusive()?;
         let ranks = cx.process_group(self.ranks)?;
+        cx.warn_of_other_ranks(&ranks)?;
         set_thread_count(cx.threads());
         let device = device_of_rank(cx.device(), ranks.local_rank)?;
         let allocate = pinned_memory::allocator_for_device(device);
@@ -69,10 +71,9 @@ impl RunnableStage for Train {
             cx.warn("device", message);
         }
         let order = DataOrderIdentity::new(self, &data);
-        let (training, position, bank) = match cx.saved_state()? {
+        let (mut training, position, bank) = match cx.saved_state()? {
             Some(bytes) => {
-                let (mut training, text, bank) = TrainingState::from_bytes(&bytes, &self.config(&data), device)?;
-                training.model_mut().set_precision(self.precision)?;
+                let (training, text, bank) = TrainingState::from_bytes(&bytes, &self.config(&data), device)?;
                 let position = TrainingPosition::from_json(&text, &order)?;
                 let bank = match (bank, &self.memory_bank) {
                     (Some(kept), Some(settings)) => {
@@ -90,9 +91,16 @@ impl RunnableStage for Train {
                     cx.warn(subject, message);
                 }
                 let training = self.create_training(&data, initial, ranks.local_rank, cx)?;
-                (training, TrainingPosition::new(order), None)
+                let mut position = TrainingPosition::new(order);
+                if self.precision == MatmulPrecision::Mixed && !device.is_cuda() {
+                    // All ranks do as the first.
+                    let is_faster = f32::from(u8::from(is_libtorch_faster()));
+                    position.is_by_libtorch = group.all_gather_values(vec![is_faster], 1)?[0] > 0.0;
+                }
+                (training, position, None)
             }
         };
+        training.model_mut().set_precision(position.precision(self.precision))?;
         let (data, validation, stalls) = (&data, None, Stalls::default());
         let mut run = TrainingRun { data, relevance, group, training, position, bank, validation, allocate, stalls };
         while run.position.epoch < u64::from(self.epochs) {
@@ -324,8 +332,7 @@ impl Train {
         cx: &mut StageContext<'_>,
     ) -> Result<TrainingState> {
         let config = self.config(data);
-        let mut model = config.create(self.seed, device_of_rank(cx.device(), local_rank)?)?;
-        model.set_precision(self.precision)?;
+        let model = config.create(self.seed, device_of_rank(cx.device(), local_rank)?)?;
         if let Some(FinetuneSettings { weights: InitialWeights::File(_), .. }) = &self.finetune {
             let path = cx.source("finetune.weights.file")?;
             let weights =

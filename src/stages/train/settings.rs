@@ -91,7 +91,8 @@ pub struct Train {
     /// Initial word vectors from a file. Random if not set.
     #[serde(default)]
     pub word_vectors: Option<WordVectorSettings>,
-    /// Precision of matrix products.
+    /// Precision of matrix products. On a CPU, a training in mixed precision measures at its start which library multiplies
+    /// faster in a GRU, and keeps that one when it is resumed.
     #[serde(default)]
     pub precision: MatmulPrecision,
     /// Tokenizer of the captions.

@@ -1,0 +1,247 @@
+//! Benchmark of SQL over vectors and rankings, compared with DuckDB, DataFusion's own functions, FAISS and numpy.
+//!
+//! 20,000 vectors of 1,024 × f32: the ten nearest of one query, and of 1,000 queries (a top-k join). Recall at 5 of
+//! ten million rows of rankings: two groupings. Two threads. All tables are Parquet files, warm in the page cache; one
+//! query is also measured with its file out of the cache. The peers are in `benches/sql_peer.py`, and run if the
+//! environment variable `PAIRLOOM_PEER_PYTHON` names an interpreter with numpy, pyarrow, faiss, duckdb and datafusion.
+//! Pairloom and its peers run in alternation, and the median counts.
+//!
+//! Run: `cargo bench --bench sql`. It writes 150 MB of temporary files, and removes them.
+#![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures time and prints")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a benchmark may panic, and printed numbers need not be exact"
+)]
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::{ArrayRef, AsArray, BooleanArray, FixedSizeListArray, Float32Array, Int64Array, StringArray};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use pairloom::io::parquet;
+use pairloom::kernels::random::Rng;
+use pairloom::sql::{NamedFile, Session};
+use pairloom::tables;
+
+const ITEMS: usize = 20_000;
+const QUERIES: usize = 1_000;
+const WIDTH: usize = 1_024;
+/// Queries of the ranking rows, of which each has ten rows a method and direction.
+const RANKED: usize = 250_000;
+const METHODS: [&str; 2] = ["nns", "csls"];
+const DIRECTIONS: [&str; 2] = ["i2t", "t2i"];
+/// Rounds of each program. The first is a warm-up.
+const ROUNDS: usize = 6;
+
+const RECALL: &str = "SELECT method, direction, avg(hit) AS recall FROM (SELECT method, direction, query_id, \
+    max(CASE WHEN is_positive AND rank <= 5 THEN 1 ELSE 0 END) AS hit FROM rankings GROUP BY method, direction, query_id) t \
+    GROUP BY method, direction ORDER BY method, direction";
+const ROWS: &str = "SELECT method, direction, rank, count(*) AS rows, avg(CASE WHEN is_positive THEN 1.0 ELSE 0.0 END) AS \
+    share FROM rankings GROUP BY method, direction, rank ORDER BY method, direction, rank";
+
+fn main() {
+    let folder = tempfile::tempdir().unwrap();
+    write_files(folder.path());
+    let session = Session::of_empty_tables([]).unwrap();
+    for name in ["items", "queries", "rankings"] {
+        session.add_file(NamedFile { name: name.to_owned(), path: folder.path().join(format!("{name}.parquet")) }).unwrap();
+    }
+    let query: Vec<String> = vectors(1, 2).iter().map(|value| format!("{value:?}")).collect();
+    let query = query.join(", ");
+    std::fs::write(folder.path().join("query.json"), format!("[{query}]")).unwrap();
+    let nearest = format!(
+        "SELECT id FROM items ORDER BY cosine_distance(embedding, arrow_cast([{query}], 'FixedSizeList({WIDTH}, Float32)')) LIMIT 10"
+    );
+    let join = "SELECT q.id AS query, i.id AS item FROM queries q, LATERAL (SELECT id, cosine_distance(i.embedding, \
+        q.embedding) AS d FROM items i ORDER BY d LIMIT 10) i ORDER BY query, d";
+    let mut peer = SqlPeer::start(folder.path());
+    for (title, sql, peers) in [
+        (
+            "ten nearest of one query",
+            nearest.as_str(),
+            &["one numpy", "one faiss", "one duckdb", "one duckdb parquet", "one datafusion"][..],
+        ),
+        (
+            "ten nearest of 1,000 queries",
+            join,
+            &["join faiss", "join duckdb", "join duckdb parquet", "join datafusion"],
+        ),
+        ("recall at 5 of 10,000,000 rows, by query", RECALL, &["recall duckdb"]),
+        ("rows by rank of 10,000,000 rows", ROWS, &["rows duckdb"]),
+    ] {
+        println!("\n{title}");
+        let mut ours = Measured::default();
+        let mut theirs: Vec<Measured> = peers.iter().map(|_| Measured::default()).collect();
+        for round in 0..ROUNDS {
+            ours.add(run(&session, sql));
+            for (name, measured) in peers.iter().zip(&mut theirs) {
+                // What takes minutes hardly varies.
+                let is_slow = measured.times.first().is_some_and(|&seconds| seconds > 5.0);
+                if let Some(peer) = peer.as_mut().filter(|_| round < 2 || !is_slow) {
+                    measured.add(peer.run(name));
+                }
+            }
+        }
+        let own = median(&ours.times);
+        println!("{:<34} {own:>9.4} s", "Pairloom, Parquet, warm");
+        if sql == nearest {
+            let cold: Vec<f64> = (0..ROUNDS)
+                .map(|_| {
+                    drop_from_cache(&folder.path().join("items.parquet"));
+                    run(&session, sql).0
+                })
+                .collect();
+            println!("{:<34} {:>9.4} s", "Pairloom, Parquet, cold", median(&cold));
+        }
+        for (name, measured) in peers.iter().zip(&theirs).filter(|(_, measured)| !measured.times.is_empty()) {
+            let seconds = median(&measured.times);
+            let same = ours.answer.iter().zip(&measured.answer).filter(|(a, b)| a == b).count();
+            println!(
+                "{name:<34} {seconds:>9.4} s, Pairloom takes {:.3} of it; {same} of {} rows are equal",
+                own / seconds,
+                measured.answer.len()
+            );
+        }
+    }
+}
+
+/// Times and answer of a program.
+#[derive(Default)]
+struct Measured {
+    times: Vec<f64>,
+    answer: Vec<String>,
+}
+
+impl Measured {
+    fn add(&mut self, (seconds, answer): (f64, Vec<String>)) {
+        self.times.push(seconds);
+        self.answer = answer;
+    }
+}
+
+/// Runs a query. Returns its time in seconds, and its rows as text.
+fn run(session: &Session, sql: &str) -> (f64, Vec<String>) {
+    let clock = Instant::now();
+    let batches: Vec<_> = session.query(sql).unwrap().map(Result::unwrap).collect();
+    let seconds = clock.elapsed().as_secs_f64();
+    let mut answer = Vec::new();
+    for batch in &batches {
+        for row in 0..batch.num_rows() {
+            let mut line = String::new();
+            for column in batch.columns() {
+                let value = match column.data_type() {
+                    DataType::Int64 => column.as_primitive::<Int64Type>().value(row).to_string(),
+                    DataType::Float64 => {
+                        let value = column.as_primitive::<arrow::datatypes::Float64Type>().value(row);
+                        format!("{value:.9}")
+                    }
+                    _ => column.as_string::<i32>().value(row).to_owned(),
+                };
+                write!(line, "{value} ").unwrap();
+            }
+            answer.push(line.trim_end().to_owned());
+        }
+    }
+    (seconds, answer)
+}
+
+/// Random values of `count` vectors.
+fn vectors(count: usize, seed: u64) -> Vec<f32> {
+    let mut rng = Rng::new(seed, &[]);
+    (0..count * WIDTH).map(|_| rng.uniform() as f32 - 0.5).collect()
+}
+
+/// Writes the tables as a store writes them.
+fn write_files(folder: &Path) {
+    let item = Arc::new(Field::new("item", DataType::Float32, false));
+    let vector = DataType::FixedSizeList(Arc::clone(&item), WIDTH as i32);
+    let schema =
+        Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false), Field::new("embedding", vector, false)]));
+    for (name, count, seed) in [("items", ITEMS, 1), ("queries", QUERIES, 3)] {
+        let values: ArrayRef = Arc::new(Float32Array::from(vectors(count, seed)));
+        let list = FixedSizeListArray::new(Arc::clone(&item), WIDTH as i32, values, None);
+        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..count as i64));
+        let batch = tables::batch(&schema, vec![ids, Arc::new(list)]).unwrap();
+        std::fs::write(folder.join(format!("{name}.parquet")), parquet::encode(&schema, &[batch]).unwrap()).unwrap();
+    }
+    let field = |name: &str, data_type| Field::new(name, data_type, false);
+    let schema = Arc::new(Schema::new(vec![
+        field("method", DataType::Utf8),
+        field("direction", DataType::Utf8),
+        field("query_id", DataType::Int64),
+        field("rank", DataType::Int64),
+        field("is_positive", DataType::Boolean),
+    ]));
+    let mut rng = Rng::new(4, &[]);
+    let mut batches = Vec::new();
+    for method in METHODS {
+        for direction in DIRECTIONS {
+            let rows = RANKED * 10;
+            let columns: Vec<ArrayRef> = vec![
+                Arc::new(StringArray::from(vec![method; rows])),
+                Arc::new(StringArray::from(vec![direction; rows])),
+                Arc::new(Int64Array::from_iter_values((0..rows as i64).map(|row| row / 10))),
+                Arc::new(Int64Array::from_iter_values((0..rows as i64).map(|row| row % 10 + 1))),
+                Arc::new(BooleanArray::from_iter((0..rows).map(|_| Some(rng.uniform() < 0.1)))),
+            ];
+            batches.push(tables::batch(&schema, columns).unwrap());
+        }
+    }
+    std::fs::write(folder.join("rankings.parquet"), parquet::encode(&schema, &batches).unwrap()).unwrap();
+}
+
+/// Removes a file from the page cache.
+fn drop_from_cache(path: &Path) {
+    let mut command = Command::new("dd");
+    command.arg(format!("if={}", path.display())).args(["iflag=nocache", "count=0", "status=none"]);
+    assert!(command.status().unwrap().success());
+}
+
+/// Process of the peers.
+struct SqlPeer {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl SqlPeer {
+    fn start(folder: &Path) -> Option<Self> {
+        let Ok(python) = std::env::var("PAIRLOOM_PEER_PYTHON") else {
+            println!("peers skipped: `PAIRLOOM_PEER_PYTHON` names no interpreter");
+            return None;
+        };
+        let mut command = Command::new(python);
+        command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/sql_peer.py")).arg(folder);
+        command.args([RECALL, ROWS]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let input = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Some(Self { child, input, output })
+    }
+
+    fn run(&mut self, task: &str) -> (f64, Vec<String>) {
+        writeln!(self.input, "{task}").unwrap();
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+}
+
+impl Drop for SqlPeer {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Median without the first, which is a warm-up.
+fn median(times: &[f64]) -> f64 {
+    let mut times = times[usize::from(times.len() > 1)..].to_vec();
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}

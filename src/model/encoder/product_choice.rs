@@ -1,0 +1,63 @@
+//! Choice of the products of a GRU in mixed precision, by a short measurement.
+//!
+//! Which library multiplies faster depends on the processor: on one with AVX-512 alone our kernels are twice as fast as
+//! libtorch's, on one with AMX libtorch's are.
+
+use std::time::{Duration, Instant};
+
+use tch::{Device, Kind, Tensor};
+
+use super::matmul::MatmulPrecision;
+use super::pooling::to_i64;
+use super::recurrence::StateGradient;
+use super::word_states::WordStatesTape;
+use crate::kernels::product::{ElementType, has_avx512};
+
+/// Captions and words of each, units of the state and width of word vectors that are measured.
+const CAPTIONS: usize = 128;
+const WORDS: usize = 4;
+const STATE: i64 = 1_024;
+const WORD: i64 = 300;
+/// Measurements of each, of which the fastest counts.
+const ROUNDS: usize = 3;
+/// Largest share of our time that libtorch may take to be chosen. Close times choose our kernels, so that runs on one
+/// machine agree in their bits.
+const CLEARLY_FASTER: f64 = 0.8;
+
+/// Returns true if libtorch is clearly faster than our kernels in a GRU in mixed precision on the CPU.
+///
+/// # Cost
+/// Some 0.2 s on two cores.
+pub fn is_libtorch_faster() -> bool {
+    // Elsewhere libtorch is used in any case.
+    if !has_avx512(ElementType::Bf16) {
+        return false;
+    }
+    let [ours, theirs] = [MatmulPrecision::Mixed, MatmulPrecision::MixedByLibtorch].map(fastest_pass);
+    theirs.as_secs_f64() < CLEARLY_FASTER * ours.as_secs_f64()
+}
+
+/// Time of the fastest forward and backward pass.
+fn fastest_pass(precision: MatmulPrecision) -> Duration {
+    let options = (Kind::Float, Device::Cpu);
+    let word = |number: usize| i32::try_from(number % (CAPTIONS * WORDS)).unwrap_or(0);
+    let captions: Vec<Vec<i32>> =
+        (0..CAPTIONS).map(|caption| (0..WORDS).map(|at| word(caption * WORDS + at)).collect()).collect();
+    let captions: Vec<&[i32]> = captions.iter().map(Vec::as_slice).collect();
+    let small = |size: &[i64]| Tensor::full(size, 0.01, options);
+    let parameters = [
+        small(&[to_i64(CAPTIONS * WORDS), WORD]),
+        small(&[3 * STATE, WORD]),
+        small(&[3 * STATE, STATE]),
+        small(&[3 * STATE]),
+        small(&[3 * STATE]),
+    ];
+    let gradient = small(&[to_i64(CAPTIONS), STATE]);
+    let pass = |_| {
+        let clock = Instant::now();
+        let tape = WordStatesTape::forward(&captions, &parameters, None, precision);
+        drop(tape.backward(StateGradient::LastWord(&gradient), &parameters, false, precision));
+        clock.elapsed()
+    };
+    tch::no_grad(|| (0..ROUNDS).map(pass).min().unwrap_or_default())
+}

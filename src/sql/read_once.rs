@@ -1,0 +1,113 @@
+//! Inputs that a join may read once.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use datafusion::common::internal_err;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::config::ConfigOptions;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::joins::NestedLoopJoinExec;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
+};
+
+/// Optimizer rule for joins without an equality. When one runs out of memory, DataFusion reads its left input again,
+/// from operators that have given their rows already, and so loses rows without an error. Here the query fails.
+#[derive(Debug)]
+pub(super) struct ReadLeftInputsOnce;
+
+impl PhysicalOptimizerRule for ReadLeftInputsOnce {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|node| {
+            let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() else { return Ok(Transformed::no(node)) };
+            let left = Arc::new(ReadOnceExec::new(Arc::clone(join.left())));
+            let inputs: Vec<Arc<dyn ExecutionPlan>> = vec![left, Arc::clone(join.right())];
+            let keep = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
+            Ok(Transformed::yes(Arc::clone(&node).replace_children(inputs, keep)?))
+        })
+        .data()
+    }
+
+    fn name(&self) -> &'static str {
+        "read_left_inputs_once"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Operator with the rows of its input, which refuses to give them twice.
+#[derive(Debug)]
+pub(super) struct ReadOnceExec {
+    input: Arc<dyn ExecutionPlan>,
+    /// By partition.
+    is_read: Vec<AtomicBool>,
+}
+
+impl ReadOnceExec {
+    pub(super) fn new(input: Arc<dyn ExecutionPlan>) -> Self {
+        let partitions = input.properties().partitioning.partition_count();
+        Self { input, is_read: (0..partitions).map(|_| AtomicBool::new(false)).collect() }
+    }
+}
+
+impl DisplayAs for ReadOnceExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.name())
+    }
+}
+
+impl ExecutionPlan for ReadOnceExec {
+    fn name(&self) -> &'static str {
+        "ReadOnceExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Ok([input]) = <[Arc<dyn ExecutionPlan>; 1]>::try_from(children) else {
+            return internal_err!("ReadOnceExec has one input");
+        };
+        Ok(Arc::new(Self::new(input)))
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        if self.is_read[partition].swap(true, Ordering::Relaxed) {
+            return Err(DataFusionError::ResourcesExhausted(
+                "the smaller side of a join without an equality does not fit into the memory of a query".to_owned(),
+            ));
+        }
+        self.input.execute(partition, context)
+    }
+}
