@@ -19,6 +19,7 @@ mod search_section;
 mod functions;
 mod plan_check;
 mod plan_codec;
+mod executor_error;
 mod submission;
 mod search_tasks;
 mod plan_runner;

@@ -77,7 +77,7 @@ impl PlanRunner for ClusterPlans {
         let plan = with_explicit_limits(plan)?;
         let external = |error: crate::error::Error| DataFusionError::External(Box::new(error));
         let mut submission = Submission::submit(&self.url, plan, config).await.map_err(external)?;
-        let locations = submission.finish().await.map_err(external)?;
+        let locations = submission.finish().await?;
         let config = config.clone();
         let parts = stream::iter(locations).then(move |location| {
             let config = config.clone();

@@ -14,6 +14,7 @@ use ballista_core::serde::protobuf::{
 use ballista_core::utils::{GrpcClientConfig, create_grpc_client_endpoint};
 use ballista_core::version::{check_compatibility, insert_version_header, version_from_metadata};
 use ballista_core::{BALLISTA_VERSION, error::BallistaError};
+use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
@@ -24,6 +25,7 @@ use futures::future::{Either, select};
 use tonic::transport::Channel;
 
 use super::address::ClusterUrl;
+use super::executor_error::executor_error;
 use super::functions::MAX_MESSAGE_BYTES;
 use super::plan_codec::PlanCodec;
 use crate::error::{Error, Result, with_causes};
@@ -96,14 +98,15 @@ impl Submission {
     /// Waits for the end of the job, and returns the places of its rows.
     ///
     /// # Errors
-    /// The job failed, or the scheduler cannot be reached.
-    pub async fn finish(&mut self) -> Result<Vec<PartitionLocation>> {
+    /// The job failed: the error of an executor. The scheduler cannot be reached: an error of ours.
+    pub async fn finish(&mut self) -> datafusion::error::Result<Vec<PartitionLocation>> {
         let mut pause = PAUSES[0];
         loop {
             let question = GetJobStatusParams { job_id: self.job.clone() };
             let answer = self.scheduler.get_job_status(question).await.map_err(|status| {
-                Error::stage(format!("the scheduler does not answer any more: {}", status.message()))
-                    .hint("run the same command again: what executors have finished is not computed again")
+                let error = Error::stage(format!("the scheduler does not answer any more: {}", status.message()));
+                let hint = "run the same command again: what executors have finished is not computed again";
+                DataFusionError::External(Box::new(error.hint(hint)))
             })?;
             match answer.into_inner().status.and_then(|status| status.status) {
                 Some(job_status::Status::Successful(job)) => {
@@ -112,7 +115,7 @@ impl Submission {
                 }
                 Some(job_status::Status::Failed(job)) => {
                     self.has_ended = true;
-                    return Err(Error::stage(format!("the cluster failed: {}", reason(&job.error))));
+                    return Err(executor_error(&job.error));
                 }
                 _ => {}
             }
@@ -131,7 +134,12 @@ impl Submission {
             Either::Right(_) => None,
         };
         if let Some(result) = finished {
-            return result;
+            return result.map_err(|error| match error {
+                DataFusionError::External(ours) => {
+                    ours.downcast::<Error>().map_or_else(|other| Error::stage(other.to_string()), |ours| *ours)
+                }
+                error => Error::stage(format!("an executor failed: {}", error.message())),
+            });
         }
         self.has_ended = true;
         // Without an answer the job runs to its end.
@@ -156,12 +164,6 @@ impl Drop for Submission {
             let _ = answered.recv_timeout(CANCEL_TIME);
         }
     }
-}
-
-/// Reason of a failed job without the names of its stages.
-fn reason(error: &str) -> &str {
-    let after = |text: &'static str| error.rsplit_once(text).map(|(_, reason)| reason);
-    after("runtime execution error: ").or_else(|| after("Task failed due to ")).unwrap_or(error)
 }
 
 /// Rows of one partition, from the executor that has them.

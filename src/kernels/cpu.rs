@@ -31,6 +31,22 @@ pub fn has_avx2() -> bool {
     return false;
 }
 
+/// Asks the processor to bring values into the cache that are about to be read or written. For accesses that are far apart
+/// in memory, which it does not foresee by itself.
+pub fn prefetch(values: &[f32]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in values.chunks(16) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: the instruction reads no value, and no address makes it fail.
+        #[expect(unsafe_code, reason = "the standard library has no other way to prefetch")]
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = values;
+}
+
 /// Calls an `#[inline(always)]` function, compiled for AVX-512 if the CPU has it and for the baseline instruction set
 /// otherwise. Both give the same bits: Rust never fuses a multiplication with an addition by itself.
 macro_rules! widest {

@@ -59,6 +59,12 @@ pub fn backward(step: GruBackward<'_>) {
 /// Adds `values` to `sums`.
 #[inline(never)] // Compiled in this package, which is always optimised.
 pub fn add(sums: &mut [f32], values: &[f32]) {
+    widest!(add_in(sums: &mut [f32], values: &[f32]));
+}
+
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "it takes the instructions of the function that it is in")]
+fn add_in(sums: &mut [f32], values: &[f32]) {
     sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
 }
 
@@ -82,15 +88,46 @@ pub fn occurrence_sums(
     candidates: &[UnitBlock],
 ) -> Vec<[UnitBlock; 3]> {
     let mut sums = vec![[[0.0; TILE_COLUMNS]; 3]; distinct * panels];
+    add_occurrences(words, panels, gates, candidates, &mut sums);
+    sums
+}
+
+fn add_occurrences(
+    words: &[usize],
+    panels: usize,
+    gates: &[[UnitBlock; 3]],
+    candidates: &[UnitBlock],
+    sums: &mut [[UnitBlock; 3]],
+) {
+    widest!(add_occurrences_in(
+        words: &[usize],
+        panels: usize,
+        gates: &[[UnitBlock; 3]],
+        candidates: &[UnitBlock],
+        sums: &mut [[UnitBlock; 3]],
+    ));
+}
+
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "it takes the instructions of the function that it is in")]
+fn add_occurrences_in(
+    words: &[usize],
+    panels: usize,
+    gates: &[[UnitBlock; 3]],
+    candidates: &[UnitBlock],
+    sums: &mut [[UnitBlock; 3]],
+) {
     let rows = gates.chunks_exact(panels).zip(candidates.chunks_exact(panels));
     for (&word, (gates, candidates)) in words.iter().zip(rows) {
         for ((sums, [r, z, _]), n) in sums[word * panels..][..panels].iter_mut().zip(gates).zip(candidates) {
             for (sums, values) in sums.iter_mut().zip([r, z, n]) {
-                add(sums, values);
+                // Of a known length, so that it is a few vectors. An iterator becomes gathers here.
+                for i in 0..TILE_COLUMNS {
+                    sums[i] += values[i];
+                }
             }
         }
     }
-    sums
 }
 
 #[inline(always)]

@@ -9,6 +9,7 @@ mod error_bound;
 mod element_type;
 mod pack;
 mod tile;
+mod transpose;
 mod order_violation;
 
 pub use element_type::ElementType;

@@ -2,6 +2,8 @@
 
 use super::element_type::ElementType;
 use super::tile::{TILE_COLUMNS, TILE_ROWS};
+use super::transpose::{SIDE, transpose};
+use crate::cpu::{prefetch, widest};
 
 /// Vector of a factor by its index.
 ///
@@ -129,10 +131,14 @@ impl<const W: usize> PackedPanels<W> {
             // Blocks of steps, so that the written values stay in the L1 cache while all vectors are packed.
             for (block, steps) in steps.chunks_mut(BLOCK).enumerate() {
                 let from = block * BLOCK * element_type.step();
-                for (i, vector) in group.iter().enumerate() {
-                    let values = &vector[from..depth.min(from + BLOCK * element_type.step())];
-                    for (step, value) in steps.iter_mut().zip(pack_block(element_type, values)) {
-                        step[i] = value;
+                for (part, vectors) in group.chunks(SIDE).enumerate() {
+                    let mut packed = [[0; SIDE]; SIDE];
+                    for (packed, vector) in packed.iter_mut().zip(vectors) {
+                        let values = &vector[from..depth.min(from + BLOCK * element_type.step())];
+                        *packed = pack_block(element_type, values);
+                    }
+                    for (step, values) in steps.iter_mut().zip(&transpose(&packed)) {
+                        copy_start(values, &mut step[part * SIDE..][..vectors.len()]);
                     }
                 }
             }
@@ -146,26 +152,15 @@ impl<const W: usize> PackedPanels<W> {
         let (size, start) = (this.size, this.start);
         let zeros = vec![0.0; vectors];
         for (step, k) in (0..depth).step_by(element_type.step()).enumerate() {
-            let first = values(k)[..vectors].as_chunks::<W>();
+            let first = &values(k)[..vectors];
             let second = match element_type {
                 ElementType::Bf16 if k + 1 < depth => &values(k + 1)[..vectors],
                 _ => &zeros,
             };
-            let second = second.as_chunks::<W>();
-            let pack = |a: f32, b: f32| match element_type {
-                ElementType::F32 => a.to_bits(),
-                ElementType::Bf16 => pack_bf16_pair(a, b),
-            };
-            let mut panels = this.values[start..].chunks_exact_mut(size).map(|panel| &mut panel[step * W..][..W]);
-            for ((to, a), b) in panels.by_ref().zip(first.0).zip(second.0) {
-                for i in 0..W {
-                    to[i] = pack(a[i], b[i]);
-                }
+            for later in (k + VALUES_AHEAD..depth).take(element_type.step()) {
+                prefetch(&values(later)[..vectors.min(MAX_PREFETCHED)]);
             }
-            if let Some(to) = this.values[start..].chunks_exact_mut(size).nth(first.0.len()) {
-                let to = &mut to[step * W..][..W];
-                to.iter_mut().zip(first.1.iter().zip(second.1)).for_each(|(to, (&a, &b))| *to = pack(a, b));
-            }
+            pack_step(element_type, W, [first, second], &mut this.values[start..], size, step);
         }
         this
     }
@@ -179,17 +174,104 @@ impl<const W: usize> PackedPanels<W> {
     }
 }
 
+/// Values along the depth between those that are packed and those that are brought into the cache meanwhile.
+const VALUES_AHEAD: usize = 16;
+/// Vectors of which values are brought into the cache. The processor foresees the rest of a longer row by itself.
+const MAX_PREFETCHED: usize = 256;
+
 /// Number of steps that are packed together.
-const BLOCK: usize = 16;
+const BLOCK: usize = SIDE;
+
+/// Copies as many values as `to` has. The compiler moves the usual numbers of them as vectors.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "it is a few instructions")]
+fn copy_start(values: &[u32; SIDE], to: &mut [u32]) {
+    match to.len() {
+        SIDE => to.copy_from_slice(values),
+        TILE_ROWS => to.copy_from_slice(&values[..TILE_ROWS]),
+        len => to.copy_from_slice(&values[..len]),
+    }
+}
+
+/// Packs one step of all vectors, in panels of `width` vectors and `size` values.
+fn pack_step(
+    element_type: ElementType,
+    width: usize,
+    values: [&[f32]; 2],
+    panels: &mut [u32],
+    size: usize,
+    step: usize,
+) {
+    widest!(pack_step_in(
+        element_type: ElementType,
+        width: usize,
+        values: [&[f32]; 2],
+        panels: &mut [u32],
+        size: usize,
+        step: usize,
+    ));
+}
+
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "it takes the instructions of the function that it is in")]
+fn pack_step_in(
+    element_type: ElementType,
+    width: usize,
+    values: [&[f32]; 2],
+    panels: &mut [u32],
+    size: usize,
+    step: usize,
+) {
+    // The compiler unrolls loops of a known length.
+    if width == TILE_COLUMNS {
+        pack_step_of::<TILE_COLUMNS>(element_type, values, panels, size, step);
+    } else {
+        pack_step_of::<TILE_ROWS>(element_type, values, panels, size, step);
+    }
+}
+
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "it takes the instructions of the function that it is in")]
+fn pack_step_of<const W: usize>(
+    element_type: ElementType,
+    [first, second]: [&[f32]; 2],
+    panels: &mut [u32],
+    size: usize,
+    step: usize,
+) {
+    let pack = |a: f32, b: f32| match element_type {
+        ElementType::F32 => a.to_bits(),
+        ElementType::Bf16 => pack_bf16_pair(a, b),
+    };
+    let (first, second) = (first.as_chunks::<W>(), second.as_chunks::<W>());
+    let mut panels = panels.chunks_exact_mut(size).map(|panel| &mut panel[step * W..][..W]);
+    for ((to, a), b) in panels.by_ref().zip(first.0).zip(second.0) {
+        for i in 0..W {
+            to[i] = pack(a[i], b[i]);
+        }
+    }
+    if let Some(to) = panels.next() {
+        to.iter_mut().zip(first.1.iter().zip(second.1)).for_each(|(to, (&a, &b))| *to = pack(a, b));
+    }
+}
 
 /// Packs at most [`BLOCK`] steps of a vector.
 fn pack_block(element_type: ElementType, values: &[f32]) -> [u32; BLOCK] {
+    widest!(pack_block_in(element_type: ElementType, values: &[f32]) -> [u32; BLOCK])
+}
+
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "it takes the instructions of the function that it is in")]
+fn pack_block_in(element_type: ElementType, values: &[f32]) -> [u32; BLOCK] {
     let mut out = [0; BLOCK];
     match element_type {
         ElementType::F32 => out.iter_mut().zip(values).for_each(|(out, value)| *out = value.to_bits()),
         ElementType::Bf16 => {
             let (pairs, last) = values.as_chunks::<2>();
-            out.iter_mut().zip(pairs).for_each(|(out, &[a, b])| *out = pack_bf16_pair(a, b));
+            match <&[[f32; 2]; BLOCK]>::try_from(pairs) {
+                Ok(pairs) => out.iter_mut().zip(pairs).for_each(|(out, &[a, b])| *out = pack_bf16_pair(a, b)),
+                Err(_) => out.iter_mut().zip(pairs).for_each(|(out, &[a, b])| *out = pack_bf16_pair(a, b)),
+            }
             if let [last] = last {
                 out[pairs.len()] = pack_bf16_pair(*last, 0.0);
             }
@@ -199,11 +281,15 @@ fn pack_block(element_type: ElementType, values: &[f32]) -> [u32; BLOCK] {
 }
 
 /// Packs two values as bf16, the first in the lower half.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "it takes the instructions of the function that it is in")]
 fn pack_bf16_pair(first: f32, second: f32) -> u32 {
     round_to_bf16(first) >> 16 | round_to_bf16(second) & 0xffff_0000
 }
 
 /// Rounds to the nearest bf16, ties to even; the result is in the upper half. NaN stays NaN.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "it takes the instructions of the function that it is in")]
 pub(super) fn round_to_bf16(value: f32) -> u32 {
     let bits = value.to_bits();
     let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1));

@@ -2,7 +2,7 @@
 
 use std::sync::{Barrier, OnceLock};
 
-use super::forward::{FusedTape, ThreadTape};
+use super::forward::{FusedTape, GATES, ThreadTape, UNITS};
 use super::partition::{FusedInput, ThreadGroup, ThreadUnits};
 use crate::kernels::gru_cell::{self, GruBackward, UnitBlock};
 use crate::kernels::product::{LeftFactor, RightFactor, TILE_COLUMNS, TILE_ROWS, Tile, add_product};
@@ -116,6 +116,7 @@ fn backward_thread(
         });
         drop(exchange.before[thread].set(right));
     }
+    UNITS.give(states);
     let inputs = gru_cell::occurrence_sums(input.token_rows, input.n_distinct(), units.panels, &gates, &candidates);
     let (b_ih, b_hh) = (gru_cell::column_sums(&inputs, units.panels), gru_cell::column_sums(&gates, units.panels));
     for (sums, rows) in [(b_ih, rows.b_ih), (b_hh, rows.b_hh)] {
@@ -125,10 +126,10 @@ fn backward_thread(
             }
         }
     }
+    UNITS.give(candidates);
     drop(exchange.inputs[thread].set(inputs));
     exchange.barrier.wait();
 
-    let gates = gates.as_flattened().as_flattened();
     let width = 3 * units.width();
     let before: Vec<(usize, &RightFactor)> = exchange
         .units
@@ -136,8 +137,9 @@ fn backward_thread(
         .zip(&exchange.before)
         .filter_map(|(units, right)| Some((units.range.start, right.get()?)))
         .collect();
-    let of_words = |k: usize| &gates[(first + k) * width..][..width];
+    let of_words = |k: usize| &gates.as_flattened().as_flattened()[(first + k) * width..][..width];
     weight_gradient(input, after, of_words, &before, rows.w_hh);
+    GATES.give(gates);
 
     let all: Vec<&[[UnitBlock; 3]]> =
         exchange.inputs.iter().filter_map(OnceLock::get).map(|inputs| &inputs[..]).collect();

@@ -1,8 +1,17 @@
 //! Forward pass of the fused GRU: states after every word.
 
 use super::partition::{FusedInput, ThreadGroup, ThreadUnits};
+use super::spare::SpareBuffers;
+use crate::kernels::cpu::prefetch;
 use crate::kernels::gru_cell::{self, GruForward, UnitBlock};
 use crate::kernels::product::{LeftFactor, RightFactor, TILE_COLUMNS, TILE_ROWS, Tile, add_product};
+
+/// Buffers for gates, and for blocks of units.
+pub(super) static GATES: SpareBuffers<[UnitBlock; 3]> = SpareBuffers::new();
+pub(super) static UNITS: SpareBuffers<UnitBlock> = SpareBuffers::new();
+
+/// Captions between a step and the one whose blocks are brought into the cache meanwhile.
+const CAPTIONS_AHEAD: usize = 4;
 
 /// Results of the forward pass that the backward pass needs.
 #[derive(Debug)]
@@ -72,9 +81,9 @@ fn forward_thread(
         .collect();
     let bias = units.bias(input.b_hh);
     let words = input.token_rows.len();
-    let mut gates = vec![[[0.0; TILE_COLUMNS]; 3]; words * panels];
-    let mut candidates = vec![[0.0; TILE_COLUMNS]; words * panels];
-    let mut states = vec![[0.0; TILE_COLUMNS]; words * panels];
+    let mut gates = GATES.take(words * panels);
+    let mut candidates = UNITS.take(words * panels);
+    let mut states = UNITS.take(words * panels);
     let mut start = 0;
     let mut published: Vec<&LeftFactor> = Vec::new();
     let blocks = input.batch_sizes[0].div_ceil(TILE_ROWS);
@@ -93,10 +102,22 @@ fn forward_thread(
                     }
                 }
             }
+            let input_row = |caption: usize| input.token_rows[start + caption] * panels + panel;
             for caption in 0..size {
                 let at = (start + caption) * panels + panel;
+                let later = caption + CAPTIONS_AHEAD;
+                if later < size {
+                    let at = (start + later) * panels + panel;
+                    prefetch(inputs[input_row(later)].as_flattened());
+                    prefetch(gates[at].as_flattened());
+                    prefetch(&candidates[at]);
+                    prefetch(&states_here[later * panels + panel]);
+                    if t > 0 {
+                        prefetch(&done[(before_start + later) * panels + panel]);
+                    }
+                }
                 gru_cell::forward(GruForward {
-                    input_products: &inputs[input.token_rows[start + caption] * panels + panel],
+                    input_products: &inputs[input_row(caption)],
                     hidden_products: products
                         .each_ref()
                         .map(|products| &products[caption / TILE_ROWS].0[caption % TILE_ROWS]),
@@ -119,6 +140,7 @@ fn forward_thread(
         }
         start += size;
     }
+    GATES.give(inputs);
     ThreadTape { units, gates, candidates, states }
 }
 
@@ -131,7 +153,7 @@ fn input_products(input: &FusedInput<'_>, units: &ThreadUnits) -> Vec<[UnitBlock
         units.gate_row(i, h).map_or(&zeros[..], |row| &input.w_ih[row * width..][..width])
     });
     let bias = units.bias(input.b_ih);
-    let mut out = vec![[[0.0; TILE_COLUMNS]; 3]; input.n_distinct() * units.panels];
+    let mut out = GATES.take(input.n_distinct() * units.panels);
     for (column, (_, right)) in weights.panels().enumerate() {
         let (panel, gate) = (column / 3, column % 3);
         for (block, (rows, left)) in words.panels().enumerate() {

@@ -12,6 +12,7 @@
 mod backward;
 mod forward;
 mod partition;
+mod spare;
 
 pub use backward::{FusedStateGradient, GradientBuffers};
 pub use forward::FusedTape;
