@@ -58,6 +58,10 @@ fn main() {
         let images = arguments.get(at + 1).and_then(|count| count.parse().ok());
         return score_many(&captions, images.expect("a number of images after `--large`"));
     }
+    if let Some(at) = arguments.iter().position(|argument| argument == "--model") {
+        let (name, config) = models().swap_remove(arguments[at + 1].parse().expect("a number after `--model`"));
+        return measure_model(name, &config, &captions);
+    }
     measure_scores(&captions);
     for mixed in [false, true] {
         measure_steps(&captions, mixed);
@@ -67,8 +71,11 @@ fn main() {
         let times: Vec<f64> = (0..ROUNDS).map(|_| own.step()).skip(1).collect();
         println!("step of {batch} pairs, {regions} regions: {:.0} ms", median(times) * 1e3);
     }
-    for (name, config) in models() {
-        measure_model(name, &config, &captions);
+    for model in 0..models().len() {
+        // Each in a process of its own, which has no memory of another.
+        let own = std::env::current_exe().expect("a path");
+        let status = Command::new(own).args(["--model", &model.to_string()]).status();
+        assert!(status.expect("the process starts").success());
     }
 }
 
@@ -95,27 +102,23 @@ fn models() -> Vec<(&'static str, ModelConfig)> {
     all.into_iter().map(|(name, settings)| (name, config(settings))).collect()
 }
 
-/// Measures a training step of a model, its peak memory, and the scores of encoded pairs.
+/// Measures a training step of a model, the peak memory of this process, and the scores of encoded pairs.
 fn measure_model(name: &str, config: &ModelConfig, captions: &[Vec<i32>]) {
     let mut own = Training::start(captions, config, MatmulPrecision::F32, BATCH);
-    own.step();
-    let before = reset_peak_memory();
-    let times: Vec<f64> = (0..ROUNDS).map(|_| own.step()).collect();
-    let grown = peak_memory() - before;
+    let numbers: usize = own.state.model().parameters().tensors().iter().map(tch::Tensor::numel).sum();
+    // Parameters, gradients and two moments.
+    let fixed = (4 * 4 * numbers) as f64 / f64::from(1 << 20);
+    let times: Vec<f64> = (0..ROUNDS).map(|_| own.step()).skip(1).collect();
+    let peak = peak_memory();
     let (_, pairs) = time_scores(config, captions);
     println!(
-        "{name}: step of {BATCH} pairs {:.0} ms, {grown:.0} MiB beside model, moments and batch; {pairs:.0} pairs/s",
+        "{name}: step of {BATCH} pairs {:.0} ms; the process has {peak:.0} MiB at most, of which parameters, gradients and \
+         moments are {fixed:.0}; {pairs:.0} pairs/s",
         median(times) * 1e3
     );
 }
 
-/// Sets the peak memory of the process to its present one, and returns it in MiB.
-fn reset_peak_memory() -> f64 {
-    drop(std::fs::write("/proc/self/clear_refs", "5"));
-    peak_memory()
-}
-
-/// Peak memory of the process since its last reset, in MiB.
+/// Peak memory of the process in MiB.
 fn peak_memory() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,12 +1,12 @@
 //! Benchmark of SQL over vectors and rankings, compared with DuckDB, DataFusion's own functions, FAISS and numpy.
 //!
 //! 20,000 vectors of 1,024 × f32: the ten nearest of one query, and of 1,000 queries (a top-k join). Recall at 5 of
-//! ten million rows of rankings: two groupings. Two threads. All tables are Parquet files, warm in the page cache; one
-//! query is also measured with its file out of the cache. The peers are in `benches/sql_peer.py`, and run if the
+//! ten million rows of rankings: two groupings. Two threads. Tables are those of a stage in a store. Queries of vectors are
+//! measured with the vectors kept by the session, with Parquet files in the page cache, and with files out of it. The peers are in `benches/sql_peer.py`, and run if the
 //! environment variable `PAIRLOOM_PEER_PYTHON` names an interpreter with numpy, pyarrow, faiss, duckdb and datafusion.
 //! Pairloom and its peers run in alternation, and the median counts.
 //!
-//! Run: `cargo bench --bench sql`. It writes 150 MB of temporary files, and removes them.
+//! Run: `cargo bench --bench sql`. It writes 600 MB of temporary files, and removes them.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures time and prints")]
 #![expect(
     clippy::unwrap_used,
@@ -14,6 +14,7 @@
     reason = "a benchmark may panic, and printed numbers need not be exact"
 )]
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -25,12 +26,16 @@ use arrow::array::{ArrayRef, AsArray, BooleanArray, FixedSizeListArray, Float32A
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use pairloom::io::parquet;
 use pairloom::kernels::random::Rng;
-use pairloom::sql::{NamedFile, Session};
+use pairloom::sql::{KEPT_VECTOR_BYTES, Session, StageArtefact};
+use pairloom::store::key::ArtefactIdentity;
+use pairloom::store::{Artefact, Manifest, Part, Store};
 use pairloom::tables;
 
 const ITEMS: usize = 20_000;
 const QUERIES: usize = 1_000;
 const WIDTH: usize = 1_024;
+/// Vectors of a part: 16 MB, as stages write them.
+const PART: usize = 4_096;
 /// Queries of the ranking rows, of which each has ten rows a method and direction.
 const RANKED: usize = 250_000;
 const METHODS: [&str; 2] = ["nns", "csls"];
@@ -39,31 +44,26 @@ const DIRECTIONS: [&str; 2] = ["i2t", "t2i"];
 const ROUNDS: usize = 6;
 
 const RECALL: &str = "SELECT method, direction, avg(hit) AS recall FROM (SELECT method, direction, query_id, \
-    max(CASE WHEN is_positive AND rank <= 5 THEN 1 ELSE 0 END) AS hit FROM rankings GROUP BY method, direction, query_id) t \
+    max(CASE WHEN is_positive AND rank <= 5 THEN 1 ELSE 0 END) AS hit FROM bench.rankings GROUP BY method, direction, query_id) t \
     GROUP BY method, direction ORDER BY method, direction";
 const ROWS: &str = "SELECT method, direction, rank, count(*) AS rows, avg(CASE WHEN is_positive THEN 1.0 ELSE 0.0 END) AS \
-    share FROM rankings GROUP BY method, direction, rank ORDER BY method, direction, rank";
+    share FROM bench.rankings GROUP BY method, direction, rank ORDER BY method, direction, rank";
 
 fn main() {
     let folder = tempfile::tempdir().unwrap();
-    write_files(folder.path());
-    let session = Session::of_empty_tables([]).unwrap();
-    for name in ["items", "queries", "rankings"] {
-        session.add_file(NamedFile { name: name.to_owned(), path: folder.path().join(format!("{name}.parquet")) }).unwrap();
-    }
-    let query: Vec<String> = vectors(1, 2).iter().map(|value| format!("{value:?}")).collect();
-    let query = query.join(", ");
-    std::fs::write(folder.path().join("query.json"), format!("[{query}]")).unwrap();
-    let nearest = format!(
-        "SELECT id FROM items ORDER BY cosine_distance(embedding, arrow_cast([{query}], 'FixedSizeList({WIDTH}, Float32)')) LIMIT 10"
-    );
-    let join = "SELECT q.id AS query, i.id AS item FROM queries q, LATERAL (SELECT id, cosine_distance(i.embedding, \
-        q.embedding) AS d FROM items i ORDER BY d LIMIT 10) i ORDER BY query, d";
+    let stage = write_tables(folder.path());
+    let store = Store::open(&folder.path().join("store")).unwrap();
+    let open = || Session::of_stages(&store, [stage.clone()]).unwrap();
+    let (keeping, reading) = (open().keep_vectors(KEPT_VECTOR_BYTES), open());
+    let nearest = "SELECT id FROM bench.items ORDER BY cosine_distance(embedding, (SELECT embedding FROM bench.queries \
+        WHERE id = 0)) LIMIT 10";
+    let join = "SELECT q.id AS query, i.id AS item FROM bench.queries q, LATERAL (SELECT id, cosine_distance(i.embedding, \
+        q.embedding) AS d FROM bench.items i ORDER BY d LIMIT 10) i ORDER BY query, d";
     let mut peer = SqlPeer::start(folder.path());
     for (title, sql, peers) in [
         (
             "ten nearest of one query",
-            nearest.as_str(),
+            nearest,
             &["one numpy", "one faiss", "one duckdb", "one duckdb parquet", "one datafusion"][..],
         ),
         (
@@ -75,10 +75,12 @@ fn main() {
         ("rows by rank of 10,000,000 rows", ROWS, &["rows duckdb"]),
     ] {
         println!("\n{title}");
-        let mut ours = Measured::default();
+        let mut ours = [Measured::default(), Measured::default()];
         let mut theirs: Vec<Measured> = peers.iter().map(|_| Measured::default()).collect();
         for round in 0..ROUNDS {
-            ours.add(run(&session, sql));
+            for (measured, session) in ours.iter_mut().zip([&keeping, &reading]) {
+                measured.add(run(session, sql));
+            }
             for (name, measured) in peers.iter().zip(&mut theirs) {
                 // What takes minutes hardly varies.
                 let is_slow = measured.times.first().is_some_and(|&seconds| seconds > 5.0);
@@ -87,17 +89,19 @@ fn main() {
                 }
             }
         }
-        let own = median(&ours.times);
-        println!("{:<34} {own:>9.4} s", "Pairloom, Parquet, warm");
-        if sql == nearest {
+        let [own, read] = ours.each_ref().map(|measured| median(&measured.times));
+        println!("{:<34} {own:>9.4} s", "Pairloom");
+        if title.starts_with("ten nearest") {
             let cold: Vec<f64> = (0..ROUNDS)
                 .map(|_| {
-                    drop_from_cache(&folder.path().join("items.parquet"));
-                    run(&session, sql).0
+                    drop_from_cache(folder.path());
+                    run(&reading, sql).0
                 })
                 .collect();
-            println!("{:<34} {:>9.4} s", "Pairloom, Parquet, cold", median(&cold));
+            println!("{:<34} {read:>9.4} s", "Pairloom, from Parquet");
+            println!("{:<34} {:>9.4} s", "Pairloom, from Parquet, cold", median(&cold));
         }
+        let [ours, _] = ours;
         for (name, measured) in peers.iter().zip(&theirs).filter(|(_, measured)| !measured.times.is_empty()) {
             let seconds = median(&measured.times);
             let same = ours.answer.iter().zip(&measured.answer).filter(|(a, b)| a == b).count();
@@ -156,18 +160,20 @@ fn vectors(count: usize, seed: u64) -> Vec<f32> {
     (0..count * WIDTH).map(|_| rng.uniform() as f32 - 0.5).collect()
 }
 
-/// Writes the tables as a store writes them.
-fn write_files(folder: &Path) {
+/// Writes the tables as a stage of a store does, and as files for the peers.
+fn write_tables(folder: &Path) -> StageArtefact {
     let item = Arc::new(Field::new("item", DataType::Float32, false));
     let vector = DataType::FixedSizeList(Arc::clone(&item), WIDTH as i32);
     let schema =
         Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false), Field::new("embedding", vector, false)]));
+    let mut tables = BTreeMap::new();
     for (name, count, seed) in [("items", ITEMS, 1), ("queries", QUERIES, 3)] {
         let values: ArrayRef = Arc::new(Float32Array::from(vectors(count, seed)));
         let list = FixedSizeListArray::new(Arc::clone(&item), WIDTH as i32, values, None);
         let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..count as i64));
         let batch = tables::batch(&schema, vec![ids, Arc::new(list)]).unwrap();
-        std::fs::write(folder.join(format!("{name}.parquet")), parquet::encode(&schema, &[batch]).unwrap()).unwrap();
+        let parts = (0..count).step_by(PART).map(|row| batch.slice(row, PART.min(count - row)));
+        tables.insert(name, parts.collect::<Vec<_>>());
     }
     let field = |name: &str, data_type| Field::new(name, data_type, false);
     let schema = Arc::new(Schema::new(vec![
@@ -175,31 +181,66 @@ fn write_files(folder: &Path) {
         field("direction", DataType::Utf8),
         field("query_id", DataType::Int64),
         field("rank", DataType::Int64),
+        field("item_id", DataType::Int64),
+        field("score", DataType::Float32),
         field("is_positive", DataType::Boolean),
     ]));
     let mut rng = Rng::new(4, &[]);
     let mut batches = Vec::new();
-    for method in METHODS {
-        for direction in DIRECTIONS {
-            let rows = RANKED * 10;
-            let columns: Vec<ArrayRef> = vec![
-                Arc::new(StringArray::from(vec![method; rows])),
-                Arc::new(StringArray::from(vec![direction; rows])),
-                Arc::new(Int64Array::from_iter_values((0..rows as i64).map(|row| row / 10))),
-                Arc::new(Int64Array::from_iter_values((0..rows as i64).map(|row| row % 10 + 1))),
-                Arc::new(BooleanArray::from_iter((0..rows).map(|_| Some(rng.uniform() < 0.1)))),
-            ];
-            batches.push(tables::batch(&schema, columns).unwrap());
-        }
+    for (method, direction) in METHODS.iter().flat_map(|method| DIRECTIONS.map(|direction| (*method, direction))) {
+        let rows = RANKED * 10;
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(StringArray::from(vec![method; rows])),
+            Arc::new(StringArray::from(vec![direction; rows])),
+            Arc::new(Int64Array::from_iter_values((0..rows as i64).map(|row| row / 10))),
+            Arc::new(Int64Array::from_iter_values((0..rows as i64).map(|row| row % 10 + 1))),
+            Arc::new(Int64Array::from_iter_values((0..rows).map(|_| rng.uniform_below(RANKED) as i64))),
+            Arc::new(Float32Array::from_iter_values((0..rows).map(|_| rng.uniform() as f32))),
+            Arc::new(BooleanArray::from_iter((0..rows).map(|_| Some(rng.uniform() < 0.1)))),
+        ];
+        batches.push(tables::batch(&schema, columns).unwrap());
     }
-    std::fs::write(folder.join("rankings.parquet"), parquet::encode(&schema, &batches).unwrap()).unwrap();
+    tables.insert("rankings", batches);
+    let store = Store::open(&folder.join("store")).unwrap();
+    let settings = serde_json::json!({});
+    let identity = ArtefactIdentity { kind: "embed".to_owned(), version: 1, settings, inputs: BTreeMap::new() };
+    let key = identity.key();
+    let mut written = BTreeMap::new();
+    for (name, batches) in tables {
+        std::fs::create_dir(folder.join(name)).unwrap();
+        let mut parts = Vec::new();
+        for (index, batch) in batches.iter().enumerate() {
+            let content = parquet::encode(&batch.schema(), std::slice::from_ref(batch)).unwrap();
+            let object = Artefact::part_name(name, index);
+            store.objects().put(&format!("embed/{key}/{object}"), content.clone()).unwrap();
+            std::fs::write(folder.join(name).join(format!("{index}.parquet")), &content).unwrap();
+            let digest = blake3::hash(&content).to_hex().to_string();
+            parts.push(Part { index, rows: batch.num_rows() as u64, bytes: content.len() as u64, digest });
+        }
+        written.insert(name.to_owned(), parts);
+    }
+    let manifest = Manifest {
+        identity,
+        tables: written,
+        files: BTreeMap::new(),
+        warnings: vec![],
+        seconds: 1.0,
+        finished: jiff::Timestamp::UNIX_EPOCH,
+        pairloom: String::new(),
+    };
+    store.objects().put(&format!("embed/{key}/manifest.json"), serde_json::to_vec(&manifest).unwrap().into()).unwrap();
+    StageArtefact { name: "bench".to_owned(), coordinates: vec![], kind: "embed".to_owned(), key }
 }
 
-/// Removes a file from the page cache.
-fn drop_from_cache(path: &Path) {
-    let mut command = Command::new("dd");
-    command.arg(format!("if={}", path.display())).args(["iflag=nocache", "count=0", "status=none"]);
-    assert!(command.status().unwrap().success());
+/// Removes all files of a folder from the page cache.
+fn drop_from_cache(folder: &Path) {
+    for file in
+        walkdir::WalkDir::new(folder).into_iter().map(Result::unwrap).filter(|entry| entry.file_type().is_file())
+    {
+        let mut command = Command::new("dd");
+        command.arg(format!("if={}", file.path().display())).args(["iflag=nocache", "count=0", "status=none"]);
+        assert!(command.status().unwrap().success());
+    }
 }
 
 /// Process of the peers.

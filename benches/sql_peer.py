@@ -1,7 +1,7 @@
 """Queries over vectors and rankings by numpy, FAISS, DuckDB and DataFusion, on request, for benches/sql.rs.
 
-Arguments: a folder with the Parquet files `items`, `queries` and `rankings` and the vector `query.json`, and the two
-statements over `rankings`. Every input line is the name of a task; the answer is its seconds and its rows as texts.
+Arguments: a folder with folders `items`, `queries` and `rankings` of Parquet files, and the two statements over
+`rankings`. Every input line is the name of a task; the answer is its seconds and its rows as texts.
 Tasks: `one` and `join` (the ten nearest of one query, and of 1,000) by a program, whose data are in memory; with
 `parquet` DuckDB reads the files. `recall` and `rows`: the two statements. DataFusion's join is a window function over all pairs of 20
 queries, and its time is multiplied by 50.
@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow.parquet as pq
 
 faiss.omp_set_num_threads(2)
-path = {name: os.path.join(folder, f"{name}.parquet") for name in ("items", "queries", "rankings")}
-tables = {name: pq.read_table(path[name]) for name in ("items", "queries")}
+path = {name: os.path.join(folder, name, "*.parquet") for name in ("items", "queries", "rankings")}
+tables = {name: pq.read_table(os.path.join(folder, name)) for name in ("items", "queries")}
 width = tables["items"].schema.field("embedding").type.list_size
 
 
@@ -33,7 +33,7 @@ def matrix(name):
 
 
 items, queries = matrix("items"), matrix("queries")
-query = np.array(json.load(open(os.path.join(folder, "query.json"))), dtype=np.float32)
+query = queries[0]
 # The nearest by cosine are those by inner product of vectors of length 1.
 unit_items = items / np.linalg.norm(items, axis=1, keepdims=True)
 unit_queries = queries / np.linalg.norm(queries, axis=1, keepdims=True)
@@ -44,7 +44,8 @@ duck = duckdb.connect()
 duck.execute("SET threads = 2")
 for name in ("items", "queries"):
     duck.execute(f"CREATE TABLE {name} AS SELECT id, embedding::FLOAT[{width}] AS embedding FROM '{path[name]}'")
-duck.execute(f"CREATE VIEW rankings AS SELECT * FROM '{path['rankings']}'")
+duck.execute("CREATE SCHEMA bench")
+duck.execute(f"CREATE VIEW bench.rankings AS SELECT * FROM '{path['rankings']}'")
 
 session = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(2))
 for name in ("items", "queries"):

@@ -3,6 +3,7 @@
 //! Loading libtorch takes 0.2 s, so `pairloom` is linked without it and replaces itself only if a stage has to run.
 //! Both programs must be built from the same sources; a hash of the sources is compared at the handover.
 
+use std::num::NonZeroUsize;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -28,6 +29,11 @@ pub(super) fn hand_over() -> Error {
     // loads, so it must be set before.
     if std::env::var_os("OMP_WAIT_POLICY").is_none() {
         program.env("OMP_WAIT_POLICY", "PASSIVE");
+    }
+    // Each of glibc's arenas keeps what its threads have freed, and by default there are eight for each processor.
+    if std::env::var_os("MALLOC_ARENA_MAX").is_none() {
+        let arenas = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
+        program.env("MALLOC_ARENA_MAX", arenas.to_string());
     }
     let error = program.exec();
     Error::usage(format!("cannot start `{}`, which runs stages: {error}", sibling.display()))

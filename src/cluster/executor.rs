@@ -118,9 +118,8 @@ struct Signals([Signal; 2]);
 
 impl Signals {
     fn new() -> Result<Self> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| Error::internal(format!("cannot install a signal handler: {error}")))
-        };
+        let listen =
+            |kind| signal(kind).map_err(|error| Error::internal(format!("cannot install a signal handler: {error}")));
         Ok(Self([listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?]))
     }
 

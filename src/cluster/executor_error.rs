@@ -57,7 +57,9 @@ mod tests {
     fn kinds_and_messages_are_those_of_the_executor() {
         let got = |text| executor_error(text).strip_backtrace();
         let division = executor_error("Job failed: DataFusionError(Shared(External(ArrowError(DivideByZero))))");
-        assert!(matches!(division, DataFusionError::ArrowError(error, _) if matches!(*error, ArrowError::DivideByZero)));
+        assert!(
+            matches!(division, DataFusionError::ArrowError(error, _) if matches!(*error, ArrowError::DivideByZero))
+        );
         let cast = r#"DataFusionError(Shared(External(ArrowError(CastError("Cannot cast string 'nns' to value of Int32 type")))))"#;
         assert_eq!(got(cast), "Arrow error: Cast error: Cannot cast string 'nns' to value of Int32 type");
         let nested = r#"DataFusionError(Execution("a \"quoted\" name\nand \\ a line"))"#;
@@ -68,6 +70,9 @@ mod tests {
         assert_eq!(got(own), "Execution error: section 3 is damaged");
         let lost = "Job failed: Task failed due to executor lost";
         assert_eq!(got(lost), "Execution error: the cluster failed: executor lost");
-        assert_eq!(got("Shared(Execution(\"never ends"), "Execution error: the cluster failed: Shared(Execution(\"never ends");
+        assert_eq!(
+            got("Shared(Execution(\"never ends"),
+            "Execution error: the cluster failed: Shared(Execution(\"never ends"
+        );
     }
 }

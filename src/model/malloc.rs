@@ -31,3 +31,21 @@ fn keep() {
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn keep() {}
+
+/// Returns freed memory to the system, for work whose pieces are far apart in time. Without glibc nothing happens.
+pub fn return_freed_memory() {
+    trim();
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "glibc's only interface for this is a C function")]
+fn trim() {
+    unsafe extern "C" {
+        fn malloc_trim(keep: usize) -> std::ffi::c_int;
+    }
+    // SAFETY: the function may be called at any time, from any thread.
+    let _ = unsafe { malloc_trim(0) };
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn trim() {}

@@ -10,7 +10,7 @@ use super::family::encode::{CAPTIONS_PER_BLOCK, check_token_ids};
 use super::family::encoded_items::EncodedItems;
 use super::family::model::Model;
 use super::family::registry::ModelConfig;
-use super::malloc::keep_freed_memory;
+use super::malloc::{keep_freed_memory, return_freed_memory};
 use super::tensor_slices::to_vec;
 use super::threads::use_one_thread;
 use crate::error::{Error, Result};
@@ -144,6 +144,8 @@ impl PairScoring<'_> {
                 .map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .collect::<Result<Vec<()>>>()
         })?;
+        // The next block of images is read before its scores are computed, and takes other memory.
+        return_freed_memory();
         Ok(scores.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 

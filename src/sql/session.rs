@@ -11,7 +11,7 @@ use datafusion::config::Dialect;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SQLOptions;
-use datafusion::execution::session_state::SessionState;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::memory::MemoryStream;
 use datafusion::prelude::SessionContext;
@@ -26,6 +26,7 @@ use crate::sql::errors::{checked, query_error};
 use crate::sql::files::NamedFile;
 use crate::sql::information;
 use crate::sql::interrupt::StatementInterrupt;
+use crate::sql::kept_vectors::{KeepVectors, KeptVectors};
 use crate::sql::names::ListedTable;
 use crate::sql::parameters::{ParameterValue, bind, number_parameters, parameters, with_parameter_types, with_values};
 use crate::sql::plan_rewrites::{with_json_as_text, with_nullable_vectors};
@@ -132,8 +133,17 @@ impl Session {
     /// Lets other processes run the plans of queries. They read the tables of stages; tables in memory travel with the
     /// plan.
     #[must_use]
-    pub fn with_runner(self, runner: Option<Arc<dyn PlanRunner>>) -> Self {
-        Self { runner, ..self }
+    pub fn with_runner(self, runner: Arc<dyn PlanRunner>) -> Self {
+        Self { runner: Some(runner), ..self }
+    }
+
+    /// Keeps vectors that queries have read in memory, up to a number of bytes, for the queries that follow. Scans that read
+    /// all rows of a table of a stage are kept; those used least recently go first.
+    #[must_use]
+    pub fn keep_vectors(self, bytes: usize) -> Self {
+        let rule = Arc::new(KeepVectors(Arc::new(KeptVectors::new(bytes))));
+        let state = SessionStateBuilder::new_from_existing(self.context.state()).with_physical_optimizer_rule(rule);
+        Self { context: SessionContext::new_with_state(state.build()), ..self }
     }
 
     /// Lets queries read a file as a table. The file is opened when a query names it.

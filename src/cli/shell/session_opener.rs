@@ -10,7 +10,7 @@ use crate::cli::open::open_log;
 use crate::cli::run_choice::choose_run;
 use crate::cli::run_choice_args::RunChoiceArgs;
 use crate::error::Result;
-use crate::sql::{NamedFile, PlanRunner, Session};
+use crate::sql::{KEPT_VECTOR_BYTES, NamedFile, PlanRunner, Session};
 use crate::store::Store;
 use crate::store::record::RunRecord;
 use crate::store::run_log::RunLog;
@@ -51,7 +51,11 @@ impl<'s> SessionOpener<'s> {
     pub(in crate::cli) fn open(&self, choice: &RunChoiceArgs) -> Result<OpenSession> {
         let log = Arc::new(open_log(self.store, self.console)?);
         let run = choose_run(&log, choice)?.cloned();
-        let session = Session::of_run(&log, run.as_ref())?.with_runner(self.runner.clone());
+        let session = Session::of_run(&log, run.as_ref())?;
+        let session = match &self.runner {
+            Some(runner) => session.with_runner(Arc::clone(runner)),
+            None => session.keep_vectors(KEPT_VECTOR_BYTES),
+        };
         for file in self.files {
             session.add_file(file.clone())?;
         }

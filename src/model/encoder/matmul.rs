@@ -44,9 +44,7 @@ impl MatmulPrecision {
     pub fn matmul(self, a: &Tensor, b: &Tensor) -> Tensor {
         match self {
             Self::F32 => a.matmul(b),
-            Self::Mixed | Self::MixedByLibtorch => {
-                self.cast_factor(a).matmul(&self.cast_factor(b)).to_kind(a.kind())
-            }
+            Self::Mixed | Self::MixedByLibtorch => self.cast_factor(a).matmul(&self.cast_factor(b)).to_kind(a.kind()),
         }
     }
 }

@@ -49,7 +49,8 @@ impl<'t> GruInput<'t> {
         let [w_ih, w_hh, b_ih, b_hh] = self.weights else { return None };
         let applies = self.precision != MatmulPrecision::MixedByLibtorch
             && has_avx512(element_type)
-            && is_f32_slice(self.vectors) && self.weights.iter().all(is_f32_slice);
+            && is_f32_slice(self.vectors)
+            && self.weights.iter().all(is_f32_slice);
         applies.then(|| FusedInput {
             batch_sizes: &self.packed.batch_sizes,
             token_rows: self.token_rows,

@@ -62,7 +62,9 @@ pub trait Model: Debug + Send {
     fn set_precision(&mut self, precision: MatmulPrecision) -> Result<()> {
         match precision {
             MatmulPrecision::F32 => Ok(()),
-            MatmulPrecision::Mixed | MatmulPrecision::MixedByLibtorch => Err(Error::internal("the model family has no mixed precision")),
+            MatmulPrecision::Mixed | MatmulPrecision::MixedByLibtorch => {
+                Err(Error::internal("the model family has no mixed precision"))
+            }
         }
     }
 

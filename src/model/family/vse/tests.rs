@@ -100,8 +100,7 @@ fn f32_and_bf16_are_near_to_f64_in_every_variant() {
                         assert!(far < error, "{config:?} {precision:?}, {i}: {far}");
                         for other in [&two[i], &three[i]] {
                             let far = (got - other).norm().double_value(&[]) / wanted.norm().double_value(&[]);
-                            let is_ours =
-                                has_avx512(ElementType::F32) && precision != MatmulPrecision::MixedByLibtorch;
+                            let is_ours = has_avx512(ElementType::F32) && precision != MatmulPrecision::MixedByLibtorch;
                             let allowed = if is_ours { 0.0 } else { error };
                             assert!(far <= allowed, "{config:?} {precision:?}, {i}: {far} between threads");
                         }
