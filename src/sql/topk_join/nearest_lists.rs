@@ -329,12 +329,12 @@ impl BlockItems {
 /// Appends a vector divided by `scale`, in f32.
 #[expect(clippy::cast_possible_truncation, reason = "the search is in f32, with a bound on its error")]
 fn extend_scaled(packed: &mut Vec<f32>, vector: VectorValues<'_>, scale: f64) {
-    // A division for each value would take longer than the search.
+    // A division for each value would take longer than the search. The norm of a vector of f32 has a finite inverse.
     let factor = 1.0 / scale;
     match vector {
         VectorValues::F32(values) if scale == 1.0 => packed.extend_from_slice(values),
         VectorValues::F32(values) => packed.extend(values.iter().map(|&value| (f64::from(value) * factor) as f32)),
-        VectorValues::F64(values) => packed.extend(values.iter().map(|value| (value * factor) as f32)),
+        VectorValues::F64(values) => packed.extend(values.iter().map(|value| (value / scale) as f32)),
     }
 }
 
