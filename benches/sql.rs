@@ -1,4 +1,4 @@
-//! Benchmark of SQL over vectors and rankings, compared with DuckDB, DataFusion's own functions, FAISS and numpy.
+//! Benchmark of SQL over vectors and rankings, compared with `DuckDB`, `DataFusion`'s own functions, FAISS and numpy.
 //!
 //! 20,000 vectors of 1,024 × f32: the ten nearest of one query, and of 1,000 queries (a top-k join). Recall at 5 of
 //! ten million rows of rankings: two groupings. Two threads. Tables are those of a stage in a store. Queries of vectors are
@@ -11,6 +11,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
     reason = "a benchmark may panic, and printed numbers need not be exact"
 )]
 

@@ -75,11 +75,14 @@ mod tests {
 
     #[test]
     fn rows_become_columns() {
-        let block: Block = std::array::from_fn(|row| std::array::from_fn(|column| (16 * row + column) as u32));
-        for (column, values) in transpose(&block).iter().enumerate() {
+        let mut numbers = 0u32..;
+        let block: Block = std::array::from_fn(|_| std::array::from_fn(|_| numbers.next().unwrap_or_default()));
+        let transposed = transpose(&block);
+        for (column, values) in transposed.iter().enumerate() {
             for (row, &value) in values.iter().enumerate() {
-                assert_eq!(value as usize, 16 * row + column);
+                assert_eq!(value as usize, SIDE * row + column);
             }
         }
+        assert_eq!(transpose(&transposed), block);
     }
 }

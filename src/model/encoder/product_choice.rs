@@ -38,6 +38,7 @@ pub fn is_libtorch_faster() -> bool {
 }
 
 /// Time of the fastest forward and backward pass.
+#[expect(clippy::disallowed_methods, reason = "the time decides on the library, and is no part of a result")]
 fn fastest_pass(precision: MatmulPrecision) -> Duration {
     let options = (Kind::Float, Device::Cpu);
     let word = |number: usize| i32::try_from(number % (CAPTIONS * WORDS)).unwrap_or(0);
