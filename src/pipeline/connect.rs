@@ -1,6 +1,6 @@
 //! Connection of the stages of a file to a plan, with one diagnostic for each mistake.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::diagnostic::Diagnostic;
@@ -82,6 +82,7 @@ pub(super) fn connect_stages<S: Stage + Clone>(
         references,
         refused: diagnostics.iter().map(|diagnostic| diagnostic.span).collect(),
         missing_stages: BTreeMap::new(),
+        refused_items: BTreeSet::new(),
         diagnostics,
     };
     for problem in found {
@@ -108,6 +109,8 @@ struct ConnectionReporter<'a, S> {
     refused: Vec<SourceSpan>,
     /// Diagnostics of references to stages that do not exist, by the name of the stage.
     missing_stages: BTreeMap<String, Vec<Diagnostic>>,
+    /// Places and messages of problems, without the numbers of items.
+    refused_items: BTreeSet<(SourceSpan, String)>,
     diagnostics: &'a mut Vec<Diagnostic>,
 }
 
@@ -136,7 +139,11 @@ impl<S: Stage> ConnectionReporter<'_, S> {
                 self.missing_stages.entry(stage.to_owned()).or_default().push(diagnostic);
             }
             Some((stage, table)) if self.may_exist(stage, table) => {}
-            _ => self.diagnostics.push(diagnostic),
+            // A pattern such as `fit@*.history` stands for many items, which have one place and one mistake.
+            _ if self.refused_items.insert((span, without_item_number(&diagnostic.message))) => {
+                self.diagnostics.push(diagnostic);
+            }
+            _ => {}
         }
     }
 
@@ -188,6 +195,14 @@ impl<S: Stage> ConnectionReporter<'_, S> {
                 }
             });
         }
+    }
+}
+
+/// Message without the number in `item 3 of`.
+fn without_item_number(message: &str) -> String {
+    match message.strip_prefix("item ").and_then(|rest| rest.split_once(' ')) {
+        Some((number, rest)) if number.parse::<usize>().is_ok() => rest.to_owned(),
+        _ => message.to_owned(),
     }
 }
 

@@ -13,7 +13,9 @@ use super::setting_places::SettingPaths;
 use super::source_map::SourceSpan;
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use crate::error::TruncatedList;
-use crate::stage::{Coordinate, INSTANCE_SIGN, has_coordinates, instance_name, matches_glob, stage_of_instance};
+use crate::stage::{
+    Coordinate, INSTANCE_SIGN, coordinate_texts, has_coordinates, instance_name, matches_glob, stage_of_instance,
+};
 use crate::suggest::quoted_list;
 
 /// Prefix of an assignment in messages.
@@ -85,6 +87,16 @@ impl SettingAssignment {
         let diagnostic = Diagnostic::new(span, message);
         let mut names = TruncatedList::new(SHOWN_INSTANCES);
         let of_matrix = instances.filter(|(_, _, coordinates)| !coordinates.is_empty());
+        let of_stage = of_matrix.clone().filter(|(_, stage, _)| matches_glob(stage_of_instance(name), stage));
+        for (axis, value) in coordinate_texts(name) {
+            let on_axis = of_stage.clone().flat_map(|(_, _, coordinates)| coordinates).filter(|of| of.axis == axis);
+            let values: BTreeSet<String> = on_axis.map(Coordinate::value_text).collect();
+            if !values.is_empty() && !values.contains(value) {
+                names.extend(values.iter().map(|value| format!("`{value}`")));
+                diagnostics.push(diagnostic.note(format!("axis `{axis}` has the values {}", names.join(", "))));
+                return;
+            }
+        }
         names.extend(of_matrix.map(|(_, stage, coordinates)| format!("`{}`", instance_name(stage, coordinates))));
         diagnostics.push(if names.is_empty() {
             diagnostic.hint("the file has no `[matrix.AXIS]`, so no stage is repeated")

@@ -25,7 +25,11 @@ pub(super) fn read_set(node: &TomlNode, diagnostics: &mut Vec<Diagnostic>) -> BT
     for entry in node.entries() {
         let is_path = stage_of_instance(&entry.key).contains('.');
         if !matches!(entry.node.value, TomlValue::Table(_)) || is_path {
-            let message = format!("`set` has `{}`, wanted the name of a stage with its settings", entry.key);
+            let message = format!(
+                "`set` has `{}`, which is {}, wanted the name of a stage with its settings",
+                entry.key,
+                entry.node.describe()
+            );
             let diagnostic = Diagnostic::new(entry.key_span, message);
             diagnostics.push(if is_path {
                 diagnostic.hint(format!("leave out the quotes: `set.{} = …`", entry.key))

@@ -226,7 +226,7 @@ fn mistakes_of_a_matrix_have_their_place() {
         ),
         (
             "[[matrix.row]]\nname = \"a\"\nset.epochs = 1",
-            "32:5 `set` has `epochs`, wanted the name of a stage with its settings / write `set.STAGE.epochs = …`",
+            "32:5 `set` has `epochs`, which is the integer 1, wanted the name of a stage with its settings / write `set.STAGE.epochs = …`",
         ),
         (
             "[[matrix.row]]\nname = \"a\"\nloss = \"max\"",
