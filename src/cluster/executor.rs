@@ -86,6 +86,7 @@ pub fn run_executor(
         ))
     };
     let served = runtime.block_on(async {
+        let mut signals = Signals::new()?;
         let serves = Box::pin(start_executor_process(config));
         let is_ready = Box::pin(async {
             while !health.is_ready() {
@@ -98,7 +99,6 @@ pub fn run_executor(
         };
         report(ExecutorEvent::Ready)?;
         let is_stopped = Box::pin(async {
-            let mut signals = Signals::new()?;
             signals.next().await;
             report(ExecutorEvent::Stopping)?;
             signals.next().await;

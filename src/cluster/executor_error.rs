@@ -7,12 +7,12 @@ use datafusion::error::DataFusionError;
 ///
 /// The text names the kind of the innermost error and quotes its message, as in `Shared(Execution("no such file"))`.
 pub(super) fn executor_error(text: &str) -> DataFusionError {
-    if text.contains("DivideByZero") {
+    let before_message = text.split_once('"').map_or(text, |(before, _)| before);
+    if before_message.contains("DivideByZero") {
         return ArrowError::DivideByZero.into();
     }
-    let Some((kind, message)) = innermost(text) else {
-        return DataFusionError::Execution(format!("the cluster failed: {}", reason(text)));
-    };
+    let other = || DataFusionError::Execution(format!("the cluster failed: {}", reason(text)));
+    let Some((kind, message)) = first_message(text) else { return other() };
     match kind {
         "CastError" => ArrowError::CastError(message).into(),
         "ParseError" => ArrowError::ParseError(message).into(),
@@ -22,12 +22,14 @@ pub(super) fn executor_error(text: &str) -> DataFusionError {
         "ResourcesExhausted" => DataFusionError::ResourcesExhausted(message),
         "Plan" => DataFusionError::Plan(message),
         "Internal" => DataFusionError::Internal(message),
-        _ => DataFusionError::Execution(message),
+        // An error of ours has a field of this name.
+        "Execution" | "message" => DataFusionError::Execution(message),
+        _ => other(),
     }
 }
 
-/// Name of the innermost error, and its message.
-fn innermost(text: &str) -> Option<(&str, String)> {
+/// First quoted text, and the name before it.
+fn first_message(text: &str) -> Option<(&str, String)> {
     let (before, rest) = text.split_once('"')?;
     let end = rest.char_indices().scan(false, |is_escaped, (at, c)| {
         let is_end = c == '"' && !*is_escaped;
@@ -38,7 +40,7 @@ fn innermost(text: &str) -> Option<(&str, String)> {
     // The escapes of Rust's debug text are those of JSON, except for rare characters.
     let quoted = &rest[..end];
     let message = serde_json::from_str(&format!("\"{quoted}\"")).unwrap_or_else(|_| quoted.to_owned());
-    let name = before.trim_end_matches('(');
+    let name = before.strip_suffix('(').or_else(|| before.strip_suffix(": "))?;
     let start = name.rfind(|c: char| !c.is_alphanumeric()).map_or(0, |at| at + 1);
     Some((&name[start..], message))
 }
@@ -68,6 +70,10 @@ mod tests {
         assert!(matches!(memory, DataFusionError::ResourcesExhausted(text) if text == "too large"));
         let own = r#"External(Error { category: Data, message: "section 3 is damaged", hint: Some("run again") })"#;
         assert_eq!(got(own), "Execution error: section 3 is damaged");
+        let cast = r#"ArrowError(CastError("Cannot cast string 'DivideByZero'"))"#;
+        assert_eq!(got(cast), "Arrow error: Cast error: Cannot cast string 'DivideByZero'");
+        let bucket = r#"ObjectStore(Generic { store: "S3", source: Timeout })"#;
+        assert_eq!(got(bucket), format!("Execution error: the cluster failed: {bucket}"));
         let lost = "Job failed: Task failed due to executor lost";
         assert_eq!(got(lost), "Execution error: the cluster failed: executor lost");
         assert_eq!(

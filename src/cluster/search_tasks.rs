@@ -49,7 +49,7 @@ impl ClusterTasks {
     /// # Errors
     /// Threads cannot be started.
     pub fn new(url: ClusterUrl, store: Store) -> Result<Self> {
-        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("cluster").enable_all().build();
+        let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("cluster").enable_all().build();
         let runtime =
             runtime.map_err(|error| Error::stage(format!("cannot start threads for the cluster: {error}")))?;
         let folder = random_hex::<8>()?;

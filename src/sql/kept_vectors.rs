@@ -13,12 +13,15 @@ use arrow::datatypes::DataType;
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
-use datafusion::datasource::physical_plan::ParquetSource;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, FileSource, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::projection::ProjectionExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::expressions::Column;
 use datafusion::physical_plan::memory::MemoryStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -34,9 +37,11 @@ pub const KEPT_VECTOR_BYTES: usize = 512 << 20;
 /// Rows of a scan, by partition.
 type ScanRows = Arc<Vec<Vec<RecordBatch>>>;
 
-/// Rows of scans, up to a number of bytes. Those that were not used for the longest time go first.
+/// Rows of scans, up to a number of bytes, and as many while they are read. Those that were not used for the longest time go first.
 pub(super) struct KeptVectors {
     limit: usize,
+    /// Bytes of the scans that are being read.
+    collecting: AtomicUsize,
     scans: Mutex<Scans>,
 }
 
@@ -61,7 +66,7 @@ impl fmt::Debug for KeptVectors {
 
 impl KeptVectors {
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit, scans: Mutex::default() }
+        Self { limit, collecting: AtomicUsize::new(0), scans: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Scans> {
@@ -124,11 +129,18 @@ fn is_whole_scan_of_vectors(node: &Arc<dyn ExecutionPlan>) -> bool {
     let schema = node.schema();
     let has_vectors = schema.fields().iter().any(|field| matches!(field.data_type(), DataType::FixedSizeList(..)));
     let scan = node.downcast_ref::<DataSourceExec>().and_then(DataSourceExec::downcast_to_file_source::<ParquetSource>);
-    has_vectors
-        && scan.is_some_and(|(config, source)| {
-            use datafusion::datasource::physical_plan::FileSource;
-            config.object_store_url.as_str() == STORE_URL && config.limit.is_none() && source.filter().is_none()
-        })
+    has_vectors && scan.is_some_and(|(config, source)| is_whole(config, source))
+}
+
+/// True if the rows follow from the files and the names of the columns: no row is left out, and no column is computed.
+fn is_whole(config: &FileScanConfig, source: &ParquetSource) -> bool {
+    let of_store = config.object_store_url.as_str() == STORE_URL;
+    let is_column =
+        |column: &ProjectionExpr| column.expr.downcast_ref::<Column>().is_some_and(|read| read.name() == column.alias);
+    let has_columns = source.projection().is_none_or(|columns| columns.iter().all(is_column));
+    let mut files = config.file_groups.iter().flat_map(FileGroup::iter);
+    let has_values = files.any(|file| !file.partition_values.is_empty());
+    of_store && has_columns && !has_values && config.limit.is_none() && source.filter().is_none()
 }
 
 /// Scan whose rows are kept, or come from memory.
@@ -159,7 +171,8 @@ impl Collection {
     /// Counts the bytes of a batch. Returns true if it may be kept.
     fn counts(&self, batch: &RecordBatch) -> bool {
         let bytes = batch.get_array_memory_size();
-        self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.kept.limit
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.kept.collecting.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.kept.limit
     }
 
     fn finish(&self, partition: usize, batches: Vec<RecordBatch>) {
@@ -168,6 +181,12 @@ impl Collection {
             let all = partitions.iter_mut().map(|rows| rows.take().unwrap_or_default()).collect();
             self.kept.insert(self.scan.clone(), all, self.bytes.load(Ordering::Relaxed));
         }
+    }
+}
+
+impl Drop for Collection {
+    fn drop(&mut self) {
+        self.kept.collecting.fetch_sub(self.bytes.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }
 
@@ -252,7 +271,7 @@ impl ExecutionPlan for KeptScanExec {
         let collection = match self.source().clone() {
             ScanSource::Memory(rows) => {
                 let rows = rows.get(partition).cloned().unwrap_or_default();
-                return Ok(Box::pin(MemoryStream::try_new(rows, self.schema(), None)?));
+                return Ok(Box::pin(cooperative(MemoryStream::try_new(rows, self.schema(), None)?)));
             }
             ScanSource::Read(collection) => collection,
         };
@@ -310,6 +329,12 @@ mod tests {
         let few =
             kept.query("SELECT feature FROM cnn.features LIMIT 1").unwrap().map(|batch| batch.unwrap().num_rows());
         assert_eq!(few.sum::<usize>(), 1);
+        // Computed columns are not kept.
+        let random =
+            "SELECT max(r) FROM (SELECT feature AS f, random() AS r FROM cnn.features) WHERE vector_norm(f) >= 0";
+        let value =
+            || kept.query(random).unwrap().next().unwrap().unwrap().column(0).as_primitive::<Float64Type>().value(0);
+        assert_ne!(value(), value());
         let with_ids = "SELECT image_id, feature FROM cnn.features WHERE image_id > 1";
         assert_eq!(kept.query(with_ids).unwrap().map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 2);
         for part in walkdir::WalkDir::new(folder.path().join("v1/extract")) {

@@ -106,7 +106,7 @@ fn a_cluster_computes_what_one_process_computes() {
     succeeded(distributed);
     let wanted = evaluations(&here);
     assert!(wanted.len() >= 4 && evaluations(&there) == wanted, "the same bytes");
-    assert!(!there.join("v1/searches").exists(), "sections and vectors are removed, with their folders");
+    assert_eq!(search_objects(&there), 0, "sections and vectors are removed");
 
     for query in [
         "SELECT count(*) FROM test.rankings",

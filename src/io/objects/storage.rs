@@ -79,10 +79,8 @@ impl ObjectStorage {
     pub fn local(folder: &Path) -> Result<Self> {
         std::fs::create_dir_all(folder).map_err(|error| Error::io("make the folder", folder, &error))?;
         let folder = folder.canonicalize().map_err(|error| Error::io("find the folder", folder, &error))?;
-        // A bucket has no empty folders, and neither has this.
         let inner = LocalFileSystem::new_with_prefix(&folder)
-            .map_err(|error| storage_error::folder_error("open", &folder, &error))?
-            .with_automatic_cleanup(true);
+            .map_err(|error| storage_error::folder_error("open", &folder, &error))?;
         Ok(Self { has_files: true, ..Self::with_inner(Arc::new(inner), &folder) })
     }
 

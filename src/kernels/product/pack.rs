@@ -245,7 +245,8 @@ fn pack_step_of<const W: usize>(
     };
     let (first, second) = (first.as_chunks::<W>(), second.as_chunks::<W>());
     let mut panels = panels.chunks_exact_mut(size).map(|panel| &mut panel[step * W..][..W]);
-    for ((to, a), b) in panels.by_ref().zip(first.0).zip(second.0) {
+    // The panels come last: an iterator that ends first has taken nothing from those after it.
+    for ((a, b), to) in first.0.iter().zip(second.0).zip(panels.by_ref()) {
         for i in 0..W {
             to[i] = pack(a[i], b[i]);
         }
