@@ -157,13 +157,12 @@ impl Drop for Submission {
             // The process may end right after this, so the answer is waited for: on a thread of its own, since this one may
             // be the only one that drives the request. Without an answer the job runs to its end, and its rows are removed
             // later.
-            let cancel = move || {
-                let cancelled = runtime.block_on(scheduler.cancel_job(CancelJobParams { job_id }));
+            let handle = runtime.clone();
+            drop(runtime.spawn_blocking(move || {
+                let cancelled = handle.block_on(scheduler.cancel_job(CancelJobParams { job_id }));
                 let _ = sender.send(cancelled.is_ok());
-            };
-            if std::thread::Builder::new().name("cancel".to_owned()).spawn(cancel).is_ok() {
-                let _ = answered.recv_timeout(CANCEL_TIME);
-            }
+            }));
+            let _ = answered.recv_timeout(CANCEL_TIME);
         }
     }
 }

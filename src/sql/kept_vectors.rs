@@ -155,19 +155,19 @@ struct KeptScanExec {
 #[derive(Debug, Clone)]
 enum ScanSource {
     Memory(ScanRows),
-    Read(Arc<Collection>),
+    Read(Arc<ScanCollection>),
 }
 
 /// Rows of an execution until all partitions have ended.
 #[derive(Debug)]
-struct Collection {
+struct ScanCollection {
     scan: String,
     kept: Arc<KeptVectors>,
     partitions: Mutex<Vec<Option<Vec<RecordBatch>>>>,
     bytes: AtomicUsize,
 }
 
-impl Collection {
+impl ScanCollection {
     /// Counts the bytes of a batch. Returns true if it may be kept.
     fn counts(&self, batch: &RecordBatch) -> bool {
         let bytes = batch.get_array_memory_size();
@@ -184,7 +184,7 @@ impl Collection {
     }
 }
 
-impl Drop for Collection {
+impl Drop for ScanCollection {
     fn drop(&mut self) {
         self.kept.collecting.fetch_sub(self.bytes.load(Ordering::Relaxed), Ordering::Relaxed);
     }
@@ -202,7 +202,7 @@ impl KeptScanExec {
             let scan = format!("{partitions} {:?} {}", self.schema(), VerboseScan(&*self.input));
             match self.kept.get(&scan) {
                 Some(rows) => ScanSource::Memory(rows),
-                None => ScanSource::Read(Arc::new(Collection {
+                None => ScanSource::Read(Arc::new(ScanCollection {
                     scan,
                     kept: Arc::clone(&self.kept),
                     partitions: Mutex::new(vec![None; partitions]),

@@ -111,3 +111,36 @@ impl ExecutionPlan for ReadOnceExec {
         self.input.execute(partition, context)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::AsArray;
+    use arrow::datatypes::Int64Type;
+    use futures::executor::block_on;
+
+    use crate::error::Result;
+    use crate::sql::{QueryOptions, Session};
+
+    use super::*;
+
+    #[test]
+    fn a_join_that_does_not_fit_into_its_memory_is_an_error() {
+        let session = Arc::new(Session::of_empty_tables([]).unwrap());
+        let count = |rows: u64| -> Result<i64> {
+            let pairs = format!(
+                "SELECT count(*) FROM range(0, {rows}) a JOIN range(0, {rows}) b ON a.value < b.value - {}",
+                rows - 2
+            );
+            let options = QueryOptions { memory: Some(8 << 20), ..QueryOptions::default() };
+            block_on(async {
+                let mut stream = session.run(&pairs, options, ()).await?;
+                let batch = stream.next().await.expect("a row")?;
+                Ok(batch.column(0).as_primitive::<Int64Type>().value(0))
+            })
+        };
+        assert_eq!(count(1_000).unwrap(), 1);
+        // 16 MB a side.
+        let message = count(2_000_000).unwrap_err().to_string();
+        assert!(message.contains("join without an equality"), "{message}");
+    }
+}

@@ -1,6 +1,6 @@
 //! Choice of the products of a GRU in mixed precision, by a short measurement.
 //!
-//! Which library multiplies faster depends on the processor: on one with AVX-512 alone our kernels are twice as fast as
+//! The faster library depends on the processor: on one with AVX-512 alone our kernels are twice as fast as
 //! libtorch's, on one with AMX libtorch's are.
 
 use std::time::{Duration, Instant};

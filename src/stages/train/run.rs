@@ -93,9 +93,8 @@ impl RunnableStage for Train {
                 let training = self.create_training(&data, initial, ranks.local_rank, cx)?;
                 let mut position = TrainingPosition::new(order);
                 if self.precision == MatmulPrecision::Mixed && !device.is_cuda() {
-                    // All ranks do as the first.
                     let is_faster = f32::from(u8::from(is_libtorch_faster()));
-                    position.is_by_libtorch = group.all_gather_values(vec![is_faster], 1)?[0] > 0.0;
+                    position.is_by_libtorch = group.all_gather_values(vec![is_faster], 1)?[0] > 0.0; // as rank 0
                 }
                 (training, position, None)
             }
