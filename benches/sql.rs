@@ -1,10 +1,11 @@
 //! Benchmark of SQL over vectors and rankings, compared with `DuckDB`, `DataFusion`'s own functions, FAISS and numpy.
 //!
 //! 20,000 vectors of 1,024 × f32: the ten nearest of one query, and of 1,000 queries (a top-k join). Recall at 5 of
-//! ten million rows of rankings: two groupings. Two threads. Tables are those of a stage in a store. Queries of vectors are
-//! measured with the vectors kept by the session, with Parquet files in the page cache, and with files out of it. The peers are in `benches/sql_peer.py`, and run if the
-//! environment variable `PAIRLOOM_PEER_PYTHON` names an interpreter with numpy, pyarrow, faiss, duckdb and datafusion.
-//! Pairloom and its peers run in alternation, and the median counts.
+//! ten million rows of rankings: two groupings. Two threads. Tables are those of a stage in a store. Queries of vectors
+//! are measured with the vector cache of the session, with Parquet files in the page cache, and with files out of it.
+//! The peers are in `benches/sql_peer.py`, and run if the environment variable `PAIRLOOM_PEER_PYTHON` names an
+//! interpreter with numpy, pyarrow, faiss, duckdb and datafusion. Pairloom and its peers run in alternation, and the
+//! median counts.
 //!
 //! Run: `cargo bench --bench sql`. It writes 600 MB of temporary files, and removes them.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures time and prints")]
@@ -24,10 +25,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::{ArrayRef, AsArray, BooleanArray, FixedSizeListArray, Float32Array, Int64Array, StringArray};
-use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
 use pairloom::io::parquet;
 use pairloom::kernels::random::Rng;
-use pairloom::sql::{KEPT_VECTOR_BYTES, Session, StageArtefact};
+use pairloom::sql::{Session, StageArtefact, VECTOR_CACHE_BYTES};
 use pairloom::store::key::ArtefactIdentity;
 use pairloom::store::{Artefact, Manifest, Part, Store};
 use pairloom::tables;
@@ -55,7 +56,7 @@ fn main() {
     let stage = write_tables(folder.path());
     let store = Store::open(&folder.path().join("store")).unwrap();
     let open = || Session::of_stages(&store, [stage.clone()]).unwrap();
-    let (keeping, reading) = (open().keep_vectors(KEPT_VECTOR_BYTES), open());
+    let (caching, reading) = (open().with_vector_cache(VECTOR_CACHE_BYTES), open());
     let nearest = "SELECT id FROM bench.items ORDER BY cosine_distance(embedding, (SELECT embedding FROM bench.queries \
         WHERE id = 0)) LIMIT 10";
     let join = "SELECT q.id AS query, i.id AS item FROM bench.queries q, LATERAL (SELECT id, cosine_distance(i.embedding, \
@@ -79,7 +80,7 @@ fn main() {
         let mut ours = [Measured::default(), Measured::default()];
         let mut theirs: Vec<Measured> = peers.iter().map(|_| Measured::default()).collect();
         for round in 0..ROUNDS {
-            for (measured, session) in ours.iter_mut().zip([&keeping, &reading]) {
+            for (measured, session) in ours.iter_mut().zip([&caching, &reading]) {
                 measured.add(run(session, sql));
             }
             for (name, measured) in peers.iter().zip(&mut theirs) {
@@ -141,10 +142,7 @@ fn run(session: &Session, sql: &str) -> (f64, Vec<String>) {
             for column in batch.columns() {
                 let value = match column.data_type() {
                     DataType::Int64 => column.as_primitive::<Int64Type>().value(row).to_string(),
-                    DataType::Float64 => {
-                        let value = column.as_primitive::<arrow::datatypes::Float64Type>().value(row);
-                        format!("{value:.9}")
-                    }
+                    DataType::Float64 => format!("{:.9}", column.as_primitive::<Float64Type>().value(row)),
                     _ => column.as_string::<i32>().value(row).to_owned(),
                 };
                 write!(line, "{value} ").unwrap();

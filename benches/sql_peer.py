@@ -3,8 +3,8 @@
 Arguments: a folder with folders `items`, `queries` and `rankings` of Parquet files, and the two statements over
 `rankings`. Every input line is the name of a task; the answer is its seconds and its rows as texts.
 Tasks: `one` and `join` (the ten nearest of one query, and of 1,000) by a program, whose data are in memory; with
-`parquet` DuckDB reads the files. `recall` and `rows`: the two statements. DataFusion's join is a window function over all pairs of 20
-queries, and its time is multiplied by 50.
+`parquet` DuckDB reads the files. `recall` and `rows`: the two statements. DataFusion's join is a window function over
+all pairs of 20 queries, and its time is multiplied by 50.
 """
 
 import json

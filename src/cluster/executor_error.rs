@@ -5,7 +5,8 @@ use datafusion::error::DataFusionError;
 
 /// Error of an executor from the text in which the scheduler passes it on.
 ///
-/// The text names the kind of the innermost error and quotes its message, as in `Shared(Execution("no such file"))`.
+/// The text names the kind of the error and quotes its message, as in `Shared(Execution("no such file"))`. The whole text is
+/// the message if the first quoted text belongs to another kind.
 pub(super) fn executor_error(text: &str) -> DataFusionError {
     let before_message = text.split_once('"').map_or(text, |(before, _)| before);
     if before_message.contains("DivideByZero") {

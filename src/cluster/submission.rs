@@ -130,21 +130,15 @@ impl Submission {
     /// Those of [`Submission::finish`], or an interruption.
     pub async fn finish_unless(mut self, stop: oneshot::Receiver<()>) -> Result<Vec<PartitionLocation>> {
         let finished = match select(Box::pin(self.finish()), stop).await {
-            Either::Left((result, _)) => Some(result),
-            Either::Right(_) => None,
+            Either::Left((result, _)) => result,
+            Either::Right(_) => return Err(Error::interrupted()),
         };
-        if let Some(result) = finished {
-            return result.map_err(|error| match error {
-                DataFusionError::External(ours) => {
-                    ours.downcast::<Error>().map_or_else(|other| Error::stage(other.to_string()), |ours| *ours)
-                }
-                error => Error::stage(format!("an executor failed: {}", error.message())),
-            });
-        }
-        self.has_ended = true;
-        // Without an answer the job runs to its end.
-        let _ = self.scheduler.cancel_job(CancelJobParams { job_id: self.job.clone() }).await;
-        Err(Error::interrupted())
+        finished.map_err(|error| match error {
+            DataFusionError::External(ours) => {
+                ours.downcast::<Error>().map_or_else(|other| Error::stage(other.to_string()), |ours| *ours)
+            }
+            error => Error::stage(format!("an executor failed: {}", error.message())),
+        })
     }
 }
 
@@ -154,9 +148,8 @@ impl Drop for Submission {
         if !self.has_ended {
             let (mut scheduler, job_id) = (self.scheduler.clone(), std::mem::take(&mut self.job));
             let (sender, answered) = mpsc::sync_channel(1);
-            // The process may end right after this, so the answer is waited for: on a thread of its own, since this one may
-            // be the only one that drives the request. Without an answer the job runs to its end, and its rows are removed
-            // later.
+            // The process may end right after this, so the answer is waited for. A task that this thread spawned would wait
+            // for this thread. Without an answer the job runs to its end, and its rows are removed later.
             let handle = runtime.clone();
             drop(runtime.spawn_blocking(move || {
                 let cancelled = handle.block_on(scheduler.cancel_job(CancelJobParams { job_id }));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::error::{Error, Result};
-use crate::sql::{KEPT_VECTOR_BYTES, NamedFile, Session};
+use crate::sql::{NamedFile, Session, VECTOR_CACHE_BYTES};
 use crate::store::Store;
 use crate::store::record::{RunOutcome, RunRecord};
 use crate::store::run_log::RunLog;
@@ -75,7 +75,7 @@ impl Sessions {
             return Ok(Arc::clone(&current.session));
         }
         let run = (self.choose)(&log)?;
-        let session = Session::of_run(&log, run.as_ref())?.keep_vectors(KEPT_VECTOR_BYTES);
+        let session = Session::of_run(&log, run.as_ref())?.with_vector_cache(VECTOR_CACHE_BYTES);
         for file in &self.files {
             session.add_file(file.clone())?;
         }

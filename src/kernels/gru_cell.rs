@@ -87,36 +87,25 @@ pub fn occurrence_sums(
     gates: &[[UnitBlock; 3]],
     candidates: &[UnitBlock],
 ) -> Vec<[UnitBlock; 3]> {
-    let mut sums = vec![[[0.0; TILE_COLUMNS]; 3]; distinct * panels];
-    add_occurrences(words, panels, gates, candidates, &mut sums);
-    sums
-}
-
-fn add_occurrences(
-    words: &[usize],
-    panels: usize,
-    gates: &[[UnitBlock; 3]],
-    candidates: &[UnitBlock],
-    sums: &mut [[UnitBlock; 3]],
-) {
-    widest!(add_occurrences_in(
+    widest!(occurrence_sums_in(
         words: &[usize],
+        distinct: usize,
         panels: usize,
         gates: &[[UnitBlock; 3]],
         candidates: &[UnitBlock],
-        sums: &mut [[UnitBlock; 3]],
-    ));
+    ) -> Vec<[UnitBlock; 3]>)
 }
 
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "it takes the instructions of the function that it is in")]
-fn add_occurrences_in(
+fn occurrence_sums_in(
     words: &[usize],
+    distinct: usize,
     panels: usize,
     gates: &[[UnitBlock; 3]],
     candidates: &[UnitBlock],
-    sums: &mut [[UnitBlock; 3]],
-) {
+) -> Vec<[UnitBlock; 3]> {
+    let mut sums = vec![[[0.0; TILE_COLUMNS]; 3]; distinct * panels];
     let rows = gates.chunks_exact(panels).zip(candidates.chunks_exact(panels));
     for (&word, (gates, candidates)) in words.iter().zip(rows) {
         for ((sums, [r, z, _]), n) in sums[word * panels..][..panels].iter_mut().zip(gates).zip(candidates) {
@@ -128,6 +117,7 @@ fn add_occurrences_in(
             }
         }
     }
+    sums
 }
 
 #[inline(always)]

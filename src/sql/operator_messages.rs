@@ -8,7 +8,7 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 
-use super::read_once::ReadOnceExec;
+use super::read_once::{ReadOnceExec, read_once};
 use super::topk_join::{decode_join, encode_join};
 
 /// First bytes of messages, one for each operator.
@@ -44,7 +44,7 @@ pub fn decode_operator(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     match (message.split_first(), inputs) {
         (Some((&TOP_K_JOIN, message)), _) => decode_join(message, inputs, context, codec, converter),
-        (Some((&READ_ONCE, [])), [input]) => Ok(Arc::new(ReadOnceExec::new(Arc::clone(input)))),
+        (Some((&READ_ONCE, [])), [input]) => Ok(Arc::new(read_once(Arc::clone(input)))),
         _ => exec_err!("got a message of no operator, wanted one of this version of Pairloom"),
     }
 }

@@ -1,20 +1,17 @@
 //! Inputs that a join may read once.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use datafusion::common::internal_err;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
+
+use crate::sql::pass_through::{PassThroughExec, ReadInput};
 
 /// Optimizer rule for joins without an equality. When one runs out of memory, DataFusion reads its left input again,
 /// from operators that have given their rows already, and so loses rows without an error. Here the query fails.
@@ -25,7 +22,7 @@ impl PhysicalOptimizerRule for ReadLeftInputsOnce {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_up(|node| {
             let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() else { return Ok(Transformed::no(node)) };
-            let left = Arc::new(ReadOnceExec::new(Arc::clone(join.left())));
+            let left = Arc::new(read_once(Arc::clone(join.left())));
             let inputs: Vec<Arc<dyn ExecutionPlan>> = vec![left, Arc::clone(join.right())];
             let keep = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
             Ok(Transformed::yes(Arc::clone(&node).replace_children(inputs, keep)?))
@@ -43,72 +40,46 @@ impl PhysicalOptimizerRule for ReadLeftInputsOnce {
 }
 
 /// Operator with the rows of its input, which refuses to give them twice.
+pub(super) type ReadOnceExec = PassThroughExec<ReadOnce>;
+
+/// Returns the operator over `input`.
+pub(super) fn read_once(input: Arc<dyn ExecutionPlan>) -> ReadOnceExec {
+    let reader = ReadOnce::new(&input);
+    PassThroughExec::new(input, reader)
+}
+
+/// Record of the partitions that were read.
 #[derive(Debug)]
-pub(super) struct ReadOnceExec {
-    input: Arc<dyn ExecutionPlan>,
-    /// By partition.
+pub(super) struct ReadOnce {
     is_read: Vec<AtomicBool>,
 }
 
-impl ReadOnceExec {
-    pub(super) fn new(input: Arc<dyn ExecutionPlan>) -> Self {
+impl ReadOnce {
+    fn new(input: &Arc<dyn ExecutionPlan>) -> Self {
         let partitions = input.properties().partitioning.partition_count();
-        Self { input, is_read: (0..partitions).map(|_| AtomicBool::new(false)).collect() }
+        Self { is_read: (0..partitions).map(|_| AtomicBool::new(false)).collect() }
     }
 }
 
-impl DisplayAs for ReadOnceExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.name())
-    }
-}
+impl ReadInput for ReadOnce {
+    const NAME: &'static str = "ReadOnceExec";
 
-impl ExecutionPlan for ReadOnceExec {
-    fn name(&self) -> &'static str {
-        "ReadOnceExec"
+    fn of_other(&self, input: &Arc<dyn ExecutionPlan>) -> Self {
+        Self::new(input)
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
+    fn read(
         &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Ok([input]) = <[Arc<dyn ExecutionPlan>; 1]>::try_from(children) else {
-            return internal_err!("ReadOnceExec has one input");
-        };
-        Ok(Arc::new(Self::new(input)))
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        input: &Arc<dyn ExecutionPlan>,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         if self.is_read[partition].swap(true, Ordering::Relaxed) {
             return Err(DataFusionError::ResourcesExhausted(
                 "the smaller side of a join without an equality does not fit into the memory of a query".to_owned(),
             ));
         }
-        self.input.execute(partition, context)
+        input.execute(partition, context)
     }
 }
 

@@ -26,7 +26,6 @@ use crate::sql::errors::{checked, query_error};
 use crate::sql::files::NamedFile;
 use crate::sql::information;
 use crate::sql::interrupt::StatementInterrupt;
-use crate::sql::kept_vectors::{KeepVectors, KeptVectors};
 use crate::sql::names::ListedTable;
 use crate::sql::parameters::{ParameterValue, bind, number_parameters, parameters, with_parameter_types, with_values};
 use crate::sql::plan_rewrites::{with_json_as_text, with_nullable_vectors};
@@ -44,6 +43,7 @@ use crate::sql::state::{FILES, session_state};
 use crate::sql::statements::{check_depth, split_statements};
 use crate::sql::topk_join::{TOPK_JOIN, named_tables};
 use crate::sql::topk_join_function::TopKJoinFunction;
+use crate::sql::vector_cache::{CacheVectorScans, VectorCache};
 use crate::store::Store;
 use crate::store::record::RunRecord;
 use crate::store::run_log::RunLog;
@@ -137,11 +137,11 @@ impl Session {
         Self { runner: Some(runner), ..self }
     }
 
-    /// Keeps vectors that queries have read in memory, up to a number of bytes, for the queries that follow. Scans that read
-    /// all rows of a table of a stage are kept; those used least recently go first.
+    /// Caches vectors that queries have read, up to a number of bytes, for the queries that follow. Scans that read all rows of
+    /// a table of a stage are cached; the least recently used go first.
     #[must_use]
-    pub fn keep_vectors(self, bytes: usize) -> Self {
-        let rule = Arc::new(KeepVectors(Arc::new(KeptVectors::new(bytes))));
+    pub fn with_vector_cache(self, bytes: usize) -> Self {
+        let rule = Arc::new(CacheVectorScans(Arc::new(VectorCache::new(bytes))));
         let state = SessionStateBuilder::new_from_existing(self.context.state()).with_physical_optimizer_rule(rule);
         Self { context: SessionContext::new_with_state(state.build()), ..self }
     }

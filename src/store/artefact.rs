@@ -1,7 +1,6 @@
 //! Artefacts: results of stages, as objects in a store.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use bytes::Bytes;
@@ -317,12 +316,9 @@ impl Artefact {
     pub fn remove(&self) -> Result<()> {
         self.clear()?;
         match self.folder() {
-            Some(folder) => match std::fs::remove_dir_all(&folder) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    Err(Error::io("remove the folder", &folder, &error))
-                }
-                _ => Ok(()),
-            },
+            Some(folder) => {
+                std::fs::remove_dir_all(&folder).map_err(|error| Error::io("remove the folder", &folder, &error))
+            }
             None => self.delete_all(self.list("")?),
         }
     }

@@ -10,7 +10,7 @@ use crate::cli::open::open_log;
 use crate::cli::run_choice::choose_run;
 use crate::cli::run_choice_args::RunChoiceArgs;
 use crate::error::Result;
-use crate::sql::{KEPT_VECTOR_BYTES, NamedFile, PlanRunner, Session};
+use crate::sql::{NamedFile, PlanRunner, Session, VECTOR_CACHE_BYTES};
 use crate::store::Store;
 use crate::store::record::RunRecord;
 use crate::store::run_log::RunLog;
@@ -54,7 +54,7 @@ impl<'s> SessionOpener<'s> {
         let session = Session::of_run(&log, run.as_ref())?;
         let session = match &self.runner {
             Some(runner) => session.with_runner(Arc::clone(runner)),
-            None => session.keep_vectors(KEPT_VECTOR_BYTES),
+            None => session.with_vector_cache(VECTOR_CACHE_BYTES),
         };
         for file in self.files {
             session.add_file(file.clone())?;

@@ -160,7 +160,15 @@ impl<const W: usize> PackedPanels<W> {
             for later in (k + VALUES_AHEAD..depth).take(element_type.step()) {
                 prefetch(&values(later)[..vectors.min(MAX_PREFETCHED)]);
             }
-            pack_step(element_type, W, [first, second], &mut this.values[start..], size, step);
+            pack_step(PackStep {
+                element_type,
+                width: W,
+                first,
+                second,
+                panels: &mut this.values[start..],
+                size,
+                step,
+            });
         }
         this
     }
@@ -193,52 +201,38 @@ fn copy_start(values: &[u32; SIDE], to: &mut [u32]) {
     }
 }
 
-/// Packs one step of all vectors, in panels of `width` vectors and `size` values.
-fn pack_step(
+/// One step of all vectors, and the panels that it is packed into.
+struct PackStep<'p> {
     element_type: ElementType,
+    /// Vectors of a panel.
     width: usize,
-    values: [&[f32]; 2],
-    panels: &mut [u32],
+    /// Values of all vectors at the step, and in bf16 those after them.
+    first: &'p [f32],
+    second: &'p [f32],
+    panels: &'p mut [u32],
+    /// Values of a panel.
     size: usize,
     step: usize,
-) {
-    widest!(pack_step_in(
-        element_type: ElementType,
-        width: usize,
-        values: [&[f32]; 2],
-        panels: &mut [u32],
-        size: usize,
-        step: usize,
-    ));
+}
+
+fn pack_step(step: PackStep<'_>) {
+    widest!(pack_step_in(step: PackStep<'_>));
 }
 
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "it takes the instructions of the function that it is in")]
-fn pack_step_in(
-    element_type: ElementType,
-    width: usize,
-    values: [&[f32]; 2],
-    panels: &mut [u32],
-    size: usize,
-    step: usize,
-) {
+fn pack_step_in(step: PackStep<'_>) {
     // The compiler unrolls loops of a known length.
-    if width == TILE_COLUMNS {
-        pack_step_of::<TILE_COLUMNS>(element_type, values, panels, size, step);
+    if step.width == TILE_COLUMNS {
+        pack_step_of::<TILE_COLUMNS>(step);
     } else {
-        pack_step_of::<TILE_ROWS>(element_type, values, panels, size, step);
+        pack_step_of::<TILE_ROWS>(step);
     }
 }
 
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "it takes the instructions of the function that it is in")]
-fn pack_step_of<const W: usize>(
-    element_type: ElementType,
-    [first, second]: [&[f32]; 2],
-    panels: &mut [u32],
-    size: usize,
-    step: usize,
-) {
+fn pack_step_of<const W: usize>(PackStep { element_type, first, second, panels, size, step, .. }: PackStep<'_>) {
     let pack = |a: f32, b: f32| match element_type {
         ElementType::F32 => a.to_bits(),
         ElementType::Bf16 => pack_bf16_pair(a, b),
@@ -269,10 +263,7 @@ fn pack_block_in(element_type: ElementType, values: &[f32]) -> [u32; BLOCK] {
         ElementType::F32 => out.iter_mut().zip(values).for_each(|(out, value)| *out = value.to_bits()),
         ElementType::Bf16 => {
             let (pairs, last) = values.as_chunks::<2>();
-            match <&[[f32; 2]; BLOCK]>::try_from(pairs) {
-                Ok(pairs) => out.iter_mut().zip(pairs).for_each(|(out, &[a, b])| *out = pack_bf16_pair(a, b)),
-                Err(_) => out.iter_mut().zip(pairs).for_each(|(out, &[a, b])| *out = pack_bf16_pair(a, b)),
-            }
+            out.iter_mut().zip(pairs).for_each(|(out, &[a, b])| *out = pack_bf16_pair(a, b));
             if let [last] = last {
                 out[pairs.len()] = pack_bf16_pair(*last, 0.0);
             }

@@ -6,7 +6,8 @@ use super::Train;
 use super::training_data::TrainingData;
 use crate::error::{Error, Result};
 use crate::kernels::epoch::Shuffle;
-use crate::model::encoder::MatmulPrecision;
+use crate::model::collective::CollectiveGroup;
+use crate::model::encoder::{MatmulPrecision, is_libtorch_faster};
 
 /// Position of a training and its running statistics. Together with the model and its optimiser, this is the state that
 /// a resumed training needs. No state of a random generator is saved, as all draws are functions of the seed and the
@@ -110,6 +111,19 @@ impl TrainingPosition {
             best: None,
             is_by_libtorch: false,
         }
+    }
+
+    /// Measures on a CPU which library multiplies faster in a GRU, if the setting leaves a choice. All ranks take the library
+    /// of the first.
+    ///
+    /// # Errors
+    /// The other ranks cannot be reached.
+    pub fn choose_products(&mut self, setting: MatmulPrecision, group: &CollectiveGroup) -> Result<()> {
+        if setting == MatmulPrecision::Mixed {
+            let is_faster = f32::from(u8::from(is_libtorch_faster()));
+            self.is_by_libtorch = group.all_gather_values(vec![is_faster], 1)?[0] > 0.0;
+        }
+        Ok(())
     }
 
     /// Precision of the matrix products for this setting.

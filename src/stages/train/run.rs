@@ -24,7 +24,6 @@ use crate::kernels::epoch::Shuffle;
 use crate::loader::{AllocateBuffer, Loader, LoaderStart};
 use crate::model::collective::CollectiveGroup;
 use crate::model::device::{device_of_rank, set_thread_count};
-use crate::model::encoder::{MatmulPrecision, is_libtorch_faster};
 use crate::model::family::concept_graph::{CONCEPT_VECTORS, set_concepts};
 use crate::model::family::input_spec::{self, InputSpec};
 use crate::model::family::model::Model;
@@ -92,9 +91,8 @@ impl RunnableStage for Train {
                 }
                 let training = self.create_training(&data, initial, ranks.local_rank, cx)?;
                 let mut position = TrainingPosition::new(order);
-                if self.precision == MatmulPrecision::Mixed && !device.is_cuda() {
-                    let is_faster = f32::from(u8::from(is_libtorch_faster()));
-                    position.is_by_libtorch = group.all_gather_values(vec![is_faster], 1)?[0] > 0.0; // as rank 0
+                if !device.is_cuda() {
+                    position.choose_products(self.precision, &group)?;
                 }
                 (training, position, None)
             }
