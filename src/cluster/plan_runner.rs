@@ -23,7 +23,7 @@ use super::address::ClusterUrl;
 use super::functions::cluster_config;
 use super::plan_check::check_plan;
 use super::submission::{Submission, fetch_rows};
-use crate::sql::PlanRunner;
+use crate::sql::{PlanRunner, TopKJoinsByParts};
 
 /// Tasks of a stage of a query of large tables.
 const PARTITIONS: usize = 16;
@@ -69,7 +69,11 @@ impl PlanRunner for ClusterPlans {
         if config.target_partitions() > 1 {
             config = config.with_target_partitions(PARTITIONS);
         }
-        SessionStateBuilder::new_from_existing(state).with_config(config).with_optimizer_rules(rules).build()
+        SessionStateBuilder::new_from_existing(state)
+            .with_config(config)
+            .with_optimizer_rules(rules)
+            .with_physical_optimizer_rule(Arc::new(TopKJoinsByParts))
+            .build()
     }
 
     async fn run(&self, plan: Arc<dyn ExecutionPlan>, config: &SessionConfig) -> Result<SendableRecordBatchStream> {

@@ -78,3 +78,4 @@ pub use scores::{
     ScoreTable, ScoredVectors, Scores, VectorMatrix, VectorScores, consume_row_major, rows_per_buffer,
 };
 pub use sinkhorn::Potentials;
+pub(crate) use threads::parallel_ranges;

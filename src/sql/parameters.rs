@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{self, Value, ValueWithSpan, VisitMut, Visi
 use datafusion::sql::sqlparser::tokenizer::Location;
 
 use crate::error::Error;
-use crate::sql::vectors::{is_vector_function, number_type};
+use crate::sql::vectors::{TOPK, is_vector_function, number_type};
 
 /// Value of a parameter.
 pub type ParameterValue = ScalarValue;
@@ -113,15 +113,18 @@ pub(super) fn with_parameter_types(plan: LogicalPlan) -> Result<LogicalPlan> {
             if !has_parameter {
                 return Ok(Transformed::no(expr));
             }
-            expr.transform_up(|expr| {
-                let Expr::ScalarFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
-                if is_vector_function(&call.func)
-                    && let [a, b] = call.args.as_mut_slice()
-                {
-                    with_type_beside(a, b, &schema)?;
-                    with_type_beside(b, a, &schema)?;
-                }
-                Ok(Transformed::yes(Expr::ScalarFunction(call)))
+            expr.transform_up(|mut expr| {
+                let vectors: &mut [Expr] = match &mut expr {
+                    Expr::ScalarFunction(call) if is_vector_function(&call.func) => &mut call.args,
+                    Expr::AggregateFunction(call) if call.func.name() == TOPK && call.params.args.len() > 3 => {
+                        &mut call.params.args[1..3]
+                    }
+                    _ => &mut [],
+                };
+                let [a, b] = vectors else { return Ok(Transformed::no(expr)) };
+                with_type_beside(a, b, &schema)?;
+                with_type_beside(b, a, &schema)?;
+                Ok(Transformed::yes(expr))
             })
         })
     })?;

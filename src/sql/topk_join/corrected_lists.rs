@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 
 use datafusion::error::{DataFusionError, Result};
 
-use super::nearest_lists::{BlockItems, NearItem, NearestLists, StopOnDrop};
+use super::block_items::BlockItems;
+use super::nearest_lists::{NearItem, NearestLists, StopOnDrop};
 use crate::error::Error;
 use crate::retrieval::{Method, rank_items};
 use crate::sql::vectors::{ListVectors, VectorMeasure};
@@ -27,7 +28,7 @@ pub(super) async fn corrected_lists(
     let stopped = Arc::clone(&stop.0);
     let ranked = tokio::task::spawn_blocking(move || {
         let queries = NearestLists::new(VectorMeasure::CosineSimilarity, k, queries, threads)?;
-        let items = BlockItems::new(VectorMeasure::CosineSimilarity, queries.width(), &items, 0)?;
+        let items = BlockItems::new(VectorMeasure::CosineSimilarity, queries.width(), &items, 0, threads)?;
         if queries.is_empty() || items.rows.is_empty() {
             return Ok(queries.into_lists());
         }

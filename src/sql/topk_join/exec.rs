@@ -1,44 +1,49 @@
 //! Execution of a top-k join.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, UInt64Array};
-use arrow::compute::{concat_batches, interleave_record_batch, take, take_record_batch};
-use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
-use datafusion::common::cast::as_boolean_array;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use arrow::compute::{concat_batches, take, take_record_batch};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{exec_err, internal_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::expressions::Column;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, InputDistributionRequirements,
-    PlanProperties, ReplaceChildrenOptions,
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
+    InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions,
 };
 use futures::{StreamExt, TryStreamExt};
 
 use super::corrected_lists::corrected_lists;
-use super::nearest_lists::{NearItem, NearestLists, StopOnDrop};
+use super::joined_rows::{ItemRows, JoinedRows};
+use super::merge::MERGE_COLUMNS;
+use super::nearest_lists::{NearestLists, StopOnDrop};
 use super::node::added_fields;
+use super::pair_condition::PairCondition;
 use crate::retrieval::Method;
 use crate::sql::vectors::{ListVectors, VectorMeasure};
 
 /// Rows of items that are searched together.
 const BLOCK_ROWS: usize = 16_384;
 
+/// Items of a part at most, so that they have indices of their own.
+const MAX_PART_ITEMS: u64 = 1 << 40;
+
 /// Operator of a top-k join: collects the queries, then reads the items block by block.
+///
+/// As a part of a join, it has [`MERGE_COLUMNS`] after all others.
 ///
 /// # Cost
 /// The product of all queries and items. Memory: the queries, a block of items, and the items of all lists; with a method
-/// all items.
+/// all items. Each part has all queries.
 #[derive(Debug, Clone)]
 pub(super) struct TopKJoinExec {
     queries: Arc<dyn ExecutionPlan>,
@@ -50,8 +55,11 @@ pub(super) struct TopKJoinExec {
     pub(super) query_vector: Arc<dyn PhysicalExpr>,
     pub(super) item_vector: Arc<dyn PhysicalExpr>,
     pub(super) condition: Option<Arc<dyn PhysicalExpr>>,
-    /// Columns of the output: places among those of the queries, those of the items, rank and measure.
+    /// Columns of the output: places among those of the queries, those of the items, rank, measure, and the indices of
+    /// the query and the item.
     pub(super) columns: Vec<usize>,
+    /// Number of this part of a join; `None` for a whole join.
+    pub(super) part: Option<u64>,
     pub(super) schema: SchemaRef,
     properties: Arc<PlanProperties>,
 }
@@ -65,16 +73,68 @@ impl TopKJoinExec {
         [query_vector, item_vector]: [Arc<dyn PhysicalExpr>; 2],
         condition: Option<Arc<dyn PhysicalExpr>>,
     ) -> Self {
-        let fields = all_fields([&queries, &items]);
+        let mut fields = all_fields([&queries, &items]);
+        fields.truncate(fields.len() - 2);
         let columns = (0..fields.len()).collect();
         let schema: SchemaRef = Arc::new(Schema::new(fields));
-        let properties = properties(&schema);
-        Self { queries, items, measure, k, method, query_vector, item_vector, condition, columns, schema, properties }
+        let properties = properties(&schema, 1);
+        Self {
+            queries,
+            items,
+            measure,
+            k,
+            method,
+            query_vector,
+            item_vector,
+            condition,
+            columns,
+            part: None,
+            schema,
+            properties,
+        }
+    }
+
+    /// Part of this join with the items of one partition.
+    pub(super) fn into_part(self, part: u64, [queries, items]: [Arc<dyn ExecutionPlan>; 2]) -> Self {
+        let added = all_fields([&queries, &items]).len() - 3;
+        let columns = self.columns.iter().copied().chain(added..added + 3).collect();
+        let names = self.schema.fields().iter().map(|field| field.name().clone());
+        let names: Vec<String> = names.chain(MERGE_COLUMNS.map(str::to_owned)).collect();
+        Self { queries, items, part: Some(part), ..self }.with_columns(columns, &names)
+    }
+
+    pub(super) fn queries(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.queries
+    }
+
+    pub(super) fn items(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.items
+    }
+
+    /// Place of the rank in the output, if it is there.
+    pub(super) fn rank_column(&self) -> Option<usize> {
+        let rank = self.column_count() - 4;
+        self.columns.iter().position(|&column| column == rank)
+    }
+
+    /// Number of columns that [`Self::with_columns`] can choose from.
+    pub(super) fn column_count(&self) -> usize {
+        all_fields([&self.queries, &self.items]).len()
+    }
+
+    /// Partitions of the output. A part has none if its items were given to another task.
+    fn partitions(&self) -> usize {
+        if self.part.is_some() { self.items.output_partitioning().partition_count() } else { 1 }
     }
 
     /// The same operator with a condition of pairs.
     pub(super) fn with_condition(self, condition: Option<Arc<dyn PhysicalExpr>>) -> Self {
         Self { condition, ..self }
+    }
+
+    /// The same operator, as a part of a join or not.
+    pub(super) fn with_part(self, part: Option<u64>) -> Self {
+        Self { part, ..self }
     }
 
     /// The same operator with some of its columns, under these names.
@@ -83,33 +143,37 @@ impl TopKJoinExec {
         let field = |(&column, name): (&usize, &String)| all[column].as_ref().clone().with_name(name);
         let fields: Vec<Field> = columns.iter().zip(names).map(field).collect();
         let schema: SchemaRef = Arc::new(Schema::new(fields));
-        let properties = properties(&schema);
+        let properties = properties(&schema, self.partitions());
         Self { columns, schema, properties, ..self }
     }
 
-    /// Collects the queries and finds the lists of their items. Returns the parts of the rows of the output.
-    async fn find(&self, context: Arc<TaskContext>) -> Result<TopKRows> {
+    /// Collects the queries and finds the lists of their items.
+    async fn find(&self, context: Arc<TaskContext>) -> Result<JoinedRows> {
         let memory = MemoryConsumer::new("TopKJoin").register(context.memory_pool());
         let mut queries = Vec::new();
-        let mut stream = self.queries.execute(0, Arc::clone(&context))?;
-        while let Some(batch) = stream.try_next().await? {
-            memory.try_grow(batch.get_array_memory_size())?;
-            queries.push(batch);
+        // Partition by partition: the queries have one order in all parts of a join.
+        for partition in 0..self.queries.output_partitioning().partition_count() {
+            let mut stream = self.queries.execute(partition, Arc::clone(&context))?;
+            while let Some(batch) = stream.try_next().await? {
+                memory.try_grow(batch.get_array_memory_size())?;
+                queries.push(batch);
+            }
         }
         let queries = concat_batches(&self.queries.schema(), &queries)?;
         let vectors = self.query_vector.evaluate(&queries)?.into_array(queries.num_rows())?;
         let has_vector = rows_with_vectors(&vectors)?;
         let (queries, vectors) = (take_record_batch(&queries, &has_vector)?, take(&vectors, &has_vector, None)?);
-        let threads = context.session_config().target_partitions();
+        // The parts of a join run side by side.
+        let threads = if self.part.is_some() { 1 } else { context.session_config().target_partitions() };
         let vectors = ListVectors::new(&vectors)?;
         let memory_of_lists = memory.new_empty();
-        let mut items = ItemRows { kept: Vec::new(), next: 0, memory: memory.new_empty(), _queries: memory };
+        let mut items = ItemRows::new(self.part.unwrap_or(0) * MAX_PART_ITEMS, memory);
         if let Some(method) = self.method.clone() {
             let block = self.all_items(context, &items.memory).await?;
             let of_items = self.item_vector.evaluate(&block)?.into_array(block.num_rows())?;
             let lists = corrected_lists(method, self.k, vectors, ListVectors::new(&of_items)?, threads).await?;
             items.keep(block, &lists)?;
-            return TopKRows::new(queries, &items, &lists);
+            return JoinedRows::new(queries, &items, &lists);
         }
         let stop = StopOnDrop::default();
         let mut lists = NearestLists::new(self.measure, self.k, vectors, threads)?.stop_with(Arc::clone(&stop.0));
@@ -136,7 +200,7 @@ impl TopKJoinExec {
                 break;
             }
         }
-        TopKRows::new(queries, &items, lists.lists())
+        JoinedRows::new(queries, &items, lists.lists())
     }
 
     /// All items as one batch.
@@ -170,16 +234,18 @@ impl TopKJoinExec {
     }
 }
 
-/// Columns of the queries, of the items, and those of the join.
+/// Columns of the queries, of the items, those of the join, and the indices of a part.
 fn all_fields(inputs: [&Arc<dyn ExecutionPlan>; 2]) -> Vec<FieldRef> {
     let of_inputs = inputs.into_iter().flat_map(|input| input.schema().fields().iter().cloned().collect::<Vec<_>>());
-    of_inputs.chain(added_fields().map(Arc::new)).collect()
+    let [_, query, item] = MERGE_COLUMNS;
+    let indices = [query, item].map(|name| Field::new(name, DataType::UInt64, false));
+    of_inputs.chain(added_fields().into_iter().chain(indices).map(Arc::new)).collect()
 }
 
-fn properties(schema: &SchemaRef) -> Arc<PlanProperties> {
+pub(super) fn properties(schema: &SchemaRef, partitions: usize) -> Arc<PlanProperties> {
     Arc::new(PlanProperties::new(
         EquivalenceProperties::new(Arc::clone(schema)),
-        Partitioning::UnknownPartitioning(1),
+        Partitioning::UnknownPartitioning(partitions),
         EmissionType::Final,
         Boundedness::Bounded,
     ))
@@ -192,173 +258,11 @@ fn rows_with_vectors(vectors: &ArrayRef) -> Result<UInt64Array> {
     Ok(UInt64Array::from_iter_values(rows.map(|row| row as u64)))
 }
 
-/// Condition of pairs of a query and an item of a block.
-struct PairCondition<'b> {
-    /// The condition on the columns that it reads alone, which are named by their numbers.
-    condition: Arc<dyn PhysicalExpr>,
-    schema: SchemaRef,
-    /// Columns that the condition reads, of the queries and of the items.
-    columns: [Vec<&'b ArrayRef>; 2],
-}
-
-impl<'b> PairCondition<'b> {
-    fn new(condition: &Arc<dyn PhysicalExpr>, queries: &'b RecordBatch, block: &'b RecordBatch) -> Result<Self> {
-        let mut read: Vec<usize> = collect_columns(condition).iter().map(Column::index).collect();
-        read.sort_unstable();
-        let of_queries = queries.num_columns();
-        let (mut fields, mut columns) = (Vec::new(), [Vec::new(), Vec::new()]);
-        for (number, &column) in read.iter().enumerate() {
-            let (side, batch, place) =
-                if column < of_queries { (0, queries, column) } else { (1, block, column - of_queries) };
-            // Columns of the two sides may have one name, so they are numbered.
-            fields.push(batch.schema().field(place).clone().with_name(number.to_string()));
-            columns[side].push(batch.column(place));
-        }
-        let numbered = Arc::clone(condition).transform(|expr| {
-            let column = expr.downcast_ref::<Column>().and_then(|column| read.binary_search(&column.index()).ok());
-            Ok(match column {
-                Some(number) => Transformed::yes(Arc::new(Column::new(&number.to_string(), number)) as Arc<_>),
-                None => Transformed::no(expr),
-            })
-        });
-        Ok(Self { condition: numbered.data()?, schema: Arc::new(Schema::new(fields)), columns })
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "a condition may read no column")]
-    fn evaluate(&self, pairs: &[(usize, usize)]) -> Result<BooleanArray> {
-        let places = [
-            UInt64Array::from_iter_values(pairs.iter().map(|(query, _)| *query as u64)),
-            UInt64Array::from_iter_values(pairs.iter().map(|(_, item)| *item as u64)),
-        ];
-        let mut columns = Vec::new();
-        for (of_side, places) in self.columns.iter().zip(&places) {
-            for column in of_side {
-                columns.push(take(column, places, None)?);
-            }
-        }
-        let rows = RecordBatchOptions::new().with_row_count(Some(pairs.len()));
-        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &rows)?;
-        let accepted = self.condition.evaluate(&batch)?.into_array(pairs.len())?;
-        Ok(as_boolean_array(&accepted)?.clone())
-    }
-}
-
-/// Rows of the items that are in a list.
-struct ItemRows {
-    /// Indices of items, in order, and their rows.
-    kept: Vec<(Vec<u64>, RecordBatch)>,
-    /// Index of the next item.
-    next: u64,
-    memory: MemoryReservation,
-    /// Memory of the queries.
-    _queries: MemoryReservation,
-}
-
-impl ItemRows {
-    /// Keeps those rows of a block that are in a list, and removes others that are no longer.
-    fn keep(&mut self, block: RecordBatch, lists: &[Vec<NearItem>]) -> Result<()> {
-        let first = self.next;
-        self.next += block.num_rows() as u64;
-        let indices = (first..self.next).collect();
-        self.kept.push((indices, block));
-        let mut used: Vec<u64> = lists.iter().flatten().map(|near| near.item).collect();
-        used.sort_unstable();
-        used.dedup();
-        let mut bytes = 0;
-        for (indices, rows) in &mut self.kept {
-            let is_used = |item: &u64| used.binary_search(item).is_ok();
-            let still: Vec<usize> = (0..indices.len()).filter(|&at| is_used(&indices[at])).collect();
-            if still.len() * 2 < indices.len() {
-                let places = UInt64Array::from_iter_values(still.iter().map(|&at| at as u64));
-                *rows = take_record_batch(rows, &places)?;
-                *indices = still.iter().map(|&at| indices[at]).collect();
-            }
-            bytes += rows.get_array_memory_size();
-        }
-        self.kept.retain(|(indices, _)| !indices.is_empty());
-        self.memory.try_resize(bytes)
-    }
-}
-
-/// Parts of the rows of the output.
-struct TopKRows {
-    queries: RecordBatch,
-    items: Vec<RecordBatch>,
-    /// Row of the query, batch and row of the item, rank and measure of each row of the output.
-    rows: Vec<TopKRow>,
-}
-
-struct TopKRow {
-    query: u64,
-    item: (usize, usize),
-    rank: i64,
-    value: f64,
-}
-
-impl TopKRows {
-    fn new(queries: RecordBatch, items: &ItemRows, lists: &[Vec<NearItem>]) -> Result<Self> {
-        let mut places = HashMap::new();
-        for (batch, (indices, _)) in items.kept.iter().enumerate() {
-            places.extend(indices.iter().enumerate().map(|(row, &item)| (item, (batch, row))));
-        }
-        let mut rows = Vec::new();
-        for (query, list) in (0u64..).zip(lists) {
-            for (rank, near) in (1i64..).zip(list) {
-                let Some(&item) = places.get(&near.item) else { return internal_err!("a row of a list is missing") };
-                rows.push(TopKRow { query, item, rank, value: near.value });
-            }
-        }
-        Ok(Self { queries, items: items.kept.iter().map(|(_, rows)| rows.clone()).collect(), rows })
-    }
-
-    /// Rows `start` to `end` of the output, with some of its columns.
-    #[expect(clippy::disallowed_methods, reason = "a query may read no column")]
-    fn batch(&self, start: usize, end: usize, columns: &[usize], schema: &SchemaRef) -> Result<RecordBatch> {
-        let rows = &self.rows[start..end.min(self.rows.len())];
-        let of_queries = self.queries.num_columns();
-        let of_items = self.items.first().map_or(0, RecordBatch::num_columns);
-        let side = |range: std::ops::Range<usize>| -> Vec<usize> {
-            columns.iter().filter(|column| range.contains(column)).map(|column| column - range.start).collect()
-        };
-        let (query_columns, item_columns) = (side(0..of_queries), side(of_queries..of_queries + of_items));
-        let places = UInt64Array::from_iter_values(rows.iter().map(|row| row.query));
-        let queries = match query_columns.as_slice() {
-            [] => None,
-            some => Some(take_record_batch(&self.queries.project(some)?, &places)?),
-        };
-        let places: Vec<(usize, usize)> = rows.iter().map(|row| row.item).collect();
-        let items = match item_columns.as_slice() {
-            [] => None,
-            some => {
-                let items = self.items.iter().map(|rows| rows.project(some)).collect::<Result<Vec<_>, _>>()?;
-                Some(interleave_record_batch(&items.iter().collect::<Vec<_>>(), &places)?)
-            }
-        };
-        let columns_of = |side: &Option<RecordBatch>| side.as_ref().map_or(Vec::new(), |rows| rows.columns().to_vec());
-        let (mut queries, mut items) = (columns_of(&queries).into_iter(), columns_of(&items).into_iter());
-        let column = |&column: &usize| -> Option<ArrayRef> {
-            if column < of_queries {
-                queries.next()
-            } else if column < of_queries + of_items {
-                items.next()
-            } else if column == of_queries + of_items {
-                Some(Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.rank))))
-            } else {
-                Some(Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.value))))
-            }
-        };
-        let Some(values) = columns.iter().map(column).collect::<Option<Vec<_>>>() else {
-            return internal_err!("a column of the top-k join is missing");
-        };
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-        Ok(RecordBatch::try_new_with_options(Arc::clone(schema), values, &options)?)
-    }
-}
-
 impl DisplayAs for TopKJoinExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { measure, k, method, query_vector, item_vector, condition, .. } = self;
         write!(f, "TopKJoinExec: k={k}, {}({query_vector}, {item_vector})", measure.name())?;
+        self.part.map_or(Ok(()), |part| write!(f, ", part {part}"))?;
         method.as_ref().map_or(Ok(()), |method| write!(f, ", method {}", method.name()))?;
         condition.as_ref().map_or(Ok(()), |condition| write!(f, ", where {condition}"))
     }
@@ -382,7 +286,14 @@ impl ExecutionPlan for TopKJoinExec {
     }
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        InputDistributionRequirements::new(vec![Distribution::SinglePartition; 2])
+        // A task of a cluster has some partitions of the items, and all of the queries.
+        let of_items =
+            if self.part.is_some() { Distribution::UnspecifiedDistribution } else { Distribution::SinglePartition };
+        InputDistributionRequirements::new(vec![Distribution::SinglePartition, of_items])
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false; 2]
     }
 
     fn apply_expressions(
@@ -405,7 +316,8 @@ impl ExecutionPlan for TopKJoinExec {
         let Ok([queries, items]) = <[_; 2]>::try_from(children) else {
             return internal_err!("a top-k join has two inputs");
         };
-        Ok(Arc::new(Self { queries, items, ..Self::clone(&self) }))
+        let new = Self { queries, items, ..Self::clone(&self) };
+        Ok(Arc::new(Self { properties: properties(&new.schema, new.partitions()), ..new }))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -418,19 +330,19 @@ impl ExecutionPlan for TopKJoinExec {
         let columns: Option<Vec<usize>> = projection.expr().iter().map(|projected| place(&projected.expr)).collect();
         let Some(columns) = columns else { return Ok(None) };
         let schema = projection.schema();
-        let properties = properties(&schema);
+        let properties = properties(&schema, self.partitions());
         Ok(Some(Arc::new(Self { columns, schema, properties, ..self.clone() })))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        if partition != 0 {
-            return exec_err!("a top-k join has one partition, got {partition}");
+        if partition >= self.partitions() {
+            return exec_err!("a top-k join has {} partitions, got {partition}", self.partitions());
         }
         let (join, batch_rows) = (self.clone(), context.session_config().batch_size());
         let schema = Arc::clone(&self.schema);
         let batches = futures::stream::once(async move {
             let rows = join.find(context).await?;
-            let starts = (0..rows.rows.len()).step_by(batch_rows.max(1));
+            let starts = (0..rows.len()).step_by(batch_rows.max(1));
             let batches = starts
                 .map(move |start| rows.batch(start, start.saturating_add(batch_rows), &join.columns, &join.schema));
             Ok::<_, DataFusionError>(futures::stream::iter(batches))

@@ -1,4 +1,4 @@
-//! Message of the operator of a top-k join, for other processes.
+//! Messages of the operators of a top-k join, for other processes.
 
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use datafusion_proto::protobuf::PhysicalExprNode;
 use prost::Message;
 
 use super::exec::TopKJoinExec;
+use super::merge::TopKMergeExec;
 use crate::sql::vectors::VectorMeasure;
 
 /// Operator of a top-k join without its inputs.
@@ -36,6 +37,38 @@ struct TopKJoinMessage {
     columns: Vec<u64>,
     #[prost(string, repeated, tag = "8")]
     names: Vec<String>,
+    #[prost(uint64, optional, tag = "9")]
+    part: Option<u64>,
+}
+
+/// Operator that merges the parts of a join, without its input.
+#[derive(Clone, PartialEq, Message)]
+struct TopKMergeMessage {
+    #[prost(uint64, tag = "1")]
+    k: u64,
+    #[prost(bool, tag = "2")]
+    is_similarity: bool,
+    #[prost(uint64, optional, tag = "3")]
+    rank: Option<u64>,
+}
+
+/// Message of the merge of a top-k join; `None` for another operator.
+pub(in crate::sql) fn encode_merge(operator: &Arc<dyn ExecutionPlan>) -> Option<Vec<u8>> {
+    let merge = operator.downcast_ref::<TopKMergeExec>()?;
+    let rank = merge.rank.map(|rank| rank as u64);
+    Some(TopKMergeMessage { k: merge.k as u64, is_similarity: merge.is_similarity, rank }.encode_to_vec())
+}
+
+/// Merge of a message.
+///
+/// # Errors
+/// The message is damaged, or of another version.
+pub(in crate::sql) fn decode_merge(message: &[u8], input: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let Ok(TopKMergeMessage { k, is_similarity, rank }) = TopKMergeMessage::decode(message) else {
+        return exec_err!("got a damaged message of the merge of a top-k join");
+    };
+    let place = |at| usize::try_from(at).unwrap_or(usize::MAX);
+    Ok(Arc::new(TopKMergeExec::try_new(Arc::clone(input), place(k), is_similarity, rank.map(place))?))
 }
 
 /// Message of a top-k join; `None` for another operator.
@@ -59,6 +92,7 @@ pub(in crate::sql) fn encode_join(
         condition: join.condition.as_ref().map(encode).transpose()?,
         columns: join.columns.iter().map(|&column| column as u64).collect(),
         names: join.schema.fields().iter().map(|field| field.name().clone()).collect(),
+        part: join.part,
     };
     Ok(Some(message.encode_to_vec()))
 }
@@ -99,8 +133,9 @@ pub(in crate::sql) fn decode_join(
         condition.map(|condition| converter.proto_to_physical_expr(condition, &all.schema, &context)).transpose()?;
     let columns: Vec<usize> =
         message.columns.iter().map(|&column| usize::try_from(column).unwrap_or(usize::MAX)).collect();
-    if columns.iter().any(|&column| column >= all.columns.len()) || columns.len() != message.names.len() {
+    if columns.iter().any(|&column| column >= all.column_count()) || columns.len() != message.names.len() {
         return wrong("it has a column that is not there");
     }
-    Ok(Arc::new(all.with_condition(condition).with_columns(columns, &message.names)))
+    let all = all.with_condition(condition).with_part(message.part);
+    Ok(Arc::new(all.with_columns(columns, &message.names)))
 }

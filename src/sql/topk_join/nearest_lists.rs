@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{Array, BooleanArray};
-use datafusion::common::{exec_err, plan_err};
+use datafusion::common::exec_err;
 use datafusion::error::{DataFusionError, Result};
 
+use super::block_items::{BlockItems, check_width, write_scaled};
 use crate::kernels::distance::{VectorValues, l2_norm};
-use crate::search::{ScoreFunction, Search, SearchRequest, VectorMatrix};
+use crate::search::{ScoreFunction, Search, SearchRequest, VectorMatrix, parallel_ranges};
 use crate::sql::vectors::{ListVectors, VectorMeasure};
 
 /// Candidates of a block beyond the k best, so that roundings seldom need a second search.
@@ -68,7 +69,7 @@ impl NearestLists {
     pub(super) fn new(measure: VectorMeasure, k: usize, queries: ListVectors, threads: usize) -> Result<Self> {
         let width = (0..queries.len()).find_map(|row| queries.get(row)).map_or(0, VectorValues::len);
         let mut norms = Vec::with_capacity(queries.len());
-        let mut packed = Vec::with_capacity(queries.len() * width);
+        let mut packed = vec![0.0; queries.len() * width];
         for row in 0..queries.len() {
             let Some(vector) = queries.get(row) else { return exec_err!("row {row} of the queries has no vector") };
             check_width(width, vector.len())?;
@@ -79,7 +80,7 @@ impl NearestLists {
             if norm == 0.0 && measure.is_cosine() {
                 return exec_err!("the vector in row {row} of the queries is 0, and has no direction");
             }
-            extend_scaled(&mut packed, vector, if measure.is_cosine() { norm } else { 1.0 });
+            write_scaled(&mut packed[row * width..][..width], vector, if measure.is_cosine() { norm } else { 1.0 });
             norms.push(norm);
         }
         if norms.contains(&0.0) {
@@ -95,7 +96,7 @@ impl NearestLists {
     /// # Errors
     /// A vector of another width or with a value that is not finite. The first error of `accept`.
     pub(super) fn add(&mut self, block: &ListVectors, first: u64, accept: Option<&AcceptPairs<'_>>) -> Result<()> {
-        let items = BlockItems::new(self.measure, self.width, block, first)?;
+        let items = BlockItems::new(self.measure, self.width, block, first, self.threads)?;
         let queries: Vec<usize> = (0..self.queries.len()).collect();
         for some in queries.chunks(self.queries_at_once(&items)) {
             self.check_stop().map_err(|error| DataFusionError::External(Box::new(error)))?;
@@ -131,11 +132,21 @@ impl NearestLists {
             let pairs = || pending.iter().zip(&candidates).flat_map(of_query).collect::<Vec<_>>();
             let accepted = accept.map(|accept| accept(&pairs())).transpose()?;
             let is_accepted = |pair| accepted.as_ref().is_none_or(|all| all.is_valid(pair) && all.value(pair));
+            let values = parallel_ranges(self.threads, pending.len(), |part| {
+                let mut values = Vec::new();
+                for (&query, found) in pending[part.clone()].iter().zip(&candidates[part]) {
+                    values.extend(found.rows.iter().map(|&row| self.value(query, block, row)));
+                }
+                values
+            });
+            let mut values = values.iter().flatten();
             let (mut pair, mut unfinished) = (0, Vec::new());
             for (&query, found) in pending.iter().zip(&candidates) {
-                for &row in &found.rows {
-                    if is_accepted(pair) {
-                        self.offer(query, block, row, first);
+                for (&row, value) in found.rows.iter().zip(values.by_ref()) {
+                    if let Some(value) = *value
+                        && is_accepted(pair)
+                    {
+                        self.offer(query, NearItem { value, item: first + row as u64 });
                     }
                     pair += 1;
                 }
@@ -221,15 +232,16 @@ impl NearestLists {
         Ok(lists.collect())
     }
 
+    /// Measure of a query and a row of a block.
+    fn value(&self, query: usize, block: &ListVectors, row: usize) -> Option<f64> {
+        self.measure.of(self.queries.get(query)?, Some(self.norms[query]), block.get(row)?)
+    }
+
     /// Puts an item into the list of a query, if it is near enough.
-    fn offer(&mut self, query: usize, block: &ListVectors, row: usize, first: u64) {
-        let (Some(a), Some(b)) = (self.queries.get(query), block.get(row)) else { return };
-        let Some(value) = self.measure.of(a, Some(self.norms[query]), b) else { return };
-        let item = first + row as u64;
+    fn offer(&mut self, query: usize, new: NearItem) {
         let nearness = |near: &NearItem| if self.measure.is_similarity() { -near.value } else { near.value };
-        let new = NearItem { value, item };
         let list = &mut self.lists[query];
-        let order = |near: &NearItem| nearness(near).total_cmp(&nearness(&new)).then(near.item.cmp(&item));
+        let order = |near: &NearItem| nearness(near).total_cmp(&nearness(&new)).then(near.item.cmp(&new.item));
         if let Err(place) = list.binary_search_by(order)
             && place < self.k
         {
@@ -264,83 +276,4 @@ struct Candidates {
     rows: Vec<usize>,
     /// Upper bound of the keys of all other items of the block.
     bound_of_others: f64,
-}
-
-/// Items of a block, as the search needs them.
-pub(super) struct BlockItems {
-    /// Rows that have a vector. Others are in no list.
-    pub rows: Vec<usize>,
-    /// Their vectors in f32, row-major, scaled to unit length for cosines; empty if there is no search for the measure.
-    pub packed: Vec<f32>,
-    /// Half the squared norm of each item for Euclidean distances: a·b − ‖b‖²/2 is larger if the distance is smaller.
-    shifts: Vec<f64>,
-    /// Largest norm of a packed item.
-    largest_norm: f64,
-    width: usize,
-}
-
-impl BlockItems {
-    /// Items of a block, the first of which is item `first`.
-    ///
-    /// # Errors
-    /// A vector of another width or with a value that is not finite.
-    pub(super) fn new(measure: VectorMeasure, width: usize, block: &ListVectors, first: u64) -> Result<Self> {
-        let mut items = Self { rows: Vec::new(), packed: Vec::new(), shifts: Vec::new(), largest_norm: 0.0, width };
-        let mut has_search = measure != VectorMeasure::L1Distance;
-        for row in 0..block.len() {
-            let Some(vector) = block.get(row) else { continue };
-            check_width(width, vector.len())?;
-            let norm = l2_norm(vector);
-            if !norm.is_finite() {
-                return exec_err!("the vector of item {} has a value that is not finite", first + row as u64);
-            }
-            if norm == 0.0 && measure.is_cosine() {
-                continue;
-            }
-            // The search takes no vectors of 0.
-            has_search &= norm != 0.0;
-            items.rows.push(row);
-            if has_search {
-                let scale = if measure.is_cosine() { norm } else { 1.0 };
-                extend_scaled(&mut items.packed, vector, scale);
-                items.largest_norm = items.largest_norm.max(norm / scale);
-                if measure == VectorMeasure::L2Distance {
-                    items.shifts.push(norm * norm / 2.0);
-                }
-            }
-        }
-        if !has_search {
-            items.packed.clear();
-        }
-        Ok(items)
-    }
-
-    /// Bound on the difference of the key of the search and the exact key, for a query of this norm: vectors are rounded
-    /// to f32, then the score and the key are.
-    #[expect(clippy::cast_precision_loss, reason = "widths are far below 2⁵³")]
-    fn key_error(&self, query_norm: f64) -> f64 {
-        let unit = f64::from(f32::EPSILON);
-        let subnormal = f64::from(f32::MIN_POSITIVE) * (query_norm + self.largest_norm + 1.0);
-        2.0 * unit * (query_norm * self.largest_norm + self.largest_norm * self.largest_norm)
-            + subnormal * self.width as f64
-    }
-}
-
-/// Appends a vector divided by `scale`, in f32.
-#[expect(clippy::cast_possible_truncation, reason = "the search is in f32, with a bound on its error")]
-fn extend_scaled(packed: &mut Vec<f32>, vector: VectorValues<'_>, scale: f64) {
-    // A division for each value would take longer than the search. The norm of a vector of f32 has a finite inverse.
-    let factor = 1.0 / scale;
-    match vector {
-        VectorValues::F32(values) if scale == 1.0 => packed.extend_from_slice(values),
-        VectorValues::F32(values) => packed.extend(values.iter().map(|&value| (f64::from(value) * factor) as f32)),
-        VectorValues::F64(values) => packed.extend(values.iter().map(|value| (value / scale) as f32)),
-    }
-}
-
-fn check_width(wanted: usize, got: usize) -> Result<()> {
-    if got == wanted {
-        return Ok(());
-    }
-    plan_err!("vectors of {wanted} and of {got} values, wanted vectors of one width")
 }

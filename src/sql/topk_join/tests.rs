@@ -5,10 +5,16 @@ use std::sync::Arc;
 use arrow::array::{AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{Float64Type, Int64Type};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
+use datafusion::prelude::{SessionConfig, SessionContext};
 
+use super::TopKJoinsByParts;
 use crate::kernels::random::Rng;
-use crate::sql::Session;
 use crate::sql::testing::{put, run};
+use crate::sql::{PlanRunner, STORE_URL, Session};
 use crate::store::Store;
 use crate::tables;
 
@@ -314,4 +320,67 @@ fn values_that_are_no_numbers_are_named() {
     let error = session.query("SELECT 1 FROM topk_join('q.features', 'g.features', 5)").unwrap().next().unwrap();
     let message = error.unwrap_err().to_string();
     assert!(message.contains("item 31 has a value that is not finite"), "{message}");
+}
+
+/// Runner that cuts joins into parts, as for a cluster, and runs them in this process.
+#[derive(Debug)]
+struct ByParts(Store);
+
+#[async_trait::async_trait]
+impl PlanRunner for ByParts {
+    fn check(&self, _: &LogicalPlan) -> datafusion::error::Result<()> {
+        Ok(())
+    }
+
+    fn state(&self, state: SessionState) -> SessionState {
+        let config = state.config().clone().with_target_partitions(3);
+        let state = SessionStateBuilder::new_from_existing(state).with_config(config);
+        state.with_physical_optimizer_rule(Arc::new(TopKJoinsByParts)).build()
+    }
+
+    async fn run(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &SessionConfig,
+    ) -> datafusion::error::Result<SendableRecordBatchStream> {
+        let operators = displayable(&*plan).indent(false).to_string();
+        assert!(operators.contains("TopKMergeExec: k=") && operators.contains("part 2"), "{operators}");
+        let context = SessionContext::new_with_config(config.clone());
+        let objects = Arc::clone(self.0.objects().inner());
+        context.register_object_store(&STORE_URL.parse().unwrap(), objects);
+        execute_stream(plan, context.task_ctx())
+    }
+}
+
+#[test]
+fn parts_of_a_join_merge_to_the_rows_of_a_sort() {
+    let (queries, items) = (random_vectors(1, 23, 19), random_vectors(2, 2000, 19));
+    let (folder, session) = session(&queries, &items);
+    let session = session.with_runner(Arc::new(ByParts(Store::open(folder.path()).unwrap())));
+    for (measure, order) in MEASURES {
+        let sql = format!(
+            "SELECT q.image_id AS q, t.image_id AS i, t.m FROM q.features q, LATERAL (SELECT g.image_id, \
+             {measure}(g.feature, q.feature) AS m FROM g.features g WHERE g.image_id % 3 <> q.image_id % 3 \
+             ORDER BY m {order} LIMIT 7) t ORDER BY q, m {order}"
+        );
+        let wanted = sorted([&queries, &items], measure, 7, |query, item| query % 3 != item % 3);
+        assert_same(&triples(&rows(&session, &sql)), &wanted, measure);
+    }
+    // Ranks, and columns without the measure.
+    let sql = "SELECT query_image_id, image_id, 1.0::double, rank FROM topk_join('q.features', 'g.features', 2)";
+    let ranked = rows(&session, sql);
+    let ranks = ranked.column(3).as_primitive::<Int64Type>();
+    let wanted = sorted([&queries, &items], "cosine_similarity", 2, |_, _| true);
+    assert_eq!(
+        triples(&ranked).iter().map(|row| (row.0, row.1)).collect::<Vec<_>>(),
+        wanted.iter().map(|row| (row.0, row.1)).collect::<Vec<_>>()
+    );
+    assert!((0..ranked.num_rows()).all(|row| ranks.value(row) == [1, 2][row % 2]));
+    // Equal vectors in several parts: the earlier rows come first.
+    let equal: Vectors = (0..30).map(|id| (id, vec![1.0, 2.0])).collect();
+    let (folder, session) = self::session(&vec![(7, vec![1.0, 2.0]), (8, vec![2.0, 1.0])], &equal);
+    let session = session.with_runner(Arc::new(ByParts(Store::open(folder.path()).unwrap())));
+    let sql = "SELECT query_image_id, image_id, score FROM topk_join('q.features', 'g.features', 12)";
+    let found: Vec<_> = triples(&rows(&session, sql)).iter().map(|row| (row.0, row.1)).collect();
+    assert_eq!(found, [7, 8].iter().flat_map(|&query| (0..12).map(move |item| (query, item))).collect::<Vec<_>>());
 }

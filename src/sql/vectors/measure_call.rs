@@ -59,12 +59,7 @@ impl ScalarUDFImpl for MeasureFunction {
         let [a, b] = types else {
             return plan_err!("`{name}` has {} arguments, wanted two vectors", types.len());
         };
-        if let (DataType::FixedSizeList(_, a), DataType::FixedSizeList(_, b)) = (a, b)
-            && a != b
-        {
-            return plan_err!("`{name}` of vectors of {a} and of {b} values, wanted vectors of one width");
-        }
-        types.iter().map(|of| vector_argument(name, of)).collect()
+        Ok(vector_arguments(name, [a, b])?.to_vec())
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -151,6 +146,16 @@ impl Argument {
             Self::Constant(vectors) | Self::Rows(vectors) => Some(vectors),
         }
     }
+}
+
+/// Types that two vectors of the function `name` are cast to.
+pub(super) fn vector_arguments(name: &str, types: [&DataType; 2]) -> Result<[DataType; 2]> {
+    if let [DataType::FixedSizeList(_, a), DataType::FixedSizeList(_, b)] = types
+        && a != b
+    {
+        return plan_err!("`{name}` of vectors of {a} and of {b} values, wanted vectors of one width");
+    }
+    Ok([vector_argument(name, types[0])?, vector_argument(name, types[1])?])
 }
 
 /// Type that an argument of the function `name` is cast to: it stays as it is, if it is a vector.

@@ -5,6 +5,7 @@
 
 mod average;
 mod best_by;
+mod best_rows;
 mod column;
 mod documentation;
 mod measure;
@@ -13,7 +14,9 @@ mod norm;
 mod register;
 #[cfg(test)]
 mod tests;
+mod topk;
 
 pub(super) use column::{ListVectors, number_type};
 pub(super) use measure::VectorMeasure;
 pub(super) use register::{is_vector_function, measure_function, register_vector_functions};
+pub(super) use topk::TOPK;

@@ -147,6 +147,64 @@ fn the_best_rows_of_a_group() {
     }
 }
 
+/// Vectors 1 to 3 are (0, 1/4), (1/2, 3/4) and (1, 5/4); their cosines with (1, 0) are 0, 2/√13 and 4/√41.
+#[test]
+fn the_nearest_rows_of_a_group() {
+    let (_folder, session) = session();
+    let from = "FROM cnn.features WHERE image_id < 4";
+    let items = |call: &str| {
+        let list = format!("{call} AS best {from}");
+        value(&session, &format!("best[1]['item'], best[2]['item'] FROM (SELECT {list})"))
+    };
+    assert_eq!(items("topk(image_id, feature[1], 2)"), "3,2");
+    assert_eq!(items("bottomk(image_id, feature[1], 2)"), "1,2");
+    assert_eq!(items("topk(image_id, feature, [1, 0], 2)"), "3,2");
+    assert_eq!(items("topk(image_id, feature, [1, 0], 2, 'cosine_distance')"), "3,2");
+    assert_eq!(items("topk(image_id, feature, [0.5, 0.75], 2, 'l2_distance')"), "2,1");
+    let score = |call: &str| number(&session, &format!("best[1]['score'] FROM (SELECT {call} AS best {from})"));
+    let cosine = 4.0 / 41.0_f64.sqrt();
+    assert!((score("topk(image_id, feature, [1, 0], 2)") - cosine).abs() < 1e-12);
+    assert!((score("topk(image_id, feature, [1, 0], 2, 'cosine_distance')") - (1.0 - cosine)).abs() < 1e-12);
+    assert_eq!(score("topk(image_id, feature, [0.5, 0.75], 2, 'array_distance')"), 0.0);
+    // By groups, and beside another one: both read the cosines of a batch once.
+    let groups = "split, topk(image_id, feature, [1, 0], 1)[1]['item'] FROM cnn.features GROUP BY split ORDER BY split";
+    assert_eq!(value(&session, groups), "test,5\ntrain,3");
+    assert_eq!(
+        value(&session, "topk(image_id, feature, [1, 0], 2) IS NULL FROM cnn.features WHERE image_id > 9"),
+        "true"
+    );
+    for (sql, wanted) in [
+        ("topk(image_id, 1, 0)", "wanted a constant from 1 to"),
+        ("topk(image_id, feature, [1, 0], 0)", "wanted a constant from 1 to"),
+        ("topk(image_id, feature, [1, 0, 0], 2)", "vectors of"),
+        ("topk(image_id, feature, [1, 0], 2, 'cosine')", "the measure `cosine`, wanted one of: cosine_distance"),
+        ("topk(image_id, feature, [1, 0], 2, split)", "wanted a constant text"),
+        ("topk(image_id, image_id, [1, 0], 2)", "`topk` of Int64, wanted a vector"),
+        ("bottomk(image_id, feature, [1, 0], 2)", "has 4 arguments, wanted `bottomk(x, score, k)`"),
+        ("topk(image_id, feature, [1, 0], 2) OVER ()", "no window function"),
+    ] {
+        let message = message(&session, &format!("{sql} FROM cnn.features"));
+        assert!(message.contains(wanted), "{sql}: {message}");
+    }
+}
+
+/// Rows of a list that is full before a batch ends, beside the sort of all rows.
+#[test]
+fn a_full_list_takes_better_rows_alone() {
+    let (_folder, session) = session();
+    let rows = "(SELECT value AS x, (value * 7919) % 10007 AS y FROM generate_series(1, 50000))";
+    for (function, order) in [("topk", "DESC"), ("bottomk", "ASC")] {
+        let best = value(&session, &format!("{function}(y, y, 40) FROM {rows}"));
+        let sorted =
+            format!("array_agg({{'item': y, 'score': y}}) FROM (SELECT y FROM {rows} ORDER BY y {order} LIMIT 40)");
+        assert_eq!(best, value(&session, &sorted), "{function}");
+    }
+    let floats =
+        "(SELECT CASE WHEN value % 9000 = 0 THEN 'NaN'::double ELSE value END AS y FROM generate_series(1, 30000))";
+    let best = value(&session, &format!("max_by(y, y, 4) FROM {floats}"));
+    assert_eq!(best, "\"[NaN, NaN, NaN, 30000.0]\"");
+}
+
 #[test]
 fn wrong_arguments_say_what_is_wanted() {
     let (_folder, session) = session();

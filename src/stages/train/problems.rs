@@ -2,11 +2,15 @@
 
 use super::Train;
 use super::options::WarmUp;
+use crate::error::{Error, Result};
 use crate::model::encoder::MatmulPrecision;
 use crate::model::loss::{BatchSpec, LossFunction};
 use crate::model::similarity::EmbeddingSimilarity;
 use crate::stage::Problem;
 use crate::stages::image_vectors::image_vectors_problem;
+
+/// Setting of a model whose batch normalisation does not bind the samples of a batch to each other.
+const RANK_HINT: &str = "`batch_norm = \"frozen\"`";
 
 impl Train {
     /// Problems of settings that depend on each other.
@@ -54,12 +58,25 @@ impl Train {
             }
             _ => {}
         }
-        if let Some(reason) = capabilities.single_rank_reason.filter(|_| self.ranks > 1) {
-            let message =
-                format!("got {}, but a model of `{}` is trained by 1: {reason}", self.ranks, self.model.name());
-            problems.push(Problem::new("ranks", message).hint("`batch_norm = \"frozen\"`"));
+        if let Some(message) = self.rank_problem(self.ranks) {
+            problems.push(Problem::new("ranks", message).hint(RANK_HINT));
         }
         problems
+    }
+
+    /// Message if this model is not trained by so many ranks.
+    fn rank_problem(&self, ranks: usize) -> Option<String> {
+        let reason = self.model.capabilities().single_rank_reason.filter(|_| ranks > 1)?;
+        Some(format!("got {ranks}, but a model of `{}` is trained by 1: {reason}", self.model.name()))
+    }
+
+    /// Refuses ranks that another program started, if the model is trained by one.
+    ///
+    /// # Errors
+    /// As said.
+    pub(super) fn check_world_size(&self, world_size: usize) -> Result<()> {
+        let refused = |message| Err(Error::usage(format!("ranks: {message}")).hint(RANK_HINT));
+        self.rank_problem(world_size).map_or(Ok(()), refused)
     }
 
     /// Problems of the settings of the images.

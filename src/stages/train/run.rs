@@ -58,6 +58,7 @@ impl RunnableStage for Train {
         // Only after all inputs were read: a stage that waits for an input from another training must not block it.
         cx.wait_for_exclusive()?;
         let ranks = cx.process_group(self.ranks)?;
+        self.check_world_size(ranks.world_size)?;
         cx.warn_of_other_ranks(&ranks)?;
         set_thread_count(cx.threads());
         let device = device_of_rank(cx.device(), ranks.local_rank)?;

@@ -1,0 +1,139 @@
+//! Rows of the output of a top-k join, and the rows of the items that they need.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow::compute::{interleave_record_batch, take_record_batch};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::internal_err;
+use datafusion::error::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use super::nearest_lists::NearItem;
+
+/// Rows of the items that are in a list.
+pub(super) struct ItemRows {
+    /// Indices of items, in order, and their rows.
+    kept: Vec<(Vec<u64>, RecordBatch)>,
+    /// Index of the next item.
+    pub next: u64,
+    pub memory: MemoryReservation,
+    /// Memory of the queries.
+    _queries: MemoryReservation,
+}
+
+impl ItemRows {
+    /// No rows yet; the first item has the index `first`.
+    pub(super) fn new(first: u64, of_queries: MemoryReservation) -> Self {
+        Self { kept: Vec::new(), next: first, memory: of_queries.new_empty(), _queries: of_queries }
+    }
+
+    /// Keeps those rows of a block that are in a list, and removes others that are no longer.
+    pub(super) fn keep(&mut self, block: RecordBatch, lists: &[Vec<NearItem>]) -> Result<()> {
+        let first = self.next;
+        self.next += block.num_rows() as u64;
+        let indices = (first..self.next).collect();
+        self.kept.push((indices, block));
+        let mut used: Vec<u64> = lists.iter().flatten().map(|near| near.item).collect();
+        used.sort_unstable();
+        used.dedup();
+        let mut bytes = 0;
+        for (indices, rows) in &mut self.kept {
+            let is_used = |item: &u64| used.binary_search(item).is_ok();
+            let still: Vec<usize> = (0..indices.len()).filter(|&at| is_used(&indices[at])).collect();
+            if still.len() * 2 < indices.len() {
+                let places = UInt64Array::from_iter_values(still.iter().map(|&at| at as u64));
+                *rows = take_record_batch(rows, &places)?;
+                *indices = still.iter().map(|&at| indices[at]).collect();
+            }
+            bytes += rows.get_array_memory_size();
+        }
+        self.kept.retain(|(indices, _)| !indices.is_empty());
+        self.memory.try_resize(bytes)
+    }
+}
+
+/// Parts of the rows of the output.
+pub(super) struct JoinedRows {
+    queries: RecordBatch,
+    items: Vec<RecordBatch>,
+    rows: Vec<JoinedRow>,
+}
+
+/// Row of the output.
+struct JoinedRow {
+    /// Index of the query.
+    query: u64,
+    /// Batch of the item, and its row there.
+    place: (usize, usize),
+    rank: i64,
+    near: NearItem,
+}
+
+impl JoinedRows {
+    pub(super) fn new(queries: RecordBatch, items: &ItemRows, lists: &[Vec<NearItem>]) -> Result<Self> {
+        let mut places = HashMap::new();
+        for (batch, (indices, _)) in items.kept.iter().enumerate() {
+            places.extend(indices.iter().enumerate().map(|(row, &item)| (item, (batch, row))));
+        }
+        let mut rows = Vec::new();
+        for (query, list) in (0u64..).zip(lists) {
+            for (rank, near) in (1i64..).zip(list) {
+                let Some(&place) = places.get(&near.item) else { return internal_err!("a row of a list is missing") };
+                rows.push(JoinedRow { query, place, rank, near: *near });
+            }
+        }
+        Ok(Self { queries, items: items.kept.iter().map(|(_, rows)| rows.clone()).collect(), rows })
+    }
+
+    /// Number of rows.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Rows `start` to `end` of the output, with some of its columns: those of the queries, those of the items, and then
+    /// the rank, the measure, the index of the query and that of the item.
+    #[expect(clippy::disallowed_methods, reason = "a query may read no column")]
+    pub(super) fn batch(&self, start: usize, end: usize, columns: &[usize], schema: &SchemaRef) -> Result<RecordBatch> {
+        let rows = &self.rows[start..end.min(self.rows.len())];
+        let of_queries = self.queries.num_columns();
+        let of_items = self.items.first().map_or(0, RecordBatch::num_columns);
+        let side = |range: std::ops::Range<usize>| -> Vec<usize> {
+            columns.iter().filter(|column| range.contains(column)).map(|column| column - range.start).collect()
+        };
+        let (query_columns, item_columns) = (side(0..of_queries), side(of_queries..of_queries + of_items));
+        let places = UInt64Array::from_iter_values(rows.iter().map(|row| row.query));
+        let queries = match query_columns.as_slice() {
+            [] => None,
+            some => Some(take_record_batch(&self.queries.project(some)?, &places)?),
+        };
+        let places: Vec<(usize, usize)> = rows.iter().map(|row| row.place).collect();
+        let items = match item_columns.as_slice() {
+            [] => None,
+            some => {
+                let items = self.items.iter().map(|rows| rows.project(some)).collect::<Result<Vec<_>, _>>()?;
+                Some(interleave_record_batch(&items.iter().collect::<Vec<_>>(), &places)?)
+            }
+        };
+        let columns_of = |side: &Option<RecordBatch>| side.as_ref().map_or(Vec::new(), |rows| rows.columns().to_vec());
+        let (mut queries, mut items) = (columns_of(&queries).into_iter(), columns_of(&items).into_iter());
+        let column = |&column: &usize| -> Option<ArrayRef> {
+            if column < of_queries {
+                return queries.next();
+            }
+            let Some(added) = column.checked_sub(of_queries + of_items) else { return items.next() };
+            Some(match added {
+                0 => Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.rank))),
+                1 => Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.near.value))),
+                2 => Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.query))),
+                _ => Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.near.item))),
+            })
+        };
+        let Some(values) = columns.iter().map(column).collect::<Option<Vec<_>>>() else {
+            return internal_err!("a column of the top-k join is missing");
+        };
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(schema), values, &options)?)
+    }
+}
