@@ -68,6 +68,9 @@ fn executor(common: &CommonArgs, arguments: &ExecutorArgs, console: Console) -> 
             }
             ExecutorEvent::Ready => console
                 .note(&format!("executor with {threads} threads for the scheduler at {scheduler}; Ctrl-C ends it")),
+            ExecutorEvent::LostScheduler => console.note(&format!(
+                "the scheduler at {scheduler} does not answer any more; the executor waits a minute for another one there"
+            )),
             ExecutorEvent::Stopping => {
                 console.note("stopping: the executor finishes its tasks. Interrupt again to stop at once");
             }

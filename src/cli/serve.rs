@@ -12,6 +12,7 @@ use super::interrupt::stop_on_signal;
 use super::open;
 use super::run_choice::choose_run;
 use super::serve_args::ServeArgs;
+use super::sql::{check_files_on_cluster, plan_runner};
 use crate::error::{Error, Result};
 use crate::flight::{AccessToken, FlightOptions, FlightServer, Sessions, TlsIdentity};
 use crate::sql::FILES;
@@ -50,7 +51,10 @@ pub(super) fn serve(common: &CommonArgs, arguments: &ServeArgs, console: Console
     }
     let of = arguments.of.clone();
     let choose = Box::new(move |log: &_| choose_run(log, &of).map(Option::<&_>::cloned));
-    let sessions = Arc::new(Sessions::new(store, choose, arguments.files.clone()));
+    let cluster = &arguments.cluster.cluster;
+    check_files_on_cluster(cluster.as_ref(), &arguments.files)?;
+    let sessions = Sessions::new(store, choose, arguments.files.clone()).with_runner(plan_runner(cluster.as_ref()));
+    let sessions = Arc::new(sessions);
     // Mistakes in the choice of the run and in files are found now, not by the first client.
     let session = sessions.current()?;
     for file in &arguments.files {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::cluster_args::ClusterChoiceArgs;
 use super::run_choice_args::RunChoiceArgs;
 use crate::sql::NamedFile;
 
@@ -35,6 +36,9 @@ pub struct ServeArgs {
     /// Queries that run at the same time; others wait
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..))]
     pub queries: u16,
+    /// Scheduler of a cluster that computes the rows of queries: `http://HOST:PORT`
+    #[command(flatten)]
+    pub cluster: ClusterChoiceArgs,
     /// Run of the tables `stage.table`; by default always the last one that has finished
     #[command(flatten)]
     pub of: RunChoiceArgs,

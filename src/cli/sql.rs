@@ -11,9 +11,9 @@ use super::query_output::{check_output, write_to_file, write_to_stdout};
 use super::run_choice::announce_run;
 use super::shell::{self, SessionOpener, ShellCommand};
 use super::units::format_items;
-use crate::cluster::ClusterPlans;
+use crate::cluster::{ClusterPlans, ClusterUrl};
 use crate::error::{Error, Result};
-use crate::sql::{OutputFormat, PlanRunner, Session, split_statements};
+use crate::sql::{NamedFile, OutputFormat, PlanRunner, Session, split_statements};
 
 /// Maximum size of a query from stdin. The rest is not read.
 const MAX_QUERY_BYTES: u64 = 1 << 20;
@@ -29,11 +29,9 @@ pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) ->
     if let Some(path) = &arguments.output {
         check_output(path, arguments.force)?;
     }
-    if arguments.cluster.cluster.is_some() && !arguments.files.is_empty() {
-        return Err(Error::usage("`--file` names files of this machine, which the executors of a cluster do not read")
-            .hint("leave `--cluster` (or `PAIRLOOM_CLUSTER`) out, or query tables of the store"));
-    }
-    let runner = arguments.cluster.cluster.clone().map(|url| Arc::new(ClusterPlans::new(url)) as Arc<dyn PlanRunner>);
+    let cluster = arguments.cluster.cluster.as_ref();
+    check_files_on_cluster(cluster, &arguments.files)?;
+    let runner = plan_runner(cluster);
     let opener = SessionOpener::new(&store, &arguments.files, runner, console);
     let opened = opener.open(&arguments.of)?;
     let query = match arguments.query.as_deref() {
@@ -87,6 +85,23 @@ pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) ->
         }
     }
     Ok(())
+}
+
+/// Runner of queries on a cluster, if there is one.
+pub(super) fn plan_runner(cluster: Option<&ClusterUrl>) -> Option<Arc<dyn PlanRunner>> {
+    cluster.map(|url| Arc::new(ClusterPlans::new(url.clone())) as Arc<dyn PlanRunner>)
+}
+
+/// Refuses files of this machine for queries of a cluster.
+///
+/// # Errors
+/// There are both.
+pub(super) fn check_files_on_cluster(cluster: Option<&ClusterUrl>, files: &[NamedFile]) -> Result<()> {
+    if cluster.is_none() || files.is_empty() {
+        return Ok(());
+    }
+    Err(Error::usage("`--file` names files of this machine, which the executors of a cluster do not read")
+        .hint("leave `--cluster` (or `PAIRLOOM_CLUSTER`) out, or query tables of the store"))
 }
 
 /// Statements of a query. A query whose result is one file has one statement, and a session refuses several.

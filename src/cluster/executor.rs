@@ -1,5 +1,6 @@
 //! Executor of a cluster.
 
+use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
@@ -59,11 +60,14 @@ pub struct ExecutorOptions {
 pub enum ExecutorEvent {
     /// The scheduler has answered.
     Ready,
+    /// The scheduler does not answer any more: the executor waits for another one at the same address.
+    LostScheduler,
     /// A first signal came: the executor takes no more tasks, and ends with those it has.
     Stopping,
 }
 
-/// Runs an executor until a signal ends it; the second signal ends its tasks too. Calls `report` for each event.
+/// Runs an executor until a signal ends it; the second signal ends its tasks too. Without a scheduler it waits for one
+/// for a minute. Calls `report` for each event.
 ///
 /// # Errors
 /// The address can be reached by others and that is not allowed; the scheduler does not answer; the folder cannot be
@@ -75,42 +79,69 @@ pub fn run_executor(
 ) -> Result<()> {
     check_address(SocketAddr::new(options.address, 0), options.allow_remote)?;
     let folder = ExecutorFolder::create(options)?;
-    let health = ExecutorHealth::new();
-    let config = Arc::new(config(options, store, &folder, health.clone())?);
     let runtime = Builder::new_multi_thread().thread_name("executor").enable_all().build();
     let runtime = runtime.map_err(|error| Error::stage(format!("cannot start threads for the executor: {error}")))?;
+    let served = runtime.block_on(async {
+        let mut signals = Signals::new()?;
+        while serve(options, store, &folder, &mut signals, &report).await? == ExecutorEnd::LostScheduler {
+            report(ExecutorEvent::LostScheduler)?;
+        }
+        Ok(())
+    });
+    runtime.shutdown_background();
+    served
+}
+
+/// Way in which an executor ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ExecutorEnd {
+    Stopped,
+    LostScheduler,
+}
+
+/// Serves one scheduler until a signal comes, or the scheduler does not answer any more.
+async fn serve(
+    options: &ExecutorOptions,
+    store: &Store,
+    folder: &ExecutorFolder,
+    signals: &mut Signals,
+    report: &impl Fn(ExecutorEvent) -> Result<()>,
+) -> Result<ExecutorEnd> {
     let failed = |error: BallistaError| {
         Error::stage(format!("the executor failed: {error}")).hint(format!(
             "the scheduler must run at {}; start it with `pairloom cluster scheduler`",
             options.scheduler
         ))
     };
-    let served = runtime.block_on(async {
-        let mut signals = Signals::new()?;
-        let serves = Box::pin(start_executor_process(config));
-        let is_ready = Box::pin(async {
-            while !health.is_ready() {
-                tokio::time::sleep(PAUSE).await;
-            }
-        });
-        let serves = match select(serves, is_ready).await {
-            Either::Left((result, _)) => return result.map_err(failed),
-            Either::Right(((), serves)) => serves,
-        };
-        report(ExecutorEvent::Ready)?;
-        let is_stopped = Box::pin(async {
-            signals.next().await;
-            report(ExecutorEvent::Stopping)?;
-            signals.next().await;
-            Ok(())
-        });
-        match select(serves, is_stopped).await {
-            Either::Left((result, _)) => result.map_err(failed),
-            Either::Right((stopped, _)) => stopped.and(Err(Error::interrupted())),
+    let health = ExecutorHealth::new();
+    let config = Arc::new(config(options, store, folder, health.clone())?);
+    let serves = Box::pin(start_executor_process(config));
+    let is_ready = Box::pin(async {
+        while !health.is_ready() {
+            tokio::time::sleep(PAUSE).await;
         }
     });
-    runtime.shutdown_background();
-    served
+    let serves = match select(serves, is_ready).await {
+        Either::Left((result, _)) => return result.map(|()| ExecutorEnd::Stopped).map_err(failed),
+        Either::Right(((), serves)) => serves,
+    };
+    report(ExecutorEvent::Ready)?;
+    let has_stopped = Cell::new(false);
+    let is_stopped = Box::pin(async {
+        signals.next().await;
+        has_stopped.set(true);
+        report(ExecutorEvent::Stopping)?;
+        signals.next().await;
+        Ok(())
+    });
+    // The signal is seen before the end that it causes.
+    match select(is_stopped, serves).await {
+        Either::Left((stopped, _)) => stopped.and(Err(Error::interrupted())),
+        Either::Right((result, _)) => {
+            result.map_err(failed)?;
+            Ok(if has_stopped.get() { ExecutorEnd::Stopped } else { ExecutorEnd::LostScheduler })
+        }
+    }
 }
 
 /// Signals that end a process, beside Ballista's own listeners.

@@ -12,8 +12,7 @@ const MAX_LIMIT: usize = u32::MAX as usize - 1;
 /// Refuses parts of a query that messages between processes leave out.
 ///
 /// # Errors
-/// A window function with `FILTER` or `IGNORE NULLS`, a limit of 2³² rows, a recursive query, or a subquery in place of a
-/// value that may have several rows.
+/// A window function with `FILTER` or `IGNORE NULLS`, a limit of 2³² rows, or a recursive query.
 pub(super) fn check_plan(plan: &LogicalPlan) -> Result<()> {
     plan.apply_with_subqueries(|node| {
         match node {
@@ -40,11 +39,6 @@ fn check_expression(expression: &Expr) -> Result<TreeNodeRecursion> {
         }
         Expr::WindowFunction(window) if window.params.null_treatment == Some(NullTreatment::IgnoreNulls) => {
             refuse("`IGNORE NULLS`")
-        }
-        Expr::ScalarSubquery(subquery)
-            if subquery.outer_ref_columns.is_empty() && subquery.subquery.max_rows().is_none_or(|rows| rows > 1) =>
-        {
-            refuse("a subquery in place of a value that may have several rows; add `LIMIT 1` or an aggregate,")
         }
         _ => Ok(TreeNodeRecursion::Continue),
     }

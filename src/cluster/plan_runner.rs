@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use ballista_core::extension::SessionConfigExt;
 use ballista_core::optimizer::with_ballista_optimizer_rules;
+use datafusion::common::plan_err;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::source::DataSourceExec;
@@ -15,6 +16,7 @@ use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::limit::LocalLimitExec;
+use datafusion::physical_plan::memory::LazyMemoryExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::prelude::SessionConfig;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -29,8 +31,18 @@ use crate::sql::{PlanRunner, TopKJoinsByParts};
 const PARTITIONS: usize = 16;
 
 /// Plan whose limits of tables in memory are operators. The message of such a table has no limit.
+///
+/// # Errors
+/// Rows of `generate_series` without their column, or with a limit: its message has neither.
 fn with_explicit_limits(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let explicit = plan.transform_up(|node| {
+        let is_series = node.downcast_ref::<LazyMemoryExec>().is_some();
+        if is_series && (node.schema().fields().is_empty() || node.fetch().is_some()) {
+            return plan_err!(
+                "a cluster does not run `generate_series` without its column or with a limit; use the column, as in \
+                 `count(value)`, or leave `--cluster` (or `PAIRLOOM_CLUSTER`) out"
+            );
+        }
         let in_memory = node
             .downcast_ref::<DataSourceExec>()
             .is_some_and(|source| (source.data_source().as_ref() as &dyn Any).is::<MemorySourceConfig>());

@@ -105,7 +105,7 @@ impl Submission {
             let question = GetJobStatusParams { job_id: self.job.clone() };
             let answer = self.scheduler.get_job_status(question).await.map_err(|status| {
                 let error = Error::stage(format!("the scheduler does not answer any more: {}", status.message()));
-                let hint = "run the same command again: what executors have finished is not computed again";
+                let hint = "start a scheduler and run the same command again; an evaluation goes on from its sections";
                 DataFusionError::External(Box::new(error.hint(hint)))
             })?;
             match answer.into_inner().status.and_then(|status| status.status) {

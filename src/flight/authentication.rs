@@ -3,12 +3,19 @@
 use std::fmt;
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
 use crate::error::{Error, Result};
+
+/// Base64 with or without padding: clients write both.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 
 /// Header of requests with the token.
 const AUTHORIZATION: &str = "authorization";
@@ -62,7 +69,7 @@ impl AccessToken {
         let sent = match header.split_once(' ') {
             Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim().as_bytes().to_vec(),
             Some((scheme, user_and_password)) if scheme.eq_ignore_ascii_case("basic") => {
-                let Ok(decoded) = STANDARD.decode(user_and_password.trim()) else { return false };
+                let Ok(decoded) = BASE64.decode(user_and_password.trim()) else { return false };
                 let Some(colon) = decoded.iter().position(|&byte| byte == b':') else { return false };
                 decoded[colon + 1..].to_vec()
             }
@@ -96,8 +103,17 @@ mod tests {
     #[test]
     fn the_token_is_taken_from_both_schemes() {
         let token = AccessToken::new(" 0123456789abcdef\n").unwrap();
-        // base64 of `anyone:0123456789abcdef`, and of the same with another last letter.
-        for right in ["Bearer 0123456789abcdef", "bearer 0123456789abcdef", "Basic YW55b25lOjAxMjM0NTY3ODlhYmNkZWY="] {
+        // base64 of `anyone:0123456789abcdef`, with and without padding, of users of other lengths, and of the same with
+        // another last letter.
+        for right in [
+            "Bearer 0123456789abcdef",
+            "bearer 0123456789abcdef",
+            "Basic YW55b25lOjAxMjM0NTY3ODlhYmNkZWY=",
+            "Basic YW55b25lOjAxMjM0NTY3ODlhYmNkZWY",
+            "Basic eDowMTIzNDU2Nzg5YWJjZGVm",
+            "Basic eHk6MDEyMzQ1Njc4OWFiY2RlZg",
+            "Basic eHk6MDEyMzQ1Njc4OWFiY2RlZg==",
+        ] {
             assert!(token.is_in(right), "{right}");
         }
         for wrong in [

@@ -12,6 +12,7 @@ mod columns;
 mod metadata;
 mod options;
 mod prepared;
+mod protocol;
 mod queries;
 mod server;
 mod service;
@@ -20,7 +21,11 @@ mod sql_info;
 mod status;
 mod tickets;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod protocol_tests;
 
 pub use authentication::AccessToken;
 pub use options::{FlightOptions, TlsIdentity};

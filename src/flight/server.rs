@@ -14,6 +14,7 @@ use tonic::transport::{Identity, Server, ServerTlsConfig};
 
 use crate::error::{Error, Result, with_causes};
 use crate::flight::authentication::Authentication;
+use crate::flight::protocol::FlightProtocol;
 use crate::flight::service::FlightSql;
 use crate::flight::{FlightOptions, Sessions};
 
@@ -36,7 +37,7 @@ pub struct FlightServer {
     incoming: TcpIncoming,
     address: SocketAddr,
     server: Server,
-    service: InterceptedService<FlightServiceServer<FlightSql>, Authentication>,
+    service: InterceptedService<FlightServiceServer<FlightProtocol>, Authentication>,
 }
 
 impl FlightServer {
@@ -53,7 +54,7 @@ impl FlightServer {
             .build()
             .map_err(|error| Error::stage(format!("cannot start threads for the server: {error}")))?;
         let service = FlightSql::new(sessions, &options)?;
-        let service = FlightServiceServer::new(service).max_decoding_message_size(MAX_MESSAGE_BYTES);
+        let service = FlightServiceServer::new(FlightProtocol(service)).max_decoding_message_size(MAX_MESSAGE_BYTES);
         let service = InterceptedService::new(service, Authentication(options.token));
         let mut server = Server::builder()
             .max_concurrent_streams(MAX_CALLS)

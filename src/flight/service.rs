@@ -40,7 +40,7 @@ use crate::flight::metadata;
 use crate::flight::prepared::{PreparedStatements, id_of};
 use crate::flight::queries::{FlightMessages, RunningQueries};
 use crate::flight::sql_info::{column_types, server_facts};
-use crate::flight::tickets::{QueryId, Ticket, TicketSeal};
+use crate::flight::tickets::{QueryId, Ticket, TicketSeal, wrong_ticket};
 use crate::flight::{AccessToken, FlightOptions, Sessions};
 use crate::runtime::random_bytes;
 use crate::sql::{ListedTable, Session};
@@ -214,7 +214,7 @@ impl FlightSqlService for FlightSql {
     }
 
     async fn do_get_fallback(&self, _: Request<FlightTicket>, _: Any) -> Answer<<Self as FlightService>::DoGetStream> {
-        Err(Status::invalid_argument("the ticket is not of this server"))
+        Err(wrong_ticket())
     }
 
     async fn do_action_create_prepared_statement(

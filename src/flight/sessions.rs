@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::error::{Error, Result};
-use crate::sql::{NamedFile, Session, VECTOR_CACHE_BYTES};
+use crate::sql::{NamedFile, PlanRunner, Session, VECTOR_CACHE_BYTES};
 use crate::store::Store;
 use crate::store::record::{RunOutcome, RunRecord};
 use crate::store::run_log::RunLog;
@@ -22,6 +22,8 @@ pub struct Sessions {
     store: Store,
     choose: RunChooser,
     files: Vec<NamedFile>,
+    /// Processes that run the queries; this one without it.
+    runner: Option<Arc<dyn PlanRunner>>,
     current: Mutex<Option<Current>>,
 }
 
@@ -52,7 +54,13 @@ impl Sessions {
     /// Sessions over a store.
     #[must_use]
     pub fn new(store: Store, choose: RunChooser, files: Vec<NamedFile>) -> Self {
-        Self { store, choose, files, current: Mutex::default() }
+        Self { store, choose, files, runner: None, current: Mutex::default() }
+    }
+
+    /// Lets other processes run the queries.
+    #[must_use]
+    pub fn with_runner(self, runner: Option<Arc<dyn PlanRunner>>) -> Self {
+        Self { runner, ..self }
     }
 
     /// Session over the run that is chosen now. Waits for the store.
@@ -75,7 +83,11 @@ impl Sessions {
             return Ok(Arc::clone(&current.session));
         }
         let run = (self.choose)(&log)?;
-        let session = Session::of_run(&log, run.as_ref())?.with_vector_cache(VECTOR_CACHE_BYTES);
+        let session = Session::of_run(&log, run.as_ref())?;
+        let session = match &self.runner {
+            Some(runner) => session.with_runner(Arc::clone(runner)),
+            None => session.with_vector_cache(VECTOR_CACHE_BYTES),
+        };
         for file in &self.files {
             session.add_file(file.clone())?;
         }

@@ -23,6 +23,11 @@ pub(super) struct Ticket {
     pub sql: String,
 }
 
+/// Error for a ticket that this server did not give out.
+pub(super) fn wrong_ticket() -> Status {
+    Status::unauthenticated("the ticket is not of this server, or the server was started again")
+}
+
 /// Seals tickets, so that the server runs only queries that it has planned. It keeps nothing about them.
 pub(super) struct TicketSeal {
     key: [u8; blake3::KEY_LEN],
@@ -49,14 +54,13 @@ impl TicketSeal {
     /// # Errors
     /// They were not sealed by this server.
     pub(super) fn open(&self, bytes: &[u8]) -> Result<Ticket, Status> {
-        let forged = || Status::unauthenticated("the ticket is not of this server, or the server was started again");
-        let (seal, content) = bytes.split_at_checked(SEAL_BYTES).ok_or_else(forged)?;
+        let (seal, content) = bytes.split_at_checked(SEAL_BYTES).ok_or_else(wrong_ticket)?;
         // Hashes are compared in constant time.
         if blake3::Hash::from_slice(seal).ok() != Some(blake3::keyed_hash(&self.key, content)) {
-            return Err(forged());
+            return Err(wrong_ticket());
         }
-        let (id, sql) = content.split_first_chunk().ok_or_else(forged)?;
-        let sql = String::from_utf8(sql.to_vec()).map_err(|_| forged())?;
+        let (id, sql) = content.split_first_chunk().ok_or_else(wrong_ticket)?;
+        let sql = String::from_utf8(sql.to_vec()).map_err(|_| wrong_ticket())?;
         Ok(Ticket { id: *id, sql })
     }
 }

@@ -4,16 +4,17 @@ use super::collection::RetrievalTask;
 use super::direction::Direction;
 use super::methods::{Method, MethodContext, ScoreKind};
 use super::ranking::{Ranker, RankingRequest};
-use super::scores::{ScoreSource, VectorSource};
+use super::scores::{ImageCaptionVectors, ScoreSource, VectorSource};
 use crate::error::{Error, Result};
 use crate::kernels::top_k::ScoredItem;
 use crate::search::{CpuSearchFactory, SearchProgress};
 
 /// Ranks `items` for each of the `queries` by cosine scores that `method` corrects, and returns the best `depth` items
-/// of each query, best first. A method that learns from queries learns from all of `queries`.
+/// of each query, best first. A method that learns from queries learns from all of `queries`, or from the queries of the
+/// first of `banks`. A method that learns from items of a bank too needs a second one.
 ///
 /// # Shapes
-/// `queries`, `items`: unit vectors of `width`, one after the other
+/// `queries`, `items`, each of `banks`: unit vectors of `width`, one after the other
 ///
 /// # Errors
 /// The method needs a query bank or a validation split, or its settings are wrong. A vector is no unit vector. The first
@@ -24,14 +25,15 @@ use crate::search::{CpuSearchFactory, SearchProgress};
 pub fn rank_items(
     method: &Method,
     [queries, items]: [&[f32]; 2],
+    banks: &[&[f32]],
     width: usize,
     depth: usize,
     threads: usize,
     progress: &mut dyn SearchProgress,
 ) -> Result<Vec<Vec<ScoredItem>>> {
     let context = MethodContext {
-        query_bank: false,
-        bank_pairs: false,
+        query_bank: !banks.is_empty(),
+        bank_pairs: banks.len() > 1,
         has_validation_split: false,
         score_kind: ScoreKind::Cosine,
     };
@@ -39,7 +41,13 @@ pub fn rank_items(
         return Err(Error::usage(format!("`{}` {}", problem.setting, problem.message)));
     }
     let factory = CpuSearchFactory { order: None, threads };
-    let source = VectorSource { images: queries, captions: items, width, bank: None, factory: &factory };
+    let bank = banks.first().map(|of_queries| {
+        // A method that reads no items of a bank gets those that are ranked.
+        let of_items = banks.get(1).copied().unwrap_or(items);
+        ImageCaptionVectors::new(of_queries, of_items, width, " of the bank")
+    });
+    let bank = bank.transpose()?;
+    let source = VectorSource { images: queries, captions: items, width, bank: bank.as_ref(), factory: &factory };
     let counts = [queries, items].map(|vectors| vectors.len() / width.max(1));
     let pool = source.pool(&(0..counts[0]), &(0..counts[1]))?;
     let ranker = Ranker::new(&*pool)?;

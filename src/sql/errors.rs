@@ -115,6 +115,13 @@ fn planning_error(message: &str, sql: &str) -> Option<Error> {
             None => error.hint("`SHOW FUNCTIONS` lists all"),
         });
     }
+    if message.contains("OuterReferenceColumn") || message.contains("logical expression ScalarSubquery") {
+        let text = "SQL: a subquery names a column of an outer table in a form that is not planned";
+        return Some(Error::usage(text).hint(
+            "the nearest rows of each row: `FROM a, LATERAL (SELECT … FROM b ORDER BY cosine_distance(b.v, a.v) LIMIT 3) b`, \
+             with one measure in the order and no `OFFSET`",
+        ));
+    }
     if message.ends_with("Divide by zero error") {
         return Some(Error::usage("SQL: division by zero").hint("`x / NULLIF(y, 0)` is a missing value where y is 0"));
     }
@@ -189,7 +196,8 @@ pub(super) fn sql_error(error: &DataFusionError) -> Error {
     }
     match root {
         DataFusionError::Internal(_) => Error::internal(format!("SQL: {message}")),
-        DataFusionError::ResourcesExhausted(_) => Error::stage(format!("SQL: {message}")),
+        DataFusionError::ResourcesExhausted(_) => Error::stage(format!("SQL: {}", memory_message(message)))
+            .hint("read fewer rows or columns, or allow more with `--query-memory` of the server or the executors"),
         _ => {
             let refused = ["DDL not supported", "DML not supported", "Statement not supported"];
             if refused.iter().any(|start| message.contains(start)) {
@@ -203,6 +211,15 @@ pub(super) fn sql_error(error: &DataFusionError) -> Error {
             Error::usage(format!("SQL: {}", lower_first(&message.replace('\t', " "))))
         }
     }
+}
+
+/// Message about memory without the list of DataFusion's reservations.
+fn memory_message(message: &str) -> String {
+    let between = |start: &str, end: &str| Some(message.rsplit_once(start)?.1.split_once(end)?.0);
+    let parts =
+        (between("Failed to allocate additional ", " for "), between(" for ", " with "), between(" - ", " remain"));
+    let (Some(wanted), Some(operator), Some(left)) = parts else { return message.to_owned() };
+    format!("the memory of the query is used up: {operator} wanted {wanted} more, and {left} were left")
 }
 
 /// Error for a file of the store that cannot be read, with what the reader says about it.

@@ -17,7 +17,7 @@ const DESCRIBED: [(&str, &str, &str); 11] = [
     (epoch_order::NAME, "epoch_order('stage', epoch [, ranks])", "Samples of an epoch of a training, in their order."),
     (
         TOPK_JOIN,
-        "topk_join('queries', 'items', k [, 'measure'])",
+        "topk_join('queries', 'items', k [, 'measure' [, 'method' [, 'bank' [, 'bank of items']]]])",
         "The k rows of a table whose vectors are nearest to those of each row of another, with rank and score.",
     ),
     ("json_get", "json_get(json, key, …)", "Value at a path of keys and positions; also `json->key`."),

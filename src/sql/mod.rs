@@ -9,7 +9,8 @@
 //!
 //! Tables are looked up when a query names them.
 
-pub mod session;
+pub mod scalar_subqueries;
+mod session;
 pub mod format;
 pub mod completion;
 mod axis_columns;

@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{self, Value, ValueWithSpan, VisitMut, Visi
 use datafusion::sql::sqlparser::tokenizer::Location;
 
 use crate::error::Error;
-use crate::sql::vectors::{TOPK, is_vector_function, number_type};
+use crate::sql::vectors::{TOPK, is_best_of, is_vector_function, number_type};
 
 /// Value of a parameter.
 pub type ParameterValue = ScalarValue;
@@ -106,8 +106,8 @@ pub(super) fn with_parameter_types(plan: LogicalPlan) -> Result<LogicalPlan> {
         let schema = merge_schema(&plan.inputs());
         let is_limit = matches!(plan, LogicalPlan::Limit(_));
         plan.map_expressions(|mut expr| {
-            if is_limit && let Expr::Placeholder(Placeholder { field: field @ None, .. }) = &mut expr {
-                *field = Some(Arc::new(Field::new("", DataType::Int64, true)));
+            if is_limit {
+                with_type(&mut expr, &DataType::Int64);
             }
             let (expr, has_parameter) = expr.infer_placeholder_types(&schema)?;
             if !has_parameter {
@@ -117,7 +117,13 @@ pub(super) fn with_parameter_types(plan: LogicalPlan) -> Result<LogicalPlan> {
                 let vectors: &mut [Expr] = match &mut expr {
                     Expr::ScalarFunction(call) if is_vector_function(&call.func) => &mut call.args,
                     Expr::AggregateFunction(call) if call.func.name() == TOPK && call.params.args.len() > 3 => {
+                        with_type(&mut call.params.args[3], &DataType::Int64);
                         &mut call.params.args[1..3]
+                    }
+                    // The k best rows.
+                    Expr::AggregateFunction(call) if is_best_of(&call.func) => {
+                        call.params.args.iter_mut().skip(2).for_each(|k| with_type(k, &DataType::Int64));
+                        &mut []
                     }
                     _ => &mut [],
                 };
@@ -129,6 +135,13 @@ pub(super) fn with_parameter_types(plan: LogicalPlan) -> Result<LogicalPlan> {
         })
     })?;
     Ok(typed.data)
+}
+
+/// Gives a parameter without a type this type.
+fn with_type(parameter: &mut Expr, data_type: &DataType) {
+    if let Expr::Placeholder(Placeholder { field: field @ None, .. }) = parameter {
+        *field = Some(Arc::new(Field::new("", data_type.clone(), true)));
+    }
 }
 
 /// Gives a parameter without a type the type of the vector beside it.

@@ -13,6 +13,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::common::collect;
 use datafusion::physical_plan::memory::MemoryStream;
 use datafusion::prelude::SessionContext;
 
@@ -35,6 +36,7 @@ use crate::sql::query_options::QueryOptions;
 use crate::sql::query_threads::{QueryRows, QueryStream, QueryThreads, of_panic};
 use crate::sql::result_files;
 use crate::sql::run_catalogs::RunCatalogs;
+use crate::sql::scalar_subqueries::{is_never_missing, scalar_subqueries, scalar_value, with_scalar_values};
 use crate::sql::session_tables::{SessionTables, SizedTable};
 use crate::sql::setting_queries::check_settings;
 use crate::sql::settings_column::SettingKinds;
@@ -292,22 +294,43 @@ impl Session {
         let started = async {
             let plan = with_json_as_text(with_nullable_vectors(bind(plan, &options.parameters)?)?)?;
             let state = options.applied_to(*state)?;
-            if let Some(runner) = &self.runner {
-                runner.check(&plan)?;
-                let state = runner.state(state);
-                if matches!(plan, LogicalPlan::Explain(_)) {
-                    // The plan that would be sent.
-                    return SessionContext::new_with_state(state)
-                        .execute_logical_plan(plan)
-                        .await?
-                        .execute_stream()
-                        .await;
+            match &self.runner {
+                // The plan that would be sent.
+                Some(runner) if matches!(plan, LogicalPlan::Explain(_)) => {
+                    let context = SessionContext::new_with_state(runner.state(state));
+                    context.execute_logical_plan(plan).await?.execute_stream().await
                 }
-                return runner.run(state.create_physical_plan(&plan).await?, state.config()).await;
+                _ => self.rows_of_plan(plan, state).await,
             }
-            SessionContext::new_with_state(state).execute_logical_plan(plan).await?.execute_stream().await
         };
         with_deep_stack(started).await.map_err(|error| query_error(&error, sql))
+    }
+
+    /// Starts a plan. Subqueries in place of a value are computed first where their values travel, or where DataFusion
+    /// takes the value of an empty one for one that is never missing.
+    async fn rows_of_plan(
+        &self,
+        plan: LogicalPlan,
+        state: SessionState,
+    ) -> datafusion::error::Result<SendableRecordBatchStream> {
+        let is_explained = matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
+        let is_wanted = |subquery: &_| !is_explained && (self.runner.is_some() || is_never_missing(subquery));
+        let mut values = Vec::new();
+        for subquery in scalar_subqueries(&plan, is_wanted)? {
+            let plan = LogicalPlan::clone(&subquery.subquery);
+            let rows = Box::pin(self.rows_of_plan(plan, state.clone())).await?;
+            let value = scalar_value(&subquery, &collect(rows).await?)?;
+            values.push((subquery, value));
+        }
+        let plan = if values.is_empty() { plan } else { with_scalar_values(plan, &values)? };
+        match &self.runner {
+            Some(runner) => {
+                runner.check(&plan)?;
+                let state = runner.state(state);
+                runner.run(state.create_physical_plan(&plan).await?, state.config()).await
+            }
+            None => SessionContext::new_with_state(state).execute_logical_plan(plan).await?.execute_stream().await,
+        }
     }
 
     /// Plans a query. Its parameters have types, as far as the query implies them.
@@ -337,7 +360,7 @@ impl Session {
         references.retain(|reference| {
             !matches!(reference, TableReference::Bare { table } if state.table_functions().contains_key(&**table))
         });
-        references.extend(named_tables(&statement, TOPK_JOIN, 2));
+        references.extend(named_tables(&statement));
         let tables = self.existing(references).await?;
         let mut settings = SettingKinds::new();
         for (table, _) in &tables {

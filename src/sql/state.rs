@@ -55,6 +55,8 @@ pub(super) fn session_state(
     // Vectors are read only of the rows that satisfy a condition.
     options.execution.parquet.pushdown_filters = true;
     options.execution.parquet.reorder_filters = true;
+    // A vector without a measure is no nearest one, in either order.
+    "nulls_last".clone_into(&mut options.sql_parser.default_null_ordering);
     // Errors have the place in the query.
     options.sql_parser.collect_spans = true;
     let mut planners = SessionStateDefaults::default_expr_planners();

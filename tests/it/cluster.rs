@@ -9,8 +9,12 @@ use crate::support::{ServerProcess, pairloom, python};
 
 /// Starts a scheduler.
 fn scheduler() -> ServerProcess {
+    scheduler_at("127.0.0.1:0")
+}
+
+fn scheduler_at(address: &str) -> ServerProcess {
     let mut command = pairloom();
-    command.args(["cluster", "scheduler", "--json", "--address", "127.0.0.1:0", "--executor-timeout", "5"]);
+    command.args(["cluster", "scheduler", "--json", "--address", address, "--executor-timeout", "5"]);
     ServerProcess::start(command)
 }
 
@@ -116,6 +120,15 @@ fn a_cluster_computes_what_one_process_computes() {
          WHERE i.image_id < 5 ORDER BY 1, 3, 2",
         "SELECT * FROM topk_join('theirs.image_embeddings', 'theirs.caption_embeddings', 2) WHERE query_image_id < 9 \
          ORDER BY query_image_id, rank",
+        "SELECT * FROM topk_join('theirs.image_embeddings WHERE image_id < 9', 'theirs.caption_embeddings', 2, \
+         'cosine_similarity', '{\"csls\": {\"query_bank\": true}}', 'theirs.image_embeddings WHERE image_id > 1500') \
+         ORDER BY query_image_id, rank",
+        "SELECT image_id FROM theirs.image_embeddings ORDER BY cosine_distance(embedding, (SELECT embedding FROM \
+         theirs.caption_embeddings WHERE caption_id = 7)) LIMIT 3",
+        "SELECT topk(image_id, embedding, (SELECT embedding FROM theirs.caption_embeddings WHERE caption_id = 7), 3) \
+         FROM theirs.image_embeddings",
+        "SELECT (SELECT 1 WHERE false) IS NULL, (SELECT count(*) FROM test.rankings)",
+        "SELECT count(value) FROM generate_series(1, 9)",
         "SELECT round(l2_norm(vector_avg(embedding)), 6) FROM theirs.image_embeddings",
         "SELECT image_id FROM theirs.image_embeddings WHERE image_id NOT IN (SELECT image_id FROM \
          theirs.caption_embeddings WHERE image_id > 9) ORDER BY 1",
@@ -127,9 +140,15 @@ fn a_cluster_computes_what_one_process_computes() {
         assert!(wanted.status.success() && got.status.success(), "{query}: {}", String::from_utf8_lossy(&got.stderr));
         assert_eq!(String::from_utf8_lossy(&got.stdout), String::from_utf8_lossy(&wanted.stdout), "{query}");
     }
-    let failed = sql(&there, "SELECT 1 / (count(*) - 10000) FROM theirs.caption_embeddings", Some(scheduler.uri()));
-    let message = String::from_utf8_lossy(&failed.stderr);
-    assert!(!failed.status.success() && message.contains("division by zero"), "{message}");
+    for (wrong, wanted) in [
+        ("SELECT 1 / (count(*) - 10000) FROM theirs.caption_embeddings", "division by zero"),
+        ("SELECT (SELECT image_id FROM theirs.image_embeddings)", "has several rows, wanted one"),
+        ("SELECT count(*) FROM generate_series(1, 9)", "a cluster does not run `generate_series` without its column"),
+    ] {
+        let failed = sql(&there, wrong, Some(scheduler.uri()));
+        let message = String::from_utf8_lossy(&failed.stderr);
+        assert!(!failed.status.success() && message.contains(wanted), "{wrong}: {message}");
+    }
     assert!(sql(&there, "SELECT 1", Some(scheduler.uri())).status.success(), "the cluster is still there");
     assert_eq!(executors.map(ServerProcess::stop), [Some(0); 2]);
     assert_eq!(scheduler.stop(), Some(0));
@@ -205,6 +224,23 @@ fn an_endless_query_ends_with_its_client_or_its_executor() {
 }
 
 #[test]
+fn an_executor_joins_the_next_scheduler() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    std::fs::create_dir_all(store.join("v1/runs")).unwrap();
+    let mut first = scheduler();
+    let uri = first.uri().to_owned();
+    let executor = executor(&first, &store);
+    assert!(sql(&store, "SELECT 1", Some(&uri)).status.success());
+    first.kill();
+    let next = scheduler_at(uri.trim_start_matches("http://"));
+    // The query waits for the executor.
+    let answer = sql(&store, "SELECT 1", Some(&uri));
+    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
+    assert_eq!([executor.stop(), next.stop()], [Some(0); 2]);
+}
+
+#[test]
 fn the_store_of_a_cluster_may_be_a_bucket() {
     let Some(server) = server() else { return };
     let bucket = server.bucket("cluster");
@@ -265,7 +301,6 @@ fn wrong_clusters_are_refused() {
         (&["cluster", "scheduler", "--address", "0.0.0.0:0"][..], 2, "no authentication"),
         (&["cluster", "executor", "--address", "0.0.0.0"], 2, "no authentication"),
         (&["sql", "--cluster", nobody, "SELECT count(*) FILTER (WHERE true) OVER () FROM store.runs"], 2, "FILTER"),
-        (&["sql", "--cluster", nobody, "SELECT (SELECT run FROM store.runs)"], 2, "several rows"),
         (&["sql", "--cluster", nobody, "SELECT run FROM store.runs LIMIT 4294967296"], 2, "2³² rows"),
         (&["cluster", "executor", "--scheduler", "https://head"], 2, "wanted the URL of a scheduler"),
         (&["cluster", "scheduler", "--executor-timeout", "1"], 2, "5.."),

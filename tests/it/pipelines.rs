@@ -237,13 +237,23 @@ fn the_quickstart_meets_its_expectation_and_a_second_run_does_nothing() {
     // People copy these queries from the README.
     let queries = readme_queries(include_str!("../../README.md"));
     assert!(queries.len() >= 12, "{queries:#?}");
+    let mut compared = Vec::new();
     for sql in queries {
         let output = pairloom().args(["sql", "--json", "--store"]).arg(&store).arg(&sql).output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{sql}: {stderr}");
         // Only the comparison over seeds is about other runs.
         assert_eq!(output.stdout.is_empty(), sql.contains("'fit.seed'"), "rows of {sql}");
+        // Measures in plain SQL are those of the evaluation.
+        for measure in ["rsum", "hs_sum"].into_iter().filter(|name| sql.contains(&format!("AS {name} F"))) {
+            let row: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            let wanted = number_of(&store, &format!("SELECT {measure} FROM test.summary"));
+            let got = row[measure].as_f64().unwrap();
+            assert!((got - wanted).abs() < 1e-9 * wanted.abs(), "{sql}: {got}, wanted {wanted}");
+            compared.push(measure);
+        }
     }
+    assert_eq!(compared, ["rsum", "hs_sum"]);
 }
 
 /// Queries of the README about the tables of the quickstart, of the store and of all runs. Those over the axis `row` are

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -25,6 +25,8 @@ pub(crate) struct ServerProcess {
     pub(crate) process: Child,
     /// First event: the process is ready.
     pub(crate) event: serde_json::Value,
+    /// Open as long as the process: it may write more events.
+    _events: BufReader<ChildStdout>,
 }
 
 impl ServerProcess {
@@ -32,9 +34,10 @@ impl ServerProcess {
     pub(crate) fn start(mut command: Command) -> Self {
         let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut events = BufReader::new(process.stdout.take().unwrap());
+        events.read_line(&mut line).unwrap();
         let event = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
-        Self { process, event }
+        Self { process, event, _events: events }
     }
 
     /// Address at which the process is reached, or that it has joined.

@@ -12,7 +12,7 @@ use crate::retrieval::{Method, rank_items};
 use crate::sql::vectors::{ListVectors, VectorMeasure};
 
 /// Lists of the `k` best items of each query by corrected cosines. All queries and items are there at once: methods
-/// learn from their scores. A vector of 0 has no cosine, so such an item is in no list.
+/// learn from their scores, or from those of the `banks`: other queries, and other items. A vector of 0 has no cosine, so such an item is in no list.
 ///
 /// # Errors
 /// As [`NearestLists::new`]; an item of another width or with a value that is not finite; those of the method; the query
@@ -22,6 +22,7 @@ pub(super) async fn corrected_lists(
     k: usize,
     queries: ListVectors,
     items: ListVectors,
+    banks: Vec<ListVectors>,
     threads: usize,
 ) -> Result<Vec<Vec<NearItem>>> {
     let stop = StopOnDrop::default();
@@ -36,7 +37,11 @@ pub(super) async fn corrected_lists(
             if stopped.load(Ordering::Relaxed) { Err(Error::interrupted()) } else { Ok(()) }
         };
         let vectors = [queries.packed(), &items.packed];
-        let ranked = rank_items(&method, vectors, queries.width(), k, threads, &mut progress);
+        let packed =
+            |bank| Ok(BlockItems::new(VectorMeasure::CosineSimilarity, queries.width(), bank, 0, threads)?.packed);
+        let banks = banks.iter().map(packed).collect::<Result<Vec<Vec<f32>>>>()?;
+        let banks: Vec<&[f32]> = banks.iter().map(Vec::as_slice).collect();
+        let ranked = rank_items(&method, vectors, &banks, queries.width(), k, threads, &mut progress);
         let near = |found: &crate::kernels::top_k::ScoredItem| NearItem {
             value: f64::from(found.score),
             item: items.rows[found.item] as u64,

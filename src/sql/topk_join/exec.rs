@@ -52,6 +52,9 @@ pub(super) struct TopKJoinExec {
     pub(super) k: usize,
     /// Method that corrects cosines.
     pub(super) method: Option<Method>,
+    /// Rows that the method learns from in place of the queries, and of the items.
+    banks: Vec<Arc<dyn ExecutionPlan>>,
+    pub(super) bank_vectors: Vec<Arc<dyn PhysicalExpr>>,
     pub(super) query_vector: Arc<dyn PhysicalExpr>,
     pub(super) item_vector: Arc<dyn PhysicalExpr>,
     pub(super) condition: Option<Arc<dyn PhysicalExpr>>,
@@ -84,6 +87,8 @@ impl TopKJoinExec {
             measure,
             k,
             method,
+            banks: Vec::new(),
+            bank_vectors: Vec::new(),
             query_vector,
             item_vector,
             condition,
@@ -125,6 +130,15 @@ impl TopKJoinExec {
     /// Partitions of the output. A part has none if its items were given to another task.
     fn partitions(&self) -> usize {
         if self.part.is_some() { self.items.output_partitioning().partition_count() } else { 1 }
+    }
+
+    /// The same operator, whose method learns from banks.
+    pub(super) fn with_banks(
+        self,
+        banks: Vec<Arc<dyn ExecutionPlan>>,
+        bank_vectors: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Self {
+        Self { banks, bank_vectors, ..self }
     }
 
     /// The same operator with a condition of pairs.
@@ -169,9 +183,15 @@ impl TopKJoinExec {
         let memory_of_lists = memory.new_empty();
         let mut items = ItemRows::new(self.part.unwrap_or(0) * MAX_PART_ITEMS, memory);
         if let Some(method) = self.method.clone() {
-            let block = self.all_items(context, &items.memory).await?;
+            let mut banks = Vec::new();
+            for (bank, vector) in self.banks.iter().zip(&self.bank_vectors) {
+                let rows = all_rows(bank, Arc::clone(&context), &items.memory).await?;
+                banks.push(ListVectors::new(&vector.evaluate(&rows)?.into_array(rows.num_rows())?)?);
+            }
+            let block = all_rows(&self.items, context, &items.memory).await?;
             let of_items = self.item_vector.evaluate(&block)?.into_array(block.num_rows())?;
-            let lists = corrected_lists(method, self.k, vectors, ListVectors::new(&of_items)?, threads).await?;
+            let of_items = ListVectors::new(&of_items)?;
+            let lists = corrected_lists(method, self.k, vectors, of_items, banks, threads).await?;
             items.keep(block, &lists)?;
             return JoinedRows::new(queries, &items, &lists);
         }
@@ -186,6 +206,7 @@ impl TopKJoinExec {
             waiting.extend(batch);
             if rows > 0 && queries.num_rows() > 0 && (is_last || rows >= BLOCK_ROWS) {
                 let block = concat_batches(&self.items.schema(), &waiting)?;
+                memory_of_lists.try_resize(lists.bytes().saturating_add(lists.bytes_of_block(rows)))?;
                 // On another thread, so that an interrupted query ends at once.
                 let (join, own) = (self.clone(), queries.clone());
                 let added = tokio::task::spawn_blocking(move || {
@@ -201,17 +222,6 @@ impl TopKJoinExec {
             }
         }
         JoinedRows::new(queries, &items, lists.lists())
-    }
-
-    /// All items as one batch.
-    async fn all_items(&self, context: Arc<TaskContext>, memory: &MemoryReservation) -> Result<RecordBatch> {
-        let mut stream = self.items.execute(0, context)?;
-        let mut batches = Vec::new();
-        while let Some(batch) = stream.try_next().await? {
-            memory.try_grow(batch.get_array_memory_size())?;
-            batches.push(batch);
-        }
-        Ok(concat_batches(&self.items.schema(), &batches)?)
     }
 
     fn add_block(
@@ -232,6 +242,21 @@ impl TopKJoinExec {
         }
         items.keep(block, lists.lists())
     }
+}
+
+/// All rows of an input as one batch.
+async fn all_rows(
+    input: &Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    memory: &MemoryReservation,
+) -> Result<RecordBatch> {
+    let mut stream = input.execute(0, context)?;
+    let mut batches = Vec::new();
+    while let Some(batch) = stream.try_next().await? {
+        memory.try_grow(batch.get_array_memory_size())?;
+        batches.push(batch);
+    }
+    Ok(concat_batches(&input.schema(), &batches)?)
 }
 
 /// Columns of the queries, of the items, those of the join, and the indices of a part.
@@ -278,7 +303,7 @@ impl ExecutionPlan for TopKJoinExec {
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.queries, &self.items]
+        [&self.queries, &self.items].into_iter().chain(&self.banks).collect()
     }
 
     fn required_input_distribution(&self) -> Vec<Distribution> {
@@ -289,18 +314,22 @@ impl ExecutionPlan for TopKJoinExec {
         // A task of a cluster has some partitions of the items, and all of the queries.
         let of_items =
             if self.part.is_some() { Distribution::UnspecifiedDistribution } else { Distribution::SinglePartition };
-        InputDistributionRequirements::new(vec![Distribution::SinglePartition, of_items])
+        let of_banks = self.banks.iter().map(|_| Distribution::SinglePartition);
+        InputDistributionRequirements::new(
+            [Distribution::SinglePartition, of_items].into_iter().chain(of_banks).collect(),
+        )
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false; 2]
+        vec![false; 2 + self.banks.len()]
     }
 
     fn apply_expressions(
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        for expr in [&self.query_vector, &self.item_vector].into_iter().chain(&self.condition) {
+        let vectors = [&self.query_vector, &self.item_vector].into_iter().chain(&self.bank_vectors);
+        for expr in vectors.chain(&self.condition) {
             if f(expr)? == TreeNodeRecursion::Stop {
                 return Ok(TreeNodeRecursion::Stop);
             }
@@ -313,10 +342,11 @@ impl ExecutionPlan for TopKJoinExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Ok([queries, items]) = <[_; 2]>::try_from(children) else {
-            return internal_err!("a top-k join has two inputs");
+        let [queries, items, banks @ ..] = &*children else {
+            return internal_err!("a top-k join has two inputs at least");
         };
-        let new = Self { queries, items, ..Self::clone(&self) };
+        let (queries, items) = (Arc::clone(queries), Arc::clone(items));
+        let new = Self { queries, items, banks: banks.to_vec(), ..Self::clone(&self) };
         Ok(Arc::new(Self { properties: properties(&new.schema, new.partitions()), ..new }))
     }
 

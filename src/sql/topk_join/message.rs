@@ -39,6 +39,9 @@ struct TopKJoinMessage {
     names: Vec<String>,
     #[prost(uint64, optional, tag = "9")]
     part: Option<u64>,
+    /// Vectors of the banks, which are inputs after the two others.
+    #[prost(message, repeated, tag = "10")]
+    bank_vectors: Vec<PhysicalExprNode>,
 }
 
 /// Operator that merges the parts of a join, without its input.
@@ -93,6 +96,7 @@ pub(in crate::sql) fn encode_join(
         columns: join.columns.iter().map(|&column| column as u64).collect(),
         names: join.schema.fields().iter().map(|field| field.name().clone()).collect(),
         part: join.part,
+        bank_vectors: join.bank_vectors.iter().map(encode).collect::<Result<_>>()?,
     };
     Ok(Some(message.encode_to_vec()))
 }
@@ -110,9 +114,10 @@ pub(in crate::sql) fn decode_join(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let wrong = |what: &str| exec_err!("got a damaged message of a top-k join: {what}");
     let Ok(message) = TopKJoinMessage::decode(message) else { return wrong("it cannot be read") };
-    let Ok([queries, items]) = <[Arc<dyn ExecutionPlan>; 2]>::try_from(inputs.to_vec()) else {
-        return wrong("it has not two inputs");
-    };
+    let [queries, items, banks @ ..] = inputs else { return wrong("it has not two inputs") };
+    if banks.len() != message.bank_vectors.len() {
+        return wrong("a bank has no vectors");
+    }
     let Some(measure) = VectorMeasure::from_name(&message.measure) else { return wrong("its measure is unknown") };
     let Ok(method) =
         Some(&message.method).filter(|text| !text.is_empty()).map(|text| serde_json::from_str(text)).transpose()
@@ -127,7 +132,12 @@ pub(in crate::sql) fn decode_join(
     let context = PhysicalPlanDecodeContext::new(context, codec);
     let query_vector = converter.proto_to_physical_expr(query_vector, &queries.schema(), &context)?;
     let item_vector = converter.proto_to_physical_expr(item_vector, &items.schema(), &context)?;
-    let all = TopKJoinExec::new([queries, items], measure, k, method, [query_vector, item_vector], None);
+    let bank_vectors = message.bank_vectors.iter().zip(banks);
+    let bank_vectors = bank_vectors
+        .map(|(vector, bank)| converter.proto_to_physical_expr(vector, &bank.schema(), &context))
+        .collect::<Result<_>>()?;
+    let both = [Arc::clone(queries), Arc::clone(items)];
+    let all = TopKJoinExec::new(both, measure, k, method, [query_vector, item_vector], None);
     let condition = message.condition.as_ref();
     let condition =
         condition.map(|condition| converter.proto_to_physical_expr(condition, &all.schema, &context)).transpose()?;
@@ -136,6 +146,6 @@ pub(in crate::sql) fn decode_join(
     if columns.iter().any(|&column| column >= all.column_count()) || columns.len() != message.names.len() {
         return wrong("it has a column that is not there");
     }
-    let all = all.with_condition(condition).with_part(message.part);
+    let all = all.with_banks(banks.to_vec(), bank_vectors).with_condition(condition).with_part(message.part);
     Ok(Arc::new(all.with_columns(columns, &message.names)))
 }

@@ -32,6 +32,6 @@ pub use by_parts::TopKJoinsByParts;
 pub(super) use lateral::LateralTopK;
 pub(super) use message::{decode_join, decode_merge, encode_join, encode_merge};
 pub(super) use method::join_method;
-pub(super) use named_tables::{TOPK_JOIN, named_tables};
+pub(super) use named_tables::{TOPK_JOIN, named_tables, table_and_condition};
 pub(super) use node::{MEASURE, RANK, TopKJoin};
 pub(super) use planner::SessionPlanner;

@@ -11,35 +11,46 @@ use datafusion::sql::sqlparser::ast::{
 /// Name of the table function of top-k joins.
 pub(in crate::sql) const TOPK_JOIN: &str = "topk_join";
 
-/// Tables that the statement names in the first `count` arguments of the table function `function`.
-pub(in crate::sql) fn named_tables(statement: &Statement, function: &str, count: usize) -> Vec<TableReference> {
+/// Places of the arguments that name tables: queries, items, and the banks of a method.
+const TABLES: [usize; 4] = [0, 1, 5, 6];
+
+/// Name of a table and the condition after it, as in `features WHERE split = 'test'`.
+pub(in crate::sql) fn table_and_condition(text: &str) -> (&str, Option<&str>) {
+    const WHERE: &str = " where ";
+    let is_where = |at: &usize| text.get(*at..at + WHERE.len()).is_some_and(|word| word.eq_ignore_ascii_case(WHERE));
+    match text.char_indices().map(|(at, _)| at).find(is_where) {
+        Some(at) => (text[..at].trim(), Some(text[at + WHERE.len()..].trim())),
+        None => (text.trim(), None),
+    }
+}
+
+/// Tables that the statement names in calls of [`TOPK_JOIN`].
+pub(in crate::sql) fn named_tables(statement: &Statement) -> Vec<TableReference> {
     let Statement::Statement(parsed) = statement else { return Vec::new() };
-    let mut names = ArgumentNames { function, count, found: Vec::new() };
+    let mut names = ArgumentNames { found: Vec::new() };
     let _ = parsed.visit(&mut names);
     names.found
 }
 
-struct ArgumentNames<'n> {
-    function: &'n str,
-    count: usize,
+struct ArgumentNames {
     found: Vec<TableReference>,
 }
 
-impl Visitor for ArgumentNames<'_> {
+impl Visitor for ArgumentNames {
     type Break = ();
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
         if let TableFactor::Table { name, args: Some(TableFunctionArgs { args, .. }), .. } = factor
-            && name.to_string().eq_ignore_ascii_case(self.function)
+            && name.to_string().eq_ignore_ascii_case(TOPK_JOIN)
         {
-            let texts = args.iter().take(self.count).filter_map(|argument| match argument {
+            let texts = TABLES.iter().filter_map(|&place| args.get(place)).filter_map(|argument| match argument {
                 FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value))) => match &value.value {
                     Value::SingleQuotedString(text) => Some(text.as_str()),
                     _ => None,
                 },
                 _ => None,
             });
-            self.found.extend(texts.map(TableReference::from));
+            self.found.extend(texts.map(|text| TableReference::from(table_and_condition(text).0)));
         }
         ControlFlow::Continue(())
     }

@@ -15,6 +15,9 @@ use crate::sql::vectors::{ListVectors, VectorMeasure};
 /// Candidates of a block beyond the k best, so that roundings seldom need a second search.
 const SPARE_CANDIDATES: usize = 16;
 
+/// Memory of a candidate: the item of the search and its score, the pair, the measure, and the place in a list.
+const BYTES_OF_CANDIDATE: usize = 16 + 8 + 16 + 16 + 16;
+
 /// Pairs of a query and an item that are measured at a time.
 const MAX_PAIRS: usize = 1 << 20;
 
@@ -193,6 +196,13 @@ impl NearestLists {
     /// Memory of the lists in bytes.
     pub(super) fn bytes(&self) -> usize {
         size_of_val(self.packed.as_slice()) + self.lists.iter().map(|list| size_of_val(list.as_slice())).sum::<usize>()
+    }
+
+    /// Memory in bytes that a block of so many items takes while it is added: the candidates of all queries, their pairs
+    /// and measures, and the places of the lists that they fill.
+    pub(super) fn bytes_of_block(&self, items: usize) -> usize {
+        let candidates = self.k.saturating_add(SPARE_CANDIDATES).min(items);
+        self.lists.len().saturating_mul(candidates).saturating_mul(BYTES_OF_CANDIDATE)
     }
 
     /// Lists of all queries, the nearest item first.

@@ -34,6 +34,10 @@ pub(in crate::sql) struct TopKJoin {
     pub k: usize,
     /// Method that corrects cosines, as JSON; `None` for the measure itself.
     pub method: Option<String>,
+    /// Rows that the method learns from in place of the queries, and of the items.
+    pub banks: Vec<LogicalPlan>,
+    /// Vectors of the banks: expressions on them.
+    pub bank_vectors: Vec<Expr>,
     /// Vector of a query: an expression on `queries`.
     pub query_vector: Expr,
     /// Vector of an item: an expression on `items`.
@@ -57,7 +61,20 @@ impl TopKJoin {
     ) -> Result<Self> {
         let added = DFSchema::from_unqualified_fields(added_fields().to_vec().into(), HashMap::new())?;
         let schema = Arc::new(queries.schema().join(items.schema())?.join(&added)?);
-        Ok(Self { queries, items, measure, k, method: None, query_vector, item_vector, condition, schema })
+        let (method, banks, bank_vectors) = (None, Vec::new(), Vec::new());
+        Ok(Self {
+            queries,
+            items,
+            measure,
+            k,
+            method,
+            banks,
+            bank_vectors,
+            query_vector,
+            item_vector,
+            condition,
+            schema,
+        })
     }
 }
 
@@ -65,6 +82,11 @@ impl TopKJoin {
     /// The same join by corrected cosines.
     pub(in crate::sql) fn with_method(self, method: Option<String>) -> Self {
         Self { method, ..self }
+    }
+
+    /// The same join, whose method learns from banks.
+    pub(in crate::sql) fn with_banks(self, banks: Vec<LogicalPlan>, bank_vectors: Vec<Expr>) -> Self {
+        Self { banks, bank_vectors, ..self }
     }
 }
 
@@ -80,7 +102,7 @@ impl UserDefinedLogicalNodeCore for TopKJoin {
     }
 
     fn inputs(&self) -> Vec<&LogicalPlan> {
-        vec![&self.queries, &self.items]
+        [&self.queries, &self.items].into_iter().chain(&self.banks).collect()
     }
 
     fn schema(&self) -> &DFSchemaRef {
@@ -89,7 +111,7 @@ impl UserDefinedLogicalNodeCore for TopKJoin {
 
     fn expressions(&self) -> Vec<Expr> {
         let vectors = [&self.query_vector, &self.item_vector];
-        vectors.into_iter().chain(&self.condition).cloned().collect()
+        vectors.into_iter().chain(&self.bank_vectors).chain(&self.condition).cloned().collect()
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -100,20 +122,23 @@ impl UserDefinedLogicalNodeCore for TopKJoin {
     }
 
     fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
-        let (Ok([queries, items]), [query_vector, item_vector, condition @ ..]) =
-            (<[LogicalPlan; 2]>::try_from(inputs), exprs.as_slice())
-        else {
-            return internal_err!("a top-k join has two inputs and two vectors");
+        let ([queries, items, banks @ ..], [query_vector, item_vector, more @ ..]) = (&*inputs, &*exprs) else {
+            return internal_err!("a top-k join has two inputs and two vectors at least");
+        };
+        let Some((bank_vectors, condition)) = more.split_at_checked(banks.len()) else {
+            return internal_err!("a bank of a top-k join has no vectors");
         };
         let vectors = [query_vector.clone(), item_vector.clone()];
-        let join = Self::try_new([queries, items], self.measure, self.k, vectors, condition.first().cloned())?;
-        Ok(join.with_method(self.method.clone()))
+        let inputs = [queries.clone(), items.clone()];
+        let join = Self::try_new(inputs, self.measure, self.k, vectors, condition.first().cloned())?;
+        Ok(join.with_method(self.method.clone()).with_banks(banks.to_vec(), bank_vectors.to_vec()))
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
         let [queries, items] = [&self.queries, &self.items].map(|side| side.schema().fields().len());
         let of_queries = output_columns.iter().copied().filter(|&column| column < queries).collect();
         let of_items = output_columns.iter().filter(|&&column| (queries..queries + items).contains(&column));
-        Some(vec![of_queries, of_items.map(|column| column - queries).collect()])
+        let of_both = [of_queries, of_items.map(|column| column - queries).collect()];
+        Some(of_both.into_iter().chain(self.banks.iter().map(|_| vec![])).collect())
     }
 }

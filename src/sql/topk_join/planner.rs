@@ -42,7 +42,7 @@ impl ExtensionPlanner for TopKJoinPlanner {
         session: &dyn Session,
         context: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let (Some(join), [queries, items]) = (node.as_any().downcast_ref::<TopKJoin>(), inputs) else {
+        let (Some(join), [queries, items, banks @ ..]) = (node.as_any().downcast_ref::<TopKJoin>(), inputs) else {
             return Ok(None);
         };
         let both = join.queries.schema().join(join.items.schema())?;
@@ -52,6 +52,11 @@ impl ExtensionPlanner for TopKJoinPlanner {
         let condition: Option<Arc<dyn PhysicalExpr>> = condition.transpose()?;
         let inputs = [Arc::clone(queries), Arc::clone(items)];
         let method = join.method.as_deref().map(join_method).transpose()?;
-        Ok(Some(Arc::new(TopKJoinExec::new(inputs, join.measure, join.k, method, vectors, condition))))
+        let mut bank_vectors = Vec::new();
+        for (bank, vector) in join.banks.iter().zip(&join.bank_vectors) {
+            bank_vectors.push(expr(vector, bank.schema())?);
+        }
+        let join = TopKJoinExec::new(inputs, join.measure, join.k, method, vectors, condition);
+        Ok(Some(Arc::new(join.with_banks(banks.to_vec(), bank_vectors))))
     }
 }

@@ -5,16 +5,18 @@ use std::sync::Arc;
 use arrow::array::{AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{Float64Type, Int64Type};
-use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_proto::physical_plan::{AsExecutionPlan, PhysicalExtensionCodec, PhysicalProtoConverterExtension};
+use datafusion_proto::protobuf::PhysicalPlanNode;
 
 use super::TopKJoinsByParts;
 use crate::kernels::random::Rng;
 use crate::sql::testing::{put, run};
-use crate::sql::{PlanRunner, STORE_URL, Session};
+use crate::sql::{PlanRunner, STORE_URL, Session, decode_operator, encode_operator};
 use crate::store::Store;
 use crate::tables;
 
@@ -242,6 +244,39 @@ fn methods_against_hubs_have_the_order_of_their_definitions() {
     assert_eq!((assigned.len(), firsts.len()), (160, 40));
 }
 
+/// CSLS and NNN by their definitions, learning from queries with an even number for those with an odd one.
+#[test]
+fn a_query_bank_is_a_table_with_a_condition() {
+    let (queries, items) = (random_vectors(15, 40, 12), random_vectors(16, 60, 12));
+    let (_folder, session) = session(&queries, &items);
+    let cosine = |query: usize, item: usize| -distance("cosine_similarity", &queries[query].1, &items[item].1);
+    let mean_of_bank = |item: usize| {
+        let mut all: Vec<f64> = (0..40).step_by(2).map(|query| cosine(query, item)).collect();
+        all.sort_by(|a, b| b.total_cmp(a));
+        all[..3].iter().sum::<f64>() / 3.0
+    };
+    let order = |weight: f64| -> Vec<(i64, i64)> {
+        let score = |query: usize, item: usize| cosine(query, item) - weight * mean_of_bank(item);
+        let of_query = |query: usize| {
+            let mut found: Vec<usize> = (0..items.len()).collect();
+            found.sort_by(|&a, &b| score(query, b).total_cmp(&score(query, a)));
+            found.iter().take(4).map(|&item| (queries[query].0, items[item].0)).collect::<Vec<_>>()
+        };
+        (1..40).step_by(2).flat_map(of_query).collect()
+    };
+    let got = |method: &str| -> Vec<(i64, i64)> {
+        let sql = format!(
+            "SELECT query_image_id, image_id, score FROM topk_join('q.features where split = ''val''', 'g.features', 4, \
+             'cosine_similarity', '{method}', 'q.features WHERE split = ''test''') ORDER BY query_image_id, rank"
+        );
+        triples(&rows(&session, &sql)).into_iter().map(|(query, item, _)| (query, item)).collect()
+    };
+    assert_eq!(got(r#"{"csls": {"k": 3, "query_bank": true}}"#), order(0.5));
+    assert_eq!(got(r#"{"nnn": {"alpha": 0.5, "k": 3}}"#), order(0.5));
+    assert_eq!(got(r#"{"nnn": {"alpha": 1.5, "k": 3}}"#), order(1.5));
+    assert_ne!(order(1.5), order(0.5));
+}
+
 /// Equal vectors, more than any search has spare candidates.
 #[test]
 fn of_equal_vectors_the_first_are_nearest() {
@@ -300,6 +335,9 @@ fn wrong_calls_say_what_is_wanted() {
             "there is no measure `hamming`, wanted one of cosine_distance",
         ),
         ("topk_join('q.features', 'g.nothing', 2)", "nothing"),
+        ("topk_join('q.features', 'g.features WHERE nothing = 1', 2)", "there is no column `nothing`"),
+        ("topk_join('q.features', 'g.features WHERE', 2)", "g.features WHERE"),
+        ("topk_join('q.features', 'q.features', 2, 'cosine_similarity', 'nnn', 'q.nothing')", "nothing"),
         ("topk_join('q.features', 'q.features', 2, 'cosine_similarity', 'scls')", "the method `scls`: unknown variant"),
         ("topk_join('q.features', 'q.features', 2, 'cosine_similarity', '{\"csls\": 3')", "is no JSON"),
         ("topk_join('q.features', 'q.features', 2, 'l2_distance', 'csls')", "a method corrects cosines"),
@@ -320,6 +358,32 @@ fn values_that_are_no_numbers_are_named() {
     let error = session.query("SELECT 1 FROM topk_join('q.features', 'g.features', 5)").unwrap().next().unwrap();
     let message = error.unwrap_err().to_string();
     assert!(message.contains("item 31 has a value that is not finite"), "{message}");
+}
+
+/// Codec of the operators of this crate.
+#[derive(Debug)]
+struct OwnOperators;
+
+impl PhysicalExtensionCodec for OwnOperators {
+    fn try_decode(
+        &self,
+        message: &[u8],
+        inputs: &[Arc<dyn ExecutionPlan>],
+        context: &TaskContext,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
+        decode_operator(message, inputs, context, self, converter)
+    }
+
+    fn try_encode(
+        &self,
+        operator: Arc<dyn ExecutionPlan>,
+        message: &mut Vec<u8>,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> datafusion::error::Result<()> {
+        message.extend(encode_operator(&operator, self, converter)?.expect("an operator of this crate"));
+        Ok(())
+    }
 }
 
 /// Runner that cuts joins into parts, as for a cluster, and runs them in this process.
@@ -348,6 +412,9 @@ impl PlanRunner for ByParts {
         let context = SessionContext::new_with_config(config.clone());
         let objects = Arc::clone(self.0.objects().inner());
         context.register_object_store(&STORE_URL.parse().unwrap(), objects);
+        // As in another process.
+        let message = PhysicalPlanNode::try_from_physical_plan(plan, &OwnOperators)?;
+        let plan = message.try_into_physical_plan(&context.task_ctx(), &OwnOperators)?;
         execute_stream(plan, context.task_ctx())
     }
 }

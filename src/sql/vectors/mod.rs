@@ -18,5 +18,5 @@ mod topk;
 
 pub(super) use column::{ListVectors, number_type};
 pub(super) use measure::VectorMeasure;
-pub(super) use register::{is_vector_function, measure_function, register_vector_functions};
+pub(super) use register::{is_best_of, is_vector_function, measure_function, register_vector_functions};
 pub(super) use topk::TOPK;

@@ -11,7 +11,7 @@ use super::best_by::BestBy;
 use super::measure::VectorMeasure;
 use super::measure_call::MeasureFunction;
 use super::norm::{NormFunction, VectorFunction};
-use super::topk::TopK;
+use super::topk::{BOTTOMK, TOPK, TopK};
 
 /// Adds the functions to a session. They replace those of the same names.
 ///
@@ -35,6 +35,11 @@ pub(in crate::sql) fn register_vector_functions(session: &mut dyn FunctionRegist
 /// SQL function of a measure.
 pub(in crate::sql) fn measure_function(measure: VectorMeasure) -> ScalarUDF {
     ScalarUDF::new_from_impl(MeasureFunction::new(measure))
+}
+
+/// True for an aggregate function of the best rows of a group.
+pub(in crate::sql) fn is_best_of(function: &AggregateUDF) -> bool {
+    ["max_by", "min_by", TOPK, BOTTOMK].contains(&function.name())
 }
 
 /// True for a function of two vectors.

@@ -21,7 +21,7 @@ use super::register::measure_function;
 pub(in crate::sql) const TOPK: &str = "topk";
 
 /// Name of the function of the smallest scores.
-const BOTTOMK: &str = "bottomk";
+pub(super) const BOTTOMK: &str = "bottomk";
 
 /// Aggregate function of the k best rows of a group, the best first:
 ///
