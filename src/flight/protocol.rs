@@ -9,9 +9,9 @@ use arrow_flight::{
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use prost::Message;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Status, Streaming};
 
-use crate::flight::service::FlightSql;
+use crate::flight::service::{Answer, FlightSql};
 use crate::flight::tickets::wrong_ticket;
 
 /// Actions that arrow-flight lists and this server does not have: it is read-only, and has no plans of Substrait.
@@ -21,8 +21,6 @@ const ABSENT_ACTIONS: [&str; 5] =
 /// Flight service of this server. It adds to that of arrow-flight the schema of a query without running it, a clear error
 /// for a ticket of another server, and the list of the actions that exist.
 pub(super) struct FlightProtocol(pub FlightSql);
-
-type Answer<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
 impl FlightService for FlightProtocol {

@@ -56,7 +56,7 @@ const UPLOADS: usize = 4;
 /// Message `CloseSessionResult` with the status `CLOSED`, which arrow-flight 59 lacks.
 const SESSION_CLOSED: [u8; 2] = [0x08, 0x01];
 
-type Answer<T> = Result<Response<T>, Status>;
+pub(super) type Answer<T> = Result<Response<T>, Status>;
 
 /// Flight SQL over the session of the latest run.
 pub(super) struct FlightSql {

@@ -23,11 +23,11 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt};
 
 use super::corrected_lists::corrected_lists;
-use super::joined_rows::{ItemRows, JoinedRows};
 use super::merge::MERGE_COLUMNS;
 use super::nearest_lists::{NearestLists, StopOnDrop};
 use super::node::added_fields;
 use super::pair_condition::PairCondition;
+use super::top_k_rows::{ItemRows, TopKRows};
 use crate::retrieval::Method;
 use crate::sql::vectors::{ListVectors, VectorMeasure};
 
@@ -162,7 +162,7 @@ impl TopKJoinExec {
     }
 
     /// Collects the queries and finds the lists of their items.
-    async fn find(&self, context: Arc<TaskContext>) -> Result<JoinedRows> {
+    async fn find(&self, context: Arc<TaskContext>) -> Result<TopKRows> {
         let memory = MemoryConsumer::new("TopKJoin").register(context.memory_pool());
         let mut queries = Vec::new();
         // Partition by partition: the queries have one order in all parts of a join.
@@ -193,7 +193,7 @@ impl TopKJoinExec {
             let of_items = ListVectors::new(&of_items)?;
             let lists = corrected_lists(method, self.k, vectors, of_items, banks, threads).await?;
             items.keep(block, &lists)?;
-            return JoinedRows::new(queries, &items, &lists);
+            return TopKRows::new(queries, &items, &lists);
         }
         let stop = StopOnDrop::default();
         let mut lists = NearestLists::new(self.measure, self.k, vectors, threads)?.stop_with(Arc::clone(&stop.0));
@@ -221,7 +221,7 @@ impl TopKJoinExec {
                 break;
             }
         }
-        JoinedRows::new(queries, &items, lists.lists())
+        TopKRows::new(queries, &items, lists.lists())
     }
 
     fn add_block(

@@ -26,7 +26,7 @@ pub(super) const MERGE_COLUMNS: [&str; 3] = ["__measure_of_part", "__query", "__
 
 /// Operator that finds the `k` nearest items of each query among those of all parts of the items.
 ///
-/// Of equal measures the item with the lower index comes first, so the rows are those of a join that was not cut.
+/// The lower index comes first among equal measures, so the rows are those of a join that was not cut.
 ///
 /// # Cost
 /// A sort of `k` rows of each query and part, all of which are in memory.

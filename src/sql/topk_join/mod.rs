@@ -15,7 +15,7 @@ mod block_items;
 mod by_parts;
 mod corrected_lists;
 mod exec;
-mod joined_rows;
+mod top_k_rows;
 mod lateral;
 mod merge;
 mod message;

@@ -11,7 +11,7 @@ use super::best_by::BestBy;
 use super::measure::VectorMeasure;
 use super::measure_call::MeasureFunction;
 use super::norm::{NormFunction, VectorFunction};
-use super::topk::{BOTTOMK, TOPK, TopK};
+use super::topk::{BOTTOMK, TOPK, TopKAggregate};
 
 /// Adds the functions to a session. They replace those of the same names.
 ///
@@ -27,7 +27,7 @@ pub(in crate::sql) fn register_vector_functions(session: &mut dyn FunctionRegist
     session.register_udaf(Arc::new(AggregateUDF::new_from_impl(VectorAverage::new())))?;
     for largest in [true, false] {
         session.register_udaf(Arc::new(AggregateUDF::new_from_impl(BestBy::new(largest))))?;
-        session.register_udaf(Arc::new(AggregateUDF::new_from_impl(TopK::new(largest))))?;
+        session.register_udaf(Arc::new(AggregateUDF::new_from_impl(TopKAggregate::new(largest))))?;
     }
     Ok(())
 }

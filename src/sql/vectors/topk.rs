@@ -35,14 +35,14 @@ pub(super) const BOTTOMK: &str = "bottomk";
 /// # Cost
 /// As the function of the measure, which computes a batch at once, and a comparison of each row. Memory: k rows a group.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct TopK {
+pub(super) struct TopKAggregate {
     /// True for `topk`.
     largest: bool,
     signature: Signature,
     documentation: Documentation,
 }
 
-impl TopK {
+impl TopKAggregate {
     pub(super) fn new(largest: bool) -> Self {
         let (about, syntax) = if largest {
             (
@@ -75,7 +75,7 @@ impl TopK {
     }
 }
 
-impl AggregateUDFImpl for TopK {
+impl AggregateUDFImpl for TopKAggregate {
     fn name(&self) -> &str {
         if self.largest { TOPK } else { BOTTOMK }
     }
@@ -132,7 +132,7 @@ fn with_scores(mut call: AggregateFunction) -> Result<Expr> {
         let measure = measure.first().map_or(Ok(VectorMeasure::CosineSimilarity), named_measure)?;
         let score = measure_function(measure).call(vec![vector.clone(), query.clone()]);
         call.params.args = vec![x.clone(), score, k.clone()];
-        call.func = Arc::new(AggregateUDF::new_from_impl(TopK::new(measure.is_similarity())));
+        call.func = Arc::new(AggregateUDF::new_from_impl(TopKAggregate::new(measure.is_similarity())));
     }
     Ok(Expr::AggregateFunction(call))
 }

@@ -55,14 +55,14 @@ impl ItemRows {
 }
 
 /// Parts of the rows of the output.
-pub(super) struct JoinedRows {
+pub(super) struct TopKRows {
     queries: RecordBatch,
     items: Vec<RecordBatch>,
-    rows: Vec<JoinedRow>,
+    rows: Vec<TopKRow>,
 }
 
 /// Row of the output.
-struct JoinedRow {
+struct TopKRow {
     /// Index of the query.
     query: u64,
     /// Batch of the item, and its row there.
@@ -71,7 +71,7 @@ struct JoinedRow {
     near: NearItem,
 }
 
-impl JoinedRows {
+impl TopKRows {
     pub(super) fn new(queries: RecordBatch, items: &ItemRows, lists: &[Vec<NearItem>]) -> Result<Self> {
         let mut places = HashMap::new();
         for (batch, (indices, _)) in items.kept.iter().enumerate() {
@@ -81,7 +81,7 @@ impl JoinedRows {
         for (query, list) in (0u64..).zip(lists) {
             for (rank, near) in (1i64..).zip(list) {
                 let Some(&place) = places.get(&near.item) else { return internal_err!("a row of a list is missing") };
-                rows.push(JoinedRow { query, place, rank, near: *near });
+                rows.push(TopKRow { query, place, rank, near: *near });
             }
         }
         Ok(Self { queries, items: items.kept.iter().map(|(_, rows)| rows.clone()).collect(), rows })
