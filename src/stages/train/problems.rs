@@ -87,7 +87,8 @@ impl Train {
     }
 
     /// Problem of a training that begins with a model of the family `given`.
-    pub(in crate::stages) fn initial_family_problem(&self, given: &str) -> Option<Problem> {
+    #[must_use]
+    pub fn initial_family_problem(&self, given: &str) -> Option<Problem> {
         let own = self.model.name();
         let message = || format!("got a model of `{given}`, wanted one of `{own}`, which is trained here");
         let hint = "a training begins with a model of its own family, or without `init_from`";
