@@ -1,16 +1,16 @@
-//! Benchmark of models over regions: scores of all pairs, and training steps. SCAN beside its published formulation in
-//! PyTorch, the others alone.
+//! Benchmark of models over regions: scores of all pairs, and training steps, each beside its published formulation in
+//! PyTorch.
 //!
 //! 36 regions of 2,048 values, joint space of 1,024, captions of Flickr8k, two threads. Scores: 128 images × 512 captions
 //! that are already encoded, text-to-image attention with the mean over words. Training: batches of 128 pairs, MAX,
 //! gradient clipping, Adam, in f32 and mixed precision; then batches of 32 and 64 pairs and of 18 regions, for the growth
-//! with each, and every model, with the memory of a step. The peer, `benches/regions_peer.py`, forms the attended vectors in a loop over captions, as the published code
-//! does, and runs if the environment variable `PAIRLOOM_PEER_PYTHON` names an interpreter with torch. The programs run in
-//! alternation.
+//! with each, and every model in f32, with the memory of a step. The peer, `benches/regions_peer.py`, forms attended vectors
+//! in a loop over captions, as the published code does, and runs if the environment variable `PAIRLOOM_PEER_PYTHON` names an
+//! interpreter with torch. The programs run in alternation.
 //!
 //! Run: `cargo bench --bench regions`, with the captions in `PAIRLOOM_DATA` or `../shared/data`. With `-- --large N` it
 //! only scores the first N of 5,000 images with 25,000 captions, as `score_pairs` does, and prints the rate and the peak
-//! memory of the process.
+//! memory of the process. With `-- --model N` it measures the N-th model alone, from 0.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures time and prints")]
 #![expect(clippy::cast_precision_loss, reason = "printed numbers need not be exact")]
 
@@ -23,8 +23,10 @@ use pairloom::kernels::random::Rng;
 use pairloom::kernels::text::Tokenizer;
 use pairloom::model::collective::CollectiveGroup;
 use pairloom::model::encoder::MatmulPrecision;
+use pairloom::model::family::concept_graph::{Concept, set_concepts};
 use pairloom::model::family::encode;
 use pairloom::model::family::input_spec::InputSpec;
+use pairloom::model::family::model::Model;
 use pairloom::model::family::registry::{ModelConfig, ModelSettings};
 use pairloom::model::loss::Loss;
 use pairloom::model::memory_bank::TrainingPair;
@@ -41,6 +43,8 @@ const JOINT: usize = 1_024;
 const IMAGE: usize = 2_048;
 const REGIONS: usize = 36;
 const BATCH: usize = 128;
+/// Concepts of CVSE.
+const CONCEPTS: usize = 300;
 /// Captions of the scores.
 const CAPTIONS: usize = 512;
 /// Rounds of each program. The first is a warm-up.
@@ -59,10 +63,10 @@ fn main() {
         return score_many(&captions, images.expect("a number of images after `--large`"));
     }
     if let Some(at) = arguments.iter().position(|argument| argument == "--model") {
-        let (name, config) = models().swap_remove(arguments[at + 1].parse().expect("a number after `--model`"));
-        return measure_model(name, &config, &captions);
+        let measured = models().swap_remove(arguments[at + 1].parse().expect("a number after `--model`"));
+        return measure_model(&measured, &captions);
     }
-    measure_scores(&captions);
+    compare_scores("scan_t2i", &scan(REGIONS), &captions);
     for mixed in [false, true] {
         measure_steps(&captions, mixed);
     }
@@ -79,8 +83,15 @@ fn main() {
     }
 }
 
+/// Model that is measured, and its name in the peer.
+struct MeasuredModel {
+    name: &'static str,
+    peer: &'static str,
+    config: ModelConfig,
+}
+
 /// All models over regions, as wide as SCAN.
-fn models() -> Vec<(&'static str, ModelConfig)> {
+fn models() -> Vec<MeasuredModel> {
     let size = |more: serde_json::Value| {
         let mut settings = serde_json::json!({ "embed_size": JOINT, "word_dim": WORD });
         if let (Some(all), serde_json::Value::Object(more)) = (settings.as_object_mut(), more) {
@@ -91,31 +102,70 @@ fn models() -> Vec<(&'static str, ModelConfig)> {
     let plain = || size(serde_json::json!({}));
     let module = |name: &str| size(serde_json::json!({ "module": name }));
     let all = [
-        ("SCAN, text to image", serde_json::json!({ "scan": plain() })),
-        ("SCAN, image to text", serde_json::json!({ "scan": size(serde_json::json!({ "cross_attention": "i2t" })) })),
-        ("SGR", serde_json::json!({ "sgraf": module("sgr") })),
-        ("SAF", serde_json::json!({ "sgraf": module("saf") })),
-        ("VSRN", serde_json::json!({ "vsrn": plain() })),
-        ("VSE∞", serde_json::json!({ "vse_infinity": plain() })),
+        ("SCAN, text to image", "scan_t2i", serde_json::json!({ "scan": plain() })),
+        (
+            "SCAN, image to text",
+            "scan_i2t",
+            serde_json::json!({ "scan": size(serde_json::json!({ "cross_attention": "i2t" })) }),
+        ),
+        ("SGR", "sgr", serde_json::json!({ "sgraf": module("sgr") })),
+        ("SAF", "saf", serde_json::json!({ "sgraf": module("saf") })),
+        ("VSRN", "vsrn", serde_json::json!({ "vsrn": plain() })),
+        ("CVSE", "cvse", serde_json::json!({ "cvse": plain() })),
+        ("VSE∞", "vse_infinity", serde_json::json!({ "vse_infinity": plain() })),
     ];
-    let config = |settings| model_config(settings, REGIONS);
-    all.into_iter().map(|(name, settings)| (name, config(settings))).collect()
+    let measured = |(name, peer, settings)| MeasuredModel { name, peer, config: model_config(settings, REGIONS) };
+    all.into_iter().map(measured).collect()
+}
+
+/// Creates a model with random parameters. One with concepts has a graph of them, in which each has four neighbours.
+fn create(config: &ModelConfig) -> Box<dyn Model> {
+    let model = config.create(7, Device::Cpu).expect("a model");
+    if let Some(count) = config.input_spec().concepts {
+        let word = |id: usize| format!("w{id}");
+        let concept = |i: usize| Concept {
+            lemma: word(i + 4),
+            words: vec![word(i + 4)],
+            n_captions: 100,
+            co_occurrences: (0..count).map(|j| if i.abs_diff(j) <= 2 { 50.0 } else { 0.0 }).collect(),
+        };
+        let (concepts, words) = ((0..count).map(concept).collect::<Vec<_>>(), (0..WORDS).map(word).collect::<Vec<_>>());
+        set_concepts(model.parameters(), &concepts, &words).expect("concepts");
+    }
+    model
 }
 
 /// Measures a training step of a model, the peak memory of this process, and the scores of encoded pairs.
-fn measure_model(name: &str, config: &ModelConfig, captions: &[Vec<i32>]) {
+fn measure_model(MeasuredModel { name, peer, config }: &MeasuredModel, captions: &[Vec<i32>]) {
     let mut own = Training::start(captions, config, MatmulPrecision::F32, BATCH);
     let numbers: usize = own.state.model().parameters().tensors().iter().map(tch::Tensor::numel).sum();
     // Parameters, gradients and two moments.
     let fixed = (4 * 4 * numbers) as f64 / f64::from(1 << 20);
-    let times: Vec<f64> = (0..ROUNDS).map(|_| own.step()).skip(1).collect();
-    let peak = peak_memory();
-    let (_, pairs) = time_scores(config, captions);
+    let mut of_peer = Peer::start(peer, captions, "f32");
+    let (mut times, mut others) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        times.push(own.step());
+        others.extend(of_peer.as_mut().map(|peer| peer.measure("step")));
+    }
+    let (peak, time) = (peak_memory(), median(times.split_off(1)));
+    drop(of_peer);
     println!(
-        "{name}: step of {BATCH} pairs {:.0} ms; the process has {peak:.0} MiB at most, of which parameters, gradients and \
-         moments are {fixed:.0}; {pairs:.0} pairs/s",
-        median(times) * 1e3
+        "{name}: step of {BATCH} pairs {:.0} ms{}; the process has {peak:.0} MiB at most, of which parameters, gradients and \
+         moments are {fixed:.0}",
+        time * 1e3,
+        beside_steps(time, others)
     );
+    print!("{name}: ");
+    compare_scores(peer, config, captions);
+}
+
+/// Text about the steps of the peer, beside one that takes `own` seconds. The first is a warm-up.
+fn beside_steps(own: f64, mut others: Vec<f64>) -> String {
+    if others.is_empty() {
+        return String::new();
+    }
+    let other = median(others.split_off(1));
+    format!(", PyTorch {:.0} ms, ratio {:.2}", other * 1e3, own / other)
 }
 
 /// Peak memory of the process in MiB.
@@ -128,7 +178,7 @@ fn peak_memory() -> f64 {
 /// Scores the first `count` of 5,000 images with 25,000 captions, in blocks of images.
 fn score_many(captions: &[Vec<i32>], count: usize) {
     let config = scan(REGIONS);
-    let model = config.create(7, Device::Cpu).expect("a model");
+    let model = create(&config);
     let cancel = CancelToken::new();
     let token_ids: Vec<&[i32]> = captions.iter().cycle().take(25_000).map(Vec::as_slice).collect();
     let words: usize = token_ids.iter().map(|caption| caption.len()).sum();
@@ -184,7 +234,8 @@ fn scan(regions: usize) -> ModelConfig {
 
 fn model_config(settings: serde_json::Value, regions: usize) -> ModelConfig {
     let settings: ModelSettings = serde_json::from_value(settings).expect("settings");
-    settings.config(InputSpec::for_regions(regions, IMAGE, WORDS))
+    let concepts = settings.capabilities().concepts.then_some(CONCEPTS);
+    settings.config(InputSpec { concepts, ..InputSpec::for_regions(regions, IMAGE, WORDS) })
 }
 
 fn random_regions(images: usize, regions: usize) -> Vec<f32> {
@@ -193,10 +244,11 @@ fn random_regions(images: usize, regions: usize) -> Vec<f32> {
     (0..images * regions * IMAGE).map(|_| rng.uniform() as f32).collect()
 }
 
-fn measure_scores(captions: &[Vec<i32>]) {
-    let mut peer = Peer::start(&captions[..CAPTIONS], "f32");
+/// Measures the scores of encoded pairs beside those of the peer `model`.
+fn compare_scores(model: &str, config: &ModelConfig, captions: &[Vec<i32>]) {
+    let mut peer = Peer::start(model, &captions[..CAPTIONS], "f32");
     let mut others = Vec::new();
-    let (own, pairs) = time_scores_with(&scan(REGIONS), captions, |round| {
+    let (own, pairs) = time_scores(config, captions, |round| {
         let of_peer = peer.as_mut().map(|peer| peer.measure("score"));
         others.extend(of_peer.filter(|_| round > 0));
     });
@@ -209,14 +261,9 @@ fn measure_scores(captions: &[Vec<i32>]) {
     }
 }
 
-/// Median time of the scores of encoded pairs, and pairs a second.
-fn time_scores(config: &ModelConfig, captions: &[Vec<i32>]) -> (f64, f64) {
-    time_scores_with(config, captions, |_| ())
-}
-
-/// As [`time_scores`], and runs `between` after each round.
-fn time_scores_with(config: &ModelConfig, captions: &[Vec<i32>], mut between: impl FnMut(usize)) -> (f64, f64) {
-    let model = config.create(7, Device::Cpu).expect("a model");
+/// Median time of the scores of encoded pairs, and pairs a second. Runs `between` after each round.
+fn time_scores(config: &ModelConfig, captions: &[Vec<i32>], mut between: impl FnMut(usize)) -> (f64, f64) {
+    let model = create(config);
     let cancel = CancelToken::new();
     let images = encode::images(&*model, &random_regions(BATCH, REGIONS), REGIONS * IMAGE, &cancel).expect("images");
     let token_ids: Vec<&[i32]> = captions[..CAPTIONS].iter().map(Vec::as_slice).collect();
@@ -241,24 +288,14 @@ fn time_scores_with(config: &ModelConfig, captions: &[Vec<i32>], mut between: im
 fn measure_steps(captions: &[Vec<i32>], mixed: bool) {
     let (name, precision) = if mixed { ("bf16", MatmulPrecision::Mixed) } else { ("f32", MatmulPrecision::F32) };
     let mut training = Training::start(captions, &scan(REGIONS), precision, BATCH);
-    let mut peer = Peer::start(captions, name);
+    let mut peer = Peer::start("scan_t2i", captions, name);
     let (mut own, mut others) = (Vec::new(), Vec::new());
-    for round in 0..ROUNDS {
-        let time = training.step();
-        let of_peer = peer.as_mut().map(|peer| peer.measure("step"));
-        if round > 0 {
-            own.push(time);
-            others.extend(of_peer);
-        }
+    for _ in 0..ROUNDS {
+        own.push(training.step());
+        others.extend(peer.as_mut().map(|peer| peer.measure("step")));
     }
-    let own = median(own);
-    print!("step of {BATCH} pairs, {name}: {:.0} ms", own * 1e3);
-    if others.is_empty() {
-        println!();
-    } else {
-        let other = median(others);
-        println!(", PyTorch {:.0} ms, ratio {:.2}", other * 1e3, own / other);
-    }
+    let own = median(own.split_off(1));
+    println!("step of {BATCH} pairs, {name}: {:.0} ms{}", own * 1e3, beside_steps(own, others));
 }
 
 /// Training by Pairloom.
@@ -274,7 +311,7 @@ struct Training<'c> {
 impl<'c> Training<'c> {
     fn start(captions: &'c [Vec<i32>], config: &ModelConfig, precision: MatmulPrecision, batch: usize) -> Self {
         let (config, regions) = (config.clone(), config.input_spec().regions.unwrap_or(1));
-        let mut model = config.create(7, Device::Cpu).expect("a model");
+        let mut model = create(&config);
         model.set_precision(precision).expect("a supported precision");
         let loss: Loss = serde_json::from_value(serde_json::json!({ "max": {} })).expect("a loss");
         let state = TrainingState::new(config, model);
@@ -303,14 +340,14 @@ struct Peer {
 }
 
 impl Peer {
-    fn start(captions: &[Vec<i32>], kind: &str) -> Option<Self> {
+    fn start(model: &str, captions: &[Vec<i32>], kind: &str) -> Option<Self> {
         let Ok(python) = std::env::var("PAIRLOOM_PEER_PYTHON") else {
             println!("peer skipped: `PAIRLOOM_PEER_PYTHON` names no interpreter");
             return None;
         };
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/regions_peer.py");
         let mut command = Command::new(python);
-        command.arg(script).arg(kind).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.arg(script).args([model, kind]).stdin(Stdio::piped()).stdout(Stdio::piped());
         command.args([THREADS, WORDS, WORD, JOINT, IMAGE, REGIONS, BATCH].map(|number| number.to_string()));
         let mut child = command.spawn().expect("the peer starts");
         let mut input = child.stdin.take().expect("it is piped");

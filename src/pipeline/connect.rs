@@ -69,7 +69,8 @@ pub(super) fn connect_stages<S: Stage + Clone>(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Plan<S>> {
     let nodes = parsed_stages.iter().filter_map(ParsedStage::node);
-    let (plan, found) = match Plan::new(nodes.collect()) {
+    let is_doubtful = |name: &str| parsed_stages.iter().any(|parsed| parsed.name == name && parsed.is_doubtful());
+    let (plan, found) = match Plan::with_doubtful(nodes.collect(), &is_doubtful) {
         Ok(plan) => {
             let warnings = plan.warnings().to_vec();
             (parsed_stages.iter().all(|parsed| parsed.stage.is_some()).then_some(plan), warnings)

@@ -80,6 +80,24 @@ fn outputs_and_queries_of_a_stage_with_mistakes_are_not_reported() {
     assert_eq!(found, ["16:1 `train` has no setting `memory_bnk` / did you mean `memory_bank`?"]);
 }
 
+/// A model that could not be read is not the default, which reads no regions.
+#[test]
+fn stages_are_not_checked_against_a_model_with_mistakes() {
+    let data = "features = \"cnn.features\"\ncaptions = \"pairs.captions\"\n";
+    assert_eq!(VALID.matches(data).count(), 2);
+    let text = VALID.replace(data, &data.replace("features = \"cnn", "regions = \"cells.regions\"\n#"));
+    let cells = "[stage.cells.extract]\nimages = \"pairs.images\"\nnetwork = \"squeezenet1_0\"\nweights = \"random\"\n\
+                 pooling = { grid = 2 }\n[stage.pairwise.score_pairs]\nmodel = \"fit.model\"\nregions = \"cells.regions\"\n\
+                 captions = \"pairs.captions\"\n";
+    let with = |model: &str| format!("{text}{cells}").replace("epochs = 2\n", &format!("epochs = 2\nmodel.{model}\n"));
+    assert!(load_bytes(with("vsrn = { embed_size = 8 }").as_bytes(), &[], true).is_ok());
+    let found = diagnostics_of(&with("scan = { agregation = \"mean\" }"), &[]);
+    assert!(found.len() == 1 && found[0].ends_with("did you mean `aggregation`?"), "{found:#?}");
+    // Without the mistake, the model does not fit `embed`.
+    let found = diagnostics_of(&with("scan = { aggregation = \"mean\" }"), &[]);
+    assert!(found.len() == 1 && found[0].contains("a model of `scan` has no vector"), "{found:#?}");
+}
+
 /// A wrong item of a list does not hide the mistakes of the others.
 #[test]
 fn all_mistakes_of_a_list_are_reported() {

@@ -39,6 +39,18 @@ impl<S: Stage> Plan<S> {
     /// All problems at once: unknown tables and stages, tables of another kind, missing or mistyped columns, cycles, and
     /// the problems that [`Stage::check`] reports.
     pub fn new(nodes: Vec<PlanNode<S>>) -> Result<Self, Vec<StageProblem>> {
+        Self::with_doubtful(nodes, &|_| false)
+    }
+
+    /// Connects stages as [`Plan::new`]. Settings of the stages that `is_doubtful` names are incomplete, because mistakes
+    /// in them are reported already, so no other stage is checked against them.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub fn with_doubtful(
+        nodes: Vec<PlanNode<S>>,
+        is_doubtful: &dyn Fn(&str) -> bool,
+    ) -> Result<Self, Vec<StageProblem>> {
         let mut found = Vec::new();
         // Connections that fit. A wrong one does not make a cycle.
         let mut all_producers: Vec<Vec<usize>> = Vec::new();
@@ -58,7 +70,8 @@ impl<S: Stage> Plan<S> {
                 }
             }
             all_producers.push(producers);
-            let writer = |from: &TableRef| index.get(from.stage()).map(|&i| &nodes[i].stage);
+            let known = |from: &TableRef| index.get(from.stage()).filter(|_| !is_doubtful(from.stage()));
+            let writer = |from: &TableRef| known(from).map(|&i| &nodes[i].stage);
             let disagreements = node.stage.check_writers(&writer);
             let problems = node.stage.check().into_iter().chain(wrong).chain(disagreements);
             found.extend(problems.map(|problem| StageProblem { stage: node.name.clone(), problem }));

@@ -8,6 +8,7 @@ use super::train::Train;
 use crate::model::family::contract::Capabilities;
 use crate::model::family::input_spec::ImageInput;
 use crate::model::similarity::{EmbeddingSimilarity, OrderPenalty};
+use crate::retrieval::Method;
 use crate::stage::{Problem, TableRef};
 
 /// Problems of an evaluation whose settings disagree with those of the stages that write its inputs. `embed_of` and
@@ -29,6 +30,21 @@ pub(super) fn disagreements<'s>(
     problems.extend(images.and_then(|embed| wrong_similarity(evaluate, embed, train_of(&embed.model)?)));
     problems.extend(images.and_then(|embed| missing_split(evaluate, embed)));
     problems
+}
+
+/// Problems of methods of an evaluation that scale distances 1 − s, where the scores of a model of the family `name` are
+/// sums, and so above 1.
+pub(super) fn summed_scores(evaluate: &Evaluate, (name, capabilities): (&str, &Capabilities)) -> Vec<Problem> {
+    let methods = evaluate.methods.iter().enumerate();
+    let refused = methods.filter(|(_, method)| capabilities.summed_scores && method.scales_distances());
+    let problem = |(number, method): (usize, &Method)| {
+        let message = format!(
+            "`{}` scales the distances 1 − s, and this model of `{name}` has sums as scores, wanted at most 1",
+            method.name()
+        );
+        Problem::new(format!("methods.{number}"), message).hint("leave it out, or train with `aggregation = \"mean\"`")
+    };
+    refused.map(problem).collect()
 }
 
 /// Warning if embeddings are compared by another similarity than their model was trained with.

@@ -280,10 +280,11 @@ fn parse(line: &[u8], places: usize) -> std::result::Result<ImageRegions, String
     #[expect(clippy::cast_precision_loss, reason = "sizes are below 2^20")]
     let size = [width as f32, height as f32];
     for (region, edges) in boxes.chunks_exact_mut(4).enumerate() {
+        let pixels: [f32; 4] = [edges[0], edges[1], edges[2], edges[3]];
         for axis in 0..2 {
-            let (from, to) = (edges[axis], edges[axis + 2]);
+            let (from, to) = (pixels[axis], pixels[axis + 2]);
             if !(from <= to && from >= -BOX_TOLERANCE && to <= size[axis] + BOX_TOLERANCE) {
-                let message = format!("{edges:?} in a picture of {width} × {height} pixels");
+                let message = format!("{pixels:?} in a picture of {width} × {height} pixels");
                 return Err(format!("the box of region {region} is {message}, wanted x1 ≤ x2 and y1 ≤ y2 within it"));
             }
             edges[axis] = (from / size[axis]).clamp(0.0, 1.0);
@@ -469,6 +470,9 @@ mod tests {
         let large = one(&line(5, &[0.0; 8], &[1.0, 3e38]));
         assert!(large.contains("line 1: the vector of region 1 holds 3e38, wanted numbers of at most 1e12"), "{large}");
         assert!(one(&line(5, &[0.0, 0.0, 300.0, 10.0], &[1.0])).contains("wanted x1 ≤ x2 and y1 ≤ y2 within it"));
+        // The box of the file, not fractions of the picture.
+        let high = one(&line(5, &[0.0, 0.0, 10.0, f32::NAN], &[1.0]));
+        assert!(high.contains("the box of region 0 is [0.0, 0.0, 10.0, NaN] in a picture of 200 × 100"), "{high}");
         assert!(one(&line(5, &[0.0; 4], &[0.0])).contains("has only zeros"));
         assert!(one(&line(5, &[0.0; 4], &[f32::NAN])).contains("is not finite"));
         assert!(one(&line(5, &[0.0; 8], &[1.0; 3])).contains("wanted a multiple of the 2 regions"));

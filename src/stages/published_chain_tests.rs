@@ -147,7 +147,7 @@ impl ChainGolden {
     /// Settings of `import_model` for a case.
     fn settings(family: &str, case: &ChainGoldenCase, names: &[&str]) -> Value {
         let mut settings: BTreeMap<&str, Value> =
-            names.iter().map(|&name| (name, case.settings[name].clone())).collect();
+            names.iter().filter_map(|&name| Some((name, case.settings.get(name)?.clone()))).collect();
         if family == "cvse" {
             settings.insert("consensus_score_weight", json!(0.0));
         }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::agreement::ModelUse;
 use super::image_vectors::image_vectors;
 use crate::error::Result;
+use crate::model::family::contract::Capabilities;
 use crate::model::family::input_spec::ImageInput;
 use crate::stage::{Problem, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef};
 
@@ -104,11 +105,22 @@ impl Stage for AnyStage {
                 let images = image_vectors(scoring.features.as_ref(), scoring.regions.as_ref());
                 return unfit(ModelUse::Score, &scoring.model, images.map(|(_, input)| input), writer);
             }
+            Self::Train(train) => {
+                let given = train.init_from.as_ref().and_then(|from| capabilities_of(from, writer));
+                return given.and_then(|(name, _)| train.initial_family_problem(name)).into_iter().collect();
+            }
             Self::ComputeAttention(stage) => {
                 return unfit(ModelUse::Attend, &stage.model, Some(ImageInput::Regions), writer);
             }
             _ => return Vec::new(),
         };
+        let scoring = evaluate.scores.as_ref().and_then(|from| match writer(from)? {
+            Self::ScorePairs(scoring) => Some(scoring),
+            _ => None,
+        });
+        let scored_by = scoring.and_then(|scoring| capabilities_of(&scoring.model, writer));
+        let summed =
+            scored_by.iter().flat_map(|(name, model)| super::agreement::summed_scores(evaluate, (name, model)));
         let embed_of = |from: &TableRef| match writer(from)? {
             Self::Embed(embed) => Some(embed),
             _ => None,
@@ -117,7 +129,8 @@ impl Stage for AnyStage {
             Self::Train(train) => Some(train),
             _ => None,
         };
-        super::agreement::disagreements(evaluate, &embed_of, &train_of)
+        let disagreements = super::agreement::disagreements(evaluate, &embed_of, &train_of);
+        disagreements.into_iter().chain(summed).collect()
     }
     fn writers(output: &str) -> Option<&'static str> {
         super::writers::writers(output)
@@ -134,12 +147,21 @@ fn unfit<'s>(
     images: Option<ImageInput>,
     writer: &dyn Fn(&TableRef) -> Option<&'s AnyStage>,
 ) -> Vec<Problem> {
-    let (name, capabilities) = match writer(model) {
-        Some(AnyStage::Train(train)) => (train.model.name(), train.model.capabilities()),
-        Some(AnyStage::ImportModel(import)) => (import.model.name(), import.model.default_capabilities()),
-        _ => return Vec::new(),
-    };
-    super::agreement::unfit_model(applied, images, (name, &capabilities))
+    let known = capabilities_of(model, writer);
+    let problems = |(name, capabilities)| super::agreement::unfit_model(applied, images, (name, &capabilities));
+    known.map(problems).unwrap_or_default()
+}
+
+/// Family and capabilities of a model, if the stage that writes it is known.
+fn capabilities_of<'s>(
+    model: &TableRef,
+    writer: &dyn Fn(&TableRef) -> Option<&'s AnyStage>,
+) -> Option<(&'static str, Capabilities)> {
+    match writer(model)? {
+        AnyStage::Train(train) => Some((train.model.name(), train.model.capabilities())),
+        AnyStage::ImportModel(import) => Some((import.model.name(), import.model.default_capabilities())),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -177,7 +199,35 @@ mod tests {
         );
         assert_eq!(problems(import, &stage("embed", "regions")), [""; 0]);
         assert_eq!(problems(train, &stage("compute_attention", "regions")), [""; 0]);
+        let tune = train.replace("epochs", "init_from = \"fit.model\"\nepochs");
+        assert_eq!(problems(train, &tune), [""; 0]);
+        let wanted = "wanted one of `scan`, which is trained here";
+        assert_eq!(problems(import, &tune), [format!("init_from: got a model of `vsrn`, {wanted}")]);
         let other = stage("embed", "regions").replace("fit.model", "other.model");
         assert_eq!(problems(train, &other), [""; 0]);
+    }
+
+    /// Scores of `mean` are at most 1, those of `sum` are not.
+    #[test]
+    fn methods_on_distances_are_refused_for_sums_by_the_check() {
+        let read = |text: &str| toml::from_str::<AnyStage>(text).expect("a stage");
+        let data = "regions = \"x.regions\"\ncaptions = \"x.captions\"\n";
+        let scoring = read(&format!("[score_pairs]\nmodel = \"fit.model\"\n{data}"));
+        let evaluate = read(
+            "[evaluate]\ndataset = \"x\"\nscores = \"pairwise.scores\"\ncaptions = \"pairwise.scored_captions\"\n\
+             methods = [{ nns = {} }, { local_scaling = {} }, { csls = {} }, { nicdm = {} }]",
+        );
+        let problems = |aggregation: &str| -> Vec<String> {
+            let model = format!("model.scan.aggregation = \"{aggregation}\"");
+            let train = read(&format!("[train]\n{data}epochs = 1\n{model}"));
+            let found = evaluate.check_writers(&|from: &TableRef| match from.stage() {
+                "pairwise" => Some(&scoring),
+                _ => Some(&train),
+            });
+            found.into_iter().map(|problem| format!("{}: {}", problem.setting, problem.message)).collect()
+        };
+        assert_eq!(problems("mean"), [""; 0]);
+        let why = "scales the distances 1 − s, and this model of `scan` has sums as scores, wanted at most 1";
+        assert_eq!(problems("sum"), [format!("methods.1: `local_scaling` {why}"), format!("methods.3: `nicdm` {why}")]);
     }
 }

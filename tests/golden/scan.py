@@ -76,7 +76,8 @@ def score(image, caption, form):
 
 def case(cross_attention, activation, aggregation):
     form = {"cross_attention": cross_attention, "activation": activation, "aggregation": aggregation}
-    form |= {"lambda_softmax": 9.0 if cross_attention == "t2i" else 4.0, "lambda_lse": 6.0}
+    form |= {"lambda_softmax": 9.0 if cross_attention == "t2i" else 4.0}
+    form |= {"lambda_lse": 6.0} if aggregation == "log_sum_exp" else {}
     scores = torch.stack([torch.stack([score(image, caption, form) for caption in captions]) for image in images])
     matching = scores.diag()
     away = torch.eye(len(scores), dtype=torch.bool)

@@ -57,9 +57,10 @@ fn sql(store: &Path, query: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Losses of all steps of `fit`.
-fn losses(store: &Path) -> Vec<f64> {
-    sql(store, "SELECT loss FROM fit.history ORDER BY step").lines().skip(1).map(|line| line.parse().unwrap()).collect()
+/// Losses of all steps of a training.
+fn losses(store: &Path, stage: &str) -> Vec<f64> {
+    let losses = sql(store, &format!("SELECT loss FROM {stage}.history ORDER BY step"));
+    losses.lines().skip(1).map(|line| line.parse().unwrap()).collect()
 }
 
 /// Ids of the processes of rank 1 whose command line contains this folder.
@@ -115,15 +116,64 @@ fn content(store: &Path) -> BTreeMap<String, Vec<u8>> {
     content
 }
 
-/// Asserts that the losses of all steps of two stores are equal up to rounding.
+/// Asserts that the losses of all steps of `fit` in two stores are equal up to rounding.
 fn assert_same_losses(one: &Path, two: &Path) {
-    let (one, two) = (losses(one), losses(two));
+    assert_same_losses_of("fit", one, two);
+}
+
+/// As [`assert_same_losses`], of another training.
+fn assert_same_losses_of(stage: &str, one: &Path, two: &Path) {
+    let (one, two) = (losses(one, stage), losses(two, stage));
     assert!(one.len() > 20 && one.len() == two.len());
     for (step, (one, two)) in one.iter().zip(&two).enumerate() {
         // Rounding differences grow with every step.
         let within = if step < 10 { 1e-5 } else { 1e-3 };
         assert!((one - two).abs() <= within * one.abs(), "step {step}: {one} and {two}");
     }
+}
+
+/// Trainings of SGR and VSRN on a grid of 2 × 2 cells, without batch statistics. Two ranks have the losses of one, and a
+/// killed run goes on to the same bytes.
+#[test]
+fn models_over_regions_train_on_two_ranks_and_after_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = pipeline(folder.path(), "regions.toml", |tiny| {
+        let end = tiny.find("[stage.detected.import_regions]").expect("the stage after the features");
+        let train = |name: &str, model: &str| {
+            format!(
+                "[stage.{name}.train]\nregions = \"cnn.regions\"\ncaptions = \"pairs.captions\"\nbatch_size = 32\n\
+                 epochs = 3\ncheckpoint_steps = 4\nmodel.{model}\n"
+            )
+        };
+        let widths = "batch_norm = \"frozen\", embed_size = 8, word_dim = 4";
+        [
+            &tiny[..end],
+            "pooling = { grid = 2 }\n",
+            &train("fit", &format!("sgraf = {{ similarity_dim = 4, {widths} }}")),
+            &train("other", &format!("vsrn = {{ caption_dim = 4, caption_word_dim = 4, {widths} }}")),
+        ]
+        .concat()
+    });
+    let [one, two, killed] = ["one", "two", "killed"].map(|name| folder.path().join(name));
+    for (store, ranks) in [(&one, "stage.*.train.ranks=1"), (&two, "stage.*.train.ranks=2")] {
+        let output = run(store, &file, &["--quiet", "--set", ranks]).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+    for stage in ["fit", "other"] {
+        assert_same_losses_of(stage, &one, &two);
+    }
+    assert!(followers(folder.path()).is_empty(), "a process is still running");
+
+    let mut first = run(&killed, &file, &["--json"]).spawn().unwrap();
+    let mut events = BufReader::new(first.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(events.any(|event| event.contains("state_saved")), "no checkpoint was saved");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let models = |store: &Path| content(store).keys().filter(|name| name.ends_with("model.safetensors")).count();
+    assert!(models(&killed) < 2 && models(&one) == 2, "a training is killed");
+    let output = run(&killed, &file, &["--quiet"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(content(&killed) == content(&one), "the resumed training has other bytes");
 }
 
 /// HAL compares each pair with the whole batch, and with a memory bank that all ranks embed together.

@@ -16,7 +16,7 @@ use super::input_spec::{ImageInput, InputSpec};
 use super::model::{AuxiliaryLosses, EncodedBatch, GlobalLossContext, LocalBatch, Model, ScoreGradients, ScoredBatch};
 use super::parameters::Parameters;
 use super::region_rows::region_sets;
-use super::score_blocks::ScoreBlocks;
+use super::score_blocks::{KEPT_VALUES, ScoreBlocks};
 use crate::error::Result;
 use crate::kernels::text::vocabulary::{END_ID, START_ID};
 use crate::model::encoder::MatmulPrecision;
@@ -29,13 +29,15 @@ pub struct AutogradModel<S> {
     config: AutogradConfig<S>,
     parameters: Parameters,
     precision: MatmulPrecision,
+    /// Limit of the values of a batch of scores in one tensor, up to which their graphs are kept.
+    kept_values: i64,
 }
 
 impl<S: Differentiable> AutogradModel<S> {
     /// Creates the model with parameters that fit their specifications.
     #[must_use]
     pub fn new(config: AutogradConfig<S>, parameters: Parameters) -> Self {
-        Self { config, parameters, precision: MatmulPrecision::default() }
+        Self { config, parameters, precision: MatmulPrecision::default(), kept_values: KEPT_VALUES }
     }
 
     /// Computation without gradient.
@@ -171,14 +173,15 @@ impl<S: Differentiable> Model for AutogradModel<S> {
         let graph = Graph::with_gradient(&leaves, precision, Some(&buffers));
         let losses = tch::with_grad(|| settings.global_losses(&graph, &images, &captions, context))?;
         let score = || blocks.score(&captions, |block| settings.forward_scores(&graph, &images, block));
-        let scores = if blocks.keeps_graphs() { tch::with_grad(score) } else { tch::no_grad(score) }?;
+        let keeps_graphs = blocks.keeps_graphs(self.kept_values);
+        let scores = if keeps_graphs { tch::with_grad(score) } else { tch::no_grad(score) }?;
         let (detached_scores, values) = (scores.detach(), loss_values(&losses));
         drop(graph);
         let buffers = buffers.into_inner();
         let backward = move |d_scores: &Tensor, own: Range<usize>| {
             let mut wanted = vec![images.vectors.shallow_clone(), captions.vectors.shallow_clone()];
             wanted.extend(leaves.trainable().into_iter().map(|(_, leaf)| leaf));
-            let mut found = if blocks.keeps_graphs() {
+            let mut found = if keeps_graphs {
                 gradients(&[(&scores, d_scores)], &losses, &wanted)?
             } else {
                 let mut sums = gradients(&[], &losses, &wanted)?;
@@ -255,4 +258,78 @@ fn gradients(
     let found = Tensor::f_run_backward(&[value], wanted, false, false).map_err(|error| libtorch_error(&error))?;
     let found = found.into_iter().zip(wanted);
     Ok(found.map(|(found, of)| if found.defined() { found.contiguous() } else { of.zeros_like() }).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use tch::Device;
+
+    use super::super::contract::Family;
+    use super::super::scan::settings::ScanSettings;
+    use super::super::sgraf::settings::SgrafSettings;
+    use super::*;
+    use crate::kernels::random::Rng;
+    use crate::model::collective::CollectiveGroup;
+    use crate::model::loss::Loss;
+    use crate::model::loss::sum::SumLoss;
+    use crate::model::memory_bank::TrainingPair;
+    use crate::model::step::{LossAndGradients, PairBatch, StepOptions, loss_and_gradients};
+
+    const CAPTIONS: [&[i32]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];
+
+    /// Gradients in f64 where scores with more than `kept_values` values are computed again in the backward pass.
+    fn step<S: Differentiable>(settings: &str, kept_values: i64) -> LossAndGradients {
+        let settings: S = toml::from_str(settings).expect("settings");
+        let config = AutogradConfig { data: InputSpec::for_regions(4, 3, 9), settings };
+        let specs = || config.parameter_specs().expect("widths");
+        let drawn = Parameters::random(specs(), &config.data, 7, Device::Cpu).expect("parameters");
+        let tensors = drawn.tensors().iter().map(|tensor| tensor.to_kind(Kind::Double) * 3.0).collect();
+        let parameters = Parameters::new(specs(), &config.data, tensors).expect("parameters");
+        let model = AutogradModel { kept_values, ..AutogradModel::new(config, parameters) };
+        let captions = model.encode_captions(&CAPTIONS).expect("captions");
+        assert!(model.blocks(&captions, &captions).captions().count() > 1, "several blocks");
+        let mut rng = Rng::new(6, &[]);
+        #[expect(clippy::cast_possible_truncation, reason = "regions are f32")]
+        let images: Vec<f32> = (0..5 * 4 * 3).map(|_| rng.uniform() as f32 - 0.5).collect();
+        let pairs = TrainingPair::unrelated(5);
+        let batch = PairBatch { images: &images, captions: &CAPTIONS, pairs: &pairs, relevance: None };
+        let options = StepOptions { seed: 3, ..StepOptions::from(Loss::Sum(SumLoss { margin: 0.2 })) };
+        loss_and_gradients(&model, &[], &batch, &options, None, 4, &CollectiveGroup::single()).expect("gradients")
+    }
+
+    fn check<S: Differentiable>(settings: &str, updates: usize) {
+        let (kept, again) = (step::<S>(settings, KEPT_VALUES), step::<S>(settings, 0));
+        let values = |tensors: &[Tensor]| -> Vec<f64> {
+            let all = tensors.iter().flat_map(|tensor| Vec::<f64>::try_from(tensor.reshape([-1])).expect("f64"));
+            all.collect()
+        };
+        let [wanted, got] = [&kept, &again].map(|found| values(&found.parameters));
+        let moved = wanted.iter().filter(|value| value.abs() > 1e-9).count();
+        assert!(kept.loss > 0.0 && moved > 50, "{settings}: {moved} gradients");
+        let largest = wanted.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
+        let worst = got.iter().zip(&wanted).map(|(got, wanted)| (got - wanted).abs()).fold(0.0, f64::max);
+        assert!(got.len() == wanted.len() && worst < 1e-13 * largest.max(1.0), "{settings}: {worst} of {largest}");
+        assert!((kept.loss - again.loss).abs() < 1e-13 * kept.loss, "{settings}");
+        // The running statistics are updated once, although the scores are computed twice.
+        assert_eq!(kept.buffers.len(), updates, "{settings}");
+        assert!(kept.buffers.keys().eq(again.buffers.keys()), "{settings}");
+        for (index, value) in &kept.buffers {
+            let distance = (value - &again.buffers[index]).abs().max().double_value(&[]);
+            assert!(distance < 1e-13, "{settings}: statistics differ by {distance}");
+        }
+    }
+
+    /// A training of real size computes the scores again in the backward pass. Golden files compare graphs that are kept.
+    #[test]
+    fn scores_that_are_computed_again_have_the_gradients_of_those_that_are_kept() {
+        for more in ["", "cross_attention = \"i2t\"\naggregation = \"log_sum_exp\""] {
+            check::<ScanSettings>(&format!("embed_size = 4\nword_dim = 3\n{more}"), 0);
+        }
+        let widths = "embed_size = 4\nword_dim = 3\nsimilarity_dim = 8\nreasoning_steps = 2\ndropout = 0.3";
+        for (batch_norm, [of_sgr, of_saf]) in [("batch", [4, 6]), ("frozen", [0, 0])] {
+            check::<SgrafSettings>(&format!("{widths}\nbatch_norm = \"{batch_norm}\""), of_sgr);
+            let saf = format!("{widths}\nbatch_norm = \"{batch_norm}\"\nmodule = \"saf\"");
+            check::<SgrafSettings>(&saf, of_saf);
+        }
+    }
 }

@@ -62,6 +62,20 @@ impl NamedValues {
     }
 }
 
+/// Largest differences of a model from PyTorch: of scores in f64 and f32, and of gradients in f64.
+#[derive(Debug, Default)]
+struct ParityDistances {
+    scores: [f64; 2],
+    gradients: f64,
+}
+
+impl ParityDistances {
+    fn maximum(&self, other: &Self) -> Self {
+        let scores = [0, 1].map(|kind| self.scores[kind].max(other.scores[kind]));
+        Self { scores, gradients: self.gradients.max(other.gradients) }
+    }
+}
+
 impl GoldenScores {
     fn config(&self, family: &str, case: &GoldenScoresCase) -> ModelConfig {
         let settings: ModelSettings =
@@ -86,17 +100,19 @@ impl GoldenScores {
         config.with_parameters(tensors).expect("a model")
     }
 
-    fn check(&self, family: &str, case: &GoldenScoresCase) {
+    fn check(&self, family: &str, case: &GoldenScoresCase) -> ParityDistances {
+        let mut largest = ParityDistances::default();
         let (config, settings, cancel) = (self.config(family, case), &case.settings, CancelToken::new());
         let parameters = self.parameters(case);
         let captions: Vec<&[i32]> = self.captions.iter().map(Vec::as_slice).collect();
-        for (kind, most) in [(Kind::Double, 1e-12), (Kind::Float, 5e-6)] {
+        for (index, (kind, most)) in [(Kind::Double, 1e-12), (Kind::Float, 5e-6)].into_iter().enumerate() {
             let model = Self::model(&config, parameters, kind);
             let images = encode::images(&*model, &self.images, self.width * self.places, &cancel).expect("images");
             let captions = encode::captions(&*model, &captions, &cancel).expect("captions");
             let scores = model.scores(&images, &captions).expect("scores");
             let distance = distance(&scores, &case.scores);
             assert!(distance < most, "{family} {settings}: scores in {kind:?} differ by {distance}");
+            largest.scores[index] = distance;
             let pairs = (0..self.captions.len()).filter_map(|pair| {
                 model.word_attention(&images.slice(pair..pair + 1), &captions.slice(pair..pair + 1))
             });
@@ -126,6 +142,7 @@ impl GoldenScores {
         for ((name, _), got) in trainable.iter().zip(&found.parameters) {
             let distance = distance(got, &case.gradients[name].values);
             assert!(distance < 1e-11, "{family} {settings}: gradients of `{name}` differ by {distance}");
+            largest.gradients = largest.gradients.max(distance);
         }
         let names = model.parameters().names();
         let buffers = found.buffers.iter().map(|(&index, value)| (&names[index], value));
@@ -137,6 +154,7 @@ impl GoldenScores {
         }
         let fixed = case.buffers.iter().filter(|(name, value)| parameters[*name].values == value.values);
         assert_eq!(updated + fixed.count(), case.buffers.len(), "{family} {settings}: running statistics");
+        largest
     }
 }
 
@@ -149,7 +167,16 @@ fn check_all(family: &str, text: &str, cases: usize) {
     let golden: GoldenScores = serde_json::from_str(text).expect("golden scores");
     assert_eq!(golden.cases.len(), cases);
     assert_eq!(golden.images.len(), golden.captions.len() * golden.places.saturating_as::<usize>() * golden.width);
-    golden.cases.iter().for_each(|case| golden.check(family, case));
+    // SGR and SAF are two modules of one family.
+    let mut all: BTreeMap<&str, ParityDistances> = BTreeMap::new();
+    for case in &golden.cases {
+        let found = golden.check(family, case);
+        let model = all.entry(case.settings["module"].as_str().unwrap_or(family)).or_default();
+        *model = model.maximum(&found);
+    }
+    for (model, ParityDistances { scores: [f64s, f32s], gradients }) in all {
+        println!("{model}: scores differ by {f64s:.1e} in f64 and {f32s:.1e} in f32, gradients by {gradients:.1e}");
+    }
 }
 
 /// `tests/golden/scan.py` forms the attended vectors, one pair at a time.

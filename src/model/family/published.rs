@@ -36,6 +36,15 @@ pub struct CheckpointLayout<'l> {
     pub unused: &'l [&'l str],
 }
 
+/// Prefixes of names of tensors that one family has, with the name of that family in pipeline files.
+const FAMILY_MARKS: [(&str, &str); 5] = [
+    ("sim_enc.", "sgraf"),
+    ("img_enc.Rs_GCN_", "vsrn"),
+    ("C_GCN.", "cvse"),
+    ("img_enc.gpool.", "vse_infinity"),
+    ("img_enc.image_encoder.gpool.", "vse_infinity"),
+];
+
 /// Name of the number of batches in a batch normalisation of PyTorch. It is of no use to this project.
 const BATCH_COUNT: &str = ".num_batches_tracked";
 
@@ -53,16 +62,32 @@ save_file({f"{part}.{name}": value.contiguous().clone() for part, state in zip(p
 pub struct CheckpointShapes<'f>(BTreeMap<String, TensorView<'f>>);
 
 impl CheckpointShapes<'_> {
-    /// True if there is a tensor of this name.
+    /// True if the name of a tensor begins with `prefix`. The form of a model follows from any tensor of a layer, so that
+    /// the others are reported if they are missing.
     #[must_use]
-    pub fn contains(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+    pub fn has_prefix(&self, prefix: &str) -> bool {
+        self.0.keys().any(|name| name.starts_with(prefix))
+    }
+
+    /// Largest number that follows `prefix` in the names of tensors, at most the number of tensors.
+    #[must_use]
+    pub fn largest_number(&self, prefix: &str) -> Option<usize> {
+        let numbers = self.0.keys().filter_map(|name| name.strip_prefix(prefix)?.split('.').next()?.parse().ok());
+        numbers.filter(|number| *number <= self.0.len()).max()
     }
 
     /// Size of a dimension of a tensor.
     #[must_use]
     pub fn size(&self, name: &str, dimension: usize) -> Option<usize> {
         self.0.get(name)?.shape().get(dimension).copied()
+    }
+
+    /// Number of features of a batch normalisation, from the first of its tensors that is there.
+    #[must_use]
+    pub fn batch_norm_width(&self, name: &str) -> Option<usize> {
+        ["weight", "bias", "running_mean", "running_var"]
+            .iter()
+            .find_map(|part| self.size(&format!("{name}.{part}"), 0))
     }
 
     /// Width of the image features or regions; 1 without the layer for images.
@@ -80,7 +105,7 @@ impl CheckpointShapes<'_> {
     /// True if the GRU of captions has a second direction.
     #[must_use]
     pub fn is_bidirectional(&self) -> bool {
-        self.contains("txt_enc.rnn.weight_ih_l0_reverse")
+        self.0.keys().any(|name| name.starts_with("txt_enc.rnn.") && name.ends_with("_reverse"))
     }
 
     /// Width of the word vectors, or of the input of the GRU without them.
@@ -113,11 +138,12 @@ pub fn read_checkpoint<F: Family>(
     let (views, network_tensors) = plain_views(&file, layout, &mut mistakes);
     let shapes = CheckpointShapes(views);
     let config = describe(&shapes);
-    let mut views = shapes.0;
     let specs = config.parameter_specs().unwrap_or_else(|error| {
         mistakes.push(error.to_string());
         Vec::new()
     });
+    let other_family = other_family(&shapes, &specs);
+    let mut views = shapes.0;
     let mut tensors: BTreeMap<String, Tensor> = BTreeMap::new();
     for ParameterSpec { name, shape, allowed, .. } in specs {
         let Some(view) = views.remove(&name) else {
@@ -138,7 +164,13 @@ pub fn read_checkpoint<F: Family>(
     }
     mistakes.extend(views.into_keys().map(|name| format!("`{name}` is not a parameter of this model")));
     if let Some(error) = safetensors_file::mistakes_error(&mistakes) {
-        return Err(error.hint(layout.wanted));
+        let wanted = layout.wanted;
+        return Err(error.hint(match other_family {
+            Some(family) => {
+                format!("{wanted}; this looks like a checkpoint of `{family}`: `model = {{ {family} = {{}} }}`")
+            }
+            None => wanted.to_owned(),
+        }));
     }
     let parameters = NamedTensors { tensors, text: None }.to_bytes()?;
     let warning = (network_tensors > 0).then(|| {
@@ -148,6 +180,13 @@ pub fn read_checkpoint<F: Family>(
         )
     });
     Ok(PublishedCheckpoint { config, parameters, warning })
+}
+
+/// Name of another family that the file has tensors of and this model does not.
+fn other_family(shapes: &CheckpointShapes<'_>, specs: &[ParameterSpec]) -> Option<&'static str> {
+    let is_own = |mark: &str| specs.is_empty() || specs.iter().any(|spec| spec.name.starts_with(mark));
+    let mark = FAMILY_MARKS.iter().find(|(mark, _)| shapes.has_prefix(mark) && !is_own(mark));
+    mark.map(|(_, family)| *family)
 }
 
 /// Returns the tensors of the encoders with the names of this project, and the number of tensors of a CNN.

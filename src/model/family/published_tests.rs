@@ -7,7 +7,7 @@ use tch::{Device, Kind, Tensor};
 use super::concept_graph::CONCEPT_ADJACENCY;
 use super::input_spec::InputSpec;
 use super::published::PUBLISHED_REGIONS;
-use super::registry::{ModelSettings, PublishedModel};
+use super::registry::{ModelConfig, ModelSettings, PublishedModel};
 use crate::model::named_tensors::NamedTensors;
 
 /// Settings of a model, tensors that a published checkpoint has beside its parameters, and other names of parameters.
@@ -55,20 +55,31 @@ const CASES: [PublishedCase; 6] = [
     ),
 ];
 
+/// Description of the model with these settings, for 7 words and, if it reads concepts, 3 concepts.
+fn config_of(model: &ModelSettings) -> ModelConfig {
+    let concepts = model.capabilities().concepts.then_some(3);
+    model.config(InputSpec { concepts, ..InputSpec::for_regions(PUBLISHED_REGIONS, 5, 7) })
+}
+
+/// Model of these settings, and its random parameters.
+fn drawn(settings: &str) -> (ModelSettings, BTreeMap<String, Tensor>) {
+    let model: ModelSettings = serde_json::from_str(settings).expect("settings");
+    let drawn = config_of(&model).create(1, Device::Cpu).expect("a model");
+    if model.capabilities().concepts {
+        // A random model has no graph of concepts.
+        let adjacency = drawn.parameters().get(CONCEPT_ADJACENCY).expect("a graph").shallow_clone();
+        tch::no_grad(|| adjacency.shallow_clone().copy_(&Tensor::eye(3, (Kind::Float, Device::Cpu))));
+    }
+    let parameters = drawn.parameters().to_named_tensors("").tensors;
+    (model, parameters)
+}
+
 /// The parameters have the published names, which `golden_tests` compares with PyTorch.
 #[test]
 fn published_checkpoints_of_models_over_regions_are_read() {
     for (settings, more, (own, published)) in CASES {
-        let model: ModelSettings = serde_json::from_str(settings).expect("settings");
-        let concepts = model.capabilities().concepts.then_some(3);
-        let config = model.config(InputSpec { concepts, ..InputSpec::for_regions(PUBLISHED_REGIONS, 5, 7) });
-        let drawn = config.create(1, Device::Cpu).expect("a model");
-        if concepts.is_some() {
-            // A random model has no graph of concepts.
-            let adjacency = drawn.parameters().get(CONCEPT_ADJACENCY).expect("a graph").shallow_clone();
-            tch::no_grad(|| adjacency.shallow_clone().copy_(&Tensor::eye(3, (Kind::Float, Device::Cpu))));
-        }
-        let parameters = drawn.parameters().to_named_tensors("").tensors;
+        let (model, parameters) = drawn(settings);
+        let config = config_of(&model);
         let renamed = |name: &String| match name.strip_prefix(own).filter(|_| !own.is_empty()) {
             Some(rest) => format!("{published}{rest}"),
             None => name.clone(),
@@ -89,15 +100,73 @@ fn published_checkpoints_of_models_over_regions_are_read() {
     }
 }
 
-/// A checkpoint of another family is refused with the names of what is missing and what is too much.
+/// The form of a model follows from any tensor of a layer, so the only mistake is the tensor that is missing.
+#[test]
+fn a_tensor_that_is_missing_is_the_only_mistake() {
+    let mut named = Vec::new();
+    let scan = (r#"{"scan": {"embed_size": 4, "word_dim": 3}}"#, &[][..], ("", ""));
+    for (settings, ..) in CASES.into_iter().chain([scan]) {
+        let (model, tensors) = drawn(settings);
+        let reader: PublishedModel = serde_json::from_value(serde_json::json!({ model.name(): {} })).expect("settings");
+        for missing in tensors.keys() {
+            let mut tensors: BTreeMap<String, Tensor> =
+                tensors.iter().map(|(name, value)| (name.clone(), value.shallow_clone())).collect();
+            tensors.remove(missing);
+            let bytes = NamedTensors { tensors, text: None }.to_bytes().expect("a file");
+            let error = reader.read(&bytes, 7).expect_err("a tensor is missing");
+            assert_eq!(error.to_string(), format!("`{missing}` is missing"), "{settings}");
+            assert!(!error.hint_text().expect("a hint").contains("looks like"), "{settings}: {error}");
+            named.push(missing.clone());
+        }
+    }
+    for name in [
+        "img_enc.Rs_GCN_3.g.weight",
+        "img_enc.mlp.layers.0.weight",
+        "sim_enc.SGR_module.1.sim_graph_w.weight",
+        "txt_enc.rnn.weight_ih_l0_reverse",
+        "img_enc.bn.weight",
+        "sim_enc.SAF_module.attn_sim_w.weight",
+        CONCEPT_ADJACENCY,
+    ] {
+        assert!(named.iter().any(|missing| missing == name), "`{name}`");
+    }
+}
+
+/// A number of a layer that no file can have makes no layers.
+#[test]
+fn a_layer_of_a_huge_number_is_not_a_parameter() {
+    let (model, mut tensors) = drawn(CASES[4].0);
+    let layer = |number: u64| format!("img_enc.Rs_GCN_{number}.g.weight");
+    let numbers = [u64::MAX, 1 << 40];
+    tensors.extend(numbers.map(|number| (layer(number), Tensor::zeros([4, 4, 1], (Kind::Float, Device::Cpu)))));
+    let reader: PublishedModel = serde_json::from_value(serde_json::json!({ model.name(): {} })).expect("settings");
+    let bytes = NamedTensors { tensors, text: None }.to_bytes().expect("a file");
+    let error = reader.read(&bytes, 7).expect_err("two tensors too many").to_string();
+    let wanted = numbers.map(|number| format!("`{}` is not a parameter of this model", layer(number)));
+    assert!(wanted.iter().all(|part| error.contains(part)) && !error.contains("missing"), "{error}");
+}
+
+/// A checkpoint of another family is refused with the names of what is missing and what is too much, and the family that
+/// it looks like.
 #[test]
 fn a_checkpoint_of_another_family_is_refused() {
-    let model: ModelSettings = serde_json::from_str(CASES[3].0).expect("settings");
-    let data = InputSpec::for_regions(PUBLISHED_REGIONS, 5, 7);
-    let bytes = model.config(data).create(1, Device::Cpu).expect("a model").parameters().to_bytes().expect("a file");
-    let reader: PublishedModel = serde_json::from_str(r#"{"vsrn": {}}"#).expect("settings");
-    let error = reader.read(&bytes, 7).expect_err("a model of SAF").to_string();
+    let bytes = |(_, tensors)| NamedTensors { tensors, text: None }.to_bytes().expect("a file");
+    let read = |family: &str, bytes: &[u8]| {
+        let reader: PublishedModel = serde_json::from_value(serde_json::json!({ family: {} })).expect("settings");
+        reader.read(bytes, 7).expect_err("another family")
+    };
+    let error = read("vsrn", &bytes(drawn(CASES[3].0))).to_string();
     for part in ["`img_enc.img_rnn.weight_ih_l0` is missing", "`sim_enc.", "is not a parameter of this model"] {
         assert!(error.contains(part), "{error}");
+    }
+    for (settings, _, _) in CASES {
+        let (model, tensors) = drawn(settings);
+        let (own, bytes) = (model.name(), bytes((drawn(settings).0, tensors)));
+        for other in ["vse", "scan", "vsrn", "sgraf", "cvse", "vse_infinity"].into_iter().filter(|other| *other != own)
+        {
+            let error = read(other, &bytes);
+            let hint = format!("; this looks like a checkpoint of `{own}`: `model = {{ {own} = {{}} }}`");
+            assert!(error.hint_text().is_some_and(|text| text.ends_with(&hint)), "{own} as {other}: {error:?}");
+        }
     }
 }

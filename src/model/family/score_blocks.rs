@@ -14,7 +14,7 @@ const BLOCK_VALUES: i64 = 1 << 22;
 
 /// Limit of the values of all blocks together, in one tensor. Up to it, the graphs of all blocks are kept until the
 /// backward pass: about a dozen such tensors for cross attention, 0.8 GiB. Beyond it, each block is computed again there.
-const KEPT_VALUES: i64 = 1 << 24;
+pub(super) const KEPT_VALUES: i64 = 1 << 24;
 
 /// Captions in the order of their lengths, in blocks.
 #[derive(Debug)]
@@ -61,9 +61,9 @@ impl ScoreBlocks {
         self.ranges.push(range);
     }
 
-    /// True if the graphs of all blocks may be kept at the same time.
-    pub fn keeps_graphs(&self) -> bool {
-        self.ranges.len() == 1 || self.values <= KEPT_VALUES
+    /// True if the graphs of all blocks may be kept at the same time, with at most so many values in one tensor.
+    pub fn keeps_graphs(&self, most_values: i64) -> bool {
+        self.ranges.len() == 1 || self.values <= most_values
     }
 
     /// Captions of every block.
@@ -106,12 +106,12 @@ mod tests {
     fn captions_of_like_length_are_together() {
         let blocks = ScoreBlocks::new(&captions(&[9, 3, 3, 10, 4, 9]), 1);
         assert_eq!(blocks.captions().collect::<Vec<_>>(), [&[3usize, 0, 5, 4][..], &[1, 2]]);
-        assert!(blocks.keeps_graphs());
+        assert!(blocks.keeps_graphs(KEPT_VALUES));
         // 4 words of a million values each are a block.
         let blocks = ScoreBlocks::new(&captions(&[2, 2, 2, 5, 2]), 1 << 20);
         assert_eq!(blocks.captions().collect::<Vec<_>>(), [&[3usize][..], &[0, 1], &[2, 4]]);
-        assert_eq!((blocks.values, blocks.keeps_graphs()), (13 << 20, true));
-        assert!(!ScoreBlocks::new(&captions(&[2, 2, 2, 5, 2]), 1 << 21).keeps_graphs());
+        assert_eq!((blocks.values, blocks.keeps_graphs(KEPT_VALUES)), (13 << 20, true));
+        assert!(!ScoreBlocks::new(&captions(&[2, 2, 2, 5, 2]), 1 << 21).keeps_graphs(KEPT_VALUES));
     }
 
     /// The score of a caption is the sum of its words' numbers: captions keep their order.

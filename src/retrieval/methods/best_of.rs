@@ -60,6 +60,10 @@ impl<M: ListedMethod> RankingMethod for BestOf<M> {
         problems
     }
 
+    fn needs_distances(&self) -> bool {
+        self.methods.iter().any(RankingMethod::needs_distances)
+    }
+
     #[cfg(test)]
     fn reference_scores(&self, _: &ReferenceScores<'_>) -> Option<DenseScores> {
         None

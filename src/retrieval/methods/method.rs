@@ -117,6 +117,11 @@ pub(in crate::retrieval) trait RankingMethod {
         None
     }
 
+    /// True if it corrects distances.
+    fn needs_distances(&self) -> bool {
+        false
+    }
+
     /// Returns true if corrected scores of different queries are comparable, so that a matching can be computed from
     /// them.
     fn compares_queries(&self) -> bool {

@@ -133,6 +133,12 @@ impl Method {
         ListedMethod::name(self)
     }
 
+    /// True if it scales distances: stored scores have distances 1 − s, and so must not be above 1.
+    #[must_use]
+    pub fn scales_distances(&self) -> bool {
+        self.get().needs_distances()
+    }
+
     /// Label of its results in tables. `bank` is the name of the query bank, `chosen_on` the split on which its
     /// parameters were chosen.
     #[must_use]
@@ -158,7 +164,9 @@ impl Method {
         let own = method.problems().into_iter();
         let mut problems: Vec<Problem> =
             own.map(|(name, message)| Problem::new(format!("{at}.{name}"), message)).collect();
-        if method.learns_from() == LearnsFrom::QueryBank && !context.query_bank {
+        let refusal = method.refusal(context.score_kind);
+        // A bank does not help a method that cannot use the scores.
+        if method.learns_from() == LearnsFrom::QueryBank && !context.query_bank && refusal.is_none() {
             let hint = match context.score_kind {
                 ScoreKind::Model => {
                     "set `query_bank = { image_scores = { scores = …, captions = … }, caption_scores = { … }, split = \
@@ -168,7 +176,7 @@ impl Method {
             };
             problems.push(Problem::new(&at, "learns from a query bank, and there is none").hint(hint));
         }
-        if let Some(why) = method.refusal(context.score_kind) {
+        if let Some(why) = refusal {
             let hint = "leave it out if `similarity` is `order`, or if there are stored scores";
             problems.push(Problem::new(&at, why).hint(hint));
         }
@@ -235,6 +243,10 @@ impl RankingMethod for Method {
 
     fn refusal(&self, scores: ScoreKind) -> Option<&'static str> {
         self.get().refusal(scores)
+    }
+
+    fn needs_distances(&self) -> bool {
+        self.get().needs_distances()
     }
 
     fn compares_queries(&self) -> bool {

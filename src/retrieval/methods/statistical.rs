@@ -34,6 +34,10 @@ impl<M: StatisticalMethod> RankingMethod for M {
         StatisticalMethod::refusal(self, scores.distance())
     }
 
+    fn needs_distances(&self) -> bool {
+        self.required_statistics().needs_distances
+    }
+
     fn compares_queries(&self) -> bool {
         StatisticalMethod::compares_queries(self)
     }

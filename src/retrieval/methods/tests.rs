@@ -89,6 +89,23 @@ fn rankings_of_stored_scores_equal_those_of_the_definitions() {
     let chosen = |method: Method| Method::from(super::BestOf { methods: vec![method] }).problems("methods.0", context);
     assert_eq!(chosen(Csls::default().into()), []);
     assert_eq!(chosen(QbNorm::default().into()).len(), 1);
+    // A method that cannot use the scores does not ask for a bank.
+    let without = MethodContext { query_bank: false, ..context };
+    let problems = Method::from(DbNorm::default()).problems("methods.0", without);
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].message.starts_with("compares items with items"), "{problems:?}");
+    let problems = Method::from(QbNorm::default()).problems("methods.0", without);
+    assert!(problems.len() == 1 && problems[0].message.starts_with("learns from a query bank"), "{problems:?}");
+}
+
+#[test]
+fn two_methods_and_choices_among_them_scale_distances() {
+    let all = Method::all();
+    let scaling: Vec<&str> = all.iter().filter(|method| method.scales_distances()).map(Method::name).collect();
+    assert_eq!(scaling, ["local_scaling", "nicdm"]);
+    let chosen = |methods: Vec<Method>| Method::from(super::BestOf { methods }).scales_distances();
+    assert!(chosen(vec![Csls::default().into(), super::Nicdm::default().into()]));
+    assert!(!chosen(vec![Csls::default().into()]));
 }
 
 /// Sets of a greedy matching by the definition. In slices, each caption of an image is matched in a matrix of its own.

@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 
 use super::Train;
-use super::location::{RowLocation, image_locations};
+use super::location::{ImageLocations, RowLocation, image_locations};
 use crate::error::{Error, Result};
 use crate::io::table_shards::TableShards;
 use crate::loader::{AugmentedImages, LoaderImages};
@@ -46,20 +46,17 @@ impl DataSetImages {
         Ok(Self::Encoded(images, locations, settings.network.architecture().width))
     }
 
-    /// Returns the locations of the images in `needed`, and their shape.
+    /// Finds the images in `needed`.
     ///
     /// # Errors
     /// As [`image_locations`].
-    pub fn locations(
-        &self,
-        needed: &BTreeSet<i64>,
-        cx: &StageContext<'_>,
-    ) -> Result<(HashMap<i64, RowLocation>, ImageShape)> {
+    pub fn locations(&self, needed: &BTreeSet<i64>, cx: &StageContext<'_>) -> Result<ImageLocations> {
         match self {
             Self::Vectors(shards, input) => image_locations(shards, *input, needed, cx),
             Self::Encoded(_, all, width) => {
                 let found = all.iter().filter(|(image, _)| needed.contains(image));
-                Ok((found.map(|(&image, &place)| (image, place)).collect(), ImageShape::feature(*width)))
+                let of_images = found.map(|(&image, &place)| (image, place)).collect();
+                Ok(ImageLocations { of_images, shape: ImageShape::feature(*width), without_region: Vec::new() })
             }
         }
     }

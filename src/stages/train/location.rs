@@ -16,7 +16,18 @@ pub(super) struct RowLocation {
     pub row: usize,
 }
 
-/// Finds the features or regions of the images in `needed`. Returns the location of each, and their shape.
+/// Images of a table.
+#[derive(Debug, Default)]
+pub(super) struct ImageLocations {
+    /// Location of each needed image.
+    pub of_images: HashMap<i64, RowLocation>,
+    /// Shape of an image.
+    pub shape: ImageShape,
+    /// Images that are not needed and have no region, so that no model can score them.
+    pub without_region: Vec<i64>,
+}
+
+/// Finds the features or regions of the images in `needed`.
 ///
 /// Reads and checks every needed image. Only one shard is open at a time, so a table larger than the cache can be
 /// read.
@@ -28,9 +39,8 @@ pub(super) fn image_locations(
     input: ImageInput,
     needed: &BTreeSet<i64>,
     cx: &StageContext<'_>,
-) -> Result<(HashMap<i64, RowLocation>, ImageShape)> {
-    let mut locations = HashMap::new();
-    let mut shape = ImageShape::feature(0);
+) -> Result<ImageLocations> {
+    let mut found = ImageLocations { shape: ImageShape::feature(0), ..ImageLocations::default() };
     for shard in 0..shards.len() {
         cx.check_cancelled()?;
         if shards.rows(shard) == 0 {
@@ -39,32 +49,34 @@ pub(super) fn image_locations(
         shards.prefetch(shard + 1..shards.len().min(shard + 3));
         let open = shards.open(shard)?;
         let (images, features) = (open.ids("image_id")?, open.vectors(input.column())?);
-        shape = match *features.shape() {
+        found.shape = match *features.shape() {
             [width] => ImageShape::feature(width),
             [regions, width] => ImageShape { regions: Some(regions), width },
             _ => return Err(Error::internal("vectors of another number of dimensions")),
         };
-        if shape.values() == 0 {
-            return Err(Error::data(format!("images with {shape}, wanted numbers above 0")));
+        if found.shape.values() == 0 {
+            return Err(Error::data(format!("images with {}, wanted numbers above 0", found.shape)));
         }
         for row in 0..open.rows() {
             let image = images.value(row)?;
+            let values = features.row(row)?;
+            let has_no_region = input == ImageInput::Regions && values.iter().all(|value| *value == 0.0);
             if !needed.contains(&image) {
+                found.without_region.extend(has_no_region.then_some(image));
                 continue;
             }
-            let values = features.row(row)?;
-            if input == ImageInput::Regions && values.iter().all(|value| *value == 0.0) {
+            if has_no_region {
                 return Err(Error::data(format!("image {image} has no region: all its values are 0")));
             }
             check_image_vector(image, values)?;
-            match locations.entry(image) {
+            match found.of_images.entry(image) {
                 Entry::Occupied(_) => return Err(two_rows(image, input)),
                 Entry::Vacant(entry) => entry.insert(RowLocation { shard, row }),
             };
         }
         shards.release(shard);
     }
-    Ok((locations, shape))
+    Ok(found)
 }
 
 fn two_rows(image: i64, input: ImageInput) -> Error {

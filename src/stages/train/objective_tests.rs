@@ -14,7 +14,7 @@ use crate::stages::testing::{self, InMemoryHost};
 use crate::tables;
 
 /// N-gram vectors of the captions of the toy data set, from the kernels of `score_captions`.
-fn caption_ngrams() -> RecordBatch {
+pub(super) fn caption_ngrams() -> RecordBatch {
     let texts: Vec<(usize, usize, Vec<String>)> = (0..96)
         .map(|i| {
             let image = i / 2;

@@ -43,7 +43,14 @@ impl Train {
         for (setting, .., what) in
             requirements.into_iter().filter(|(_, is_set, is_supported, _)| *is_set && !is_supported)
         {
-            problems.push(Problem::new(setting, format!("a model of `{}` has no {what}", self.model.name())));
+            let problem = Problem::new(setting, format!("a model of `{}` has no {what}", self.model.name()));
+            problems.push(match setting {
+                "memory_bank" => problem.hint(
+                    "remove it, as `hal` also compares a pair with its batch alone; models of `vse`, `vsrn`, `cvse` and \
+                     `vse_infinity` have one",
+                ),
+                _ => problem,
+            });
         }
         let name = self.model.name();
         match (&self.concepts, capabilities.concepts) {
@@ -77,6 +84,15 @@ impl Train {
     pub(super) fn check_world_size(&self, world_size: usize) -> Result<()> {
         let refused = |message| Err(Error::usage(format!("ranks: {message}")).hint(RANK_HINT));
         self.rank_problem(world_size).map_or(Ok(()), refused)
+    }
+
+    /// Problem of a training that begins with a model of the family `given`.
+    #[must_use]
+    pub fn initial_family_problem(&self, given: &str) -> Option<Problem> {
+        let own = self.model.name();
+        let message = || format!("got a model of `{given}`, wanted one of `{own}`, which is trained here");
+        let hint = "a training begins with a model of its own family, or without `init_from`";
+        (given != own).then(|| Problem::new("init_from", message()).hint(hint))
     }
 
     /// Problems of the settings of the images.
@@ -194,5 +210,40 @@ impl Train {
             problems.push(Problem::new("warm_up.margin", format!("got {margin}, wanted 0 or more")));
         }
         problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A launcher such as `torchrun` sets the number of ranks outside of the file, so `check` cannot know it.
+    #[test]
+    fn ranks_of_a_launcher_are_refused_where_batch_statistics_bind_the_pairs() {
+        let stage = |model: &str| -> Train {
+            toml::from_str(&format!(
+                "regions = \"x.regions\"\ncaptions = \"x.captions\"\nepochs = 1\nmodel = {{ {model} }}"
+            ))
+            .expect("settings")
+        };
+        for model in ["sgraf = {}", "vsrn = {}", "cvse = {}", "vse_infinity = {}", "vsrn = { batch_norm = \"batch\" }"]
+        {
+            let train = stage(model);
+            train.check_world_size(1).expect("one rank");
+            let error = train.check_world_size(2).expect_err(model);
+            let name = train.model.name();
+            assert_eq!(
+                error.to_string(),
+                format!(
+                    "ranks: got 2, but a model of `{name}` is trained by 1: each rank would normalise with the statistics \
+                     of its own pairs"
+                )
+            );
+            assert_eq!(error.hint_text(), Some("`batch_norm = \"frozen\"`"));
+        }
+        for model in ["scan = {}", "sgraf = { batch_norm = \"frozen\" }", "vsrn = { reasoning_layers = 0 }", "vse = {}"]
+        {
+            stage(model).check_world_size(3).expect(model);
+        }
     }
 }

@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Train;
 use super::images::DataSetImages;
-use super::location::RowLocation;
+use super::location::{ImageLocations, RowLocation};
 use super::options::VocabularyCaptions;
 use crate::error::{Error, Result, TruncatedList};
-use crate::kernels::text::{Vocabulary, vocabulary::UNKNOWN_ID};
+use crate::kernels::text::vocabulary::{MAX_CAPTION_WORDS, UNKNOWN_ID};
+use crate::kernels::text::{Tokenizer, Vocabulary};
 use crate::model::family::image_words::with_image_words;
 use crate::model::family::input_spec::ImageShape;
 use crate::stage::StageContext;
@@ -53,11 +54,14 @@ struct DataSetCaptions {
     used: Vec<CaptionRow>,
     /// Training captions beyond `caption_fraction`.
     left_out: Vec<String>,
+    /// Captions of other splits that have more words than a model reads.
+    too_long: Vec<i64>,
 }
 
 /// Reads all data sets. Returns the summary, the training pairs, and the validation pairs of the first data set.
 ///
-/// Captions of other splits, and features without a caption, are ignored. Training pairs are ordered by the location of
+/// Captions of other splits, and features without a caption, are ignored; those that no model can read are warned of,
+/// because an evaluation after the training would fail on them. Training pairs are ordered by the location of
 /// their image, and those of one image as in `captions`; validation pairs are ordered as in `captions`.
 ///
 /// # Errors
@@ -72,11 +76,16 @@ pub(super) fn read_pairs(
     let mut pairs: Vec<EncodedPair> = Vec::new();
     let mut left_out: Vec<String> = Vec::new();
     for (set, (names, source)) in stage.data_set_inputs().iter().zip(sources).enumerate() {
-        let read = read_captions(&names.captions, set == 0, cx)?.with_fraction(stage.caption_fraction)?;
+        let read = read_captions(&names.captions, set == 0, stage.tokenizer, cx)?;
+        let read = read.with_fraction(stage.caption_fraction)?;
         let captions = read.used;
         left_out.extend(read.left_out);
+        summary.warnings.extend(unreadable(&names.captions, "caption", "is too long to be scored", read.too_long));
         let needed: BTreeSet<i64> = captions.iter().map(|caption| caption.image).collect();
-        let (locations, shape) = source.locations(&needed, cx).map_err(|error| error.context(&names.images))?;
+        let ImageLocations { of_images: locations, shape, without_region } =
+            source.locations(&needed, cx).map_err(|error| error.context(&names.images))?;
+        let mistake = "has no region, so no model can score it";
+        summary.warnings.extend(unreadable(&names.images, "image", mistake, without_region));
         if set > 0 && shape != summary.shape {
             return Err(Error::data(format!("`{}` has {shape}, wanted {}", names.images, summary.shape))
                 .hint("all images of a training must have one shape"));
@@ -181,8 +190,16 @@ fn samples_batch(pairs: &[EncodedPair]) -> Result<RecordBatch> {
 }
 
 /// Reads the captions of the training splits and, if `with_validation` is true, of the validation split.
-fn read_captions(input: &str, with_validation: bool, cx: &mut StageContext<'_>) -> Result<DataSetCaptions> {
-    let mut captions = Vec::new();
+fn read_captions(
+    input: &str,
+    with_validation: bool,
+    tokenizer: Tokenizer,
+    cx: &mut StageContext<'_>,
+) -> Result<DataSetCaptions> {
+    let (mut captions, mut too_long) = (Vec::new(), Vec::new());
+    // A word has at least one byte.
+    let is_too_long =
+        |text: &str| text.len() > MAX_CAPTION_WORDS && tokenizer.tokenize(text, true).len() > MAX_CAPTION_WORDS;
     while let Some(batch) = cx.read_next(input)? {
         let (ids, images) = (tables::int_column(&batch, "caption_id")?, tables::int_column(&batch, "image_id")?);
         let (splits, texts) = (tables::text_column(&batch, "split")?, tables::text_column(&batch, "text")?);
@@ -190,13 +207,16 @@ fn read_captions(input: &str, with_validation: bool, cx: &mut StageContext<'_>) 
             let val = match splits.value(row) {
                 "train" | "restval" => false,
                 "val" if with_validation => true,
-                _ => continue,
+                _ => {
+                    too_long.extend(is_too_long(texts.value(row)).then(|| ids.value(row)));
+                    continue;
+                }
             };
             let text = texts.value(row).to_owned();
             captions.push(CaptionRow { id: ids.value(row), image: images.value(row), is_validation: val, text });
         }
     }
-    Ok(DataSetCaptions { used: captions, left_out: Vec::new() })
+    Ok(DataSetCaptions { used: captions, left_out: Vec::new(), too_long })
 }
 
 impl DataSetCaptions {
@@ -213,11 +233,12 @@ impl DataSetCaptions {
             return Err(Error::data(message).hint("set a larger share"));
         }
         let mut seen = 0;
-        let (used, rest): (Vec<_>, Vec<_>) = self.used.into_iter().partition(|caption| {
+        let Self { used, too_long, .. } = self;
+        let (used, rest): (Vec<_>, Vec<_>) = used.into_iter().partition(|caption| {
             seen += usize::from(!caption.is_validation);
             caption.is_validation || seen <= limit
         });
-        Ok(Self { used, left_out: rest.into_iter().map(|caption| caption.text).collect() })
+        Ok(Self { used, left_out: rest.into_iter().map(|caption| caption.text).collect(), too_long })
     }
 }
 
@@ -230,6 +251,13 @@ impl DataSetCaptions {
 )]
 pub(super) fn first_share(count: usize, fraction: f64) -> usize {
     (fraction * count as f64 + 1e-6).floor() as usize
+}
+
+/// Warning about rows that are not trained on and that no model can read.
+fn unreadable(input: &str, what: &str, mistake: &str, ids: Vec<i64>) -> Option<(String, String)> {
+    let (count, first) = (ids.len(), *ids.first()?);
+    let more = if count > 1 { format!(", as {} more", count - 1) } else { String::new() };
+    Some((input.to_owned(), format!("{what} {first}, which is not trained on, {mistake}{more}")))
 }
 
 /// Warning about captions whose images have no feature.

@@ -275,6 +275,7 @@ fn settings_that_do_not_fit_the_images_of_a_model_are_refused() {
     assert_eq!(problems(&vse), one("regions", "a model of `vse` reads one vector of an image, not regions"));
     let bank = stage("epochs = 2\nloss = { hal = {} }\nmemory_bank = {}");
     assert_eq!(problems(&bank), one("memory_bank", "a model of `scan` has no similarity of one vector per item"));
+    assert!(bank.check()[0].hint.as_ref().is_some_and(|hint| hint.starts_with("remove it") && hint.contains("`vsrn`")));
     let narrow = stage_of("scan = { lambda_softmax = 0.0 }", "epochs = 1");
     assert_eq!(problems(&narrow), one("model.scan.lambda_softmax", "got 0, wanted more than 0"));
     let ranks = stage_of(MODELS[3], "epochs = 1\nranks = 2");

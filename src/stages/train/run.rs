@@ -363,24 +363,25 @@ impl Train {
         data: &TrainingData,
     ) -> Result<Option<String>> {
         let description = ModelDescription::read(description)?;
+        let given = description.config.name();
+        if let Some(problem) = self.initial_family_problem(given) {
+            return Err(Error::data(problem.message).hint(problem.hint.unwrap_or_default()));
+        }
         if description.vocabulary != data.vocabulary.words() || description.tokenizer != self.tokenizer {
             let (given, own) = (description.vocabulary.len(), data.vocabulary.words().len());
             let message = format!(
                 "the model of `init_from` has {given} words, the training captions {own}, or other words or another tokenizer"
             );
-            return Err(
-                Error::data(message).hint("train both on the same captions, with the same `tokenizer` and `min_count`")
-            );
+            let hint = "train both on the same captions, with the same `tokenizer` and `min_count`";
+            return Err(Error::data(message).hint(hint));
         }
-        let copied = model.parameters().copy_matching(parameters)?;
-        let (all, given, own) = (model.parameters().own_tensors().len(), description.config.name(), self.model.name());
-        if copied == 0 {
-            let message = format!("the model is of `{given}` and has none of the {all} parameters of `{own}`");
-            return Err(Error::data(message));
-        }
-        let message = format!(
-            "the model is of `{given}` and has {copied} of the {all} parameters of this `{own}`; the others begin at random"
-        );
+        let copied = model.parameters().copy_matching(parameters).map_err(|error| {
+            let hint = "set the widths of `model` as in the training of `init_from`";
+            error.context(format!("the model is of `{given}` with other sizes")).hint(hint)
+        })?;
+        let all = model.parameters().own_tensors().len();
+        let message =
+            format!("the model of `{given}` has {copied} of the {all} parameters; the others begin at random");
         Ok((copied < all).then_some(message))
     }
 

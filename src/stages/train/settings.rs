@@ -35,8 +35,8 @@ pub struct Train {
     /// Model family and its architecture.
     #[serde(default)]
     pub model: registry::ModelSettings,
-    /// Trained model whose parameters initialise this one, where both have a parameter of that name. It must have been
-    /// trained on the same captions. Usual with `finetune`.
+    /// Trained model of the same family whose parameters initialise this one, where both have a parameter of that name. It
+    /// must have been trained on the same captions. Usual with `finetune`.
     #[serde(default)]
     pub init_from: Option<TableRef>,
     /// Weight of the first data set, where `mixed_with` adds others. Its share of an epoch is this

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::settings::{ConceptLabels, CvseSettings};
-use crate::model::family::concept_graph::CONCEPT_ADJACENCY;
+use crate::model::family::concept_graph::{CONCEPT_ADJACENCY, CONCEPT_VECTORS};
 use crate::model::family::differentiable::AutogradConfig;
 use crate::model::family::input_spec::InputSpec;
 use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
@@ -72,8 +72,8 @@ pub(super) fn config(
         consensus_score_weight,
         ..CvseSettings::default()
     };
-    let places = shapes.size("V_att.embedding_1.1.weight", 0).unwrap_or(PUBLISHED_REGIONS);
-    let concepts = shapes.size(CONCEPT_ADJACENCY, 0).or(Some(1));
+    let places = shapes.batch_norm_width("V_att.embedding_1.1").unwrap_or(PUBLISHED_REGIONS);
+    let concepts = [CONCEPT_ADJACENCY, CONCEPT_VECTORS].iter().find_map(|name| shapes.size(name, 0)).or(Some(1));
     let data = InputSpec { concepts, ..InputSpec::for_regions(places, shapes.image_width(), words) };
     AutogradConfig { data, settings }
 }

@@ -6,7 +6,7 @@
 use tch::Tensor;
 
 use super::published::{self, PublishedScanSettings};
-use super::settings::ScanSettings;
+use super::settings::{RelevanceAggregation, ScanSettings};
 use crate::error::Result;
 use crate::model::family::attention::WordAttention;
 use crate::model::family::caption_gru::{CaptionGru, WORD_VECTORS};
@@ -41,6 +41,7 @@ impl Differentiable for ScanSettings {
             image_input: ImageInput::Regions,
             mixed_precision: true,
             word_attention: true,
+            summed_scores: self.aggregation == RelevanceAggregation::Sum,
             word_vectors_parameter: Some(WORD_VECTORS),
             ..Capabilities::default()
         }

@@ -26,7 +26,7 @@ pub struct ScanSettings {
     pub lambda_softmax: Option<f64>,
     /// Aggregation of the relevances of all words (`t2i`) or regions (`i2t`) into the score.
     pub aggregation: RelevanceAggregation,
-    /// Inverse temperature λ₂ of `log_sum_exp`. If not set, 6 for `t2i` and 5 for `i2t`. The paper has these, and 20 for
+    /// Inverse temperature λ₂ of `log_sum_exp`, and of no other aggregation. If not set, 6 for `t2i` and 5 for `i2t`. The paper has these, and 20 for
     /// `i2t` on COCO.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lambda_lse: Option<f64>,
@@ -98,7 +98,12 @@ impl ScanSettings {
         let lambdas = [("lambda_softmax", self.softmax_scale()), ("lambda_lse", self.aggregation_scale())];
         let lambdas = lambdas.into_iter().filter(|(_, lambda)| !(lambda.is_finite() && *lambda > 0.0));
         let lambdas = lambdas.map(|(setting, got)| (setting.to_owned(), format!("got {got}, wanted more than 0")));
-        widths.into_iter().chain(lambdas).collect()
+        let is_used = self.aggregation == RelevanceAggregation::LogSumExp;
+        let unused = self.lambda_lse.filter(|_| !is_used).map(|got| {
+            let message = format!("got {got}, which no aggregation but `log_sum_exp` uses");
+            ("lambda_lse".to_owned(), message)
+        });
+        widths.into_iter().chain(lambdas).chain(unused).collect()
     }
 }
 
@@ -115,5 +120,22 @@ mod tests {
         assert_eq!(scales(""), [9.0, 6.0]);
         assert_eq!(scales("cross_attention = \"i2t\""), [4.0, 5.0]);
         assert_eq!(scales("cross_attention = \"i2t\"\nlambda_softmax = 9.0\nlambda_lse = 20.0"), [9.0, 20.0]);
+    }
+
+    #[test]
+    fn a_setting_of_another_aggregation_is_a_problem() {
+        let problems = |text: &str| -> SettingProblems {
+            let settings: ScanSettings = toml::from_str(text).expect("settings");
+            settings.check()
+        };
+        assert_eq!(problems("lambda_lse = 6.0\naggregation = \"log_sum_exp\""), []);
+        for aggregation in ["mean", "max", "sum"] {
+            assert_eq!(
+                problems(&format!("lambda_lse = 6.0\naggregation = \"{aggregation}\"")),
+                [("lambda_lse".to_owned(), "got 6, which no aggregation but `log_sum_exp` uses".to_owned())]
+            );
+        }
+        let negative = problems("lambda_lse = -1.0\naggregation = \"log_sum_exp\"");
+        assert_eq!(negative, [("lambda_lse".to_owned(), "got -1, wanted more than 0".to_owned())]);
     }
 }

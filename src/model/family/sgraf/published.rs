@@ -27,19 +27,21 @@ pub(super) fn config(
     shapes: &CheckpointShapes<'_>,
     words: usize,
 ) -> AutogradConfig<SgrafSettings> {
-    let is_saf = shapes.contains("sim_enc.SAF_module.attn_sim_w.weight");
-    let steps = (0..).take_while(|step| shapes.contains(&format!("sim_enc.SGR_module.{step}.sim_graph_w.weight")));
+    let is_saf = shapes.has_prefix("sim_enc.SAF_module.");
+    let last_step = shapes.largest_number("sim_enc.SGR_module.");
+    let widths = [("sim_enc.sim_eval_w.weight", 1), ("sim_enc.sim_tranloc_w.weight", 0)];
+    let similarity_dim = widths.iter().find_map(|&(name, dimension)| shapes.size(name, dimension));
     let defaults = SgrafSettings::default();
     let settings = SgrafSettings {
         module: if is_saf { AlignmentModule::Saf } else { AlignmentModule::Sgr },
         embed_size: shapes.joint_width(),
         word_dim: shapes.word_width(),
         bidirectional: shapes.is_bidirectional(),
-        similarity_dim: shapes.size("sim_enc.sim_eval_w.weight", 1).unwrap_or(1),
-        reasoning_steps: if is_saf { defaults.reasoning_steps } else { steps.count().max(1) },
+        similarity_dim: similarity_dim.unwrap_or(1),
+        reasoning_steps: if is_saf { defaults.reasoning_steps } else { last_step.map_or(1, |last| last + 1) },
         ..defaults
     };
-    let regions = shapes.size("sim_enc.v_global_w.embedding_local.1.weight", 0).unwrap_or(PUBLISHED_REGIONS);
+    let regions = shapes.batch_norm_width("sim_enc.v_global_w.embedding_local.1").unwrap_or(PUBLISHED_REGIONS);
     let data = InputSpec::for_regions(regions, shapes.image_width(), words);
     AutogradConfig { data, settings }
 }

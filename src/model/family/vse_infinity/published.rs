@@ -28,14 +28,18 @@ pub(super) fn config(
     shapes: &CheckpointShapes<'_>,
     words: usize,
 ) -> AutogradConfig<VseInfinitySettings> {
+    let pooling = ["img_enc.gpool.linear.weight", "txt_enc.gpool.linear.weight"];
+    let pooling_dim = pooling.iter().find_map(|name| shapes.size(name, 1));
     let settings = VseInfinitySettings {
         embed_size: shapes.joint_width(),
         word_dim: shapes.word_width(),
         bidirectional: shapes.is_bidirectional(),
-        region_mlp: shapes.contains("img_enc.mlp.layers.0.weight"),
-        pooling_dim: shapes.size("img_enc.gpool.linear.weight", 1).unwrap_or(1),
+        region_mlp: shapes.has_prefix("img_enc.mlp."),
+        pooling_dim: pooling_dim.unwrap_or(1),
         ..VseInfinitySettings::default()
     };
-    let data = InputSpec::for_regions(PUBLISHED_REGIONS, shapes.image_width(), words);
+    let layers = ["img_enc.fc.weight", "img_enc.mlp.layers.0.weight"];
+    let image_width = layers.iter().find_map(|name| shapes.size(name, 1)).unwrap_or(1);
+    let data = InputSpec::for_regions(PUBLISHED_REGIONS, image_width, words);
     AutogradConfig { data, settings }
 }

@@ -37,12 +37,11 @@ pub(super) fn config(
     shapes: &CheckpointShapes<'_>,
     words: usize,
 ) -> AutogradConfig<VsrnSettings> {
-    let is_flickr = shapes.contains("img_enc.bn.weight");
-    let layers = (1..).take_while(|layer| shapes.contains(&format!("img_enc.Rs_GCN_{layer}.g.weight")));
+    let is_flickr = shapes.has_prefix("img_enc.bn.");
     let settings = VsrnSettings {
         embed_size: shapes.joint_width(),
         word_dim: shapes.word_width(),
-        reasoning_layers: layers.count(),
+        reasoning_layers: shapes.largest_number("img_enc.Rs_GCN_").unwrap_or(0),
         normalization: settings.normalization,
         normalize_input: !is_flickr,
         output_batch_norm: is_flickr,
