@@ -20,7 +20,7 @@ const MIN_SECTIONS: u128 = 4;
 const MAX_SECTIONS: u128 = 64;
 /// Rows of a section beyond [`MIN_SECTIONS`]. Each section finds k best rows of its own for every column, with exact scores,
 /// which takes as long as comparing a column with some thousand rows.
-const SECTION_ROWS: usize = 10_000;
+const SECTION_ROWS: usize = 25_000;
 
 /// Answers the requests of both sides by sections that `remote` computes. Their results have the bits of one process.
 ///

@@ -23,9 +23,8 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt};
 
 use super::corrected_lists::corrected_lists;
-use super::merge::MERGE_COLUMNS;
 use super::nearest_lists::{NearestLists, StopOnDrop};
-use super::node::added_fields;
+use super::node::{MERGE_COLUMNS, added_fields};
 use super::pair_condition::PairCondition;
 use super::top_k_rows::{ItemRows, TopKRows};
 use crate::retrieval::Method;

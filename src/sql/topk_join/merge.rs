@@ -20,9 +20,7 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt};
 
 use super::exec::properties;
-
-/// Columns that the parts of a join have after all others: the measure, and the indices of the query and the item.
-pub(super) const MERGE_COLUMNS: [&str; 3] = ["__measure_of_part", "__query", "__item"];
+use super::node::MERGE_COLUMNS;
 
 /// Operator that finds the `k` nearest items of each query among those of all parts of the items.
 ///

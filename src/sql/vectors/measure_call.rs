@@ -7,7 +7,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::{ScalarValue, exec_err, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
 use super::column::{ListVectors, float_vectors, number_type};
@@ -35,6 +35,11 @@ impl MeasureFunction {
             documentation: super::documentation::documentation(measure.description(), &syntax),
         }
     }
+}
+
+/// SQL function of a measure.
+pub(in crate::sql) fn measure_function(measure: VectorMeasure) -> ScalarUDF {
+    ScalarUDF::new_from_impl(MeasureFunction::new(measure))
 }
 
 impl ScalarUDFImpl for MeasureFunction {

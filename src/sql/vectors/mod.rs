@@ -18,5 +18,6 @@ mod topk;
 
 pub(super) use column::{ListVectors, number_type};
 pub(super) use measure::VectorMeasure;
-pub(super) use register::{is_best_of, is_vector_function, measure_function, register_vector_functions};
+pub(super) use measure_call::measure_function;
+pub(super) use register::{is_best_of, is_vector_function, register_vector_functions};
 pub(super) use topk::TOPK;

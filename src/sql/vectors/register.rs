@@ -9,7 +9,7 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use super::average::VectorAverage;
 use super::best_by::BestBy;
 use super::measure::VectorMeasure;
-use super::measure_call::MeasureFunction;
+use super::measure_call::measure_function;
 use super::norm::{NormFunction, VectorFunction};
 use super::topk::{BOTTOMK, TOPK, TopKAggregate};
 
@@ -30,11 +30,6 @@ pub(in crate::sql) fn register_vector_functions(session: &mut dyn FunctionRegist
         session.register_udaf(Arc::new(AggregateUDF::new_from_impl(TopKAggregate::new(largest))))?;
     }
     Ok(())
-}
-
-/// SQL function of a measure.
-pub(in crate::sql) fn measure_function(measure: VectorMeasure) -> ScalarUDF {
-    ScalarUDF::new_from_impl(MeasureFunction::new(measure))
 }
 
 /// True for an aggregate function of the best rows of a group.

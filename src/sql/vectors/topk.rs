@@ -14,8 +14,7 @@ use datafusion::logical_expr::{
 use super::best_rows::{BestResult, BestRows};
 use super::documentation::documentation;
 use super::measure::VectorMeasure;
-use super::measure_call::vector_arguments;
-use super::register::measure_function;
+use super::measure_call::{measure_function, vector_arguments};
 
 /// Name of the function of the largest scores, and of vectors.
 pub(in crate::sql) const TOPK: &str = "topk";
