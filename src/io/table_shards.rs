@@ -132,6 +132,12 @@ impl TableShards {
         self.0.sources[shard].rows
     }
 
+    /// Digest of the part that a shard is built from; empty for rows in memory.
+    #[must_use]
+    pub fn digest(&self, shard: usize) -> &str {
+        &self.0.sources[shard].digest
+    }
+
     /// Opens a shard, which stays open until [`TableShards::release`]. Builds it if it is not in the cache.
     ///
     /// # Errors

@@ -24,3 +24,4 @@ pub mod rows_encoder;
 pub mod libtorch_scores;
 pub mod device_search;
 pub mod pair_scores;
+pub mod streamed_scores;

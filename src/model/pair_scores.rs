@@ -62,6 +62,11 @@ impl CaptionBlocks {
         self.order.is_empty()
     }
 
+    /// Encoded captions of each block, and the captions in the order of the blocks.
+    pub(super) fn into_parts(self) -> (Vec<EncodedItems>, Vec<usize>) {
+        (self.blocks, self.order)
+    }
+
     /// Returns the same captions for another thread. Vectors are shared, not copied.
     fn share(&self) -> Vec<EncodedItems> {
         self.blocks.iter().map(share_items).collect()
@@ -128,7 +133,7 @@ impl PairScoring<'_> {
                 let (stripe, block) = (task / blocks, task % blocks);
                 let found = to_vec(&worker.model.scores(&worker.images[stripe], &worker.captions[block])?)?;
                 let places = &order[block * per_block..((block + 1) * per_block).min(columns)];
-                self.check_finite(&found, starts[stripe], places)?;
+                check_finite(self.ids, &found, starts[stripe], places)?;
                 let mut scores = scores.lock().unwrap_or_else(PoisonError::into_inner);
                 let rows = scores[starts[stripe] * columns..].chunks_exact_mut(columns);
                 for (row, found) in rows.zip(found.chunks_exact(places.len())) {
@@ -148,22 +153,24 @@ impl PairScoring<'_> {
         return_freed_memory();
         Ok(scores.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
+}
 
-    /// Checks the scores of the images from `first` on with `captions`.
-    fn check_finite(&self, scores: &[f32], first: usize, captions: &[usize]) -> Result<()> {
-        let Some(wrong) = scores.iter().position(|score| !score.is_finite()) else { return Ok(()) };
-        let (image, caption) = (first + wrong / captions.len(), captions[wrong % captions.len()]);
-        let (image, caption, score) = (self.ids[0][image], self.ids[1][caption], scores[wrong]);
-        let message = format!("the model gives image_id {image} and caption_id {caption} the score {score}");
-        Err(Error::stage(message).hint("try a lower `learning_rate`, or check the features"))
-    }
+/// Checks that the scores of the images from `first` on with `captions` are finite. `ids` are those of all images and
+/// captions.
+pub(super) fn check_finite(ids: [&[i64]; 2], scores: &[f32], first: usize, captions: &[usize]) -> Result<()> {
+    let Some(wrong) = scores.iter().position(|score| !score.is_finite()) else { return Ok(()) };
+    let (image, caption) = (first + wrong / captions.len(), captions[wrong % captions.len()]);
+    let (image, caption, score) = (ids[0][image], ids[1][caption], scores[wrong]);
+    let message = format!("the model gives image_id {image} and caption_id {caption} the score {score}");
+    Err(Error::stage(message).hint("try a lower `learning_rate`, or check the features"))
 }
 
 /// Returns the same model for another thread. Parameters are shared, not copied.
-fn share_model(config: &ModelConfig, model: &dyn Model) -> Result<Box<dyn Model>> {
+pub(super) fn share_model(config: &ModelConfig, model: &dyn Model) -> Result<Box<dyn Model>> {
     config.with_parameters(model.parameters().tensors().iter().map(Tensor::shallow_clone).collect())
 }
 
-fn share_items(items: &EncodedItems) -> EncodedItems {
+/// Returns the same items for another thread. Vectors are shared, not copied.
+pub(super) fn share_items(items: &EncodedItems) -> EncodedItems {
     items.with_vectors(items.vectors.shallow_clone())
 }

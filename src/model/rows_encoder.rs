@@ -36,6 +36,9 @@ impl BlockShare {
     /// All blocks.
     const ALL: Self = Self { rank: 0, world_size: 1, group: 1 };
 
+    /// No blocks: rows are checked, and not encoded.
+    pub const NONE: Self = Self { rank: 1, ..Self::ALL };
+
     fn has(&self, block: usize) -> bool {
         block % self.group % self.world_size == self.rank
     }

@@ -15,6 +15,7 @@ use super::family::model::Model;
 use super::family::registry::ModelConfig;
 use super::named_tensors::NamedTensors;
 use super::pair_scores::{CaptionBlocks, PairScoring};
+use super::streamed_scores::{StreamedItems, StreamedScores};
 use super::tensor_slices::to_vec;
 use crate::error::{Error, Result};
 use crate::kernels::text::{Tokenizer, Vocabulary};
@@ -197,6 +198,14 @@ impl TrainedModel {
     ) -> Result<Vec<f32>> {
         let scoring = PairScoring { config: &self.config, ids, threads, cancel: &self.cancel };
         scoring.compute(&*self.model, images, captions)
+    }
+
+    /// Source of the scores of images with captions for a search on `threads` threads, which stores none of them.
+    ///
+    /// # Errors
+    /// As [`StreamedScores`] says.
+    pub fn streamed_scores<'i>(&self, items: StreamedItems<'i>, threads: usize) -> Result<StreamedScores<'i>> {
+        StreamedScores::new((&self.config, &*self.model), items, threads, &self.cancel)
     }
 
     /// Attention between the words of one encoded caption and the regions of one encoded image: weights

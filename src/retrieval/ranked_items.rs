@@ -35,6 +35,7 @@ pub fn rank_items(
         query_bank: !banks.is_empty(),
         bank_pairs: banks.len() > 1,
         has_validation_split: false,
+        bank_of_validation: false,
         score_kind: ScoreKind::Cosine,
     };
     if let Some(problem) = method.problems("method", context).into_iter().find(|problem| !problem.is_warning()) {

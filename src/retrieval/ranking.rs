@@ -1,5 +1,7 @@
 //! Ranking of the images and captions of a pool.
 
+use std::cell::OnceCell;
+
 use super::collection::RetrievalTask;
 use super::corrections::Corrections;
 use super::scores::{PoolScores, ScoreSet};
@@ -38,20 +40,31 @@ pub(super) struct RankingRequest<'w> {
 /// Ranker of a pool, whose vectors are packed once for all methods.
 pub(super) struct Ranker<'v> {
     pub(super) scores: &'v dyn PoolScores,
-    /// Searches of images with captions, and of captions with images.
-    pub(super) searches: [Search<'v>; 2],
+    /// Searches of images with captions, and of captions with images, from the first use on.
+    searches: [OnceCell<Search<'v>>; 2],
     /// Numbers of images and captions.
     pub(super) counts: [usize; 2],
 }
 
 impl<'v> Ranker<'v> {
     pub(super) fn new(scores: &'v dyn PoolScores) -> Result<Self> {
-        let searches = [
-            scores.search(ScoreSet::Images, ScoreSet::Captions)?,
-            scores.search(ScoreSet::Captions, ScoreSet::Images)?,
-        ];
         let count = |set: ScoreSet| scores.size(set).ok_or_else(|| Error::internal("a pool without its sets"));
-        Ok(Self { scores, searches, counts: [count(ScoreSet::Images)?, count(ScoreSet::Captions)?] })
+        let counts = [count(ScoreSet::Images)?, count(ScoreSet::Captions)?];
+        Ok(Self { scores, searches: [OnceCell::new(), OnceCell::new()], counts })
+    }
+
+    /// Search of images with captions in direction 0, of captions with images in direction 1.
+    ///
+    /// # Errors
+    /// As [`PoolScores::search`].
+    pub(super) fn search(&self, direction: usize) -> Result<&Search<'v>> {
+        let sets = [[ScoreSet::Images, ScoreSet::Captions], [ScoreSet::Captions, ScoreSet::Images]][direction];
+        let made = &self.searches[direction];
+        if made.get().is_none() {
+            let search = self.scores.search(sets[0], sets[1])?;
+            return Ok(made.get_or_init(|| search));
+        }
+        made.get().ok_or_else(|| Error::internal("a search that is not there"))
     }
 
     /// Ranks both directions in one pass by scores minus a shift of each item.
@@ -67,7 +80,7 @@ impl<'v> Ranker<'v> {
             item_shifts: shifts[direction],
             ..SearchRequest::default()
         };
-        self.searches[0].find(&request(0), &request(1), progress)
+        self.search(0)?.find(&request(0), &request(1), progress)
     }
 
     /// Ranks both directions by corrected scores.
@@ -85,7 +98,7 @@ impl<'v> Ranker<'v> {
             Corrections::Rows(corrections) => {
                 let mut one = |direction: usize| -> Result<Rankings> {
                     let positives = Positives::Lists(&wanted.tasks[direction].matches);
-                    let (search, correction) = (&self.searches[direction], corrections[direction].as_ref());
+                    let (search, correction) = (self.search(direction)?, corrections[direction].as_ref());
                     Ok(search.rank_corrected(wanted.depth[direction], positives, correction, progress)?.into())
                 };
                 Ok([one(0)?, one(1)?])

@@ -50,7 +50,7 @@ impl Ranker<'_> {
         let request = |statistics| SearchRequest { statistics, ..none };
         if !method.is_inductive() {
             let both = [needs.item_statistics.as_slice(), of_queries].concat();
-            let [of_images, of_captions] = self.searches[0].find(&request(&both), &request(&both), progress)?;
+            let [of_images, of_captions] = self.search(0)?.find(&request(&both), &request(&both), progress)?;
             let of = |items_side: &[Vec<f64>], queries_side: &[Vec<f64>]| ScoreStatistics {
                 items: items_side[..items].to_vec(),
                 queries: queries_side[items..].to_vec(),
@@ -65,7 +65,7 @@ impl Ranker<'_> {
         let [images_as_queries, captions_as_queries] = if of_queries.is_empty() {
             [Vec::new(), Vec::new()]
         } else {
-            self.searches[0]
+            self.search(0)?
                 .find(&request(of_queries), &request(of_queries), progress)?
                 .map(|results| results.statistics)
         };
@@ -102,7 +102,7 @@ impl Ranker<'_> {
     /// Nearest item of every image and of every caption.
     pub(super) fn nearest_items(&self, progress: &mut dyn SearchProgress) -> Result<[Vec<usize>; 2]> {
         let request = SearchRequest { k: 1, ..SearchRequest::default() };
-        let results = self.searches[0].find(&request, &request, progress)?;
+        let results = self.search(0)?.find(&request, &request, progress)?;
         Ok(results.map(|results| results.top.iter().map(|top| top.first().map_or(0, |best| best.item)).collect()))
     }
 }

@@ -32,16 +32,14 @@ pub(super) fn disagreements<'s>(
     problems
 }
 
-/// Problems of methods of an evaluation that scale distances 1 − s, where the scores of a model of the family `name` are
-/// sums, and so above 1.
-pub(super) fn summed_scores(evaluate: &Evaluate, (name, capabilities): (&str, &Capabilities)) -> Vec<Problem> {
+/// Problems of methods of an evaluation that scale distances 1 − s, where the scores of a model of the family `name` can
+/// be above 1.
+pub(super) fn scores_above_one(evaluate: &Evaluate, (name, capabilities): (&str, &Capabilities)) -> Vec<Problem> {
     let methods = evaluate.methods.iter().enumerate();
-    let refused = methods.filter(|(_, method)| capabilities.summed_scores && method.scales_distances());
+    let refused = methods.filter(|(_, method)| capabilities.scores_above_one && method.scales_distances());
     let problem = |(number, method): (usize, &Method)| {
-        let message = format!(
-            "`{}` scales the distances 1 − s, and this model of `{name}` has sums as scores, wanted at most 1",
-            method.name()
-        );
+        let message =
+            format!("`{}` scales the distances 1 − s, and this model of `{name}` has scores above 1", method.name());
         Problem::new(format!("methods.{number}"), message).hint("leave it out, or train with `aggregation = \"mean\"`")
     };
     refused.map(problem).collect()

@@ -16,6 +16,7 @@ pub mod test_significance;
 pub mod correlate;
 pub mod report;
 mod image_vectors;
+mod tokenized_captions;
 mod registry;
 mod agreement;
 mod writers;

@@ -115,12 +115,12 @@ impl Stage for AnyStage {
             _ => return Vec::new(),
         };
         let scoring = evaluate.scores.as_ref().and_then(|from| match writer(from)? {
-            Self::ScorePairs(scoring) => Some(scoring),
+            Self::ScorePairs(scoring) => Some(&scoring.model),
             _ => None,
         });
-        let scored_by = scoring.and_then(|scoring| capabilities_of(&scoring.model, writer));
+        let scored_by = scoring.and_then(|model| capabilities_of(model, writer));
         let summed =
-            scored_by.iter().flat_map(|(name, model)| super::agreement::summed_scores(evaluate, (name, model)));
+            scored_by.iter().flat_map(|(name, model)| super::agreement::scores_above_one(evaluate, (name, model)));
         let embed_of = |from: &TableRef| match writer(from)? {
             Self::Embed(embed) => Some(embed),
             _ => None,
@@ -130,7 +130,9 @@ impl Stage for AnyStage {
             _ => None,
         };
         let disagreements = super::agreement::disagreements(evaluate, &embed_of, &train_of);
-        disagreements.into_iter().chain(summed).collect()
+        let images = image_vectors(evaluate.features.as_ref(), evaluate.regions.as_ref()).map(|(_, input)| input);
+        let unfit = evaluate.model.iter().flat_map(|model| unfit(ModelUse::Score, model, images, writer));
+        disagreements.into_iter().chain(summed).chain(unfit).collect()
     }
     fn writers(output: &str) -> Option<&'static str> {
         super::writers::writers(output)
@@ -207,9 +209,9 @@ mod tests {
         assert_eq!(problems(train, &other), [""; 0]);
     }
 
-    /// Scores of `mean` are at most 1, those of `sum` are not.
+    /// Scores of `mean` and `max` are at most 1, those of `sum` and `log_sum_exp` are not.
     #[test]
-    fn methods_on_distances_are_refused_for_sums_by_the_check() {
+    fn methods_on_distances_are_refused_for_scores_above_one_by_the_check() {
         let read = |text: &str| toml::from_str::<AnyStage>(text).expect("a stage");
         let data = "regions = \"x.regions\"\ncaptions = \"x.captions\"\n";
         let scoring = read(&format!("[score_pairs]\nmodel = \"fit.model\"\n{data}"));
@@ -226,8 +228,13 @@ mod tests {
             });
             found.into_iter().map(|problem| format!("{}: {}", problem.setting, problem.message)).collect()
         };
-        assert_eq!(problems("mean"), [""; 0]);
-        let why = "scales the distances 1 − s, and this model of `scan` has sums as scores, wanted at most 1";
-        assert_eq!(problems("sum"), [format!("methods.1: `local_scaling` {why}"), format!("methods.3: `nicdm` {why}")]);
+        for aggregation in ["mean", "max"] {
+            assert_eq!(problems(aggregation), [""; 0]);
+        }
+        let why = "scales the distances 1 − s, and this model of `scan` has scores above 1";
+        for aggregation in ["sum", "log_sum_exp"] {
+            let wanted = [format!("methods.1: `local_scaling` {why}"), format!("methods.3: `nicdm` {why}")];
+            assert_eq!(problems(aggregation), wanted);
+        }
     }
 }

@@ -1,19 +1,18 @@
 //! `score_pairs`: `model`, `features` or `regions`, `captions` → `scores`, `scored_captions`.
 
-use std::collections::BTreeSet;
-
 use arrow::array::{Int64Array, RecordBatch};
 use az::SaturatingAs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::image_vectors::{check_image_input, either_image_vectors_problem, image_vectors, model_inputs};
+use super::tokenized_captions::{TokenizedCaptions, no_rows_of_split};
 use crate::error::{Error, Result};
 use crate::model::pair_scores::CaptionBlocks;
 use crate::model::rows_encoder::{EncodedRows, ImageEncoder};
 use crate::model::trained_model::TrainedModel;
 use crate::stage::{Problem, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef};
-use crate::tables::{self, VectorColumn, repeated, scored_captions, scores};
+use crate::tables::{VectorColumn, repeated, scored_captions, scores};
 
 /// Most rows of a part of `scored_captions`, and of a part of `scores` with few captions.
 const PART_ROWS: usize = 65_536;
@@ -56,9 +55,10 @@ impl Stage for ScorePairs {
         "score_pairs"
     }
 
-    /// Version 2: scores of SCAN come from a kernel of this project, which rounds differently.
+    /// Version 3: scores of SGR and SAF are computed in another order, and so round differently; since version 2 those of
+    /// SCAN come from a kernel of this project.
     fn version(&self) -> u32 {
-        2
+        3
     }
 
     fn settings(&self) -> serde_json::Value {
@@ -81,14 +81,6 @@ impl Stage for ScorePairs {
     }
 }
 
-/// Captions of the split, in the order of their table.
-#[derive(Default)]
-struct TokenizedCaptions {
-    ids: Vec<i64>,
-    image_ids: Vec<i64>,
-    token_ids: Vec<Vec<i32>>,
-}
-
 impl RunnableStage for ScorePairs {
     fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
         self.score_all(cx, SCORES_PER_STATE)
@@ -109,7 +101,7 @@ impl ScorePairs {
             return Err(Error::internal("no images to score"));
         };
         check_image_input(&trained, input)?;
-        let captions = self.read_captions(&trained, cx)?;
+        let captions = TokenizedCaptions::read(&trained, (self.caption_split(), &self.captions.to_string()), cx)?;
         let token_ids: Vec<&[i32]> = captions.token_ids.iter().map(Vec::as_slice).collect();
         let encoded = trained.encode_caption_blocks(&token_ids)?;
         let done = match cx.saved_state()? {
@@ -131,7 +123,7 @@ impl ScorePairs {
             self.score(rows, &trained, &captions, &encoded, &mut progress, cx)?;
         }
         if images.ids.is_empty() {
-            return Err(no_rows("image", &self.split, &from.to_string(), &images.splits));
+            return Err(no_rows_of_split("image", &self.split, &from.to_string(), &images.splits));
         }
         Ok(())
     }
@@ -147,35 +139,6 @@ struct ScoringProgress {
 }
 
 impl ScorePairs {
-    /// Reads the captions of their split.
-    fn read_captions(&self, trained: &TrainedModel, cx: &mut StageContext<'_>) -> Result<TokenizedCaptions> {
-        let mut captions = TokenizedCaptions::default();
-        let (mut splits, mut seen) = (BTreeSet::new(), BTreeSet::new());
-        while let Some(batch) = cx.read_next("captions")? {
-            let (ids, of) = (tables::int_column(&batch, "caption_id")?, tables::int_column(&batch, "image_id")?);
-            let (in_split, texts) = (tables::text_column(&batch, "split")?, tables::text_column(&batch, "text")?);
-            for row in 0..batch.num_rows() {
-                if in_split.value(row) != self.caption_split() {
-                    splits.insert(in_split.value(row).to_owned());
-                    continue;
-                }
-                let id = ids.value(row);
-                if !seen.insert(id) {
-                    return Err(Error::data(format!("caption {id} appears twice")));
-                }
-                let token_ids = trained.token_ids(texts.value(row));
-                captions.token_ids.push(token_ids.map_err(|error| error.context(format!("caption {id}")))?);
-                captions.ids.push(id);
-                captions.image_ids.push(of.value(row));
-            }
-        }
-        if captions.ids.is_empty() {
-            return Err(no_rows("caption", self.caption_split(), &self.captions.to_string(), &splits));
-        }
-        trained.add_image_words(&mut captions.token_ids, &captions.image_ids);
-        Ok(captions)
-    }
-
     fn captions_batch(&self, captions: &TokenizedCaptions) -> Result<RecordBatch> {
         let split = repeated(self.caption_split(), captions.ids.len());
         let (caption_id, image_id) = (captions.ids.clone().into(), captions.image_ids.clone().into());
@@ -217,13 +180,6 @@ fn parse_state(state: &[u8]) -> Result<usize> {
     text.and_then(|text| text.parse().ok()).ok_or_else(|| Error::data("the saved state of the scores is damaged"))
 }
 
-fn no_rows(what: &str, split: &str, from: &str, splits: &BTreeSet<String>) -> Error {
-    let there: Vec<String> = splits.iter().map(|split| format!("`{split}`")).collect();
-    let hint =
-        if there.is_empty() { "the table has no rows".to_owned() } else { format!("it has {}", there.join(", ")) };
-    Error::data(format!("no {what} of split `{split}` in `{from}`")).hint(hint)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,6 +187,7 @@ mod tests {
     use crate::kernels::random::Rng;
     use crate::stages::testing::InMemoryHost;
     use crate::stages::train::Train;
+    use crate::tables;
     use crate::tables::regions::RegionColumn;
 
     /// Random regions of images 0 to `count`; odd images are in the split `val`.

@@ -13,7 +13,10 @@ use super::encoded_items::EncodedItems;
 use super::graph::{Graph, HandWrittenLayer};
 use super::image_rows::ImageRows;
 use super::input_spec::{ImageInput, InputSpec};
-use super::model::{AuxiliaryLosses, EncodedBatch, GlobalLossContext, LocalBatch, Model, ScoreGradients, ScoredBatch};
+use super::model::{
+    AuxiliaryLosses, EncodedBatch, GlobalLossContext, LocalBatch, Model, ScoreGradients, ScoredBatch,
+    VECTOR_SCORE_BLOCK,
+};
 use super::parameters::Parameters;
 use super::region_rows::region_sets;
 use super::score_blocks::{KEPT_VALUES, ScoreBlocks};
@@ -101,7 +104,8 @@ impl<S: Differentiable> Model for AutogradModel<S> {
     }
 
     fn score_block(&self) -> [usize; 2] {
-        S::SCORE_BLOCK
+        let is_of_vectors = self.config.settings.capabilities().similarity.is_some();
+        if is_of_vectors { VECTOR_SCORE_BLOCK } else { S::SCORE_BLOCK }
     }
 
     fn set_precision(&mut self, precision: MatmulPrecision) -> Result<()> {

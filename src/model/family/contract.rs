@@ -64,8 +64,8 @@ pub struct Capabilities {
     /// Similarity of the embedding of an image and the embedding of a caption. `None` if a score does not follow from
     /// one vector each: such a model has no embeddings to store and no memory bank.
     pub similarity: Option<EmbeddingSimilarity>,
-    /// True if a score is a sum over words or regions, and so is above 1 where they fit.
-    pub summed_scores: bool,
+    /// True if a score can be above 1, such as a sum over words or regions.
+    pub scores_above_one: bool,
     /// True if a score has attention between the words of a caption and the regions of an image.
     pub word_attention: bool,
     /// True if the model has parameters for each place of a region, so that no image has more regions than those it was

@@ -40,8 +40,8 @@ pub trait Differentiable:
     /// Layout of published checkpoints; `None` if there are none.
     const CHECKPOINT_LAYOUT: Option<CheckpointLayout<'static>>;
 
-    /// Numbers of images and captions that a thread scores together in a scoring of many pairs. With few, the tensors of
-    /// a block fit the processor's cache.
+    /// Numbers of images and captions that a thread scores together in a scoring of many pairs, if their scores do not
+    /// follow from one vector each. With few, the tensors of a block fit the processor's cache.
     const SCORE_BLOCK: [usize; 2] = [8, 32];
 
     /// Capabilities of models with these settings.

@@ -22,6 +22,9 @@ use crate::model::encoder::MatmulPrecision;
 use crate::model::loss::Loss;
 use crate::model::similarity::EmbeddingSimilarity;
 
+/// Numbers of images and captions of one vector each that a thread scores together.
+pub const VECTOR_SCORE_BLOCK: [usize; 2] = [128, 512];
+
 /// Model: parameters on a device, and the computations with them.
 ///
 /// A family that libtorch differentiates implements [`Differentiable`](super::differentiable::Differentiable), which
@@ -49,10 +52,9 @@ pub trait Model: Debug + Send {
         false
     }
 
-    /// Numbers of images and captions that a thread scores together in a scoring of many pairs. With few, the tensors of
-    /// a block fit the processor's cache.
+    /// Numbers of images and captions that a thread scores together in a scoring of many pairs.
     fn score_block(&self) -> [usize; 2] {
-        [8, 32]
+        VECTOR_SCORE_BLOCK
     }
 
     /// Sets the precision of matrix products.

@@ -10,6 +10,7 @@ use super::registry;
 use super::testing::LateInteractionSettings;
 use crate::error;
 use crate::kernels::epoch::rank_share;
+use crate::kernels::product::TILE_COLUMNS;
 use crate::kernels::random::Rng;
 use crate::model::collective::CollectiveGroup;
 use crate::model::collective::testing::on_ranks;
@@ -18,7 +19,9 @@ use crate::model::loss::info_nce::InfoNceLoss;
 use crate::model::memory_bank::TrainingPair;
 use crate::model::pair_scores::{CaptionBlocks, PairScoring};
 use crate::model::step::{LossAndGradients, PairBatch, StepOptions, loss_and_gradients};
+use crate::model::streamed_scores::{ImageValues, StreamedItems, StreamedScores};
 use crate::runtime::CancelToken;
+use crate::search::{MatrixSide, PanelRow, ScorePrecision, Scores};
 
 const CAPTIONS: [&[i32]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];
 
@@ -122,6 +125,67 @@ fn all_pairs_are_scored_in_order() {
     for (place, (got, wanted)) in found[0].iter().zip(&wanted).enumerate() {
         assert!((f64::from(*got) - wanted).abs() < 1e-6, "{place}: {got} and {wanted}");
     }
+}
+
+/// Features, three values an image.
+struct Features(Vec<f32>);
+
+impl ImageValues for Features {
+    fn append(&self, image: usize, values: &mut Vec<f32>) -> error::Result<()> {
+        values.extend(&self.0[3 * image..3 * image + 3]);
+        Ok(())
+    }
+}
+
+/// A pair has one score, whatever asks for it: blocks of any rows, a pair alone, on any thread. The scores are those of
+/// all pairs scored together.
+#[test]
+fn streamed_scores_of_a_pair_have_the_same_bits_wherever_they_are_asked_for() {
+    let config = registry::ModelConfig::Late(config());
+    let model = config.create(7, Device::Cpu).expect("a model");
+    let mut rng = Rng::new(4, &[]);
+    #[expect(clippy::cast_possible_truncation, reason = "features are f32")]
+    let features = Features((0..3 * 70).map(|_| rng.uniform() as f32 - 0.5).collect());
+    let captions: Vec<Vec<i32>> = (0..90i32).map(|i| (0..=i % 5).map(|t| (i * 7 + t * t) % 9).collect()).collect();
+    let token_ids: Vec<&[i32]> = captions.iter().map(Vec::as_slice).collect();
+    let positives: Vec<Vec<usize>> = (0..70).map(|image| vec![image, (image * 31 + 5) % 90]).collect();
+    let ids: Vec<i64> = (0..90).collect();
+    let digest = blake3::hash(b"all");
+    let (images, cancel) = (&features, CancelToken::new());
+    let items = StreamedItems { ids: [&ids[..70], &ids], images, token_ids: &token_ids, positives: &positives, digest };
+    let scores = StreamedScores::new((&config, &*model), items, 2, &cancel).expect("a source");
+    assert_eq!(scores.shape(), [70, 90]);
+    let block = |rows: std::ops::Range<usize>| {
+        let mut found = vec![vec![0.0f32; 90]; rows.len()];
+        let mut consume = |panel: usize, lanes: &[PanelRow]| {
+            for (row, lane) in found.iter_mut().zip(lanes) {
+                let first = panel * TILE_COLUMNS;
+                let end = row.len().min(first + TILE_COLUMNS);
+                row[first..end].copy_from_slice(&lane[..end - first]);
+            }
+            Ok(())
+        };
+        scores.compute_block(ScorePrecision::Fine, rows, &mut Vec::new(), &mut consume).expect("scores");
+        found
+    };
+    let all = block(0..70);
+    for rows in [0..8, 5..20, 63..70, 69..70] {
+        assert!(block(rows.clone()) == all[rows.clone()], "{rows:?}");
+    }
+    let mut found = Vec::new();
+    for (row, of_row) in all.iter().enumerate() {
+        scores.exact_scores(MatrixSide::Rows, row, &(0..90).collect::<Vec<_>>(), &mut found).expect("scores");
+        assert_eq!(&found, of_row, "row {row}");
+    }
+    scores.exact_scores(MatrixSide::Columns, 17, &[3, 69, 17], &mut found).expect("scores");
+    assert_eq!(found, [3, 69, 17].map(|row: usize| all[row][17]));
+
+    let images = encode::images(&*model, &features.0, 3, &cancel).expect("images");
+    let blocks = CaptionBlocks::encode(&*model, &token_ids, &cancel).expect("captions");
+    let scoring = PairScoring { config: &config, ids: [&ids[..70], &ids], threads: 1, cancel: &cancel };
+    let together = scoring.compute(&*model, &images, &blocks).expect("scores");
+    let largest = all.concat().iter().zip(&together).map(|(one, other)| (one - other).abs()).fold(0.0, f32::max);
+    assert!(largest < 1e-6, "{largest}");
 }
 
 /// The result has the order of the captions, with one vector for each word.

@@ -30,7 +30,7 @@ pub(super) fn rank_by_assignments(
                 "use `relaxed_greedy` with `lambda = 1.0`, a matching for any size, or a protocol with smaller folds",
             ));
         }
-        let rows = ranker.searches[direction].map_rows(|_, scores| scores.to_vec(), progress)?;
+        let rows = ranker.search(direction)?.map_rows(|_, scores| scores.to_vec(), progress)?;
         let score = |query: usize, item: usize| f64::from(rows[query][item]);
         let got = solve(&CapacitatedAssignment { queries, items, item_capacity, score: &score }, progress)?;
         let set = |&k: &usize| got.iter().map(|items| items[..k.min(items.len())].to_vec()).collect();

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::method::{LearnsFrom, ListedMethod, MethodContext, RankingMethod, ScoreKind};
+use super::method::{LearnsFrom, ListedMethod, MethodContext, RankingMethod};
 #[cfg(test)]
 use super::testing::ReferenceScores;
 use crate::error::{Error, Problem, Result};
@@ -50,9 +50,10 @@ impl<M: ListedMethod> RankingMethod for BestOf<M> {
             let at = format!("{at}.methods.{number}");
             if method.name() == "best_of" {
                 problems.push(Problem::new(at, "got `best_of` in a `best_of`"));
-            } else if context.score_kind == ScoreKind::Model && method.uses_query_bank() {
-                let message = "is selected on a validation split, whose stored scores have no query bank";
-                problems.push(Problem::new(format!("{at}.{}", method.name()), message));
+            } else if !context.bank_of_validation && context.query_bank && method.uses_query_bank() {
+                let message = "is selected on a validation split, which has no scores with the query bank";
+                let problem = Problem::new(format!("{at}.{}", method.name()), message);
+                problems.push(problem.hint("set `image_scores` and `caption_scores` in `validation`"));
             } else {
                 problems.extend(method.problems_at(&at, context));
             }

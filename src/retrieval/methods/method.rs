@@ -39,6 +39,8 @@ pub struct MethodContext {
     pub bank_pairs: bool,
     /// True if there is a validation split.
     pub has_validation_split: bool,
+    /// True if there are scores of the bank with the validation split.
+    pub bank_of_validation: bool,
     /// Kind of the scores.
     pub score_kind: ScoreKind,
 }
@@ -52,6 +54,8 @@ pub enum ScoreKind {
     Order,
     /// Stored scores of images with captions, without vectors.
     Model,
+    /// Scores of images with captions that a model computes image by image, whenever a method asks for them.
+    Streamed,
 }
 
 impl ScoreKind {
@@ -66,7 +70,7 @@ impl ScoreKind {
         match self {
             Self::Cosine => Distance::Cosine,
             Self::Order => Distance::Order,
-            Self::Model => Distance::OneMinusScore,
+            Self::Model | Self::Streamed => Distance::OneMinusScore,
         }
     }
 }

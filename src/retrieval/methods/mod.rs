@@ -165,6 +165,15 @@ impl Method {
         let mut problems: Vec<Problem> =
             own.map(|(name, message)| Problem::new(format!("{at}.{name}"), message)).collect();
         let refusal = method.refusal(context.score_kind);
+        // Each use of a method that subtracts shifts is a pass over the scores, image by image.
+        let streams = method.compares_queries() || self.candidates().is_some();
+        if context.score_kind == ScoreKind::Streamed && !(streams && method.learns_from() != LearnsFrom::QueryBank) {
+            let message =
+                "needs all scores of a caption at a time, or a query bank, and the scores of `model` are not kept";
+            let hint = "keep them with `score_pairs`, and evaluate that table by `scores`";
+            problems.push(Problem::new(&at, message).hint(hint));
+            return problems;
+        }
         // A bank does not help a method that cannot use the scores.
         if method.learns_from() == LearnsFrom::QueryBank && !context.query_bank && refusal.is_none() {
             let hint = match context.score_kind {

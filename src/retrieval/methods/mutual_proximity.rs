@@ -104,7 +104,7 @@ impl MutualProximity {
             let lists = if self.query_bank {
                 ranker.scores.search(own[direction], others[direction])?.map_rows(rising, progress)?
             } else {
-                ranker.searches[direction].map_rows(rising, progress)?
+                ranker.search(direction)?.map_rows(rising, progress)?
             };
             Ok(Arc::new(SortedScores::new(lists)))
         };

@@ -84,7 +84,7 @@ impl<M: ListedMethod + Default> RankingMethod for RelaxedGreedy<M> {
             slices: &slices[direction],
             shift: &shifts[direction],
         };
-        Ok(ranker.searches[0].match_greedily(&ask(0), &ask(1), progress)?.map(rankings))
+        Ok(ranker.search(0)?.match_greedily(&ask(0), &ask(1), progress)?.map(rankings))
     }
 
     fn problems(&self) -> ParameterProblems {

@@ -54,7 +54,7 @@ impl RankingMethod for Sinkhorn {
             }
             all
         } else {
-            ranker.searches[0].sinkhorn(tau, iterations, &query_sides, progress)?
+            ranker.search(0)?.sinkhorn(tau, iterations, &query_sides, progress)?
         };
         let mut shifts = potentials.into_iter().map(|of| ShiftCorrection::new(of.items, of.queries));
         let (Some(i2t), Some(t2i)) = (shifts.next(), shifts.next()) else {

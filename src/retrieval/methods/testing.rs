@@ -277,7 +277,13 @@ impl Method {
         let table = Table::from_iter([(self.name().to_owned(), Value::Table(settings))]);
         let method = Self::deserialize(table).expect("a method");
         let score_kind = ScoreKind::Cosine;
-        let context = MethodContext { query_bank: true, bank_pairs: true, has_validation_split: true, score_kind };
+        let context = MethodContext {
+            query_bank: true,
+            bank_pairs: true,
+            has_validation_split: true,
+            bank_of_validation: true,
+            score_kind,
+        };
         method.problems("methods.0", context).is_empty().then_some(method)
     }
 }

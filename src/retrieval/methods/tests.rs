@@ -57,7 +57,13 @@ fn rankings_of_stored_scores_equal_those_of_the_definitions() {
     let data = SyntheticPool::new();
     let references = ReferenceScores::both_directions(&data).map(ReferenceScores::stored);
     let score_kind = ScoreKind::Model;
-    let context = MethodContext { query_bank: true, bank_pairs: true, has_validation_split: true, score_kind };
+    let context = MethodContext {
+        query_bank: true,
+        bank_pairs: true,
+        has_validation_split: true,
+        bank_of_validation: true,
+        score_kind,
+    };
     let mut refused = Vec::new();
     for method in Method::samples() {
         let evaluated = data.evaluate_stored(std::slice::from_ref(&method), &DEFAULT_CUTOFFS);
@@ -85,10 +91,14 @@ fn rankings_of_stored_scores_equal_those_of_the_definitions() {
     let problems = Method::from(DualBankSinkhorn::default()).problems("methods.0", alone);
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert!(Method::from(QbNorm::default()).problems("methods.0", alone).is_empty());
-    // Nothing of the bank is scored with the validation split.
-    let chosen = |method: Method| Method::from(super::BestOf { methods: vec![method] }).problems("methods.0", context);
-    assert_eq!(chosen(Csls::default().into()), []);
-    assert_eq!(chosen(QbNorm::default().into()).len(), 1);
+    // The bank may be scored with the test split only.
+    let chosen = |method: Method, bank_of_validation: bool| {
+        let context = MethodContext { bank_of_validation, ..context };
+        Method::from(super::BestOf { methods: vec![method] }).problems("methods.0", context)
+    };
+    assert_eq!(chosen(Csls::default().into(), false), []);
+    assert_eq!(chosen(QbNorm::default().into(), false).len(), 1);
+    assert_eq!(chosen(QbNorm::default().into(), true), []);
     // A method that cannot use the scores does not ask for a bank.
     let without = MethodContext { query_bank: false, ..context };
     let problems = Method::from(DbNorm::default()).problems("methods.0", without);
@@ -304,7 +314,13 @@ fn labels_name_parameters_and_options_other_than_the_default() {
 #[test]
 fn every_method_has_the_name_of_its_setting_and_valid_sample_settings() {
     let score_kind = ScoreKind::Cosine;
-    let context = MethodContext { query_bank: true, bank_pairs: true, has_validation_split: true, score_kind };
+    let context = MethodContext {
+        query_bank: true,
+        bank_pairs: true,
+        has_validation_split: true,
+        bank_of_validation: true,
+        score_kind,
+    };
     for method in Method::all() {
         let json = serde_json::to_value(&method).expect("settings");
         let names: Vec<&String> = json.as_object().expect("one name").keys().collect();

@@ -17,7 +17,7 @@ pub struct CandidateList {
     threshold: f32,
     capacity: usize,
     approximate: Vec<(f32, u32)>,
-    /// Items with exact keys, best first, at most k.
+    /// Items with exact keys: the k best, best first, and in a list of exact keys some that were offered since.
     exact: Vec<(f64, u32)>,
 }
 
@@ -72,6 +72,20 @@ impl CandidateList {
         Ok(())
     }
 
+    /// Offers an item with its exact key.
+    pub fn offer_exact(&mut self, key: f64, item: u32) {
+        if self.k == 0 {
+            return;
+        }
+        if self.exact.capacity() == 0 {
+            self.exact.reserve_exact(self.capacity);
+        }
+        self.exact.push((key, item));
+        if self.exact.len() >= self.capacity {
+            self.keep_best();
+        }
+    }
+
     /// Adds all candidates of another list.
     pub fn merge(&mut self, other: Self) {
         self.approximate.extend(other.approximate);
@@ -116,12 +130,17 @@ impl CandidateList {
         let mut scores = Vec::with_capacity(items.len());
         exact_keys(&items, &mut scores)?;
         self.exact.extend(scores.into_iter().zip(items));
+        self.keep_best();
+        Ok(())
+    }
+
+    /// Keeps the k best items with exact keys, and raises the threshold by the last of them.
+    fn keep_best(&mut self) {
         sort_best_first(&mut self.exact);
         self.exact.truncate(self.k);
         if let Some(&(kth, _)) = self.k.checked_sub(1).and_then(|last| self.exact.get(last)) {
             self.raise_threshold(kth);
         }
-        Ok(())
     }
 
     /// Raises the threshold, given that k items have at least the exact key `kth`.
@@ -158,20 +177,27 @@ mod tests {
                 Ok(())
             };
             let mut lists = [CandidateList::new(k, error), CandidateList::new(k, error)];
+            let mut of_exact = CandidateList::new(k, 0.0);
             for (item, &score) in exact.iter().enumerate() {
                 let seen = (score + (2.0 * rng.uniform() - 1.0) * error * 0.9999) as f32;
                 let item = u32::try_from(item).expect("few items");
                 lists[item as usize / 40 % 2].offer(seen, item, &mut exact_keys).expect("scores");
+                if score as f32 >= of_exact.threshold() {
+                    of_exact.offer_exact(score, item);
+                }
             }
             assert!(lists.iter().all(|list| list.approximate.len() <= list.capacity), "memory is bounded");
+            assert!(of_exact.exact.len() <= of_exact.capacity, "memory is bounded");
             let [mut first, second] = lists;
             first.merge(second);
             let mut order: Vec<u32> = (0..n as u32).collect();
             order.sort_by(|&a, &b| exact[b as usize].total_cmp(&exact[a as usize]).then(a.cmp(&b)));
             order.truncate(k);
-            let best: Vec<u32> =
-                first.finish(&mut exact_keys).expect("scores").into_iter().map(|(_, item)| item).collect();
-            assert_eq!(best, order, "case {case}");
+            for list in [first, of_exact] {
+                let best = list.finish(&mut exact_keys).expect("scores");
+                let best: Vec<u32> = best.into_iter().map(|(_, item)| item).collect();
+                assert_eq!(best, order, "case {case}");
+            }
         }
     }
 }

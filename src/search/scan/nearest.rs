@@ -218,6 +218,8 @@ struct UncertainPair {
     row: usize,
     column: usize,
     side: MatrixSide,
+    /// Score that was seen.
+    score: f32,
 }
 
 impl<'n> NearestVisitor<'n> {
@@ -256,34 +258,40 @@ impl<'n> NearestVisitor<'n> {
     /// Processes the scores of a row that are high enough for a top-k list, and the uncertain ones.
     fn process_hit(&mut self, first: usize, panel: usize, hit: ThresholdHit, scores: &PanelRow) -> Result<()> {
         let NearestContext { scan, rows, columns, .. } = self.context;
+        let mut offer = |queries: &SideQueries<'_>, to: &mut CandidateList, query, item, [score, shifted]: [f32; 2]| {
+            if scan.scores.is_exact() {
+                to.offer_exact(ranking_key(score, queries.request.item_shifts, item), to_u32(item));
+                return Ok(());
+            }
+            to.offer(shifted, to_u32(item), &mut |items, keys| {
+                self.exact_pairs += items.len();
+                queries.ranking_keys(&mut (scan, &mut self.exact), query, items, keys)
+            })
+        };
         let row = &mut self.row_thresholds[hit.row];
         for c in set_bits(hit.of_row) {
-            let (score, column) = (scores[c] - self.column_thresholds[panel].shifts[c], panel * TILE_COLUMNS + c);
-            if score >= row.top {
+            let column = panel * TILE_COLUMNS + c;
+            let shifted = scores[c] - self.column_thresholds[panel].shifts[c];
+            if shifted >= row.top {
                 let candidates = &mut self.row_candidates[hit.row].0;
-                candidates.offer(score, to_u32(column), &mut |items, keys| {
-                    self.exact_pairs += items.len();
-                    rows.ranking_keys(&mut (scan, &mut self.exact), first + hit.row, items, keys)
-                })?;
+                offer(rows, candidates, first + hit.row, column, [scores[c], shifted])?;
                 row.top = candidates.threshold();
             }
-            if score >= row.low && score <= row.high {
-                self.uncertain.push(UncertainPair { row: hit.row, column, side: MatrixSide::Rows });
+            if shifted >= row.low && shifted <= row.high {
+                self.uncertain.push(UncertainPair { row: hit.row, column, side: MatrixSide::Rows, score: scores[c] });
             }
         }
         let thresholds = &mut self.column_thresholds[panel];
         for c in set_bits(hit.of_column) {
-            let (score, column) = (scores[c] - row.shift, panel * TILE_COLUMNS + c);
-            if score >= thresholds.top[c] {
+            let (column, shifted) = (panel * TILE_COLUMNS + c, scores[c] - row.shift);
+            if shifted >= thresholds.top[c] {
                 let candidates = &mut self.column_candidates[column].0;
-                candidates.offer(score, to_u32(first + hit.row), &mut |items, keys| {
-                    self.exact_pairs += items.len();
-                    columns.ranking_keys(&mut (scan, &mut self.exact), column, items, keys)
-                })?;
+                offer(columns, candidates, column, first + hit.row, [scores[c], shifted])?;
                 thresholds.top[c] = candidates.threshold();
             }
-            if score >= thresholds.low[c] && score <= thresholds.high[c] {
-                self.uncertain.push(UncertainPair { row: hit.row, column, side: MatrixSide::Columns });
+            if shifted >= thresholds.low[c] && shifted <= thresholds.high[c] {
+                let side = MatrixSide::Columns;
+                self.uncertain.push(UncertainPair { row: hit.row, column, side, score: scores[c] });
             }
         }
         Ok(())
@@ -292,13 +300,18 @@ impl<'n> NearestVisitor<'n> {
     /// Computes the exact scores of uncertain pairs and counts them, row by row.
     fn resolve_uncertain(&mut self, first: usize) -> Result<()> {
         let NearestContext { scan, rows, columns, .. } = self.context;
-        self.exact_pairs += self.uncertain.len();
         let (mut items, mut scores) = (Vec::new(), Vec::new());
         for pairs in self.uncertain.chunk_by(|a, b| a.row == b.row) {
             let row = first + pairs[0].row;
-            items.clear();
-            items.extend(pairs.iter().map(|pair| pair.column));
-            self.exact.exact_scores(scan.scores, MatrixSide::Rows, row, &items, &mut scores)?;
+            if scan.scores.is_exact() {
+                scores.clear();
+                scores.extend(pairs.iter().map(|pair| pair.score));
+            } else {
+                self.exact_pairs += pairs.len();
+                items.clear();
+                items.extend(pairs.iter().map(|pair| pair.column));
+                self.exact.exact_scores(scan.scores, MatrixSide::Rows, row, &items, &mut scores)?;
+            }
             for (pair, &score) in pairs.iter().zip(&scores) {
                 let (queries, query, item, count) = match pair.side {
                     MatrixSide::Rows => (rows, row, pair.column, &mut self.row_candidates[pair.row].1),

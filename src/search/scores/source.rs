@@ -57,6 +57,12 @@ pub trait Scores: Debug + Send + Sync {
         false
     }
 
+    /// Returns true if approximate scores are the exact ones. A search then asks for the exact scores of positives only,
+    /// and not of the pairs of which it has seen the scores.
+    fn is_exact(&self) -> bool {
+        false
+    }
+
     /// Proven bounds for every row and for every column.
     fn bounds(&self, precision: ScorePrecision) -> [Vec<ScoreBound>; 2];
 

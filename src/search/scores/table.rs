@@ -110,6 +110,10 @@ impl Scores for ScoreTable<'_> {
         1
     }
 
+    fn is_exact(&self) -> bool {
+        true
+    }
+
     fn bounds(&self, _precision: ScorePrecision) -> [Vec<ScoreBound>; 2] {
         self.largest.each_ref().map(|largest| {
             largest.iter().map(|&largest| ScoreBound { error: 0.0, largest: f64::from(largest) }).collect()

@@ -3,7 +3,8 @@
 //!
 //! Optional inputs: `caption_similarity`, `ratings` and `qrels`, for relevance beside the queries' own matches; embeddings of
 //! another split or a `memory_bank`, as the query bank of methods against hubs. The `scores` of all pairs, with their
-//! `scored_captions`, can take the place of embeddings; a query bank then has scores too.
+//! `scored_captions`, can take the place of embeddings; a query bank then has scores too. Or a `model` scores images and
+//! captions itself, and no scores are stored.
 //!
 //! The stage reads and writes tables; [`retrieval`](crate::retrieval) ranks and measures.
 
@@ -11,11 +12,13 @@ mod settings;
 mod relevance_source;
 mod distinct_numbers;
 mod query_bank;
+mod validation;
 mod run;
 mod pool;
 mod equal_vectors;
 mod embeddings;
 mod score_rows;
+mod model_scores;
 mod callbacks;
 mod similarity;
 mod ratings;
@@ -34,8 +37,13 @@ mod device_tests;
 mod edge_tests;
 #[cfg(test)]
 mod resume_tests;
+#[cfg(test)]
+mod model_tests;
+#[cfg(test)]
+mod validation_tests;
 
 pub use query_bank::QueryBankSettings;
 pub use relevance_source::RelevanceSource;
 pub use score_rows::ScoredSplit;
 pub use settings::Evaluate;
+pub use validation::ValidationSettings;

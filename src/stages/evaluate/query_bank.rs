@@ -64,8 +64,7 @@ fn default_split() -> String {
 const IMAGES: &str = "query_bank.images";
 const CAPTIONS: &str = "query_bank.captions";
 const MEMORY_BANK: &str = "query_bank.memory_bank";
-const IMAGE_SCORES: &str = "query_bank.image_scores.";
-const CAPTION_SCORES: &str = "query_bank.caption_scores.";
+pub(super) const BANK_WITH_SPLIT: [&str; 2] = ["query_bank.image_scores.", "query_bank.caption_scores."];
 const BANK_SCORES: &str = "query_bank.bank_scores.";
 
 impl QueryBankSettings {
@@ -76,8 +75,8 @@ impl QueryBankSettings {
             (MEMORY_BANK, &self.memory_bank, tables::memory_bank::table()),
         ];
         let scores = [
-            (IMAGE_SCORES, &self.image_scores),
-            (CAPTION_SCORES, &self.caption_scores),
+            (BANK_WITH_SPLIT[0], &self.image_scores),
+            (BANK_WITH_SPLIT[1], &self.caption_scores),
             (BANK_SCORES, &self.bank_scores),
         ];
         let scores = scores.into_iter().filter_map(|(prefix, from)| Some(from.as_ref()?.inputs(prefix)));
@@ -176,18 +175,19 @@ pub(super) struct QueryBankScores {
 }
 
 impl QueryBankScores {
-    /// Opens the tables for the pool of `split`.
+    /// Opens the tables for the pool of `split`: of the inputs that begin with `prefixes`, the scores of the bank's images
+    /// and those of its captions.
     ///
     /// # Errors
     /// As [`ScoreTables::open`] and [`ScoreTables::rows_of`].
     pub(super) fn read(
         bank: &QueryBankSettings,
-        split: &str,
-        pool: &SplitPool,
+        prefixes: [&str; 2],
+        (split, pool): (&str, &SplitPool),
         cx: &mut StageContext<'_>,
     ) -> Result<Self> {
-        let images = ScoreTables::open(IMAGE_SCORES, [&bank.split, split], cx)?;
-        let captions = ScoreTables::open(CAPTION_SCORES, [split, &bank.split], cx)?;
+        let images = ScoreTables::open(prefixes[0], [&bank.split, split], cx)?;
+        let captions = ScoreTables::open(prefixes[1], [split, &bank.split], cx)?;
         let (image_ids, caption_ids) = (images.image_ids.clone(), captions.caption_ids().to_vec());
         let pairs = match &bank.bank_scores {
             Some(_) => {

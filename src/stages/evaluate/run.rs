@@ -2,20 +2,24 @@
 
 use super::callbacks::StageCallbacks;
 use super::embeddings::SplitEmbeddings;
+use super::model_scores::{ModelInputs, ModelScores};
 use super::pool::SplitPool;
-use super::query_bank::{BankRows, QueryBankScores, QueryBankVectors};
+use super::query_bank::{BANK_WITH_SPLIT, BankRows, QueryBankScores, QueryBankVectors};
 use super::relevance_source::relevance_input;
 use super::score_rows::ScoreRows;
-use super::settings::{Evaluate, VALIDATION};
+use super::settings::Evaluate;
+use super::validation::{VALIDATION, VALIDATION_BANK, ValidationSettings};
 use super::{qrels, ratings};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::device_search::DeviceSearchFactory;
+use crate::model::trained_model::TrainedModel;
 use crate::retrieval::{
     Evaluation, EvaluationDetail, GradedRelevance, ImageCaptionVectors, Method, ScoreSource, StoredBankScores,
     StoredScores, ValidationCollection, VectorSource, evaluate,
 };
 use crate::search::{MINIMUM_COST, SearchFactory};
 use crate::stage::{RunnableStage, StageContext};
+use crate::stages::image_vectors::image_vectors;
 
 impl RunnableStage for Evaluate {
     fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
@@ -28,15 +32,17 @@ impl Evaluate {
     pub(super) fn evaluate(&self, cx: &mut StageContext<'_>, minimum_cost: u64) -> Result<()> {
         let factory = DeviceSearchFactory::new(cx.device(), self.similarity, cx.threads())?;
         let factory = factory.with_remote(cx.resources().remote.clone());
-        let (pool, sides) = self.read("", &self.split, cx)?;
+        let model = self.open_model(cx)?;
+        let (pool, mut sides) = self.read("", &self.split, model.as_ref(), cx)?;
         let (mut bank, mut bank_scores) = (None, None);
         match (&self.query_bank, &sides) {
             (Some(settings), SplitItems::Vectors(vectors)) => {
                 bank = Some(QueryBankVectors::read(settings, vectors.width, self.similarity, cx)?);
             }
             (Some(settings), SplitItems::Scores(_)) => {
-                bank_scores = Some(QueryBankScores::read(settings, &self.split, &pool, cx)?);
+                bank_scores = Some(QueryBankScores::read(settings, BANK_WITH_SPLIT, (&self.split, &pool), cx)?);
             }
+            (Some(_), SplitItems::Model(_)) => return Err(Error::internal("a query bank beside a model")),
             (None, _) => {}
         }
         let bank = bank.as_ref().map(QueryBankVectors::vector_pair).transpose()?;
@@ -63,16 +69,27 @@ impl Evaluate {
         let needs_validation = self.methods.iter().any(|method| matches!(method, Method::BestOf(_)));
         let validation = self.validation_split.as_deref().filter(|_| needs_validation);
         let validation_items = match validation {
-            Some(split) => Some((split, self.read(VALIDATION, split, cx)?)),
+            Some(split) => Some((split, self.read(VALIDATION, split, model.as_ref(), cx)?)),
             None => None,
         };
+        let mut validation_bank = None;
+        if let (Some(settings), Some((split, (pool, _)))) = (&self.query_bank, &validation_items)
+            && self.validation.as_ref().is_some_and(ValidationSettings::has_bank)
+        {
+            validation_bank = Some(QueryBankScores::read(settings, VALIDATION_BANK, (split, pool), cx)?);
+        }
+        let validation_bank = validation_bank.as_ref().map(QueryBankScores::rows).transpose()?;
+        if let SplitItems::Model(scores) = &mut sides {
+            binary.iter().for_each(|relevance| scores.add_positives(relevance));
+        }
         let rows = sides.score_rows()?;
         let of_bank = (bank.as_ref(), bank_rows.as_ref().map(BankRows::scores));
         let scores = sides.source(&rows, of_bank, &factory, cx);
         let validation_rows = validation_items.as_ref().map(|(_, (_, sides))| sides.score_rows()).transpose()?;
         let validation_scores =
             validation_items.as_ref().zip(validation_rows.as_ref()).map(|((name, (pool, sides)), rows)| {
-                (*name, pool, sides.source(rows, (bank.as_ref(), None), &factory, cx))
+                let bank_scores = validation_bank.as_ref().map(BankRows::scores);
+                (*name, pool, sides.source(rows, (bank.as_ref(), bank_scores), &factory, cx))
             });
         let validation = validation_scores
             .as_ref()
@@ -94,8 +111,39 @@ impl Evaluate {
         cx.write("summary", results.summary()?)
     }
 
-    /// Reads a split: embeddings, or scores from the inputs that begin with `prefix`.
-    fn read(&self, prefix: &str, split: &str, cx: &mut StageContext<'_>) -> Result<(SplitPool, SplitItems)> {
+    /// Opens the model that computes the scores, if there is one, with the digest of its files.
+    fn open_model(&self, cx: &mut StageContext<'_>) -> Result<Option<(TrainedModel, blake3::Hash)>> {
+        if self.model.is_none() {
+            return Ok(None);
+        }
+        let (resources, mut hasher) = (cx.resources().clone(), blake3::Hasher::new());
+        let file = |name: &str| {
+            let content = cx.file("model", name)?;
+            hasher.update(&content);
+            Ok(content)
+        };
+        let trained = TrainedModel::open(file, &resources)?;
+        Ok(Some((trained, hasher.finalize())))
+    }
+
+    /// Reads a split: embeddings, scores from the inputs that begin with `prefix`, or what a model scores.
+    fn read<'m>(
+        &self,
+        prefix: &str,
+        split: &str,
+        model: Option<&'m (TrainedModel, blake3::Hash)>,
+        cx: &mut StageContext<'_>,
+    ) -> Result<(SplitPool, SplitItems<'m>)> {
+        if let Some((trained, digest)) = model {
+            let images = image_vectors(self.features.as_ref(), self.regions.as_ref());
+            let (Some((images, input)), Some(captions)) = (images, &self.captions) else {
+                return Err(Error::internal("a model without images or captions"));
+            };
+            let (images, captions) = ((images.to_string(), input), captions.to_string());
+            let inputs = ModelInputs { images, captions, model_digest: *digest };
+            return ModelScores::read(trained, &inputs, split, cx)
+                .map(|(pool, scores)| (pool, SplitItems::Model(Box::new(scores))));
+        }
         if self.scores.is_some() {
             return ScoreRows::read(prefix, split, cx).map(|(pool, scores)| (pool, SplitItems::Scores(scores)));
         }
@@ -104,16 +152,17 @@ impl Evaluate {
 }
 
 /// Images and captions of a split, in the form that scores are taken from.
-enum SplitItems {
+enum SplitItems<'m> {
     Vectors(SplitEmbeddings),
     Scores(ScoreRows),
+    Model(Box<ModelScores<'m>>),
 }
 
-impl SplitItems {
+impl SplitItems<'_> {
     /// Scores of each image, if they are stored.
     fn score_rows(&self) -> Result<Vec<&[f32]>> {
         match self {
-            Self::Vectors(_) => Ok(Vec::new()),
+            Self::Vectors(_) | Self::Model(_) => Ok(Vec::new()),
             Self::Scores(scores) => scores.rows(),
         }
     }
@@ -135,6 +184,7 @@ impl SplitItems {
             Self::Scores(scores) => {
                 Box::new(StoredScores { rows, captions: scores.captions(), bank: bank_scores, threads })
             }
+            Self::Model(scores) => Box::new(scores.as_ref()),
         }
     }
 }

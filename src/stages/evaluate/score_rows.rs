@@ -25,11 +25,16 @@ pub struct ScoredSplit {
 impl ScoredSplit {
     /// Inputs, whose names begin with `prefix`.
     pub(super) fn inputs(&self, prefix: &str) -> [StageInput; 2] {
-        [
-            StageInput::table(format!("{prefix}scores"), &self.scores, &tables::scores::table()),
-            StageInput::table(format!("{prefix}captions"), &self.captions, &tables::scored_captions::table()),
-        ]
+        score_inputs(prefix, &self.scores, &self.captions)
     }
+}
+
+/// Inputs of scores and their captions, whose names begin with `prefix`.
+pub(super) fn score_inputs(prefix: &str, scores: &TableRef, captions: &TableRef) -> [StageInput; 2] {
+    [
+        StageInput::table(format!("{prefix}scores"), scores, &tables::scores::table()),
+        StageInput::table(format!("{prefix}captions"), captions, &tables::scored_captions::table()),
+    ]
 }
 
 /// Scores of images with captions, in the order that is wanted.

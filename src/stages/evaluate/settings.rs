@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 use super::distinct_numbers::check_distinct;
 use super::query_bank::QueryBankSettings;
 use super::relevance_source::RelevanceSource;
-use super::score_rows::ScoredSplit;
+use super::validation::ValidationSettings;
 use crate::model::similarity::EmbeddingSimilarity;
 use crate::retrieval::methods::{MethodContext, ScoreKind};
 use crate::retrieval::{DEFAULT_RANKING_DEPTH, Method, Protocol};
 use crate::stage::{Problem, Stage, StageInput, StageOutput, TableRef};
+use crate::stages::image_vectors::{either_image_vectors_problem, image_vectors, image_vectors_input};
 use crate::tables;
 
 /// Ranks embeddings and measures retrieval.
@@ -20,12 +21,22 @@ pub struct Evaluate {
     /// Images in the joint space.
     #[serde(default)]
     pub images: Option<TableRef>,
-    /// Captions in the joint space; with `scores`, the captions of the scores.
+    /// Captions in the joint space; with `scores`, the captions of the scores; with `model`, their texts.
     #[serde(default)]
     pub captions: Option<TableRef>,
     /// Scores of all pairs, of `score_pairs` or `ensemble`, in place of `images`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scores: Option<TableRef>,
+    /// Trained model, in place of `images`: it computes the scores as they are needed, and none are stored. Each pass of
+    /// a method computes all of them again, so several methods take less time with a table `scores`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<TableRef>,
+    /// Feature vectors of the images, beside `model`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub features: Option<TableRef>,
+    /// Feature vectors of the regions of the images, beside `model`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regions: Option<TableRef>,
     /// Name of the data set, the first part of the protocol's name in results: `coco`, `f30k`.
     pub dataset: String,
     /// Similarity of an image and a caption. It must be the one that the model was trained with.
@@ -42,7 +53,7 @@ pub struct Evaluate {
     pub validation_split: Option<String>,
     /// Scores of all pairs of `validation_split`, beside `scores`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub validation: Option<ScoredSplit>,
+    pub validation: Option<ValidationSettings>,
     /// Split that is evaluated.
     #[serde(default = "default_split")]
     pub split: String,
@@ -82,34 +93,60 @@ fn default_cutoffs() -> Vec<usize> {
     tables::DEFAULT_CUTOFFS.to_vec()
 }
 
-/// Beginning of the names of the inputs of the validation split.
-pub(super) const VALIDATION: &str = "validation.";
-
 impl Evaluate {
+    /// Kind of the scores.
+    pub(super) fn score_kind(&self) -> ScoreKind {
+        match self.similarity {
+            _ if self.scores.is_some() => ScoreKind::Model,
+            _ if self.model.is_some() => ScoreKind::Streamed,
+            EmbeddingSimilarity::Order { .. } => ScoreKind::Order,
+            EmbeddingSimilarity::Cosine => ScoreKind::Cosine,
+        }
+    }
+
     /// Problems of the settings of the source of scores.
     fn source_problems(&self) -> Vec<Problem> {
-        let hint = "embeddings, or in place of `images` `scores = \"pairs.scores\"` of a `score_pairs`";
+        let hint = "embeddings, or in place of `images` `scores = \"pairs.scores\"` of a `score_pairs`, or a `model`";
         let mut problems = Vec::new();
         if self.captions.is_none() {
             problems.push(Problem::new("captions", "is missing").hint(hint));
         }
-        if self.scores.is_none() {
-            if self.images.is_none() {
-                problems.insert(0, Problem::new("images", "is missing").hint(hint));
-            }
-            if self.validation.is_some() {
-                let message = "applies to `scores`, but there are embeddings";
-                problems.push(Problem::new("validation", message).hint("`validation_split` alone names their split"));
-            }
-            return problems;
+        let kind = self.score_kind();
+        let of_vectors = matches!(kind, ScoreKind::Cosine | ScoreKind::Order);
+        if of_vectors && self.images.is_none() {
+            problems.insert(0, Problem::new("images", "is missing").hint(hint));
         }
         let similarity = self.similarity != EmbeddingSimilarity::Cosine;
-        let of_embeddings = [("images", self.images.is_some()), ("similarity", similarity)];
-        for (setting, _) in of_embeddings.into_iter().filter(|(_, is_set)| *is_set) {
-            let problem = Problem::new(setting, "applies to embeddings, but there are `scores`");
+        let applies = [
+            ("images", self.images.is_some(), "embeddings", of_vectors),
+            ("similarity", similarity, "embeddings", of_vectors),
+            ("model", self.model.is_some(), "scores that are not stored", kind == ScoreKind::Streamed),
+            ("features", self.features.is_some(), "a `model`", kind == ScoreKind::Streamed),
+            ("regions", self.regions.is_some(), "a `model`", kind == ScoreKind::Streamed),
+        ];
+        let there = match kind {
+            ScoreKind::Model => "`scores`",
+            ScoreKind::Streamed => "a `model`",
+            ScoreKind::Cosine | ScoreKind::Order => "embeddings",
+        };
+        for (setting, _, what, _) in applies.into_iter().filter(|(_, is_set, _, applies)| *is_set && !applies) {
+            let problem = Problem::new(setting, format!("applies to {what}, but there are {there}"));
             problems.push(problem.hint("leave one of them out"));
         }
-        if self.validation.is_some() != self.validation_split.is_some() {
+        if kind == ScoreKind::Streamed {
+            problems.extend(either_image_vectors_problem(self.features.as_ref(), self.regions.as_ref(), ""));
+            if self.query_bank.is_some() {
+                let message = "applies to embeddings and to stored scores, but there is a `model`";
+                let hint = "keep the scores with `score_pairs`, and evaluate that table by `scores`";
+                problems.push(Problem::new("query_bank", message).hint(hint));
+            }
+        }
+        if kind != ScoreKind::Model {
+            if self.validation.is_some() {
+                let message = format!("applies to `scores`, but there are {there}");
+                problems.push(Problem::new("validation", message).hint("`validation_split` alone names their split"));
+            }
+        } else if self.validation.is_some() != self.validation_split.is_some() {
             let (missing, there) = if self.validation.is_some() {
                 ("validation_split", "validation")
             } else {
@@ -136,9 +173,10 @@ impl Stage for Evaluate {
     }
 
     fn inputs(&self) -> Vec<StageInput> {
-        let captions = match &self.scores {
-            Some(_) => tables::scored_captions::table(),
-            None => tables::caption_embeddings::table(),
+        let captions = match self.score_kind() {
+            ScoreKind::Model => tables::scored_captions::table(),
+            ScoreKind::Streamed => tables::captions::table(),
+            ScoreKind::Cosine | ScoreKind::Order => tables::caption_embeddings::table(),
         };
         let given = [
             ("images", &self.images, tables::image_embeddings::table()),
@@ -148,7 +186,12 @@ impl Stage for Evaluate {
         let given = given.into_iter().filter_map(|(name, from, table)| Some((name, from.as_ref()?, table)));
         let mut inputs: Vec<StageInput> =
             given.map(|(name, from, table)| StageInput::table(name, from, &table)).collect();
-        inputs.extend(self.validation.iter().flat_map(|validation| validation.inputs(VALIDATION)));
+        if let Some(model) = &self.model {
+            inputs.insert(0, StageInput::files("model", model, "model"));
+            let images = image_vectors(self.features.as_ref(), self.regions.as_ref());
+            inputs.extend(images.map(|(from, input)| image_vectors_input(input.name(), from, input)));
+        }
+        inputs.extend(self.validation.iter().flat_map(ValidationSettings::inputs));
         inputs.extend(self.query_bank.iter().flat_map(QueryBankSettings::inputs));
         inputs.extend(self.relevance.iter().enumerate().flat_map(|(number, relevance)| relevance.inputs(number)));
         inputs
@@ -189,20 +232,18 @@ impl Stage for Evaluate {
         if self.ranking_depth == 0 {
             problems.push(Problem::new("ranking_depth", "got 0, wanted at least 1"));
         }
+        problems.extend(self.validation.iter().filter_map(ValidationSettings::problem));
         problems.extend(self.query_bank.iter().flat_map(|bank| bank.problems(&self.split, self.scores.is_some())));
         if self.methods.is_empty() {
             problems.push(Problem::new("methods", "got none").hint("leave it out for the nearest neighbour"));
         }
-        let scores = match self.similarity {
-            _ if self.scores.is_some() => ScoreKind::Model,
-            EmbeddingSimilarity::Order { .. } => ScoreKind::Order,
-            EmbeddingSimilarity::Cosine => ScoreKind::Cosine,
-        };
         let given = MethodContext {
             query_bank: self.query_bank.is_some(),
             bank_pairs: self.query_bank.as_ref().is_some_and(|bank| bank.has_pairs(self.scores.is_some())),
             has_validation_split: self.validation_split.is_some(),
-            score_kind: scores,
+            bank_of_validation: self.scores.is_none()
+                || self.validation.as_ref().is_some_and(ValidationSettings::has_bank),
+            score_kind: self.score_kind(),
         };
         for (number, method) in self.methods.iter().enumerate() {
             let at = format!("methods.{number}");

@@ -262,7 +262,13 @@ fn methods_that_need_vectors_or_a_query_bank_are_refused_by_check() {
     let mut trained = host();
     trained.run(&stage("epochs = 1")).expect("a training");
     let score_kind = ScoreKind::Model;
-    let given = MethodContext { query_bank: false, bank_pairs: false, has_validation_split: false, score_kind };
+    let given = MethodContext {
+        query_bank: false,
+        bank_pairs: false,
+        has_validation_split: false,
+        bank_of_validation: false,
+        score_kind,
+    };
     let (mut refused, scored) = (0, scored_host(&trained));
     for method in Method::samples() {
         let stage = Evaluate { methods: vec![method.clone()], ..evaluate_scores("") };

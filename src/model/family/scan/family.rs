@@ -41,7 +41,7 @@ impl Differentiable for ScanSettings {
             image_input: ImageInput::Regions,
             mixed_precision: true,
             word_attention: true,
-            summed_scores: self.aggregation == RelevanceAggregation::Sum,
+            scores_above_one: matches!(self.aggregation, RelevanceAggregation::Sum | RelevanceAggregation::LogSumExp),
             word_vectors_parameter: Some(WORD_VECTORS),
             ..Capabilities::default()
         }

@@ -8,7 +8,7 @@
 //! score = σ(w · vector)
 //! ```
 
-use tch::{Kind, Tensor};
+use tch::{Kind, Reduction, Tensor};
 
 use super::settings::{AlignmentModule, SgrafSettings};
 use crate::error::Result;
@@ -17,6 +17,9 @@ use crate::model::family::batch_norm::BatchNormAxes;
 use crate::model::family::encoded_items::{EncodedItems, PaddedSets, fill_padding};
 use crate::model::family::graph::{Graph, l2_normalize, leaky_relu};
 use crate::model::family::parameters::ParameterSpec;
+
+/// Norm from which on a vector is normalised to length 1, as by [`l2_normalize`].
+const SMALLEST_NORM: f64 = 1e-12;
 
 /// Names of the linear layers.
 const LOCAL: &str = "sim_enc.sim_tranloc_w";
@@ -28,6 +31,23 @@ const FILTER_BATCH_NORM: &str = "sim_enc.SAF_module.bn";
 /// Layers of a reasoning step.
 fn reasoning_layers(step: usize) -> [String; 3] {
     ["graph_query_w", "graph_key_w", "sim_graph_w"].map(|layer| format!("sim_enc.SGR_module.{step}.{layer}"))
+}
+
+/// Queries of alignments `x`, `[a, b, asking, s]`, whose products with the alignments themselves, in place of their keys,
+/// give the same attention:
+///
+/// ```text
+/// (Wq x + bq)ᵀ (Wk y + bk) = (Wkᵀ Wq x + Wkᵀ bq)ᵀ y + a term that is the same for all y
+/// ```
+///
+/// The softmax over y does not depend on that term, so `bk` has no gradient.
+fn queries_for_vectors(graph: &Graph<'_>, [query, key]: [&str; 2], x: &Tensor) -> Result<Tensor> {
+    let part = |layer: &str, part: &str| graph.get(&format!("{layer}.{part}"));
+    let key = part(key, "weight")?.tr();
+    let weight = key.matmul(part(query, "weight")?);
+    let bias = key.mv(part(query, "bias")?);
+    let s = x.size()[3];
+    Ok((graph.matmul_transposed(&x.reshape([-1, s]), &weight) + bias).view_as(x))
 }
 
 /// Alignments of images with captions, `[a, b, 1 + words, s]`, and the captions' padding, `[1, b, 1 + words]`.
@@ -74,7 +94,9 @@ impl SgrafSettings {
         let ([a, places, d], [b, length, _]) = (images.size(), captions.size());
         let (regions, words) = (images.vectors.narrow(1, 1, places - 1), captions.vectors.narrow(1, 1, length - 1));
         let attended = self.attend(graph, &regions, images.is_padding.as_ref(), &words).view([a, b, length - 1, d]);
-        let local = (attended - words.unsqueeze(0)).square();
+        // Squared differences in one pass over the vectors, which are the most memory of a step; so is the gradient.
+        let words = words.unsqueeze(0).expand([a, b, length - 1, d], false);
+        let local = attended.mse_loss(&words, Reduction::None);
         let local = l2_normalize(&graph.linear_of_rows(LOCAL, &local)?, -1);
         let global = images.vectors.select(1, 0).unsqueeze(1) - captions.vectors.select(1, 0).unsqueeze(0);
         let global = l2_normalize(&graph.linear_of_rows(GLOBAL, &global.square())?, -1).unsqueeze(2);
@@ -108,11 +130,17 @@ impl SgrafSettings {
     }
 
     /// Attended vector of every word in every image, L2-normalised, `[a, words, d]`.
+    ///
+    /// The norm of Σ p · c is √(pᵀ G p), where G has the products of the regions with each other. So the weights are
+    /// normalised in place of the vectors, which are larger.
     fn attend(&self, graph: &Graph<'_>, regions: &Tensor, is_padding: Option<&Tensor>, words: &Tensor) -> Tensor {
         let (a, r) = (regions.size()[0], regions.size()[1]);
         let is_padding = is_padding.map(|padding| padding.narrow(1, 1, r));
         let attention = self.attention(graph, regions, is_padding.as_ref(), words).view([a, r, -1]);
-        l2_normalize(&graph.matmul(&attention.transpose(1, 2), regions), -1)
+        let grams = graph.matmul(regions, &regions.transpose(1, 2));
+        let squares = (&attention * graph.matmul(&grams, &attention)).sum_dim_intlist(1i64, true, None::<Kind>);
+        let weights = attention * squares.clamp_min(SMALLEST_NORM * SMALLEST_NORM).rsqrt();
+        graph.matmul(&weights.transpose(1, 2), regions)
     }
 
     /// Similarity graph reasoning: the global alignment after all steps, `[a, b, s]`.
@@ -125,12 +153,13 @@ impl SgrafSettings {
             let [query, key, update] = reasoning_layers(step);
             // Only the global alignment is used after the last step.
             let asking = if step + 1 == self.reasoning_steps { 1 } else { nodes };
-            let queries = graph.linear_of_rows(&query, &vectors.narrow(2, 0, asking))?.view([a * b, asking, s]);
-            let keys = graph.linear_of_rows(&key, &vectors)?.view([a * b, nodes, s]);
-            let logits = graph.matmul(&queries, &keys.transpose(1, 2)).view([a, b, asking, nodes]);
+            let queries = queries_for_vectors(graph, [&query, &key], &vectors.narrow(2, 0, asking))?;
+            let all = vectors.reshape([a * b, nodes, s]);
+            let logits =
+                graph.matmul(&queries.view([a * b, asking, s]), &all.transpose(1, 2)).view([a, b, asking, nodes]);
             let logits = fill_padding(logits, no_key.as_ref(), f64::NEG_INFINITY);
             let edges = logits.softmax(3, None::<Kind>).view([a * b, asking, nodes]);
-            let gathered = graph.matmul(&edges, &vectors.reshape([a * b, nodes, s])).view([a, b, asking, s]);
+            let gathered = graph.matmul(&edges, &all).view([a, b, asking, s]);
             vectors = graph.linear_of_rows(&update, &gathered)?.relu();
         }
         Ok(vectors.select(2, 0))
