@@ -16,6 +16,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
@@ -51,6 +52,7 @@ const CAPTIONS: usize = 512;
 const ROUNDS: usize = 5;
 
 fn main() {
+    run_as_the_program();
     tch::set_num_threads(i32::try_from(THREADS).expect("a small number"));
     let folder = std::env::var("PAIRLOOM_DATA").unwrap_or_else(|_| "../shared/data".to_owned());
     let Some(captions) = captions_of_file(&format!("{folder}/flickr8k-1k/Flickr8k.token.txt")) else {
@@ -81,6 +83,18 @@ fn main() {
         let status = Command::new(own).args(["--model", &model.to_string()]).status();
         assert!(status.expect("the process starts").success());
     }
+}
+
+/// Starts this program again with the variables that `pairloom` sets for the program with libtorch, which must be there
+/// before libraries load.
+fn run_as_the_program() {
+    let variables = [("OMP_WAIT_POLICY", "PASSIVE".to_owned()), ("MALLOC_ARENA_MAX", THREADS.to_string())];
+    if variables.iter().all(|(name, _)| std::env::var_os(name).is_some()) {
+        return;
+    }
+    let mut own = Command::new(std::env::current_exe().expect("a path"));
+    let error = own.args(std::env::args_os().skip(1)).envs(variables).exec();
+    panic!("the program cannot start again: {error}");
 }
 
 /// Model that is measured, and its name in the peer.
@@ -347,6 +361,7 @@ impl Peer {
         };
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/regions_peer.py");
         let mut command = Command::new(python);
+        command.env_remove("OMP_WAIT_POLICY").env_remove("MALLOC_ARENA_MAX");
         command.arg(script).args([model, kind]).stdin(Stdio::piped()).stdout(Stdio::piped());
         command.args([THREADS, WORDS, WORD, JOINT, IMAGE, REGIONS, BATCH].map(|number| number.to_string()));
         let mut child = command.spawn().expect("the peer starts");

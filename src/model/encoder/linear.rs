@@ -1,4 +1,4 @@
-//! Matrix products of a linear layer, with this project's kernels where they apply and libtorch elsewhere.
+//! Matrix products of a linear layer `y = x · wᵀ`, with this project's kernels where they apply and libtorch elsewhere.
 
 use std::ops::Range;
 
@@ -6,7 +6,9 @@ use tch::Tensor;
 
 use super::matmul::MatmulPrecision;
 use super::pooling::to_i64;
-use crate::kernels::product::{LeftFactor, RightFactor, TILE_COLUMNS, TILE_ROWS, Tile, add_product, has_avx512};
+use crate::kernels::product::{
+    ElementType, LeftFactor, RightFactor, TILE_COLUMNS, TILE_ROWS, Tile, add_product, has_avx512,
+};
 use crate::model::tensor_slices::{as_mut_slice, as_slice, is_f32_slice, thread_count};
 
 /// Number of columns that a thread packs together.
@@ -15,24 +17,19 @@ const PACKED_COLUMNS: usize = 8 * TILE_COLUMNS;
 /// Number of rows that are multiplied together. Their factor fits the L2 cache beside a panel of the other.
 const ROWS_PER_BLOCK: usize = 8 * TILE_ROWS;
 
+/// Number of rows for each column from which on threads share the rows, not the columns.
+const TALL: usize = 4;
+
 /// `x · wᵀ`, `[n, m]` from `[n, k]` and `[m, k]`.
 pub fn forward(x: &Tensor, w: &Tensor, precision: MatmulPrecision) -> Tensor {
     let Some([n, m, k]) = kernel_sizes(x, w, 0, precision) else { return precision.matmul(x, &w.tr()) };
-    let (x, w, element_type) = (as_slice(x), as_slice(w), precision.element_type());
-    let left = LeftFactor::from_rows(element_type, n, k, |i| &x[i * k..][..k]);
-    multiply(&left, [n, m], precision, |columns| {
-        RightFactor::from_columns(element_type, k, columns.len(), |j| &w[(columns.start + j) * k..][..k])
-    })
+    multiply(LayerProduct::Output, [x, w], [n, m, k], precision)
 }
 
 /// `dᵀ · x`, `[m, k]` from `[n, m]` and `[n, k]`: gradient of `w`.
 pub(super) fn backward(d: &Tensor, x: &Tensor, precision: MatmulPrecision) -> Tensor {
     let Some([m, k, n]) = kernel_sizes(d, x, 1, precision) else { return precision.matmul(&d.tr(), x) };
-    let (d, x, element_type) = (as_slice(d), as_slice(x), precision.element_type());
-    let left = LeftFactor::from_columns(element_type, m, n, |i| &d[i * m..][..m]);
-    multiply(&left, [m, k], precision, |columns| {
-        RightFactor::from_rows(element_type, n, columns.len(), |i| &x[i * k..][columns.clone()])
-    })
+    multiply(LayerProduct::WeightGradient, [d, x], [m, k, n], precision)
 }
 
 /// Size of dimension `of` of `a` and of `b`, then the size of their common dimension. `None` if libtorch must compute
@@ -44,59 +41,211 @@ fn kernel_sizes(a: &Tensor, b: &Tensor, of: usize, precision: MatmulPrecision) -
     Some([size(a, of)?, size(b, of)?, size(a, 1 - of)?])
 }
 
-/// Multiplies `left` by the right factor, whose columns `pack` packs, on several threads.
 fn multiply(
-    left: &LeftFactor,
-    [rows, columns]: [usize; 2],
+    product: LayerProduct,
+    factors: [&Tensor; 2],
+    [rows, columns, depth]: [usize; 3],
     precision: MatmulPrecision,
-    pack: impl Fn(Range<usize>) -> RightFactor + Sync,
 ) -> Tensor {
     let mut out = Tensor::empty([to_i64(rows), to_i64(columns)], (tch::Kind::Float, tch::Device::Cpu));
-    let groups = columns.div_ceil(PACKED_COLUMNS);
-    let columns_per_thread = groups.div_ceil(thread_count()).max(1) * PACKED_COLUMNS;
-    // Each thread computes a piece of every row.
-    let mut pieces: Vec<Vec<&mut [f32]>> =
-        (0..columns.div_ceil(columns_per_thread)).map(|_| Vec::with_capacity(rows)).collect();
-    for row in as_mut_slice(&mut out).chunks_exact_mut(columns) {
-        pieces.iter_mut().zip(row.chunks_mut(columns_per_thread)).for_each(|(piece, row)| piece.push(row));
-    }
-    let pack = &pack;
-    std::thread::scope(|scope| {
-        let mut work: Vec<_> = pieces
-            .into_iter()
-            .enumerate()
-            .map(|(thread, piece)| move || multiply_columns(left, piece, thread * columns_per_thread, precision, pack))
-            .collect();
-        let last = work.pop();
-        for work in work {
-            scope.spawn(work);
-        }
-        if let Some(work) = last {
-            work();
-        }
-    });
+    let factors = LayerFactors {
+        product,
+        values: factors.map(as_slice),
+        sizes: [rows, columns, depth],
+        element_type: precision.element_type(),
+    };
+    factors.multiply(as_mut_slice(&mut out), thread_count());
     out
 }
 
-fn multiply_columns(
-    left: &LeftFactor,
-    mut rows: Vec<&mut [f32]>,
-    start: usize,
-    precision: MatmulPrecision,
-    pack: impl Fn(Range<usize>) -> RightFactor,
-) {
-    let columns = rows.first().map_or(0, |row| row.len());
-    for first in (0..columns).step_by(PACKED_COLUMNS) {
-        let right = pack(start + first..start + columns.min(first + PACKED_COLUMNS));
-        for (block, rows) in rows.chunks_mut(ROWS_PER_BLOCK).enumerate() {
-            for (panel, (width, right)) in right.panels().enumerate() {
-                for (number, out) in rows.chunks_mut(TILE_ROWS).enumerate() {
-                    let left = left.panel(block * (ROWS_PER_BLOCK / TILE_ROWS) + number);
-                    let mut product = Tile::ZERO;
-                    add_product(precision.element_type(), out.len(), left, right, &mut product);
-                    for (out, values) in out.iter_mut().zip(&product.0) {
-                        out[first + panel * TILE_COLUMNS..][..width].copy_from_slice(&values[..width]);
-                    }
+/// Product of a linear layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LayerProduct {
+    /// `x · wᵀ`.
+    Output,
+    /// `d · w`, gradient of `x`.
+    InputGradient,
+    /// `dᵀ · x`, gradient of `w`.
+    WeightGradient,
+}
+
+/// Factors of a product of `rows × columns` values, row-major: `x` or `d`, and `w` or `x`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LayerFactors<'f> {
+    pub product: LayerProduct,
+    pub values: [&'f [f32]; 2],
+    /// Numbers of rows and columns of the product, and the common size of the factors.
+    pub sizes: [usize; 3],
+    pub element_type: ElementType,
+}
+
+impl LayerFactors<'_> {
+    /// Computes the product on several threads.
+    pub(super) fn multiply(&self, out: &mut [f32], threads: usize) {
+        let [rows, columns, _] = self.sizes;
+        if out.is_empty() {
+            return;
+        }
+        if rows >= TALL * columns {
+            self.share_rows(out, rows.div_ceil(threads).next_multiple_of(ROWS_PER_BLOCK));
+        } else {
+            let groups = columns.div_ceil(PACKED_COLUMNS);
+            self.share_columns(out, groups.div_ceil(threads).max(1) * PACKED_COLUMNS);
+        }
+    }
+
+    /// Packs rows of the left factor.
+    fn pack_left(&self, rows: Range<usize>) -> LeftFactor {
+        let ([all, _, depth], values, kind) = (self.sizes, self.values[0], self.element_type);
+        match self.product {
+            LayerProduct::Output | LayerProduct::InputGradient => {
+                LeftFactor::from_rows(kind, rows.len(), depth, |i| &values[(rows.start + i) * depth..][..depth])
+            }
+            LayerProduct::WeightGradient => {
+                LeftFactor::from_columns(kind, rows.len(), depth, |k| &values[k * all..][rows.clone()])
+            }
+        }
+    }
+
+    /// Packs columns of the right factor.
+    fn pack_right(&self, columns: Range<usize>) -> RightFactor {
+        let ([_, all, depth], values, kind) = (self.sizes, self.values[1], self.element_type);
+        match self.product {
+            LayerProduct::Output => RightFactor::from_columns(kind, depth, columns.len(), |j| {
+                &values[(columns.start + j) * depth..][..depth]
+            }),
+            LayerProduct::InputGradient | LayerProduct::WeightGradient => {
+                RightFactor::from_rows(kind, depth, columns.len(), |k| &values[k * all..][columns.clone()])
+            }
+        }
+    }
+
+    /// Each thread computes some rows, with the whole right factor.
+    fn share_rows(&self, out: &mut [f32], rows_per_thread: usize) {
+        let columns = self.sizes[1];
+        let right = self.pack_right(0..columns);
+        let work = |thread: usize, rows: &mut [f32]| {
+            for (block, rows) in rows.chunks_mut(ROWS_PER_BLOCK * columns).enumerate() {
+                let first = thread * rows_per_thread + block * ROWS_PER_BLOCK;
+                let left = self.pack_left(first..first + rows.len() / columns);
+                let mut rows: Vec<&mut [f32]> = rows.chunks_exact_mut(columns).collect();
+                self.multiply_block(left.panels().map(|(_, panel)| panel), &mut rows, 0, &right);
+            }
+        };
+        let work = &work;
+        std::thread::scope(|scope| {
+            let mut parts = out.chunks_mut(rows_per_thread * columns).enumerate();
+            let own = parts.next();
+            for (thread, rows) in parts {
+                scope.spawn(move || work(thread, rows));
+            }
+            if let Some((thread, rows)) = own {
+                work(thread, rows);
+            }
+        });
+    }
+
+    /// Each thread computes a piece of every row, with the whole left factor.
+    fn share_columns(&self, out: &mut [f32], columns_per_thread: usize) {
+        let [rows, columns, _] = self.sizes;
+        let left = self.pack_left(0..rows);
+        let mut pieces: Vec<Vec<&mut [f32]>> =
+            (0..columns.div_ceil(columns_per_thread)).map(|_| Vec::with_capacity(rows)).collect();
+        for row in out.chunks_exact_mut(columns) {
+            pieces.iter_mut().zip(row.chunks_mut(columns_per_thread)).for_each(|(piece, row)| piece.push(row));
+        }
+        let left = &left;
+        std::thread::scope(|scope| {
+            let mut work: Vec<_> = pieces
+                .into_iter()
+                .enumerate()
+                .map(|(thread, piece)| move || self.multiply_columns(left, piece, thread * columns_per_thread))
+                .collect();
+            let last = work.pop();
+            for work in work {
+                scope.spawn(work);
+            }
+            if let Some(work) = last {
+                work();
+            }
+        });
+    }
+
+    fn multiply_columns(&self, left: &LeftFactor, mut rows: Vec<&mut [f32]>, start: usize) {
+        let columns = rows.first().map_or(0, |row| row.len());
+        for first in (0..columns).step_by(PACKED_COLUMNS) {
+            let right = self.pack_right(start + first..start + columns.min(first + PACKED_COLUMNS));
+            for (block, rows) in rows.chunks_mut(ROWS_PER_BLOCK).enumerate() {
+                let panels = rows.len().div_ceil(TILE_ROWS);
+                let panels = (0..panels).map(|number| left.panel(block * (ROWS_PER_BLOCK / TILE_ROWS) + number));
+                self.multiply_block(panels, rows, first, &right);
+            }
+        }
+    }
+
+    /// Multiplies a block of rows, whose `left` panels are given, by packed columns, which are those of the product from
+    /// `first` on.
+    fn multiply_block<'l>(
+        &self,
+        left: impl Iterator<Item = &'l [u32]>,
+        rows: &mut [&mut [f32]],
+        first: usize,
+        right: &RightFactor,
+    ) {
+        let left: Vec<&[u32]> = left.collect();
+        for (panel, (width, right)) in right.panels().enumerate() {
+            for (left, out) in left.iter().zip(rows.chunks_mut(TILE_ROWS)) {
+                let mut product = Tile::ZERO;
+                add_product(self.element_type, out.len(), left, right, &mut product);
+                for (out, values) in out.iter_mut().zip(&product.0) {
+                    out[first + panel * TILE_COLUMNS..][..width].copy_from_slice(&values[..width]);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::random::Rng;
+
+    /// Each product on any number of threads, of shapes that are shared by rows and by columns.
+    #[test]
+    fn products_are_those_of_the_definition() {
+        if !has_avx512(ElementType::F32) {
+            return;
+        }
+        let mut rng = Rng::new(3, &[]);
+        #[expect(clippy::cast_possible_truncation, reason = "factors are f32")]
+        let mut values = |count: usize| (0..count).map(|_| rng.uniform() as f32 - 0.5).collect::<Vec<_>>();
+        for [rows, columns, depth] in [[1, 1, 1], [5, 40, 7], [300, 33, 20], [1000, 64, 5], [70, 300, 31]] {
+            let factors = [values(rows * depth), values(columns * depth)];
+            for product in [LayerProduct::Output, LayerProduct::InputGradient, LayerProduct::WeightGradient] {
+                let left = |i: usize, k: usize| match product {
+                    LayerProduct::WeightGradient => factors[0][k * rows + i],
+                    _ => factors[0][i * depth + k],
+                };
+                let right = |k: usize, j: usize| match product {
+                    LayerProduct::Output => factors[1][j * depth + k],
+                    _ => factors[1][k * columns + j],
+                };
+                let values = [factors[0].as_slice(), &factors[1]];
+                let own =
+                    LayerFactors { product, values, sizes: [rows, columns, depth], element_type: ElementType::F32 };
+                let found = [1, 3].map(|threads| {
+                    let mut out = vec![f32::NAN; rows * columns];
+                    own.multiply(&mut out, threads);
+                    out
+                });
+                assert_eq!(found[0], found[1], "on any number of threads");
+                for (place, &got) in found[0].iter().enumerate() {
+                    let (i, j) = (place / columns, place % columns);
+                    let wanted: f64 = (0..depth).map(|k| f64::from(left(i, k)) * f64::from(right(k, j))).sum();
+                    assert!(
+                        (f64::from(got) - wanted).abs() < 1e-5,
+                        "{product:?} {rows} × {columns}: {got} and {wanted}"
+                    );
                 }
             }
         }

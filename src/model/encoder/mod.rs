@@ -10,6 +10,7 @@ pub mod images;
 pub mod captions;
 mod fused;
 mod linear;
+mod differentiable_linear;
 mod pooling;
 mod matmul;
 mod recurrence;
@@ -17,6 +18,7 @@ mod normalize;
 mod product_choice;
 
 pub use captions::CaptionOptions;
+pub use differentiable_linear::differentiable_linear;
 pub use linear::forward as matmul_transposed;
 pub use matmul::MatmulPrecision;
 pub use pooling::CaptionPooling;

@@ -49,7 +49,7 @@ impl<S: Differentiable> AutogradModel<S> {
     }
 
     fn blocks(&self, images: &EncodedItems, captions: &EncodedItems) -> ScoreBlocks {
-        ScoreBlocks::new(captions, self.config.settings.values_per_word(images))
+        ScoreBlocks::new(captions, self.config.settings.values_per_word(images), S::BLOCK_VALUES)
     }
 
     /// Feature vectors, regions or CNN features of images, with these parameters.
@@ -195,8 +195,9 @@ impl<S: Differentiable> Model for AutogradModel<S> {
                     let scores = tch::with_grad(|| settings.forward_scores(&graph, &images, &captions.select(block)))?;
                     let columns: Vec<i64> = block.iter().map(|&caption| caption.saturating_as::<i64>()).collect();
                     let columns = Tensor::from_slice(&columns).to_device(d_scores.device());
-                    let more = gradients(&[(&scores, &d_scores.index_select(1, &columns))], &[], &wanted)?;
-                    tch::no_grad(|| sums.iter_mut().zip(more).for_each(|(sum, more)| drop(sum.g_add_(&more))));
+                    let more = defined_gradients(&[(&scores, &d_scores.index_select(1, &columns))], &[], &wanted)?;
+                    let more = sums.iter_mut().zip(more).filter_map(|(sum, more)| Some((sum, more?)));
+                    tch::no_grad(|| more.for_each(|(sum, more)| drop(sum.g_add_(&more))));
                 }
                 sums
             };
@@ -256,12 +257,21 @@ fn gradients(
     losses: &[(&'static str, Tensor)],
     wanted: &[Tensor],
 ) -> Result<Vec<Tensor>> {
+    let found = defined_gradients(outputs, losses, wanted)?.into_iter().zip(wanted);
+    Ok(found.map(|(found, of)| found.map_or_else(|| of.zeros_like(), |found| found.contiguous())).collect())
+}
+
+/// As [`gradients`]; `None` for a tensor that neither depends on.
+fn defined_gradients(
+    outputs: &[(&Tensor, &Tensor)],
+    losses: &[(&'static str, Tensor)],
+    wanted: &[Tensor],
+) -> Result<Vec<Option<Tensor>>> {
     let products = outputs.iter().map(|(tensor, gradient)| (*tensor * *gradient).sum(None::<Kind>));
     let value = products.chain(losses.iter().map(|(_, loss)| loss.shallow_clone())).reduce(|a, b| a + b);
-    let Some(value) = value else { return Ok(wanted.iter().map(Tensor::zeros_like).collect()) };
+    let Some(value) = value else { return Ok(wanted.iter().map(|_| None).collect()) };
     let found = Tensor::f_run_backward(&[value], wanted, false, false).map_err(|error| libtorch_error(&error))?;
-    let found = found.into_iter().zip(wanted);
-    Ok(found.map(|(found, of)| if found.defined() { found.contiguous() } else { of.zeros_like() }).collect())
+    Ok(found.into_iter().map(|found| found.defined().then_some(found)).collect())
 }
 
 #[cfg(test)]

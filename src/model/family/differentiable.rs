@@ -15,6 +15,7 @@ use super::input_spec::InputSpec;
 use super::model::{GlobalLossContext, LocalBatch};
 use super::parameters::ParameterSpec;
 use super::published::{CheckpointLayout, CheckpointShapes};
+use super::score_blocks::BLOCK_VALUES;
 use crate::error::Result;
 use crate::model::setting_problems::SettingProblems;
 
@@ -43,6 +44,9 @@ pub trait Differentiable:
     /// Numbers of images and captions that a thread scores together in a scoring of many pairs, if their scores do not
     /// follow from one vector each. With few, the tensors of a block fit the processor's cache.
     const SCORE_BLOCK: [usize; 2] = [8, 32];
+
+    /// Largest number of values of one tensor of the scores of a training step, which are computed in blocks of captions.
+    const BLOCK_VALUES: i64 = BLOCK_VALUES;
 
     /// Capabilities of models with these settings.
     fn capabilities(&self) -> Capabilities;

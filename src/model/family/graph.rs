@@ -12,7 +12,7 @@ use super::model::LocalBatch;
 use super::parameters::{Parameters, gru_parameter_names};
 use crate::error::Result;
 use crate::model::encoder::word_states::WordStatesTape;
-use crate::model::encoder::{MatmulPrecision, matmul_transposed};
+use crate::model::encoder::{MatmulPrecision, differentiable_linear, matmul_transposed};
 
 /// Forward computation of a model. Its parameters are leaves of a graph of libtorch, or plain values without gradient.
 pub struct Graph<'p> {
@@ -111,10 +111,14 @@ impl<'p> Graph<'p> {
         self.precision.matmul(a, b)
     }
 
-    /// Matrix product `a · bᵀ` of two matrices in the precision of the model, in the type of `a`. Without gradient it is
+    /// Matrix product `a · bᵀ` of two matrices in the precision of the model, in the type of `a`. It and its gradients are
     /// computed by this project's kernels where they apply.
     pub fn matmul_transposed(&self, a: &Tensor, b: &Tensor) -> Tensor {
-        if self.is_training() { self.matmul(a, &b.tr()) } else { matmul_transposed(a, b, self.precision) }
+        if self.is_training() {
+            differentiable_linear(a, b, self.precision)
+        } else {
+            matmul_transposed(a, b, self.precision)
+        }
     }
 
     /// Linear layer `x · Wᵀ + b` with the parameters `name.weight` and `name.bias`.

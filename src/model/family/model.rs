@@ -23,7 +23,7 @@ use crate::model::loss::Loss;
 use crate::model::similarity::EmbeddingSimilarity;
 
 /// Numbers of images and captions of one vector each that a thread scores together.
-pub const VECTOR_SCORE_BLOCK: [usize; 2] = [128, 512];
+pub const VECTOR_SCORE_BLOCK: [usize; 2] = [128, 256];
 
 /// Model: parameters on a device, and the computations with them.
 ///

@@ -9,8 +9,8 @@ use tch::Tensor;
 use super::encoded_items::EncodedItems;
 use crate::error::Result;
 
-/// Largest number of values of a block in one tensor: 16 MiB of f32.
-const BLOCK_VALUES: i64 = 1 << 22;
+/// Largest number of values of a block in one tensor, unless a family says otherwise: 16 MiB of f32.
+pub(super) const BLOCK_VALUES: i64 = 1 << 22;
 
 /// Limit of the values of all blocks together, in one tensor. Up to it, the graphs of all blocks are kept until the
 /// backward pass: about a dozen such tensors for cross attention, 0.8 GiB. Beyond it, each block is computed again there.
@@ -28,9 +28,9 @@ pub(super) struct ScoreBlocks {
 }
 
 impl ScoreBlocks {
-    /// Cuts captions into blocks. `values_per_word` is the number of values that the score of all images with one word
-    /// needs in one tensor. Captions of one vector each are one block.
-    pub fn new(captions: &EncodedItems, values_per_word: i64) -> Self {
+    /// Cuts captions into blocks of at most `block_values` values. `values_per_word` is the number of values that the score
+    /// of all images with one word needs in one tensor. Captions of one vector each are one block.
+    pub fn new(captions: &EncodedItems, values_per_word: i64, block_values: i64) -> Self {
         let Some(lengths) = &captions.lengths else {
             let all = 0..captions.len();
             return Self { order: all.clone().collect(), ranges: vec![all], values: 0 };
@@ -43,7 +43,7 @@ impl ScoreBlocks {
             let length = lengths[blocks.order[end]];
             let padded = lengths[blocks.order[start]] * (end + 1 - start).saturating_as::<i64>();
             // At most a quarter of padding, and at most the largest number of values.
-            let is_full = padded * 4 > (words + length) * 5 || padded.saturating_mul(values_per_word) > BLOCK_VALUES;
+            let is_full = padded * 4 > (words + length) * 5 || padded.saturating_mul(values_per_word) > block_values;
             if is_full && end > start {
                 blocks.push(start..end, lengths, values_per_word);
                 (start, words) = (end, 0);
@@ -104,14 +104,14 @@ mod tests {
 
     #[test]
     fn captions_of_like_length_are_together() {
-        let blocks = ScoreBlocks::new(&captions(&[9, 3, 3, 10, 4, 9]), 1);
+        let blocks = ScoreBlocks::new(&captions(&[9, 3, 3, 10, 4, 9]), 1, BLOCK_VALUES);
         assert_eq!(blocks.captions().collect::<Vec<_>>(), [&[3usize, 0, 5, 4][..], &[1, 2]]);
         assert!(blocks.keeps_graphs(KEPT_VALUES));
         // 4 words of a million values each are a block.
-        let blocks = ScoreBlocks::new(&captions(&[2, 2, 2, 5, 2]), 1 << 20);
+        let blocks = ScoreBlocks::new(&captions(&[2, 2, 2, 5, 2]), 1 << 20, BLOCK_VALUES);
         assert_eq!(blocks.captions().collect::<Vec<_>>(), [&[3usize][..], &[0, 1], &[2, 4]]);
         assert_eq!((blocks.values, blocks.keeps_graphs(KEPT_VALUES)), (13 << 20, true));
-        assert!(!ScoreBlocks::new(&captions(&[2, 2, 2, 5, 2]), 1 << 21).keeps_graphs(KEPT_VALUES));
+        assert!(!ScoreBlocks::new(&captions(&[2, 2, 2, 5, 2]), 1 << 21, BLOCK_VALUES).keeps_graphs(KEPT_VALUES));
     }
 
     /// The score of a caption is the sum of its words' numbers: captions keep their order.
@@ -121,7 +121,7 @@ mod tests {
         let score = |block: &EncodedItems| {
             Ok(block.padded().vectors.sum_dim_intlist([1i64, 2].as_slice(), false, None::<Kind>).unsqueeze(0))
         };
-        let blocks = ScoreBlocks::new(&all, 1);
+        let blocks = ScoreBlocks::new(&all, 1, BLOCK_VALUES);
         assert!(blocks.captions().count() > 1);
         let found = Vec::<f64>::try_from(blocks.score(&all, score).expect("scores").view(-1)).expect("f64");
         assert_eq!(found, [3.0, 3.0, 72.0, 27.0]);

@@ -70,6 +70,9 @@ impl Differentiable for SgrafSettings {
 
     const CHECKPOINT_LAYOUT: Option<CheckpointLayout<'static>> = Some(published::LAYOUT);
 
+    /// 64 MiB of f32: each block has gradients in all regions, and products of the regions with each other.
+    const BLOCK_VALUES: i64 = 1 << 24;
+
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             image_input: ImageInput::Regions,
