@@ -10,7 +10,6 @@ fn main() {
     // it is unused. Without libtorch, `pairloom` starts 0.2 s faster.
     println!("cargo::rustc-link-arg-bin=pairloom=-Wl,--exclude-libs=ALL");
     println!("cargo::rerun-if-env-changed=LIBTORCH");
-    println!("cargo::rerun-if-changed=build.rs");
     // Unset only if `.cargo/config.toml` is not read. The build script of tch reports the error then.
     let Some(libtorch) = std::env::var_os("LIBTORCH") else { return };
     let libtorch = Path::new(&libtorch);
@@ -53,11 +52,13 @@ fn compile_shims(libtorch: &Path) {
 }
 
 /// Sets the build id, a hash of the sources. `pairloom` hands over to `pairloom-torch`, and both must have the same
-/// build id.
+/// build id, as must all processes of a cluster.
 fn set_build_id() {
-    println!("cargo::rerun-if-changed=src");
-    println!("cargo::rerun-if-changed=Cargo.lock");
-    let files = files_below(Path::new("src")).into_iter().chain([PathBuf::from("Cargo.lock")]);
+    let sources = ["src", "data", "Cargo.lock", "Cargo.toml", "build.rs"].map(Path::new);
+    let files = sources.into_iter().flat_map(|path| {
+        println!("cargo::rerun-if-changed={}", path.display());
+        if path.is_dir() { files_below(path) } else { vec![path.to_owned()] }
+    });
     println!("cargo::rustc-env=PAIRLOOM_BUILD={:016x}", hash(files));
 }
 

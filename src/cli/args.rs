@@ -10,7 +10,7 @@ use super::cluster_args::{ClusterChoiceArgs, ClusterCommand};
 use super::run_choice_args::RunChoiceArgs;
 use super::serve_args::ServeArgs;
 use crate::error::{Error, Result};
-use crate::runtime::Device;
+use crate::runtime::{Device, VERSION_AND_BUILD};
 use crate::sql::{NamedFile, OutputFormat};
 
 /// Folder of the store without `--store`.
@@ -18,7 +18,7 @@ pub(super) const DEFAULT_STORE: &str = "store";
 
 /// A streaming data-pipeline engine for image-text retrieval.
 #[derive(Debug, Parser)]
-#[command(name = "pairloom", version, after_help = EXIT_CODES, max_term_width = 120, propagate_version = true)]
+#[command(name = "pairloom", version = VERSION_AND_BUILD, after_help = EXIT_CODES, max_term_width = 120, propagate_version = true)]
 pub struct Cli {
     /// Options of every command.
     #[command(flatten)]
@@ -210,6 +210,13 @@ pub struct SqlArgs {
     /// Replace the output file if it exists
     #[arg(long, requires = "output")]
     pub force: bool,
+    /// Memory of the sorts, groups and joins of a query in this process; executors of a cluster have their own. Sorts and
+    /// groups that need more use temporary files, of 16 GiB at most; other queries fail
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = super::units::parse_capacity)]
+    pub query_memory: u64,
+    /// Seconds that a query may take, until its last row is written [default: no limit]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub query_time: Option<u32>,
     /// Cluster of the queries.
     #[command(flatten)]
     pub cluster: ClusterChoiceArgs,
@@ -424,7 +431,18 @@ mod tests {
             let (format, output) = (format.map(str::to_owned), output.map(PathBuf::from));
             let of = RunChoiceArgs::default();
             let cluster = ClusterChoiceArgs::default();
-            let arguments = SqlArgs { query: None, of, format, output, force: false, files: vec![], cluster };
+            let (files, query_memory) = (vec![], 1);
+            let arguments = SqlArgs {
+                query: None,
+                of,
+                format,
+                output,
+                force: false,
+                files,
+                query_memory,
+                query_time: None,
+                cluster,
+            };
             arguments.output_format(json).map_err(|error| error.to_string())
         };
         assert_eq!(form(None, None, false), Ok(None));

@@ -45,7 +45,8 @@ fn scheduler(arguments: &SchedulerArgs, console: Console) -> Result<()> {
         ));
         Ok(())
     };
-    run_scheduler(&options, listening, stopped)
+    let refused = move |reason: &str| console.note(&format!("refused: {reason}"));
+    run_scheduler(&options, listening, refused, stopped)
 }
 
 fn executor(common: &CommonArgs, arguments: &ExecutorArgs, console: Console) -> Result<()> {

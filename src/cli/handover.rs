@@ -8,9 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use crate::error::{Error, Result};
+use crate::runtime::BUILD;
 
-/// Hash of the sources of this program, computed by `build.rs`.
-const BUILD: &str = env!("PAIRLOOM_BUILD");
 /// Environment variable with the hash of the sources of the program that handed over.
 const BUILD_VARIABLE: &str = "PAIRLOOM_HANDED_OVER_BY";
 /// File name of the program with libtorch, in the folder of this program.

@@ -55,13 +55,19 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, torch: Option<TorchFunctio
             return Err(open::print_diagnostics(&diagnostics, console));
         }
     };
-    if let Some(url) = &run.cluster.cluster {
-        options.remote = Some(Arc::new(ClusterTasks::new(url.clone(), store.clone())?));
-    }
     // Every mapped shard is an open file. If the limit cannot be raised, running out of files is an error of its own.
     let _ = rlimit::increase_nofile_limit(u64::MAX);
     let cancel = CancelToken::new();
     let progress = Arc::new(ProgressDisplay::new(console));
+    if let Some(url) = &run.cluster.cluster {
+        let shown = Arc::clone(&progress);
+        let note = move |operation: &str| {
+            if console.verbose {
+                shown.announce(&format!("not on the cluster: this process computes {operation}"));
+            }
+        };
+        options.remote = Some(Arc::new(ClusterTasks::new(url.clone(), store.clone(), note)?));
+    }
     let shown = Arc::clone(&progress);
     interrupt::cancel_on_signal(&cancel, move || interrupt::announce_interrupt(&shown))?;
     let observer = |event: &crate::engine::event::Event| progress.show(event);

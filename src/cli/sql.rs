@@ -2,6 +2,7 @@
 
 use std::io::{IsTerminal, Read};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::args::{CommonArgs, SqlArgs};
 use super::console::Console;
@@ -13,7 +14,7 @@ use super::shell::{self, SessionOpener, ShellCommand};
 use super::units::format_items;
 use crate::cluster::{ClusterPlans, ClusterUrl};
 use crate::error::{Error, Result};
-use crate::sql::{NamedFile, OutputFormat, PlanRunner, Session, split_statements};
+use crate::sql::{NamedFile, OutputFormat, PlanRunner, QueryLimits, Session, split_statements};
 
 /// Maximum size of a query from stdin. The rest is not read.
 const MAX_QUERY_BYTES: u64 = 1 << 20;
@@ -32,7 +33,9 @@ pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) ->
     let cluster = arguments.cluster.cluster.as_ref();
     check_files_on_cluster(cluster, &arguments.files)?;
     let runner = plan_runner(cluster);
-    let opener = SessionOpener::new(&store, &arguments.files, runner, console);
+    let time = arguments.query_time.map(|seconds| Duration::from_secs(seconds.into()));
+    let limits = QueryLimits { memory: Some(arguments.query_memory), time };
+    let opener = SessionOpener::new(&store, &arguments.files, runner, limits, console);
     let opened = opener.open(&arguments.of)?;
     let query = match arguments.query.as_deref() {
         None if std::io::stdin().is_terminal() => {

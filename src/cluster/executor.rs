@@ -21,6 +21,7 @@ use super::address::{ClusterUrl, check_address};
 use super::functions::{MAX_MESSAGE_BYTES, executor_functions, session_config};
 use super::plan_codec::PlanCodec;
 use super::store_registry::StoreRegistry;
+use super::submission::wait_for_scheduler;
 use crate::error::{Error, Result};
 use crate::runtime::random_hex;
 use crate::store::Store;
@@ -70,7 +71,8 @@ pub enum ExecutorEvent {
 /// for a minute. Calls `report` for each event.
 ///
 /// # Errors
-/// The address can be reached by others and that is not allowed; the scheduler does not answer; the folder cannot be
+/// The address can be reached by others and that is not allowed; the scheduler does not answer, or has another build; the
+/// folder cannot be
 /// written; the executor fails.
 pub fn run_executor(
     options: &ExecutorOptions,
@@ -115,6 +117,7 @@ async fn serve(
     };
     let health = ExecutorHealth::new();
     let config = Arc::new(config(options, store, folder, health.clone())?);
+    wait_for_scheduler(&options.scheduler, Duration::from_secs(CONNECT_SECONDS.into())).await?;
     let serves = Box::pin(start_executor_process(config));
     let is_ready = Box::pin(async {
         while !health.is_ready() {

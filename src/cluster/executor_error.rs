@@ -29,6 +29,11 @@ pub(super) fn executor_error(text: &str) -> DataFusionError {
     }
 }
 
+/// Message that such a text quotes first.
+pub(super) fn quoted_message(text: &str) -> Option<String> {
+    first_message(text).map(|(_, message)| message)
+}
+
 /// First quoted text, and the name before it.
 fn first_message(text: &str) -> Option<(&str, String)> {
     let (before, rest) = text.split_once('"')?;

@@ -10,6 +10,7 @@ use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::SessionConfig;
 
+use super::build_option::{check_sender, receiving, sending};
 use super::plan_codec::PlanCodec;
 use super::search_section::SearchSection;
 use super::store_registry::StoreRegistry;
@@ -19,13 +20,17 @@ use crate::store::Store;
 /// Largest message between processes, in bytes: a plan with the rows of small tables.
 pub(super) const MAX_MESSAGE_BYTES: u32 = 256 << 20;
 
-/// Settings of a session of a cluster.
+/// Settings of a session of a scheduler or an executor.
 pub(super) fn session_config() -> SessionConfig {
-    cluster_config(SessionConfig::new_with_ballista())
+    receiving(cluster_config(SessionConfig::new_with_ballista()))
 }
 
-/// Settings of a session whose plans run on a cluster.
-pub(super) fn cluster_config(config: SessionConfig) -> SessionConfig {
+/// Settings of a session whose plans are sent to a cluster.
+pub(super) fn client_config(config: SessionConfig) -> SessionConfig {
+    sending(cluster_config(config))
+}
+
+fn cluster_config(config: SessionConfig) -> SessionConfig {
     // Our plans are physical already, and have operators that an adaptive planner does not know.
     config
         .with_ballista_physical_extension_codec(Arc::new(PlanCodec::default()))
@@ -34,7 +39,11 @@ pub(super) fn cluster_config(config: SessionConfig) -> SessionConfig {
 }
 
 /// Session state with the functions of SQL and of searches, for the scheduler.
+///
+/// # Errors
+/// The settings are those of a process of another build.
 pub(super) fn scheduler_state(config: SessionConfig) -> Result<SessionState> {
+    check_sender(config.options())?;
     let with_functions = function_state()?;
     let mut functions: Vec<Arc<ScalarUDF>> = with_functions.scalar_functions().values().cloned().collect();
     functions.push(SearchSection::function(None));

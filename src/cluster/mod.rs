@@ -13,6 +13,7 @@
 //! Ports have no authentication, so by default all processes listen on this machine only.
 
 mod address;
+mod build_option;
 mod read_only_store;
 mod store_registry;
 mod search_section;

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use async_trait::async_trait;
 use ballista_core::extension::SessionConfigExt;
 use ballista_core::optimizer::with_ballista_optimizer_rules;
@@ -19,16 +20,19 @@ use datafusion::physical_plan::limit::LocalLimitExec;
 use datafusion::physical_plan::memory::LazyMemoryExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::prelude::SessionConfig;
+use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::address::ClusterUrl;
-use super::functions::cluster_config;
+use super::functions::client_config;
 use super::plan_check::check_plan;
 use super::submission::{Submission, fetch_rows};
 use crate::sql::{PlanRunner, TopKJoinsByParts};
 
 /// Tasks of a stage of a query of large tables.
 const PARTITIONS: usize = 16;
+/// Times that a query runs whose rows cannot be fetched: the executor that has them may have died.
+const TRIES: u8 = 3;
 
 /// Plan whose limits of tables in memory are operators. The message of such a table has no limit.
 ///
@@ -76,7 +80,7 @@ impl PlanRunner for ClusterPlans {
 
     fn state(&self, state: SessionState) -> SessionState {
         let rules = with_ballista_optimizer_rules(state.optimizers());
-        let mut config = cluster_config(state.config().clone().upgrade_for_ballista());
+        let mut config = client_config(state.config().clone().upgrade_for_ballista());
         // A query of small tables runs as one task.
         if config.target_partitions() > 1 {
             config = config.with_target_partitions(PARTITIONS);
@@ -89,8 +93,28 @@ impl PlanRunner for ClusterPlans {
     }
 
     async fn run(&self, plan: Arc<dyn ExecutionPlan>, config: &SessionConfig) -> Result<SendableRecordBatchStream> {
-        let schema = plan.schema();
         let plan = with_explicit_limits(plan)?;
+        let mut tries = 1;
+        loop {
+            let (first, rows) = self.first_rows(Arc::clone(&plan), config).await?;
+            if matches!(first, Some(Err(_))) && tries < TRIES {
+                tries += 1;
+                continue;
+            }
+            let rows = stream::iter(first).chain(rows);
+            return Ok(Box::pin(RecordBatchStreamAdapter::new(plan.schema(), rows.boxed())));
+        }
+    }
+}
+
+impl ClusterPlans {
+    /// Runs a plan. Returns its first rows and the others. The first are an error if the executor that has them has died.
+    async fn first_rows(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &SessionConfig,
+    ) -> Result<(Option<Result<RecordBatch>>, BoxStream<'static, Result<RecordBatch>>)> {
+        let columns = plan.schema();
         let external = |error: crate::error::Error| DataFusionError::External(Box::new(error));
         let mut submission = Submission::submit(&self.url, plan, config).await.map_err(external)?;
         let locations = submission.finish().await?;
@@ -100,8 +124,7 @@ impl PlanRunner for ClusterPlans {
             async move { fetch_rows(location, &config).await }
         });
         // The executors forget column metadata that the session has.
-        let columns = Arc::clone(&schema);
-        let rows = parts.try_flatten().map(move |batch| Ok(batch?.with_schema(Arc::clone(&columns))?));
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows.boxed())))
+        let mut rows = parts.try_flatten().map(move |batch| Ok(batch?.with_schema(Arc::clone(&columns))?)).boxed();
+        Ok((rows.next().await, rows))
     }
 }

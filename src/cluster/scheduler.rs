@@ -32,13 +32,15 @@ pub struct SchedulerOptions {
     pub executor_timeout: u64,
 }
 
-/// Runs a scheduler until `stop` has a value or its sender is dropped. Calls `listening` with its address.
+/// Runs a scheduler until `stop` has a value or its sender is dropped. Calls `listening` with its address, and `refused`
+/// with the reason for which a message is refused.
 ///
 /// # Errors
 /// The address can be reached by others and that is not allowed, or is in use; the server fails.
 pub fn run_scheduler(
     options: &SchedulerOptions,
     listening: impl FnOnce(SocketAddr) -> Result<()>,
+    refused: impl Fn(&str) + Send + Sync + 'static,
     stop: oneshot::Receiver<()>,
 ) -> Result<()> {
     check_address(options.address, options.allow_remote)?;
@@ -51,7 +53,7 @@ pub fn run_scheduler(
                 .hint("name another address or port; port 0 means any free port")
         })?;
         let address = listener.local_addr().map_err(|error| Error::stage(format!("the scheduler failed: {error}")))?;
-        let config = Arc::new(config(options, address));
+        let config = Arc::new(config(options, address, refused));
         let cluster = BallistaCluster::new_from_config(&config).await.map_err(failed)?;
         let scheduler = create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, config).await.map_err(failed)?;
         listening(address)?;
@@ -65,7 +67,12 @@ pub fn run_scheduler(
     served
 }
 
-fn config(options: &SchedulerOptions, address: SocketAddr) -> SchedulerConfig {
+fn config(
+    options: &SchedulerOptions,
+    address: SocketAddr,
+    refused: impl Fn(&str) + Send + Sync + 'static,
+) -> SchedulerConfig {
+    let state = move |config| scheduler_state(config).inspect_err(|error| refused(&error.message()));
     SchedulerConfig {
         bind_host: address.ip().to_string(),
         bind_port: address.port(),
@@ -77,7 +84,7 @@ fn config(options: &SchedulerOptions, address: SocketAddr) -> SchedulerConfig {
         expire_dead_executor_interval_seconds: (options.executor_timeout / 4).max(1),
         no_executors_grace_period_seconds: 2 * options.executor_timeout,
         override_config_producer: Some(Arc::new(session_config)),
-        override_session_builder: Some(Arc::new(scheduler_state)),
+        override_session_builder: Some(Arc::new(state)),
         override_physical_codec: Some(Arc::new(PlanCodec::default())),
         ..SchedulerConfig::default()
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use arrow::array::{ArrayRef, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema};
+use ballista_core::extension::SessionConfigExt;
 use bytes::Bytes;
 use datafusion::common::config::ConfigOptions;
 use datafusion::datasource::memory::MemorySourceConfig;
@@ -15,11 +16,12 @@ use datafusion::physical_expr::ScalarFunctionExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
+use datafusion::prelude::SessionConfig;
 use futures::channel::oneshot;
 use tokio::runtime::{Builder, Runtime};
 
 use super::address::ClusterUrl;
-use super::functions::session_config;
+use super::functions::client_config;
 use super::search_section::{SearchSection, object_name, result_name, results_folder};
 use super::submission::{CANCEL_TIME, Submission};
 use crate::error::{Error, Result};
@@ -41,19 +43,33 @@ pub struct ClusterTasks {
     folder: String,
     /// Objects that this process has published.
     published: Mutex<BTreeSet<String>>,
+    /// Operations that this process has computed, each noted once.
+    computed_here: Mutex<BTreeSet<String>>,
+    note: OperationNote,
+}
+
+/// Receiver of the operations that the process of a run computes.
+struct OperationNote(Box<dyn Fn(&str) + Send + Sync>);
+
+impl std::fmt::Debug for OperationNote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OperationNote")
+    }
 }
 
 impl ClusterTasks {
-    /// Tasks of the cluster of the scheduler at `url`, whose executors read `store`.
+    /// Tasks of the cluster of the scheduler at `url`, whose executors read `store`. Calls `note` with each operation that
+    /// this process computes.
     ///
     /// # Errors
     /// Threads cannot be started.
-    pub fn new(url: ClusterUrl, store: Store) -> Result<Self> {
+    pub fn new(url: ClusterUrl, store: Store, note: impl Fn(&str) + Send + Sync + 'static) -> Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("cluster").enable_all().build();
         let runtime =
             runtime.map_err(|error| Error::stage(format!("cannot start threads for the cluster: {error}")))?;
         let folder = random_hex::<8>()?;
-        Ok(Self { url, store, runtime, folder, published: Mutex::default() })
+        let (published, computed_here) = (Mutex::default(), Mutex::default());
+        Ok(Self { url, store, runtime, folder, published, computed_here, note: OperationNote(Box::new(note)) })
     }
 
     /// Sections that have a result.
@@ -68,10 +84,9 @@ impl ClusterTasks {
         let plan = plan(&self.folder, job, sections).map_err(|error| Error::internal(error.to_string()))?;
         let (stop, stopped) = oneshot::channel();
         let (sender, ended) = mpsc::sync_channel(1);
-        let url = self.url.clone();
+        let (url, config) = (self.url.clone(), client_config(SessionConfig::new_with_ballista()));
         self.runtime.spawn(async move {
-            let result =
-                async { Submission::submit(&url, plan, &session_config()).await?.finish_unless(stopped).await };
+            let result = async { Submission::submit(&url, plan, &config).await?.finish_unless(stopped).await };
             // Nobody waits any more.
             let _ = sender.send(result.await);
         });
@@ -148,6 +163,12 @@ impl RemoteTasks for ClusterTasks {
 
     fn remove_result(&self, job: &str, task: usize) -> Result<()> {
         self.store.objects().delete(&result_name(job, task))
+    }
+
+    fn note_computed_here(&self, operation: &str) {
+        if self.computed_here.lock().unwrap_or_else(PoisonError::into_inner).insert(operation.to_owned()) {
+            (self.note.0)(operation);
+        }
     }
 
     fn finish(&self, job: &str, tasks: usize) -> Result<()> {

@@ -51,7 +51,7 @@ impl ObjectStoreRegistry for StoreRegistry {
             return exec_err!("a cluster reads its store only, got `{url}`");
         }
         if url.host_str() != wanted.host_str() {
-            return exec_err!("got tables at `{url}`, wanted `{wanted}`: all processes need one version of Pairloom");
+            return exec_err!("got tables at `{url}`, wanted `{wanted}`: all processes need one build of Pairloom");
         }
         Ok(Arc::clone(&self.store))
     }
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(store.objects().get("table").unwrap().unwrap(), "rows");
         for other in ["file:///etc/passwd", "http://example.org/", "s3://bucket/x", "pairloom://other/table"] {
             let error = registry.get_store(&Url::parse(other).unwrap()).unwrap_err().to_string();
-            assert!(error.contains("reads its store only") || error.contains("one version of Pairloom"), "{error}");
+            assert!(error.contains("reads its store only") || error.contains("one build of Pairloom"), "{error}");
         }
     }
 }

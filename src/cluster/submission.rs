@@ -22,11 +22,12 @@ use datafusion_proto::physical_plan::AsExecutionPlan;
 use datafusion_proto::protobuf::PhysicalPlanNode;
 use futures::channel::oneshot;
 use futures::future::{Either, select};
+use tokio::time::Instant;
 use tonic::transport::Channel;
 
 use super::address::ClusterUrl;
-use super::executor_error::executor_error;
-use super::functions::MAX_MESSAGE_BYTES;
+use super::executor_error::{executor_error, quoted_message};
+use super::functions::{MAX_MESSAGE_BYTES, client_config};
 use super::plan_codec::PlanCodec;
 use crate::error::{Error, Result, with_causes};
 use crate::runtime::random_hex;
@@ -50,7 +51,7 @@ impl Submission {
     /// Submits a plan.
     ///
     /// # Errors
-    /// The scheduler cannot be reached, has another version, or refuses the plan.
+    /// The scheduler cannot be reached, has another build, or refuses the plan.
     pub async fn submit(url: &ClusterUrl, plan: Arc<dyn ExecutionPlan>, config: &SessionConfig) -> Result<Self> {
         let message = PhysicalPlanNode::try_from_physical_plan(plan, &PlanCodec::default());
         let mut bytes = Vec::new();
@@ -64,34 +65,14 @@ impl Submission {
             );
             return Err(Error::usage(message).hint("run it without `--cluster`"));
         }
-        let connection = GrpcClientConfig::from(&config.ballista_config());
-        let unreachable = |error: &dyn std::error::Error| {
-            Error::stage(format!("the scheduler at {url} cannot be reached: {}", with_causes(error)))
-                .hint("start one with `pairloom cluster scheduler`, and executors with `pairloom cluster executor`")
-        };
-        let endpoint = create_grpc_client_endpoint(url.to_string(), Some(&connection)).map_err(|e| unreachable(&e))?;
-        let channel = endpoint.connect().await.map_err(|error| unreachable(&error))?;
-        let mut scheduler = SchedulerGrpcClient::new(channel)
-            .max_encoding_message_size(MAX_MESSAGE_BYTES as usize)
-            .max_decoding_message_size(MAX_MESSAGE_BYTES as usize);
-        let entries = config.options().entries();
-        let settings = entries.into_iter().map(|entry| KeyValuePair { key: entry.key, value: entry.value }).collect();
-        let [session_id, operation_id] = [random_hex::<16>()?, random_hex::<16>()?];
-        let query = Some(Query::PhysicalPlan(bytes));
-        let mut request = tonic::Request::new(ExecuteQueryParams { session_id, settings, operation_id, query });
-        insert_version_header(request.metadata_mut());
+        let mut scheduler = connect(url, config).await?;
         let refused = |message: &str| Error::stage(format!("the scheduler at {url} refused the query: {message}"));
-        let response = scheduler.execute_query(request).await.map_err(|status| refused(status.message()))?;
-        let compatible = check_compatibility(Some(BALLISTA_VERSION), version_from_metadata(response.metadata()));
-        let result = match response.into_inner().result {
-            Some(execute_query_result::Result::Success(started)) => Ok(started.job_id),
+        match execute(&mut scheduler, url, bytes, config).await? {
+            Some(execute_query_result::Result::Success(started)) => {
+                Ok(Self { scheduler, job: started.job_id, has_ended: false })
+            }
             Some(execute_query_result::Result::Failure(failure)) => Err(refused(&format!("{failure:?}"))),
             None => Err(refused("the answer is empty")),
-        };
-        let submission = result.map(|job| Self { scheduler, job, has_ended: false });
-        match compatible {
-            Ok(()) => submission,
-            Err(message) => Err(refused(&message).hint("all processes of a cluster need one version of Pairloom")),
         }
     }
 
@@ -158,6 +139,68 @@ impl Drop for Submission {
             let _ = answered.recv_timeout(CANCEL_TIME);
         }
     }
+}
+
+/// Connects to the scheduler.
+///
+/// # Errors
+/// It cannot be reached.
+async fn connect(url: &ClusterUrl, config: &SessionConfig) -> Result<SchedulerGrpcClient<Channel>> {
+    let connection = GrpcClientConfig::from(&config.ballista_config());
+    let unreachable = |error: &dyn std::error::Error| {
+        Error::stage(format!("the scheduler at {url} cannot be reached: {}", with_causes(error)))
+            .hint("start one with `pairloom cluster scheduler`, and executors with `pairloom cluster executor`")
+    };
+    let endpoint = create_grpc_client_endpoint(url.to_string(), Some(&connection)).map_err(|e| unreachable(&e))?;
+    let channel = endpoint.connect().await.map_err(|error| unreachable(&error))?;
+    Ok(SchedulerGrpcClient::new(channel)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES as usize)
+        .max_decoding_message_size(MAX_MESSAGE_BYTES as usize))
+}
+
+/// Sends a plan to the scheduler. Returns its answer.
+///
+/// # Errors
+/// It has another build, or does not answer.
+async fn execute(
+    scheduler: &mut SchedulerGrpcClient<Channel>,
+    url: &ClusterUrl,
+    plan: Vec<u8>,
+    config: &SessionConfig,
+) -> Result<Option<execute_query_result::Result>> {
+    let entries = config.options().entries();
+    let settings = entries.into_iter().map(|entry| KeyValuePair { key: entry.key, value: entry.value }).collect();
+    let [session_id, operation_id] = [random_hex::<16>()?, random_hex::<16>()?];
+    let query = Some(Query::PhysicalPlan(plan));
+    let mut request = tonic::Request::new(ExecuteQueryParams { session_id, settings, operation_id, query });
+    insert_version_header(request.metadata_mut());
+    let refused = |message: &str| {
+        let message = quoted_message(message).unwrap_or_else(|| message.to_owned());
+        Error::stage(format!("the scheduler at {url} refused: {message}"))
+    };
+    let response = scheduler.execute_query(request).await.map_err(|status| refused(status.message()))?;
+    let scheduler_version = version_from_metadata(response.metadata());
+    check_compatibility(Some(BALLISTA_VERSION), scheduler_version).map_err(|message| {
+        refused(&message).hint("all processes of a cluster need one build of Pairloom; `pairloom --version` shows it")
+    })?;
+    Ok(response.into_inner().result)
+}
+
+/// Waits until the scheduler answers, and checks that it takes messages of this build.
+///
+/// # Errors
+/// The scheduler cannot be reached within `time`, or has another build.
+pub(super) async fn wait_for_scheduler(url: &ClusterUrl, time: Duration) -> Result<()> {
+    let config = client_config(SessionConfig::new_with_ballista());
+    let end = Instant::now() + time;
+    let mut scheduler = loop {
+        match connect(url, &config).await {
+            Err(_) if Instant::now() < end => tokio::time::sleep(PAUSES[1]).await,
+            connected => break connected?,
+        }
+    };
+    // The settings are read before the plan, which is none. So no job begins.
+    execute(&mut scheduler, url, Vec::new(), &config).await.map(drop)
 }
 
 /// Rows of one partition, from the executor that has them.

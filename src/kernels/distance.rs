@@ -42,6 +42,15 @@ impl VectorValues<'_> {
         }
     }
 
+    /// The values in double precision.
+    #[must_use]
+    pub fn to_doubles(self) -> Vec<f64> {
+        match self {
+            Self::F32(values) => values.iter().copied().map(f64::from).collect(),
+            Self::F64(values) => values.to_vec(),
+        }
+    }
+
     /// True if there are no values.
     #[must_use]
     pub fn is_empty(self) -> bool {
@@ -96,8 +105,24 @@ pub fn l2_norm(a: VectorValues<'_>) -> f64 {
 /// Cosine of the angle between `a`, whose norm is `norm_of_a`, and `b`; `None` if one of them is 0.
 #[must_use]
 pub fn cosine_similarity(a: VectorValues<'_>, norm_of_a: f64, b: VectorValues<'_>) -> Option<f64> {
-    let norms = norm_of_a * l2_norm(b);
-    (norms != 0.0).then(|| (inner_product(a, b) / norms).clamp(-1.0, 1.0))
+    let [product, squares] = product_and_squares(a, b);
+    let norms = norm_of_a * squares.sqrt();
+    (norms != 0.0).then(|| (product / norms).clamp(-1.0, 1.0))
+}
+
+/// Inner product of `a` and `b`, and that of `b` with itself, in one pass.
+fn product_and_squares(a: VectorValues<'_>, b: VectorValues<'_>) -> [f64; 2] {
+    fn singles(a: &[f32], b: &[f32]) -> [f64; 2] {
+        widest!(sums_of_products(a: &[f32], b: &[f32]) -> [f64; 2])
+    }
+    fn of_singles(a: &[f64], b: &[f32]) -> [f64; 2] {
+        widest!(sums_of_products(a: &[f64], b: &[f32]) -> [f64; 2])
+    }
+    match (a, b) {
+        (VectorValues::F32(a), VectorValues::F32(b)) if a.len() == b.len() => singles(a, b),
+        (VectorValues::F64(a), VectorValues::F32(b)) if a.len() == b.len() => of_singles(a, b),
+        _ => [inner_product(a, b), inner_product(b, b)],
+    }
 }
 
 #[inline(always)]
@@ -113,6 +138,25 @@ fn sum_of_squared_differences<A: Copy + Into<f64>, B: Copy + Into<f64>>(a: &[A],
 #[inline(always)]
 fn sum_of_absolute_differences<A: Copy + Into<f64>, B: Copy + Into<f64>>(a: &[A], b: &[B]) -> f64 {
     sum(a, b, |a, b| (a - b).abs())
+}
+
+/// The sums of [`sum_of_products`] of `a` and `b`, and of `b` and `b`, with the same bits.
+#[inline(always)]
+fn sums_of_products<A: Copy + Into<f64>, B: Copy + Into<f64>>(a: &[A], b: &[B]) -> [f64; 2] {
+    let (a_blocks, a_rest) = a.as_chunks::<LANES>();
+    let (b_blocks, b_rest) = b.as_chunks::<LANES>();
+    let (mut products, mut squares) = ([0.0f64; LANES], [0.0f64; LANES]);
+    for (a, b) in a_blocks.iter().zip(b_blocks) {
+        for lane in 0..LANES {
+            let (a, b): (f64, f64) = (a[lane].into(), b[lane].into());
+            products[lane] += a * b;
+            squares[lane] += b * b;
+        }
+    }
+    let rest = |a: f64, b: f64| a * b;
+    let product_rest: f64 = a_rest.iter().zip(b_rest).map(|(&a, &b)| rest(a.into(), b.into())).sum();
+    let square_rest: f64 = b_rest.iter().map(|&b| rest(b.into(), b.into())).sum();
+    [products.iter().sum::<f64>() + product_rest, squares.iter().sum::<f64>() + square_rest]
 }
 
 /// Sum of a function of the values of both vectors.
@@ -168,6 +212,14 @@ mod tests {
             close(l1_distance(F32(&a), F32(&b)), pairs().map(|(a, b)| (a - b).abs()).sum());
             close(l2_distance(F32(&a), F32(&b)).powi(2), pairs().map(|(a, b)| (a - b).powi(2)).sum());
             assert_eq!(cosine_similarity(F32(&a), l2_norm(F32(&a)), F32(&a)).is_some(), width > 0);
+            // One pass has the bits of two, and a vector has those of its values in f64.
+            let wide: Vec<f64> = a.iter().copied().map(f64::from).collect();
+            for first in [F32(&a), F64(&wide)] {
+                let two = [inner_product(F32(&a), F32(&b)), inner_product(F32(&b), F32(&b))];
+                assert_eq!(product_and_squares(first, F32(&b)).map(f64::to_bits), two.map(f64::to_bits), "{width}");
+                let distance = |a| [l2_distance(a, F32(&b)), l1_distance(a, F32(&b)), inner_product(a, F32(&b))];
+                assert_eq!(distance(first).map(f64::to_bits), distance(F32(&a)).map(f64::to_bits), "{width}");
+            }
         }
     }
 

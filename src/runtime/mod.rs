@@ -1,6 +1,7 @@
-//! Run-time facts of a process: threads, device, process group, cancellation, random bytes, tasks of other processes,
+//! Run-time facts of a process: its build, threads, device, process group, cancellation, random bytes, tasks of other processes,
 //! and time spent waiting for data.
 
+mod build;
 mod cancel;
 mod device;
 mod process_group;
@@ -9,6 +10,7 @@ mod remote_tasks;
 mod resources;
 mod stalls;
 
+pub use build::{BUILD, VERSION_AND_BUILD};
 pub use cancel::CancelToken;
 pub use device::Device;
 pub use process_group::{MAX_RANKS, ProcessGroup, Rendezvous};

@@ -34,6 +34,9 @@ pub trait RemoteTasks: Debug + Send + Sync {
     /// The result cannot be removed.
     fn remove_result(&self, job: &str, task: usize) -> Result<()>;
 
+    /// Notes an operation that this process computes, because its parts depend on each other.
+    fn note_computed_here(&self, operation: &str);
+
     /// Ends a job: removes it and the results of its tasks `0..tasks`.
     ///
     /// # Errors

@@ -77,6 +77,13 @@ impl<'s> Search<'s> {
         }
     }
 
+    /// Tells other processes' user what this one computes.
+    fn note_computed_here(&self, operation: &str) {
+        if let Some(remote) = &self.remote {
+            remote.note_computed_here(operation);
+        }
+    }
+
     fn scan(&self) -> Scan<'_> {
         Scan { scores: self.scores(), threads: self.threads, overrides: self.overrides }
     }
@@ -110,7 +117,10 @@ impl<'s> Search<'s> {
     ) -> Result<[SearchResults; 2]> {
         let found = match (&self.remote, self.scores().as_vectors()) {
             (Some(remote), Some(vectors)) => distribute(&self.scan(), vectors, [rows, columns], &**remote, progress)?,
-            _ => find(&self.scan(), [rows, columns], progress)?,
+            _ => {
+                self.note_computed_here("scores that are no products of vectors");
+                find(&self.scan(), [rows, columns], progress)?
+            }
         };
         Ok(found.map(UnroundedResults::into_rounded))
     }
@@ -131,6 +141,7 @@ impl<'s> Search<'s> {
         work: impl Fn(usize, &mut [f32]) -> T + Sync,
         progress: &mut dyn SearchProgress,
     ) -> Result<Vec<T>> {
+        self.note_computed_here("whole rows of scores");
         let scan = self.scan();
         map_rows(&scan, 0..stripe_count(scan.scores.shape()[0]), &work, progress)
     }
@@ -154,6 +165,7 @@ impl<'s> Search<'s> {
         correction: &dyn Correction,
         progress: &mut dyn SearchProgress,
     ) -> Result<SearchResults> {
+        self.note_computed_here("corrections of whole rows of scores");
         rank_corrected(&self.scan(), &SearchRequest { k, positives, ..SearchRequest::default() }, correction, progress)
     }
 
@@ -180,6 +192,7 @@ impl<'s> Search<'s> {
         queries: &[MatrixSide],
         progress: &mut dyn SearchProgress,
     ) -> Result<Vec<Potentials>> {
+        self.note_computed_here("Sinkhorn potentials");
         sinkhorn(&self.scan(), tau, iterations, queries, progress)
     }
 
@@ -202,6 +215,7 @@ impl<'s> Search<'s> {
         columns: &GreedyRequest<'_>,
         progress: &mut dyn SearchProgress,
     ) -> Result<[Vec<GreedyMatching>; 2]> {
+        self.note_computed_here("a matching");
         match_greedily(&self.scan(), [rows, columns], progress)
     }
 }

@@ -197,7 +197,7 @@ pub(super) fn sql_error(error: &DataFusionError) -> Error {
     match root {
         DataFusionError::Internal(_) => Error::internal(format!("SQL: {message}")),
         DataFusionError::ResourcesExhausted(_) => Error::stage(format!("SQL: {}", memory_message(message)))
-            .hint("read fewer rows or columns, or allow more with `--query-memory` of the server or the executors"),
+            .hint("read fewer rows or columns, or allow more with `--query-memory` of the command, the server or the executors"),
         _ => {
             let refused = ["DDL not supported", "DML not supported", "Statement not supported"];
             if refused.iter().any(|start| message.contains(start)) {
@@ -215,11 +215,14 @@ pub(super) fn sql_error(error: &DataFusionError) -> Error {
 
 /// Message about memory without the list of DataFusion's reservations.
 fn memory_message(message: &str) -> String {
-    let between = |start: &str, end: &str| Some(message.rsplit_once(start)?.1.split_once(end)?.0);
-    let parts =
-        (between("Failed to allocate additional ", " for "), between(" for ", " with "), between(" - ", " remain"));
-    let (Some(wanted), Some(operator), Some(left)) = parts else { return message.to_owned() };
-    format!("the memory of the query is used up: {operator} wanted {wanted} more, and {left} were left")
+    let parts = || {
+        let (_, rest) = message.rsplit_once("Failed to allocate additional ")?;
+        let (wanted, rest) = rest.split_once(" for ")?;
+        let (operator, rest) = rest.split_once(" with ")?;
+        let (left, _) = rest.split_once(" - ")?.1.split_once(" remain")?;
+        Some(format!("the memory of the query is used up: {operator} wanted {wanted} more, and {left} were left"))
+    };
+    parts().unwrap_or_else(|| message.to_owned())
 }
 
 /// Error for a file of the store that cannot be read, with what the reader says about it.

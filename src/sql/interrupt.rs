@@ -1,11 +1,13 @@
-//! Interruption of the running statement of a session, for Ctrl-C.
+//! Interruption of the running statement of a session, for Ctrl-C, and its limit of time.
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
 use futures::future::{Either, select};
 use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
 
 use crate::error::{Error, ErrorCategory, Result};
 
@@ -34,20 +36,49 @@ impl StatementInterrupt {
         is_first
     }
 
-    /// Marks the start of a statement, until the returned guard is dropped.
-    pub(super) fn start(&self) -> RunningStatement {
+    /// Marks the start of a statement, until the returned guard is dropped. The statement may take `time`.
+    pub(super) fn start(&self, time: Option<Duration>) -> RunningStatement {
         self.0.state.store(RUNNING, Ordering::SeqCst);
-        RunningStatement(self.clone())
+        let limit = time.and_then(|time| Some(TimeLimit { end: Instant::now().checked_add(time)?, time }));
+        RunningStatement { interrupt: self.clone(), limit }
     }
 }
 
 /// Guard of a running statement.
-pub(super) struct RunningStatement(StatementInterrupt);
+pub(super) struct RunningStatement {
+    interrupt: StatementInterrupt,
+    limit: Option<TimeLimit>,
+}
+
+/// Time that a statement may take, and the end of that time.
+#[derive(Debug, Clone, Copy)]
+struct TimeLimit {
+    time: Duration,
+    end: Instant,
+}
+
+impl TimeLimit {
+    fn error(&self) -> Error {
+        let seconds = self.time.as_secs_f64();
+        Error::stage(format!("SQL: the query took {seconds} s, which is the limit"))
+            .hint("`--query-time SECONDS` is the limit; a query of fewer rows takes less")
+    }
+}
 
 impl RunningStatement {
-    /// Waits for `work`, or fails at once when the statement is interrupted.
+    /// Waits for `work`, or fails at once when the statement is interrupted or its time is over.
     pub(super) async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T> {
-        let shared = &self.0.0;
+        let Some(limit) = self.limit else { return self.run_unless_interrupted(work).await };
+        // `timeout_at` lets work pass that is ready.
+        if Instant::now() >= limit.end {
+            return Err(limit.error());
+        }
+        let result = timeout_at(limit.end, self.run_unless_interrupted(work)).await;
+        result.unwrap_or_else(|_| Err(limit.error()))
+    }
+
+    async fn run_unless_interrupted<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+        let shared = &self.interrupt.0;
         let mut changed = pin!(shared.changed.notified());
         // Registered before the state is read, so that no interruption is missed.
         changed.as_mut().enable();
@@ -64,6 +95,6 @@ impl RunningStatement {
 
 impl Drop for RunningStatement {
     fn drop(&mut self) {
-        self.0.0.state.store(IDLE, Ordering::SeqCst);
+        self.interrupt.0.state.store(IDLE, Ordering::SeqCst);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{FieldRef, SchemaRef};
@@ -32,7 +33,7 @@ use crate::sql::parameters::{ParameterValue, bind, number_parameters, parameters
 use crate::sql::plan_rewrites::{with_json_as_text, with_nullable_vectors};
 use crate::sql::plan_runner::PlanRunner;
 use crate::sql::plan_size::check_plan_size;
-use crate::sql::query_options::QueryOptions;
+use crate::sql::query_options::{QueryLimits, QueryOptions, with_memory};
 use crate::sql::query_threads::{QueryRows, QueryStream, QueryThreads, of_panic};
 use crate::sql::result_files;
 use crate::sql::run_catalogs::RunCatalogs;
@@ -45,7 +46,7 @@ use crate::sql::state::{FILES, session_state};
 use crate::sql::statements::{check_depth, split_statements};
 use crate::sql::topk_join::{TOPK_JOIN, named_tables};
 use crate::sql::topk_join_function::TopKJoinFunction;
-use crate::sql::vector_cache::{CacheVectorScans, VectorCache};
+use crate::sql::vector_cache::{VectorCache, with_cached_scans};
 use crate::store::Store;
 use crate::store::record::RunRecord;
 use crate::store::run_log::RunLog;
@@ -60,6 +61,8 @@ pub struct Session {
     threads: Arc<QueryThreads>,
     tables: Arc<RunCatalogs>,
     interrupt: StatementInterrupt,
+    /// Time of a query that a thread waits for.
+    time: Option<Duration>,
     /// Processes that run the plans; this one without it.
     runner: Option<Arc<dyn PlanRunner>>,
 }
@@ -129,7 +132,7 @@ impl Session {
         let context = SessionContext::new_with_state(state);
         context.register_udtf(epoch_order::NAME, Arc::new(EpochOrderFunction { catalog }));
         context.register_udtf(TOPK_JOIN, Arc::new(TopKJoinFunction { tables: Arc::clone(&tables) }));
-        Ok(Self { context, threads, tables, interrupt: StatementInterrupt::default(), runner: None })
+        Ok(Self { context, threads, tables, interrupt: StatementInterrupt::default(), time: None, runner: None })
     }
 
     /// Lets other processes run the plans of queries. They read the tables of stages; tables in memory travel with the
@@ -139,12 +142,25 @@ impl Session {
         Self { runner: Some(runner), ..self }
     }
 
+    /// Limits the queries of [`Session::query`].
+    ///
+    /// # Errors
+    /// The folder of temporary files cannot be used.
+    pub fn with_limits(self, limits: QueryLimits) -> Result<Self> {
+        let context = match limits.memory {
+            Some(bytes) => SessionContext::new_with_state(checked(with_memory(self.context.state(), bytes))?),
+            None => self.context,
+        };
+        Ok(Self { context, time: limits.time, ..self })
+    }
+
     /// Caches vectors that queries have read, up to a number of bytes, for the queries that follow. Scans that read all rows of
     /// a table of a stage are cached; the least recently used go first.
     #[must_use]
     pub fn with_vector_cache(self, bytes: usize) -> Self {
-        let rule = Arc::new(CacheVectorScans(Arc::new(VectorCache::new(bytes))));
-        let state = SessionStateBuilder::new_from_existing(self.context.state()).with_physical_optimizer_rule(rule);
+        let state = self.context.state();
+        let rules = with_cached_scans(state.physical_optimizers(), Arc::new(VectorCache::new(bytes)));
+        let state = SessionStateBuilder::new_from_existing(state).with_physical_optimizer_rules(rules);
         Self { context: SessionContext::new_with_state(state.build()), ..self }
     }
 
@@ -199,16 +215,16 @@ impl Session {
         names
     }
 
-    /// Plans and starts a query without parameters and limits.
+    /// Plans and starts a query without parameters, within the limits of the session.
     ///
     /// If the tables of the query have less than 64 MiB, it runs on one thread: rows keep the order of the table unless
     /// the query sorts them, and sums are reproducible to the bit. Larger tables are read by several threads in any
     /// order.
     ///
     /// # Errors
-    /// The query is not valid SQL, refers to unknown tables or columns, or would write. It was interrupted.
+    /// The query is not valid SQL, refers to unknown tables or columns, or would write. It was interrupted, or its time is over.
     pub fn query(&self, sql: &str) -> Result<QueryRows<'_>> {
-        let statement = self.interrupt.start();
+        let statement = self.interrupt.start(self.time);
         let stream = self.threads.block_on(statement.run(self.start(sql, &QueryOptions::default())))??;
         Ok(QueryRows { threads: &self.threads, stream: self.threads.rows(stream, sql, ()), statement })
     }

@@ -12,16 +12,21 @@ use datafusion::logical_expr::AggregateUDF;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::prelude::SessionConfig;
 
+use crate::sql::bounded_functions::bounded_functions;
 use crate::sql::cooperative::CooperativeOperators;
 use crate::sql::planners::VectorOperators;
 use crate::sql::rank_of_positive::RankOfPositive;
 use crate::sql::read_once::ReadLeftInputsOnce;
+use crate::sql::sort_measures::SortMeasures;
 use crate::sql::topk_join::{LateralTopK, SessionPlanner};
 use crate::sql::vectors::register_vector_functions;
 use crate::store::Store;
 
-/// URL under which the objects of the store are registered in DataFusion. Processes of a cluster must have one version.
-pub const STORE_URL: &str = concat!("pairloom://store-", env!("CARGO_PKG_VERSION"), "/");
+/// URL under which the objects of the store are registered in DataFusion. Processes of a cluster must have one build.
+///
+/// It is not the URL of the folder or bucket: each process finds the store by its own settings, with its own credentials, so
+/// a plan that another process reads cannot choose what is opened.
+pub const STORE_URL: &str = concat!("pairloom://store-", env!("PAIRLOOM_BUILD"), "/");
 /// Name of the catalog, which a query may write before the schema.
 pub const CATALOG: &str = "pairloom";
 /// Schema of the files that are read by name. A name without a schema means a table of this one.
@@ -63,6 +68,7 @@ pub(super) fn session_state(
     planners.insert(0, Arc::new(VectorOperators));
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = Analyzer::new().rules;
     rules.insert(0, Arc::new(LateralTopK));
+    rules.insert(1, Arc::new(SortMeasures));
     let mut state = SessionStateBuilder::new()
         .with_config(config)
         .with_expr_planners(planners)
@@ -70,7 +76,7 @@ pub(super) fn session_state(
         .with_query_planner(Arc::new(SessionPlanner))
         .with_physical_optimizer_rule(Arc::new(ReadLeftInputsOnce))
         .with_physical_optimizer_rule(Arc::new(CooperativeOperators))
-        .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
+        .with_scalar_functions(bounded_functions(SessionStateDefaults::default_scalar_functions()))
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
         .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
         .with_window_functions(SessionStateDefaults::default_window_functions())

@@ -8,7 +8,7 @@ use crate::s3::server;
 use crate::support::{ServerProcess, pairloom, python};
 
 /// Starts a scheduler.
-fn scheduler() -> ServerProcess {
+pub(crate) fn scheduler() -> ServerProcess {
     scheduler_at("127.0.0.1:0")
 }
 
@@ -18,16 +18,21 @@ fn scheduler_at(address: &str) -> ServerProcess {
     ServerProcess::start(command)
 }
 
-/// Starts an executor with one thread.
-fn executor(scheduler: &ServerProcess, store: &Path) -> ServerProcess {
+/// Command of an executor with one thread.
+pub(crate) fn executor_command(scheduler: &ServerProcess, store: &Path) -> Command {
     let mut command = pairloom();
     command.args(["cluster", "executor", "--json", "--threads", "1", "--scheduler", scheduler.uri(), "--store"]);
     command.arg(store);
-    ServerProcess::start(command)
+    command
+}
+
+/// Starts an executor with one thread.
+fn executor(scheduler: &ServerProcess, store: &Path) -> ServerProcess {
+    ServerProcess::start(executor_command(scheduler, store))
 }
 
 /// File of numbers in the form of NumPy: vectors that are no two equal, of pseudo-random values.
-fn write_vectors(path: &Path, count: usize, width: usize, seed: u64) {
+pub(crate) fn write_vectors(path: &Path, count: usize, width: usize, seed: u64) {
     let shape = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({count}, {width}), }}");
     let header = format!("{shape:<117}\n");
     let mut content = b"\x93NUMPY\x01\x00".to_vec();
@@ -38,8 +43,9 @@ fn write_vectors(path: &Path, count: usize, width: usize, seed: u64) {
         // The generator of splitmix64.
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 40;
-        let value = f32::from(u16::try_from(mixed >> 8).unwrap()) / 32_768.0 - 1.0;
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 41;
+        // From 1 to 2, then from -0.5 to 0.5.
+        let value = f32::from_bits(0x3f80_0000 | u32::try_from(mixed).unwrap()) - 1.5;
         content.extend(value.to_le_bytes());
     }
     std::fs::write(path, content).unwrap();
@@ -63,7 +69,7 @@ fn evaluate(store: &Path, [images, captions]: &[PathBuf; 2], depth: usize) -> Co
     run
 }
 
-fn succeeded(mut command: Command) -> String {
+pub(crate) fn succeeded(mut command: Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -105,6 +111,13 @@ fn a_cluster_computes_what_one_process_computes() {
     std::fs::remove_dir_all(there.join("v1/evaluate")).unwrap();
     let scheduler = scheduler();
     let executors = [(); 2].map(|()| executor(&scheduler, &there));
+    let mut alone = pairloom();
+    alone.args(["run", "-v", "--no-progress", "--cluster", scheduler.uri(), "--store"]).arg(&there);
+    alone.arg(test_data::root().join("pipelines/embeddings.toml")).env("IMAGES", &files[0]).env("CAPTIONS", &files[1]);
+    let alone = alone.args(["--set", "stage.test.evaluate.methods=['sinkhorn']"]).output().unwrap();
+    let message = String::from_utf8_lossy(&alone.stderr);
+    assert!(alone.status.success() && message.contains("this process computes Sinkhorn potentials"), "{message}");
+    std::fs::remove_dir_all(there.join("v1/evaluate")).unwrap();
     let mut distributed = evaluate(&there, &files, 10);
     distributed.args(["--cluster", scheduler.uri()]);
     succeeded(distributed);

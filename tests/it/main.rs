@@ -16,6 +16,7 @@ mod ranks; // Distributed trainings, with processes that are killed.
 mod remote; // Stores at URLs, on an S3 server.
 mod flight; // The Flight SQL server, with a client in Python.
 mod cluster; // Clusters, with executors that are killed.
+mod cluster_queries; // Queries on a cluster whose executors are killed, and limits of queries.
 mod s3; // The S3 server, and a proxy that injects faults.
 mod layers; // Allowed dependencies between modules.
 mod cycles; // No cyclic dependencies between the files of a module.

@@ -218,7 +218,8 @@ fn two_ranks_train_like_one() {
     assert!(stderr(&again).contains("\n0 of 5 stages ran"), "{}", stderr(&again));
 }
 
-/// Three blocks of captions for two ranks. Each rank has one thread, on whose number the bits depend.
+/// Three blocks of captions for two ranks, one of which is killed on the way. Each rank has one thread, on whose number
+/// the bits depend.
 #[test]
 fn two_ranks_embed_to_the_bytes_of_one() {
     let folder = tempfile::tempdir().unwrap();
@@ -237,6 +238,16 @@ fn two_ranks_embed_to_the_bytes_of_one() {
     assert_eq!(sql(&store, "SELECT count(*) FROM joint.caption_embeddings"), "count(*)\n4660\n");
     std::fs::remove_dir_all(store.join("v1/embed")).unwrap();
     let two = ["--quiet", "--threads", "2", "--set", "stage.joint.embed.ranks=2"];
+    let killed = run(&store, &file, &two).spawn().unwrap();
+    let rank = wait_for("rank 1", || followers(folder.path()).first().copied());
+    // The captions come after the images, and each block needs both ranks.
+    wait_for("the images", || (!embeddings(content(&store)).is_empty()).then_some(()));
+    kill(rank, "-9");
+    let output = killed.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    assert!(stderr(&output).contains("rank 1 of 2 was killed by signal 9"), "{}", stderr(&output));
+    let before = embeddings(content(&store));
+    assert!(before.len() < one.len() && before.iter().all(|part| one.contains(part)), "what is there is right");
     let output = run(&store, &file, &two).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(one.len() >= 3 && one == embeddings(content(&store)), "embeddings differ");
@@ -279,6 +290,53 @@ fn two_ranks_extract_to_the_bytes_of_one() {
         shared.filter(|entry| entry.file_type().is_file() && entry.path().to_string_lossy().contains("/shared/"));
     assert_eq!(shared.count(), 0, "blocks of rank 1 are removed");
     assert!(followers(folder.path()).is_empty(), "a process is still running");
+}
+
+/// Adds the environment variables that `srun` sets for a task. The port follows from the number of the job.
+fn with_slurm_task(mut run: Command, task: usize, tasks: usize, job: u16) -> Command {
+    run.env("SLURM_JOB_ID", job.to_string()).env("SLURM_STEP_ID", "0").env("SLURM_STEP_NODELIST", "localhost");
+    run.env("SLURM_PROCID", task.to_string()).env("SLURM_LOCALID", task.to_string());
+    run.env("SLURM_STEP_NUM_TASKS", tasks.to_string());
+    run
+}
+
+/// Three blocks of images and of captions. Each rank has one thread.
+#[test]
+fn ranks_started_by_torchrun_or_slurm_extract_and_embed_to_the_bytes_of_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = pipeline(folder.path(), "inference.toml", |tiny| {
+        let end = tiny.find("[stage.pairwise.score_pairs]").expect("the stage after the embedding");
+        let more = tiny[..end].replace("train = 96", "train = 900").replace("epochs = 2", "epochs = 1");
+        more.replace("splits = [\"test\"]", "splits = []")
+    });
+    let store = folder.path().join("store");
+    let output = run(&store, &file, &["--quiet", "--threads", "1"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let inferred = || -> Vec<(String, Vec<u8>)> {
+        let is_inferred = |name: &String| name.starts_with("v1/embed/") || name.starts_with("v1/extract/");
+        content(&store).into_iter().filter(|(name, _)| is_inferred(name)).collect()
+    };
+    let one = inferred();
+    let of_extract = one.iter().filter(|(name, _)| name.starts_with("v1/extract/")).count();
+    assert!(of_extract >= 2 && one.len() - of_extract >= 3, "several blocks of both");
+    let port = free_port();
+    // Below the ports of `free_port`.
+    let job = (0..5_000).find(|job| TcpListener::bind(("127.0.0.1", 15_000 + job)).is_ok()).unwrap();
+    type Launched<'l> = &'l dyn Fn(usize) -> Command;
+    let by_torchrun: Launched<'_> = &|rank| with_rank(run(&store, &file, &["--threads", "2"]), rank, 2, port);
+    let by_slurm: Launched<'_> = &|rank| with_slurm_task(run(&store, &file, &["--threads", "1"]), rank, 2, job);
+    for (launcher, launched) in [("torchrun", by_torchrun), ("SLURM", by_slurm)] {
+        for stage in ["extract", "embed"] {
+            std::fs::remove_dir_all(store.join("v1").join(stage)).unwrap();
+        }
+        let other = launched(1).spawn().unwrap();
+        let first = launched(0).output().unwrap();
+        let other = other.wait_with_output().unwrap();
+        assert!(first.status.success(), "{launcher}: {}", stderr(&first));
+        assert_eq!((other.status.code(), stderr(&other).as_str()), (Some(0), ""), "{launcher}: rank 1 prints nothing");
+        assert!(stderr(&first).contains("2 of 6 stages ran"), "{launcher}: {}", stderr(&first));
+        assert!(one == inferred(), "{launcher}: features or embeddings differ");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::cli::open::open_log;
 use crate::cli::run_choice::choose_run;
 use crate::cli::run_choice_args::RunChoiceArgs;
 use crate::error::Result;
-use crate::sql::{NamedFile, PlanRunner, Session, VECTOR_CACHE_BYTES};
+use crate::sql::{NamedFile, PlanRunner, QueryLimits, Session, VECTOR_CACHE_BYTES};
 use crate::store::Store;
 use crate::store::record::RunRecord;
 use crate::store::run_log::RunLog;
@@ -23,6 +23,7 @@ pub(in crate::cli) struct SessionOpener<'s> {
     store: &'s Store,
     files: &'s [NamedFile],
     runner: Option<Arc<dyn PlanRunner>>,
+    limits: QueryLimits,
     console: Console,
 }
 
@@ -39,9 +40,10 @@ impl<'s> SessionOpener<'s> {
         store: &'s Store,
         files: &'s [NamedFile],
         runner: Option<Arc<dyn PlanRunner>>,
+        limits: QueryLimits,
         console: Console,
     ) -> Self {
-        Self { store, files, runner, console }
+        Self { store, files, runner, limits, console }
     }
 
     /// Opens a session over the run that `choice` names. Runs since the last call are seen.
@@ -56,6 +58,7 @@ impl<'s> SessionOpener<'s> {
             Some(runner) => session.with_runner(Arc::clone(runner)),
             None => session.with_vector_cache(VECTOR_CACHE_BYTES),
         };
+        let session = session.with_limits(self.limits)?;
         for file in self.files {
             session.add_file(file.clone())?;
         }

@@ -65,7 +65,7 @@ pub fn distribute(
             was_repeated = false;
         } else if was_repeated {
             return Err(Error::data(format!("the result of section {section} of a search is damaged, twice"))
-                .hint("all processes of a cluster need one version of Pairloom"));
+                .hint("all processes of a cluster need one build of Pairloom; `pairloom --version` shows it"));
         } else {
             was_repeated = true;
             remote.remove_result(&job, section)?;

@@ -8,11 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::vectors::PublishedVectors;
 use crate::error::{Error, Result};
 use crate::kernels::hubness::statistic::Statistic;
+use crate::runtime::BUILD;
 use crate::search::request::{Positives, SearchRequest};
 use crate::search::scores::ScoreFunction;
 
-/// Version of the program: jobs and results of other versions may mean something else.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Name of the description among the metadata.
 const DESCRIPTION: &str = "pairloom.search";
 /// Names of the sides in tensors.
@@ -29,7 +28,8 @@ pub struct SearchJob {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobDescription {
-    version: String,
+    /// Build of the program: jobs and results of others may mean something else.
+    build: String,
     pub score_function: ScoreFunction,
     pub vectors: [PublishedVectors; 2],
     /// Stripes of each section.
@@ -77,7 +77,7 @@ impl SearchJob {
     ) -> Self {
         let requests = requests.map(PublishedRequest::of);
         let description = JobDescription {
-            version: VERSION.to_owned(),
+            build: BUILD.to_owned(),
             score_function,
             vectors,
             sections,
@@ -125,18 +125,18 @@ impl SearchJob {
     /// Decodes a job.
     ///
     /// # Errors
-    /// The content is no job, or one of another version of Pairloom.
+    /// The content is no job, or one of another build of Pairloom.
     pub fn decode(content: &[u8]) -> Result<Self> {
         let wrong = |what: String| {
-            Error::data(format!("got no search job of this version: {what}"))
-                .hint("all processes of a cluster need one version of Pairloom")
+            Error::data(format!("got no search job of this build: {what}"))
+                .hint("all processes of a cluster need one build of Pairloom; `pairloom --version` shows it")
         };
         let (_, header) = SafeTensors::read_metadata(content).map_err(|error| wrong(error.to_string()))?;
         let text = header.metadata().as_ref().and_then(|metadata| metadata.get(DESCRIPTION));
         let text = text.ok_or_else(|| wrong("it has no description".to_owned()))?;
         let description: JobDescription = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        if description.version != VERSION {
-            return Err(wrong(format!("it has version {}, wanted {VERSION}", description.version)));
+        if description.build != BUILD {
+            return Err(wrong(format!("it has the build {}, wanted {BUILD}", description.build)));
         }
         let tensors = SafeTensors::deserialize(content).map_err(|error| wrong(error.to_string()))?;
         let numbers = |name: &str, dtype: Dtype| -> Result<Vec<[u8; 8]>> {
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!((0..5).map(|query| of_columns.positives.of_query(query)).collect::<Vec<_>>(), lists);
         for damaged in [&content[..20], b"", &[content.as_slice(), b"x"].concat()] {
             let error = SearchJob::decode(damaged).expect_err("damaged").to_string();
-            assert!(error.contains("no search job of this version"), "{error}");
+            assert!(error.contains("no search job of this build"), "{error}");
         }
     }
 }

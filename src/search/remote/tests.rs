@@ -19,6 +19,7 @@ struct LocalTasks {
     /// Results that are damaged when they are first written.
     damaged: Mutex<Vec<usize>>,
     computed: Mutex<Vec<usize>>,
+    computed_here: Mutex<Vec<String>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -54,6 +55,10 @@ impl RemoteTasks for LocalTasks {
             lock(&self.results).insert((job.to_owned(), task), result);
         }
         report(tasks)
+    }
+
+    fn note_computed_here(&self, operation: &str) {
+        lock(&self.computed_here).push(operation.to_owned());
     }
 
     fn result(&self, job: &str, task: usize) -> Result<Option<Vec<u8>>> {
@@ -142,4 +147,21 @@ fn results_that_stay_damaged_and_refused_reports_are_errors() {
     // Other operations are computed in this process.
     search(&tasks).map_rows(|row, _| row, &mut |_, _| Ok(())).expect("possible");
     assert!(lock(&tasks.objects).len() <= 2, "only the vectors and the job of the interrupted search");
+}
+
+#[test]
+fn operations_that_stay_in_the_process_are_noted() {
+    let values = random_vectors(VectorDistribution::Spread, 1, 6, 4);
+    let vectors = VectorMatrix::new("vectors", &values, 4).expect("good");
+    let tasks = Arc::new(LocalTasks::default());
+    let search = Search::from_vectors(&vectors, &vectors, SCORE_FUNCTIONS[0], 1).expect("of one width");
+    let search = search.with_remote(Some(Arc::<LocalTasks>::clone(&tasks)));
+    let request = SearchRequest { k: 2, ..SearchRequest::default() };
+    search.find(&request, &request, &mut |_, _| Ok(())).expect("possible");
+    assert_eq!(*lock(&tasks.computed_here), Vec::<String>::new());
+    let rows = search.map_rows(|row, _| row, &mut |_, _| Ok(())).expect("possible");
+    assert_eq!(
+        (rows, lock(&tasks.computed_here).as_slice()),
+        ((0..6).collect(), &["whole rows of scores".to_owned()][..])
+    );
 }

@@ -36,7 +36,7 @@ impl SearchWorker {
     /// digest of its content.
     ///
     /// # Errors
-    /// The error of `read`; the first error of `progress`; the object is no job of this version, or has no such section.
+    /// The error of `read`; the first error of `progress`; the object is no job of this build, or has no such section.
     pub fn compute(
         &self,
         name: &str,

@@ -55,12 +55,15 @@ impl OutputFormat {
     pub fn write(
         self,
         schema: &SchemaRef,
-        rows: impl Iterator<Item = Result<RecordBatch>>,
+        mut rows: impl Iterator<Item = Result<RecordBatch>>,
         mut out: impl Write + Send,
     ) -> Result<()> {
         if matches!(self, Self::Json | Self::Jsonl | Self::Parquet) {
             check_names(schema)?;
         }
+        // A query that fails at once writes nothing, a header neither.
+        let first = rows.next().transpose()?;
+        let rows = first.map(Ok).into_iter().chain(rows);
         match self {
             Self::Table => write_table(schema, rows, &mut out)?,
             Self::Vertical => {

@@ -17,6 +17,8 @@ const BORDERS: &str = "||--+-++|    ++++++";
 const NARROWEST: usize = 20;
 /// Lines over which a text is wrapped in a narrowed column. The rest is cut.
 const WRAPPED_LINES: usize = 6;
+/// Largest size of the texts of a table, which are all in memory, in bytes.
+const MAX_TEXT_BYTES: usize = 512 << 20;
 /// Characters of a column besides its content: a space on both sides and a border.
 const COLUMN_FRAME: usize = 3;
 
@@ -161,9 +163,15 @@ pub(super) fn write_table(
 
 /// Text of all values, row by row.
 fn all_rows(batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<Vec<Vec<String>>> {
-    let mut rows = Vec::new();
+    let (mut rows, mut bytes) = (Vec::new(), 0);
     for batch in batches {
-        rows.extend(display_rows(&batch?)?);
+        let texts = display_rows(&batch?)?;
+        bytes += texts.iter().flatten().map(|text| size_of::<String>() + text.len()).sum::<usize>();
+        rows.extend(texts);
+        if bytes > MAX_TEXT_BYTES {
+            let message = format!("the result is too large for a table: {} rows are not all of it", rows.len());
+            return Err(Error::usage(message).hint("add a `LIMIT`, or choose the format csv, jsonl or parquet"));
+        }
     }
     Ok(rows)
 }

@@ -12,4 +12,4 @@ mod tests;
 
 pub use cache::VECTOR_CACHE_BYTES;
 pub(super) use cache::VectorCache;
-pub(super) use rule::CacheVectorScans;
+pub(super) use rule::with_cached_scans;

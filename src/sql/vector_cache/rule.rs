@@ -19,9 +19,24 @@ use super::scan::CachedScan;
 use crate::sql::pass_through::PassThroughExec;
 use crate::sql::state::STORE_URL;
 
+/// Name of the rule that moves computed columns into scans.
+const PROJECTION_RULE: &str = "ProjectionPushdown";
+
+/// Optimizer rules with one that caches scans. It comes before computed columns move into the scans, since what is kept
+/// are the columns of files; all partitions and conditions of the scans are decided then.
+pub(in crate::sql) fn with_cached_scans(
+    rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>],
+    cache: Arc<VectorCache>,
+) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let place = rules.iter().position(|rule| rule.name() == PROJECTION_RULE).unwrap_or(rules.len());
+    let mut rules = rules.to_vec();
+    rules.insert(place, Arc::new(CacheVectorScans(cache)));
+    rules
+}
+
 /// Optimizer rule that caches the rows of scans of the store that read all rows of a table and some vectors.
 #[derive(Debug)]
-pub(in crate::sql) struct CacheVectorScans(pub Arc<VectorCache>);
+struct CacheVectorScans(Arc<VectorCache>);
 
 impl PhysicalOptimizerRule for CacheVectorScans {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {

@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
 
 use super::column::{ListVectors, float_vectors, number_type};
 use super::measure::VectorMeasure;
-use crate::kernels::distance::l2_norm;
+use crate::kernels::distance::{VectorValues, l2_norm};
 
 /// Function of two vectors, for example `cosine_distance(a, b)`. The result is f64.
 ///
@@ -96,8 +96,16 @@ impl MeasureFunction {
         let (Some(a_column), Some(b_column)) = (a.vectors(), b.vectors()) else {
             return Ok(new_null_array(&DataType::Float64, rows));
         };
+        // In f64 once, not in each row; the values are the same.
+        let wide: Option<Vec<f64>> = match a {
+            Argument::Constant(_) => a_column.get(0).map(VectorValues::to_doubles),
+            _ => None,
+        };
         let constant = match a {
-            Argument::Constant(_) => Some(a_column.get(0).map(|vector| (vector, l2_norm(vector)))),
+            Argument::Constant(_) => Some(wide.as_deref().map(|values| {
+                let vector = VectorValues::F64(values);
+                (vector, l2_norm(vector))
+            })),
             _ => None,
         };
         let mut values = Float64Array::builder(rows);

@@ -1,0 +1,226 @@
+//! Tests of queries of a cluster whose executors are killed, of limits of queries, and of processes of another build.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::cluster::{executor_command, scheduler, succeeded, write_vectors};
+use crate::support::{ServerProcess, pairloom};
+
+/// Store with vectors of images, and five times as many captions.
+fn store(folder: &Path, images: usize) -> PathBuf {
+    let files = ["images.npy", "captions.npy"].map(|name| folder.join(name));
+    for (seed, (file, count)) in (1..).zip(files.iter().zip([images, 5 * images])) {
+        write_vectors(file, count, 256, seed);
+    }
+    let pipeline = folder.join("pipeline.toml");
+    let stage = "[stage.theirs.ingest.embeddings]\nimages = \"images.npy\"\ncaptions = \"captions.npy\"\n";
+    std::fs::write(&pipeline, stage).unwrap();
+    let store = folder.join("store");
+    let mut run = pairloom();
+    run.args(["run", "--quiet", "--store"]).arg(&store).arg(pipeline);
+    succeeded(run);
+    store
+}
+
+fn query(store: &Path, sql: &str) -> Command {
+    let mut command = pairloom();
+    command.args(["sql", "--quiet", "--format", "csv", "--store"]).arg(store).arg(sql);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Starts an executor that keeps its rows in a folder of its own.
+fn executor_in(scheduler: &ServerProcess, store: &Path, folder: &Path) -> ServerProcess {
+    let mut command = executor_command(scheduler, store);
+    command.arg("--folder").arg(folder);
+    ServerProcess::start(command)
+}
+
+/// Number of files of rows in the folder of an executor.
+fn files_of_rows(folder: &Path) -> usize {
+    let files = walkdir::WalkDir::new(folder).into_iter().filter_map(Result::ok);
+    files.filter(|entry| entry.file_type().is_file()).count()
+}
+
+/// Waits until `is_met`, while the query runs.
+fn wait_while_running(query: &mut Child, is_met: impl Fn() -> bool) {
+    while !is_met() {
+        assert!(query.try_wait().unwrap().is_none(), "the query ended before the moment of the test");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_query_survives_an_executor_that_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    // A query of all captions has several tasks.
+    let store = store(folder.path(), 20_000);
+    let scheduler = scheduler();
+    // Many tasks, whose rows go from one executor to another.
+    let many_tasks = "SELECT query_image_id % 7, rank, count(*), sum(caption_id) FROM \
+        topk_join('theirs.image_embeddings WHERE image_id < 3000', 'theirs.caption_embeddings', 5) GROUP BY 1, 2 ORDER BY 1, 2";
+    // One task.
+    let one_task = "SELECT count(*), sum(a.image_id) FROM theirs.image_embeddings a JOIN theirs.image_embeddings b \
+        ON a.image_id + b.image_id < 1000 WHERE a.image_id < 6000";
+    let [stays_in, dies_in] = ["stays", "dies"].map(|name| folder.path().join(name));
+    let mut stays: Option<ServerProcess> = None;
+    let [one_wanted, many_wanted] = [one_task, many_tasks].map(|sql| succeeded(query(&store, sql)));
+    assert!(one_wanted.lines().count() == 2 && many_wanted.lines().count() == 36, "{one_wanted}{many_wanted}");
+    for (sql, wanted, files) in
+        [(one_task, &one_wanted, 0), (many_tasks, &many_wanted, 1), (many_tasks, &many_wanted, 3)]
+    {
+        let mut dies = executor_in(&scheduler, &store, &dies_in);
+        let mut running = query(&store, sql).args(["--cluster", scheduler.uri()]).spawn().unwrap();
+        if stays.is_none() {
+            // The first query has one task, which the only executor has.
+            std::thread::sleep(Duration::from_secs(2));
+            stays = Some(executor_in(&scheduler, &store, &stays_in));
+        }
+        wait_while_running(&mut running, || files_of_rows(&dies_in) >= files);
+        dies.kill();
+        assert!(running.try_wait().unwrap().is_none(), "the query had not ended before the kill");
+        let output = running.wait_with_output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "killed after {files} files: {message}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), *wanted, "killed after {files} files");
+        std::fs::remove_dir_all(&dies_in).unwrap();
+    }
+}
+
+#[test]
+fn a_query_whose_rows_were_on_a_killed_executor_runs_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path(), 2_000);
+    let scheduler = scheduler();
+    let [stays_in, dies_in] = ["stays", "dies"].map(|name| folder.path().join(name));
+    let mut dies = executor_in(&scheduler, &store, &dies_in);
+    let sql = "SELECT count(*) FROM theirs.caption_embeddings a JOIN theirs.image_embeddings b ON a.caption_id + b.image_id < 9";
+    let mut running = query(&store, sql).args(["--cluster", scheduler.uri()]).spawn().unwrap();
+    let signal = |name: &str, id: u32| Command::new("kill").args([name, &id.to_string()]).status().unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(running.try_wait().unwrap().is_none(), "the query had not ended before it was stopped");
+    // It sees the end of its job when the executor with the rows is gone.
+    signal("-STOP", running.id());
+    while files_of_rows(&dies_in) == 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    let _stays = executor_in(&scheduler, &store, &stays_in);
+    dies.kill();
+    signal("-CONT", running.id());
+    let output = running.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "count(*)\n45\n");
+    assert!(files_of_rows(&stays_in) > 0, "the other executor computed it");
+}
+
+/// Query that does not end within the test.
+const ENDLESS: &str = "SELECT count(*) FROM theirs.image_embeddings a JOIN (SELECT b.image_id + c.image_id AS total \
+    FROM theirs.caption_embeddings b, theirs.caption_embeddings c) t ON a.image_id < t.total - 1";
+
+#[test]
+fn a_query_ends_with_an_error_when_its_time_is_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path(), 2_000);
+    let scheduler = scheduler();
+    let _executor = ServerProcess::start(executor_command(&scheduler, &store));
+    for cluster in [&[][..], &["--cluster", scheduler.uri()]] {
+        let output = query(&store, ENDLESS).args(["--query-time", "2"]).args(cluster).output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{message}");
+        assert!(message.contains("the query took 2 s, which is the limit"), "{message}");
+        assert_eq!(output.stdout, b"", "rows or a header before the error");
+        // The only place of the executor is free again.
+        let mut after = query(&store, "SELECT count(*) FROM theirs.image_embeddings");
+        after.args(["--query-time", "60"]).args(cluster);
+        assert_eq!(succeeded(after), "count(*)\n2000\n");
+    }
+}
+
+/// Build id of the program.
+fn build_id() -> String {
+    let mut command = pairloom();
+    command.arg("--version");
+    let version = succeeded(command);
+    let (_, build) = version.trim_end().rsplit_once("build ").unwrap();
+    build.trim_end_matches(')').to_owned()
+}
+
+#[test]
+fn a_query_ends_with_an_error_when_its_memory_is_used_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path(), 100);
+    for (sql, memory, code, wanted) in [
+        ("SELECT range(0, 3000000000)", "4GiB", 2, "`range` would make up to"),
+        (
+            "SELECT count(*) FROM range(0, 3000000000) a JOIN range(0, 3000000000) b ON a.value = b.value",
+            "64MiB",
+            4,
+            "the memory of the query is used up",
+        ),
+    ] {
+        let output = query(&store, sql).args(["--query-memory", memory]).output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{sql}: {message}");
+        assert!(message.contains(wanted), "{sql}: {message}");
+    }
+}
+
+/// Program of another build: this one with another build id.
+fn program_of_another_build(folder: &Path) -> PathBuf {
+    let (build, other) = (build_id(), "0123456789abcdef");
+    assert_eq!(build.len(), other.len(), "{build}");
+    let mut program = std::fs::read(pairloom().get_program()).unwrap();
+    let finder = |program: &[u8], from: usize| {
+        program[from..].windows(build.len()).position(|bytes| bytes == build.as_bytes()).map(|at| from + at)
+    };
+    let mut from = 0;
+    while let Some(at) = finder(&program, from) {
+        program[at..at + other.len()].copy_from_slice(other.as_bytes());
+        from = at + other.len();
+    }
+    assert!(from > 0, "the program has its build id");
+    let path = folder.join("pairloom");
+    std::fs::write(&path, program).unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn processes_of_another_build_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path(), 100);
+    let program = program_of_another_build(folder.path());
+    let messages = folder.path().join("scheduler.txt");
+    let mut command = pairloom();
+    command.args(["cluster", "scheduler", "--json", "--address", "127.0.0.1:0"]);
+    command.stderr(std::fs::File::create(&messages).unwrap());
+    let scheduler = ServerProcess::start(command);
+    let _executor = ServerProcess::start(executor_command(&scheduler, &store));
+    let other = |of: &Command| {
+        let mut command = Command::new(&program);
+        command.args(of.get_args());
+        for (name, value) in of.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+    };
+    let build = build_id();
+    let mut cluster_query = query(&store, "SELECT count(*) FROM theirs.image_embeddings");
+    cluster_query.args(["--cluster", scheduler.uri()]);
+    let mut refused = 0;
+    for mut command in [other(&cluster_query), other(&executor_command(&scheduler, &store))] {
+        let output = command.output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{message}");
+        assert!(message.contains("the build 0123456789abcdef") && message.contains(&build), "{message}");
+        refused += 1;
+        let of_scheduler = std::fs::read_to_string(&messages).unwrap();
+        assert_eq!(of_scheduler.matches("refused: got a message of the build 0123456789abcdef").count(), refused);
+    }
+    assert_eq!(succeeded(cluster_query), "count(*)\n100\n");
+}
