@@ -47,14 +47,14 @@ extern "C" fn multiply(product: c_int, a: *const f32, b: *const f32, out: *mut f
     if rows == 0 || columns == 0 {
         return;
     }
-    // SAFETY: the factors have `rows · depth` and `columns · depth` values, which the caller keeps alive and does not
-    // change meanwhile.
-    let values =
-        unsafe { [std::slice::from_raw_parts(a, rows * depth), std::slice::from_raw_parts(b, columns * depth)] };
+    // SAFETY: the first factor has so many values, which the caller keeps alive and does not change meanwhile.
+    let a = unsafe { std::slice::from_raw_parts(a, rows * depth) };
+    // SAFETY: as above.
+    let b = unsafe { std::slice::from_raw_parts(b, columns * depth) };
     // SAFETY: the result is a new tensor of `rows · columns` values, which nothing else reads or writes.
     let out = unsafe { std::slice::from_raw_parts_mut(out, rows * columns) };
     let element_type = if bf16 { ElementType::Bf16 } else { ElementType::F32 };
-    LayerFactors { product, values, sizes: [rows, columns, depth], element_type }.multiply(out, thread_count());
+    LayerFactors { product, values: [a, b], sizes: [rows, columns, depth], element_type }.multiply(out, thread_count());
 }
 
 #[cfg(test)]

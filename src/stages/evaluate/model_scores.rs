@@ -104,7 +104,9 @@ impl<'m> ModelScores<'m> {
             self.positives[image].extend(captions);
         }
         for (caption, images) in relevance.images_of.iter().enumerate() {
-            images.iter().for_each(|&image| self.positives[image].push(caption));
+            for &image in images {
+                self.positives[image].push(caption);
+            }
         }
         for captions in &mut self.positives {
             captions.sort_unstable();

@@ -80,7 +80,9 @@ impl Evaluate {
         }
         let validation_bank = validation_bank.as_ref().map(QueryBankScores::rows).transpose()?;
         if let SplitItems::Model(scores) = &mut sides {
-            binary.iter().for_each(|relevance| scores.add_positives(relevance));
+            for relevance in &binary {
+                scores.add_positives(relevance);
+            }
         }
         let rows = sides.score_rows()?;
         let of_bank = (bank.as_ref(), bank_rows.as_ref().map(BankRows::scores));
