@@ -143,8 +143,14 @@ impl<'i> StreamedScores<'i> {
         let words: i64 = captions.iter().map(|block| block.vectors.size()[0]).sum();
         let [words, images, captions_in_all] = [words.saturating_as(), items.positives.len(), order.len()];
         let width = captions.first().map_or(0, EncodedItems::width);
+        // Each word is multiplied by all regions of an image.
+        let mut image = Vec::new();
+        if images > 0 {
+            items.images.append(0, &mut image)?;
+        }
+        let regions = (image.len() / model.input_spec().image.max(1)).max(1);
         let made = Self {
-            cost: (words * width).div_ceil(captions_in_all.max(1)).max(1) as u64,
+            cost: (words * width * regions).div_ceil(captions_in_all.max(1)).max(1) as u64,
             blocks: PairBlocks { images, images_per_block, captions_per_block, order, places },
             items,
             cancel: cancel.clone(),
