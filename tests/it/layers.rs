@@ -167,7 +167,8 @@ fn layer_violation(layer: &str, module: &[&str], used: &Use) -> Option<String> {
         // several stages have are in a module of their own.
         let other = path.get(1).map_or("", String::as_str);
         let isolated = layer == "stages" && !matches!(module.get(1), None | Some(&"registry" | &"agreement"));
-        let forbidden = isolated && other != module[1] && !matches!(other, "testing" | "image_vectors" | "tokenized_captions");
+        let forbidden =
+            isolated && other != module[1] && !matches!(other, "testing" | "image_vectors" | "tokenized_captions");
         return forbidden.then(|| format!("stage `{}` must not use stage `{other}`", module[1]));
     }
     let fits = allowed.iter().any(|rule| *rule == "*" || rule == target);

@@ -48,6 +48,11 @@ pub trait Differentiable:
     /// Largest number of values of one tensor of the scores of a training step, which are computed in blocks of captions.
     const BLOCK_VALUES: i64 = BLOCK_VALUES;
 
+    /// True if a score in a training step depends on its image and caption alone, not on statistics of the batch.
+    fn scores_pairs_alone(&self) -> bool {
+        true
+    }
+
     /// Capabilities of models with these settings.
     fn capabilities(&self) -> Capabilities;
 

@@ -9,7 +9,7 @@
 use tch::Tensor;
 
 use super::published::{self, PublishedSgrafSettings};
-use super::settings::SgrafSettings;
+use super::settings::{AlignmentModule, SgrafSettings};
 use crate::error::Result;
 use crate::model::family::attention::WordAttention;
 use crate::model::family::caption_gru::{CaptionGru, WORD_VECTORS};
@@ -83,6 +83,10 @@ impl Differentiable for SgrafSettings {
             word_vectors_parameter: Some(WORD_VECTORS),
             ..Capabilities::default()
         }
+    }
+
+    fn scores_pairs_alone(&self) -> bool {
+        self.module == AlignmentModule::Sgr || self.batch_norm.single_rank_reason().is_none()
     }
 
     fn problems(&self) -> SettingProblems {
