@@ -1,5 +1,5 @@
-//! Run-time facts of a process: its build, threads, device, process group, cancellation, random bytes, tasks of other processes,
-//! and time spent waiting for data.
+//! Run-time facts of a process: its build, threads, device, process group, cancellation, random bytes, tasks of other
+//! processes, and time spent waiting for data.
 
 mod build;
 mod cancel;

@@ -77,7 +77,7 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// Tells other processes' user what this one computes.
+    /// Notes an operation that this process computes, although other processes could compute parts of a search.
     fn note_computed_here(&self, operation: &str) {
         if let Some(remote) = &self.remote {
             remote.note_computed_here(operation);

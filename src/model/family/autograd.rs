@@ -195,25 +195,22 @@ impl<S: Differentiable> Model for AutogradModel<S> {
                     let columns: Vec<i64> = block.iter().map(|&caption| caption.saturating_as::<i64>()).collect();
                     let columns = Tensor::from_slice(&columns).to_device(d_scores.device());
                     let d_block = d_scores.index_select(1, &columns);
-                    let rows = d_block.ne(0.0).any_dim(1, false).nonzero().squeeze_dim(1);
-                    let is_part = settings.scores_pairs_alone() && rows.size()[0] < d_block.size()[0];
-                    let more = if is_part {
-                        // Losses of the hardest negatives have no gradient in most pairs.
-                        let of_rows: Vec<i64> =
-                            Vec::try_from(&rows).map_err(|error: tch::TchError| Error::internal(error.to_string()))?;
-                        if of_rows.is_empty() {
-                            continue;
-                        }
-                        let of_rows: Vec<usize> = of_rows.into_iter().map(SaturatingAs::saturating_as).collect();
-                        let scores = tch::with_grad(|| {
-                            settings.forward_scores(&graph, &images.select(&of_rows), &captions.select(block))
-                        })?;
-                        defined_gradients(&[(&scores, &d_block.index_select(0, &rows))], &[], &wanted)?
+                    let rows = if settings.scores_pairs_alone() {
+                        rows_with_gradient(&d_block)?
                     } else {
-                        let scores =
-                            tch::with_grad(|| settings.forward_scores(&graph, &images, &captions.select(block)))?;
-                        defined_gradients(&[(&scores, &d_block)], &[], &wanted)?
+                        (0..images.len()).collect()
                     };
+                    if rows.is_empty() {
+                        continue;
+                    }
+                    let (scores, d_block) = if rows.len() == images.len() {
+                        let score = || settings.forward_scores(&graph, &images, &captions.select(block));
+                        (tch::with_grad(score)?, d_block)
+                    } else {
+                        let score = || settings.forward_scores(&graph, &images.select(&rows), &captions.select(block));
+                        (tch::with_grad(score)?, EncodedItems::from_vectors(d_block).select(&rows).vectors)
+                    };
+                    let more = defined_gradients(&[(&scores, &d_block)], &[], &wanted)?;
                     let more = sums.iter_mut().zip(more).filter_map(|(sum, more)| Some((sum, more?)));
                     tch::no_grad(|| more.for_each(|(sum, more)| drop(sum.g_add_(&more))));
                 }
@@ -229,6 +226,13 @@ impl<S: Differentiable> Model for AutogradModel<S> {
         };
         Ok(ScoredBatch { scores: detached_scores, losses: values, buffers, backward: Box::new(backward) })
     }
+}
+
+/// Rows of `d` that are not zero. Losses of the hardest negatives have no gradient in the scores of most pairs.
+fn rows_with_gradient(d: &Tensor) -> Result<Vec<usize>> {
+    let rows = d.ne(0.0).any_dim(1, false).nonzero().squeeze_dim(1);
+    let rows = Vec::<i64>::try_from(rows).map_err(|error| Error::internal(error.to_string()))?;
+    Ok(rows.into_iter().map(SaturatingAs::saturating_as).collect())
 }
 
 fn detached(side: &EncodedItems) -> EncodedItems {

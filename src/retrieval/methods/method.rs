@@ -45,6 +45,14 @@ pub struct MethodContext {
     pub score_kind: ScoreKind,
 }
 
+#[cfg(test)]
+impl MethodContext {
+    /// Context with everything that a method can need.
+    pub(crate) fn complete(score_kind: ScoreKind) -> Self {
+        Self { query_bank: true, bank_pairs: true, has_validation_split: true, bank_of_validation: true, score_kind }
+    }
+}
+
 /// Kind of scores that a method corrects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScoreKind {

@@ -276,14 +276,7 @@ impl Method {
     fn of(&self, settings: Table) -> Option<Self> {
         let table = Table::from_iter([(self.name().to_owned(), Value::Table(settings))]);
         let method = Self::deserialize(table).expect("a method");
-        let score_kind = ScoreKind::Cosine;
-        let context = MethodContext {
-            query_bank: true,
-            bank_pairs: true,
-            has_validation_split: true,
-            bank_of_validation: true,
-            score_kind,
-        };
+        let context = MethodContext::complete(ScoreKind::Cosine);
         method.problems("methods.0", context).is_empty().then_some(method)
     }
 }

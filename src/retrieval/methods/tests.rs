@@ -56,14 +56,7 @@ fn rankings_equal_those_of_the_definitions() {
 fn rankings_of_stored_scores_equal_those_of_the_definitions() {
     let data = SyntheticPool::new();
     let references = ReferenceScores::both_directions(&data).map(ReferenceScores::stored);
-    let score_kind = ScoreKind::Model;
-    let context = MethodContext {
-        query_bank: true,
-        bank_pairs: true,
-        has_validation_split: true,
-        bank_of_validation: true,
-        score_kind,
-    };
+    let context = MethodContext::complete(ScoreKind::Model);
     let mut refused = Vec::new();
     for method in Method::samples() {
         let evaluated = data.evaluate_stored(std::slice::from_ref(&method), &DEFAULT_CUTOFFS);
@@ -313,14 +306,7 @@ fn labels_name_parameters_and_options_other_than_the_default() {
 
 #[test]
 fn every_method_has_the_name_of_its_setting_and_valid_sample_settings() {
-    let score_kind = ScoreKind::Cosine;
-    let context = MethodContext {
-        query_bank: true,
-        bank_pairs: true,
-        has_validation_split: true,
-        bank_of_validation: true,
-        score_kind,
-    };
+    let context = MethodContext::complete(ScoreKind::Cosine);
     for method in Method::all() {
         let json = serde_json::to_value(&method).expect("settings");
         let names: Vec<&String> = json.as_object().expect("one name").keys().collect();

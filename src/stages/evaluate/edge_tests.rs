@@ -117,14 +117,7 @@ fn every_method_handles_every_pool() {
             refused.sort_unstable();
             refused.dedup();
             // Only methods whose settings check fails return an error.
-            let score_kind = ScoreKind::Order;
-            let given = MethodContext {
-                query_bank: true,
-                bank_pairs: true,
-                has_validation_split: true,
-                bank_of_validation: true,
-                score_kind,
-            };
+            let given = MethodContext::complete(ScoreKind::Order);
             let mut say_so: Vec<_> =
                 methods.iter().filter(|of| !of.problems("", given).is_empty()).map(Method::name).collect();
             say_so.sort_unstable();
