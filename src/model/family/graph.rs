@@ -105,6 +105,11 @@ impl<'p> Graph<'p> {
         (self.losses.into_inner(), self.layers.map(RefCell::into_inner).unwrap_or_default())
     }
 
+    /// Precision of matrix products.
+    pub(super) fn precision(&self) -> MatmulPrecision {
+        self.precision
+    }
+
     /// Matrix product `a · b` in the precision of the model, in the type of `a`. Both have two dimensions, or both
     /// three: a batch of products.
     pub fn matmul(&self, a: &Tensor, b: &Tensor) -> Tensor {

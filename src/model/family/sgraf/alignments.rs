@@ -8,8 +8,9 @@
 //! score = σ(w · vector)
 //! ```
 
-use tch::{Kind, Reduction, Tensor};
+use tch::{Kind, Tensor};
 
+use super::difference_layer::DifferenceInputs;
 use super::settings::{AlignmentModule, SgrafSettings};
 use crate::error::Result;
 use crate::model::family::attention::{AttentionDirection, EPSILON, NEGATIVE_SLOPE, WordAttention, attention};
@@ -92,12 +93,13 @@ impl SgrafSettings {
 
     fn alignments(&self, graph: &Graph<'_>, images: &PaddedSets, captions: &PaddedSets) -> Result<Alignments> {
         let ([a, places, d], [b, length, _]) = (images.size(), captions.size());
-        let (regions, words) = (images.vectors.narrow(1, 1, places - 1), captions.vectors.narrow(1, 1, length - 1));
-        let attended = self.attend(graph, &regions, images.is_padding.as_ref(), &words).view([a, b, length - 1, d]);
-        // Squared differences in one pass over the vectors, which are the most memory of a step; so is the gradient.
-        let words = words.unsqueeze(0).expand([a, b, length - 1, d], false);
-        let local = attended.mse_loss(&words, Reduction::None);
-        let local = l2_normalize(&graph.linear_of_rows(LOCAL, &local)?, -1);
+        let regions = images.vectors.narrow(1, 1, places - 1).contiguous();
+        let words = captions.vectors.narrow(1, 1, length - 1).reshape([-1, d]);
+        let weights = self.normalized_attention(graph, &regions, images.is_padding.as_ref(), &words, length - 1);
+        let [layer, bias] = ["weight", "bias"].map(|part| graph.get(&format!("{LOCAL}.{part}")));
+        let inputs =
+            DifferenceInputs { weights: &weights, regions: &regions, words: &words, layer: layer?, bias: bias? };
+        let local = l2_normalize(&inputs.output(graph), -1).view([a, b, length - 1, -1]);
         let global = images.vectors.select(1, 0).unsqueeze(1) - captions.vectors.select(1, 0).unsqueeze(0);
         let global = l2_normalize(&graph.linear_of_rows(GLOBAL, &global.square())?, -1).unsqueeze(2);
         let vectors = Tensor::cat(&[global, local], 2);
@@ -115,32 +117,46 @@ impl SgrafSettings {
             let vectors = items.padded().vectors;
             vectors.narrow(1, 1, vectors.size()[1] - 1)
         };
-        let weights = self.attention(graph, &local(image), None, &local(caption)).squeeze_dim(2).squeeze_dim(0).tr();
+        let (regions, words) = (local(image), local(caption).squeeze_dim(0));
+        let length = words.size()[0];
+        let weights = self.attention(graph, &regions, None, &words, length).squeeze_dim(2).squeeze_dim(0).tr();
         WordAttention { weights, direction: AttentionDirection::T2i }
     }
 
-    /// Attention of every word to the regions of every image, `[a, r, b, words]`.
-    fn attention(&self, graph: &Graph<'_>, regions: &Tensor, is_padding: Option<&Tensor>, words: &Tensor) -> Tensor {
-        let ([a, r, d], [b, length]) =
-            (<[i64; 3]>::try_from(regions.size()).unwrap_or_default(), [words.size()[0], words.size()[1]]);
-        let words = words.reshape([b * length, d]);
+    /// Attention of every word, `[b * length, d]`, to the regions of every image, `[a, r, b, length]`.
+    fn attention(
+        &self,
+        graph: &Graph<'_>,
+        regions: &Tensor,
+        is_padding: Option<&Tensor>,
+        words: &Tensor,
+        length: i64,
+    ) -> Tensor {
+        let [a, r, d] = <[i64; 3]>::try_from(regions.size()).unwrap_or_default();
         // Padding has products of 0, so it does not enter the norms over words.
-        let products = graph.matmul_transposed(&regions.reshape([a * r, d]), &words).view([a, r, b, length]);
+        let products = graph.matmul_transposed(&regions.view([a * r, d]), words).view([a, r, -1, length]);
         attention(&leaky_relu(&products, NEGATIVE_SLOPE), is_padding, self.lambda_softmax)
     }
 
-    /// Attended vector of every word in every image, L2-normalised, `[a, words, d]`.
+    /// Attention of every word to the regions of every image, `[a, r, b * length]`, divided by the norms of the attended
+    /// vectors.
     ///
     /// The norm of Σ p · c is √(pᵀ G p), where G has the products of the regions with each other. So the weights are
     /// normalised in place of the vectors, which are larger.
-    fn attend(&self, graph: &Graph<'_>, regions: &Tensor, is_padding: Option<&Tensor>, words: &Tensor) -> Tensor {
+    fn normalized_attention(
+        &self,
+        graph: &Graph<'_>,
+        regions: &Tensor,
+        is_padding: Option<&Tensor>,
+        words: &Tensor,
+        length: i64,
+    ) -> Tensor {
         let (a, r) = (regions.size()[0], regions.size()[1]);
         let is_padding = is_padding.map(|padding| padding.narrow(1, 1, r));
-        let attention = self.attention(graph, regions, is_padding.as_ref(), words).view([a, r, -1]);
+        let attention = self.attention(graph, regions, is_padding.as_ref(), words, length).view([a, r, -1]);
         let grams = graph.matmul(regions, &regions.transpose(1, 2));
         let squares = (&attention * graph.matmul(&grams, &attention)).sum_dim_intlist(1i64, true, None::<Kind>);
-        let weights = attention * squares.clamp_min(SMALLEST_NORM * SMALLEST_NORM).rsqrt();
-        graph.matmul(&weights.transpose(1, 2), regions)
+        attention * squares.clamp_min(SMALLEST_NORM * SMALLEST_NORM).rsqrt()
     }
 
     /// Similarity graph reasoning: the global alignment after all steps, `[a, b, s]`.

@@ -5,5 +5,7 @@
 
 pub mod settings;
 mod alignments;
+mod difference_layer;
+mod difference_products;
 mod family;
 mod published;
