@@ -7,6 +7,7 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::cluster_args::{ClusterChoiceArgs, ClusterCommand};
+use super::export_args::ExportArgs;
 use super::run_choice_args::RunChoiceArgs;
 use super::serve_args::ServeArgs;
 use crate::error::{Error, Result};
@@ -111,6 +112,8 @@ pub enum Command {
     Cluster(ClusterCommand),
     /// Print or copy the report of the latest run
     Report(ReportArgs),
+    /// Export a table to files of other programs: npy, a `*_precomp` folder, Arrow
+    Export(ExportArgs),
     /// Export training curves for TensorBoard, also of a training in progress
     Tensorboard(TensorboardArgs),
     /// Export the rankings of an evaluation as a TREC run, for other evaluation programs

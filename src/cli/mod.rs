@@ -12,6 +12,8 @@ mod cluster_args;
 mod completions;
 mod diff;
 mod expectations;
+mod export;
+mod export_args;
 mod gc;
 mod handover;
 mod instance_groups;

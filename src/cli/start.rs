@@ -7,7 +7,7 @@ use super::console::Console;
 use super::torch::TorchFunctions;
 use super::usage;
 use super::{
-    check, cluster, completions, diff, gc, handover, labels, plan, report, run, runs, schema, serve, show, sql,
+    check, cluster, completions, diff, export, gc, handover, labels, plan, report, run, runs, schema, serve, show, sql,
     tensorboard, trec,
 };
 
@@ -24,6 +24,7 @@ pub fn main(torch: Option<TorchFunctions>) -> ExitCode {
         Command::Cluster(command) => cluster::cluster(common, command, console),
         Command::Serve(what) => serve::serve(common, what, console),
         Command::Report(page) => report::report(common, page, console),
+        Command::Export(what) => export::export(common, what, console),
         Command::Tensorboard(which) => tensorboard::tensorboard(common, which, console),
         Command::Trec(which) => trec::trec(common, which, console),
         Command::Runs(which) => runs::runs(common, which, console),

@@ -58,7 +58,7 @@ impl Stage for ScorePairs {
     /// Version 3: scores of SGR and SAF are computed in another order, and so round differently; since version 2 those of
     /// SCAN come from a kernel of this project.
     fn version(&self) -> u32 {
-        3
+        4
     }
 
     fn settings(&self) -> serde_json::Value {

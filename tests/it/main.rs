@@ -11,6 +11,7 @@ mod embeddings; // Evaluation of embeddings from files.
 mod qrels; // Relevance judgements and TREC runs.
 mod recovery; // Runs that are killed, interrupted, or out of disk space.
 mod streaming; // Data loading by several processes that are killed; the order of epochs in SQL.
+mod export; // Files for other programs.
 mod tensorboard; // TensorBoard event files of trainings.
 mod ranks; // Distributed trainings, with processes that are killed.
 mod remote; // Stores at URLs, on an S3 server.

@@ -255,9 +255,9 @@ impl Stage for Train {
     }
 
     /// Version 6: `warm_up` and `same_image` apply to the level losses of CVSE, the inverse temperatures of SCAN follow from
-    /// its direction, and the caption branch of VSRN begins with other weights.
+    /// its direction, and the caption branch of VSRN begins with other weights. Version 7 of SGR and SAF: other roundings.
     fn version(&self) -> u32 {
-        6
+        if matches!(self.model, registry::ModelSettings::Sgraf(_)) { 7 } else { 6 }
     }
 
     fn settings(&self) -> serde_json::Value {
