@@ -66,7 +66,7 @@ struct GroupSums {
     bias: Vec<f32>,
 }
 
-impl<'v> DifferenceProducts<'v> {
+impl DifferenceProducts<'_> {
     /// Computes `z`, `[a, n, s]`, on several threads.
     pub fn forward(&self, out: &mut [f32], threads: usize) {
         let DifferenceSizes { images, words, width, outputs, .. } = self.sizes;
@@ -238,7 +238,7 @@ impl<'v> DifferenceProducts<'v> {
                 let d = &d[tile.start * outputs..tile.end * outputs];
                 d.chunks_exact(outputs).for_each(|d| add(&mut sums.bias, d));
                 self.add_layer_gradient(d, &squares, &mut sums.layer);
-                self.to_attended_gradient(d, layer, &mut differences);
+                self.attended_gradient(d, layer, &mut differences);
                 let d_attended = &differences[..tile.len() * width];
                 let d_words = &mut sums.words[tile.start * width..tile.end * width];
                 d_words.iter_mut().zip(d_attended).for_each(|(sum, d)| *sum -= d);
@@ -263,7 +263,7 @@ impl<'v> DifferenceProducts<'v> {
     }
 
     /// Turns differences into the gradient in the attended vectors, `2 (c − e) · (d · W)`.
-    fn to_attended_gradient(&self, d: &[f32], layer: &RightFactor, differences: &mut [f32]) {
+    fn attended_gradient(&self, d: &[f32], layer: &RightFactor, differences: &mut [f32]) {
         let DifferenceSizes { width, outputs, .. } = self.sizes;
         let left = LeftFactor::from_rows(self.element_type, d.len() / outputs, outputs, |i| row(d, i, outputs));
         for (columns, (count, right)) in layer.panels().enumerate() {
