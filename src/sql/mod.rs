@@ -50,6 +50,7 @@ mod sort_measures;
 mod state;
 mod statements;
 mod store_descriptions;
+mod text_views;
 mod topk_join;
 mod topk_join_function;
 mod unknown_table;
