@@ -6,8 +6,6 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema};
-use datafusion::datasource::file_format::parquet::ParquetFormat;
-use datafusion::datasource::listing::{ListingTable, ListingTableConfig};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::error::Result;
 use datafusion::logical_expr::{
@@ -16,11 +14,13 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
+use crate::sql::stage_table::StageTable;
+
 /// Rule that reads the text columns of groups as `Utf8View`.
 ///
 /// A view of at most 12 bytes holds the text itself, so such texts are read from a dictionary, compared and copied as
 /// numbers are. Groups of `Utf8` compare bytes behind offsets, which takes most of the time of a query with few other
-/// columns. The rule changes columns of files that a group reads as they are; the result of the group is `Utf8` again, so
+/// columns. The rule changes columns of tables of stages that a group reads as they are; the result of the group is `Utf8` again, so
 /// types outside of it stay.
 #[derive(Debug)]
 pub(super) struct GroupTextViews;
@@ -156,15 +156,11 @@ fn remove_named<'e>(places: &mut BTreeSet<usize>, exprs: impl IntoIterator<Item 
     }
 }
 
-/// Scan of the same Parquet files, some of whose texts are views. A condition that the scan evaluates needs its columns as
+/// Scan of the same parts of a table of a stage, some of whose texts are views. A condition that the scan evaluates needs its columns as
 /// they are.
 fn scan_of_views(scan: &TableScan, wanted: &BTreeSet<usize>) -> Result<Option<LogicalPlan>> {
     let provider = source_as_provider(&scan.source)?;
-    let Some(table) = provider.downcast_ref::<ListingTable>() else { return Ok(None) };
-    let options = table.options();
-    if options.format.downcast_ref::<ParquetFormat>().is_none() || !options.table_partition_cols.is_empty() {
-        return Ok(None);
-    }
+    let Some(table) = provider.downcast_ref::<StageTable>() else { return Ok(None) };
     let mut wanted = wanted.clone();
     remove_named(&mut wanted, &scan.filters, &scan.projected_schema);
     let of_table = |place: usize| scan.projection.as_ref().map_or(place, |columns| columns[place]);
@@ -187,8 +183,7 @@ fn scan_of_views(scan: &TableScan, wanted: &BTreeSet<usize>) -> Result<Option<Lo
     });
     let fields: Vec<Field> = fields.collect();
     let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
-    let config = ListingTableConfig::new_with_multi_paths(table.table_paths().clone());
-    let table = ListingTable::try_new(config.with_listing_options(options.clone()).with_schema(schema))?;
+    let table = table.with_schema(schema)?;
     let scan = TableScanBuilder::new(scan.table_name.clone(), provider_as_source(Arc::new(table)))
         .with_projection(scan.projection.clone())
         .with_filters(scan.filters.clone())

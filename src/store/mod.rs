@@ -45,5 +45,5 @@ mod run_names_tests;
 
 pub use artefact::{Artefact, FileEntry, Manifest, Part, Presence};
 pub use layout::Store;
-pub(crate) use layout::{LOCKS_FOLDER, SEARCH_FOLDER};
+pub(crate) use layout::{CLUSTER_FOLDER, LOCKS_FOLDER, SEARCH_FOLDER};
 pub use process_identity::ProcessIdentity;

@@ -390,6 +390,14 @@ impl ObjectStorage {
         self.block_on(removals.buffer_unordered(at_once).try_collect())?
     }
 
+    /// Removes a folder without objects. A store that is no folder has none, and a folder with objects stays.
+    pub fn remove_empty_folder(&self, name: &str) {
+        if let Some(folder) = self.folder().filter(|_| self.has_files) {
+            // It only tidies up.
+            let _ = std::fs::remove_dir(folder.join(name));
+        }
+    }
+
     fn head(&self, name: &str) -> Result<object_store::Result<ObjectMeta>> {
         let object = Name::from(name);
         let object = &object;
