@@ -254,12 +254,12 @@ impl TopKJoinExec {
     fn output_shape(&self) -> (usize, MissingItems) {
         let ListShape { skip, is_outer, .. } = self.shape;
         match self.part {
-            None if is_outer => (skip, MissingItems::OfEmptyLists),
-            None => (skip, MissingItems::OfNone),
+            None if is_outer => (skip, MissingItems::InEmptyLists),
+            None => (skip, MissingItems::Nowhere),
             // The merge of the parts leaves rows out. The first part has a row for each query, since no part knows the
             // items of others.
-            Some(0) if is_outer => (0, MissingItems::OfAll),
-            Some(_) => (0, MissingItems::OfNone),
+            Some(0) if is_outer => (0, MissingItems::Everywhere),
+            Some(_) => (0, MissingItems::Nowhere),
         }
     }
 
@@ -306,9 +306,8 @@ async fn all_rows(
 fn all_fields([queries, items]: [&Arc<dyn ExecutionPlan>; 2], shape: ListShape) -> Vec<FieldRef> {
     let [_, query, item] = MERGE_COLUMNS;
     let indices = [query, item].map(|name| Arc::new(Field::new(name, DataType::UInt64, false)));
-    let may_be_missing = |field: FieldRef| match shape.is_outer {
-        true => Arc::new(field.as_ref().clone().with_nullable(true)),
-        false => field,
+    let may_be_missing = |field: FieldRef| {
+        if shape.is_outer { Arc::new(field.as_ref().clone().with_nullable(true)) } else { field }
     };
     let fields = |of: &Arc<dyn ExecutionPlan>| of.schema().fields().iter().cloned().collect::<Vec<_>>();
     let of_lists = fields(items).into_iter().chain(added_fields().map(Arc::new)).map(may_be_missing);

@@ -86,7 +86,10 @@ fn an_offset_leaves_the_nearest_out() {
 fn equal_measures_have_the_order_of_the_other_terms() {
     let queries: Vectors = vec![(1, vec![1.0, 0.0]), (2, vec![0.0, 1.0]), (3, vec![1.0, 1.0])];
     let directions = [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [-1.0, 0.0]];
-    let items: Vectors = (0..40_000i64).map(|id| (id * 7919 % 40_000, directions[id as usize % 5].to_vec())).collect();
+    let items: Vectors = (0..40_000i64)
+        .zip(directions.iter().cycle())
+        .map(|(id, direction)| (id * 7919 % 40_000, direction.to_vec()))
+        .collect();
     let (_folder, session) = session(&queries, &items);
     let cosine = |a: &[f32], b: &[f32]| {
         let product = |a: &[f32], b: &[f32]| f64::from(a[0] * b[0] + a[1] * b[1]);

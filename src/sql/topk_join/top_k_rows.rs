@@ -94,9 +94,9 @@ fn batch_of_rows(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Res
 /// Queries that have a row whose columns of items are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MissingItems {
-    OfNone,
-    OfEmptyLists,
-    OfAll,
+    Nowhere,
+    InEmptyLists,
+    Everywhere,
 }
 
 /// Parts of the rows of the output.
@@ -146,7 +146,7 @@ impl TopKRows {
                 let Some(&place) = places.get(&near.item) else { return internal_err!("a row of a list is missing") };
                 rows.push(TopKRow { query, place, near: Some((rank, *near)) });
             }
-            if missing == MissingItems::OfAll || missing == MissingItems::OfEmptyLists && list.len() <= skip {
+            if missing == MissingItems::Everywhere || missing == MissingItems::InEmptyLists && list.len() <= skip {
                 rows.push(TopKRow { query, place: missing_place, near: None });
             }
         }
@@ -192,7 +192,7 @@ impl TopKRows {
                 0 => Arc::new(rows.iter().map(|row| row.near.map(|(rank, _)| rank)).collect::<Int64Array>()),
                 1 => Arc::new(rows.iter().map(|row| row.near.map(|(_, near)| near.value)).collect::<Float64Array>()),
                 2 => Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.query))),
-                _ => Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.item_index()))),
+                _ => Arc::new(UInt64Array::from_iter_values(rows.iter().map(TopKRow::item_index))),
             })
         };
         let Some(values) = columns.iter().map(column).collect::<Option<Vec<_>>>() else {
