@@ -10,7 +10,7 @@ use crate::model::setting_problems::{SettingProblems, check_dropout, check_width
 
 /// Settings of CVSE. The defaults are the paper's. The published training has 0.85 as `fusion_weight`, and 0.35 as
 /// `label_weight` on Flickr30k; its loss is three times the one here, which changes an Adam step only by way of
-/// `gradient_clip`.
+/// `gradient_clip`. It trains the graph convolutions at a fifth of the learning rate, which is not a setting here.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Cvse")]
