@@ -23,10 +23,13 @@
 
 pub mod claim;
 mod process_identity;
+mod block_digests;
 mod artefact;
+mod verified_store;
 mod layout;
 mod lock;
 pub mod gc;
+pub mod verify;
 pub mod journal;
 pub mod key;
 pub mod record;
@@ -43,7 +46,9 @@ mod run_tests;
 #[cfg(test)]
 mod run_names_tests;
 
+pub use block_digests::BlockDigests;
 pub use artefact::{Artefact, FileEntry, Manifest, Part, Presence};
 pub use layout::Store;
+pub use verified_store::VerifiedStore;
 pub(crate) use layout::{LOCKS_FOLDER, SEARCH_FOLDER};
 pub use process_identity::ProcessIdentity;
