@@ -14,7 +14,7 @@
 //!   train/93ab…/model/model.safetensors        a files output
 //!   runs/20261121T070105-3f2a.json             record of a run
 //!   tags/paper, notes/…, pins/…                labels of runs and results
-//!   sources/5c9e….tsv                          digests of files outside of the store, by size and time
+//!   sources/5c9e….tsv                          digests of files outside of the store, by size, times and place
 //!   holds/77b0…                                at a URL: lease of a run that uses the store, or of a removal
 //! ```
 //!
