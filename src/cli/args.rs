@@ -132,10 +132,23 @@ pub enum Command {
     Pin(PinArgs),
     /// List or remove results of old runs
     Gc(GcArgs),
+    /// Read results and compare them with their digests; the next run rebuilds damaged ones
+    Verify(VerifyArgs),
     /// Print the JSON Schema of pipeline files
     Schema,
     /// Print shell completions
     Completions(CompletionsArgs),
+}
+
+/// Arguments of `verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// Read all results of the store, not those of one run
+    #[arg(long, conflicts_with_all = ["run", "pipeline"])]
+    pub all: bool,
+    /// Run whose results are read
+    #[command(flatten)]
+    pub of: RunChoiceArgs,
 }
 
 /// Arguments of `run` and `plan`: a pipeline file and overrides.

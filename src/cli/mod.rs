@@ -47,6 +47,7 @@ mod torch;
 mod training_settings;
 mod trec;
 mod usage;
+mod verify;
 
 pub use ranks::TorchRendezvous;
 pub use start::main;

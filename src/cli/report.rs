@@ -9,7 +9,7 @@ use super::run_choice::{announce_run, is_named, require_run};
 use super::units::format_duration;
 use crate::error::{Error, Result};
 use crate::stages::report::{RunFacts, StageFacts, add_run_to_html, add_run_to_markdown};
-use crate::store::Artefact;
+use crate::store::FileEntry;
 use crate::store::record::{RunOutcome, RunRecord, StageRecord};
 use crate::store::run_log::RunLog;
 
@@ -30,10 +30,10 @@ pub(super) fn report(common: &CommonArgs, arguments: &ReportArgs, console: Conso
     let manifest = artefact.manifest()?;
     let facts = run_facts(run, manifest.as_ref().map(|manifest| manifest.pairloom.as_str()));
     let manifest_exists = manifest.is_some();
-    let files: Vec<String> = manifest
+    let files: Vec<(String, FileEntry)> = manifest
         .into_iter()
         .flat_map(|manifest| manifest.files)
-        .flat_map(|(output, files)| files.into_iter().map(move |file| format!("{output}/{}", file.name)))
+        .flat_map(|(output, files)| files.into_iter().map(move |file| (format!("{output}/{}", file.name), file)))
         .collect();
     if files.is_empty() {
         return Err(no_files(run, stage, manifest_exists));
@@ -43,20 +43,23 @@ pub(super) fn report(common: &CommonArgs, arguments: &ReportArgs, console: Conso
         std::fs::create_dir_all(folder).map_err(|error| Error::io("make the folder", folder, &error))?;
         let target = |file: &str| folder.join(file.rsplit('/').next().unwrap_or(file));
         if !arguments.force && stage.kind == "report" {
-            files.iter().try_for_each(|file| check_target(&target(file)))?;
+            files.iter().try_for_each(|(name, _)| check_target(&target(name)))?;
         }
-        for file in &files {
-            let target = target(file);
-            let content = with_run(file, &read_file(&artefact, file)?, stage, &facts);
+        // All are read first: nothing is copied of a damaged report.
+        let read = |(name, file): &(String, FileEntry)| artefact.read(name, file.bytes, &file.digest);
+        let contents = files.iter().map(read).collect::<Result<Vec<_>>>()?;
+        for ((name, _), content) in files.iter().zip(contents) {
+            let target = target(name);
+            let content = with_run(name, &content, stage, &facts);
             std::fs::write(&target, content).map_err(|error| Error::io("write", &target, &error))?;
             console.info(&format!("{}\n", target.display()));
         }
         return Ok(());
     }
-    let page = files.iter().find(|file| file.ends_with(".md")).ok_or_else(|| {
+    let (page, file) = files.iter().find(|(name, _)| name.ends_with(".md")).ok_or_else(|| {
         Error::data(format!("stage `{}` wrote no Markdown file", stage.name)).hint("copy its files with `--output DIR`")
     })?;
-    let content = with_run(page, &read_file(&artefact, page)?, stage, &facts);
+    let content = with_run(page, &artefact.read(page, file.bytes, &file.digest)?, stage, &facts);
     console.print(&String::from_utf8_lossy(&content))
 }
 
@@ -151,13 +154,6 @@ fn find_report<'l>(log: &'l RunLog, arguments: &ReportArgs) -> Result<(&'l RunRe
         let what =
             arguments.stage.as_ref().map_or("a stage of kind `report`".to_owned(), |name| format!("a stage `{name}`"));
         Error::data(format!("{of} {what}")).hint("`pairloom runs` lists the runs")
-    })
-}
-
-fn read_file(artefact: &Artefact, file: &str) -> Result<bytes::Bytes> {
-    artefact.get(file)?.ok_or_else(|| {
-        Error::data(format!("`{}` is missing from the store", artefact.display_path(file)))
-            .hint("run the pipeline again to rebuild it")
     })
 }
 

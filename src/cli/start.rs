@@ -8,7 +8,7 @@ use super::torch::TorchFunctions;
 use super::usage;
 use super::{
     check, cluster, completions, diff, export, gc, handover, labels, plan, report, run, runs, schema, serve, show, sql,
-    tensorboard, trec,
+    tensorboard, trec, verify,
 };
 
 /// Runs the command line. Without `torch`, the process hands over to `pairloom-torch` if a stage has to run.
@@ -34,6 +34,7 @@ pub fn main(torch: Option<TorchFunctions>) -> ExitCode {
         Command::Note(what) => labels::note(common, what, console),
         Command::Pin(what) => labels::pin(common, what, console),
         Command::Gc(what) => gc::gc(common, what, console),
+        Command::Verify(what) => verify::verify(common, what, console),
         Command::Schema => schema::schema(console),
         Command::Completions(shell) => completions::completions(shell, console),
     });

@@ -23,7 +23,7 @@ pub(super) struct StoreRegistry {
 impl StoreRegistry {
     /// Registry of an executor.
     pub fn new(store: &Store) -> Result<Self> {
-        Self::of(Arc::clone(store.objects().inner()))
+        Self::of(store.verified_objects())
     }
 
     /// Registry of a scheduler, which decodes plans and reads nothing.

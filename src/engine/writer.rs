@@ -15,7 +15,7 @@ use crate::io::parquet;
 use crate::stage::{Warning, missing_columns};
 use crate::store::claim::ArtefactClaim;
 use crate::store::journal::{self, CommittedContent, JournalEntry};
-use crate::store::{Artefact, FileEntry, Part};
+use crate::store::{Artefact, BlockDigests, FileEntry, Part};
 
 /// Publishes the objects of an artefact. Each is recorded in the journal before it is announced.
 pub(super) struct ArtefactCommitter<'e> {
@@ -39,7 +39,8 @@ impl ArtefactCommitter<'_> {
     /// Publishes a part of a table.
     pub fn commit_part(&mut self, table: &str, content: Bytes, rows: u64, warnings: Vec<Warning>) -> Result<()> {
         let index = self.committed.tables.get(table).map_or(0, Vec::len);
-        let part = Part { index, rows, bytes: content.len() as u64, digest: digest(&content) };
+        let (digest, blocks) = (digest(&content), BlockDigests::of(&content));
+        let part = Part { index, rows, bytes: content.len() as u64, digest, blocks };
         self.claim.publish(&self.artefact, &Artefact::part_name(table, index), content)?;
         self.append_entry(JournalEntry::Part { table: table.to_owned(), part: part.clone(), warnings })?;
         let (stage, table) = (self.stage.clone(), table.to_owned());

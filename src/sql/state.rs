@@ -88,7 +88,7 @@ pub(super) fn session_state(
     }
     if let Some(store) = store {
         let mount = ObjectStoreUrl::parse(STORE_URL)?;
-        state = state.with_object_store(mount.as_ref(), Arc::clone(store.objects().inner()));
+        state = state.with_object_store(mount.as_ref(), store.verified_objects());
     }
     let mut state = state.build();
     datafusion_functions_json::register_all(&mut state)?;

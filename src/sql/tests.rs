@@ -10,7 +10,7 @@ use super::{DeclaredTable, OutputFormat, Session, StageArtefact};
 use crate::error::{Error, ErrorCategory, Result};
 use crate::io::parquet;
 use crate::store::key::Key;
-use crate::store::{Artefact, Store};
+use crate::store::{Artefact, Presence, Store};
 use crate::tables;
 
 fn csv(sql: &str) -> Result<String> {
@@ -214,9 +214,43 @@ fn damaged_parts_are_data_errors() {
     artefact.put(&part, Bytes::from(vec![7; whole.len()])).unwrap();
     let got = count().expect_err("a part is something else");
     assert_eq!(got.category(), ErrorCategory::Data, "{got}");
+    artefact.delete("damaged").unwrap();
 
     artefact.delete(&part).unwrap();
     assert!(count().expect_err("a part is missing").to_string().contains("is missing"));
+}
+
+/// A vector is not compressed, so Parquet reads one with a flipped bit without a complaint.
+#[test]
+fn a_flipped_bit_of_a_vector_is_found_and_the_result_is_marked() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    // Two blocks and more.
+    let rows: Vec<(i64, &str)> = (0..300).map(|id| (id, "test")).collect();
+    let key = put(&store, "extract", 1, &[("features", vec![features(&rows, 600)])]);
+    run(&store, "20260101T000000", &[("cnn", "extract", &key)]);
+    let artefact = store.artefact("extract", &key);
+    let part = Artefact::part_name("features", 0);
+    let whole = artefact.get(&part).unwrap().unwrap();
+    let sum = |store: &Store| {
+        let session = Session::open(store).unwrap();
+        text(&session, "SELECT sum(feature[7]) FROM cnn.features", OutputFormat::Csv)
+    };
+    let before = sum(&store).unwrap();
+    let mut flipped = whole.to_vec();
+    let in_the_last_block = whole.len() - 60_000;
+    flipped[in_the_last_block] ^= 16;
+    artefact.put(&part, flipped.into()).unwrap();
+    let error = sum(&store).unwrap_err();
+    assert_eq!(error.category(), ErrorCategory::Data, "{error}");
+    let message = error.to_string();
+    assert!(message.contains("part-00000.parquet` is damaged: the digest of the block at 524288 differs"), "{message}");
+    assert!(error.hint_text().is_some_and(|hint| hint.starts_with("run the pipeline again")), "{error:?}");
+    let Presence::Damaged(problem) = artefact.presence().unwrap() else { panic!("the result is marked") };
+    assert!(problem.contains("part-00000.parquet"), "{problem}");
+    artefact.put(&part, whole).unwrap();
+    artefact.delete("damaged").unwrap();
+    assert_eq!(sum(&store).unwrap(), before);
 }
 
 #[test]

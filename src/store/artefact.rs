@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::block_digests::BlockDigests;
 use super::key::ArtefactIdentity;
 use crate::error::{Error, Result};
 use crate::io::objects::{ObjectStorage, ObjectVersion};
@@ -29,6 +30,9 @@ pub struct Part {
     pub bytes: u64,
     /// BLAKE3 of its bytes.
     pub digest: String,
+    /// Digests of its blocks.
+    #[serde(default, skip_serializing_if = "BlockDigests::is_empty")]
+    pub blocks: BlockDigests,
 }
 
 /// File of a files output.
@@ -134,7 +138,10 @@ impl Artefact {
         }
         let Some(content) = self.objects.get(&self.name("manifest.json"))? else { return Ok(Presence::Absent) };
         let Ok(manifest) = serde_json::from_slice::<Manifest>(&content) else {
-            return Ok(Presence::Damaged("`manifest.json` is not a manifest".to_owned()));
+            // The journal is removed after the manifest is on the disk. Where it is still there, it has all the manifest had.
+            let has_journal = !self.list("journal")?.is_empty();
+            let damage = Presence::Damaged("`manifest.json` is not a manifest".to_owned());
+            return Ok(if has_journal { Presence::Absent } else { damage });
         };
         let parts = manifest
             .tables
@@ -164,31 +171,54 @@ impl Artefact {
         Ok(content.and_then(|content| serde_json::from_slice(&content).ok()))
     }
 
-    /// Reads an object and checks its size and digest.
+    /// Reads an object and checks its size and digest. One that is damaged is read a second time.
     ///
     /// # Errors
     /// The object was removed together with the artefact; or it is missing or damaged. In the latter cases the artefact
     /// is marked as damaged, and the next run builds it again.
     pub fn read(&self, name: &str, bytes: u64, digest: &str) -> Result<Bytes> {
-        let problem = match self.objects.get(&self.name(name))? {
-            // A process that removes or rebuilds an artefact deletes its manifest first, so this is no damage.
-            None if self.objects.size(&self.name("manifest.json"))?.is_none() => {
-                let place = self.display_path(name);
-                return Err(Error::data(format!("`{place}` was removed while it was needed"))
-                    .hint("run the same command again"));
-            }
-            None => "it is missing".to_owned(),
-            Some(content) if content.len() as u64 != bytes => format!("it has {} bytes, wanted {bytes}", content.len()),
-            Some(content) if blake3::hash(&content).to_hex().as_str() != digest => {
-                "its digest differs from the recorded one".to_owned()
-            }
-            Some(content) => return Ok(content),
+        let read = || -> Result<std::result::Result<Bytes, Option<String>>> {
+            Ok(match self.objects.get(&self.name(name))? {
+                None => Err(None),
+                Some(content) if content.len() as u64 != bytes => {
+                    Err(Some(format!("it has {} bytes, wanted {bytes}", content.len())))
+                }
+                Some(content) if blake3::hash(&content).to_hex().as_str() != digest => {
+                    Err(Some("its digest differs from the recorded one".to_owned()))
+                }
+                Some(content) => Ok(content),
+            })
         };
+        // A disk or a network may err once.
+        let problem = match read()? {
+            Ok(content) => return Ok(content),
+            Err(_) => match read()? {
+                Ok(content) => return Ok(content),
+                Err(problem) => problem,
+            },
+        };
+        // A process that removes or rebuilds an artefact deletes its manifest first, so this is no damage.
+        if problem.is_none() && self.objects.size(&self.name("manifest.json"))?.is_none() {
+            let place = self.display_path(name);
+            return Err(
+                Error::data(format!("`{place}` was removed while it was needed")).hint("run the same command again")
+            );
+        }
+        let problem = problem.unwrap_or_else(|| "it is missing".to_owned());
         let marker = format!("`{name}`: {problem}");
         // Best effort: without the marker the error below is still right, and the size check finds most damage.
         let _ = self.objects.put(&self.name("damaged"), Bytes::from(marker));
         Err(Error::data(format!("`{}` is damaged: {problem}", self.display_path(name)))
             .hint("run the same command again: it rebuilds damaged results"))
+    }
+
+    /// Returns true if an object exists and has this digest. Reads it.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn has_digest(&self, name: &str, digest: &str) -> Result<bool> {
+        let content = self.objects.get(&self.name(name))?;
+        Ok(content.is_some_and(|content| blake3::hash(&content).to_hex().as_str() == digest))
     }
 
     /// Reads an object without checks; `None` if it does not exist.
@@ -309,17 +339,28 @@ impl Artefact {
         self.delete("damaged")
     }
 
-    /// Removes everything.
+    /// Removes everything. Links in a folder are removed, and what they lead to stays.
     ///
     /// # Errors
     /// The store cannot be written.
     pub fn remove(&self) -> Result<()> {
-        self.clear()?;
-        match self.folder() {
-            Some(folder) => {
-                std::fs::remove_dir_all(&folder).map_err(|error| Error::io("remove the folder", &folder, &error))
-            }
-            None => self.delete_all(self.list("")?),
-        }
+        let Some(folder) = self.folder() else {
+            self.clear()?;
+            return self.delete_all(self.list("")?);
+        };
+        self.delete("manifest.json")?;
+        std::fs::remove_dir_all(&folder).map_err(|error| Error::io("remove the folder", &folder, &error))
+    }
+
+    /// True if its folder is in the store itself, not reached by a link that leads elsewhere. At a URL there are no links.
+    #[must_use]
+    pub fn is_in_store(&self) -> bool {
+        let (Some(store), Some(folder)) = (self.objects.folder(), self.folder()) else { return true };
+        let is_inside = |store: PathBuf, folder: PathBuf| folder == store.join(&self.prefix);
+        store
+            .canonicalize()
+            .ok()
+            .zip(folder.canonicalize().ok())
+            .is_some_and(|(store, folder)| is_inside(store, folder))
     }
 }

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Error, Result};
 use crate::store::claim::try_lock_for_removal;
+use crate::store::key::Key;
 use crate::store::labels::Labels;
 use crate::store::lineage::Lineage;
 use crate::store::record::{RunOutcome, RunRecord};
 use crate::store::run_log::RunLog;
-use crate::store::{CLUSTER_FOLDER, LOCKS_FOLDER, SEARCH_FOLDER, Store};
+use crate::store::{Artefact, CLUSTER_FOLDER, LOCKS_FOLDER, SEARCH_FOLDER, Store};
 
 /// Folders of a store that hold no artefacts.
 const OTHER_FOLDERS: [&str; 8] =
@@ -108,12 +109,32 @@ pub fn collect_garbage(store: &Store, keep_runs: usize, remove: bool) -> Result<
         // No run uses the store, so nobody waits for searches.
         store.objects().delete_all(&searches.into_keys().collect::<Vec<_>>())?;
         for item in &result.garbage {
-            let key = serde_json::from_value(item.key.clone().into());
-            let key = key.map_err(|error| Error::internal(error.to_string()))?;
-            store.artefact(&item.kind, &key).remove()?;
+            let artefact = artefact_of(store, &(item.kind.clone(), item.key.clone()));
+            artefact.ok_or_else(|| Error::internal("a key that is none"))?.remove()?;
         }
     }
     Ok(result)
+}
+
+/// Kind and key of all artefacts with a manifest.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn complete_artefacts(store: &Store) -> Result<BTreeSet<(String, Key)>> {
+    let objects = store.objects().list("")?;
+    let artefact = |object: &String| match object.split('/').collect::<Vec<_>>()[..] {
+        [kind, key, "manifest.json"] if !OTHER_FOLDERS.contains(&kind) => {
+            Some((kind.to_owned(), serde_json::from_value(key.into()).ok()?))
+        }
+        _ => None,
+    };
+    Ok(objects.iter().filter_map(artefact).collect())
+}
+
+/// Artefact of a kind and key; `None` if the text is no key.
+fn artefact_of(store: &Store, (kind, key): &(String, String)) -> Option<Artefact> {
+    let key: Key = serde_json::from_value(key.clone().into()).ok()?;
+    Some(store.artefact(kind, &key))
 }
 
 /// Names of the runs that are kept because they are recent. `runs` is ordered from the latest to the first.
@@ -174,6 +195,12 @@ fn find_garbage(log: &RunLog, runs: &[&RunRecord], kept: &BTreeSet<(String, Stri
         let [kind, key, _, ..] = object.split('/').collect::<Vec<_>>()[..] else { continue };
         let name = (kind.to_owned(), key.to_owned());
         if OTHER_FOLDERS.contains(&kind) || kept.contains(&name) {
+            continue;
+        }
+        let is_known = garbage.contains_key(&name);
+        // What a link leads to belongs to somebody else.
+        let is_own = || artefact_of(log.store(), &name).is_some_and(|artefact| artefact.is_in_store());
+        if !is_known && !is_own() {
             continue;
         }
         let item = garbage.entry(name).or_insert_with_key(|(kind, key)| Garbage {

@@ -1,12 +1,15 @@
 //! Layout of a store in a folder or at a URL.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use object_store::ObjectStore;
 
 use super::artefact::{Artefact, Manifest};
 use super::key::Key;
 use super::process_identity::ProcessIdentity;
+use super::verified_store::VerifiedStore;
 use crate::error::{Error, Result};
 use crate::io::objects::{Location, ObjectStorage};
 
@@ -112,6 +115,12 @@ impl Store {
     ) -> Result<Vec<Option<Result<Manifest>>>> {
         let name = |(kind, key): (&str, &Key)| self.artefact(kind, key).name("manifest.json");
         self.manifests(&artefacts.into_iter().map(name).collect::<Vec<_>>())
+    }
+
+    /// Objects of the store for readers of ranges, with a check of what they read of results.
+    #[must_use]
+    pub fn verified_objects(&self) -> Arc<dyn ObjectStore> {
+        Arc::new(VerifiedStore::new(&self.objects))
     }
 
     /// Handle of an artefact, which may be absent, unfinished or complete.

@@ -14,7 +14,7 @@
 //!   train/93ab…/model/model.safetensors        a files output
 //!   runs/20261121T070105-3f2a.json             record of a run
 //!   tags/paper, notes/…, pins/…                labels of runs and results
-//!   sources/5c9e….tsv                          digests of files outside of the store, by size and time
+//!   sources/5c9e….tsv                          digests of files outside of the store, by size, times and place
 //!   holds/77b0…                                at a URL: lease of a run that uses the store, or of a removal
 //! ```
 //!
@@ -23,10 +23,13 @@
 
 pub mod claim;
 mod process_identity;
+mod block_digests;
 mod artefact;
+mod verified_store;
 mod layout;
 mod lock;
 pub mod gc;
+pub mod verify;
 pub mod journal;
 pub mod key;
 pub mod record;
@@ -44,6 +47,8 @@ mod run_tests;
 mod run_names_tests;
 
 pub use artefact::{Artefact, FileEntry, Manifest, Part, Presence};
+pub use block_digests::BlockDigests;
 pub use layout::Store;
 pub(crate) use layout::{CLUSTER_FOLDER, LOCKS_FOLDER, SEARCH_FOLDER};
 pub use process_identity::ProcessIdentity;
+pub use verified_store::VerifiedStore;

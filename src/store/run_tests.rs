@@ -198,3 +198,24 @@ fn a_command_line_can_be_pasted() {
     run.command.folder = Some(here.display().to_string());
     assert_eq!(run.command_line(), plain);
 }
+
+#[test]
+fn what_a_link_leads_to_is_not_removed() {
+    let (folder, store) = empty_store();
+    let outside = folder.path().join("outside");
+    std::fs::create_dir_all(outside.join("0123")).unwrap();
+    std::fs::write(outside.join("0123/mine.txt"), "mine").unwrap();
+    let inside = store.objects().folder().unwrap().to_owned();
+    let key = "ab".repeat(16);
+    std::fs::create_dir_all(inside.join("extract").join(&key)).unwrap();
+    store.objects().put(&format!("extract/{key}/features/part-00000.parquet"), "old".into()).unwrap();
+    // A kind, an artefact, and a folder in an artefact of the store.
+    std::os::unix::fs::symlink(&outside, inside.join("linked")).unwrap();
+    std::os::unix::fs::symlink(outside.join("0123"), inside.join("extract").join("cd".repeat(16))).unwrap();
+    std::os::unix::fs::symlink(outside.join("0123"), inside.join("extract").join(&key).join("more")).unwrap();
+    let found = collect_garbage(&store, 1, true).unwrap();
+    let removed: Vec<&str> = found.garbage.iter().map(|item| item.key.as_str()).collect();
+    assert_eq!(removed, [key.as_str()]);
+    assert!(!inside.join("extract").join(&key).exists());
+    assert_eq!(std::fs::read_to_string(outside.join("0123/mine.txt")).unwrap(), "mine");
+}

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::key::{ArtefactIdentity, InputIdentity, Key};
 use super::record::{RunCommand, RunOutcome, RunRecord, StageRecord};
-use super::{Artefact, Manifest, Part, Store};
+use super::{Artefact, BlockDigests, Manifest, Part, Store};
 use crate::stage::Warning;
 
 /// Result of a stage to write: name, kind, settings, and stages of the same run that it reads.
@@ -78,7 +78,7 @@ pub(crate) fn put_artefact(
         let write = |(index, (content, rows)): (usize, &(Bytes, u64))| {
             artefact.put(&Artefact::part_name(table, index), content.clone()).expect("the store can be written");
             let digest = blake3::hash(content).to_hex().to_string();
-            Part { index, rows: *rows, bytes: content.len() as u64, digest }
+            Part { index, rows: *rows, bytes: content.len() as u64, digest, blocks: BlockDigests::of(content) }
         };
         parts_of.insert((*table).to_owned(), parts.iter().enumerate().map(write).collect::<Vec<_>>());
     }

@@ -227,4 +227,18 @@ fn a_damaged_part_is_an_error_and_the_next_run_rebuilds_it() {
     assert!(stderr.contains("part-00000.parquet") && stderr.contains("damaged") && stderr.contains("hint"), "{stderr}");
     assert!(pairloom().args(["run", "--quiet", "--store"]).arg(&store).arg(&other).status().unwrap().success());
     assert_eq!(content(&store)[name], *bytes);
+    // No stage reads the last table. A check of all content finds its damage, and a run mends it.
+    let (name, bytes) = whole.iter().find(|(name, _)| name.contains("/summary/")).unwrap();
+    let verify = || pairloom().args(["verify", "--store"]).arg(&store).arg("--pipeline").arg(&file).output().unwrap();
+    let sound = verify();
+    assert_eq!(sound.status.code(), Some(0), "{}", String::from_utf8_lossy(&sound.stderr));
+    std::fs::write(store.join(name), vec![0; bytes.len()]).unwrap();
+    let damaged = verify();
+    assert_eq!(damaged.status.code(), Some(3));
+    let (found, message) = (String::from_utf8_lossy(&damaged.stdout), String::from_utf8_lossy(&damaged.stderr));
+    assert!(found.contains("summary/part-00000.parquet` is damaged: its digest differs"), "{found}");
+    assert!(message.contains("1 of") && message.contains("a run rebuilds damaged results"), "{message}");
+    assert!(pairloom().args(["run", "--quiet", "--store"]).arg(&store).arg(&file).status().unwrap().success());
+    assert_eq!(content(&store)[name], *bytes);
+    assert_eq!(verify().status.code(), Some(0));
 }

@@ -59,13 +59,13 @@ async fn infer_schemas(
     context: &SessionContext,
 ) -> Result<Vec<SchemaRef>> {
     let format = ParquetFormat::default().with_force_view_types(false);
-    let (state, objects) = (context.state(), store.objects().inner());
+    let (state, objects) = (context.state(), store.verified_objects());
     let mut schemas: Vec<SchemaRef> = Vec::new();
     // Several at a time: at a URL, each file is a request.
     let concurrency = state.config_options().execution.meta_fetch_concurrency.get();
     let infer = |file: &'_ PartitionedFile| {
         let file = file.object_meta.clone();
-        let (format, state) = (&format, &state);
+        let (format, state, objects) = (&format, &state, &objects);
         async move { format.infer_schema(state, objects, &[file]).await }
     };
     let mut inferred = stream::iter(files.map(infer)).buffered(concurrency);

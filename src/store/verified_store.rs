@@ -1,0 +1,231 @@
+//! Object store that checks what it reads of the parts of results, for readers of ranges such as SQL.
+//!
+//! A manifest has the digest of every block of a part. A range is read with the blocks around it, and these are checked.
+//! A part of an older version has one digest, so it is read whole, once in the life of the store.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error as StoreError, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+
+use super::artefact::{Artefact, Manifest, Part};
+use super::block_digests::BlockDigests;
+use crate::error::Error;
+use crate::io::objects::ObjectStorage;
+
+/// Parts of an artefact, by their names in it.
+type PartsByName = HashMap<String, Part>;
+
+/// Object store that checks what it reads of the parts of results. Other objects are read as they are.
+#[derive(Debug)]
+pub struct VerifiedStore {
+    objects: ObjectStorage,
+    inner: Arc<dyn ObjectStore>,
+    /// Parts of the artefacts that were read, by the prefix of the artefact.
+    known: Mutex<BTreeMap<String, Arc<PartsByName>>>,
+    /// Parts without digests of blocks that were read whole and are sound.
+    sound: Mutex<HashSet<Path>>,
+}
+
+/// Place of a part: artefact and name in it.
+struct PartPlace {
+    artefact: Artefact,
+    name: String,
+    part: Part,
+}
+
+impl VerifiedStore {
+    /// Store over these objects.
+    pub(super) fn new(objects: &ObjectStorage) -> Self {
+        let inner = Arc::clone(objects.inner());
+        Self { objects: objects.clone(), inner, known: Mutex::default(), sound: Mutex::default() }
+    }
+
+    /// Part at `location`; `None` for other objects, and for parts of an artefact that is not complete.
+    async fn part(&self, location: &Path) -> Result<Option<PartPlace>> {
+        let names: Vec<_> = location.parts().collect();
+        let Some([kind, key, table, file]) = names.last_chunk::<4>() else { return Ok(None) };
+        if !file.as_ref().starts_with("part-") {
+            return Ok(None);
+        }
+        let (prefix, name) =
+            (format!("{}/{}", kind.as_ref(), key.as_ref()), format!("{}/{}", table.as_ref(), file.as_ref()));
+        let artefact = Artefact::new(self.objects.clone(), prefix.clone());
+        let known = lock(&self.known).get(&prefix).cloned();
+        let parts = match known {
+            Some(parts) => parts,
+            None => {
+                let manifest = Path::from(artefact.path("manifest.json"));
+                let content = match self.inner.get(&manifest).await {
+                    Ok(found) => found.bytes().await?,
+                    Err(StoreError::NotFound { .. }) => return Ok(None),
+                    Err(error) => return Err(error),
+                };
+                let Ok(manifest) = serde_json::from_slice::<Manifest>(&content) else { return Ok(None) };
+                let parts = manifest.tables.into_iter().flat_map(|(table, parts)| {
+                    parts.into_iter().map(move |part| (Artefact::part_name(&table, part.index), part))
+                });
+                let parts: Arc<PartsByName> = Arc::new(parts.collect());
+                lock(&self.known).insert(prefix, Arc::clone(&parts));
+                parts
+            }
+        };
+        Ok(parts.get(&name).map(|part| PartPlace { artefact, name, part: part.clone() }))
+    }
+
+    /// Reads ranges of a part and checks the blocks that they are in.
+    async fn read(&self, location: &Path, place: &PartPlace, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let bytes = place.part.bytes;
+        let is_whole = place.part.blocks.is_empty();
+        if let Some(outside) = ranges.iter().find(|range| range.end > bytes || range.start > range.end) {
+            let message = format!("got the range {outside:?} of a part of {bytes} bytes");
+            return Err(StoreError::Generic { store: "results", source: message.into() });
+        }
+        if is_whole && lock(&self.sound).contains(location) {
+            return self.inner.get_ranges(location, ranges).await;
+        }
+        let spans = if is_whole { vec![0..bytes] } else { spans(ranges, bytes) };
+        let mut contents = self.inner.get_ranges(location, &spans).await?;
+        for (span, content) in spans.iter().zip(&mut contents) {
+            if damage(&place.part, span, content).is_some() {
+                // A disk or a network may err once.
+                *content = self.inner.get_range(location, span.clone()).await?;
+                if let Some(problem) = damage(&place.part, span, content) {
+                    return Err(place.mark_damaged(&problem));
+                }
+            }
+        }
+        if is_whole {
+            lock(&self.sound).insert(location.clone());
+        }
+        let slice = |range: &Range<u64>| {
+            let number = spans.partition_point(|span| span.start <= range.start).saturating_sub(1);
+            let at = |position: u64| az::saturating_cast::<_, usize>(position - spans[number].start);
+            contents[number].slice(at(range.start)..at(range.end))
+        };
+        Ok(ranges.iter().map(slice).collect())
+    }
+}
+
+impl PartPlace {
+    /// Marks the artefact, so that the next run builds it again, and returns the error of the read.
+    fn mark_damaged(&self, problem: &str) -> StoreError {
+        let marker = format!("`{}`: {problem}", self.name);
+        let artefact = self.artefact.clone();
+        // A thread of its own, as the calls of a store at a URL must not come from a thread of tokio. Best effort: a reader
+        // may not be allowed to write, and the error is right all the same.
+        let marking = std::thread::spawn(move || artefact.put("damaged", Bytes::from(marker)));
+        let is_marked = matches!(marking.join(), Ok(Ok(())));
+        let place = self.artefact.display_path(&self.name);
+        let hint = if is_marked {
+            "run the pipeline again: it rebuilds damaged results"
+        } else {
+            "the store cannot be written from here; `pairloom verify` marks what a run then rebuilds"
+        };
+        let error = Error::data(format!("`{place}` is damaged: {problem}")).hint(hint);
+        StoreError::Generic { store: "results", source: Box::new(error) }
+    }
+}
+
+/// Ranges of whole blocks that contain all of `ranges`, in order and apart from each other.
+fn spans(ranges: &[Range<u64>], bytes: u64) -> Vec<Range<u64>> {
+    let mut around: Vec<Range<u64>> = ranges.iter().map(|range| BlockDigests::around(range, bytes)).collect();
+    around.sort_by_key(|span| span.start);
+    let mut spans: Vec<Range<u64>> = Vec::new();
+    for span in around {
+        match spans.last_mut() {
+            Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
+            _ => spans.push(span),
+        }
+    }
+    spans
+}
+
+/// Damage of the content of a span of a part; `None` if it is sound.
+fn damage(part: &Part, span: &Range<u64>, content: &Bytes) -> Option<String> {
+    let wanted = span.end - span.start;
+    if content.len() as u64 != wanted {
+        return Some(format!("got {} bytes from {} on, wanted {wanted}", content.len(), span.start));
+    }
+    if part.blocks.is_empty() {
+        let is_sound = blake3::hash(content).to_hex().as_str() == part.digest;
+        return (!is_sound).then(|| "its digest differs from the recorded one".to_owned());
+    }
+    let position = part.blocks.first_damage(span.start, content)?;
+    Some(format!("the digest of the block at {position} differs from the recorded one"))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Display for VerifiedStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "verified {}", self.inner)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for VerifiedStore {
+    async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        self.inner.put_opts(location, payload, options).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        self.inner.put_multipart_opts(location, options).await
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let place = if options.head { None } else { self.part(location).await? };
+        let Some(place) = place else { return self.inner.get_opts(location, options).await };
+        let wanted = options.range.clone();
+        let head = self.inner.get_opts(location, GetOptions { head: true, range: None, ..options }).await?;
+        let range = match wanted {
+            None => 0..place.part.bytes,
+            Some(range) => range
+                .as_range(place.part.bytes)
+                .map_err(|error| StoreError::Generic { store: "results", source: Box::new(error) })?,
+        };
+        let mut contents = self.read(location, &place, std::slice::from_ref(&range)).await?;
+        let content = contents.pop().unwrap_or_default();
+        let payload = GetResultPayload::Stream(async move { Ok(content) }.into_stream().boxed());
+        Ok(GetResult { payload, meta: head.meta, range, attributes: head.attributes })
+    }
+
+    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        match self.part(location).await? {
+            Some(place) => self.read(location, &place, ranges).await,
+            None => self.inner.get_ranges(location, ranges).await,
+        }
+    }
+
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        self.inner.delete_stream(locations)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.inner.list(prefix)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.inner.copy_opts(from, to, options).await
+    }
+}

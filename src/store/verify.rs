@@ -1,0 +1,28 @@
+//! Verification of results: reads every part and file, and compares its digest with the recorded one.
+
+use super::artefact::{Artefact, Manifest};
+use crate::error::{Error, ErrorCategory, Result};
+
+/// Reads all parts and files of a complete artefact, and returns the errors of those that are damaged or missing. The
+/// artefact is then marked, so that the next run builds it again. `progress` gets the bytes of each object.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn verify_artefact(artefact: &Artefact, manifest: &Manifest, progress: &dyn Fn(u64)) -> Result<Vec<Error>> {
+    let parts = manifest.tables.iter().flat_map(|(table, parts)| {
+        parts.iter().map(move |part| (Artefact::part_name(table, part.index), part.bytes, &part.digest))
+    });
+    let files = manifest.files.iter().flat_map(|(output, files)| {
+        files.iter().map(move |file| (format!("{output}/{}", file.name), file.bytes, &file.digest))
+    });
+    let mut damage = Vec::new();
+    for (name, bytes, digest) in parts.chain(files) {
+        match artefact.read(&name, bytes, digest) {
+            Ok(_) => {}
+            Err(error) if error.category() == ErrorCategory::Data => damage.push(error),
+            Err(error) => return Err(error),
+        }
+        progress(bytes);
+    }
+    Ok(damage)
+}
