@@ -62,7 +62,7 @@ fn a_left_join_keeps_queries_without_rows() {
         }
         // The other table is empty.
         let sql = "SELECT q.image_id, t.image_id FROM q.features q LEFT JOIN LATERAL (SELECT image_id FROM g.features g WHERE \
-            image_id < 0 ORDER BY g.feature <=> q.feature LIMIT 2) t ON true ORDER BY q.image_id";
+            image_id % 7 = 9 ORDER BY g.feature <=> q.feature LIMIT 2) t ON true ORDER BY q.image_id";
         assert_eq!(pairs(&session, sql), with_missing(&queries, &[], 0));
     }
 }
@@ -152,7 +152,6 @@ fn other_forms_are_refused_with_the_reason() {
             "ORDER BY g.feature <=> q.feature, q.image_id + g.image_id LIMIT 2) t",
             "of the outer query after the measure",
         ),
-        (",", "ORDER BY g.feature <=> q.feature) t", "has no `LIMIT`"),
         (",", "ORDER BY g.feature <=> q.feature OFFSET 2) t", "has no `LIMIT`"),
         (
             "LEFT JOIN",
