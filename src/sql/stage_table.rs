@@ -25,7 +25,7 @@ pub(super) struct StageTable {
     ranges: Arc<PartRanges>,
 }
 
-/// How the parts are read.
+/// Options by which parts are read.
 pub(super) fn part_options() -> ListingOptions {
     ListingOptions::new(Arc::new(ParquetFormat::default().with_force_view_types(false)))
 }

@@ -16,6 +16,7 @@ mod folder_calls;
 mod durable_folder;
 mod storage_error;
 mod file_sizes;
+mod leftovers;
 #[cfg(test)]
 pub(crate) mod power_cut;
 #[cfg(test)]

@@ -22,7 +22,7 @@ use object_store::{
 use crate::error::{Error, Result};
 use crate::io::objects::client::{self, MAX_REQUEST_BYTES, RetryPolicy, UrlClient};
 use crate::io::objects::durable_folder::DurableFolder;
-use crate::io::objects::file_sizes::{file_sizes, is_unfinished};
+use crate::io::objects::file_sizes::file_sizes;
 #[cfg(test)]
 use crate::io::objects::folder_calls::FolderCalls;
 use crate::io::objects::{Location, storage_error};
@@ -356,23 +356,6 @@ impl ObjectStorage {
         }
     }
 
-    /// Removes unfinished writes of killed processes below `prefix`: files that have not been renamed to their object.
-    /// Other processes must not write there meanwhile. At a URL there is nothing to remove.
-    ///
-    /// # Errors
-    /// The store cannot be written.
-    pub fn remove_unfinished_writes(&self, prefix: &str) -> Result<()> {
-        let Some(folder) = self.folder() else { return Ok(()) };
-        for entry in walkdir::WalkDir::new(folder.join(prefix)).into_iter().filter_map(Result::ok) {
-            let name = entry.file_name().to_string_lossy();
-            // `object_store` writes to `NAME#1` and renames it to `NAME`.
-            if is_unfinished(&name) && entry.file_type().is_file() {
-                std::fs::remove_file(entry.path()).map_err(|error| Error::io("remove", entry.path(), &error))?;
-            }
-        }
-        Ok(())
-    }
-
     /// Removes an object. An absent object is no error.
     ///
     /// # Errors
@@ -405,14 +388,6 @@ impl ObjectStorage {
         let failed = self.block_on(removals)?.into_iter().filter_map(std::result::Result::err);
         let mut failed = failed.filter(|error| !matches!(error, StoreError::NotFound { .. }));
         failed.next().map_or(Ok(()), |error| Err(storage_error::folder_error("remove from", folder, &error)))
-    }
-
-    /// Removes a folder without objects. A store that is no folder has none, and a folder with objects stays.
-    pub fn remove_empty_folder(&self, name: &str) {
-        if let Some(folder) = self.folder().filter(|_| self.has_files) {
-            // It only tidies up.
-            let _ = std::fs::remove_dir(folder.join(name));
-        }
     }
 
     fn head(&self, name: &str) -> Result<object_store::Result<ObjectMeta>> {
