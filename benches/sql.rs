@@ -7,7 +7,9 @@
 //! interpreter with numpy, pyarrow, faiss, duckdb and datafusion. Pairloom and its peers run in alternation, and the
 //! median counts.
 //!
-//! Run: `cargo bench --bench sql`. It writes 600 MB of temporary files, and removes them.
+//! Run: `cargo bench --bench sql`. It writes 600 MB of temporary files, and removes them. `-- --part of_10,000,000` runs
+//! the parts whose title has these words. `-- --part row_of_an_id` is not among the others: it writes 8 GB, a million
+//! vectors of 2,048 × f32, and reads single rows of them.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures time and prints")]
 #![expect(
     clippy::unwrap_used,
@@ -24,7 +26,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::array::{ArrayRef, AsArray, BooleanArray, FixedSizeListArray, Float32Array, Int64Array, StringArray};
+use arrow::array::{
+    ArrayRef, AsArray, BooleanArray, FixedSizeListArray, Float32Array, Int64Array, RecordBatch, StringArray,
+};
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
 use pairloom::io::parquet;
 use pairloom::kernels::random::Rng;
@@ -52,7 +56,12 @@ const ROWS: &str = "SELECT method, direction, rank, count(*) AS rows, avg(CASE W
     share FROM bench.rankings GROUP BY method, direction, rank ORDER BY method, direction, rank";
 
 fn main() {
+    let mut arguments = std::env::args().skip_while(|argument| argument != "--part");
+    let part = arguments.nth(1).map(|part| part.replace('_', " "));
     let folder = tempfile::tempdir().unwrap();
+    if part.as_ref().is_some_and(|part| ROW_OF_AN_ID.contains(part.as_str())) {
+        return row_of_an_id(folder.path());
+    }
     let stage = write_tables(folder.path());
     let store = Store::open(&folder.path().join("store")).unwrap();
     let open = || Session::of_stages(&store, [stage.clone()]).unwrap();
@@ -76,6 +85,9 @@ fn main() {
         ("recall at 5 of 10,000,000 rows, by query", RECALL, &["recall duckdb"]),
         ("rows by rank of 10,000,000 rows", ROWS, &["rows duckdb"]),
     ] {
+        if part.as_ref().is_some_and(|part| !title.contains(part.as_str())) {
+            continue;
+        }
         println!("\n{title}");
         let mut ours = [Measured::default(), Measured::default()];
         let mut theirs: Vec<Measured> = peers.iter().map(|_| Measured::default()).collect();
@@ -114,6 +126,46 @@ fn main() {
             );
         }
     }
+}
+
+/// Title of a part.
+const ROW_OF_AN_ID: &str = "row of an id among 1,000,000";
+
+/// Reads single rows of a million vectors of 2,048 values, one statement each, after a first one.
+fn row_of_an_id(folder: &Path) {
+    const ROWS: usize = 1_000_000;
+    const WIDE: usize = 2_048;
+    const OF_PART: usize = 2_048;
+    let item = Arc::new(Field::new("item", DataType::Float32, false));
+    let vector = DataType::FixedSizeList(Arc::clone(&item), WIDE as i32);
+    let fields = vec![Field::new("image_id", DataType::Int64, false), Field::new("feature", vector, false)];
+    let schema = Arc::new(Schema::new(fields));
+    let mut rng = Rng::new(5, &[]);
+    let part = |first: usize| {
+        let count = OF_PART.min(ROWS - first);
+        let values = (0..count * WIDE).map(|_| rng.uniform() as f32 - 0.5);
+        let values: ArrayRef = Arc::new(Float32Array::from_iter_values(values));
+        let list = FixedSizeListArray::new(Arc::clone(&item), WIDE as i32, values, None);
+        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(first as i64..(first + count) as i64));
+        tables::batch(&schema, vec![ids, Arc::new(list)]).unwrap()
+    };
+    let store = Store::open(&folder.join("store")).unwrap();
+    let stage = write_stage(&store, BTreeMap::from([("features", (0..ROWS).step_by(OF_PART).map(part))]), None);
+    let session = Session::of_stages(&store, [stage]).unwrap();
+    println!("\n{ROW_OF_AN_ID}");
+    let mut times = Vec::new();
+    for round in 0..100 {
+        let id = round * 7_919 % ROWS;
+        let clock = Instant::now();
+        let sql = format!("SELECT image_id, feature FROM bench.features WHERE image_id = {id}");
+        let rows: Vec<_> = session.query(&sql).unwrap().map(Result::unwrap).collect();
+        times.push(clock.elapsed().as_secs_f64());
+        let found: Vec<i64> =
+            rows.iter().flat_map(|rows| rows.column(0).as_primitive::<Int64Type>().values().to_vec()).collect();
+        assert_eq!(found, [id as i64]);
+    }
+    println!("{:<34} {:>9.4} s", "the first", times[0]);
+    println!("{:<34} {:>9.4} s", "another, median", median(&times));
 }
 
 /// Times and answer of a program.
@@ -201,18 +253,30 @@ fn write_tables(folder: &Path) -> StageArtefact {
     }
     tables.insert("rankings", batches);
     let store = Store::open(&folder.join("store")).unwrap();
+    write_stage(&store, tables, Some(folder))
+}
+
+/// Writes the tables of a stage, and copies of their files into folders of `copies`.
+fn write_stage(
+    store: &Store,
+    tables: BTreeMap<&str, impl IntoIterator<Item = RecordBatch>>,
+    copies: Option<&Path>,
+) -> StageArtefact {
     let settings = serde_json::json!({});
     let identity = ArtefactIdentity { kind: "embed".to_owned(), version: 1, settings, inputs: BTreeMap::new() };
     let key = identity.key();
     let mut written = BTreeMap::new();
     for (name, batches) in tables {
-        std::fs::create_dir(folder.join(name)).unwrap();
+        let copies = copies.map(|copies| copies.join(name));
+        copies.iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
         let mut parts = Vec::new();
-        for (index, batch) in batches.iter().enumerate() {
-            let content = parquet::encode(&batch.schema(), std::slice::from_ref(batch)).unwrap();
+        for (index, batch) in batches.into_iter().enumerate() {
+            let content = parquet::encode(&batch.schema(), std::slice::from_ref(&batch)).unwrap();
             let object = Artefact::part_name(name, index);
             store.objects().put(&format!("embed/{key}/{object}"), content.clone()).unwrap();
-            std::fs::write(folder.join(name).join(format!("{index}.parquet")), &content).unwrap();
+            if let Some(folder) = &copies {
+                std::fs::write(folder.join(format!("{index}.parquet")), &content).unwrap();
+            }
             let digest = blake3::hash(&content).to_hex().to_string();
             parts.push(Part { index, rows: batch.num_rows() as u64, bytes: content.len() as u64, digest });
         }

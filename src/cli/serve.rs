@@ -53,7 +53,8 @@ pub(super) fn serve(common: &CommonArgs, arguments: &ServeArgs, console: Console
     let choose = Box::new(move |log: &_| choose_run(log, &of).map(Option::<&_>::cloned));
     let cluster = &arguments.cluster.cluster;
     check_files_on_cluster(cluster.as_ref(), &arguments.files)?;
-    let sessions = Sessions::new(store, choose, arguments.files.clone()).with_runner(plan_runner(cluster.as_ref()));
+    let runner = plan_runner(cluster.as_ref(), &store)?;
+    let sessions = Sessions::new(store, choose, arguments.files.clone()).with_runner(runner);
     let sessions = Arc::new(sessions);
     // Mistakes in the choice of the run and in files are found now, not by the first client.
     let session = sessions.current()?;

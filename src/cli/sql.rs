@@ -15,6 +15,7 @@ use super::units::format_items;
 use crate::cluster::{ClusterPlans, ClusterUrl};
 use crate::error::{Error, Result};
 use crate::sql::{NamedFile, OutputFormat, PlanRunner, QueryLimits, Session, split_statements};
+use crate::store::Store;
 
 /// Maximum size of a query from stdin. The rest is not read.
 const MAX_QUERY_BYTES: u64 = 1 << 20;
@@ -32,7 +33,7 @@ pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) ->
     }
     let cluster = arguments.cluster.cluster.as_ref();
     check_files_on_cluster(cluster, &arguments.files)?;
-    let runner = plan_runner(cluster);
+    let runner = plan_runner(cluster, &store)?;
     let time = arguments.query_time.map(|seconds| Duration::from_secs(seconds.into()));
     let limits = QueryLimits { memory: Some(arguments.query_memory), time };
     let opener = SessionOpener::new(&store, &arguments.files, runner, limits, console);
@@ -91,8 +92,12 @@ pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) ->
 }
 
 /// Runner of queries on a cluster, if there is one.
-pub(super) fn plan_runner(cluster: Option<&ClusterUrl>) -> Option<Arc<dyn PlanRunner>> {
-    cluster.map(|url| Arc::new(ClusterPlans::new(url.clone())) as Arc<dyn PlanRunner>)
+///
+/// # Errors
+/// The store cannot be read.
+pub(super) fn plan_runner(cluster: Option<&ClusterUrl>, store: &Store) -> Result<Option<Arc<dyn PlanRunner>>> {
+    let runner = |url: &ClusterUrl| Ok(Arc::new(ClusterPlans::new(url.clone(), store)?) as Arc<dyn PlanRunner>);
+    cluster.map(runner).transpose()
 }
 
 /// Refuses files of this machine for queries of a cluster.

@@ -1,4 +1,4 @@
-//! Build of the process that sends a plan, as a setting of its session.
+//! Build and store of the process that sends a plan, as settings of its session.
 //!
 //! Ballista sends the settings of a session with each plan and task, and compares its own major version only.
 
@@ -11,20 +11,24 @@ use datafusion::prelude::SessionConfig;
 
 use crate::runtime::BUILD;
 
-/// Name of the setting, after its prefix.
+/// Names of the settings, after their prefix.
 const BUILD_SETTING: &str = "build";
+const STORE_SETTING: &str = "store";
 
-/// Build of the process that sends a plan: the hash of its sources, empty if it is unknown.
+/// Process that sends a plan.
 #[derive(Debug, Clone, Default)]
-struct SenderBuild {
+struct PlanSender {
+    /// Hash of its sources; empty if it is unknown.
     build: String,
+    /// Id of its store; empty if it has none.
+    store: String,
 }
 
-impl ConfigExtension for SenderBuild {
+impl ConfigExtension for PlanSender {
     const PREFIX: &'static str = "pairloom";
 }
 
-impl ExtensionOptions for SenderBuild {
+impl ExtensionOptions for PlanSender {
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -38,31 +42,41 @@ impl ExtensionOptions for SenderBuild {
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
-        if key != BUILD_SETTING {
-            return config_err!("got the setting `{key}`, wanted `{BUILD_SETTING}`");
+        match key {
+            BUILD_SETTING => value.clone_into(&mut self.build),
+            STORE_SETTING => value.clone_into(&mut self.store),
+            _ => return config_err!("got the setting `{key}`, wanted `{BUILD_SETTING}` or `{STORE_SETTING}`"),
         }
-        value.clone_into(&mut self.build);
         Ok(())
     }
 
     // The macro of DataFusion for such settings leaves out the prefix.
     fn entries(&self) -> Vec<ConfigEntry> {
-        vec![ConfigEntry {
-            key: format!("{}.{BUILD_SETTING}", Self::PREFIX),
-            value: Some(self.build.clone()),
-            description: "hash of the sources of the program that sends a plan",
-        }]
+        let entry = |name, value: &String, description| ConfigEntry {
+            key: format!("{}.{name}", Self::PREFIX),
+            value: Some(value.clone()),
+            description,
+        };
+        vec![
+            entry(BUILD_SETTING, &self.build, "hash of the sources of the program that sends a plan"),
+            entry(STORE_SETTING, &self.store, "id of the store of the program that sends a plan"),
+        ]
     }
 }
 
 /// Settings of a process that receives plans.
 pub(super) fn receiving(config: SessionConfig) -> SessionConfig {
-    config.with_option_extension(SenderBuild::default())
+    config.with_option_extension(PlanSender::default())
 }
 
-/// Settings of this process when it sends a plan.
-pub(super) fn sending(config: SessionConfig) -> SessionConfig {
-    config.with_option_extension(SenderBuild { build: BUILD.to_owned() })
+/// Settings of this process when it sends a plan over the tables of a store, whose id is empty without one.
+pub(super) fn sending(config: SessionConfig, store: &str) -> SessionConfig {
+    config.with_option_extension(PlanSender { build: BUILD.to_owned(), store: store.to_owned() })
+}
+
+/// Id of the store of the process that sent a plan; empty if it named none.
+pub(super) fn store_of_sender(options: &ConfigOptions) -> &str {
+    options.extensions.get::<PlanSender>().map_or("", |sender| &sender.store)
 }
 
 /// Refuses a plan of another build.
@@ -70,7 +84,7 @@ pub(super) fn sending(config: SessionConfig) -> SessionConfig {
 /// # Errors
 /// The settings are not those of a process of this build.
 pub(super) fn check_sender(options: &ConfigOptions) -> Result<()> {
-    let sender = options.extensions.get::<SenderBuild>().map_or("", |sender| &sender.build);
+    let sender = options.extensions.get::<PlanSender>().map_or("", |sender| &sender.build);
     if sender == BUILD {
         return Ok(());
     }
@@ -95,9 +109,10 @@ mod tests {
             }
             check_sender(config.options())
         };
-        let sent = sending(SessionConfig::new()).options().entries();
-        let sent = sent.iter().find(|entry| entry.key.starts_with("pairloom")).unwrap();
-        assert_eq!((sent.key.as_str(), sent.value.as_deref()), ("pairloom.build", Some(BUILD)));
+        let sent = sending(SessionConfig::new(), "1f").options().entries();
+        let sent: Vec<_> = sent.iter().filter(|entry| entry.key.starts_with("pairloom")).collect();
+        let sent: Vec<_> = sent.iter().map(|entry| (entry.key.as_str(), entry.value.as_deref())).collect();
+        assert_eq!(sent, [("pairloom.build", Some(BUILD)), ("pairloom.store", Some("1f"))]);
         received(&[("pairloom.build", BUILD)]).unwrap();
         let other = received(&[("pairloom.build", "0123456789abcdef")]).unwrap_err().to_string();
         assert!(other.contains("the build 0123456789abcdef") && other.contains(BUILD), "{other}");

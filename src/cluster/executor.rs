@@ -20,6 +20,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::address::{ClusterUrl, check_address};
 use super::functions::{MAX_MESSAGE_BYTES, executor_functions, session_config};
 use super::plan_codec::PlanCodec;
+use super::store_id::StoreCheck;
 use super::store_registry::StoreRegistry;
 use super::submission::wait_for_scheduler;
 use crate::error::{Error, Result};
@@ -34,6 +35,9 @@ const HEARTBEAT_SECONDS: u64 = 2;
 const ROWS_SECONDS: [u64; 2] = [24 * 3600, 600];
 /// Pause between two looks if the scheduler has answered.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// Time that a task of another store takes, so that the executor has ended before it gets the task again.
+const WRONG_STORE_PAUSE: Duration = Duration::from_secs(5);
 
 /// Options of an executor.
 #[derive(Debug, Clone)]
@@ -116,7 +120,8 @@ async fn serve(
         ))
     };
     let health = ExecutorHealth::new();
-    let config = Arc::new(config(options, store, folder, health.clone())?);
+    let store_check = Arc::new(StoreCheck::new(store));
+    let config = Arc::new(config(options, store, folder, health.clone(), Arc::clone(&store_check))?);
     wait_for_scheduler(&options.scheduler, Duration::from_secs(CONNECT_SECONDS.into())).await?;
     let serves = Box::pin(start_executor_process(config));
     let is_ready = Box::pin(async {
@@ -137,11 +142,17 @@ async fn serve(
         signals.next().await;
         Ok(())
     });
+    let serves = Box::pin(async {
+        match select(serves, pin!(store_check.is_wrong())).await {
+            Either::Left((result, _)) => result.map_err(failed),
+            Either::Right((wrong, _)) => Err(wrong),
+        }
+    });
     // The signal is seen before the end that it causes.
     match select(is_stopped, serves).await {
         Either::Left((stopped, _)) => stopped.and(Err(Error::interrupted())),
         Either::Right((result, _)) => {
-            result.map_err(failed)?;
+            result?;
             Ok(if has_stopped.get() { ExecutorEnd::Stopped } else { ExecutorEnd::LostScheduler })
         }
     }
@@ -168,6 +179,7 @@ fn config(
     store: &Store,
     folder: &ExecutorFolder,
     health: ExecutorHealth,
+    store_check: Arc<StoreCheck>,
 ) -> Result<ExecutorProcessConfig> {
     let external = |error: DataFusionError| Error::internal(error.to_string());
     let registry = Arc::new(StoreRegistry::new(store).map_err(external)?);
@@ -191,7 +203,8 @@ fn config(
         executor_heartbeat_interval_seconds: HEARTBEAT_SECONDS,
         memory_pool_size: Some(options.query_memory.saturating_mul(options.threads as u64)),
         override_function_registry: Some(Arc::new(executor_functions(store).map_err(external)?)),
-        override_runtime_producer: Some(Arc::new(move |_| {
+        override_runtime_producer: Some(Arc::new(move |config| {
+            store_check.check(config.options()).inspect_err(|_| std::thread::sleep(WRONG_STORE_PAUSE))?;
             RuntimeEnvBuilder::new()
                 .with_object_store_registry(Arc::<StoreRegistry>::clone(&registry))
                 .with_temp_file_path(temporary.clone())

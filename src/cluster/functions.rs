@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ballista_core::config::BALLISTA_CLIENT_IO_RETRY_WAIT_TIME_MS;
 use ballista_core::extension::SessionConfigExt;
 use ballista_core::registry::BallistaFunctionRegistry;
 use datafusion::error::Result;
@@ -20,14 +21,18 @@ use crate::store::Store;
 /// Largest message between processes, in bytes: a plan with the rows of small tables.
 pub(super) const MAX_MESSAGE_BYTES: u32 = 256 << 20;
 
+/// Pause between two tries to fetch rows from an executor, in milliseconds. One that has died does not come back, so a
+/// query should not wait for it long.
+pub(super) const FETCH_PAUSE: u64 = 500;
+
 /// Settings of a session of a scheduler or an executor.
 pub(super) fn session_config() -> SessionConfig {
     receiving(cluster_config(SessionConfig::new_with_ballista()))
 }
 
-/// Settings of a session whose plans are sent to a cluster.
-pub(super) fn client_config(config: SessionConfig) -> SessionConfig {
-    sending(cluster_config(config))
+/// Settings of a session whose plans are sent to a cluster, over the tables of the store with an id.
+pub(super) fn client_config(config: SessionConfig, store: &str) -> SessionConfig {
+    sending(cluster_config(config), store)
 }
 
 fn cluster_config(config: SessionConfig) -> SessionConfig {
@@ -36,6 +41,7 @@ fn cluster_config(config: SessionConfig) -> SessionConfig {
         .with_ballista_physical_extension_codec(Arc::new(PlanCodec::default()))
         .with_ballista_adaptive_query_planner(false)
         .with_ballista_grpc_client_max_message_size(MAX_MESSAGE_BYTES as usize)
+        .set_u64(BALLISTA_CLIENT_IO_RETRY_WAIT_TIME_MS, FETCH_PAUSE)
 }
 
 /// Session state with the functions of SQL and of searches, for the scheduler.

@@ -26,8 +26,11 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::address::ClusterUrl;
 use super::functions::client_config;
 use super::plan_check::check_plan;
+use super::store_id::id_of_store;
 use super::submission::{Submission, fetch_rows};
+use crate::error::Error;
 use crate::sql::{PlanRunner, TopKJoinsByParts};
+use crate::store::Store;
 
 /// Tasks of a stage of a query of large tables.
 const PARTITIONS: usize = 16;
@@ -62,13 +65,16 @@ fn with_explicit_limits(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Executio
 #[derive(Debug)]
 pub struct ClusterPlans {
     url: ClusterUrl,
+    store_id: String,
 }
 
 impl ClusterPlans {
-    /// Runner on the cluster of the scheduler at `url`.
-    #[must_use]
-    pub fn new(url: ClusterUrl) -> Self {
-        Self { url }
+    /// Runner on the cluster of the scheduler at `url`, whose executors read `store`.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn new(url: ClusterUrl, store: &Store) -> Result<Self, Error> {
+        Ok(Self { url, store_id: id_of_store(store)? })
     }
 }
 
@@ -80,7 +86,7 @@ impl PlanRunner for ClusterPlans {
 
     fn state(&self, state: SessionState) -> SessionState {
         let rules = with_ballista_optimizer_rules(state.optimizers());
-        let mut config = client_config(state.config().clone().upgrade_for_ballista());
+        let mut config = client_config(state.config().clone().upgrade_for_ballista(), &self.store_id);
         // A query of small tables runs as one task.
         if config.target_partitions() > 1 {
             config = config.with_target_partitions(PARTITIONS);
@@ -115,7 +121,7 @@ impl ClusterPlans {
         config: &SessionConfig,
     ) -> Result<(Option<Result<RecordBatch>>, BoxStream<'static, Result<RecordBatch>>)> {
         let columns = plan.schema();
-        let external = |error: crate::error::Error| DataFusionError::External(Box::new(error));
+        let external = |error: Error| DataFusionError::External(Box::new(error));
         let mut submission = Submission::submit(&self.url, plan, config).await.map_err(external)?;
         let locations = submission.finish().await?;
         let config = config.clone();

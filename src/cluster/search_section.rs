@@ -34,7 +34,12 @@ impl SearchSection {
 
 /// Name of an object of searches: the folder of the process that published it, and the digest of its content.
 pub(super) fn object_name(folder: &str, digest: &str) -> String {
-    format!("{SEARCH_FOLDER}/objects/{folder}/{digest}")
+    format!("{}/{digest}", objects_folder(folder))
+}
+
+/// Folder of the objects of a process.
+pub(super) fn objects_folder(folder: &str) -> String {
+    format!("{SEARCH_FOLDER}/objects/{folder}")
 }
 
 /// Name of the result of a section.

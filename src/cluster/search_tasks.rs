@@ -22,7 +22,8 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::address::ClusterUrl;
 use super::functions::client_config;
-use super::search_section::{SearchSection, object_name, result_name, results_folder};
+use super::search_section::{SearchSection, object_name, objects_folder, result_name, results_folder};
+use super::store_id::id_of_store;
 use super::submission::{CANCEL_TIME, Submission};
 use crate::error::{Error, Result};
 use crate::runtime::{RemoteTasks, random_hex};
@@ -38,6 +39,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub struct ClusterTasks {
     url: ClusterUrl,
     store: Store,
+    store_id: String,
     runtime: Runtime,
     /// Folder of the objects of this process.
     folder: String,
@@ -62,14 +64,23 @@ impl ClusterTasks {
     /// this process computes.
     ///
     /// # Errors
-    /// Threads cannot be started.
+    /// Threads cannot be started, or the store cannot be read.
     pub fn new(url: ClusterUrl, store: Store, note: impl Fn(&str) + Send + Sync + 'static) -> Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("cluster").enable_all().build();
         let runtime =
             runtime.map_err(|error| Error::stage(format!("cannot start threads for the cluster: {error}")))?;
-        let folder = random_hex::<8>()?;
+        let (folder, store_id) = (random_hex::<8>()?, id_of_store(&store)?);
         let (published, computed_here) = (Mutex::default(), Mutex::default());
-        Ok(Self { url, store, runtime, folder, published, computed_here, note: OperationNote(Box::new(note)) })
+        Ok(Self {
+            url,
+            store,
+            store_id,
+            runtime,
+            folder,
+            published,
+            computed_here,
+            note: OperationNote(Box::new(note)),
+        })
     }
 
     /// Sections that have a result.
@@ -84,7 +95,7 @@ impl ClusterTasks {
         let plan = plan(&self.folder, job, sections).map_err(|error| Error::internal(error.to_string()))?;
         let (stop, stopped) = oneshot::channel();
         let (sender, ended) = mpsc::sync_channel(1);
-        let (url, config) = (self.url.clone(), client_config(SessionConfig::new_with_ballista()));
+        let (url, config) = (self.url.clone(), client_config(SessionConfig::new_with_ballista(), &self.store_id));
         self.runtime.spawn(async move {
             let result = async { Submission::submit(&url, plan, &config).await?.finish_unless(stopped).await };
             // Nobody waits any more.
@@ -176,7 +187,9 @@ impl RemoteTasks for ClusterTasks {
         let results: Vec<String> = (0..tasks).map(|task| result_name(job, task)).collect();
         objects.delete_all(&results)?;
         self.published.lock().unwrap_or_else(PoisonError::into_inner).remove(job);
-        objects.delete(&object_name(&self.folder, job))
+        objects.delete(&object_name(&self.folder, job))?;
+        objects.remove_empty_folder(&results_folder(job));
+        Ok(())
     }
 }
 
@@ -186,5 +199,6 @@ impl Drop for ClusterTasks {
         let published = std::mem::take(self.published.get_mut().unwrap_or_else(PoisonError::into_inner));
         let names: Vec<String> = published.iter().map(|digest| object_name(&self.folder, digest)).collect();
         let _ = self.store.objects().delete_all(&names);
+        self.store.objects().remove_empty_folder(&objects_folder(&self.folder));
     }
 }

@@ -27,7 +27,7 @@ use tonic::transport::Channel;
 
 use super::address::ClusterUrl;
 use super::executor_error::{executor_error, quoted_message};
-use super::functions::{MAX_MESSAGE_BYTES, client_config};
+use super::functions::{FETCH_PAUSE, MAX_MESSAGE_BYTES, client_config};
 use super::plan_codec::PlanCodec;
 use crate::error::{Error, Result, with_causes};
 use crate::runtime::random_hex;
@@ -36,9 +36,8 @@ use crate::runtime::random_hex;
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(250)];
 /// Time for the scheduler to cancel a job.
 pub(super) const CANCEL_TIME: Duration = Duration::from_secs(5);
-/// Tries of a request to an executor, and the pause between them in milliseconds.
+/// Tries of a request to an executor.
 const FETCH_TRIES: u8 = 3;
-const FETCH_PAUSE: u64 = 500;
 
 /// Plan that was submitted. Dropping it cancels the job, unless it has ended.
 pub(super) struct Submission {
@@ -191,7 +190,7 @@ async fn execute(
 /// # Errors
 /// The scheduler cannot be reached within `time`, or has another build.
 pub(super) async fn wait_for_scheduler(url: &ClusterUrl, time: Duration) -> Result<()> {
-    let config = client_config(SessionConfig::new_with_ballista());
+    let config = client_config(SessionConfig::new_with_ballista(), "");
     let end = Instant::now() + time;
     let mut scheduler = loop {
         match connect(url, &config).await {

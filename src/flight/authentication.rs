@@ -9,6 +9,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
+use super::connections::CallMark;
 use crate::error::{Error, Result};
 
 /// Base64 with or without padding: clients write both.
@@ -85,15 +86,20 @@ pub(super) struct Authentication(pub Option<AccessToken>);
 
 impl Interceptor for Authentication {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
-        let Some(token) = &self.0 else { return Ok(request) };
+        let Some(token) = &self.0 else { return Ok(allowed(request)) };
         match request.metadata().get(AUTHORIZATION) {
             None => Err(Status::unauthenticated(
                 "the token is missing, wanted the header `authorization: Bearer TOKEN`, or the token as the password",
             )),
-            Some(header) if header.to_str().is_ok_and(|header| token.is_in(header)) => Ok(request),
+            Some(header) if header.to_str().is_ok_and(|header| token.is_in(header)) => Ok(allowed(request)),
             Some(_) => Err(Status::unauthenticated("the token is wrong")),
         }
     }
+}
+
+fn allowed(request: Request<()>) -> Request<()> {
+    CallMark::set_for(&request);
+    request
 }
 
 #[cfg(test)]

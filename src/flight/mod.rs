@@ -9,6 +9,7 @@
 mod authentication;
 mod binding;
 mod columns;
+mod connections;
 mod metadata;
 mod options;
 mod prepared;

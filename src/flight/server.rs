@@ -5,15 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_flight::flight_service_server::FlightServiceServer;
+use futures::StreamExt;
 use futures::channel::oneshot;
 use futures::future::{Either, select};
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 
 use crate::error::{Error, Result, with_causes};
 use crate::flight::authentication::Authentication;
+use crate::flight::connections::{ClientConnection, FIRST_CALL_TIME, MAX_CONNECTIONS};
 use crate::flight::protocol::FlightProtocol;
 use crate::flight::service::FlightSql;
 use crate::flight::{FlightOptions, Sessions};
@@ -38,6 +41,7 @@ pub struct FlightServer {
     address: SocketAddr,
     server: Server,
     service: InterceptedService<FlightServiceServer<FlightProtocol>, Authentication>,
+    first_call_time: Duration,
 }
 
 impl FlightServer {
@@ -78,7 +82,13 @@ impl FlightServer {
         let address =
             address.map_err(|error| Error::stage(format!("cannot listen on `{}`: {error}", options.address)))?;
         drop(context);
-        Ok(Self { runtime, incoming, address, server, service })
+        Ok(Self { runtime, incoming, address, server, service, first_call_time: FIRST_CALL_TIME })
+    }
+
+    /// The same server with another time until the first call of a connection.
+    #[cfg(test)]
+    pub(super) fn with_first_call_time(self, first_call_time: Duration) -> Self {
+        Self { first_call_time, ..self }
     }
 
     /// Address of the server.
@@ -93,7 +103,15 @@ impl FlightServer {
     /// The socket fails.
     pub fn serve(mut self, stop: oneshot::Receiver<()>) -> Result<()> {
         let (stopping, stopped) = oneshot::channel();
-        let served = self.server.add_service(self.service).serve_with_incoming_shutdown(self.incoming, async move {
+        let (places, time) = (Arc::new(Semaphore::new(MAX_CONNECTIONS)), self.first_call_time);
+        let incoming = self.incoming.then(move |stream| {
+            let places = Arc::clone(&places);
+            async move {
+                let place = places.acquire_owned().await.map_err(std::io::Error::other)?;
+                stream.map(|stream| ClientConnection::new(stream, place, time))
+            }
+        });
+        let served = self.server.add_service(self.service).serve_with_incoming_shutdown(incoming, async move {
             // An error means that the sender was dropped.
             let _ = stop.await;
             let _ = stopping.send(());

@@ -36,6 +36,20 @@ pub(super) struct Served {
 
 impl Served {
     pub(super) fn start(token: Option<&str>, query_memory: u64, seconds: u64) -> Self {
+        Self::of_server(token, query_memory, seconds, |server| server)
+    }
+
+    /// Server with another time until the first call of a connection.
+    pub(super) fn with_first_call_time(token: Option<&str>, time: Duration) -> Self {
+        Self::of_server(token, 1 << 30, 300, |server| server.with_first_call_time(time))
+    }
+
+    fn of_server(
+        token: Option<&str>,
+        query_memory: u64,
+        seconds: u64,
+        change: impl FnOnce(FlightServer) -> FlightServer,
+    ) -> Self {
         let (folder, store, _) = store();
         let options = FlightOptions {
             address: "127.0.0.1:0".parse().unwrap(),
@@ -47,7 +61,7 @@ impl Served {
         };
         let choose = Box::new(|log: &crate::store::run_log::RunLog| log.last_finished(None).map(Option::<&_>::cloned));
         let sessions = Arc::new(Sessions::new(store.clone(), choose, vec![]));
-        let server = FlightServer::bind(options, sessions).unwrap();
+        let server = change(FlightServer::bind(options, sessions).unwrap());
         let uri = format!("http://{}", server.address());
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().spawn(move || server.serve(stopped)).unwrap();

@@ -119,7 +119,7 @@ fn planning_error(message: &str, sql: &str) -> Option<Error> {
         let text = "SQL: a subquery names a column of an outer table in a form that is not planned";
         return Some(Error::usage(text).hint(
             "the nearest rows of each row: `FROM a, LATERAL (SELECT … FROM b ORDER BY cosine_distance(b.v, a.v) LIMIT 3) b`, \
-             with one measure in the order and no `OFFSET`",
+             with a measure first in the order",
         ));
     }
     if message.ends_with("Divide by zero error") {
@@ -128,7 +128,8 @@ fn planning_error(message: &str, sql: &str) -> Option<Error> {
     let text = message.strip_prefix(PLANNING).unwrap_or(message);
     // Refusals of our own planner begin with the operator.
     if let Some((operator, _)) = text.strip_prefix('`').and_then(|rest| rest.split_once('`'))
-        && let Some(place) = place_of_operator(operator, sql)
+        && let Some(place) =
+            if operator == "LATERAL" { place_of_word(operator, sql) } else { place_of_operator(operator, sql) }
     {
         return Some(at(Some(place), text));
     }

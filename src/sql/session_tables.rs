@@ -9,8 +9,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::common::TableReference;
-use datafusion::datasource::file_format::parquet::ParquetFormat;
-use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
+use datafusion::datasource::listing::ListingTableUrl;
 use datafusion::prelude::SessionContext;
 
 use crate::error::{Error, Result};
@@ -23,6 +22,7 @@ use crate::sql::information::{self, INFORMATION_SCHEMA, INFORMATION_TABLES};
 use crate::sql::instances::instances_table;
 use crate::sql::names::ListedTable;
 use crate::sql::query_threads::QueryThreads;
+use crate::sql::stage_table::{StageTable, part_options};
 use crate::sql::state::{FILES, STORE_URL};
 use crate::sql::store_tables;
 use crate::sql::unknown_table;
@@ -192,7 +192,7 @@ impl SessionTables {
         }
         let Some(found) = self.catalog.table(schema, table)? else { return Ok(None) };
         self.has_read_stage.store(true, Ordering::Relaxed);
-        let (config, bytes) = match found {
+        let (provider, bytes) = match found {
             TableContent::Empty(schema) => {
                 let table = checked(MemTable::try_new(schema, vec![vec![]]))?;
                 return Ok(Some((Arc::new(table), 0)));
@@ -213,15 +213,12 @@ impl SessionTables {
                 }
                 let urls = parts.iter().map(|part| ListingTableUrl::parse(format!("{STORE_URL}{part}")));
                 let urls = checked(urls.collect::<Result<Vec<_>, _>>())?;
-                let options = ListingOptions::new(Arc::new(ParquetFormat::default().with_force_view_types(false)));
                 let state = self.reader.state();
-                let schema = checked(self.threads.block_on(options.infer_schema(&state, &urls[0])))?;
-                let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options);
-                (config.with_schema(schema), bytes)
+                let schema = checked(self.threads.block_on(part_options().infer_schema(&state, &urls[0])))?;
+                (checked(StageTable::try_new(urls, schema))?, bytes)
             }
         };
-        let table = checked(ListingTable::try_new(config))?;
-        Ok(Some((Arc::new(table), bytes)))
+        Ok(Some((Arc::new(provider), bytes)))
     }
 
     /// Rows of a table of `information_schema`; `None` if it has no such table.

@@ -18,6 +18,7 @@ use crate::sql::planners::VectorOperators;
 use crate::sql::rank_of_positive::RankOfPositive;
 use crate::sql::read_once::ReadLeftInputsOnce;
 use crate::sql::sort_measures::SortMeasures;
+use crate::sql::text_views::GroupTextViews;
 use crate::sql::topk_join::{LateralTopK, SessionPlanner};
 use crate::sql::vectors::register_vector_functions;
 use crate::store::Store;
@@ -73,6 +74,7 @@ pub(super) fn session_state(
         .with_config(config)
         .with_expr_planners(planners)
         .with_analyzer_rules(rules)
+        .with_optimizer_rule(Arc::new(GroupTextViews))
         .with_query_planner(Arc::new(SessionPlanner))
         .with_physical_optimizer_rule(Arc::new(ReadLeftInputsOnce))
         .with_physical_optimizer_rule(Arc::new(CooperativeOperators))

@@ -357,6 +357,10 @@ impl Artefact {
     pub fn is_in_store(&self) -> bool {
         let (Some(store), Some(folder)) = (self.objects.folder(), self.folder()) else { return true };
         let is_inside = |store: PathBuf, folder: PathBuf| folder == store.join(&self.prefix);
-        store.canonicalize().ok().zip(folder.canonicalize().ok()).is_some_and(|(store, folder)| is_inside(store, folder))
+        store
+            .canonicalize()
+            .ok()
+            .zip(folder.canonicalize().ok())
+            .is_some_and(|(store, folder)| is_inside(store, folder))
     }
 }

@@ -9,10 +9,11 @@ use crate::store::labels::Labels;
 use crate::store::lineage::Lineage;
 use crate::store::record::{RunOutcome, RunRecord};
 use crate::store::run_log::RunLog;
-use crate::store::{Artefact, LOCKS_FOLDER, SEARCH_FOLDER, Store};
+use crate::store::{Artefact, CLUSTER_FOLDER, LOCKS_FOLDER, SEARCH_FOLDER, Store};
 
 /// Folders of a store that hold no artefacts.
-const OTHER_FOLDERS: [&str; 7] = ["runs", "sources", "tags", "notes", "pins", LOCKS_FOLDER, SEARCH_FOLDER];
+const OTHER_FOLDERS: [&str; 8] =
+    ["runs", "sources", "tags", "notes", "pins", LOCKS_FOLDER, SEARCH_FOLDER, CLUSTER_FOLDER];
 
 /// Artefact, complete or not, that garbage collection removes.
 #[derive(Debug, Clone, PartialEq, Eq)]

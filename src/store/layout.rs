@@ -21,6 +21,8 @@ pub(crate) const LOCKS_FOLDER: &str = "holds";
 
 /// Folder with the objects and results of searches that a cluster computes.
 pub(crate) const SEARCH_FOLDER: &str = "searches";
+/// Folder of the store's id, by which the processes of a cluster know it.
+pub(crate) const CLUSTER_FOLDER: &str = "cluster";
 
 /// A store of artefacts in a folder or at a URL.
 #[derive(Debug, Clone)]

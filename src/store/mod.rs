@@ -46,9 +46,9 @@ mod run_tests;
 #[cfg(test)]
 mod run_names_tests;
 
-pub use block_digests::BlockDigests;
 pub use artefact::{Artefact, FileEntry, Manifest, Part, Presence};
+pub use block_digests::BlockDigests;
 pub use layout::Store;
-pub use verified_store::VerifiedStore;
-pub(crate) use layout::{LOCKS_FOLDER, SEARCH_FOLDER};
+pub(crate) use layout::{CLUSTER_FOLDER, LOCKS_FOLDER, SEARCH_FOLDER};
 pub use process_identity::ProcessIdentity;
+pub use verified_store::VerifiedStore;

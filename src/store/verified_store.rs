@@ -58,7 +58,8 @@ impl VerifiedStore {
         if !file.as_ref().starts_with("part-") {
             return Ok(None);
         }
-        let (prefix, name) = (format!("{}/{}", kind.as_ref(), key.as_ref()), format!("{}/{}", table.as_ref(), file.as_ref()));
+        let (prefix, name) =
+            (format!("{}/{}", kind.as_ref(), key.as_ref()), format!("{}/{}", table.as_ref(), file.as_ref()));
         let artefact = Artefact::new(self.objects.clone(), prefix.clone());
         let known = lock(&self.known).get(&prefix).cloned();
         let parts = match known {

@@ -59,7 +59,7 @@ fn a_query_survives_an_executor_that_is_killed() {
     let scheduler = scheduler();
     // Many tasks, whose rows go from one executor to another.
     let many_tasks = "SELECT query_image_id % 7, rank, count(*), sum(caption_id) FROM \
-        topk_join('theirs.image_embeddings WHERE image_id < 3000', 'theirs.caption_embeddings', 5) GROUP BY 1, 2 ORDER BY 1, 2";
+        topk_join('theirs.image_embeddings WHERE image_id < 1000', 'theirs.caption_embeddings', 5) GROUP BY 1, 2 ORDER BY 1, 2";
     // One task.
     let one_task = "SELECT count(*), sum(a.image_id) FROM theirs.image_embeddings a JOIN theirs.image_embeddings b \
         ON a.image_id + b.image_id < 1000 WHERE a.image_id < 6000";
@@ -136,6 +136,28 @@ fn a_query_ends_with_an_error_when_its_time_is_over() {
         after.args(["--query-time", "60"]).args(cluster);
         assert_eq!(succeeded(after), "count(*)\n2000\n");
     }
+}
+
+#[test]
+fn an_executor_of_another_store_ends_and_the_query_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path(), 100);
+    let other = folder.path().join("other");
+    std::fs::create_dir_all(&other).unwrap();
+    let scheduler = scheduler();
+    // It gets the task, for there is no other executor yet.
+    let mut wrong = executor_command(&scheduler, &other);
+    let mut wrong = wrong.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let sql = "SELECT split, count(*) FROM theirs.caption_embeddings GROUP BY split";
+    let running = query(&store, sql).args(["--cluster", scheduler.uri()]).spawn().unwrap();
+    let mut message = String::new();
+    std::io::Read::read_to_string(&mut wrong.stderr.take().unwrap(), &mut message).unwrap();
+    assert_eq!(wrong.wait().unwrap().code(), Some(2), "{message}");
+    assert!(message.contains("a query reads another store than") && message.contains("--store"), "{message}");
+    let _right = ServerProcess::start(executor_command(&scheduler, &store));
+    let output = running.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "split,count(*)\ntest,500\n");
 }
 
 /// Build id of the program.

@@ -123,7 +123,10 @@ fn a_source_that_changes_while_it_is_read_gives_no_result() {
     };
     let summary = execute(&plan, &store, &options(), &CancelToken::new(), &change).unwrap();
     let message = summary.error.unwrap().to_string();
-    assert!(message.starts_with("stage `a`: `source`: `") && message.ends_with("changed while it was read"), "{message}");
+    assert!(
+        message.starts_with("stage `a`: `source`: `") && message.ends_with("changed while it was read"),
+        "{message}"
+    );
     // With the content that it had at first, nothing of that run is taken up.
     std::fs::write(&source, "one").unwrap();
     let (summary, events) = run(&plan, &store);
@@ -135,8 +138,7 @@ fn a_source_that_changes_while_it_is_read_gives_no_result() {
 fn a_consumer_reads_while_its_producer_runs() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
-    let (_, events) =
-        run(&plan(vec![node("a", ToyStage::count(20_000)), node("b", ToyStage::pass("a.rows"))]), &store);
+    let (_, events) = run(&plan(vec![node("a", ToyStage::count(20_000)), node("b", ToyStage::pass("a.rows"))]), &store);
     let first_of_b =
         events.iter().position(|event| matches!(event, Event::PartCommitted { stage, .. } if stage == "b"));
     let end_of_a = events.iter().position(|event| matches!(event, Event::StageFinished { stage, .. } if stage == "a"));

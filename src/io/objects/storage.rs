@@ -22,9 +22,9 @@ use object_store::{
 use crate::error::{Error, Result};
 use crate::io::objects::client::{self, MAX_REQUEST_BYTES, RetryPolicy, UrlClient};
 use crate::io::objects::durable_folder::DurableFolder;
+use crate::io::objects::file_sizes::{file_sizes, is_unfinished};
 #[cfg(test)]
 use crate::io::objects::folder_calls::FolderCalls;
-use crate::io::objects::file_sizes::{file_sizes, is_unfinished};
 use crate::io::objects::{Location, storage_error};
 
 /// Maximum number of concurrent requests of one call.
@@ -405,6 +405,14 @@ impl ObjectStorage {
         let failed = self.block_on(removals)?.into_iter().filter_map(std::result::Result::err);
         let mut failed = failed.filter(|error| !matches!(error, StoreError::NotFound { .. }));
         failed.next().map_or(Ok(()), |error| Err(storage_error::folder_error("remove from", folder, &error)))
+    }
+
+    /// Removes a folder without objects. A store that is no folder has none, and a folder with objects stays.
+    pub fn remove_empty_folder(&self, name: &str) {
+        if let Some(folder) = self.folder().filter(|_| self.has_files) {
+            // It only tidies up.
+            let _ = std::fs::remove_dir(folder.join(name));
+        }
     }
 
     fn head(&self, name: &str) -> Result<object_store::Result<ObjectMeta>> {

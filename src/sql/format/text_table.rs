@@ -163,12 +163,17 @@ pub(super) fn write_table(
 
 /// Text of all values, row by row.
 fn all_rows(batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<Vec<Vec<String>>> {
+    rows_within(MAX_TEXT_BYTES, batches)
+}
+
+/// As [`all_rows`], of at most `limit` bytes.
+fn rows_within(limit: usize, batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<Vec<Vec<String>>> {
     let (mut rows, mut bytes) = (Vec::new(), 0);
     for batch in batches {
         let texts = display_rows(&batch?)?;
         bytes += texts.iter().flatten().map(|text| size_of::<String>() + text.len()).sum::<usize>();
         rows.extend(texts);
-        if bytes > MAX_TEXT_BYTES {
+        if bytes > limit {
             let message = format!("the result is too large for a table: {} rows are not all of it", rows.len());
             return Err(Error::usage(message).hint("add a `LIMIT`, or choose the format csv, jsonl or parquet"));
         }
@@ -216,4 +221,23 @@ fn write_lines(lines: &[String], out: &mut impl Write) -> Result<()> {
 
 fn write_error(error: &std::io::Error) -> Error {
     Error::stage(format!("cannot write the result: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::testing::scores;
+
+    #[test]
+    fn a_result_beyond_the_limit_is_refused_before_it_is_read_to_its_end() {
+        let batches = || std::iter::repeat_n(scores(&[("nns", 1.0), ("csls", 2.0)]), 10).map(Ok);
+        // Texts of 3, 4 and twice 3 bytes, and their places.
+        let of_batch = 13 + 4 * size_of::<String>();
+        assert_eq!(rows_within(10 * of_batch, batches()).unwrap().len(), 20);
+        let mut taken = 0;
+        let error = rows_within(3 * of_batch - 1, batches().inspect(|_| taken += 1)).unwrap_err();
+        assert_eq!(taken, 3);
+        assert!(error.to_string().contains("too large for a table: 6 rows are not all of it"), "{error}");
+        assert!(error.hint_text().is_some_and(|hint| hint.contains("`LIMIT`") && hint.contains("csv")));
+    }
 }

@@ -23,7 +23,7 @@ use super::merge::TopKMergeExec;
 /// Optimizer rule that searches each partition of the items of a top-k join by itself, and merges the lists.
 ///
 /// It is for items and queries that are scans of files. Every part reads all queries, and such rows have one order
-/// whoever reads them. A method against hubs learns from all items, so its join stays whole. In one process a whole join
+/// whoever reads them. A method against hubs learns from all items, so its join stays whole, and so does one with an order of equal measures. In one process a whole join
 /// uses all threads as well, and packs the queries once.
 #[derive(Debug)]
 pub struct TopKJoinsByParts;
@@ -34,8 +34,9 @@ impl PhysicalOptimizerRule for TopKJoinsByParts {
             let Some(join) = node.downcast_ref::<TopKJoinExec>() else { return Ok(Transformed::no(node)) };
             let [queries, items] = [join.queries(), join.items()].map(before_coalescing);
             let partitions = items.output_partitioning().partition_count();
-            if partitions == 1 || join.part.is_some() || join.method.is_some() || !is_scan(&queries) || !is_scan(&items)
-            {
+            // The order of equal measures is not among the columns of a part.
+            let is_whole = join.part.is_some() || join.method.is_some() || !join.ties.is_empty();
+            if partitions == 1 || is_whole || !is_scan(&queries) || !is_scan(&items) {
                 return Ok(Transformed::no(node));
             }
             let part = |partition: usize| {
@@ -45,7 +46,7 @@ impl PhysicalOptimizerRule for TopKJoinsByParts {
             };
             let parts = UnionExec::try_new((0..partitions).map(part).collect::<Result<_>>()?)?;
             let parts = Arc::new(CoalescePartitionsExec::new(parts));
-            let merge = TopKMergeExec::try_new(parts, join.k, join.measure.is_similarity(), join.rank_column())?;
+            let merge = TopKMergeExec::try_new(parts, join.shape, join.measure.is_similarity(), join.rank_column())?;
             Ok(Transformed::yes(Arc::new(merge) as Arc<_>))
         })
         .data()

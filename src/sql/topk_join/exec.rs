@@ -11,7 +11,7 @@ use datafusion::common::{exec_err, internal_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::expressions::Column;
 use datafusion::physical_plan::projection::ProjectionExec;
@@ -23,10 +23,11 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt};
 
 use super::corrected_lists::corrected_lists;
-use super::nearest_lists::{NearestLists, StopOnDrop};
-use super::node::{MERGE_COLUMNS, added_fields};
+use super::nearest_lists::{NearItem, NearestLists, StopOnDrop};
+use super::node::{ListShape, MERGE_COLUMNS, added_fields};
 use super::pair_condition::PairCondition;
-use super::top_k_rows::{ItemRows, TopKRows};
+use super::tie_keys::TieKeys;
+use super::top_k_rows::{ItemRows, MissingItems, TopKRows};
 use crate::retrieval::Method;
 use crate::sql::vectors::{ListVectors, VectorMeasure};
 
@@ -48,7 +49,9 @@ pub(super) struct TopKJoinExec {
     queries: Arc<dyn ExecutionPlan>,
     items: Arc<dyn ExecutionPlan>,
     pub(super) measure: VectorMeasure,
-    pub(super) k: usize,
+    pub(super) shape: ListShape,
+    /// Order of items with equal measures: expressions on the items.
+    pub(super) ties: Vec<PhysicalSortExpr>,
     /// Method that corrects cosines.
     pub(super) method: Option<Method>,
     /// Rows that the method learns from in place of the queries, and of the items.
@@ -75,7 +78,8 @@ impl TopKJoinExec {
         [query_vector, item_vector]: [Arc<dyn PhysicalExpr>; 2],
         condition: Option<Arc<dyn PhysicalExpr>>,
     ) -> Self {
-        let mut fields = all_fields([&queries, &items]);
+        let shape = ListShape::of_nearest(k);
+        let mut fields = all_fields([&queries, &items], shape);
         fields.truncate(fields.len() - 2);
         let columns = (0..fields.len()).collect();
         let schema: SchemaRef = Arc::new(Schema::new(fields));
@@ -84,7 +88,8 @@ impl TopKJoinExec {
             queries,
             items,
             measure,
-            k,
+            shape,
+            ties: Vec::new(),
             method,
             banks: Vec::new(),
             bank_vectors: Vec::new(),
@@ -100,7 +105,7 @@ impl TopKJoinExec {
 
     /// Part of this join with the items of one partition.
     pub(super) fn into_part(self, part: u64, [queries, items]: [Arc<dyn ExecutionPlan>; 2]) -> Self {
-        let added = all_fields([&queries, &items]).len() - 3;
+        let added = all_fields([&queries, &items], self.shape).len() - 3;
         let columns = self.columns.iter().copied().chain(added..added + 3).collect();
         let names = self.schema.fields().iter().map(|field| field.name().clone());
         let names: Vec<String> = names.chain(MERGE_COLUMNS.map(str::to_owned)).collect();
@@ -123,7 +128,7 @@ impl TopKJoinExec {
 
     /// Number of columns that [`Self::with_columns`] can choose from.
     pub(super) fn column_count(&self) -> usize {
-        all_fields([&self.queries, &self.items]).len()
+        all_fields([&self.queries, &self.items], self.shape).len()
     }
 
     /// Partitions of the output. A part has none if its items were given to another task.
@@ -145,6 +150,18 @@ impl TopKJoinExec {
         Self { condition, ..self }
     }
 
+    /// The same operator with an order of items with equal measures.
+    pub(super) fn with_ties(self, ties: Vec<PhysicalSortExpr>) -> Self {
+        Self { ties, ..self }
+    }
+
+    /// The same operator with lists of another shape.
+    pub(super) fn with_shape(self, shape: ListShape) -> Self {
+        let names: Vec<String> = self.schema.fields().iter().map(|field| field.name().clone()).collect();
+        let columns = self.columns.clone();
+        Self { shape, ..self }.with_columns(columns, &names)
+    }
+
     /// The same operator, as a part of a join or not.
     pub(super) fn with_part(self, part: Option<u64>) -> Self {
         Self { part, ..self }
@@ -152,7 +169,7 @@ impl TopKJoinExec {
 
     /// The same operator with some of its columns, under these names.
     pub(super) fn with_columns(self, columns: Vec<usize>, names: &[String]) -> Self {
-        let all = all_fields([&self.queries, &self.items]);
+        let all = all_fields([&self.queries, &self.items], self.shape);
         let field = |(&column, name): (&usize, &String)| all[column].as_ref().clone().with_name(name);
         let fields: Vec<Field> = columns.iter().zip(names).map(field).collect();
         let schema: SchemaRef = Arc::new(Schema::new(fields));
@@ -172,10 +189,19 @@ impl TopKJoinExec {
                 queries.push(batch);
             }
         }
-        let queries = concat_batches(&self.queries.schema(), &queries)?;
-        let vectors = self.query_vector.evaluate(&queries)?.into_array(queries.num_rows())?;
+        let all_queries = concat_batches(&self.queries.schema(), &queries)?;
+        drop(queries);
+        let vectors = self.query_vector.evaluate(&all_queries)?.into_array(all_queries.num_rows())?;
         let has_vector = rows_with_vectors(&vectors)?;
-        let (queries, vectors) = (take_record_batch(&queries, &has_vector)?, take(&vectors, &has_vector, None)?);
+        let (queries, vectors) = if has_vector.len() == all_queries.num_rows() {
+            (all_queries.clone(), vectors)
+        } else {
+            (take_record_batch(&all_queries, &has_vector)?, take(&vectors, &has_vector, None)?)
+        };
+        let output = |items: &ItemRows, lists: &[Vec<NearItem>]| {
+            let items_or_missing = items.batches(&self.items.schema(), self.shape.is_outer)?;
+            TopKRows::new((all_queries, has_vector), items, items_or_missing, lists, self.output_shape())
+        };
         // The parts of a join run side by side.
         let threads = if self.part.is_some() { 1 } else { context.session_config().target_partitions() };
         let vectors = ListVectors::new(&vectors)?;
@@ -190,12 +216,13 @@ impl TopKJoinExec {
             let block = all_rows(&self.items, context, &items.memory).await?;
             let of_items = self.item_vector.evaluate(&block)?.into_array(block.num_rows())?;
             let of_items = ListVectors::new(&of_items)?;
-            let lists = corrected_lists(method, self.k, vectors, of_items, banks, threads).await?;
+            let lists = corrected_lists(method, self.shape.k, vectors, of_items, banks, threads).await?;
             items.keep(block, &lists)?;
-            return TopKRows::new(queries, &items, &lists);
+            return output(&items, &lists);
         }
         let stop = StopOnDrop::default();
-        let mut lists = NearestLists::new(self.measure, self.k, vectors, threads)?.stop_with(Arc::clone(&stop.0));
+        let mut keys = TieKeys::new(&self.ties, &self.items.schema())?;
+        let mut lists = NearestLists::new(self.measure, self.shape.k, vectors, threads)?.stop_with(Arc::clone(&stop.0));
         let mut stream = self.items.execute(0, context)?;
         let (mut waiting, mut rows) = (Vec::new(), 0);
         loop {
@@ -209,10 +236,10 @@ impl TopKJoinExec {
                 // On another thread, so that an interrupted query ends at once.
                 let (join, own) = (self.clone(), queries.clone());
                 let added = tokio::task::spawn_blocking(move || {
-                    join.add_block(&own, block, &mut lists, &mut items)?;
-                    Ok::<_, DataFusionError>((lists, items))
+                    join.add_block(&own, block, &mut lists, &mut items, &mut keys)?;
+                    Ok::<_, DataFusionError>((lists, items, keys))
                 });
-                (lists, items) = added.await.map_err(|error| DataFusionError::External(Box::new(error)))??;
+                (lists, items, keys) = added.await.map_err(|error| DataFusionError::External(Box::new(error)))??;
                 memory_of_lists.try_resize(lists.bytes())?;
                 (waiting, rows) = (Vec::new(), 0);
             }
@@ -220,7 +247,20 @@ impl TopKJoinExec {
                 break;
             }
         }
-        TopKRows::new(queries, &items, lists.lists())
+        output(&items, lists.lists())
+    }
+
+    /// Number of rows of a list that are left out, and the queries that have a row without an item.
+    fn output_shape(&self) -> (usize, MissingItems) {
+        let ListShape { skip, is_outer, .. } = self.shape;
+        match self.part {
+            None if is_outer => (skip, MissingItems::InEmptyLists),
+            None => (skip, MissingItems::Nowhere),
+            // The merge of the parts leaves rows out. The first part has a row for each query, since no part knows the
+            // items of others.
+            Some(0) if is_outer => (0, MissingItems::Everywhere),
+            Some(_) => (0, MissingItems::Nowhere),
+        }
     }
 
     fn add_block(
@@ -229,9 +269,13 @@ impl TopKJoinExec {
         block: RecordBatch,
         lists: &mut NearestLists,
         items: &mut ItemRows,
+        keys: &mut Option<TieKeys>,
     ) -> Result<()> {
         let vectors = ListVectors::new(&self.item_vector.evaluate(&block)?.into_array(block.num_rows())?)?;
         let first = items.next;
+        if let Some(keys) = keys {
+            lists.order_ties_by(keys.of_block(&self.ties, &block)?);
+        }
         match &self.condition {
             None => lists.add(&vectors, first, None)?,
             Some(condition) => {
@@ -259,11 +303,15 @@ async fn all_rows(
 }
 
 /// Columns of the queries, of the items, those of the join, and the indices of a part.
-fn all_fields(inputs: [&Arc<dyn ExecutionPlan>; 2]) -> Vec<FieldRef> {
-    let of_inputs = inputs.into_iter().flat_map(|input| input.schema().fields().iter().cloned().collect::<Vec<_>>());
+fn all_fields([queries, items]: [&Arc<dyn ExecutionPlan>; 2], shape: ListShape) -> Vec<FieldRef> {
     let [_, query, item] = MERGE_COLUMNS;
-    let indices = [query, item].map(|name| Field::new(name, DataType::UInt64, false));
-    of_inputs.chain(added_fields().into_iter().chain(indices).map(Arc::new)).collect()
+    let indices = [query, item].map(|name| Arc::new(Field::new(name, DataType::UInt64, false)));
+    let may_be_missing = |field: FieldRef| {
+        if shape.is_outer { Arc::new(field.as_ref().clone().with_nullable(true)) } else { field }
+    };
+    let fields = |of: &Arc<dyn ExecutionPlan>| of.schema().fields().iter().cloned().collect::<Vec<_>>();
+    let of_lists = fields(items).into_iter().chain(added_fields().map(Arc::new)).map(may_be_missing);
+    fields(queries).into_iter().chain(of_lists).chain(indices).collect()
 }
 
 pub(super) fn properties(schema: &SchemaRef, partitions: usize) -> Arc<PlanProperties> {
@@ -284,8 +332,15 @@ fn rows_with_vectors(vectors: &ArrayRef) -> Result<UInt64Array> {
 
 impl DisplayAs for TopKJoinExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { measure, k, method, query_vector, item_vector, condition, .. } = self;
-        write!(f, "TopKJoinExec: k={k}, {}({query_vector}, {item_vector})", measure.name())?;
+        let Self { measure, shape, ties, method, query_vector, item_vector, condition, .. } = self;
+        write!(f, "TopKJoinExec: k={}, {}({query_vector}, {item_vector})", shape.k, measure.name())?;
+        if shape.skip > 0 {
+            write!(f, ", skip {}", shape.skip)?;
+        }
+        if shape.is_outer {
+            write!(f, ", outer")?;
+        }
+        ties.iter().try_for_each(|tie| write!(f, ", then {tie}"))?;
         self.part.map_or(Ok(()), |part| write!(f, ", part {part}"))?;
         method.as_ref().map_or(Ok(()), |method| write!(f, ", method {}", method.name()))?;
         condition.as_ref().map_or(Ok(()), |condition| write!(f, ", where {condition}"))
@@ -328,7 +383,8 @@ impl ExecutionPlan for TopKJoinExec {
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
         let vectors = [&self.query_vector, &self.item_vector].into_iter().chain(&self.bank_vectors);
-        for expr in vectors.chain(&self.condition) {
+        let ties = self.ties.iter().map(|tie| &tie.expr);
+        for expr in vectors.chain(ties).chain(&self.condition) {
             if f(expr)? == TreeNodeRecursion::Stop {
                 return Ok(TreeNodeRecursion::Stop);
             }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions, UInt64Array};
-use arrow::compute::{SortColumn, SortOptions, concat_batches, lexsort_to_indices, take_record_batch};
+use arrow::compute::{SortColumn, SortOptions, concat_batches, is_not_null, lexsort_to_indices, take_record_batch};
 use arrow::datatypes::{Schema, SchemaRef, UInt64Type};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{exec_err, internal_err};
@@ -20,7 +20,7 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt};
 
 use super::exec::properties;
-use super::node::MERGE_COLUMNS;
+use super::node::{ListShape, MERGE_COLUMNS};
 
 /// Operator that finds the `k` nearest items of each query among those of all parts of the items.
 ///
@@ -31,7 +31,7 @@ use super::node::MERGE_COLUMNS;
 #[derive(Debug)]
 pub(super) struct TopKMergeExec {
     input: Arc<dyn ExecutionPlan>,
-    pub(super) k: usize,
+    pub(super) shape: ListShape,
     /// True if larger measures are nearer.
     pub(super) is_similarity: bool,
     /// Place of the rank among the columns, if it is there.
@@ -47,7 +47,7 @@ impl TopKMergeExec {
     /// The input lacks the columns of a part.
     pub(super) fn try_new(
         input: Arc<dyn ExecutionPlan>,
-        k: usize,
+        shape: ListShape,
         is_similarity: bool,
         rank: Option<usize>,
     ) -> Result<Self> {
@@ -59,7 +59,7 @@ impl TopKMergeExec {
         };
         let schema: SchemaRef = Arc::new(Schema::new(own.to_vec()));
         let properties = properties(&schema, 1);
-        Ok(Self { input, k, is_similarity, rank, schema, properties })
+        Ok(Self { input, shape, is_similarity, rank, schema, properties })
     }
 
     #[expect(clippy::disallowed_methods, reason = "a query may read no column")]
@@ -67,6 +67,7 @@ impl TopKMergeExec {
         let own = self.schema.fields().len();
         let [measure, query, item] = [own, own + 1, own + 2].map(|at| Arc::clone(parts.column(at)));
         let nearest_first = SortOptions { descending: self.is_similarity, nulls_first: false };
+        let is_found = is_not_null(&measure)?;
         let order = [(Arc::clone(&query), None), (measure, Some(nearest_first)), (item, None)]
             .map(|(values, options): (ArrayRef, _)| SortColumn { values, options });
         let order = lexsort_to_indices(&order, None)?;
@@ -74,9 +75,17 @@ impl TopKMergeExec {
         let (mut places, mut ranks) = (Vec::new(), Vec::new());
         let is_one_query = |a: &u32, b: &u32| queries.value(*a as usize) == queries.value(*b as usize);
         for of_query in order.values().chunk_by(is_one_query) {
-            let nearest = &of_query[..of_query.len().min(self.k)];
+            // Rows of the outer join, whose measure is missing, are last.
+            let found = of_query.partition_point(|&row| is_found.value(row as usize));
+            let (found, missing) = of_query.split_at(found);
+            let ListShape { k, skip, is_outer } = self.shape;
+            let nearest = found.get(skip..found.len().min(k)).unwrap_or_default();
             places.extend(nearest.iter().map(|&row| u64::from(row)));
-            ranks.extend((1i64..).zip(nearest).map(|(rank, _)| rank));
+            ranks.extend((1i64..).zip(found).map(|(rank, _)| Some(rank)).skip(skip).take(nearest.len()));
+            if let Some(&row) = missing.first().filter(|_| is_outer && nearest.is_empty()) {
+                places.push(u64::from(row));
+                ranks.push(None);
+            }
         }
         let nearest = take_record_batch(parts, &UInt64Array::from(places))?;
         let mut columns = nearest.columns()[..own].to_vec();
@@ -90,7 +99,7 @@ impl TopKMergeExec {
 
 impl DisplayAs for TopKMergeExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TopKMergeExec: k={}", self.k)
+        write!(f, "TopKMergeExec: k={}", self.shape.k)
     }
 }
 
@@ -130,7 +139,7 @@ impl ExecutionPlan for TopKMergeExec {
         let Ok([input]) = <[_; 1]>::try_from(children) else {
             return internal_err!("the merge of a top-k join has one input");
         };
-        Ok(Arc::new(Self::try_new(input, self.k, self.is_similarity, self.rank)?))
+        Ok(Arc::new(Self::try_new(input, self.shape, self.is_similarity, self.rank)?))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -141,7 +150,7 @@ impl ExecutionPlan for TopKMergeExec {
         if partition != 0 {
             return exec_err!("the merge of a top-k join has one partition, got {partition}");
         }
-        let merge = Self::try_new(Arc::clone(&self.input), self.k, self.is_similarity, self.rank)?;
+        let merge = Self::try_new(Arc::clone(&self.input), self.shape, self.is_similarity, self.rank)?;
         let batch_rows = context.session_config().batch_size();
         let batches = futures::stream::once(async move {
             let memory = MemoryConsumer::new("TopKMerge").register(context.memory_pool());

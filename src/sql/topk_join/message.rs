@@ -6,14 +6,17 @@ use datafusion::common::exec_err;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
+use datafusion_proto::physical_plan::from_proto::parse_physical_sort_exprs;
+use datafusion_proto::physical_plan::to_proto::serialize_physical_sort_exprs;
 use datafusion_proto::physical_plan::{
     PhysicalExtensionCodec, PhysicalPlanDecodeContext, PhysicalProtoConverterExtension,
 };
-use datafusion_proto::protobuf::PhysicalExprNode;
+use datafusion_proto::protobuf::{PhysicalExprNode, PhysicalSortExprNode};
 use prost::Message;
 
 use super::exec::TopKJoinExec;
 use super::merge::TopKMergeExec;
+use super::node::ListShape;
 use crate::sql::vectors::VectorMeasure;
 
 /// Operator of a top-k join without its inputs.
@@ -42,6 +45,13 @@ struct TopKJoinMessage {
     /// Vectors of the banks, which are inputs after the two others.
     #[prost(message, repeated, tag = "10")]
     bank_vectors: Vec<PhysicalExprNode>,
+    #[prost(uint64, tag = "11")]
+    skip: u64,
+    #[prost(bool, tag = "12")]
+    is_outer: bool,
+    /// Order of items with equal measures.
+    #[prost(message, repeated, tag = "13")]
+    ties: Vec<PhysicalSortExprNode>,
 }
 
 /// Operator that merges the parts of a join, without its input.
@@ -53,13 +63,19 @@ struct TopKMergeMessage {
     is_similarity: bool,
     #[prost(uint64, optional, tag = "3")]
     rank: Option<u64>,
+    #[prost(uint64, tag = "4")]
+    skip: u64,
+    #[prost(bool, tag = "5")]
+    is_outer: bool,
 }
 
 /// Message of the merge of a top-k join; `None` for another operator.
 pub(in crate::sql) fn encode_merge(operator: &Arc<dyn ExecutionPlan>) -> Option<Vec<u8>> {
     let merge = operator.downcast_ref::<TopKMergeExec>()?;
     let rank = merge.rank.map(|rank| rank as u64);
-    Some(TopKMergeMessage { k: merge.k as u64, is_similarity: merge.is_similarity, rank }.encode_to_vec())
+    let ListShape { k, skip, is_outer } = merge.shape;
+    let is_similarity = merge.is_similarity;
+    Some(TopKMergeMessage { k: k as u64, is_similarity, rank, skip: skip as u64, is_outer }.encode_to_vec())
 }
 
 /// Merge of a message.
@@ -67,11 +83,12 @@ pub(in crate::sql) fn encode_merge(operator: &Arc<dyn ExecutionPlan>) -> Option<
 /// # Errors
 /// The message is damaged, or of another version.
 pub(in crate::sql) fn decode_merge(message: &[u8], input: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    let Ok(TopKMergeMessage { k, is_similarity, rank }) = TopKMergeMessage::decode(message) else {
+    let Ok(TopKMergeMessage { k, is_similarity, rank, skip, is_outer }) = TopKMergeMessage::decode(message) else {
         return exec_err!("got a damaged message of the merge of a top-k join");
     };
     let place = |at| usize::try_from(at).unwrap_or(usize::MAX);
-    Ok(Arc::new(TopKMergeExec::try_new(Arc::clone(input), place(k), is_similarity, rank.map(place))?))
+    let shape = ListShape { k: place(k), skip: place(skip), is_outer };
+    Ok(Arc::new(TopKMergeExec::try_new(Arc::clone(input), shape, is_similarity, rank.map(place))?))
 }
 
 /// Message of a top-k join; `None` for another operator.
@@ -88,7 +105,7 @@ pub(in crate::sql) fn encode_join(
     let external = |error: serde_json::Error| DataFusionError::External(Box::new(error));
     let message = TopKJoinMessage {
         measure: join.measure.name().to_owned(),
-        k: join.k as u64,
+        k: join.shape.k as u64,
         method: join.method.as_ref().map(serde_json::to_string).transpose().map_err(external)?.unwrap_or_default(),
         query_vector: Some(encode(&join.query_vector)?),
         item_vector: Some(encode(&join.item_vector)?),
@@ -97,6 +114,9 @@ pub(in crate::sql) fn encode_join(
         names: join.schema.fields().iter().map(|field| field.name().clone()).collect(),
         part: join.part,
         bank_vectors: join.bank_vectors.iter().map(encode).collect::<Result<_>>()?,
+        skip: join.shape.skip as u64,
+        is_outer: join.shape.is_outer,
+        ties: serialize_physical_sort_exprs(join.ties.clone(), codec, converter)?,
     };
     Ok(Some(message.encode_to_vec()))
 }
@@ -124,8 +144,8 @@ pub(in crate::sql) fn decode_join(
     else {
         return wrong("its method is unknown");
     };
-    let (Ok(k), Some(query_vector), Some(item_vector)) =
-        (usize::try_from(message.k), &message.query_vector, &message.item_vector)
+    let (Ok(k), Ok(skip), Some(query_vector), Some(item_vector)) =
+        (usize::try_from(message.k), usize::try_from(message.skip), &message.query_vector, &message.item_vector)
     else {
         return wrong("a field is missing");
     };
@@ -136,6 +156,7 @@ pub(in crate::sql) fn decode_join(
     let bank_vectors = bank_vectors
         .map(|(vector, bank)| converter.proto_to_physical_expr(vector, &bank.schema(), &context))
         .collect::<Result<_>>()?;
+    let ties = parse_physical_sort_exprs(&message.ties, &context, &items.schema(), converter)?;
     let both = [Arc::clone(queries), Arc::clone(items)];
     let all = TopKJoinExec::new(both, measure, k, method, [query_vector, item_vector], None);
     let condition = message.condition.as_ref();
@@ -147,5 +168,6 @@ pub(in crate::sql) fn decode_join(
         return wrong("it has a column that is not there");
     }
     let all = all.with_banks(banks.to_vec(), bank_vectors).with_condition(condition).with_part(message.part);
+    let all = all.with_ties(ties).with_shape(ListShape { k, skip, is_outer: message.is_outer });
     Ok(Arc::new(all.with_columns(columns, &message.names)))
 }

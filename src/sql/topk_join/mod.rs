@@ -25,8 +25,11 @@ mod nearest_lists;
 mod node;
 mod pair_condition;
 mod planner;
+mod tie_keys;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod lateral_tests;
 
 pub use by_parts::TopKJoinsByParts;
 pub(super) use lateral::LateralTopK;

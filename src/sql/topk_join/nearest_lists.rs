@@ -1,9 +1,11 @@
 //! Nearest items of each query, found block by block.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{Array, BooleanArray};
+use arrow::row::Rows;
 use datafusion::common::exec_err;
 use datafusion::error::{DataFusionError, Result};
 
@@ -47,7 +49,8 @@ pub(super) type AcceptPairs<'a> = dyn Fn(&[(usize, usize)]) -> Result<BooleanArr
 ///
 /// A block of items is searched with products in f32 or less, with a bound on their error ([`crate::search`]). The
 /// measures of the candidates are computed in f64, and candidates are added until no other item of the block can be
-/// nearer. So the lists are those of a sort by the measure in f64. Of equal measures the earlier item comes first.
+/// nearer. So the lists are those of a sort by the measure in f64. Of equal measures the earlier item comes first,
+/// unless the items have keys.
 pub(super) struct NearestLists {
     measure: VectorMeasure,
     k: usize,
@@ -58,6 +61,10 @@ pub(super) struct NearestLists {
     packed: Vec<f32>,
     width: usize,
     lists: Vec<Vec<NearItem>>,
+    /// Order of the items of the next block among equal measures; without it the earlier item comes first.
+    block_keys: Option<Rows>,
+    /// The same of the items in the lists.
+    keys: HashMap<u64, Box<[u8]>>,
     threads: usize,
     /// True when the query has ended.
     stop: Arc<AtomicBool>,
@@ -91,7 +98,8 @@ impl NearestLists {
             packed.clear();
         }
         let lists = vec![Vec::new(); queries.len()];
-        Ok(Self { measure, k, queries, norms, packed, width, lists, threads, stop: Arc::default() })
+        let (block_keys, keys, stop) = (None, HashMap::new(), Arc::default());
+        Ok(Self { measure, k, queries, norms, packed, width, lists, block_keys, keys, threads, stop })
     }
 
     /// Adds a block of items, the first of which is item `first`. Without `accept`, any pair may be in a list.
@@ -105,7 +113,16 @@ impl NearestLists {
             self.check_stop().map_err(|error| DataFusionError::External(Box::new(error)))?;
             self.add_for(some.to_vec(), &items, block, first, accept)?;
         }
+        if self.block_keys.take().is_some() {
+            let used: HashSet<u64> = self.lists.iter().flatten().map(|near| near.item).collect();
+            self.keys.retain(|item, _| used.contains(item));
+        }
         Ok(())
+    }
+
+    /// Orders items of the next block with equal measures by keys, one for each row, and then by their places.
+    pub(super) fn order_ties_by(&mut self, keys: Rows) {
+        self.block_keys = Some(keys);
     }
 
     /// Number of queries that are searched together: all, unless all items are candidates of each.
@@ -149,7 +166,7 @@ impl NearestLists {
                     if let Some(value) = *value
                         && is_accepted(pair)
                     {
-                        self.offer(query, NearItem { value, item: first + row as u64 });
+                        self.offer(query, NearItem { value, item: first + row as u64 }, row);
                     }
                     pair += 1;
                 }
@@ -247,14 +264,24 @@ impl NearestLists {
         self.measure.of(self.queries.get(query)?, Some(self.norms[query]), block.get(row)?)
     }
 
-    /// Puts an item into the list of a query, if it is near enough.
-    fn offer(&mut self, query: usize, new: NearItem) {
+    /// Puts an item, the row `row` of the block, into the list of a query, if it is near enough.
+    fn offer(&mut self, query: usize, new: NearItem, row: usize) {
         let nearness = |near: &NearItem| if self.measure.is_similarity() { -near.value } else { near.value };
         let list = &mut self.lists[query];
-        let order = |near: &NearItem| nearness(near).total_cmp(&nearness(&new)).then(near.item.cmp(&new.item));
+        let key = self.block_keys.as_ref().map(|keys| keys.row(row));
+        // Without keys all are equal.
+        let key = key.as_ref().map_or(&[][..], AsRef::as_ref);
+        let key_of = |near: &NearItem| self.keys.get(&near.item).map_or(&[][..], AsRef::as_ref);
+        let order = |near: &NearItem| {
+            let by_measure = nearness(near).total_cmp(&nearness(&new));
+            by_measure.then_with(|| key_of(near).cmp(key)).then(near.item.cmp(&new.item))
+        };
         if let Err(place) = list.binary_search_by(order)
             && place < self.k
         {
+            if !key.is_empty() {
+                self.keys.insert(new.item, key.into());
+            }
             list.insert(place, new);
             list.truncate(self.k);
         }

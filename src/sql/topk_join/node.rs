@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{DFSchema, DFSchemaRef, internal_err};
 use datafusion::error::Result;
-use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
+use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, SortExpr, UserDefinedLogicalNodeCore, build_join_schema};
 
 use crate::sql::vectors::VectorMeasure;
 
@@ -26,6 +26,24 @@ pub(super) fn added_fields() -> [Field; 2] {
     [Field::new(RANK, DataType::Int64, false), Field::new(MEASURE, DataType::Float64, false)]
 }
 
+/// Shape of the lists of a join.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct ListShape {
+    /// Length of a list.
+    pub k: usize,
+    /// Rows of a list, from the first, that are left out.
+    pub skip: usize,
+    /// True if a query without a row has one whose other columns are missing.
+    pub is_outer: bool,
+}
+
+impl ListShape {
+    /// Lists of k rows.
+    pub(super) fn of_nearest(k: usize) -> Self {
+        Self { k, skip: 0, is_outer: false }
+    }
+}
+
 /// For each row of `queries` the `k` rows of `items` whose vectors are nearest, the nearest first.
 ///
 /// The columns are those of `queries`, those of `items`, [`RANK`] and [`MEASURE`].
@@ -34,7 +52,9 @@ pub(in crate::sql) struct TopKJoin {
     pub queries: LogicalPlan,
     pub items: LogicalPlan,
     pub measure: VectorMeasure,
-    pub k: usize,
+    pub(super) shape: ListShape,
+    /// Order of items with equal measures: expressions on `items`. Equal ones keep the order of `items`.
+    pub ties: Vec<SortExpr>,
     /// Method that corrects cosines, as JSON; `None` for the measure itself.
     pub method: Option<String>,
     /// Rows that the method learns from in place of the queries, and of the items.
@@ -62,14 +82,15 @@ impl TopKJoin {
         [query_vector, item_vector]: [Expr; 2],
         condition: Option<Expr>,
     ) -> Result<Self> {
-        let added = DFSchema::from_unqualified_fields(added_fields().to_vec().into(), HashMap::new())?;
-        let schema = Arc::new(queries.schema().join(items.schema())?.join(&added)?);
-        let (method, banks, bank_vectors) = (None, Vec::new(), Vec::new());
+        let shape = ListShape::of_nearest(k);
+        let schema = joined_schema(&queries, &items, shape)?;
+        let (ties, method, banks, bank_vectors) = (Vec::new(), None, Vec::new(), Vec::new());
         Ok(Self {
             queries,
             items,
             measure,
-            k,
+            shape,
+            ties,
             method,
             banks,
             bank_vectors,
@@ -81,10 +102,33 @@ impl TopKJoin {
     }
 }
 
+/// Columns of a join.
+fn joined_schema(queries: &LogicalPlan, items: &LogicalPlan, shape: ListShape) -> Result<DFSchemaRef> {
+    let added = DFSchema::from_unqualified_fields(added_fields().to_vec().into(), HashMap::new())?;
+    let of_items = items.schema().join(&added)?;
+    let join_type = if shape.is_outer { JoinType::Left } else { JoinType::Inner };
+    // It finds a column of the same name in both.
+    queries.schema().join(&of_items)?;
+    Ok(Arc::new(build_join_schema(queries.schema(), &of_items, &join_type)?))
+}
+
 impl TopKJoin {
     /// The same join by corrected cosines.
     pub(in crate::sql) fn with_method(self, method: Option<String>) -> Self {
         Self { method, ..self }
+    }
+
+    /// The same join with lists of another shape.
+    ///
+    /// # Errors
+    /// As [`Self::try_new`].
+    pub(super) fn with_shape(self, shape: ListShape) -> Result<Self> {
+        Ok(Self { schema: joined_schema(&self.queries, &self.items, shape)?, shape, ..self })
+    }
+
+    /// The same join with an order of items with equal measures.
+    pub(super) fn with_ties(self, ties: Vec<SortExpr>) -> Self {
+        Self { ties, ..self }
     }
 
     /// The same join, whose method learns from banks.
@@ -114,12 +158,18 @@ impl UserDefinedLogicalNodeCore for TopKJoin {
 
     fn expressions(&self) -> Vec<Expr> {
         let vectors = [&self.query_vector, &self.item_vector];
-        vectors.into_iter().chain(&self.bank_vectors).chain(&self.condition).cloned().collect()
+        let ties = self.ties.iter().map(|tie| &tie.expr);
+        vectors.into_iter().chain(&self.bank_vectors).chain(ties).chain(&self.condition).cloned().collect()
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { measure, k, method, query_vector, item_vector, condition, .. } = self;
-        write!(f, "TopKJoin: k={k}, {}({query_vector}, {item_vector})", measure.name())?;
+        let Self { measure, shape, ties, method, query_vector, item_vector, condition, .. } = self;
+        let name = if shape.is_outer { "outer TopKJoin" } else { "TopKJoin" };
+        write!(f, "{name}: k={}, {}({query_vector}, {item_vector})", shape.k, measure.name())?;
+        if shape.skip > 0 {
+            write!(f, ", skip {}", shape.skip)?;
+        }
+        ties.iter().try_for_each(|tie| write!(f, ", then {tie}"))?;
         method.as_ref().map_or(Ok(()), |method| write!(f, ", method {method}"))?;
         condition.as_ref().map_or(Ok(()), |condition| write!(f, ", where {condition}"))
     }
@@ -128,12 +178,17 @@ impl UserDefinedLogicalNodeCore for TopKJoin {
         let ([queries, items, banks @ ..], [query_vector, item_vector, more @ ..]) = (&*inputs, &*exprs) else {
             return internal_err!("a top-k join has two inputs and two vectors at least");
         };
-        let Some((bank_vectors, condition)) = more.split_at_checked(banks.len()) else {
+        let Some((bank_vectors, more)) = more.split_at_checked(banks.len()) else {
             return internal_err!("a bank of a top-k join has no vectors");
         };
+        let Some((ties, condition)) = more.split_at_checked(self.ties.len()) else {
+            return internal_err!("an order of a top-k join has no expression");
+        };
+        let ties = self.ties.iter().zip(ties).map(|(tie, expr)| SortExpr { expr: expr.clone(), ..tie.clone() });
         let vectors = [query_vector.clone(), item_vector.clone()];
         let inputs = [queries.clone(), items.clone()];
-        let join = Self::try_new(inputs, self.measure, self.k, vectors, condition.first().cloned())?;
+        let join = Self::try_new(inputs, self.measure, self.shape.k, vectors, condition.first().cloned())?;
+        let join = join.with_shape(self.shape)?.with_ties(ties.collect());
         Ok(join.with_method(self.method.clone()).with_banks(banks.to_vec(), bank_vectors.to_vec()))
     }
 

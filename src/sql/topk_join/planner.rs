@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use arrow::compute::SortOptions;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::error::Result;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
@@ -56,7 +57,13 @@ impl ExtensionPlanner for TopKJoinPlanner {
         for (bank, vector) in join.banks.iter().zip(&join.bank_vectors) {
             bank_vectors.push(expr(vector, bank.schema())?);
         }
-        let join = TopKJoinExec::new(inputs, join.measure, join.k, method, vectors, condition);
-        Ok(Some(Arc::new(join.with_banks(banks.to_vec(), bank_vectors))))
+        let mut ties = Vec::new();
+        for tie in &join.ties {
+            let options = SortOptions { descending: !tie.asc, nulls_first: tie.nulls_first };
+            ties.push(PhysicalSortExpr::new(expr(&tie.expr, join.items.schema())?, options));
+        }
+        let shape = join.shape;
+        let join = TopKJoinExec::new(inputs, join.measure, shape.k, method, vectors, condition);
+        Ok(Some(Arc::new(join.with_banks(banks.to_vec(), bank_vectors).with_ties(ties).with_shape(shape))))
     }
 }

@@ -21,9 +21,9 @@ use crate::store::Store;
 use crate::tables;
 
 /// Vectors of both tables, by their ids.
-type Vectors = Vec<(i64, Vec<f32>)>;
+pub(super) type Vectors = Vec<(i64, Vec<f32>)>;
 
-fn random_vectors(seed: u64, count: i64, width: usize) -> Vectors {
+pub(super) fn random_vectors(seed: u64, count: i64, width: usize) -> Vectors {
     let mut rng = Rng::new(seed, &[]);
     #[expect(clippy::cast_possible_truncation, reason = "test values are small")]
     let mut vector = || (0..width).map(|_| (rng.uniform() * 2.0 - 1.0) as f32).collect::<Vec<f32>>();
@@ -47,7 +47,7 @@ fn features(vectors: &[(i64, Vec<f32>)]) -> RecordBatch {
 }
 
 /// Session with the tables `q.features` and `g.features`, the latter in several parts.
-fn session(queries: &Vectors, items: &Vectors) -> (tempfile::TempDir, Session) {
+pub(super) fn session(queries: &Vectors, items: &Vectors) -> (tempfile::TempDir, Session) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     let q = put(&store, "extract", 1, &[("features", vec![features(queries)])]);
@@ -57,7 +57,7 @@ fn session(queries: &Vectors, items: &Vectors) -> (tempfile::TempDir, Session) {
     (folder, Session::open(&store).unwrap())
 }
 
-fn rows(session: &Session, sql: &str) -> RecordBatch {
+pub(super) fn rows(session: &Session, sql: &str) -> RecordBatch {
     let rows = session.query(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     let schema = rows.schema();
     let batches = rows.collect::<Result<Vec<_>, _>>().unwrap_or_else(|error| panic!("{sql}: {error}"));
@@ -80,7 +80,7 @@ fn product(a: &[f32], b: &[f32]) -> f64 {
 }
 
 /// Measures by their definitions. The smaller one is nearer.
-fn distance(measure: &str, a: &[f32], b: &[f32]) -> f64 {
+pub(super) fn distance(measure: &str, a: &[f32], b: &[f32]) -> f64 {
     let cosine = || product(a, b) / (product(a, a) * product(b, b)).sqrt();
     match measure {
         "cosine_distance" => 1.0 - cosine(),
@@ -93,7 +93,7 @@ fn distance(measure: &str, a: &[f32], b: &[f32]) -> f64 {
 }
 
 /// The k nearest items of each query that satisfy a condition, by a sort of all.
-fn sorted(
+pub(super) fn sorted(
     [queries, items]: [&Vectors; 2],
     measure: &str,
     k: usize,
@@ -388,7 +388,7 @@ impl PhysicalExtensionCodec for OwnOperators {
 
 /// Runner that cuts joins into parts, as for a cluster, and runs them in this process.
 #[derive(Debug)]
-struct ByParts(Store);
+pub(super) struct ByParts(pub Store);
 
 #[async_trait::async_trait]
 impl PlanRunner for ByParts {

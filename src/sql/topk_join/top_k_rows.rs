@@ -3,9 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, UInt64Array};
-use arrow::compute::{interleave_record_batch, take_record_batch};
-use arrow::datatypes::SchemaRef;
+use arrow::array::{
+    ArrayRef, FixedSizeListArray, Float64Array, Int8Array, Int64Array, RecordBatch, RecordBatchOptions, UInt64Array,
+    new_null_array,
+};
+use arrow::buffer::NullBuffer;
+use arrow::compute::{cast, interleave_record_batch, take_record_batch};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+use az::SaturatingAs;
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -52,6 +57,46 @@ impl ItemRows {
         self.kept.retain(|(indices, _)| !indices.is_empty());
         self.memory.try_resize(bytes)
     }
+
+    /// The batches of rows. Those of an outer join are followed by one of a missing row.
+    pub(super) fn batches(&self, schema: &SchemaRef, is_outer: bool) -> Result<Vec<RecordBatch>> {
+        let kept = self.kept.iter().map(|(_, rows)| rows.clone());
+        if !is_outer {
+            return Ok(kept.collect());
+        }
+        let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let missing =
+            schema.fields().iter().map(|field| missing_value(field.data_type())).collect::<Result<Vec<_>>>()?;
+        let columns = kept.map(|rows| (rows.num_rows(), rows.columns().to_vec())).chain([(1, missing)]);
+        columns.map(|(rows, columns)| batch_of_rows(&schema, columns, rows)).collect()
+    }
+}
+
+/// Column of one missing value. The values of a missing vector are there if they must be.
+fn missing_value(of: &DataType) -> Result<ArrayRef> {
+    Ok(match of {
+        DataType::FixedSizeList(item, width) if !item.is_nullable() && item.data_type().is_numeric() => {
+            let zeros = Int8Array::from(vec![0; (*width).saturating_as::<usize>()]);
+            let values = cast(&zeros, item.data_type())?;
+            Arc::new(FixedSizeListArray::try_new(Arc::clone(item), *width, values, Some(NullBuffer::new_null(1)))?)
+        }
+        _ => new_null_array(of, 1),
+    })
+}
+
+#[expect(clippy::disallowed_methods, reason = "a query may read no column")]
+fn batch_of_rows(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+    let rows = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &rows)?)
+}
+
+/// Queries that have a row whose columns of items are missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MissingItems {
+    Nowhere,
+    InEmptyLists,
+    Everywhere,
 }
 
 /// Parts of the rows of the output.
@@ -67,24 +112,45 @@ struct TopKRow {
     query: u64,
     /// Batch of the item, and its row there.
     place: (usize, usize),
-    rank: i64,
-    near: NearItem,
+    /// Rank and measure; `None` if the item is missing.
+    near: Option<(i64, NearItem)>,
+}
+
+impl TopKRow {
+    /// Index of the item among all; the largest number for a missing one.
+    fn item_index(&self) -> u64 {
+        self.near.map_or(u64::MAX, |(_, near)| near.item)
+    }
 }
 
 impl TopKRows {
-    pub(super) fn new(queries: RecordBatch, items: &ItemRows, lists: &[Vec<NearItem>]) -> Result<Self> {
+    /// Rows of the lists of those queries that have a vector, without the first `skip` of each list.
+    pub(super) fn new(
+        (queries, with_vectors): (RecordBatch, UInt64Array),
+        items: &ItemRows,
+        batches: Vec<RecordBatch>,
+        lists: &[Vec<NearItem>],
+        (skip, missing): (usize, MissingItems),
+    ) -> Result<Self> {
         let mut places = HashMap::new();
         for (batch, (indices, _)) in items.kept.iter().enumerate() {
             places.extend(indices.iter().enumerate().map(|(row, &item)| (item, (batch, row))));
         }
+        // The last batch is the missing row.
+        let missing_place = (items.kept.len(), 0);
+        let mut lists = with_vectors.values().iter().zip(lists).peekable();
         let mut rows = Vec::new();
-        for (query, list) in (0u64..).zip(lists) {
-            for (rank, near) in (1i64..).zip(list) {
+        for query in 0..queries.num_rows() as u64 {
+            let list = lists.next_if(|(of, _)| **of == query).map_or(&[][..], |(_, list)| list.as_slice());
+            for (rank, near) in (1i64..).zip(list).skip(skip) {
                 let Some(&place) = places.get(&near.item) else { return internal_err!("a row of a list is missing") };
-                rows.push(TopKRow { query, place, rank, near: *near });
+                rows.push(TopKRow { query, place, near: Some((rank, *near)) });
+            }
+            if missing == MissingItems::Everywhere || missing == MissingItems::InEmptyLists && list.len() <= skip {
+                rows.push(TopKRow { query, place: missing_place, near: None });
             }
         }
-        Ok(Self { queries, items: items.kept.iter().map(|(_, rows)| rows.clone()).collect(), rows })
+        Ok(Self { queries, items: batches, rows })
     }
 
     /// Number of rows.
@@ -94,7 +160,6 @@ impl TopKRows {
 
     /// Rows `start` to `end` of the output, with some of its columns: those of the queries, those of the items, and then
     /// the rank, the measure, the index of the query and that of the item.
-    #[expect(clippy::disallowed_methods, reason = "a query may read no column")]
     pub(super) fn batch(&self, start: usize, end: usize, columns: &[usize], schema: &SchemaRef) -> Result<RecordBatch> {
         let rows = &self.rows[start..end.min(self.rows.len())];
         let of_queries = self.queries.num_columns();
@@ -124,16 +189,15 @@ impl TopKRows {
             }
             let Some(added) = column.checked_sub(of_queries + of_items) else { return items.next() };
             Some(match added {
-                0 => Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.rank))),
-                1 => Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.near.value))),
+                0 => Arc::new(rows.iter().map(|row| row.near.map(|(rank, _)| rank)).collect::<Int64Array>()),
+                1 => Arc::new(rows.iter().map(|row| row.near.map(|(_, near)| near.value)).collect::<Float64Array>()),
                 2 => Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.query))),
-                _ => Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.near.item))),
+                _ => Arc::new(UInt64Array::from_iter_values(rows.iter().map(TopKRow::item_index))),
             })
         };
         let Some(values) = columns.iter().map(column).collect::<Option<Vec<_>>>() else {
             return internal_err!("a column of the top-k join is missing");
         };
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-        Ok(RecordBatch::try_new_with_options(Arc::clone(schema), values, &options)?)
+        batch_of_rows(schema, values, rows.len())
     }
 }

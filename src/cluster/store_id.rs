@@ -1,0 +1,114 @@
+//! Id of a store, by which an executor knows that it reads the store of a query.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use datafusion::config::ConfigOptions;
+use datafusion::error::{DataFusionError, Result as SqlResult};
+use tokio::sync::Notify;
+
+use super::build_option::store_of_sender;
+use crate::error::{Error, Result};
+use crate::runtime::random_hex;
+use crate::store::{CLUSTER_FOLDER, Store};
+
+/// Name of the object with the id.
+fn object() -> String {
+    format!("{CLUSTER_FOLDER}/store-id")
+}
+
+/// Id of a store, which is made if it has none. It is empty for a store that cannot be written.
+///
+/// # Errors
+/// The store cannot be read.
+pub(super) fn id_of_store(store: &Store) -> Result<String> {
+    let objects = store.objects();
+    if objects.get(&object())?.is_none() {
+        // Of two processes one creates it. A reader of a store needs no right to write.
+        let _ = objects.create(&object(), Bytes::from(random_hex::<16>()?));
+    }
+    known_id(store)
+}
+
+/// Id of a store, empty without one.
+fn known_id(store: &Store) -> Result<String> {
+    let content = store.objects().get(&object())?;
+    Ok(content.map_or_else(String::new, |content| String::from_utf8_lossy(&content).into_owned()))
+}
+
+/// Comparison of the store of an executor with that of each query.
+#[derive(Debug)]
+pub(super) struct StoreCheck {
+    store: Store,
+    is_wrong: AtomicBool,
+    found_wrong: Notify,
+}
+
+impl StoreCheck {
+    pub fn new(store: &Store) -> Self {
+        Self { store: store.clone(), is_wrong: AtomicBool::new(false), found_wrong: Notify::new() }
+    }
+
+    /// Compares the store with that of the sender of a task.
+    ///
+    /// # Errors
+    /// They differ, or the store cannot be read. The scheduler gives the task to another executor.
+    pub fn check(&self, options: &ConfigOptions) -> SqlResult<()> {
+        let wanted = store_of_sender(options);
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        // Requests to a store wait on threads of their own, which a thread of tokio must not do.
+        let known = std::thread::scope(|scope| scope.spawn(|| known_id(&self.store)).join());
+        let failed = |message: String| DataFusionError::IoError(std::io::Error::other(message));
+        match known {
+            Ok(Ok(id)) if id == wanted => Ok(()),
+            Ok(Ok(_)) => {
+                self.is_wrong.store(true, Ordering::Relaxed);
+                self.found_wrong.notify_one();
+                Err(failed(self.error().to_string()))
+            }
+            Ok(Err(error)) => Err(failed(error.to_string())),
+            Err(_) => Err(failed("reading the id of the store panicked".to_owned())),
+        }
+    }
+
+    /// Waits until a task wants another store.
+    pub async fn is_wrong(&self) -> Error {
+        while !self.is_wrong.load(Ordering::Relaxed) {
+            self.found_wrong.notified().await;
+        }
+        self.error()
+    }
+
+    fn error(&self) -> Error {
+        let place = self.store.objects().display_path("");
+        Error::usage(format!("a query reads another store than `{place}`, which this executor reads"))
+            .hint("start the executor with the store of the queries: `--store` or `PAIRLOOM_STORE`")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::prelude::SessionConfig;
+
+    use super::super::build_option::sending;
+    use super::*;
+
+    #[test]
+    fn a_task_of_another_store_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let [own, other] = ["own", "other"].map(|name| Store::open(&folder.path().join(name)).unwrap());
+        let [own_id, other_id] = [&own, &other].map(|store| id_of_store(store).unwrap());
+        assert_eq!((own_id.len(), id_of_store(&own).unwrap() == own_id, own_id == other_id), (32, true, false));
+        let check = StoreCheck::new(&own);
+        let received = |id: &str| check.check(sending(SessionConfig::new(), id).options());
+        received(&own_id).unwrap();
+        received("").unwrap();
+        assert!(!check.is_wrong.load(Ordering::Relaxed));
+        let error = received(&other_id).unwrap_err();
+        assert!(matches!(&error, DataFusionError::IoError(_)), "{error:?}");
+        assert!(error.to_string().contains("a query reads another store than"), "{error}");
+        assert!(check.is_wrong.load(Ordering::Relaxed));
+    }
+}
