@@ -1,4 +1,4 @@
-//! Fine-tuning of a CNN together with the model that reads its features.
+//! Fine-tuning of an image network together with the model that reads its features.
 //!
 //! libtorch differentiates the CNN. Batch normalisation uses the stored mean and variance and does not update them.
 //! Published code puts the whole network in training mode instead, so mean and variance drift with the batches even if
@@ -12,7 +12,7 @@ use crate::error::Result;
 /// Features of a batch, and the graph for their gradient.
 #[derive(Debug)]
 pub struct CnnTape {
-    /// L2-normalised means of the feature maps, `[n, width]`.
+    /// L2-normalised features, `[n, width]`.
     pub features: Tensor,
     /// Trainable parameters, in the order of [`Cnn::parameters`].
     leaves: Vec<Tensor>,
@@ -26,12 +26,12 @@ impl Cnn {
         !name.ends_with(".running_mean") && !name.ends_with(".running_var")
     }
 
-    /// Computes the L2-normalised [means of the feature maps](Cnn::pooled_features) of images.
+    /// Computes the L2-normalised [features](Cnn::features) of images.
     ///
     /// # Errors
-    /// As [`Cnn::pooled_features`].
+    /// As [`Cnn::features`].
     pub fn normalized_features(&self, images: &Tensor) -> Result<Tensor> {
-        let features = self.pooled_features(images)?;
+        let features = self.features(images)?;
         let norms = features.norm_scalaropt_dim(2, [1i64].as_slice(), true).clamp_min(1e-12);
         Ok(features / norms)
     }
@@ -39,7 +39,7 @@ impl Cnn {
     /// Computes the same features with the graph for their gradient.
     ///
     /// # Errors
-    /// As [`Cnn::pooled_features`].
+    /// As [`Cnn::features`].
     pub fn forward_with_tape(&self, images: &Tensor) -> Result<CnnTape> {
         let shared =
             self.map_parameters(|name, parameter| parameter.detach().set_requires_grad(Self::is_trainable(name)));

@@ -1,11 +1,12 @@
-//! CNN with its weights: computes features or class scores of images.
+//! Image network with its weights: computes features or class scores of images.
 
 use std::collections::HashMap;
 
 use tch::Tensor;
 
-use super::architecture::{Architecture, Layer};
+use super::architecture::{Architecture, FilePart};
 use super::catalog::Network;
+use super::layer::{Convolution, Layer, parameter_name};
 use super::random;
 use crate::error::{Error, Result};
 use crate::model::named_tensors::NamedTensors;
@@ -13,14 +14,14 @@ use crate::model::safetensors_file::{self, libtorch_error, to_tensor_shape};
 use crate::model::weights::{self, ExpectedParameter};
 use crate::runtime::CancelToken;
 
-/// Number added to a variance before the square root, as in torchvision's `BatchNorm2d`.
-const EPSILON: f64 = 1e-5;
-
 /// Output of a CNN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CnnOutput {
     /// Mean of every feature map.
     PooledFeatures,
+    /// Feature vector that the network computes from the feature maps, such as fc7 of VGG; the mean of every feature map
+    /// for networks without one.
+    Embedding,
     /// Scores of the classes.
     ClassScores,
     /// Means of every feature map over the cells of a square grid with this many cells a side: cell by cell, row by row.
@@ -66,7 +67,8 @@ impl Cnn {
             .into_iter()
             .map(|parameter| ExpectedParameter { name: parameter.name, shape: parameter.shape })
             .collect();
-        match weights::read(bytes, &wanted, is_unneeded) {
+        let unneeded = |name: &str| architecture.file_part.is_unneeded(name);
+        match weights::read(bytes, &wanted, unneeded) {
             Ok(parameters) => Self::new(architecture, parameters, device),
             Err(error) => Err(other_weights_error(&architecture, bytes).unwrap_or(error)),
         }
@@ -92,8 +94,18 @@ impl Cnn {
     /// # Errors
     /// The device is out of memory.
     pub fn random(architecture: Architecture, seed: u64, device: tch::Device) -> Result<Self> {
+        Self::random_from(architecture, seed, 0, device)
+    }
+
+    /// As [`Cnn::random`], with the random numbers of the parameters from number `first` on.
+    pub(super) fn random_from(
+        architecture: Architecture,
+        seed: u64,
+        first: u64,
+        device: tch::Device,
+    ) -> Result<Self> {
         let mut parameters = HashMap::new();
-        for (index, parameter) in (0..).zip(architecture.parameters()) {
+        for (index, parameter) in (first..).zip(architecture.parameters()) {
             let values = random::draw(&parameter, seed, index);
             let shape = to_tensor_shape(&parameter.shape)?;
             let tensor = Tensor::f_from_slice(&values)
@@ -136,19 +148,55 @@ impl Cnn {
         wanted.filter_map(|wanted| self.parameters.get_key_value(&wanted.name)).map(clone_entry).collect()
     }
 
-    /// Width of a feature: the number of feature maps.
+    /// Width of a [feature](Cnn::features).
     #[must_use]
     pub fn feature_width(&self) -> usize {
-        self.architecture.width
+        self.architecture.embedding_width
     }
 
-    /// Computes the means of the feature maps, `[n, width]`, of images `[n, 3, side, side]`.
+    /// Computes the features, `[n, width]`, of images `[n, 3, side, side]`: the feature vectors of the network, or the
+    /// means of its feature maps if it has none.
     ///
     /// # Errors
     /// Images that are too small for the CNN.
-    pub fn pooled_features(&self, images: &Tensor) -> Result<Tensor> {
+    pub fn features(&self, images: &Tensor) -> Result<Tensor> {
         let maps = self.forward(&self.architecture.backbone, images.shallow_clone())?;
-        self.forward(&[Layer::GlobalAverage], maps)
+        self.embed(maps)
+    }
+
+    /// Device of the parameters.
+    pub(super) fn device(&self) -> tch::Device {
+        self.device
+    }
+
+    /// Output of the backbone.
+    pub(super) fn backbone_output(&self, input: Tensor) -> Result<Tensor> {
+        self.forward(&self.architecture.backbone, input)
+    }
+
+    /// Output of the layers after the backbone.
+    pub(super) fn embedding_output(&self, input: Tensor) -> Result<Tensor> {
+        self.forward(&self.architecture.embedding, input)
+    }
+
+    /// Computes the features of feature maps.
+    fn embed(&self, maps: Tensor) -> Result<Tensor> {
+        match self.architecture.embedding.as_slice() {
+            [] => self.forward(&[Layer::GlobalAverage], maps),
+            embedding => self.forward(embedding, maps),
+        }
+    }
+
+    /// Returns the network up to a named layer, see [`Architecture::up_to`]. The weights behind it are dropped.
+    ///
+    /// # Errors
+    /// There is no such layer.
+    pub fn up_to(self, name: &str) -> Result<Self> {
+        let missing = || Error::internal(format!("the network has no layer `{name}`"));
+        let architecture = self.architecture.up_to(name).ok_or_else(missing)?;
+        let kept = architecture.parameters().into_iter();
+        let parameters = kept.filter_map(|kept| self.parameters.get_key_value(&kept.name)).map(clone_entry).collect();
+        Ok(Self { architecture, parameters, ..self })
     }
 
     /// Returns the same CNN for another thread. The weights are shared, not copied.
@@ -174,6 +222,7 @@ impl Cnn {
     pub fn output_width(&self, output: CnnOutput) -> usize {
         match output {
             CnnOutput::PooledFeatures => self.architecture.width,
+            CnnOutput::Embedding => self.architecture.embedding_width,
             CnnOutput::ClassScores => self.architecture.classes,
             CnnOutput::Grid(side) => side * side * self.architecture.width,
         }
@@ -205,7 +254,11 @@ impl Cnn {
             let maps = self.forward(&self.architecture.backbone, input)?;
             let result = match output {
                 CnnOutput::PooledFeatures => self.forward(&[Layer::GlobalAverage], maps)?,
-                CnnOutput::ClassScores => self.forward(&self.architecture.head, maps)?,
+                CnnOutput::Embedding => self.embed(maps)?,
+                CnnOutput::ClassScores if self.architecture.embedding.is_empty() => {
+                    self.forward(&self.architecture.head, maps)?
+                }
+                CnnOutput::ClassScores => self.forward(&self.architecture.head, self.embed(maps)?)?,
                 CnnOutput::Grid(side) => grid(&maps, side)?,
             };
             let mut values = vec![0.0; count * self.output_width(output)];
@@ -226,6 +279,8 @@ impl Cnn {
             x = match layer {
                 // In place: the input of an activation is always a new tensor without other uses.
                 Layer::Relu => x.f_relu_().map_err(|error| libtorch_error(&error))?,
+                Layer::Relu6 => x.f_relu6_().map_err(|error| libtorch_error(&error))?,
+                Layer::Tap { .. } => x,
                 _ => self.layer(layer, &x)?,
             };
         }
@@ -234,22 +289,40 @@ impl Cnn {
 
     fn layer(&self, layer: &Layer, x: &Tensor) -> Result<Tensor> {
         let result = match layer {
-            Layer::Conv { name, stride, padding, bias, .. } => {
-                let bias = bias.then(|| self.get(name, "bias")).transpose()?;
-                x.f_conv2d(self.get(name, "weight")?, bias, *stride, *padding, 1, 1)
+            Layer::Tokens { .. } | Layer::TextTokens { .. } | Layer::Attention { .. } => {
+                return self.transformer_layer(layer, x);
             }
-            Layer::BatchNorm { name, .. } => x.f_batch_norm(
+            Layer::LayerNorm { name, width } => {
+                let (weight, bias) = (self.get(name, "weight")?, self.get(name, "bias")?);
+                x.f_layer_norm(to_tensor_shape(&[*width])?, Some(weight), Some(bias), 1e-5, true)
+            }
+            Layer::Project { name, .. } => x.f_matmul(self.get("", name)?),
+            Layer::FirstToken => x.f_select(1, 0),
+            Layer::Gelu => x.f_gelu("none"),
+            Layer::QuickGelu => x.f_mul_scalar(1.702).and_then(|scaled| scaled.f_sigmoid_()?.f_mul(x)),
+            Layer::Conv(Convolution { name, stride, padding: (vertical, horizontal), groups, bias, .. }) => {
+                let bias = bias.then(|| self.get(name, "bias")).transpose()?;
+                let groups = i64::try_from(*groups).map_err(|_| Error::internal("a convolution of 2⁶³ groups"))?;
+                x.f_conv2d(self.get(name, "weight")?, bias, *stride, [*vertical, *horizontal], 1, groups)
+            }
+            Layer::BatchNorm { name, epsilon, .. } => x.f_batch_norm(
                 Some(self.get(name, "weight")?),
                 Some(self.get(name, "bias")?),
                 Some(self.get(name, "running_mean")?),
                 Some(self.get(name, "running_var")?),
                 false,
                 0.0,
-                EPSILON,
+                *epsilon,
                 true,
             ),
             Layer::Relu => x.f_relu(),
-            Layer::MaxPool { padding, ceil } => x.f_max_pool2d(3, 2, *padding, 1, *ceil),
+            Layer::Relu6 => x.f_relu6(),
+            Layer::Tap { .. } => Ok(x.shallow_clone()),
+            Layer::MaxPool { kernel, stride, padding, ceil } => x.f_max_pool2d(*kernel, *stride, *padding, 1, *ceil),
+            Layer::AveragePool3 => x.f_avg_pool2d(3, 1, 1, false, false, None),
+            Layer::GridAverage(side) => x.f_adaptive_avg_pool2d(to_tensor_shape(&[*side, *side])?),
+            Layer::Flatten => x.f_flatten(1, -1),
+            Layer::Scale(factor) => x.f_mul_scalar(*factor),
             Layer::GlobalAverage => x.f_adaptive_avg_pool2d([1, 1]).and_then(|averages| averages.f_flatten(1, 3)),
             Layer::Linear { name, .. } => x.f_linear(self.get(name, "weight")?, Some(self.get(name, "bias")?)),
             Layer::Concat(branches) => Tensor::f_cat(&self.branches(branches, x)?, 1),
@@ -266,15 +339,10 @@ impl Cnn {
         branches.iter().map(|branch| self.forward(branch, x.shallow_clone())).collect()
     }
 
-    fn get(&self, layer: &str, what: &str) -> Result<&Tensor> {
-        let name = format!("{layer}.{what}");
+    pub(super) fn get(&self, layer: &str, what: &str) -> Result<&Tensor> {
+        let name = parameter_name(layer, what);
         self.parameters.get(&name).ok_or_else(|| Error::internal(format!("the CNN has no parameter `{name}`")))
     }
-}
-
-/// Returns true for parameters that inference does not use.
-fn is_unneeded(name: &str) -> bool {
-    name.ends_with(".num_batches_tracked")
 }
 
 /// Error for a file with the weights of another CNN, or with a model; `None` if the file is neither.
@@ -287,9 +355,9 @@ fn other_weights_error(architecture: &Architecture, bytes: &[u8]) -> Option<Erro
                 .hint("`extract` uses the CNN of a model with `weights = { model = \"STAGE.model\" }`"),
         );
     }
-    let shapes = tensors.iter().filter(|(name, _)| !is_unneeded(name));
+    let shapes = tensors.iter().filter(|(name, _)| !FilePart::Whole.is_unneeded(name));
     let found = Network::recognize(&shapes.map(|(name, view)| (name.clone(), view.shape().to_vec())).collect())?;
-    let wanted = Network::ALL.into_iter().find(|(network, _)| network.architecture() == *architecture);
+    let wanted = Network::ALL.iter().find(|(network, _)| network.architecture() == *architecture);
     let (_, wanted) = wanted.filter(|(_, wanted)| *wanted != found)?;
     Some(
         Error::data(format!("these look like weights of {found}, wanted those of {wanted}"))
