@@ -180,13 +180,7 @@ fn block(
 ) -> [Layer; 2] {
     let attention = vec![
         layer_norm(&format!("{name}.ln_1"), width),
-        Layer::Attention {
-            name: format!("{name}.attn"),
-            width,
-            heads,
-            causal,
-            init: (init.projections, init.output),
-        },
+        Layer::Attention { name: format!("{name}.attn"), width, heads, causal, init: (init.projections, init.output) },
     ];
     let linear = |part: &str, widths, init| Layer::Linear {
         name: format!("{name}.mlp.{part}"),

@@ -20,6 +20,10 @@ mod text_encoder;
 mod text_tower;
 mod transformer;
 mod vgg;
+#[cfg(test)]
+mod clip_golden_tests;
+#[cfg(test)]
+pub(crate) mod testing;
 
 pub use architecture::{Architecture, FilePart, LayerOutput, NetworkInput};
 pub use catalog::Network;

@@ -98,12 +98,7 @@ impl Cnn {
     }
 
     /// As [`Cnn::random`], with the random numbers of the parameters from number `first` on.
-    pub(super) fn random_from(
-        architecture: Architecture,
-        seed: u64,
-        first: u64,
-        device: tch::Device,
-    ) -> Result<Self> {
+    pub(super) fn random_from(architecture: Architecture, seed: u64, first: u64, device: tch::Device) -> Result<Self> {
         let mut parameters = HashMap::new();
         for (index, parameter) in (first..).zip(architecture.parameters()) {
             let values = random::draw(&parameter, seed, index);
@@ -299,7 +294,7 @@ impl Cnn {
             Layer::Project { name, .. } => x.f_matmul(self.get("", name)?),
             Layer::FirstToken => x.f_select(1, 0),
             Layer::Gelu => x.f_gelu("none"),
-            Layer::QuickGelu => x.f_mul_scalar(1.702).and_then(|scaled| scaled.f_sigmoid_()?.f_mul(x)),
+            Layer::QuickGelu => x.f_mul_scalar(1.702).and_then(|mut scaled| scaled.f_sigmoid_()?.f_mul(x)),
             Layer::Conv(Convolution { name, stride, padding: (vertical, horizontal), groups, bias, .. }) => {
                 let bias = bias.then(|| self.get(name, "bias")).transpose()?;
                 let groups = i64::try_from(*groups).map_err(|_| Error::internal("a convolution of 2⁶³ groups"))?;

@@ -23,8 +23,12 @@ impl TextEncoder {
     /// # Errors
     /// As [`Cnn::from_file`], or the network has no text tower.
     pub fn from_file(network: Network, bytes: &[u8], device: tch::Device) -> Result<Self> {
-        let tower = tower(network)?;
-        Ok(Self { network: Cnn::from_file(architecture(&tower), bytes, device)?, length: tower.length })
+        Self::from_tower(&tower(network)?, bytes, device)
+    }
+
+    /// Reads a text tower from the file of the weights of both towers.
+    pub(super) fn from_tower(tower: &TextTower, bytes: &[u8], device: tch::Device) -> Result<Self> {
+        Ok(Self { network: Cnn::from_file(architecture(tower), bytes, device)?, length: tower.length })
     }
 
     /// Creates the text tower with random weights, which differ from those of the image tower.
@@ -110,7 +114,7 @@ fn tower(network: Network) -> Result<TextTower> {
     network.architecture().text.ok_or_else(none)
 }
 
-fn architecture(tower: &TextTower) -> Architecture {
+pub(super) fn architecture(tower: &TextTower) -> Architecture {
     Architecture {
         embedding: vec![tower.projection.clone()],
         embedding_width: tower.embedding_width,

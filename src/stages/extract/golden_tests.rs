@@ -9,10 +9,10 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
 
-use super::testing::{differences, fnv, formula_image, formula_weights};
 use super::{Network, preprocess};
 use crate::io::image::decode;
 use crate::kernels::resize::{CropPlace, resize_and_crop};
+use crate::model::cnn::testing::{differences, fnv, formula_image, formula_weights};
 use crate::model::cnn::{Cnn, CnnOutput, NetworkInput};
 
 #[derive(Deserialize)]
@@ -106,7 +106,7 @@ fn network_outputs_equal_torchvision() {
         preprocess::append_normalized(&formula_image(width, height), &imagenet(112, 96), &mut pixels);
     }
     for case in golden().networks.into_iter().filter(|case| !case.average.is_empty()) {
-        let network = load(case.name, &formula_weights(&case.name.architecture()));
+        let network = load(case.name, &formula_weights(case.name.architecture().parameters()));
         for (output, wanted) in [(CnnOutput::PooledFeatures, &case.average), (CnnOutput::ClassScores, &case.scores)] {
             let got = network.compute(&pixels, 96, output).unwrap();
             assert_eq!(got.len(), 2 * network.output_width(output));
@@ -172,8 +172,10 @@ fn features_of_photographs_equal_torchvision() {
     for (title, wanted) in &reference.features {
         let (network, weights) = match title.as_str() {
             "trained squeezenet1_0" => (Network::SqueezeNet1_0, std::fs::read(&weights).unwrap()),
-            "squeezenet1_0" => (Network::SqueezeNet1_0, formula_weights(&Network::SqueezeNet1_0.architecture())),
-            _ => (Network::ResNet18, formula_weights(&Network::ResNet18.architecture())),
+            "squeezenet1_0" => {
+                (Network::SqueezeNet1_0, formula_weights(Network::SqueezeNet1_0.architecture().parameters()))
+            }
+            _ => (Network::ResNet18, formula_weights(Network::ResNet18.architecture().parameters())),
         };
         let network = load(network, &weights);
         for (output, wanted) in [(CnnOutput::PooledFeatures, &wanted.average), (CnnOutput::ClassScores, &wanted.scores)]

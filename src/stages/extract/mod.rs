@@ -1,4 +1,5 @@
-//! `extract`: `images` → `features`; of a grid `regions` and `region_boxes`.
+//! `extract`: `images` → `features`; of a grid `regions` and `region_boxes`; of CLIP with captions `image_embeddings` and
+//! `caption_embeddings`.
 //!
 //! ```text
 //! path or bytes ─► read ─► decode ─► resize, crop ─► normalise ─► network ─► feature
@@ -11,8 +12,7 @@ mod problems;
 mod run;
 mod preprocess;
 mod grid_boxes;
-#[cfg(test)]
-mod testing;
+mod captions;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -20,5 +20,5 @@ mod golden_tests;
 #[cfg(test)]
 mod networks_golden_tests;
 
-pub use options::{FeaturePooling, OnUndecodable, WeightSource};
+pub use options::{EmbeddedCaptions, FeaturePooling, OnUndecodable, WeightSource};
 pub use settings::{Extract, Network};

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::testing::{differences, fnv, formula_image, formula_weights};
 use super::{Network, preprocess};
 use crate::kernels::normalize::ChannelStatistics;
 use crate::kernels::resize::{CropPlace, Interpolation, resize_and_crop};
+use crate::model::cnn::testing::{differences, fnv, formula_image, formula_weights};
 use crate::model::cnn::{Architecture, Cnn, CnnOutput, Convolution, Layer, LayerOutput, NetworkInput};
 
 #[derive(Deserialize)]
@@ -105,7 +105,7 @@ fn outputs_and_named_layers_equal_the_published_code() {
         let name = case.name.name();
         let whole = case.name.architecture();
         let architecture = if name.starts_with("vgg") { eighth(whole) } else { whole };
-        let weights = formula_weights(&architecture);
+        let weights = formula_weights(architecture.parameters());
         let network = Cnn::from_file(architecture.clone(), &weights, tch::Device::Cpu).unwrap();
         for (output, wanted) in &case.outputs {
             let (part, kind) = match output.as_str() {

@@ -9,12 +9,22 @@ use crate::stage::{SourceRef, TableRef};
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WeightSource {
-    /// A safetensors file with the parameter names of the published code (torchvision, timm).
+    /// A safetensors file with the parameter names of the published code (torchvision, timm, `open_clip`).
     File(SourceRef),
     /// Weights of a model of `train` with the setting `finetune`.
     Model(TableRef),
     /// Random weights, drawn as the published code draws them.
     Random,
+}
+
+/// Captions that the text tower of CLIP embeds.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EmbeddedCaptions {
+    /// Captions.
+    pub table: TableRef,
+    /// Merges of the byte-pair tokeniser: `bpe_simple_vocab_16e6.txt.gz` of OpenAI's CLIP or `open_clip`, packed or not.
+    pub merges: SourceRef,
 }
 
 /// Output of the network to use as the feature of an image.
@@ -23,7 +33,8 @@ pub enum WeightSource {
 pub enum FeaturePooling {
     /// Global average of the last feature maps (ResNet: input of `fc`; SqueezeNet: output of `features`).
     Average,
-    /// Feature vector that the network computes from the feature maps: fc7 of VGG, after its ReLU.
+    /// Feature vector that the network computes from the feature maps: fc7 of VGG, after its ReLU; the vector of CLIP in
+    /// the joint space of images and texts.
     Embedding,
     /// Logits of the 1,000 ImageNet classes.
     Logits,

@@ -11,6 +11,9 @@ use crate::stage::Problem;
 /// larger inputs need too much memory.
 const SIDES: std::ops::RangeInclusive<usize> = 32..=2048;
 
+/// Names of all splits.
+const SPLITS: [&str; 4] = ["train", "restval", "val", "test"];
+
 /// Allowed numbers of cells of a side of a grid.
 const GRID_SIDES: std::ops::RangeInclusive<usize> = 1..=64;
 
@@ -21,6 +24,11 @@ impl Extract {
     /// Problems of the settings.
     pub(super) fn problems(&self) -> Vec<Problem> {
         let mut problems = self.output_problems();
+        problems.extend(self.caption_problems());
+        for split in self.splits.iter().filter(|split| !SPLITS.contains(&split.as_str())) {
+            let message = format!("no split `{split}`; there are `train`, `restval`, `val` and `test`");
+            problems.push(Problem::new("splits", message));
+        }
         problems.extend(self.input_problems());
         if !(0.0..=1.0).contains(&self.max_skipped) {
             problems.push(Problem::new("max_skipped", format!("got {}, wanted 0 to 1", self.max_skipped)));
@@ -56,8 +64,12 @@ impl Extract {
             Some((layer, None)) => {
                 let mut known = TruncatedList::default();
                 known.extend(layers.iter().map(|(name, _)| format!("`{name}`")));
-                let message = format!("{name} has no layer `{layer}`");
-                problems.push(Problem::new("layer", message).hint(format!("its layers are {}", known.join(", "))));
+                let hint = if layers.is_empty() {
+                    "leave `layer` out".to_owned()
+                } else {
+                    format!("its layers are {}", known.join(", "))
+                };
+                problems.push(Problem::new("layer", format!("{name} has no layer `{layer}`")).hint(hint));
             }
             Some((layer, Some((_, output)))) => {
                 let fits = match output {
@@ -72,6 +84,10 @@ impl Extract {
                     let message = format!("the layer `{layer}` of {name} has {kind}, wanted {wanted}");
                     problems.push(Problem::new("pooling", message).hint("leave `pooling` out"));
                 }
+            }
+            None if !whole.has_maps() && pooling != FeaturePooling::Embedding => {
+                let message = format!("{name} has neither feature maps nor classes");
+                problems.push(Problem::new("pooling", message).hint("leave `pooling` out"));
             }
             None if pooling == FeaturePooling::Embedding && whole.embedding.is_empty() => {
                 let message = format!("{name} computes no feature vector from its feature maps");
@@ -88,6 +104,27 @@ impl Extract {
                 let message = "the cells of ten crops are different parts of the image";
                 problems.push(Problem::new("ten_crop", message).hint("use it with one vector an image"));
             }
+        }
+        problems
+    }
+
+    /// Problems of the captions.
+    fn caption_problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if self.captions.is_none() {
+            return problems;
+        }
+        if self.network.architecture().text.is_none() {
+            let message = format!("{} does not embed texts", self.network.name());
+            problems.push(Problem::new("captions", message).hint("the networks of CLIP do, such as `ViT-B-32`"));
+        }
+        if matches!(self.weights, WeightSource::Model(_)) {
+            let message = "a model of `train` has no text tower of CLIP";
+            problems.push(Problem::new("weights.model", message).hint("its own captions are embedded by `embed`"));
+        }
+        if self.effective_pooling() != FeaturePooling::Embedding {
+            let message = "captions have vectors in the joint space, so images must have them too";
+            problems.push(Problem::new("pooling", message).hint("leave `pooling` out"));
         }
         problems
     }

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Mutex;
 
-use arrow::array::{Int64Array, StringArray};
+use arrow::array::{BooleanArray, Int64Array, RecordBatch, StringArray};
+use arrow::compute::filter_record_batch;
 
 use super::options::{FeaturePooling, OnUndecodable, WeightSource};
 use super::preprocess;
@@ -27,7 +28,7 @@ const SHOWN: usize = 5;
 const LEFT_OUT: &str = "image left out: ";
 
 /// Maximum size of a file of weights, in bytes: ResNeXt-101 32×48d has 3.3 GB.
-const MAX_WEIGHTS: u64 = 4 << 30;
+pub(super) const MAX_WEIGHTS: u64 = 4 << 30;
 
 impl RunnableStage for Extract {
     /// Memory: the weights, once; per thread one decoded image, a part of features, and the inputs and feature maps of
@@ -50,18 +51,19 @@ impl RunnableStage for Extract {
             let Warning { subject, message } = warning;
             format!("`{subject}`: {}", message.strip_prefix(LEFT_OUT).unwrap_or(message))
         });
-        let skipped = SkippedItems {
-            skipped: summary.inputs.saturating_sub(summary.rows),
-            total: summary.inputs,
-            first: first.collect(),
-        };
+        let total = self.count_images(summary.inputs, cx)?;
+        let skipped = SkippedItems { skipped: total.saturating_sub(summary.rows), total, first: first.collect() };
         skipped.check("images", self.max_skipped, "check the folder of the images, and their format: JPEG or PNG")?;
+        if let Some(captions) = &self.captions {
+            return self.embed_captions(captions, ranks.local_rank, cx);
+        }
         let Some(side) = self.grid_side() else { return Ok(()) };
         // A second pass, over the headers: a resumed run has no sizes of the images whose features it finds.
         cx.map(MapInput::Table("images"), BOXES, PART_ROWS, &|block| {
             cancel.check()?;
-            let images = EncodedImages::new(&block.rows, root.as_deref())?;
-            let batch = self.grid_boxes(&block.rows, &images, side)?;
+            let rows = self.rows_of_splits(&block.rows)?;
+            let images = EncodedImages::new(&rows, root.as_deref())?;
+            let batch = self.grid_boxes(&rows, &images, side)?;
             Ok(MapOutput { batch, warnings: Vec::new() })
         })?;
         Ok(())
@@ -73,6 +75,32 @@ impl Extract {
     fn load_network(&self, cx: &mut StageContext<'_>, local_rank: usize) -> Result<Cnn> {
         let whole = self.load_whole_network(cx, local_rank)?;
         self.layer.iter().try_fold(whole, |network, layer| network.up_to(layer))
+    }
+
+    /// Number of images of the chosen splits, of `all` in the table.
+    fn count_images(&self, all: u64, cx: &mut StageContext<'_>) -> Result<u64> {
+        if self.splits.is_empty() {
+            return Ok(all);
+        }
+        let mut count = 0;
+        while let Some(batch) = cx.read_next("images")? {
+            count += self.rows_of_splits(&batch)?.num_rows() as u64;
+        }
+        if count == 0 {
+            let splits = self.splits.join("`, `");
+            return Err(Error::data(format!("no image of split `{splits}` in `{}`", self.images)));
+        }
+        Ok(count)
+    }
+
+    /// Rows of the chosen splits.
+    pub(super) fn rows_of_splits(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        if self.splits.is_empty() {
+            return Ok(batch.clone());
+        }
+        let splits = tables::text_column(batch, "split")?;
+        let kept: BooleanArray = splits.iter().map(|split| split.map(|split| self.uses_split(split))).collect();
+        filter_record_batch(batch, &kept).map_err(|error| Error::internal(error.to_string()))
     }
 
     fn load_whole_network(&self, cx: &mut StageContext<'_>, local_rank: usize) -> Result<Cnn> {
@@ -126,7 +154,7 @@ impl Extract {
         network: &Cnn,
         cancel: &CancelToken,
     ) -> Result<MapOutput> {
-        let batch = &block.rows;
+        let batch = &self.rows_of_splits(&block.rows)?;
         let ids = tables::int_column(batch, "image_id")?;
         let splits = tables::text_column(batch, "split")?;
         let images = EncodedImages::new(batch, root)?;
@@ -173,6 +201,10 @@ impl Extract {
                 let regions = RegionColumn::new(features, side * side, width)?;
                 tables::regions::TableColumns { image_id, split, regions }.into_batch()?
             }
+            None if self.captions.is_some() => {
+                let embedding = VectorColumn::new(features, width)?;
+                tables::image_embeddings::TableColumns { image_id, split, embedding }.into_batch()?
+            }
             None => {
                 let feature = VectorColumn::new(features, width)?;
                 tables::features::TableColumns { image_id, split, feature }.into_batch()?
@@ -202,7 +234,7 @@ impl Extract {
                 return Err(Error::stage(format!("the feature of `{name}` holds a NaN or an infinity"))
                     .hint("the weights are too large for the network"));
             }
-            if self.normalize {
+            if self.normalize || self.captions.is_some() {
                 image.chunks_exact_mut(self.width()).for_each(normalize);
             }
         }
@@ -225,7 +257,7 @@ fn mean_of_crops(features: &[f32], width: usize) -> Vec<f32> {
 }
 
 /// Divides a feature by its L2 norm; a zero vector stays unchanged.
-fn normalize(feature: &mut [f32]) {
+pub(super) fn normalize(feature: &mut [f32]) {
     let norm = feature.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
     if norm > 0.0 {
         for value in feature {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::options::{FeaturePooling, OnUndecodable, WeightSource};
+use super::options::{EmbeddedCaptions, FeaturePooling, OnUndecodable, WeightSource};
 use crate::kernels::resize::Interpolation;
 pub use crate::model::cnn::Network;
 use crate::model::cnn::{Architecture, NetworkInput};
@@ -16,11 +16,17 @@ pub(super) const PART_ROWS: usize = 128;
 /// Output with the boxes of a grid.
 pub(super) const BOXES: &str = "region_boxes";
 
+/// Output with the vectors of captions.
+pub(super) const CAPTIONS: &str = "caption_embeddings";
+
+/// Number of rows of a part of [`CAPTIONS`].
+pub(super) const CAPTION_ROWS: usize = 1024;
+
 /// Columns of the images that must have values.
 const PICTURES: RequiredValues =
     RequiredValues { columns: &tables::images::PICTURE_COLUMNS, hint: tables::images::PICTURES_HINT };
 
-/// Computes feature vectors of images with a network.
+/// Computes feature vectors of images with a network; with CLIP, also vectors of captions in the same space.
 ///
 /// Memory of every thread: the input of the network for `batch_size` images (`batch_size` × 3 × `crop`² values of 4
 /// bytes, ten times as many with `ten_crop`, at most 128 MiB), their feature maps (some 17 times as much) and one decoded image. Threads share the
@@ -30,7 +36,15 @@ const PICTURES: RequiredValues =
 pub struct Extract {
     /// Images.
     pub images: TableRef,
-    /// Network.
+    /// Captions that CLIP embeds with the images. The stage then writes `image_embeddings` and `caption_embeddings`, with
+    /// unit L2 norm, in place of `features`, so that `evaluate` ranks them without any training.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub captions: Option<EmbeddedCaptions>,
+    /// Splits whose images and captions are used; all if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub splits: Vec<String>,
+    /// Network, by the name of torchvision, timm (`inception_resnet_v2`) or `open_clip` (`ViT-B-32`; OpenAI's weights need
+    /// the names that end in `-quickgelu`).
     pub network: Network,
     /// Weights of the network.
     pub weights: WeightSource,
@@ -45,8 +59,8 @@ pub struct Extract {
     /// True if features are divided by their L2 norm, as VSE++ does before its linear layer.
     #[serde(default)]
     pub normalize: bool,
-    /// Shorter side of the image after resizing, in pixels. By default that of the network's published weights: 256, and
-    /// 333 for `inception_resnet_v2`.
+    /// Shorter side of the image after resizing, in pixels. By default that of the network's published weights: 256,
+    /// 333 for `inception_resnet_v2`, and 224 for CLIP.
     #[serde(default)]
     pub resize: Option<u32>,
     /// Side of the centre crop, a square, in pixels. The memory of a thread grows with the square of the side. By default
@@ -54,7 +68,7 @@ pub struct Extract {
     #[serde(default)]
     pub crop: Option<u32>,
     /// Filter of the resizing; by default that of the network's published weights: `bilinear`, and `bicubic` for
-    /// `inception_resnet_v2`.
+    /// `inception_resnet_v2` and CLIP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interpolation: Option<Interpolation>,
     /// True if the feature is the mean of those of ten crops: the corners, the centre, and the mirror images of the five
@@ -138,11 +152,22 @@ impl Stage for Extract {
             WeightSource::Model(model) => inputs.push(StageInput::files("weights.model", model, "model")),
             WeightSource::Random => {}
         }
+        if let Some(EmbeddedCaptions { table, merges }) = &self.captions {
+            inputs.push(StageInput::table("captions.table", table, &tables::captions::table()));
+            inputs.push(StageInput::source("captions.merges", merges));
+        }
         inputs
     }
 
     fn outputs(&self) -> Vec<StageOutput> {
         let table = |schema| StageOutput::table(self.output_name(), schema, PART_ROWS);
+        if self.captions.is_some() {
+            let captions = tables::caption_embeddings::table().schema_with_width(self.width());
+            return vec![
+                table(tables::image_embeddings::table().schema_with_width(self.width())),
+                StageOutput::table(CAPTIONS, captions, CAPTION_ROWS),
+            ];
+        }
         match self.grid_side() {
             Some(side) => {
                 let boxes = tables::region_boxes::table().schema_with_shape(&[side * side, 4]);
@@ -166,7 +191,11 @@ impl Extract {
     /// Name of the table that the stage writes.
     #[must_use]
     pub fn output_name(&self) -> &'static str {
-        if self.grid_side().is_some() { "regions" } else { "features" }
+        match (&self.captions, self.grid_side()) {
+            (Some(_), _) => "image_embeddings",
+            (None, Some(_)) => "regions",
+            (None, None) => "features",
+        }
     }
 
     /// Architecture up to the chosen layer. An unknown layer is a problem of the settings and has no effect here.
@@ -200,6 +229,11 @@ impl Extract {
             interpolation: self.interpolation.unwrap_or(own.interpolation),
             ..own
         }
+    }
+
+    /// Returns true if images and captions of this split are used.
+    pub(super) fn uses_split(&self, split: &str) -> bool {
+        self.splits.is_empty() || self.splits.iter().any(|wanted| wanted == split)
     }
 
     /// Number of squares of an image that the network sees.

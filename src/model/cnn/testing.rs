@@ -2,15 +2,15 @@
 
 use safetensors::tensor::{Dtype, TensorView, serialize};
 
+use super::parameter_spec::CnnParameterSpec;
 use crate::io::image::DecodedImage;
 use crate::kernels::random::Rng;
-use crate::model::cnn::Architecture;
 
-pub(super) fn fnv(bytes: &[u8]) -> u64 {
+pub(crate) fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-pub(super) fn formula_image(width: usize, height: usize) -> DecodedImage {
+pub(crate) fn formula_image(width: usize, height: usize) -> DecodedImage {
     let mut rgb = Vec::new();
     for (y, x) in (0..height).flat_map(|y| (0..width).map(move |x| (y, x))) {
         let third = if (x / 9 + y / 11) % 2 == 0 { 20 + x % 60 } else { 230 - y % 50 };
@@ -20,9 +20,8 @@ pub(super) fn formula_image(width: usize, height: usize) -> DecodedImage {
 }
 
 /// Safetensors file of the weights that `load_formula` of `tests/golden/formulas.py` computes.
-pub(super) fn formula_weights(architecture: &Architecture) -> Vec<u8> {
-    let parameters: Vec<(String, Vec<usize>, Vec<u8>)> = architecture
-        .parameters()
+pub(crate) fn formula_weights(parameters: Vec<CnnParameterSpec>) -> Vec<u8> {
+    let parameters: Vec<(String, Vec<usize>, Vec<u8>)> = parameters
         .into_iter()
         .map(|parameter| {
             let count: usize = parameter.shape.iter().product();
@@ -51,7 +50,7 @@ pub(super) fn formula_weights(architecture: &Architecture) -> Vec<u8> {
 }
 
 /// Returns the largest absolute difference, and the largest difference relative to the largest value of its row.
-pub(super) fn differences<'r>(got: &'r [f32], wanted: impl Iterator<Item = &'r Vec<f32>>, width: usize) -> (f32, f32) {
+pub(crate) fn differences<'r>(got: &'r [f32], wanted: impl Iterator<Item = &'r Vec<f32>>, width: usize) -> (f32, f32) {
     // `f32::max` ignores NaN.
     assert!(got.iter().all(|value| value.is_finite()));
     let mut largest = (0.0f32, 0.0f32);
