@@ -144,6 +144,11 @@ impl Convolution {
         let (name, kernel, padding) = (name.into(), (kernel, kernel), (0, 0));
         Self { name, channels, kernel, stride: 1, padding, groups: 1, bias: false, init: CnnInit::NormalFanOut }
     }
+
+    /// Returns true for a linear layer of each pixel.
+    pub(super) fn is_pixel_wise(&self) -> bool {
+        self.kernel == (1, 1) && self.groups == 1 && self.padding == (0, 0)
+    }
 }
 
 impl Layer {

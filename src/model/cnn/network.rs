@@ -1,12 +1,14 @@
 //! Image network with its weights: computes features or class scores of images.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use tch::Tensor;
+use tch::{Kind, Tensor};
 
 use super::architecture::{Architecture, FilePart};
 use super::catalog::Network;
 use super::layer::{Convolution, Layer, parameter_name};
+use super::packed_products::{self, PackedProducts};
 use super::random;
 use crate::error::{Error, Result};
 use crate::model::named_tensors::NamedTensors;
@@ -49,10 +51,13 @@ pub const MODEL_PREFIX: &str = "img_enc.cnn.";
 /// CNN with its weights.
 #[derive(Debug)]
 pub struct Cnn {
-    architecture: Architecture,
-    parameters: HashMap<String, Tensor>,
-    device: tch::Device,
-    cancel: CancelToken,
+    pub(super) architecture: Architecture,
+    pub(super) parameters: HashMap<String, Tensor>,
+    /// Products for inference, see [`Cnn::prepare`]. Their weights are not among `parameters`. `None` for a network that
+    /// libtorch computes alone, and can differentiate.
+    pub(super) products: Option<Arc<PackedProducts>>,
+    pub(super) device: tch::Device,
+    pub(super) cancel: CancelToken,
 }
 
 impl Cnn {
@@ -116,7 +121,7 @@ impl Cnn {
             .into_iter()
             .map(|(name, tensor)| Ok((name, tensor.f_to_device(device).map_err(|error| libtorch_error(&error))?)))
             .collect::<Result<_>>()?;
-        Ok(Self { architecture, parameters, device, cancel: CancelToken::new() })
+        Ok(Self { architecture, parameters, products: None, device, cancel: CancelToken::new() })
     }
 
     /// Creates the CNN from parameters in the order of [`Architecture::parameters`]. The tensors are shared, so
@@ -200,10 +205,16 @@ impl Cnn {
         self.map_parameters(|_, tensor| tensor.shallow_clone())
     }
 
+    /// Parameters by name. The tensors are shared.
+    pub(super) fn cloned_parameters(&self) -> HashMap<String, Tensor> {
+        self.parameters.iter().map(clone_entry).collect()
+    }
+
     /// Returns the CNN with each parameter replaced by the result of `change`.
     pub(super) fn map_parameters(&self, change: impl Fn(&str, &Tensor) -> Tensor) -> Self {
         let parameters = self.parameters.iter().map(|(name, tensor)| (name.clone(), change(name, tensor))).collect();
-        Self { architecture: self.architecture.clone(), parameters, device: self.device, cancel: self.cancel.clone() }
+        let (products, cancel) = (self.products.clone(), self.cancel.clone());
+        Self { architecture: self.architecture.clone(), parameters, products, device: self.device, cancel }
     }
 
     /// Returns the CNN with a token that is checked before each layer.
@@ -243,8 +254,9 @@ impl Cnn {
         }
         let shape = to_tensor_shape(&[count, 3, side, side])?;
         tch::no_grad(|| {
+            // Operations keep this order of the values, if the weights have it too.
             let input = Tensor::f_from_slice(pixels)
-                .and_then(|tensor| tensor.f_reshape(&shape)?.f_to_device(self.device))
+                .and_then(|tensor| packed_products::channels_last(&tensor.f_reshape(&shape)?.f_to_device(self.device)?))
                 .map_err(|error| libtorch_error(&error))?;
             let maps = self.forward(&self.architecture.backbone, input)?;
             let result = match output {
@@ -287,6 +299,8 @@ impl Cnn {
             Layer::Tokens { .. } | Layer::TextTokens { .. } | Layer::Attention { .. } => {
                 return self.transformer_layer(layer, x);
             }
+            Layer::Conv(conv) => return self.convolution(conv, x),
+            Layer::Linear { name, .. } => return self.linear(x, (name, "weight"), (name, "bias")),
             Layer::LayerNorm { name, width } => {
                 let (weight, bias) = (self.get(name, "weight")?, self.get(name, "bias")?);
                 x.f_layer_norm(to_tensor_shape(&[*width])?, Some(weight), Some(bias), 1e-5, true)
@@ -295,11 +309,6 @@ impl Cnn {
             Layer::FirstToken => x.f_select(1, 0),
             Layer::Gelu => x.f_gelu("none"),
             Layer::QuickGelu => x.f_mul_scalar(1.702).and_then(|mut scaled| scaled.f_sigmoid_()?.f_mul(x)),
-            Layer::Conv(Convolution { name, stride, padding: (vertical, horizontal), groups, bias, .. }) => {
-                let bias = bias.then(|| self.get(name, "bias")).transpose()?;
-                let groups = i64::try_from(*groups).map_err(|_| Error::internal("a convolution of 2⁶³ groups"))?;
-                x.f_conv2d(self.get(name, "weight")?, bias, *stride, [*vertical, *horizontal], 1, groups)
-            }
             Layer::BatchNorm { name, epsilon, .. } => x.f_batch_norm(
                 Some(self.get(name, "weight")?),
                 Some(self.get(name, "bias")?),
@@ -319,7 +328,6 @@ impl Cnn {
             Layer::Flatten => x.f_flatten(1, -1),
             Layer::Scale(factor) => x.f_mul_scalar(*factor),
             Layer::GlobalAverage => x.f_adaptive_avg_pool2d([1, 1]).and_then(|averages| averages.f_flatten(1, 3)),
-            Layer::Linear { name, .. } => x.f_linear(self.get(name, "weight")?, Some(self.get(name, "bias")?)),
             Layer::Concat(branches) => Tensor::f_cat(&self.branches(branches, x)?, 1),
             Layer::Sum(branches) => {
                 let mut results = self.branches(branches, x)?.into_iter();
@@ -328,6 +336,45 @@ impl Cnn {
             }
         };
         result.map_err(|error| libtorch_error(&error))
+    }
+
+    fn convolution(&self, conv: &Convolution, x: &Tensor) -> Result<Tensor> {
+        let Convolution { name, stride, padding: (vertical, horizontal), groups, bias, .. } = conv;
+        let products = self.products.as_deref();
+        if let Some(layer) = products.and_then(|products| products.layers.get(&parameter_name(name, "weight"))) {
+            return packed_products::apply_to_pixels(layer, *stride, x);
+        }
+        let bias = bias.then(|| self.get(name, "bias")).transpose()?;
+        let groups = i64::try_from(*groups).map_err(|_| Error::internal("a convolution of 2⁶³ groups"))?;
+        let (weight, padding) = (self.get(name, "weight")?, [*vertical, *horizontal]);
+        let computed = match products.map_or(Kind::Float, PackedProducts::kind) {
+            Kind::Float => x.f_conv2d(weight, bias, *stride, padding, 1, groups),
+            kind => {
+                let bias = bias.map(|bias| bias.f_to_kind(kind)).transpose();
+                bias.and_then(|bias| {
+                    x.f_to_kind(kind)?
+                        .f_conv2d(weight, bias.as_ref(), *stride, padding, 1, groups)?
+                        .f_to_kind(Kind::Float)
+                })
+            }
+        };
+        computed.map_err(|error| libtorch_error(&error))
+    }
+
+    /// x · wᵀ + bias over the last dimension, from the parameters of these names, each a layer and a part of it.
+    pub(super) fn linear(&self, x: &Tensor, weight: (&str, &str), bias: (&str, &str)) -> Result<Tensor> {
+        let products = self.products.as_deref();
+        if let Some(layer) = products.and_then(|products| products.layers.get(&parameter_name(weight.0, weight.1))) {
+            return packed_products::apply(layer, x);
+        }
+        let (weight, bias) = (self.get(weight.0, weight.1)?, self.get(bias.0, bias.1)?);
+        let computed = match products.map_or(Kind::Float, PackedProducts::kind) {
+            Kind::Float => x.f_linear(weight, Some(bias)),
+            kind => x.f_to_kind(kind).and_then(|x| {
+                x.f_linear(&weight.f_to_kind(kind)?, None::<&Tensor>)?.f_to_kind(Kind::Float)?.f_add(bias)
+            }),
+        };
+        computed.map_err(|error| libtorch_error(&error))
     }
 
     fn branches(&self, branches: &[Vec<Layer>], x: &Tensor) -> Result<Vec<Tensor>> {

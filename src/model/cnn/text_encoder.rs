@@ -41,6 +41,14 @@ impl TextEncoder {
         Ok(Self { network: Cnn::random_from(architecture(&tower), seed, first, device)?, length: tower.length })
     }
 
+    /// Returns the tower prepared for inference, see [`Cnn::prepare`].
+    ///
+    /// # Errors
+    /// The device is out of memory.
+    pub fn prepare(self, mixed: bool) -> Result<Self> {
+        Ok(Self { network: self.network.prepare(mixed)?, ..self })
+    }
+
     /// Returns the tower with a token that is checked before each layer.
     #[must_use]
     pub fn with_cancel(self, cancel: CancelToken) -> Self {

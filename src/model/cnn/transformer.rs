@@ -19,10 +19,10 @@ impl Cnn {
             }
             Layer::Attention { name, heads, causal, .. } => {
                 let heads = i64::try_from(*heads).map_err(|_| Error::internal("an attention of 2⁶³ heads"))?;
+                let projected = self.linear(x, (name, "in_proj_weight"), (name, "in_proj_bias"))?;
+                let mixed = attention(&projected, heads, *causal).map_err(|error| libtorch_error(&error))?;
                 let output = format!("{name}.out_proj");
-                let projections = (self.get(name, "in_proj_weight")?, self.get(name, "in_proj_bias")?);
-                let output = (self.get(&output, "weight")?, self.get(&output, "bias")?);
-                attention(x, heads, *causal, projections, output)
+                return self.linear(&mixed, (&output, "weight"), (&output, "bias"));
             }
             _ => return Err(Error::internal("not a layer of a transformer")),
         };
@@ -42,21 +42,14 @@ fn text_tokens(ids: &Tensor, words: &Tensor, places: &Tensor) -> std::result::Re
     tokens.f_add(&places.f_narrow(0, 0, ids.size()[1])?)
 }
 
-/// Multi-head attention of `[n, t, width]` tokens. A linear layer is a weight and a bias.
-fn attention(
-    x: &Tensor,
-    heads: i64,
-    causal: bool,
-    projections: (&Tensor, &Tensor),
-    output: (&Tensor, &Tensor),
-) -> std::result::Result<Tensor, TchError> {
-    let size = x.size();
-    let (count, tokens, width) = (size[0], size[1], size[2]);
-    let projected = x.f_linear(projections.0, Some(projections.1))?;
+/// Multi-head attention of tokens, from queries, keys and values `[n, t, 3 · width]`.
+fn attention(projected: &Tensor, heads: i64, causal: bool) -> std::result::Result<Tensor, TchError> {
+    let size = projected.size();
+    let (count, tokens, width) = (size[0], size[1], size[2] / 3);
     // [query, key and value; n; heads; t; width of a head]
     let split = projected.f_view([count, tokens, 3, heads, width / heads])?.f_permute([2, 0, 3, 1, 4])?;
     let [query, key, value] = [split.f_select(0, 0)?, split.f_select(0, 1)?, split.f_select(0, 2)?];
     let mixed =
         Tensor::f_scaled_dot_product_attention(&query, &key, &value, None::<&Tensor>, 0.0, causal, None, false)?;
-    mixed.f_transpose(1, 2)?.f_reshape([count, tokens, width])?.f_linear(output.0, Some(output.1))
+    mixed.f_transpose(1, 2)?.f_reshape([count, tokens, width])
 }

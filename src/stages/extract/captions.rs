@@ -35,7 +35,8 @@ impl Extract {
         let merges = cx.source("captions.merges")?;
         let of_merges = |error: Error| error.context(format!("merges `{}`", merges.display()));
         let tokenizer = ClipTokenizer::new(&read_merges(&merges)?).map_err(of_merges)?;
-        let encoder = self.load_text_encoder(local_rank, cx)?.with_cancel(cx.cancel().clone());
+        let encoder =
+            self.load_text_encoder(local_rank, cx)?.prepare(self.is_mixed())?.with_cancel(cx.cancel().clone());
         let encoder = Mutex::new(encoder);
         let summary = cx.map(MapInput::Table("captions.table"), CAPTIONS, CAPTION_ROWS, &|block| {
             let broken = |_| Error::internal("another thread panicked while it copied the handles of the text tower");

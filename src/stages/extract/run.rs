@@ -74,7 +74,8 @@ impl Extract {
     /// Reads the network up to the layer whose output is used.
     fn load_network(&self, cx: &mut StageContext<'_>, local_rank: usize) -> Result<Cnn> {
         let whole = self.load_whole_network(cx, local_rank)?;
-        self.layer.iter().try_fold(whole, |network, layer| network.up_to(layer))
+        let network = self.layer.iter().try_fold(whole, |network, layer| network.up_to(layer))?;
+        network.prepare(self.is_mixed())
     }
 
     /// Number of images of the chosen splits, of `all` in the table.

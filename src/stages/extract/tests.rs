@@ -135,7 +135,6 @@ fn a_grid_has_the_boxes_of_its_cells() {
     for (edge, (got, wanted)) in values[..16].iter().zip(wanted).enumerate() {
         assert!((got * [48.0, 40.0][edge % 2] - wanted).abs() < 1e-4, "{edge}: {got}");
     }
-    assert_eq!((extract(json!({})).version(), stage.version()), (2, 3));
 }
 
 #[test]

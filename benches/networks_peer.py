@@ -1,0 +1,212 @@
+"""Image networks of Pairloom beside torchvision, timm and open_clip: parity and speed.
+
+    python benches/networks_peer.py parity FLICKR8K [network ...]
+    python benches/networks_peer.py speed FLICKR8K [network ...]
+    python benches/networks_peer.py decoding FLICKR8K
+
+FLICKR8K is a folder with `dataset_flickr8k.json` and `images/`. `PAIRLOOM` names the program, by default
+`target/release/pairloom`; `decoding` runs `cargo bench --bench networks`.
+
+`parity` writes the weights of a randomly initialised network to a safetensors file, with batch normalisation adjusted to
+some photographs, and compares the features of 100 photographs: read, decoded, resized, cropped and normalised by each
+side. It prints the largest difference, relative to the largest value of the feature.
+
+`speed` times both sides on two threads. Pairloom: a whole run of `extract` on listed images, from the start of the
+program to its end. Python: PIL, torchvision's transforms, a DataLoader and the network, from the first to the last batch,
+after a whole pass to warm up; the fastest of several numbers of workers.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import open_clip
+import timm
+import torch
+import torchvision
+from PIL import Image
+from safetensors.torch import save_file
+from timm.data import create_transform, resolve_data_config
+from torch.utils.data import DataLoader, Dataset
+from torchvision import models, transforms
+from torchvision.models import resnet
+
+THREADS = 2
+IMAGENET = transforms.Compose([
+    transforms.Resize(256), transforms.CenterCrop(224), transforms.ToTensor(),
+    transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
+])  # fmt: skip
+NETWORKS = [
+    "squeezenet1_0", "squeezenet1_1", "mobilenet_v2", "vgg16", "vgg19", "resnet18", "resnet34", "resnet50", "resnet101",
+    "resnet152", "resnext50_32x4d", "resnext101_32x8d", "resnext101_32x16d", "inception_resnet_v2", "ViT-B-32",
+    "ViT-B-32-quickgelu", "ViT-B-16", "ViT-L-14",
+]  # fmt: skip
+
+
+def create(name):
+    """Network, transform and feature function."""
+    torch.manual_seed(1)
+    if name.startswith("ViT"):
+        network, _, transform = open_clip.create_model_and_transforms(name)
+        return network, transform, lambda net, x: net.encode_image(x)
+    if name == "inception_resnet_v2":
+        network = timm.create_model(name, pretrained=False)
+        transform = create_transform(**resolve_data_config({}, model=network))
+        return network, transform, lambda net, x: net.forward_features(x).mean((2, 3))
+    if name.startswith("resnext101_32x") and not hasattr(models, name):
+        width = int(name.removeprefix("resnext101_32x").removesuffix("d"))
+        network = resnet.ResNet(resnet.Bottleneck, [3, 4, 23, 3], groups=32, width_per_group=width)
+    else:
+        network = getattr(models, name)(weights=None)
+    if name.startswith("vgg"):
+        return network, IMAGENET, lambda net, x: net.classifier[:-1](torch.flatten(net.avgpool(net.features(x)), 1))
+    if isinstance(network, resnet.ResNet):
+        def feature(net, x):
+            x = net.maxpool(net.relu(net.bn1(net.conv1(x))))
+            return net.layer4(net.layer3(net.layer2(net.layer1(x)))).mean((2, 3))
+        return network, IMAGENET, feature
+    return network, IMAGENET, lambda net, x: net.features(x).mean((2, 3))
+
+
+class Photographs(Dataset):
+    def __init__(self, folder, names, transform):
+        self.folder, self.names, self.transform = folder, names, transform
+
+    def __len__(self):
+        return len(self.names)
+
+    def __getitem__(self, index):
+        with Image.open(self.folder / self.names[index]) as image:
+            return self.transform(image.convert("RGB"))
+
+
+def adjust(network, batch):
+    """Statistics of batch normalisation become those of a batch, so that random features have usual sizes."""
+    norms = [module for module in network.modules() if isinstance(module, torch.nn.BatchNorm2d)]
+    if norms:
+        network.train()
+        for norm in norms:
+            norm.momentum = 1.0
+        with torch.no_grad():
+            network(batch)
+    return network.eval()
+
+
+def subset(flickr, count, folder):
+    """Karpathy's file of `count` photographs, evenly chosen, and their names."""
+    content = json.loads((flickr / "dataset_flickr8k.json").read_text())
+    images = content["images"]
+    content["images"] = [images[i * len(images) // count] for i in range(count)]
+    path = folder / "subset.json"
+    path.write_text(json.dumps(content))
+    return path, [image["filename"] for image in content["images"]]
+
+
+def extract(name, weights, captions, flickr, folder):
+    """Runs Pairloom and returns the seconds of the extraction and the features."""
+    pairloom = Path(os.environ.get("PAIRLOOM", "target/release/pairloom")).resolve()
+    pipeline = folder / "pipeline.toml"
+    pipeline.write_text(
+        f'[stage.pairs.ingest]\nkarpathy = {{ json = "{captions}", images = "{flickr / "images"}" }}\n'
+        f'[stage.cnn.extract]\nimages = "pairs.images"\nnetwork = "{name}"\nweights = {{ file = "{weights}" }}\n'
+    )
+    store = tempfile.mkdtemp(dir=folder)
+    common = ["--quiet", "--store", store]
+    # The list of images is there before the clock starts, as it is for the DataLoader.
+    listed = folder / "listed.toml"
+    listed.write_text(pipeline.read_text().split("[stage.cnn")[0])
+    subprocess.run([pairloom, "run", *common, "--threads", str(THREADS), listed], check=True)
+    clock = time.perf_counter()
+    subprocess.run([pairloom, "run", *common, "--threads", str(THREADS), pipeline], check=True)
+    seconds = time.perf_counter() - clock
+    output = folder / "exported"
+    subprocess.run([pairloom, "export", "--store", store, "cnn.features", "--output", output], check=True,
+                   stdout=subprocess.DEVNULL)  # fmt: skip
+    arrays = sorted(output.rglob("*.npy"))
+    vectors = [array for array in map(np.load, arrays) if array.ndim == 2]
+    subprocess.run(["rm", "-rf", store, output], check=True)
+    return seconds, vectors[0]
+
+
+def parity(flickr, names):
+    print("| network | features | largest relative difference |\n|---|---|---|")
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            folder = Path(folder)
+            captions, files = subset(flickr, 100, folder)
+            network, transform, feature = create(name)
+            photographs = Photographs(flickr / "images", files, transform)
+            adjust(network, torch.stack([photographs[i] for i in range(0, 96, 8)]))
+            weights = folder / "weights.safetensors"
+            save_file({key: value.contiguous() for key, value in network.state_dict().items()}, weights)
+            _, ours = extract(name, weights, captions, flickr, folder)
+            with torch.inference_mode():
+                theirs = torch.cat([feature(network, batch) for batch in DataLoader(photographs, 20)]).numpy()
+            assert ours.shape == theirs.shape, (ours.shape, theirs.shape)
+            relative = np.abs(ours - theirs).max(1) / np.abs(theirs).max(1)
+            print(f"| {name} | {theirs.shape[1]:,} | {relative.max():.1e} |", flush=True)
+
+
+def speed(flickr, names, count=991):
+    torch.set_num_threads(THREADS)
+    print(f"{count} photographs, {THREADS} threads\n")
+    print("| network | Pairloom, images/s | Python, images/s | ratio |\n|---|---|---|---|")
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            folder = Path(folder)
+            some = count if name in ("squeezenet1_0", "resnet50", "ViT-B-32") else count // 4
+            captions, files = subset(flickr, some, folder)
+            network, transform, feature = create(name)
+            network.eval()
+            weights = folder / "weights.safetensors"
+            save_file({key: value.contiguous() for key, value in network.state_dict().items()}, weights)
+            photographs = Photographs(flickr / "images", files, transform)
+            best, chosen = 0.0, None
+            for workers in (0, 1, 2):
+                for batch in (8, 32):
+                    more = {"num_workers": workers, "persistent_workers": True} if workers else {}
+                    loader = DataLoader(photographs, batch, **more)
+                    with torch.inference_mode():
+                        for passes in range(2):
+                            clock = time.perf_counter()
+                            for pixels in loader:
+                                feature(network, pixels)
+                            seconds = time.perf_counter() - clock
+                    if some / seconds > best:
+                        best, chosen = some / seconds, (workers, batch)
+                    del loader
+            ours = max(some / extract(name, weights, captions, flickr, folder)[0] for _ in range(2))
+            workers, batch = chosen
+            print(f"| {name} | {ours:.1f} | {best:.1f} ({workers} workers, batch {batch}) | {ours / best:.2f} |", flush=True)
+
+
+def decoding(flickr):
+    _, names = subset(flickr, 991, Path(tempfile.mkdtemp()))
+    photographs = Photographs(flickr / "images", names, transforms.Compose(IMAGENET.transforms))
+    decoded = Photographs(flickr / "images", names, lambda image: 0)
+    for title, data in (("decode", decoded), ("decode, resize, crop, normalise", photographs)):
+        for _ in range(2):
+            clock = time.perf_counter()
+            for index in range(len(data)):
+                data[index]
+            seconds = time.perf_counter() - clock
+        print(f"PIL, one thread, {title}: {len(data) / seconds:.0f} images/s", flush=True)
+    subprocess.run(["cargo", "bench", "--quiet", "--bench", "networks", "--", str(flickr)], check=True)
+
+
+if __name__ == "__main__":
+    what, flickr, *chosen = sys.argv[1:]
+    flickr = Path(flickr).resolve()
+    print(f"torch {torch.__version__}, torchvision {torchvision.__version__}, timm {timm.__version__}, "
+          f"open_clip {open_clip.__version__}\n")  # fmt: skip
+    if what == "parity":
+        parity(flickr, chosen or NETWORKS)
+    elif what == "speed":
+        speed(flickr, chosen or ["squeezenet1_0", "resnet50", "vgg19", "ViT-B-32"])
+    else:
+        decoding(flickr)
