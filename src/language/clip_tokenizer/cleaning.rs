@@ -1,8 +1,8 @@
 //! Cleaning of a caption, as `open_clip` does it before it encodes: `ftfy.fix_text`, `html.unescape` twice, one space
 //! for all white space, lower case.
 //!
-//! Of `ftfy`, everything is done but the repair of text that was decoded in the wrong encoding ("sÃ³" for "só"), which
-//! is a guess; such a text stays as it is.
+//! The repair of text that was decoded in the wrong encoding ("sÃ³" for "só") is left out: it is a guess of `ftfy`, and
+//! such a text stays as it is.
 
 use std::sync::LazyLock;
 
