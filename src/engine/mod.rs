@@ -10,7 +10,8 @@
 //! artefact one by one and records each in the [`journal`](crate::store::journal). The [`feed`] makes them available to
 //! later stages. A run resumes by replaying the journal.
 
-pub mod sources;
+mod digest_list;
+mod sources;
 pub mod status;
 pub mod event;
 mod lineage;

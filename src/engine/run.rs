@@ -2,7 +2,6 @@
 //! waits for its inputs when it reads them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,15 +17,19 @@ use crate::engine::reader::TableReader;
 use crate::engine::run_options::RunOptions;
 use crate::engine::run_record::{RunSummary, StageResult, begin_record, finish_record};
 use crate::engine::schedule::Schedule;
+use crate::engine::sources::{self, SourceDigest};
 use crate::engine::stage_host::{EngineHost, RunContext};
 use crate::engine::status::{StageStatus, stage_statuses};
 use crate::engine::writer::{ArtefactCommitter, TableWriter};
 use crate::error::{Error, ErrorCategory, Result};
 use crate::plan::{Plan, PlanNode};
 use crate::runtime::{CancelToken, Resources};
-use crate::stage::{InputOrigin, OutputKind, RunnableStage, Stage, StageEvent, StageHost, TableRef, Warning};
+use crate::stage::{
+    InputOrigin, OutputKind, RunnableStage, Stage, StageEvent, StageHost, StageInput, TableRef, Warning,
+};
 use crate::store::claim::{check_conditional_writes, claim_artefact, lock_for_run};
 use crate::store::journal::{self, CommittedContent};
+use crate::store::key::InputIdentity;
 use crate::store::{Artefact, Manifest, Presence, Store};
 
 /// Runs every stage of the plan whose artefact is not in the store.
@@ -174,7 +177,7 @@ struct OutputLocation {
     artefact: Artefact,
     feed: Arc<ArtefactFeed>,
     /// Folder that paths in the table are relative to.
-    root: Option<PathBuf>,
+    root: Option<SourceDigest>,
 }
 
 /// Locations of all outputs of the plan, by names of stage and output.
@@ -192,16 +195,51 @@ fn output_locations<S: Stage>(
                 OutputKind::Table { root: Some(root), .. } => inputs.iter().find(|input| input.name == *root),
                 _ => None,
             };
-            let root = root.and_then(|input| match &input.origin {
-                InputOrigin::Source(source) => Some(source.path().to_owned()),
-                _ => None,
-            });
+            let root = root.and_then(|input| source_digest(input, status));
             let location =
                 OutputLocation { artefact: status.artefact(store), feed: Arc::clone(&feeds[&status.name]), root };
             locations.insert((status.name.clone(), output.name.to_owned()), location);
         }
     }
     locations
+}
+
+/// Source that an input reads, with its digest at the start of the run.
+fn source_digest(input: &StageInput, status: &StageStatus) -> Option<SourceDigest> {
+    let InputOrigin::Source(source) = &input.origin else { return None };
+    let InputIdentity::Source(digest) = status.identity.inputs.get(&input.name)? else { return None };
+    Some(SourceDigest { path: source.path().to_owned(), digest: digest.clone() })
+}
+
+/// Checks that the sources that a stage has read, and the files that its tables name, are those of the start of the run.
+/// If they are not, nothing of its result is kept: rows of different contents may be in it.
+fn check_sources<S: Stage>(
+    node: &PlanNode<S>,
+    status: &StageStatus,
+    store: &Store,
+    locations: &HashMap<(String, String), OutputLocation>,
+    resources: &Resources,
+    observer: &Observer<'_>,
+) -> Result<()> {
+    for input in node.stage.inputs() {
+        let source = match &input.origin {
+            InputOrigin::Source(_) => source_digest(&input, status),
+            InputOrigin::Table { from, .. } => {
+                let location = locations.get(&(from.stage().to_owned(), from.table().to_owned()));
+                location.and_then(|location| location.root.clone())
+            }
+            InputOrigin::Files { .. } => None,
+        };
+        let Some(source) = source else { continue };
+        let checked = sources::check_unchanged(store, &source, resources.threads, &resources.cancel, observer);
+        if let Err(error) = checked {
+            if error.category() != ErrorCategory::Interrupted {
+                status.artefact(store).clear()?;
+            }
+            return Err(error.context(format!("`{}`", input.name)));
+        }
+    }
+    Ok(())
 }
 
 /// Claims the artefact of a stage and runs the stage, unless another process has built the artefact meanwhile.
@@ -266,6 +304,7 @@ fn build_stage<S: RunnableStage>(
         None => result?,
     }
     host.finish()?;
+    check_sources(node, status, store, locations, run_resources, run.observer)?;
     let seconds = started.elapsed().saturating_sub(host.waited).as_secs_f64();
     let stalls = host.stalls;
     let manifest = publish_manifest(host, status, seconds)?;
@@ -338,7 +377,7 @@ fn open_inputs<S: Stage>(
                 let OutputLocation { artefact, feed, root } = location(from)?;
                 let (name, table) = (from.to_string(), from.table().to_owned());
                 let reader = TableReader::new(name, artefact.clone(), table, Arc::clone(feed), cancel.clone());
-                OpenInput::Table(Box::new(reader), root.clone())
+                OpenInput::Table(Box::new(reader), root.as_ref().map(|root| root.path.clone()))
             }
             InputOrigin::Files { from, .. } => {
                 let OutputLocation { artefact, feed, .. } = location(from)?;

@@ -60,6 +60,8 @@ pub struct EncodedRows {
 /// Encoder of the rows of the table `features`, or of `regions` for a model that reads them.
 pub struct ImageEncoder<'e> {
     model: &'e TrainedModel,
+    /// Name of the table, for messages.
+    table: &'e str,
     includes_split: &'e dyn Fn(&str) -> bool,
     pending: PendingRows,
     values: Vec<f32>,
@@ -75,11 +77,12 @@ pub struct ImageEncoder<'e> {
 }
 
 impl<'e> ImageEncoder<'e> {
-    /// Creates an encoder of the splits for which `includes_split` returns true.
+    /// Creates an encoder of the splits of `table` for which `includes_split` returns true.
     #[must_use]
-    pub fn new(model: &'e TrainedModel, includes_split: &'e dyn Fn(&str) -> bool) -> Self {
+    pub fn new(model: &'e TrainedModel, table: &'e str, includes_split: &'e dyn Fn(&str) -> bool) -> Self {
         Self {
             model,
+            table,
             includes_split,
             pending: PendingRows::default(),
             values: Vec::new(),
@@ -117,9 +120,9 @@ impl<'e> ImageEncoder<'e> {
         }
         let wanted = self.model.input_spec().image;
         if shape.width != wanted {
-            let (what, got) = (self.model.input_spec().image_input().name(), shape.width);
-            return Err(Error::data(format!("the {what} have width {got}, the model was trained on {wanted}"))
-                .hint("extract them with the CNN that the model was trained with"));
+            let (table, got) = (self.table, shape.width);
+            return Err(Error::data(format!("`{table}` has vectors of {got} values, the model was trained on {wanted}"))
+                .hint("extract them with the network of the training"));
         }
         self.shape = shape;
         let block_rows = if shape.regions.is_some() { REGION_BLOCK_ROWS } else { BLOCK_ROWS };
@@ -151,7 +154,7 @@ impl<'e> ImageEncoder<'e> {
             let regions = feature.chunks_exact(self.shape.width.max(1));
             let count = regions.filter(|region| region.iter().any(|value| *value != 0.0)).count();
             if count == 0 {
-                return Err(Error::data(format!("image {image} has no region: all its values are 0")));
+                return Err(Error::data(format!("image {image} of `{}` has no region: all its values are 0", self.table)));
             }
             if let Some(most) = self.model.max_regions().filter(|&most| count > most) {
                 let message = format!("image {image} has {count} regions, wanted at most the {most} of the training");

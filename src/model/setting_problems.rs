@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 pub type SettingProblems = Vec<(String, String)>;
 
 /// Usual margins of triplet losses, and the range that is plausible.
-pub const MARGINS: (RangeInclusive<f64>, &str) = (0.0..=1.0, "usual is 0.05 to 0.5, since scores are at most 1");
+pub const MARGINS: (RangeInclusive<f64>, &str) = (0.0..=1.0, "usual is 0.05 to 0.5, as scores are mostly below 1");
 
 /// Message about a number that is possible, but outside of the plausible range; `usual` names the usual values.
 #[must_use]
@@ -26,11 +26,27 @@ pub(super) fn is_false(flag: &bool) -> bool {
     !*flag
 }
 
-/// Problems of widths that are 0.
+/// Largest width of a layer. Its recurrent weights fill 3 GiB.
+const MAX_WIDTH: usize = 16_384;
+
+/// Largest number of layers that follow each other.
+const MAX_LAYERS: usize = 64;
+
+/// Problems of widths that are 0 or too large.
 #[must_use]
-pub fn zero_widths(widths: &[(&str, usize)]) -> SettingProblems {
-    let zero = widths.iter().filter(|(_, width)| *width == 0);
-    zero.map(|(setting, _)| ((*setting).to_owned(), "got 0, wanted at least 1".to_owned())).collect()
+pub fn check_widths(widths: &[(&str, usize)]) -> SettingProblems {
+    outside(widths, 1, MAX_WIDTH)
+}
+
+/// Problem of a number of layers. `least` is the smallest number that the model allows.
+#[must_use]
+pub fn check_layers(setting: &str, layers: usize, least: usize) -> SettingProblems {
+    outside(&[(setting, layers)], least, MAX_LAYERS)
+}
+
+fn outside(settings: &[(&str, usize)], least: usize, most: usize) -> SettingProblems {
+    let wrong = settings.iter().filter(|(_, got)| !(least..=most).contains(got));
+    wrong.map(|(setting, got)| ((*setting).to_owned(), format!("got {got}, wanted {least} to {most}"))).collect()
 }
 
 /// Problem of the setting `dropout`.
@@ -45,9 +61,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn widths_and_layers_are_bounded() {
+        let text = |problems: SettingProblems| -> Vec<String> {
+            problems.into_iter().map(|(setting, message)| format!("{setting}: {message}")).collect()
+        };
+        assert_eq!(text(check_widths(&[("a", 0), ("b", 1), ("c", 16_384), ("d", 200_000)])), [
+            "a: got 0, wanted 1 to 16384",
+            "d: got 200000, wanted 1 to 16384"
+        ]);
+        assert_eq!(text(check_layers("layers", 0, 0)), [""; 0]);
+        assert_eq!(text(check_layers("layers", 10_000_000_000, 1)), ["layers: got 10000000000, wanted 1 to 64"]);
+    }
+
+    #[test]
     fn numbers_outside_of_the_plausible_range_are_reported_with_the_usual_one() {
         assert_eq!(check_plausible("margin", 1.0, MARGINS), None);
-        let message = "got 20; usual is 0.05 to 0.5, since scores are at most 1".to_owned();
+        let message = "got 20; usual is 0.05 to 0.5, as scores are mostly below 1".to_owned();
         let small = check_plausible("rate", 1e-30, (1e-7..=1.0, "usual is 1e-3"));
         assert_eq!(small, Some(("rate".to_owned(), "got 1e-30; usual is 1e-3".to_owned())));
         assert_eq!(check_plausible("margin", 20.0, MARGINS), Some(("margin".to_owned(), message)));

@@ -5,7 +5,7 @@ use super::evaluate::Evaluate;
 use super::ingest::Ingest;
 use super::report::Report;
 use super::train::Train;
-use crate::model::family::contract::Capabilities;
+use crate::model::family::contract::{Capabilities, ScoreRange};
 use crate::model::family::input_spec::ImageInput;
 use crate::model::similarity::{EmbeddingSimilarity, OrderPenalty};
 use crate::retrieval::Method;
@@ -36,7 +36,7 @@ pub(super) fn disagreements<'s>(
 /// be above 1.
 pub(super) fn scores_above_one(evaluate: &Evaluate, (name, capabilities): (&str, &Capabilities)) -> Vec<Problem> {
     let methods = evaluate.methods.iter().enumerate();
-    let refused = methods.filter(|(_, method)| capabilities.scores_above_one && method.scales_distances());
+    let refused = methods.filter(|(_, method)| capabilities.score_range != ScoreRange::UpToOne && method.scales_distances());
     let problem = |(number, method): (usize, &Method)| {
         let message =
             format!("`{}` scales the distances 1 − s, and this model of `{name}` has scores above 1", method.name());
@@ -74,6 +74,19 @@ fn missing_split(evaluate: &Evaluate, embed: &Embed) -> Option<Problem> {
         .find_map(|(setting, split)| split.filter(|split| !is_embedded(split)).map(|split| (setting, split)))?;
     let message = format!("got `{split}`, but `images` has the splits `{}` alone", embed.splits.join("`, `"));
     Some(Problem::new(setting, message).hint("add it to `splits` of `embed`"))
+}
+
+/// Problem of a stage that applies a model to vectors of another width than those of its training. `widths` are that of the
+/// vectors and that of the training.
+pub(super) fn other_width(
+    (from, input): (&TableRef, ImageInput),
+    trained_on: &TableRef,
+    [got, wanted]: [usize; 2],
+) -> Option<Problem> {
+    let message =
+        format!("`{from}` has vectors of {got} values, and the model is trained on `{trained_on}` with {wanted}");
+    let hint = "extract them with the network of the training";
+    (got != wanted).then(|| Problem::new(input.name(), message).hint(hint))
 }
 
 /// Use of a model by a stage.

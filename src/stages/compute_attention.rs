@@ -118,7 +118,8 @@ impl RunnableStage for ComputeAttention {
             captions_of.entry(caption.image_id).or_default().push(number);
         }
         let wants = |split: &str| split == self.split;
-        let mut images = ImageEncoder::new(&trained, &wants);
+        let table = self.regions.to_string();
+        let mut images = ImageEncoder::new(&trained, &table, &wants);
         let mut places = PresentPlaces::default();
         let mut found: Vec<Option<CaptionWeights>> = captions.iter().map(|_| None).collect();
         let mut attend = |rows: EncodedRows, places: &PresentPlaces| -> Result<()> {

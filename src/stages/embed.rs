@@ -108,7 +108,8 @@ impl RunnableStage for Embed {
         check_image_input(&trained, input)?;
         let wants = |split: &str| self.splits.is_empty() || self.splits.iter().any(|wanted| wanted == split);
         let mut writer = RoundWriter { group: &group, trained: &trained, waiting: Vec::new(), blocks: 0, done };
-        let mut images = ImageEncoder::new(&trained, &wants).skip(done.images).share(share);
+        let table = from.to_string();
+        let mut images = ImageEncoder::new(&trained, &table, &wants).skip(done.images).share(share);
         while let Some(batch) = cx.read_next(input.name())? {
             writer.add(images.push(&batch)?, "image_embeddings", cx)?;
         }
@@ -454,7 +455,7 @@ mod tests {
         assert!(hint.starts_with("its images are all of `test`, `train`: choose with `splits`"), "{hint}");
         let mut other = host();
         other.input_tables.insert("features".to_owned(), vec![features(0..4, 7)]);
-        fails(&mut other, &[], "width 7, the model was trained on 6");
+        fails(&mut other, &[], "has vectors of 7 values, the model was trained on 6");
         let mut other = host();
         other
             .input_files

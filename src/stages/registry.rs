@@ -99,18 +99,18 @@ impl Stage for AnyStage {
             }
             Self::Embed(embed) => {
                 let images = image_vectors(embed.features.as_ref(), embed.regions.as_ref());
-                return unfit(ModelUse::Embed, &embed.model, images.map(|(_, input)| input), writer);
+                return unfit(ModelUse::Embed, &embed.model, images, writer);
             }
             Self::ScorePairs(scoring) => {
                 let images = image_vectors(scoring.features.as_ref(), scoring.regions.as_ref());
-                return unfit(ModelUse::Score, &scoring.model, images.map(|(_, input)| input), writer);
+                return unfit(ModelUse::Score, &scoring.model, images, writer);
             }
             Self::Train(train) => {
                 let given = train.init_from.as_ref().and_then(|from| capabilities_of(from, writer));
                 return given.and_then(|(name, _)| train.initial_family_problem(name)).into_iter().collect();
             }
             Self::ComputeAttention(stage) => {
-                return unfit(ModelUse::Attend, &stage.model, Some(ImageInput::Regions), writer);
+                return unfit(ModelUse::Attend, &stage.model, Some((&stage.regions, ImageInput::Regions)), writer);
             }
             _ => return Vec::new(),
         };
@@ -130,7 +130,7 @@ impl Stage for AnyStage {
             _ => None,
         };
         let disagreements = super::agreement::disagreements(evaluate, &embed_of, &train_of);
-        let images = image_vectors(evaluate.features.as_ref(), evaluate.regions.as_ref()).map(|(_, input)| input);
+        let images = image_vectors(evaluate.features.as_ref(), evaluate.regions.as_ref());
         let unfit = evaluate.model.iter().flat_map(|model| unfit(ModelUse::Score, model, images, writer));
         disagreements.into_iter().chain(summed).chain(unfit).collect()
     }
@@ -146,12 +146,29 @@ impl Stage for AnyStage {
 fn unfit<'s>(
     applied: ModelUse,
     model: &TableRef,
-    images: Option<ImageInput>,
+    images: Option<(&TableRef, ImageInput)>,
     writer: &dyn Fn(&TableRef) -> Option<&'s AnyStage>,
 ) -> Vec<Problem> {
     let known = capabilities_of(model, writer);
-    let problems = |(name, capabilities)| super::agreement::unfit_model(applied, images, (name, &capabilities));
-    known.map(problems).unwrap_or_default()
+    let input = images.map(|(_, input)| input);
+    let problems = |(name, capabilities)| super::agreement::unfit_model(applied, input, (name, &capabilities));
+    let trained_on = || match writer(model)? {
+        AnyStage::Train(train) => image_vectors(train.features.as_ref(), train.regions.as_ref()),
+        _ => None,
+    };
+    let other_width = images.zip(trained_on()).and_then(|(images, trained_on)| {
+        let widths = [extracted_width(images.0, writer)?, extracted_width(trained_on.0, writer)?];
+        super::agreement::other_width(images, trained_on.0, widths)
+    });
+    known.map(problems).into_iter().flatten().chain(other_width).collect()
+}
+
+/// Width of the vectors of a table that `extract` writes.
+fn extracted_width<'s>(from: &TableRef, writer: &dyn Fn(&TableRef) -> Option<&'s AnyStage>) -> Option<usize> {
+    match writer(from)? {
+        AnyStage::Extract(extract) => Some(extract.width()),
+        _ => None,
+    }
 }
 
 /// Family and capabilities of a model, if the stage that writes it is known.
@@ -207,6 +224,31 @@ mod tests {
         assert_eq!(problems(import, &tune), [format!("init_from: got a model of `vsrn`, {wanted}")]);
         let other = stage("embed", "regions").replace("fit.model", "other.model");
         assert_eq!(problems(train, &other), [""; 0]);
+    }
+
+    /// A network has vectors of one width, so vectors of another network are found before the training.
+    #[test]
+    fn vectors_of_another_width_are_found_by_the_check() {
+        let read = |text: &str| toml::from_str::<AnyStage>(text).expect("a stage");
+        let extract = |network: &str| {
+            read(&format!("[extract]\nimages = \"x.images\"\nnetwork = \"{network}\"\nweights = \"random\"\npooling.grid = 3"))
+        };
+        let (squeezenet, resnet) = (extract("squeezenet1_0"), extract("resnet50"));
+        let images = |from: &str| format!("regions = \"{from}.regions\"\ncaptions = \"x.captions\"\n");
+        let train = read(&format!("[train]\n{}epochs = 1\nmodel = {{ scan = {{}} }}", images("small")));
+        let problems = |from: &str| -> Vec<String> {
+            let scoring = read(&format!("[score_pairs]\nmodel = \"fit.model\"\n{}", images(from)));
+            let found = scoring.check_writers(&|from: &TableRef| match from.stage() {
+                "fit" => Some(&train),
+                "small" => Some(&squeezenet),
+                "large" => Some(&resnet),
+                _ => None,
+            });
+            found.into_iter().map(|problem| format!("{}: {}", problem.setting, problem.message)).collect()
+        };
+        assert_eq!(problems("small"), [""; 0]);
+        let message = "`large.regions` has vectors of 2048 values, and the model is trained on `small.regions` with 512";
+        assert_eq!(problems("large"), [format!("regions: {message}")]);
     }
 
     /// Scores of `mean` and `max` are at most 1, those of `sum` and `log_sum_exp` are not.

@@ -112,7 +112,8 @@ impl ScorePairs {
             }
         };
         let wants = |split: &str| split == self.split;
-        let mut images = ImageEncoder::new(&trained, &wants).skip(done);
+        let table = from.to_string();
+        let mut images = ImageEncoder::new(&trained, &table, &wants).skip(done);
         let mut progress = ScoringProgress { done, since_state: 0, scores_per_state };
         while let Some(batch) = cx.read_next(input.name())? {
             for rows in images.push(&batch)? {

@@ -134,7 +134,10 @@ impl Artefact {
         }
         let Some(content) = self.objects.get(&self.name("manifest.json"))? else { return Ok(Presence::Absent) };
         let Ok(manifest) = serde_json::from_slice::<Manifest>(&content) else {
-            return Ok(Presence::Damaged("`manifest.json` is not a manifest".to_owned()));
+            // The journal is removed after the manifest is on the disk. Where it is still there, it has all the manifest had.
+            let has_journal = !self.list("journal")?.is_empty();
+            let damage = Presence::Damaged("`manifest.json` is not a manifest".to_owned());
+            return Ok(if has_journal { Presence::Absent } else { damage });
         };
         let parts = manifest
             .tables
@@ -189,6 +192,15 @@ impl Artefact {
         let _ = self.objects.put(&self.name("damaged"), Bytes::from(marker));
         Err(Error::data(format!("`{}` is damaged: {problem}", self.display_path(name)))
             .hint("run the same command again: it rebuilds damaged results"))
+    }
+
+    /// Returns true if an object exists and has this digest. Reads it.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn has_digest(&self, name: &str, digest: &str) -> Result<bool> {
+        let content = self.objects.get(&self.name(name))?;
+        Ok(content.is_some_and(|content| blake3::hash(&content).to_hex().as_str() == digest))
     }
 
     /// Reads an object without checks; `None` if it does not exist.

@@ -103,7 +103,7 @@ impl CommittedContent {
 /// # Errors
 /// The store cannot be read.
 pub fn replay(artefact: &Artefact) -> Result<CommittedContent> {
-    let all = replay_entries(artefact, usize::MAX)?;
+    let all = replay_entries(artefact, usize::MAX, ContentCheck::Size)?;
     let exists = |state: &&SavedState| Ok::<_, Error>(artefact.size(&state.file.name)? == Some(state.file.bytes));
     let mut first_missing = None;
     for state in all.states.iter().rev() {
@@ -113,19 +113,24 @@ pub fn replay(artefact: &Artefact) -> Result<CommittedContent> {
         first_missing = Some(state.entries);
     }
     match first_missing {
-        Some(entries) => replay_entries(artefact, entries),
+        Some(entries) => replay_entries(artefact, entries, ContentCheck::Size),
         None => Ok(all),
     }
 }
 
-/// Replays the journal like [`replay`], and also checks the content of the last state. Skips damaged states, and
-/// returns a warning for each of them.
+/// Replays the journal like [`replay`], and also checks the digests of all parts and files, and of the last state. The
+/// replay ends before a damaged part or file; damaged states are skipped. Returns a warning for each damage.
 ///
 /// # Errors
 /// The store cannot be read.
 pub fn replay_for_resume(artefact: &Artefact) -> Result<(CommittedContent, Vec<String>)> {
-    let mut committed = replay(artefact)?;
+    let by_size = replay(artefact)?;
+    let mut committed = replay_entries(artefact, by_size.entries, ContentCheck::Digest)?;
     let mut skipped = Vec::new();
+    if committed.entries < by_size.entries {
+        let (rows, all) = (committed.rows(), by_size.rows());
+        skipped.push(format!("a part or file is damaged (its digest differs); resuming after {rows} of {all} rows"));
+    }
     while let Some(state) = committed.states.last() {
         match artefact.get(&state.file.name)? {
             Some(content) if blake3::hash(&content).to_hex().as_str() == state.file.digest => break,
@@ -136,13 +141,22 @@ pub fn replay_for_resume(artefact: &Artefact) -> Result<(CommittedContent, Vec<S
             // An older state, which was removed when newer ones were saved.
             None => {}
         }
-        committed = replay_entries(artefact, state.entries)?;
+        committed = replay_entries(artefact, state.entries, ContentCheck::Size)?;
     }
     Ok((committed, skipped))
 }
 
-/// Replays the first `max_entries` entries.
-fn replay_entries(artefact: &Artefact, max_entries: usize) -> Result<CommittedContent> {
+/// Check of the parts and files of a journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ContentCheck {
+    /// They have the recorded sizes.
+    Size,
+    /// They have the recorded sizes and digests.
+    Digest,
+}
+
+/// Replays the first `max_entries` entries, up to the first part or file that fails the check.
+fn replay_entries(artefact: &Artefact, max_entries: usize, check: ContentCheck) -> Result<CommittedContent> {
     let mut committed = CommittedContent::default();
     let sizes = artefact.sizes()?;
     for name in sizes.keys().filter(|name| name.starts_with("journal/")).take(max_entries) {
@@ -151,17 +165,19 @@ fn replay_entries(artefact: &Artefact, max_entries: usize) -> Result<CommittedCo
         }
         let Some(content) = artefact.get(name)? else { break };
         let Ok(entry) = serde_json::from_slice::<JournalEntry>(&content) else { break };
-        let (object, bytes) = match &entry {
-            JournalEntry::Part { table, part, .. } => (Artefact::part_name(table, part.index), part.bytes),
-            JournalEntry::File { output, file } => (format!("{output}/{}", file.name), file.bytes),
-            JournalEntry::State { file, .. } => (file.name.clone(), file.bytes),
-        };
-        let superseded = matches!(entry, JournalEntry::State { .. });
-        match sizes.get(&object) {
-            Some(got) if *got == bytes => {}
+        let content = match &entry {
+            JournalEntry::Part { table, part, .. } => {
+                Some((Artefact::part_name(table, part.index), part.bytes, &part.digest))
+            }
+            JournalEntry::File { output, file } => Some((format!("{output}/{}", file.name), file.bytes, &file.digest)),
             // Older states are removed when newer ones are saved.
-            _ if superseded => {}
-            _ => break,
+            JournalEntry::State { .. } => None,
+        };
+        if let Some((object, bytes, digest)) = content {
+            let is_there = sizes.get(&object) == Some(&bytes);
+            if !is_there || (check == ContentCheck::Digest && !artefact.has_digest(&object, digest)?) {
+                break;
+            }
         }
         committed.apply(entry);
     }

@@ -3,6 +3,7 @@
 mod faulty;
 mod reuse;
 mod crash;
+mod power;
 mod damage;
 mod at_url;
 

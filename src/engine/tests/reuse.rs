@@ -110,11 +110,33 @@ fn a_stage_depends_on_the_content_of_a_source_and_not_on_its_path() {
 }
 
 #[test]
+fn a_source_that_changes_while_it_is_read_gives_no_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&folder.path().join("store")).unwrap();
+    let source = folder.path().join("source.txt");
+    std::fs::write(&source, "one").unwrap();
+    let plan = plan(vec![node("a", ToyStage::Count { n: 25, source: Some(SourceRef::new(&source)) })]);
+    let change = |event: &Event| {
+        if matches!(event, Event::PartCommitted { part: 0, .. }) {
+            std::fs::write(&source, "two").unwrap();
+        }
+    };
+    let summary = execute(&plan, &store, &options(), &CancelToken::new(), &change).unwrap();
+    let message = summary.error.unwrap().to_string();
+    assert!(message.starts_with("stage `a`: `source`: `") && message.ends_with("changed while it was read"), "{message}");
+    // With the content that it had at first, nothing of that run is taken up.
+    std::fs::write(&source, "one").unwrap();
+    let (summary, events) = run(&plan, &store);
+    assert!(summary.error.is_none());
+    assert!(events.iter().any(|event| matches!(event, Event::StageStarted { resumed_rows: 0, .. })));
+}
+
+#[test]
 fn a_consumer_reads_while_its_producer_runs() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     let (_, events) =
-        run(&plan(vec![node("a", ToyStage::count(200_000)), node("b", ToyStage::pass("a.rows"))]), &store);
+        run(&plan(vec![node("a", ToyStage::count(20_000)), node("b", ToyStage::pass("a.rows"))]), &store);
     let first_of_b =
         events.iter().position(|event| matches!(event, Event::PartCommitted { stage, .. } if stage == "b"));
     let end_of_a = events.iter().position(|event| matches!(event, Event::StageFinished { stage, .. } if stage == "a"));

@@ -6,12 +6,18 @@
 //!  (a folder                                                              └─► a URL: clients of `object_store`, with
 //!   or a URL)                                                                 retries and time-outs
 //! ```
+//!
+//! In a folder each write and removal is on the disk when it returns (`durable_folder.rs`).
 
 mod storage;
 mod location;
 mod client;
+mod folder_calls;
+mod durable_folder;
 mod storage_error;
 mod file_sizes;
+#[cfg(test)]
+pub(crate) mod power_cut;
 #[cfg(test)]
 mod tests;
 

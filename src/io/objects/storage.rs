@@ -12,7 +12,6 @@ use std::time::Duration;
 use az::SaturatingAs;
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, TryStreamExt, stream};
-use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::path::Path as Name;
 use object_store::{
@@ -22,6 +21,9 @@ use object_store::{
 
 use crate::error::{Error, Result};
 use crate::io::objects::client::{self, MAX_REQUEST_BYTES, RetryPolicy, UrlClient};
+use crate::io::objects::durable_folder::DurableFolder;
+#[cfg(test)]
+use crate::io::objects::folder_calls::FolderCalls;
 use crate::io::objects::file_sizes::{file_sizes, is_unfinished};
 use crate::io::objects::{Location, storage_error};
 
@@ -72,15 +74,16 @@ impl ObjectStorage {
         }
     }
 
-    /// Opens the storage in a local folder, which is created if missing.
+    /// Opens the storage in a local folder, which is created if missing. Writes and removals are on the disk when a call
+    /// returns ([`DurableFolder`]).
     ///
     /// # Errors
     /// The folder cannot be created.
     pub fn local(folder: &Path) -> Result<Self> {
         std::fs::create_dir_all(folder).map_err(|error| Error::io("make the folder", folder, &error))?;
         let folder = folder.canonicalize().map_err(|error| Error::io("find the folder", folder, &error))?;
-        let inner = LocalFileSystem::new_with_prefix(&folder)
-            .map_err(|error| storage_error::folder_error("open", &folder, &error))?;
+        let inner =
+            DurableFolder::open(&folder).map_err(|error| storage_error::folder_error("open", &folder, &error))?;
         Ok(Self { has_files: true, ..Self::with_inner(Arc::new(inner), &folder) })
     }
 
@@ -94,6 +97,13 @@ impl ObjectStorage {
     pub fn with_inner(inner: Arc<dyn ObjectStore>, folder: &Path) -> Self {
         let backend = Backend::Folder(inner, folder.to_owned());
         Self { backend, policy: RetryPolicy::Standard, has_files: false }
+    }
+
+    /// Storage in an existing folder that is written by these calls, for tests.
+    #[cfg(test)]
+    pub(crate) fn with_calls(folder: &Path, calls: Arc<dyn FolderCalls>) -> Self {
+        let inner = DurableFolder::with_calls(folder, calls).unwrap();
+        Self { has_files: true, ..Self::with_inner(Arc::new(inner), folder) }
     }
 
     /// Storage over `inner` as if at a URL, for tests.
@@ -385,9 +395,16 @@ impl ObjectStorage {
     /// # Errors
     /// The store cannot be written.
     pub fn delete_all(&self, names: &[String]) -> Result<()> {
-        let at_once = if self.folder().is_some() { 1 } else { CONCURRENT_REQUESTS };
-        let removals = stream::iter(names.iter().map(|name| self.remove(name)));
-        self.block_on(removals.buffer_unordered(at_once).try_collect())?
+        let Backend::Folder(inner, folder) = &self.backend else {
+            let removals = stream::iter(names.iter().map(|name| self.remove(name)));
+            return self.block_on(removals.buffer_unordered(CONCURRENT_REQUESTS).try_collect())?;
+        };
+        // One call, so that a folder is synced once.
+        let names: Vec<_> = names.iter().map(|name| Ok(Name::from(name.as_str()))).collect();
+        let removals = inner.delete_stream(stream::iter(names).boxed()).collect::<Vec<_>>();
+        let failed = self.block_on(removals)?.into_iter().filter_map(std::result::Result::err);
+        let mut failed = failed.filter(|error| !matches!(error, StoreError::NotFound { .. }));
+        failed.next().map_or(Ok(()), |error| Err(storage_error::folder_error("remove from", folder, &error)))
     }
 
     fn head(&self, name: &str) -> Result<object_store::Result<ObjectMeta>> {

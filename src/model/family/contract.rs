@@ -56,6 +56,18 @@ pub trait Family: Debug + Clone + PartialEq + Serialize + DeserializeOwned {
     -> Result<PublishedCheckpoint<Self>>;
 }
 
+/// Largest score that a model can give.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ScoreRange {
+    /// Scores are at most 1, as cosines and means of them are.
+    #[default]
+    UpToOne,
+    /// Scores can be above 1, but grow with the logarithm of the number of words or regions at most.
+    AboveOne,
+    /// Scores are sums over words or regions.
+    Sums,
+}
+
 /// Capabilities of a model beyond training in one process.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Capabilities {
@@ -64,8 +76,8 @@ pub struct Capabilities {
     /// Similarity of the embedding of an image and the embedding of a caption. `None` if a score does not follow from
     /// one vector each: such a model has no embeddings to store and no memory bank.
     pub similarity: Option<EmbeddingSimilarity>,
-    /// True if a score can be above 1, such as a sum over words or regions.
-    pub scores_above_one: bool,
+    /// Largest score that a model can give.
+    pub score_range: ScoreRange,
     /// True if a score has attention between the words of a caption and the regions of an image.
     pub word_attention: bool,
     /// True if the model has parameters for each place of a region, so that no image has more regions than those it was

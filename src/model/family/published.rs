@@ -45,6 +45,9 @@ const FAMILY_MARKS: [(&str, &str); 5] = [
     ("img_enc.image_encoder.gpool.", "vse_infinity"),
 ];
 
+/// End of the names of the parameters of a GRU's second direction.
+const REVERSE: &str = "_reverse";
+
 /// Name of the number of batches in a batch normalisation of PyTorch. It is of no use to this project.
 const BATCH_COUNT: &str = ".num_batches_tracked";
 
@@ -105,7 +108,7 @@ impl CheckpointShapes<'_> {
     /// True if the GRU of captions has a second direction.
     #[must_use]
     pub fn is_bidirectional(&self) -> bool {
-        self.0.keys().any(|name| name.starts_with("txt_enc.rnn.") && name.ends_with("_reverse"))
+        self.0.keys().any(|name| name.starts_with("txt_enc.rnn.") && name.ends_with(REVERSE))
     }
 
     /// Width of the word vectors, or of the input of the GRU without them.
@@ -186,7 +189,16 @@ pub fn read_checkpoint<F: Family>(
 fn other_family(shapes: &CheckpointShapes<'_>, specs: &[ParameterSpec]) -> Option<&'static str> {
     let is_own = |mark: &str| specs.is_empty() || specs.iter().any(|spec| spec.name.starts_with(mark));
     let mark = FAMILY_MARKS.iter().find(|(mark, _)| shapes.has_prefix(mark) && !is_own(mark));
-    mark.map(|(_, family)| *family)
+    // VSE++ and SCAN have the same layers. Only the second direction of the GRU tells them apart.
+    let reads_both_directions = || specs.iter().any(|spec| spec.name.ends_with(REVERSE));
+    let directions = || match (shapes.is_bidirectional(), reads_both_directions()) {
+        _ if specs.is_empty() => None,
+        (true, false) => Some("scan"),
+        (false, true) => Some("vse"),
+        _ => None,
+    };
+    let is_marked = FAMILY_MARKS.iter().any(|(mark, _)| shapes.has_prefix(mark));
+    mark.map(|(_, family)| *family).or_else(|| directions().filter(|_| !is_marked))
 }
 
 /// Returns the tensors of the encoders with the names of this project, and the number of tensors of a CNN.

@@ -58,6 +58,8 @@ pub struct BatchSpec {
     pub pairs: usize,
     /// True if no score is above 0, as in order embeddings.
     pub never_positive: bool,
+    /// True if scores are sums over the words of a caption or the regions of an image, which have no bound.
+    pub sums: bool,
 }
 
 /// Declares the enum [`Loss`](super::Loss) from lines `Variant(module::Settings)`. In pipeline files a loss has the

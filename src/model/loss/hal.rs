@@ -91,7 +91,7 @@ impl LossFunction for HalLoss {
 
     fn implausible(&self) -> SettingProblems {
         let gamma = (1.0..=1000.0, "usual is 30 to 60");
-        let epsilon = (0.0..=1.0, "usual is 0 to 0.7, since scores are at most 1");
+        let epsilon = (0.0..=1.0, "usual is 0 to 0.7, as scores are mostly below 1");
         let max = self.max.and_then(|max| check_plausible("max", max, MARGINS));
         let own = [check_plausible("gamma", self.gamma, gamma), check_plausible("epsilon", self.epsilon, epsilon)];
         own.into_iter().flatten().chain(max).collect()

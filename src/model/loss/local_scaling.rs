@@ -78,8 +78,13 @@ impl LossFunction for LocalScalingLoss {
         }
     }
 
-    fn problems(&self, BatchSpec { pairs, .. }: BatchSpec) -> SettingProblems {
-        check_margin("margin", self.margin).into_iter().chain(check_neighbours(self.k, pairs)).collect()
+    fn problems(&self, BatchSpec { pairs, sums, .. }: BatchSpec) -> SettingProblems {
+        let sums = sums.then(|| {
+            let message = "scores are sums over words or regions, and this loss takes the exponential of scores; wanted \
+                           another `aggregation` of the model, such as `mean`";
+            ("over".to_owned(), message.to_owned())
+        });
+        check_margin("margin", self.margin).into_iter().chain(check_neighbours(self.k, pairs)).chain(sums).collect()
     }
 
     fn implausible(&self) -> SettingProblems {

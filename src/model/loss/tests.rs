@@ -332,7 +332,7 @@ fn settings_have_the_defaults_of_the_papers() {
 #[test]
 fn invalid_settings_are_reported() {
     let problems_of = |objective: &Objective, pairs| -> Vec<String> {
-        let batches = BatchSpec { pairs, never_positive: false };
+        let batches = BatchSpec { pairs, never_positive: false, sums: false };
         objective.problems(batches).into_iter().map(|(setting, message)| format!("{setting}: {message}")).collect()
     };
     assert!(golden_losses().into_iter().all(|loss| problems_of(&loss_objective(loss), 128).is_empty()));

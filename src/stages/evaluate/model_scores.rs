@@ -126,7 +126,7 @@ fn check_images(
     cx: &mut StageContext<'_>,
 ) -> Result<Vec<i64>> {
     let wants = |other: &str| other == split;
-    let mut images = ImageEncoder::new(trained, &wants).share(BlockShare::NONE);
+    let mut images = ImageEncoder::new(trained, table, &wants).share(BlockShare::NONE);
     let mut ids = Vec::new();
     while let Some(batch) = cx.read_next(input.name())? {
         ids.extend(images.push(&batch)?.into_iter().flat_map(|rows| rows.image_ids));

@@ -200,14 +200,20 @@ fn wrong_inputs_of_a_model_are_named() {
     let made = host("scan = { embed_size = 8, word_dim = 4 }");
     let fails = |host: &mut InMemoryHost, more: &str| host.run(&stage(more)).expect_err("a mistake").to_string();
     assert_eq!(fails(&mut copy(&made), "split = \"dev\""), "no image of split `dev` in `x.regions`");
-    let mut wide = copy(&made);
-    let columns = tables::regions::TableColumns {
-        image_id: vec![1i64].into(),
-        split: std::iter::once(Some("test")).collect(),
-        regions: RegionColumn::new(vec![0.5; 8], 2, 4).expect("an image"),
+    let with_image = |values: Vec<f32>, width: usize| {
+        let columns = tables::regions::TableColumns {
+            image_id: vec![1i64].into(),
+            split: std::iter::once(Some("test")).collect(),
+            regions: RegionColumn::new(values, 2, width).expect("an image"),
+        };
+        let mut host = copy(&made);
+        host.input_tables.insert("regions".to_owned(), vec![columns.into_batch().expect("regions")]);
+        host
     };
-    wide.input_tables.insert("regions".to_owned(), vec![columns.into_batch().expect("regions")]);
-    assert_eq!(fails(&mut wide, ""), "the regions have width 4, the model was trained on 3");
+    let wide = fails(&mut with_image(vec![0.5; 8], 4), "");
+    assert_eq!(wide, "`x.regions` has vectors of 4 values, the model was trained on 3");
+    let empty = fails(&mut with_image(vec![0.0; 6], 3), "");
+    assert_eq!(empty, "image 1 of `x.regions` has no region: all its values are 0");
     let mut twice = copy(&made);
     twice.input_tables.get_mut("captions").expect("captions").push(captions(split_of).slice(0, 1));
     assert_eq!(fails(&mut twice, ""), "caption 0 appears twice");

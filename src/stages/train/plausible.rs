@@ -38,7 +38,7 @@ impl Train {
         }
         if let Some(bank) = &self.memory_bank {
             let temperatures = (0.1..=1000.0, "usual is 10 to 100");
-            let margins = (-1.0..=1.0, "usual is 0 to 0.5, since scores are at most 1");
+            let margins = (-1.0..=1.0, "usual is 0 to 0.5, as scores are mostly below 1");
             ranges.extend([
                 ("memory_bank.alpha", bank.weights.alpha, temperatures.0.clone(), temperatures.1),
                 ("memory_bank.beta", bank.weights.beta, temperatures.0, temperatures.1),
@@ -71,8 +71,8 @@ mod tests {
             warnings("epochs = 3000\nwarm_up = { epochs = 1, margin = 2.0 }\nloss = { max = { margin = 20.0 } }"),
             [
                 "epochs: got 3000; usual is 10 to 100",
-                "warm_up.margin: got 2; usual is 0.05 to 0.5, since scores are at most 1",
-                "loss.max.margin: got 20; usual is 0.05 to 0.5, since scores are at most 1",
+                "warm_up.margin: got 2; usual is 0.05 to 0.5, as scores are mostly below 1",
+                "loss.max.margin: got 20; usual is 0.05 to 0.5, as scores are mostly below 1",
             ]
         );
         let of = |settings: &str| warnings(&format!("epochs = 3\n{settings}")).join("; ");

@@ -4,6 +4,7 @@ use super::Train;
 use super::options::WarmUp;
 use crate::error::{Error, Result};
 use crate::model::encoder::MatmulPrecision;
+use crate::model::family::contract::ScoreRange;
 use crate::model::loss::{BatchSpec, LossFunction};
 use crate::model::similarity::EmbeddingSimilarity;
 use crate::stage::Problem;
@@ -130,8 +131,10 @@ impl Train {
     /// Problems of the objective and of the settings that it needs.
     fn objective_problems(&self) -> Vec<Problem> {
         // A batch of fewer than 2 pairs is reported by `check`.
-        let never_positive = self.model.capabilities().similarity.is_some_and(EmbeddingSimilarity::is_never_positive);
-        let batches = BatchSpec { pairs: self.batch_size.max(2), never_positive };
+        let capabilities = self.model.capabilities();
+        let never_positive = capabilities.similarity.is_some_and(EmbeddingSimilarity::is_never_positive);
+        let sums = capabilities.score_range == ScoreRange::Sums;
+        let batches = BatchSpec { pairs: self.batch_size.max(2), never_positive, sums };
         let wrong = self.objective().problems(batches).into_iter();
         let mut problems: Vec<Problem> = wrong.map(|(setting, message)| Problem::new(setting, message)).collect();
         problems.extend(self.memory_bank_problems());

@@ -10,7 +10,7 @@ use super::settings::{RelevanceAggregation, ScanSettings};
 use crate::error::Result;
 use crate::model::family::attention::WordAttention;
 use crate::model::family::caption_gru::{CaptionGru, WORD_VECTORS};
-use crate::model::family::contract::Capabilities;
+use crate::model::family::contract::{Capabilities, ScoreRange};
 use crate::model::family::differentiable::{AutogradConfig, Differentiable};
 use crate::model::family::encoded_items::EncodedItems;
 use crate::model::family::graph::{Graph, l2_normalize};
@@ -41,7 +41,11 @@ impl Differentiable for ScanSettings {
             image_input: ImageInput::Regions,
             mixed_precision: true,
             word_attention: true,
-            scores_above_one: matches!(self.aggregation, RelevanceAggregation::Sum | RelevanceAggregation::LogSumExp),
+            score_range: match self.aggregation {
+                RelevanceAggregation::Mean | RelevanceAggregation::Max => ScoreRange::UpToOne,
+                RelevanceAggregation::LogSumExp => ScoreRange::AboveOne,
+                RelevanceAggregation::Sum => ScoreRange::Sums,
+            },
             word_vectors_parameter: Some(WORD_VECTORS),
             ..Capabilities::default()
         }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::family::attention::AttentionDirection;
-use crate::model::setting_problems::{SettingProblems, zero_widths};
+use crate::model::setting_problems::{SettingProblems, check_widths};
 
 /// Settings of SCAN. The defaults are the text-to-image form with the mean over words, as in its paper.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -94,7 +94,7 @@ impl ScanSettings {
 
     /// Checks the settings.
     pub(super) fn check(&self) -> SettingProblems {
-        let widths = zero_widths(&[("embed_size", self.embed_size), ("word_dim", self.word_dim)]);
+        let widths = check_widths(&[("embed_size", self.embed_size), ("word_dim", self.word_dim)]);
         let lambdas = [("lambda_softmax", self.softmax_scale()), ("lambda_lse", self.aggregation_scale())];
         let lambdas = lambdas.into_iter().filter(|(_, lambda)| !(lambda.is_finite() && *lambda > 0.0));
         let lambdas = lambdas.map(|(setting, got)| (setting.to_owned(), format!("got {got}, wanted more than 0")));

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::family::batch_norm::BatchNormStatistics;
-use crate::model::setting_problems::{SettingProblems, check_dropout, zero_widths};
+use crate::model::setting_problems::{SettingProblems, check_dropout, check_layers, check_widths};
 
 /// Settings of SGR and SAF. The defaults are those of the published training.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -61,12 +61,12 @@ impl Default for SgrafSettings {
 impl SgrafSettings {
     /// Checks the settings.
     pub(super) fn check(&self) -> SettingProblems {
-        let mut problems = zero_widths(&[
+        let mut problems = check_widths(&[
             ("embed_size", self.embed_size),
             ("word_dim", self.word_dim),
             ("similarity_dim", self.similarity_dim),
-            ("reasoning_steps", self.reasoning_steps),
         ]);
+        problems.extend(check_layers("reasoning_steps", self.reasoning_steps, 1));
         if !(self.lambda_softmax.is_finite() && self.lambda_softmax > 0.0) {
             problems.push(("lambda_softmax".into(), format!("got {}, wanted more than 0", self.lambda_softmax)));
         }

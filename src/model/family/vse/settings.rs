@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::encoder::CaptionPooling;
-use crate::model::setting_problems::SettingProblems;
+use crate::model::setting_problems::{SettingProblems, check_widths};
 use crate::model::similarity::EmbeddingSimilarity;
 
 /// Joint embedding of images and captions (VSE++: Faghri et al., BMVC 2018): a linear layer for images, word vectors
@@ -36,9 +36,6 @@ fn is_true(value: &bool) -> bool {
     *value
 }
 
-/// Largest width of a layer. Its recurrent weights fill 3 GiB.
-const MAX_WIDTH: usize = 16_384;
-
 impl Default for VseSettings {
     fn default() -> Self {
         let (pooling, similarity) = (CaptionPooling::Last, EmbeddingSimilarity::Cosine);
@@ -49,12 +46,6 @@ impl Default for VseSettings {
 impl VseSettings {
     /// Checks the settings.
     pub(super) fn problems(&self) -> SettingProblems {
-        let mut problems = SettingProblems::new();
-        for (setting, got) in [("embed_size", self.embed_size), ("word_dim", self.word_dim)] {
-            if !(1..=MAX_WIDTH).contains(&got) {
-                problems.push((setting.to_owned(), format!("got {got}, wanted 1 to {MAX_WIDTH}")));
-            }
-        }
-        problems
+        check_widths(&[("embed_size", self.embed_size), ("word_dim", self.word_dim)])
     }
 }

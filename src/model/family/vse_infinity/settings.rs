@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::family::batch_norm::BatchNormStatistics;
-use crate::model::setting_problems::{SettingProblems, zero_widths};
+use crate::model::setting_problems::{SettingProblems, check_widths};
 
 /// Settings of VSE∞. The defaults are those of its published training on regions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -45,8 +45,9 @@ impl Default for VseInfinitySettings {
 impl VseInfinitySettings {
     /// Checks the settings.
     pub(super) fn check(&self) -> SettingProblems {
-        let mut problems = zero_widths(&[("embed_size", self.embed_size), ("word_dim", self.word_dim)]);
-        if self.pooling_dim == 0 || self.pooling_dim % 2 == 1 {
+        let mut problems = check_widths(&[("embed_size", self.embed_size), ("word_dim", self.word_dim)]);
+        problems.extend(check_widths(&[("pooling_dim", self.pooling_dim)]));
+        if self.pooling_dim % 2 == 1 {
             problems.push(("pooling_dim".into(), format!("got {}, wanted an even number", self.pooling_dim)));
         }
         if self.region_mlp && self.embed_size == 1 {

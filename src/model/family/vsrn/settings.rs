@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::family::batch_norm::BatchNormStatistics;
-use crate::model::setting_problems::{SettingProblems, check_dropout, zero_widths};
+use crate::model::setting_problems::{SettingProblems, check_dropout, check_layers, check_widths};
 
 /// Settings of VSRN. The defaults are the paper's, with the normalisation that it describes. Published code has two
 /// forms: for COCO `normalization = "regions"`; for Flickr30k also `normalize_input = false` and
@@ -80,12 +80,13 @@ impl VsrnSettings {
 
     /// Checks the settings.
     pub(super) fn check(&self) -> SettingProblems {
-        let mut problems = zero_widths(&[
+        let mut problems = check_widths(&[
             ("embed_size", self.embed_size),
             ("word_dim", self.word_dim),
             ("caption_dim", self.caption_dim),
             ("caption_word_dim", self.caption_word_dim),
         ]);
+        problems.extend(check_layers("reasoning_layers", self.reasoning_layers, 0));
         if !(self.caption_weight.is_finite() && self.caption_weight >= 0.0) {
             problems.push(("caption_weight".into(), format!("got {}, wanted 0 or more", self.caption_weight)));
         }

@@ -1,0 +1,236 @@
+//! Object store in a folder whose writes survive a power cut.
+//!
+//! A write returns when the object is on the disk, in this order:
+//!
+//! ```text
+//! write NAME#1 ─► sync NAME#1 ─► rename to NAME, or link as NAME ─► sync the folder, and new folders above it
+//! ```
+//!
+//! So whatever is written after it, such as the entry of a journal, refers to something that exists. Removals are on the
+//! disk when the call returns, too: objects that are removed after others never outlast them.
+//!
+//! The order is that of POSIX, which promises nothing that was not synced. It holds on file systems whose `fsync` waits
+//! for the disk: ext4, XFS, Btrfs, ZFS, and NFS by default. It does not hold if the disk confirms what is only in its
+//! cache, or where `fsync` is switched off (`eatmydata`, some container volumes).
+
+use std::collections::{BTreeSet, HashSet};
+use std::fmt;
+use std::fs::{File, Metadata};
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use object_store::local::LocalFileSystem;
+use object_store::path::Path as Name;
+use object_store::{
+    CopyOptions, Error as StoreError, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+
+use super::folder_calls::{FolderCalls, SystemCalls};
+
+/// Name of the store in errors of `object_store`.
+const STORE: &str = "folder";
+
+/// Object store in a folder whose writes survive a power cut. Reads are those of `object_store`.
+#[derive(Debug)]
+pub struct DurableFolder {
+    files: Arc<LocalFileSystem>,
+    root: PathBuf,
+    calls: Arc<dyn FolderCalls>,
+    /// Folders whose own names are known to be on the disk.
+    durable: Mutex<HashSet<PathBuf>>,
+}
+
+impl DurableFolder {
+    /// Opens the store in an existing folder.
+    ///
+    /// # Errors
+    /// The folder does not exist.
+    pub fn open(root: &Path) -> Result<Self> {
+        Self::with_calls(root, Arc::new(SystemCalls))
+    }
+
+    /// As [`DurableFolder::open`], with other calls of the file system.
+    ///
+    /// # Errors
+    /// The folder does not exist.
+    pub fn with_calls(root: &Path, calls: Arc<dyn FolderCalls>) -> Result<Self> {
+        let files = Arc::new(LocalFileSystem::new_with_prefix(root)?);
+        Ok(Self { files, root: root.to_owned(), calls, durable: Mutex::new(HashSet::new()) })
+    }
+
+    /// Writes a file under a name that nobody reads, and syncs it.
+    fn stage(&self, path: &Path, payload: &PutPayload) -> io::Result<(PathBuf, Metadata)> {
+        let (mut file, staged) = self.create_staged(path)?;
+        let mut write = || {
+            for piece in payload {
+                self.calls.write(&mut file, &staged, piece)?;
+            }
+            self.calls.sync_file(&file, &staged)?;
+            file.metadata()
+        };
+        match write() {
+            Ok(metadata) => Ok((staged, metadata)),
+            Err(error) => {
+                // The first error says more. What stays is removed as an unfinished write.
+                let _ = self.calls.remove(&staged);
+                Err(error)
+            }
+        }
+    }
+
+    fn create_staged(&self, path: &Path) -> io::Result<(File, PathBuf)> {
+        let mut number = 1;
+        loop {
+            let mut staged = path.as_os_str().to_owned();
+            staged.push(format!("#{number}"));
+            match self.calls.create(Path::new(&staged)) {
+                Ok(file) => return Ok((file, staged.into())),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
+                Err(error) if error.kind() == ErrorKind::NotFound => match path.parent() {
+                    Some(folder) if !folder.exists() => std::fs::create_dir_all(folder)?,
+                    _ => return Err(error),
+                },
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn put(&self, path: &Path, payload: &PutPayload, is_new: bool) -> io::Result<Metadata> {
+        let (staged, metadata) = self.stage(path, payload)?;
+        let named = if is_new { self.calls.link(&staged, path) } else { self.calls.rename(&staged, path) };
+        if is_new || named.is_err() {
+            // It does no harm if the second name stays.
+            let _ = self.calls.remove(&staged);
+        }
+        named?;
+        self.sync_names(path)?;
+        Ok(metadata)
+    }
+
+    /// Waits until the name of a file is on the disk, and the names of the folders above it.
+    fn sync_names(&self, path: &Path) -> io::Result<()> {
+        let Some(folder) = path.parent() else { return Ok(()) };
+        self.calls.sync_folder(folder)?;
+        let mut below = folder;
+        // The folder of the store was made with the folder around it.
+        let top = self.root.parent().and_then(Path::parent);
+        while let Some(above) = below.parent().filter(|_| Some(below) != top) {
+            if self.durable.lock().unwrap_or_else(PoisonError::into_inner).contains(below) {
+                break;
+            }
+            match self.calls.sync_folder(above) {
+                // A folder outside of the store may be closed to this user.
+                Err(error) if error.kind() == ErrorKind::PermissionDenied && !above.starts_with(&self.root) => {}
+                result => result?,
+            }
+            self.durable.lock().unwrap_or_else(PoisonError::into_inner).insert(below.to_owned());
+            below = above;
+        }
+        Ok(())
+    }
+}
+
+/// Removes files, and syncs the folders that they were in. The result of a file that does not exist is an error.
+fn remove_all(files: &LocalFileSystem, calls: &dyn FolderCalls, names: Vec<Name>) -> Vec<Result<Name>> {
+    let mut folders = BTreeSet::new();
+    let mut results = Vec::with_capacity(names.len());
+    for name in names {
+        let removed = files.path_to_filesystem(&name).and_then(|path| {
+            calls.remove(&path).map_err(|error| store_error(&path, error))?;
+            folders.extend(path.parent().map(Path::to_owned));
+            Ok(name)
+        });
+        results.push(removed);
+    }
+    for folder in folders {
+        match calls.sync_folder(&folder) {
+            // Another process may have removed the folder since, with all that was in it.
+            Err(error) if error.kind() != ErrorKind::NotFound => results.push(Err(store_error(&folder, error))),
+            _ => {}
+        }
+    }
+    results
+}
+
+/// Error of `object_store` for an error of the system.
+fn store_error(path: &Path, error: io::Error) -> StoreError {
+    let (path, source) = (path.display().to_string(), Box::new(error));
+    match source.kind() {
+        ErrorKind::NotFound => StoreError::NotFound { path, source },
+        ErrorKind::AlreadyExists => StoreError::AlreadyExists { path, source },
+        _ => StoreError::Generic { store: STORE, source },
+    }
+}
+
+/// Version of a file: inode, time and size, as `object_store` computes it when it reads.
+fn tag(metadata: &Metadata) -> String {
+    let since = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    let microseconds = since.unwrap_or_default().as_micros();
+    format!("{:x}-{microseconds:x}-{:x}", metadata.ino(), metadata.len())
+}
+
+impl fmt::Display for DurableFolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DurableFolder({})", self.root.display())
+    }
+}
+
+#[async_trait::async_trait]
+impl ObjectStore for DurableFolder {
+    async fn put_opts(&self, location: &Name, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        let is_new = match options.mode {
+            PutMode::Overwrite => false,
+            PutMode::Create => true,
+            PutMode::Update(_) => return Err(unsupported("replacing a version")),
+        };
+        let path = self.files.path_to_filesystem(location)?;
+        let metadata = self.put(&path, &payload, is_new).map_err(|error| store_error(&path, error))?;
+        Ok(PutResult { e_tag: Some(tag(&metadata)), version: None })
+    }
+
+    async fn put_multipart_opts(&self, _: &Name, _: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+        Err(unsupported("writing in pieces"))
+    }
+
+    async fn get_opts(&self, location: &Name, options: GetOptions) -> Result<GetResult> {
+        self.files.get_opts(location, options).await
+    }
+
+    async fn get_ranges(&self, location: &Name, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.files.get_ranges(location, ranges).await
+    }
+
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Name>>) -> BoxStream<'static, Result<Name>> {
+        let (files, calls) = (Arc::clone(&self.files), Arc::clone(&self.calls));
+        let removal = async move {
+            let names = locations.try_collect().await?;
+            Ok::<_, StoreError>(remove_all(&files, calls.as_ref(), names))
+        };
+        stream::once(removal)
+            .flat_map(|results| stream::iter(results.unwrap_or_else(|error| vec![Err(error)])))
+            .boxed()
+    }
+
+    fn list(&self, prefix: Option<&Name>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.files.list(prefix)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Name>) -> Result<ListResult> {
+        self.files.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, _: &Name, _: &Name, _: CopyOptions) -> Result<()> {
+        Err(unsupported("copying"))
+    }
+}
+
+fn unsupported(operation: &str) -> StoreError {
+    StoreError::NotImplemented { operation: operation.to_owned(), implementer: STORE.to_owned() }
+}
