@@ -1,6 +1,6 @@
 """Image networks of Pairloom beside torchvision, timm and open_clip: parity and speed.
 
-    python benches/networks_peer.py parity FLICKR8K [network ...]
+    python benches/networks_peer.py parity FLICKR8K [network ...]     # or `mixed`, with factors of bf16
     python benches/networks_peer.py speed FLICKR8K [network ...]
     python benches/networks_peer.py decoding FLICKR8K
 
@@ -9,7 +9,8 @@ FLICKR8K is a folder with `dataset_flickr8k.json` and `images/`. `PAIRLOOM` name
 
 `parity` writes the weights of a randomly initialised network to a safetensors file, with batch normalisation adjusted to
 some photographs, and compares the features of 100 photographs: read, decoded, resized, cropped and normalised by each
-side. It prints the largest difference, relative to the largest value of the feature.
+side. It prints the largest difference, relative to the largest value of the feature. With CLIP, also of the vectors of
+their 500 captions.
 
 `speed` times both sides on two threads. Pairloom: a whole run of `extract` on listed images, from the start of the
 program to its end. Python: PIL, torchvision's transforms, a DataLoader and the network, from the first to the last batch,
@@ -114,49 +115,69 @@ def subset(flickr, count, folder):
     return path, [image["filename"] for image in content["images"]]
 
 
-def extract(name, weights, captions, flickr, folder):
-    """Runs Pairloom and returns the seconds of the extraction, those of the processors, and the features."""
-    pairloom = Path(os.environ.get("PAIRLOOM", "target/release/pairloom")).resolve()
-    pipeline = folder / "pipeline.toml"
-    pipeline.write_text(
-        f'[stage.pairs.ingest]\nkarpathy = {{ json = "{captions}", images = "{flickr / "images"}" }}\n'
-        f'[stage.cnn.extract]\nimages = "pairs.images"\nnetwork = "{name}"\nweights = {{ file = "{weights}" }}\n'
+PAIRLOOM = Path(os.environ.get("PAIRLOOM", "target/release/pairloom")).resolve()
+MERGES = Path(open_clip.__file__).parent / "bpe_simple_vocab_16e6.txt.gz"
+
+
+def run(*arguments):
+    subprocess.run([PAIRLOOM, *arguments], check=True, stdout=subprocess.DEVNULL)
+
+
+def extract(name, weights, listed, flickr, folder, more=""):
+    """Runs Pairloom: the seconds of the extraction, those of the processors, and its store."""
+    images = f'[stage.pairs.ingest]\nkarpathy = {{ json = "{listed}", images = "{flickr / "images"}" }}\n'
+    (folder / "listed.toml").write_text(images)
+    (folder / "pipeline.toml").write_text(
+        f'{images}[stage.cnn.extract]\nimages = "pairs.images"\nnetwork = "{name}"\n'
+        f'weights = {{ file = "{weights}" }}\n{more}\n'
     )
     store = tempfile.mkdtemp(dir=folder)
-    common = ["--quiet", "--store", store]
+    common = ["--quiet", "--store", store, "--threads", str(THREADS)]
     # The list of images is there before the clock starts, as it is for the DataLoader.
-    listed = folder / "listed.toml"
-    listed.write_text(pipeline.read_text().split("[stage.cnn")[0])
-    subprocess.run([pairloom, "run", *common, "--threads", str(THREADS), listed], check=True)
+    run("run", *common, folder / "listed.toml")
     clock, used = time.perf_counter(), processor_seconds(resource.RUSAGE_CHILDREN)
-    subprocess.run([pairloom, "run", *common, "--threads", str(THREADS), pipeline], check=True)
+    run("run", *common, folder / "pipeline.toml")
     seconds = time.perf_counter() - clock, processor_seconds(resource.RUSAGE_CHILDREN) - used
-    output = folder / "exported"
-    subprocess.run([pairloom, "export", "--store", store, "cnn.features", "--output", output], check=True,
-                   stdout=subprocess.DEVNULL)  # fmt: skip
-    arrays = sorted(output.rglob("*.npy"))
-    vectors = [array for array in map(np.load, arrays) if array.ndim == 2]
-    subprocess.run(["rm", "-rf", store, output], check=True)
-    return seconds, vectors[0]
+    return seconds, store
 
 
-def parity(flickr, names):
+def exported(store, table, folder):
+    output = folder / table
+    run("export", "--store", store, f"cnn.{table}", "--output", output)
+    arrays = [array for array in map(np.load, sorted(output.rglob("*.npy"))) if array.ndim == 2]
+    return arrays[0]
+
+
+def compare(title, ours, theirs):
+    assert ours.shape == theirs.shape, (ours.shape, theirs.shape)
+    relative = np.abs(ours - theirs).max(1) / np.abs(theirs).max(1)
+    print(f"| {title} | {theirs.shape[1]:,} | {relative.max():.1e} |", flush=True)
+
+
+def parity(flickr, names, more=""):
     print("| network | features | largest relative difference |\n|---|---|---|")
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             folder = Path(folder)
-            captions, files = subset(flickr, 100, folder)
+            listed, files = subset(flickr, 100, folder)
             network, transform, feature = create(name)
             photographs = Photographs(flickr / "images", files, transform)
             adjust(network, torch.stack([photographs[i] for i in range(0, 96, 8)]))
             weights = folder / "weights.safetensors"
             save_file({key: value.contiguous() for key, value in network.state_dict().items()}, weights)
-            _, ours = extract(name, weights, captions, flickr, folder)
+            clip = name.startswith("ViT")
+            captions = f'captions = {{ table = "pairs.captions", merges = "{MERGES}" }}' if clip else ""
+            _, store = extract(name, weights, listed, flickr, folder, captions + more)
             with torch.inference_mode():
-                theirs = torch.cat([feature(network, batch) for batch in DataLoader(photographs, 20)]).numpy()
-            assert ours.shape == theirs.shape, (ours.shape, theirs.shape)
-            relative = np.abs(ours - theirs).max(1) / np.abs(theirs).max(1)
-            print(f"| {name} | {theirs.shape[1]:,} | {relative.max():.1e} |", flush=True)
+                theirs = torch.cat([feature(network, batch) for batch in DataLoader(photographs, 20)])
+                if clip:
+                    images = json.loads(listed.read_text())["images"]
+                    texts = [sentence["raw"] for image in images for sentence in image["sentences"]]
+                    tokens = open_clip.get_tokenizer(name)(texts)
+                    texts = torch.cat([network.encode_text(some, normalize=True) for some in tokens.split(100)])
+                    compare(f"{name}, captions", exported(store, "caption_embeddings", folder), texts.numpy())
+                    theirs = torch.nn.functional.normalize(theirs, dim=1)
+            compare(name, exported(store, "image_embeddings" if clip else "features", folder), theirs.numpy())
 
 
 def python_pass(network, feature, loader):
@@ -178,7 +199,7 @@ def speed(flickr, names, count=991):
         with tempfile.TemporaryDirectory() as folder:
             folder = Path(folder)
             some = count if name in ("squeezenet1_0", "resnet50") else count // 4
-            captions, files = subset(flickr, some, folder)
+            listed, files = subset(flickr, some, folder)
             network, transform, feature = create(name)
             network.eval()
             weights = folder / "weights.safetensors"
@@ -191,7 +212,7 @@ def speed(flickr, names, count=991):
                     python_pass(network, feature, DataLoader(warm_up, batch))
                     seconds, used = python_pass(network, feature, DataLoader(photographs, batch, num_workers=workers))
                     theirs.append((seconds, used, f"{workers} workers, batch {batch}"))
-            ours = [extract(name, weights, captions, flickr, folder)[0] for _ in range(2)]
+            ours = [extract(name, weights, listed, flickr, folder)[0] for _ in range(2)]
             seconds, used, chosen = min(theirs)
             least = min(used for _, used, _ in theirs)
             own, own_used = min(ours)
@@ -220,6 +241,8 @@ if __name__ == "__main__":
           f"open_clip {open_clip.__version__}\n")  # fmt: skip
     if what == "parity":
         parity(flickr, chosen or NETWORKS)
+    elif what == "mixed":
+        parity(flickr, chosen or NETWORKS, '\nprecision = "mixed"')
     elif what == "speed":
         speed(flickr, chosen or ["squeezenet1_0", "resnet50", "vgg19", "ViT-B-32"])
     else:
