@@ -129,7 +129,9 @@ fn collect_products(layers: &[Layer], all: &mut Vec<(String, Option<String>)>) {
                 all.push((format!("{name}.out_proj.weight"), Some(format!("{name}.out_proj.bias"))));
             }
             Layer::Concat(branches) | Layer::Sum(branches) => {
-                branches.iter().for_each(|branch| collect_products(branch, all));
+                for branch in branches {
+                    collect_products(branch, all);
+                }
             }
             _ => {}
         }

@@ -206,7 +206,9 @@ pub(super) fn parameter_specs(layers: &[Layer], all: &mut Vec<CnnParameterSpec>)
                 all.push(parameter(name, "bias", &[*to], *bias_init, *from));
             }
             Layer::Concat(branches) | Layer::Sum(branches) => {
-                branches.iter().for_each(|branch| parameter_specs(branch, all));
+                for branch in branches {
+                    parameter_specs(branch, all);
+                }
             }
             Layer::Tokens { .. }
             | Layer::TextTokens { .. }
