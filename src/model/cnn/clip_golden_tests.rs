@@ -36,7 +36,8 @@ fn golden() -> ClipGolden {
     serde_json::from_value(test_data::golden_json("clip.json")).unwrap()
 }
 
-const SMALL: ClipSizes = ClipSizes {
+/// Small CLIP for tests.
+pub(super) const SMALL: ClipSizes = ClipSizes {
     patch: 16,
     side: 48,
     image_width: 64,

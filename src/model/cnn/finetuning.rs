@@ -57,3 +57,56 @@ impl CnnTape {
         Tensor::run_backward(&[product], &self.leaves, false, false)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tch::Device;
+
+    use super::*;
+    use crate::model::cnn::Network;
+    use crate::model::cnn::clip_golden_tests::SMALL;
+    use crate::model::cnn::layer::Layer;
+
+    /// Change of a sum of the features along a direction of a parameter, beside its gradient, in f64.
+    #[test]
+    fn gradients_are_those_of_differences() {
+        let networks = [
+            (Network::SqueezeNet1_1.backbone(), 64),
+            (Network::MobileNetV2.backbone(), 64),
+            (Network::ResNet18.backbone(), 64),
+            (Network::InceptionResNetV2.backbone(), 80),
+            (SMALL.architecture(&Layer::Gelu), 48),
+            (SMALL.architecture(&Layer::QuickGelu), 48),
+        ];
+        for (architecture, side) in networks {
+            tch::manual_seed(1);
+            let drawn = Cnn::random(architecture, 3, Device::Cpu).unwrap();
+            let network = drawn.map_parameters(|_, parameter| parameter.to_kind(Kind::Double));
+            let images = Tensor::randn([2, 3, side, side], (Kind::Double, Device::Cpu));
+            let tape = network.forward_with_tape(&images).unwrap();
+            let d = Tensor::randn_like(&tape.features);
+            let value = |network: &Cnn| {
+                let features = tch::no_grad(|| network.normalized_features(&images)).unwrap();
+                (features * &d).sum(None::<Kind>).double_value(&[])
+            };
+            let trainable = network.parameters().into_iter().filter(|(name, _)| Cnn::is_trainable(name));
+            let trainable: Vec<(String, Tensor)> = trainable.collect();
+            let gradients = tape.backward(&d);
+            assert_eq!(gradients.len(), trainable.len());
+            for place in [0, trainable.len() / 2, trainable.len() - 1] {
+                let (name, parameter) = &trainable[place];
+                let direction = Tensor::randn_like(parameter);
+                let step = 1e-6;
+                let moved = |by: f64| {
+                    value(&network.map_parameters(|other, tensor| {
+                        if other == name { tensor + &direction * by } else { tensor.shallow_clone() }
+                    }))
+                };
+                let difference = (moved(step) - moved(-step)) / (2.0 * step);
+                let gradient = (&gradients[place] * &direction).sum(None::<Kind>).double_value(&[]);
+                let scale = difference.abs().max(1e-3);
+                assert!((difference - gradient).abs() < 1e-3 * scale, "{name}: {gradient}, wanted {difference}");
+            }
+        }
+    }
+}
