@@ -121,10 +121,8 @@ impl<'e> ImageEncoder<'e> {
         let wanted = self.model.input_spec().image;
         if shape.width != wanted {
             let (table, got) = (self.table, shape.width);
-            return Err(Error::data(format!(
-                "`{table}` has vectors of {got} values, the model was trained on {wanted}"
-            ))
-            .hint("extract them with the network of the training"));
+            return Err(Error::data(format!("`{table}` has vectors of {got} values, the model was trained on {wanted}"))
+                .hint("extract them with the network of the training"));
         }
         self.shape = shape;
         let block_rows = if shape.regions.is_some() { REGION_BLOCK_ROWS } else { BLOCK_ROWS };
@@ -156,10 +154,7 @@ impl<'e> ImageEncoder<'e> {
             let regions = feature.chunks_exact(self.shape.width.max(1));
             let count = regions.filter(|region| region.iter().any(|value| *value != 0.0)).count();
             if count == 0 {
-                return Err(Error::data(format!(
-                    "image {image} of `{}` has no region: all its values are 0",
-                    self.table
-                )));
+                return Err(Error::data(format!("image {image} of `{}` has no region: all its values are 0", self.table)));
             }
             if let Some(most) = self.model.max_regions().filter(|&most| count > most) {
                 let message = format!("image {image} has {count} regions, wanted at most the {most} of the training");

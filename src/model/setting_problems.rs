@@ -65,10 +65,10 @@ mod tests {
         let text = |problems: SettingProblems| -> Vec<String> {
             problems.into_iter().map(|(setting, message)| format!("{setting}: {message}")).collect()
         };
-        assert_eq!(
-            text(check_widths(&[("a", 0), ("b", 1), ("c", 16_384), ("d", 200_000)])),
-            ["a: got 0, wanted 1 to 16384", "d: got 200000, wanted 1 to 16384"]
-        );
+        assert_eq!(text(check_widths(&[("a", 0), ("b", 1), ("c", 16_384), ("d", 200_000)])), [
+            "a: got 0, wanted 1 to 16384",
+            "d: got 200000, wanted 1 to 16384"
+        ]);
         assert_eq!(text(check_layers("layers", 0, 0)), [""; 0]);
         assert_eq!(text(check_layers("layers", 10_000_000_000, 1)), ["layers: got 10000000000, wanted 1 to 64"]);
     }

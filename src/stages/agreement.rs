@@ -36,8 +36,7 @@ pub(super) fn disagreements<'s>(
 /// be above 1.
 pub(super) fn scores_above_one(evaluate: &Evaluate, (name, capabilities): (&str, &Capabilities)) -> Vec<Problem> {
     let methods = evaluate.methods.iter().enumerate();
-    let refused =
-        methods.filter(|(_, method)| capabilities.score_range != ScoreRange::UpToOne && method.scales_distances());
+    let refused = methods.filter(|(_, method)| capabilities.score_range != ScoreRange::UpToOne && method.scales_distances());
     let problem = |(number, method): (usize, &Method)| {
         let message =
             format!("`{}` scales the distances 1 − s, and this model of `{name}` has scores above 1", method.name());

@@ -231,9 +231,7 @@ mod tests {
     fn vectors_of_another_width_are_found_by_the_check() {
         let read = |text: &str| toml::from_str::<AnyStage>(text).expect("a stage");
         let extract = |network: &str| {
-            read(&format!(
-                "[extract]\nimages = \"x.images\"\nnetwork = \"{network}\"\nweights = \"random\"\npooling.grid = 3"
-            ))
+            read(&format!("[extract]\nimages = \"x.images\"\nnetwork = \"{network}\"\nweights = \"random\"\npooling.grid = 3"))
         };
         let (squeezenet, resnet) = (extract("squeezenet1_0"), extract("resnet50"));
         let images = |from: &str| format!("regions = \"{from}.regions\"\ncaptions = \"x.captions\"\n");
@@ -249,8 +247,7 @@ mod tests {
             found.into_iter().map(|problem| format!("{}: {}", problem.setting, problem.message)).collect()
         };
         assert_eq!(problems("small"), [""; 0]);
-        let message =
-            "`large.regions` has vectors of 2048 values, and the model is trained on `small.regions` with 512";
+        let message = "`large.regions` has vectors of 2048 values, and the model is trained on `small.regions` with 512";
         assert_eq!(problems("large"), [format!("regions: {message}")]);
     }
 

@@ -213,7 +213,9 @@ impl ObjectStore for DurableFolder {
             let names = locations.try_collect().await?;
             Ok::<_, StoreError>(remove_all(&files, calls.as_ref(), names))
         };
-        stream::once(removal).flat_map(|results| stream::iter(results.unwrap_or_else(|error| vec![Err(error)]))).boxed()
+        stream::once(removal)
+            .flat_map(|results| stream::iter(results.unwrap_or_else(|error| vec![Err(error)])))
+            .boxed()
     }
 
     fn list(&self, prefix: Option<&Name>) -> BoxStream<'static, Result<ObjectMeta>> {

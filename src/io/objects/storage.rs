@@ -22,9 +22,9 @@ use object_store::{
 use crate::error::{Error, Result};
 use crate::io::objects::client::{self, MAX_REQUEST_BYTES, RetryPolicy, UrlClient};
 use crate::io::objects::durable_folder::DurableFolder;
-use crate::io::objects::file_sizes::{file_sizes, is_unfinished};
 #[cfg(test)]
 use crate::io::objects::folder_calls::FolderCalls;
+use crate::io::objects::file_sizes::{file_sizes, is_unfinished};
 use crate::io::objects::{Location, storage_error};
 
 /// Maximum number of concurrent requests of one call.

@@ -174,17 +174,14 @@ fn a_checkpoint_of_another_family_is_refused() {
 /// Checkpoints of VSE++ and SCAN differ in the second direction of the GRU alone.
 #[test]
 fn checkpoints_of_vse_and_scan_are_told_apart() {
-    let scan =
-        |both: bool| drawn(&format!(r#"{{"scan": {{"embed_size": 4, "word_dim": 3, "bidirectional": {both}}}}}"#));
+    let scan = |both: bool| drawn(&format!(r#"{{"scan": {{"embed_size": 4, "word_dim": 3, "bidirectional": {both}}}}}"#));
     let bytes = |both| NamedTensors { tensors: scan(both).1, text: None }.to_bytes().expect("a file");
     let reader =
         |settings: serde_json::Value| -> PublishedModel { serde_json::from_value(settings).expect("settings") };
     let (vse, of_scan) = (reader(serde_json::json!({"vse": {}})), reader(serde_json::json!({"scan": {}})));
     vse.read(&bytes(false), 7).expect("the tensors of VSE++");
     of_scan.read(&bytes(true), 7).expect("the tensors of SCAN");
-    reader(serde_json::json!({"scan": {"bidirectional": false}}))
-        .read(&bytes(false), 7)
-        .expect("SCAN with one direction");
+    reader(serde_json::json!({"scan": {"bidirectional": false}})).read(&bytes(false), 7).expect("SCAN with one direction");
     for (wrong, both, own) in [(&of_scan, false, "vse"), (&vse, true, "scan")] {
         let error = wrong.read(&bytes(both), 7).expect_err("the other family");
         let hint = format!("; this looks like a checkpoint of `{own}`: `model = {{ {own} = {{}} }}`");

@@ -99,7 +99,8 @@ mod tests {
             let model = ModelConfig::Scan(config.clone()).create(1, Device::Cpu).expect("a model");
             let bytes = model.parameters().to_bytes().expect("a file");
             let settings = PublishedScanSettings { bidirectional, ..PublishedScanSettings::default() };
-            let published = AutogradConfig::<ScanSettings>::read_published(&settings, &bytes, 7).expect("a model");
+            let published =
+                AutogradConfig::<ScanSettings>::read_published(&settings, &bytes, 7).expect("a model");
             assert_eq!(published.config, config);
             let error = AutogradConfig::<ScanSettings>::read_published(&settings, &bytes, 8)
                 .expect_err("other words")
