@@ -28,7 +28,7 @@ use pairloom::io::parquet;
 use pairloom::store::key::{ArtefactIdentity, InputIdentity};
 use pairloom::store::record::{RunCommand, RunOutcome, RunRecord, ScoreRecord, StageRecord};
 use pairloom::store::run_log::RunLog;
-use pairloom::store::{Artefact, Manifest, Part, Store};
+use pairloom::store::{Artefact, BlockDigests, Manifest, Part, Store};
 use pairloom::tables;
 use serde_json::{Value, json};
 
@@ -60,7 +60,7 @@ fn add_stage(
     if let Some(content) = table {
         store.objects().put(&path(&Artefact::part_name("summary", 0)), content.clone()).unwrap();
         let digest = blake3::hash(content).to_hex().to_string();
-        tables.insert("summary".to_owned(), vec![Part { index: 0, rows: 1, bytes: content.len() as u64, digest }]);
+        tables.insert("summary".to_owned(), vec![Part { index: 0, rows: 1, bytes: content.len() as u64, digest, blocks: BlockDigests::default() }]);
     }
     let stage = StageRecord {
         name: name.to_owned(),

@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
 use super::args::{CommonArgs, VerifyArgs};
-use super::console::Console;
+use super::console::{Console, one_line};
 use super::open;
 use super::run_choice::{announce_run, require_run};
 use super::units::{format_bytes, format_items};
@@ -65,7 +65,7 @@ pub(super) fn verify(common: &CommonArgs, arguments: &VerifyArgs, console: Conso
                 "problems": problems,
             }))?;
         } else if !problems.is_empty() {
-            bar.suspend(|| problems.iter().try_for_each(|problem| console.print(&format!("{problem}\n"))))?;
+            bar.suspend(|| problems.iter().try_for_each(|problem| console.print(&format!("{}\n", one_line(problem)))))?;
         }
     }
     bar.finish_and_clear();

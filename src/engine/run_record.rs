@@ -32,6 +32,7 @@ pub(super) fn begin_record(
     observer: &Observer<'_>,
 ) -> Result<RunRecord> {
     let mut record = RunRecord::start(&options.pipeline, options.command.clone());
+    record.name_after_others(store)?;
     record.stages = statuses
         .iter()
         .map(|status| StageRecord {

@@ -141,6 +141,7 @@ impl NpyFile {
         }
         let file = File::open(path).map_err(failed)?;
         #[expect(unsafe_code, reason = "a memory map is sound as long as nobody changes the file, which we document")]
+        // SAFETY: nobody changes the file while it is mapped, as the documentation demands.
         let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::io("map", path, &error))?;
         let (start, shape, float) =
             parse_header(&map, wanted, hint).map_err(|error| error.context(format!("`{}`", path.display())))?;

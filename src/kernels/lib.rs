@@ -20,6 +20,7 @@ pub mod order_similarity;
 pub mod caption_similarity;
 pub mod top_k;
 pub mod product;
+pub mod packed_layer;
 pub mod score_panels;
 pub mod exp;
 pub mod cross_attention;

@@ -1,14 +1,32 @@
-//! Image normalisation for the networks of torchvision: channels first, mean and standard deviation of ImageNet.
+//! Normalisation of images for networks: channels first, with the mean and standard deviation of each channel.
 //!
 //! Source: `ToTensor` and `Normalize` of torchvision 0.26, in f32 and in the same order of operations.
 
-/// Mean of each channel over ImageNet, for values in 0..1 (torchvision's `ImageClassification` preset).
-const MEAN: [f32; 3] = [0.485, 0.456, 0.406];
-/// Standard deviation of each channel over ImageNet.
-const DEVIATION: [f32; 3] = [0.229, 0.224, 0.225];
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// Normalises an RGB image with the statistics of ImageNet: writes (value / 255 − mean) / deviation to `channels`, all
-/// of red, then green, then blue. With `flipped`, each row is reversed.
+/// Mean and standard deviation of each channel (red, green, blue), for values in 0..1.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChannelStatistics {
+    /// Mean.
+    pub mean: [f32; 3],
+    /// Standard deviation.
+    pub deviation: [f32; 3],
+}
+
+impl ChannelStatistics {
+    /// Statistics of ImageNet, for the networks of torchvision (its preset `ImageClassification`).
+    pub const IMAGENET: Self = Self { mean: [0.485, 0.456, 0.406], deviation: [0.229, 0.224, 0.225] };
+    /// Statistics of CLIP's training images.
+    pub const CLIP: Self =
+        Self { mean: [0.481_454_66, 0.457_827_5, 0.408_210_73], deviation: [0.268_629_54, 0.261_302_6, 0.275_777_1] };
+    /// One half for both: values of −1 to 1, as Inception networks have them.
+    pub const HALVES: Self = Self { mean: [0.5; 3], deviation: [0.5; 3] };
+}
+
+/// Normalises an RGB image: writes (value / 255 − mean) / deviation to `channels`, all of red, then green, then blue.
+/// With `flipped`, each row is reversed.
 ///
 /// # Shapes
 /// - `rgb`: `[height, width, 3]`
@@ -16,11 +34,13 @@ const DEVIATION: [f32; 3] = [0.229, 0.224, 0.225];
 ///
 /// # Panics
 /// The length of `rgb` is no multiple of `3 · width`, or `channels` has another length.
-pub fn imagenet(rgb: &[u8], width: usize, flipped: bool, channels: &mut [f32]) {
+pub fn to_channels(rgb: &[u8], width: usize, statistics: ChannelStatistics, flipped: bool, channels: &mut [f32]) {
     assert!(width > 0 && rgb.len().is_multiple_of(3 * width), "{} bytes are no rows of {width} pixels", rgb.len());
     assert_eq!(rgb.len(), channels.len(), "one value a byte");
     let planes = channels.chunks_exact_mut((rgb.len() / 3).max(1));
-    for (channel, (plane, (mean, deviation))) in planes.zip(MEAN.into_iter().zip(DEVIATION)).enumerate() {
+    for (channel, (plane, (mean, deviation))) in
+        planes.zip(statistics.mean.into_iter().zip(statistics.deviation)).enumerate()
+    {
         let mut table = [0.0; 256];
         for (value, entry) in (0..=u8::MAX).zip(&mut table) {
             *entry = (f32::from(value) / 255.0 - mean) / deviation;
@@ -45,9 +65,9 @@ mod tests {
     fn channels_come_first_and_a_flip_reverses_rows() {
         let rgb = [[0, 255, 51], [255, 0, 0], [255, 255, 255], [0, 0, 0]].concat();
         let mut straight = [0.0; 12];
-        imagenet(&rgb, 2, false, &mut straight);
+        to_channels(&rgb, 2, ChannelStatistics::IMAGENET, false, &mut straight);
         let mut flipped = [0.0; 12];
-        imagenet(&rgb, 2, true, &mut flipped);
+        to_channels(&rgb, 2, ChannelStatistics::IMAGENET, true, &mut flipped);
         for (got, wanted) in [(straight[0], -2.117_904), (straight[4], 2.428_571_5), (straight[8], -0.915_555_54)] {
             assert!((got - wanted).abs() < 1e-6, "{got}, wanted {wanted}");
         }

@@ -1,17 +1,111 @@
-//! Antialiased bilinear resampling of 8-bit RGB images, bit for bit as PIL does it.
+//! Antialiased resampling of 8-bit RGB images, bit for bit as PIL does it.
 //!
-//! Source: `Resample.c` of Pillow 13 (triangle filter, fixed point with 22 fractional bits, two passes with 8 bits in
+//! Source: `Resample.c` of Pillow 13 (triangle and cubic filter, fixed point with 22 fractional bits, two passes with 8 bits in
 //! between) and `Resize`, `CenterCrop` and `functional.resized_crop` of torchvision 0.26 for the sizes.
 
 use std::ops::Range;
 
 use az::SaturatingAs;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Fractional bits of a weight: 32, minus 8 for the pixel and 2 for sums that overshoot.
 const PRECISION: u32 = 22;
 
-/// Resizes an RGB image so that its shorter side has `shorter` pixels, and crops the central square of `crop` × `crop`
-/// pixels.
+/// Filter of a resampling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Interpolation {
+    /// Triangle filter, as in torchvision's presets.
+    Bilinear,
+    /// Cubic filter with a = −½, as in CLIP and most presets of timm.
+    Bicubic,
+}
+
+impl Interpolation {
+    /// Radius of the filter in pixels of the result.
+    fn radius(self) -> f64 {
+        match self {
+            Self::Bilinear => 1.0,
+            Self::Bicubic => 2.0,
+        }
+    }
+
+    /// Weight at the distance `x`, before the weights are divided by their sum.
+    fn weight(self, x: f64) -> f64 {
+        const A: f64 = -0.5;
+        let x = x.abs();
+        match self {
+            Self::Bilinear => (1.0 - x).max(0.0),
+            // The order of operations is PIL's.
+            Self::Bicubic if x < 1.0 => ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0,
+            Self::Bicubic if x < 2.0 => (((x - 5.0) * x + 8.0) * x - 4.0) * A,
+            Self::Bicubic => 0.0,
+        }
+    }
+}
+
+/// Place of a square in an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CropPlace {
+    /// Centre.
+    Centre,
+    /// Centre of the mirror image: an odd rest is rounded to the other side.
+    MirroredCentre,
+    /// Top left corner.
+    TopLeft,
+    /// Top right corner.
+    TopRight,
+    /// Bottom left corner.
+    BottomLeft,
+    /// Bottom right corner.
+    BottomRight,
+}
+
+impl CropPlace {
+    /// Squares of torchvision's `TenCrop`, in its order: each with true if it is then mirrored. The corners of the mirror
+    /// image are the mirrored corners of the other side.
+    pub const TEN: [(Self, bool); 10] = [
+        (Self::TopLeft, false),
+        (Self::TopRight, false),
+        (Self::BottomLeft, false),
+        (Self::BottomRight, false),
+        (Self::Centre, false),
+        (Self::TopRight, true),
+        (Self::TopLeft, true),
+        (Self::BottomRight, true),
+        (Self::BottomLeft, true),
+        (Self::MirroredCentre, true),
+    ];
+
+    /// Offset of `crop` pixels in a side: of the columns in `width`, and of the rows in `height`.
+    fn offsets(self, width: usize, height: usize, crop: usize) -> (usize, usize) {
+        let (right, bottom) = (width - crop, height - crop);
+        match self {
+            Self::Centre => (centred_offset(width, crop), centred_offset(height, crop)),
+            Self::MirroredCentre => (right - centred_offset(width, crop), centred_offset(height, crop)),
+            Self::TopLeft => (0, 0),
+            Self::TopRight => (right, 0),
+            Self::BottomLeft => (0, bottom),
+            Self::BottomRight => (right, bottom),
+        }
+    }
+}
+
+/// Resized image and the square that is cut out of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResizedCrop {
+    /// Shorter side after resizing, in pixels.
+    pub shorter: usize,
+    /// Side of the square, in pixels.
+    pub crop: usize,
+    /// Place of the square.
+    pub place: CropPlace,
+    /// Filter of the resampling.
+    pub interpolation: Interpolation,
+}
+
+/// Resizes an RGB image so that its shorter side has `shorter` pixels, and crops a square of `crop` × `crop` pixels.
 ///
 /// # Shapes
 /// - `rgb`: `[height, width, 3]`
@@ -23,16 +117,18 @@ const PRECISION: u32 = 22;
 /// # Panics
 /// `rgb` is not `width` × `height` pixels, a side is 0, or `crop` is larger than `shorter`.
 #[must_use]
-pub fn resize_and_crop(rgb: &[u8], width: usize, height: usize, shorter: usize, crop: usize) -> Vec<u8> {
+pub fn resize_and_crop(rgb: &[u8], width: usize, height: usize, wanted: ResizedCrop) -> Vec<u8> {
+    let ResizedCrop { shorter, crop, place, interpolation } = wanted;
     assert!(width > 0 && height > 0 && rgb.len() == width * height * 3, "the image has other than its pixels");
     assert!(crop <= shorter, "a square of {crop} does not fit a side of {shorter}");
     let (new_width, new_height) = resized_size(width, height, shorter);
-    let columns = filter_taps(width, new_width, centred_offset(new_width, crop), crop);
-    let rows = filter_taps(height, new_height, centred_offset(new_height, crop), crop);
+    let (left, top) = place.offsets(new_width, new_height, crop);
+    let columns = filter_taps(width, new_width, left, crop, interpolation);
+    let rows = filter_taps(height, new_height, top, crop, interpolation);
     resample(rgb, width, &columns, &rows, vertical_first((width, height), (new_width, new_height)))
 }
 
-/// Edges of the square that [`resize_and_crop`] keeps of an image: left, top, right and bottom, as fractions of its
+/// Edges of the central square that [`resize_and_crop`] keeps of an image: left, top, right and bottom, as fractions of its
 /// width and height.
 ///
 /// # Panics
@@ -77,13 +173,19 @@ pub struct CropBox {
 /// # Panics
 /// `rgb` is not `width` × `height` pixels, `crop` is empty or not inside the image, or `side` is 0.
 #[must_use]
-pub fn crop_and_resize(rgb: &[u8], width: usize, height: usize, crop: CropBox, side: usize) -> Vec<u8> {
+pub fn crop_and_resize(
+    rgb: &[u8],
+    (width, height): (usize, usize),
+    crop: CropBox,
+    side: usize,
+    interpolation: Interpolation,
+) -> Vec<u8> {
     assert!(rgb.len() == width * height * 3, "the image has other than its pixels");
     assert!(crop.width > 0 && crop.height > 0 && side > 0, "there is no pixel in {crop:?} or the square");
     let inside = crop.left + crop.width <= width && crop.top + crop.height <= height;
     assert!(inside, "{crop:?} is not inside of {width} × {height} pixels");
     let shifted = |size: usize, by: usize| {
-        let mut taps = filter_taps(size, side, 0, side);
+        let mut taps = filter_taps(size, side, 0, side, interpolation);
         for taps in &mut taps {
             taps.start += by;
         }
@@ -179,19 +281,24 @@ struct Taps {
     clippy::cast_sign_loss,
     reason = "PIL's casts: sides are far below 2^53, and positions are clamped to 0 and the side"
 )]
-fn filter_taps(size: usize, new_size: usize, from: usize, count: usize) -> Vec<Taps> {
+fn filter_taps(size: usize, new_size: usize, from: usize, count: usize, interpolation: Interpolation) -> Vec<Taps> {
     let scale = size as f64 / new_size as f64;
-    // The filter is as wide as a pixel of the result, and never narrower than a source pixel.
-    let support = scale.max(1.0);
+    // The filter is scaled to the pixels of the result, and never narrower than for source pixels.
+    let filter_scale = scale.max(1.0);
+    let support = interpolation.radius() * filter_scale;
     (from..from + count)
         .map(|pixel| {
             let centre = (pixel as f64 + 0.5) * scale;
             let start = (centre - support + 0.5).max(0.0) as usize;
             let end = ((centre + support + 0.5) as usize).min(size);
-            let triangle = |x: usize| (1.0 - ((x as f64 - centre + 0.5) * (1.0 / support)).abs()).max(0.0);
-            let weights: Vec<f64> = (start..end).map(triangle).collect();
+            let weight = |x: usize| interpolation.weight((x as f64 - centre + 0.5) * (1.0 / filter_scale));
+            let weights: Vec<f64> = (start..end).map(weight).collect();
             let sum: f64 = weights.iter().sum();
-            let fixed = weights.iter().map(|weight| (0.5 + weight / sum * f64::from(1 << PRECISION)) as i32);
+            // Away from 0 by a half and then cut, as in PIL; only the cubic filter has negative weights.
+            let fixed = weights.iter().map(|weight| {
+                let scaled = weight / sum * f64::from(1 << PRECISION);
+                (scaled + if scaled < 0.0 { -0.5 } else { 0.5 }) as i32
+            });
             Taps { start, weights: fixed.collect() }
         })
         .collect()
@@ -204,6 +311,10 @@ fn to_byte(sum: i32) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn centre(shorter: usize, crop: usize) -> ResizedCrop {
+        ResizedCrop { shorter, crop, place: CropPlace::Centre, interpolation: Interpolation::Bilinear }
+    }
 
     #[test]
     fn sizes_and_offsets_are_those_of_torchvision() {
@@ -234,9 +345,25 @@ mod tests {
     #[test]
     fn an_image_of_the_right_size_is_only_cropped() {
         let rgb: Vec<u8> = (0..6 * 6 * 3).map(|i| u8::try_from(i * 7 % 256).unwrap()).collect();
-        let cut = resize_and_crop(&rgb, 6, 6, 6, 4);
+        let cut = resize_and_crop(&rgb, 6, 6, centre(6, 4));
         let wanted: Vec<u8> = (1..5).flat_map(|row| rgb[(row * 6 + 1) * 3..(row * 6 + 5) * 3].to_vec()).collect();
         assert_eq!(cut, wanted);
+    }
+
+    #[test]
+    fn corners_are_cut_at_the_edges() {
+        let rgb: Vec<u8> = (0..5 * 4 * 3).map(|i| u8::try_from(i).unwrap()).collect();
+        let first = |place| resize_and_crop(&rgb, 5, 4, ResizedCrop { place, ..centre(4, 2) })[0];
+        // The first byte of the pixel in column c of row r is 3 · (5 r + c); the central square begins at column
+        // round(1.5) = 2 and row 1; that of the mirror image at 3 − 2 = 1.
+        assert_eq!(CropPlace::TEN.map(|(place, _)| first(place)), [0, 9, 30, 39, 21, 9, 0, 39, 30, 18]);
+    }
+
+    /// Weights of the cubic filter at 0, ½, 1, 1½ and 2, calculated by hand.
+    #[test]
+    fn the_cubic_filter_passes_through_its_points() {
+        let weights = [0.0, 0.5, 1.0, 1.5, 2.0].map(|x| Interpolation::Bicubic.weight(-x));
+        assert_eq!(weights, [1.0, 0.5625, 0.0, -0.0625, 0.0]);
     }
 
     #[test]
@@ -245,15 +372,16 @@ mod tests {
         let crop = CropBox { left: 2, top: 1, width: 5, height: 5 };
         let rows = (1..6).flat_map(|row| rgb[(row * 9 + 2) * 3..(row * 9 + 7) * 3].to_vec());
         let cut: Vec<u8> = rows.collect();
-        assert_eq!(crop_and_resize(&rgb, 9, 7, crop, 5), cut);
+        let resized = |side| crop_and_resize(&rgb, (9, 7), crop, side, Interpolation::Bilinear);
+        assert_eq!(resized(5), cut);
         for side in [1, 3, 8] {
-            assert_eq!(crop_and_resize(&rgb, 9, 7, crop, side), resize_and_crop(&cut, 5, 5, side, side));
+            assert_eq!(resized(side), resize_and_crop(&cut, 5, 5, centre(side, side)));
         }
     }
 
     #[test]
     fn an_image_of_one_pixel_fills_the_square() {
-        assert_eq!(resize_and_crop(&[3, 128, 255], 1, 1, 8, 4), [3, 128, 255].repeat(16));
+        assert_eq!(resize_and_crop(&[3, 128, 255], 1, 1, centre(8, 4)), [3, 128, 255].repeat(16));
     }
 
     /// A row of 300,000 pixels would be 76,800,000 pixels wide after resizing; only the square is computed. Its pixels
@@ -262,7 +390,7 @@ mod tests {
     fn a_very_wide_image_computes_its_square_only() {
         let rgb: Vec<u8> =
             (0..300_000).flat_map(|x| if x < 150_000 { [10, 20, 30] } else { [200, 210, 220] }).collect();
-        let square = resize_and_crop(&rgb, 300_000, 1, 256, 2);
+        let square = resize_and_crop(&rgb, 300_000, 1, centre(256, 2));
         assert_eq!(square, [105, 115, 125].repeat(4));
     }
 }

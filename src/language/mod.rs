@@ -1,4 +1,5 @@
-//! Natural-language processing of captions with a dictionary: parts of speech, lemmas, synonyms, and scene graphs.
+//! Natural-language processing of captions with a dictionary: parts of speech, lemmas, synonyms, and scene graphs; and the
+//! tokeniser of CLIP.
 //!
 //! The dictionary is WordNet 3.0 of Princeton University, reduced to two tables in `data/wordnet/` (1.6 MB, with their
 //! licence). They are compiled into the program, so no file can be missing at run time, and every machine computes the
@@ -22,6 +23,7 @@ pub mod tags;
 pub mod lemmatizer;
 pub mod lexicon;
 pub mod spice_dictionary;
+pub mod clip_tokenizer;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::augmented::write_view;
+use super::augmented::{PixelFormat, write_view};
 use crate::io::image::{DecodedImage, decode};
 use crate::kernels::augment::Augmentation;
-use crate::kernels::resize::{CropBox, crop_and_resize};
+use crate::kernels::resize::{CropBox, Interpolation, crop_and_resize};
 
 #[derive(Deserialize)]
 struct AugmentGoldenFile {
@@ -81,7 +81,8 @@ fn crc(bytes: &[u8]) -> u32 {
 /// Asserts that the crop has torchvision's bytes, and that its normalised values are equal.
 fn compare(picture: &DecodedImage, seen: &GoldenView, name: &str) {
     let region = region(seen.region);
-    let mut square = crop_and_resize(&picture.rgb, picture.width, picture.height, region, seen.side);
+    let mut square =
+        crop_and_resize(&picture.rgb, (picture.width, picture.height), region, seen.side, Interpolation::Bilinear);
     if seen.mirrored {
         for row in square.chunks_exact_mut(3 * seen.side) {
             row.as_chunks_mut::<3>().0.reverse();
@@ -89,7 +90,12 @@ fn compare(picture: &DecodedImage, seen: &GoldenView, name: &str) {
     }
     assert_eq!(format!("{:08x}", crc(&square)), seen.crc, "{name}: {region:?} at {}", seen.side);
     let mut pixels = vec![f32::NAN; 3 * seen.side * seen.side];
-    write_view(picture, Augmentation { crop: region, flipped: seen.mirrored }, seen.side, &mut pixels);
+    write_view(
+        picture,
+        Augmentation { crop: region, flipped: seen.mirrored },
+        PixelFormat::imagenet(seen.side),
+        &mut pixels,
+    );
     for &(place, wanted) in &seen.values {
         assert_eq!(pixels[place], wanted, "{name}: {region:?} at {}, value {place}", seen.side);
     }

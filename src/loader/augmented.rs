@@ -7,8 +7,8 @@ use arrow::array::RecordBatch;
 use crate::error::{Error, Result};
 use crate::io::image::{DecodedImage, EncodedImages};
 use crate::kernels::augment::Augmentation;
-use crate::kernels::normalize;
-use crate::kernels::resize::{crop_and_resize, resize_and_crop};
+use crate::kernels::normalize::{self, ChannelStatistics};
+use crate::kernels::resize::{CropPlace, Interpolation, ResizedCrop, crop_and_resize, resize_and_crop};
 
 /// Images of the table `images` with the augmentation of a training.
 ///
@@ -21,16 +21,35 @@ pub struct AugmentedImages {
     /// Index of the first row of each batch, and at the end the number of rows.
     starts: Vec<usize>,
     root: Option<PathBuf>,
-    side: usize,
+    format: PixelFormat,
+}
+
+/// Squares that a network reads.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PixelFormat {
+    /// Side, in pixels.
+    pub side: usize,
+    /// Filter of the resizing.
+    pub interpolation: Interpolation,
+    /// Statistics for the normalisation.
+    pub statistics: ChannelStatistics,
+}
+
+impl PixelFormat {
+    /// Squares for the networks of torchvision.
+    #[must_use]
+    pub fn imagenet(side: usize) -> Self {
+        Self { side, interpolation: Interpolation::Bilinear, statistics: ChannelStatistics::IMAGENET }
+    }
 }
 
 impl AugmentedImages {
-    /// Images of `batches` of `images`, whose paths are relative to `root`, as squares of `side` pixels.
+    /// Images of `batches` of `images`, whose paths are relative to `root`, as squares of `format`.
     ///
     /// # Errors
-    /// A batch lacks columns of `images`, or `side` is 0.
-    pub fn new(batches: Vec<RecordBatch>, root: Option<PathBuf>, side: usize) -> Result<Self> {
-        if side == 0 {
+    /// A batch lacks columns of `images`, or the side is 0.
+    pub fn new(batches: Vec<RecordBatch>, root: Option<PathBuf>, format: PixelFormat) -> Result<Self> {
+        if format.side == 0 {
             return Err(Error::data("got a crop of 0 pixels, wanted at least 1"));
         }
         let mut starts = vec![0];
@@ -38,7 +57,7 @@ impl AugmentedImages {
             EncodedImages::new(batch, root.as_deref())?;
             starts.push(starts[starts.len() - 1] + batch.num_rows());
         }
-        Ok(Self { batches, starts, root, side })
+        Ok(Self { batches, starts, root, format })
     }
 
     /// Number of images.
@@ -59,7 +78,7 @@ impl AugmentedImages {
     /// Number of values of an image: 3 channels × side × side.
     #[must_use]
     pub fn sample_len(&self) -> usize {
-        3 * self.side * self.side
+        3 * self.format.side * self.format.side
     }
 
     /// Writes image `row`, augmented for `position` of `epoch`, to `pixels` `[3, side, side]`: red, green, blue.
@@ -75,7 +94,7 @@ impl AugmentedImages {
     pub fn write_augmented(&self, row: usize, seed: u64, epoch: u64, position: u64, pixels: &mut [f32]) -> Result<()> {
         let image = self.decode(row)?;
         let augmentation = Augmentation::draw(seed, epoch, position, image.width, image.height);
-        write_view(&image, augmentation, self.side, pixels);
+        write_view(&image, augmentation, self.format, pixels);
         Ok(())
     }
 
@@ -89,8 +108,10 @@ impl AugmentedImages {
     /// As [`AugmentedImages::write_augmented`].
     pub fn write_centre_crop(&self, row: usize, resize: usize, pixels: &mut [f32]) -> Result<()> {
         let image = self.decode(row)?;
-        let square = resize_and_crop(&image.rgb, image.width, image.height, resize, self.side);
-        normalize::imagenet(&square, self.side, false, pixels);
+        let PixelFormat { side, interpolation, statistics } = self.format;
+        let square = ResizedCrop { shorter: resize, crop: side, place: CropPlace::Centre, interpolation };
+        let square = resize_and_crop(&image.rgb, image.width, image.height, square);
+        normalize::to_channels(&square, side, statistics, false, pixels);
         Ok(())
     }
 
@@ -105,9 +126,10 @@ impl AugmentedImages {
 }
 
 /// Writes an augmented `image` as 3 × `side` × `side` normalised values.
-pub(super) fn write_view(image: &DecodedImage, augmentation: Augmentation, side: usize, pixels: &mut [f32]) {
-    let square = crop_and_resize(&image.rgb, image.width, image.height, augmentation.crop, side);
-    normalize::imagenet(&square, side, augmentation.flipped, pixels);
+pub(super) fn write_view(image: &DecodedImage, augmentation: Augmentation, format: PixelFormat, pixels: &mut [f32]) {
+    let PixelFormat { side, interpolation, statistics } = format;
+    let square = crop_and_resize(&image.rgb, (image.width, image.height), augmentation.crop, side, interpolation);
+    normalize::to_channels(&square, side, statistics, augmentation.flipped, pixels);
 }
 
 #[cfg(test)]
@@ -154,7 +176,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.png"), png()).unwrap();
         let batches = vec![images(&[(None, Some(png()))]), images(&[]), images(&[(Some("a.png"), None)])];
-        let augmented = AugmentedImages::new(batches, Some(folder.path().to_owned()), 16).unwrap();
+        let augmented =
+            AugmentedImages::new(batches, Some(folder.path().to_owned()), PixelFormat::imagenet(16)).unwrap();
         assert_eq!((augmented.rows(), augmented.sample_len()), (2, 768));
         let first = augmented_pixels(&augmented, 0, 1, 2);
         assert!(first.iter().all(|value| value.is_finite()));
@@ -179,7 +202,7 @@ mod tests {
             (None, Some(b"GIF89a...".to_vec())),
             (None, None),
         ];
-        let augmented = AugmentedImages::new(vec![images(&rows)], Some(inner), 8).unwrap();
+        let augmented = AugmentedImages::new(vec![images(&rows)], Some(inner), PixelFormat::imagenet(8)).unwrap();
         let mut pixels = vec![0.0; augmented.sample_len()];
         for (row, wanted) in
             ["gone.png", "leads out of the image folder", "damaged", "a GIF image", "neither"].into_iter().enumerate()
@@ -189,9 +212,9 @@ mod tests {
             assert!(message.starts_with(&format!("image `number {row}`: ")) && message.contains(wanted), "{message}");
             assert_eq!(error.category(), ErrorCategory::Data);
         }
-        let rootless = AugmentedImages::new(vec![images(&rows)], None, 8).unwrap();
+        let rootless = AugmentedImages::new(vec![images(&rows)], None, PixelFormat::imagenet(8)).unwrap();
         let error = rootless.write_augmented(0, 0, 0, 0, &mut pixels).unwrap_err();
         assert!(error.to_string().contains("there is no image folder"), "{error}");
-        assert!(AugmentedImages::new(vec![], None, 0).is_err());
+        assert!(AugmentedImages::new(vec![], None, PixelFormat::imagenet(0)).is_err());
     }
 }

@@ -20,7 +20,7 @@ mod tests;
 #[cfg(test)]
 mod augment_golden_tests;
 
-pub use augmented::AugmentedImages;
+pub use augmented::{AugmentedImages, PixelFormat};
 pub use batch::{AllocateBuffer, Batch, ValueBuffer, pooled, pooled_heap};
 pub use data::{LoaderData, LoaderDataSet, LoaderImages};
 pub use stream::{Loader, LoaderStart};

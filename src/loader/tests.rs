@@ -357,7 +357,7 @@ fn images_are_the_same_for_any_number_of_threads_and_start() {
     let rows = [4, 3];
     let pictures = || {
         let batches = rows.iter().enumerate().map(|(shard, &rows)| image_rows(shard, rows)).collect();
-        let images = LoaderImages::Pixels(AugmentedImages::new(batches, None, 8).unwrap());
+        let images = LoaderImages::Pixels(AugmentedImages::new(batches, None, PixelFormat::imagenet(8)).unwrap());
         let set = LoaderDataSet { images, samples: 14, weight: 1.0 };
         let data = LoaderData::new(&samples(&[&rows]), vec![set]).unwrap();
         let data_order = DataOrder::new(&data.order_sets(), Shuffle::Global, 5, 4).unwrap();

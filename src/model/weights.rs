@@ -1,9 +1,9 @@
-//! Weights of a CNN from a safetensors file, checked against its architecture.
+//! Weights of a network from a safetensors file, checked against its architecture.
 
 use std::collections::{BTreeSet, HashMap};
 
-use safetensors::tensor::TensorView;
-use tch::Tensor;
+use safetensors::tensor::{Dtype, TensorView};
+use tch::{Kind, Tensor};
 
 use super::safetensors_file;
 use crate::error::{Result, TruncatedList};
@@ -17,7 +17,7 @@ pub struct ExpectedParameter {
     pub shape: Vec<usize>,
 }
 
-/// Reads exactly the `wanted` f32 parameters to the CPU. Tensors for whose name `unneeded` returns true are ignored.
+/// Reads exactly the `wanted` parameters to the CPU, as f32; those of 16 bits are widened. Tensors for whose name `unneeded` returns true are ignored.
 ///
 /// # Errors
 /// Bytes that are not safetensors; parameters that are missing, unknown, of another shape or type, or not finite, all
@@ -32,7 +32,7 @@ pub fn read(
     let mut tensors = HashMap::with_capacity(wanted.len());
     let mut mistakes = TruncatedList::default();
     for ExpectedParameter { name, shape } in wanted {
-        match found.remove(name).map(|view| safetensors_file::read_tensor(name, &view, Some(shape))) {
+        match found.remove(name).map(|view| read_weights(name, &view, shape)) {
             None => mistakes.push(format!("`{name}` {shape:?} is missing")),
             Some(Err(mistake)) => mistakes.push(mistake),
             Some(Ok(tensor)) => {
@@ -50,9 +50,30 @@ pub fn read(
     }
 }
 
+/// Reads a tensor of f32, f16 or bf16 values as f32.
+fn read_weights(name: &str, view: &TensorView<'_>, shape: &[usize]) -> std::result::Result<Tensor, String> {
+    let kind = match view.dtype() {
+        Dtype::F16 => Kind::Half,
+        Dtype::BF16 => Kind::BFloat16,
+        _ => return safetensors_file::read_tensor(name, view, Some(shape)),
+    };
+    if view.shape() != shape {
+        return Err(format!("`{name}` has shape {:?}, wanted {shape:?}", view.shape()));
+    }
+    let sizes = safetensors_file::to_tensor_shape(shape).map_err(|error| format!("`{name}`: {error}"))?;
+    let tensor = Tensor::f_from_data_size(view.data(), &sizes, kind)
+        .and_then(|tensor| tensor.f_to_kind(Kind::Float))
+        .map_err(|error| format!("`{name}`: {}", safetensors_file::libtorch_error(&error)))?;
+    let finite = tensor.f_isfinite().and_then(|finite| finite.f_all());
+    match finite {
+        Ok(finite) if finite.int64_value(&[]) == 1 => Ok(tensor),
+        _ => Err(format!("`{name}` holds a NaN or an infinity")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use safetensors::tensor::{Dtype, serialize};
+    use safetensors::tensor::serialize;
 
     use super::*;
 
@@ -78,6 +99,24 @@ mod tests {
         let read = read(&file, &[wanted("a", &[2, 2])], |name| name == "steps").unwrap();
         assert_eq!(read["a"], Tensor::from_slice(&[1.0f32, -2.5, 3.0, 0.25]).view([2, 2]));
         assert_eq!(read.len(), 1);
+    }
+
+    /// 1.5 and −2 as f16 and as bf16.
+    #[test]
+    fn parameters_of_16_bits_are_widened() {
+        let (half, brain) = ([0x3e00u16, 0xc000].map(u16::to_le_bytes), [0x3fc0u16, 0xc000].map(u16::to_le_bytes));
+        let infinite = [0x7c00u16, 0].map(u16::to_le_bytes);
+        let parameters = [
+            ("half", Dtype::F16, &[2usize][..], half.as_flattened()),
+            ("brain", Dtype::BF16, &[2], brain.as_flattened()),
+        ];
+        let read_both = read(&file(&parameters), &[wanted("half", &[2]), wanted("brain", &[2])], |_| false).unwrap();
+        for name in ["half", "brain"] {
+            assert_eq!(read_both[name], Tensor::from_slice(&[1.5f32, -2.0]));
+        }
+        let bad = file(&[("half", Dtype::F16, &[2], infinite.as_flattened())]);
+        let error = read(&bad, &[wanted("half", &[2])], |_| false).unwrap_err();
+        assert_eq!(error.to_string(), "`half` holds a NaN or an infinity");
     }
 
     #[test]

@@ -170,6 +170,9 @@ pub struct ScoreRecord {
     pub value: f64,
 }
 
+/// Form of the time at the start of the name of a run.
+const NAME_TIME: &str = "%Y%m%dT%H%M%S.%3fZ";
+
 impl RunRecord {
     /// Record of a run that starts now.
     #[must_use]
@@ -178,7 +181,7 @@ impl RunRecord {
         let mut noise = blake3::Hasher::new();
         noise.update(&started.as_nanosecond().to_le_bytes());
         noise.update(&std::process::id().to_le_bytes());
-        let run = format!("{}-{}", started.strftime("%Y%m%dT%H%M%S.%3fZ"), &noise.finalize().to_hex()[..4]);
+        let run = format!("{}-{}", started.strftime(NAME_TIME), &noise.finalize().to_hex()[..4]);
         Self {
             run,
             pipeline: pipeline.to_owned(),
@@ -192,6 +195,28 @@ impl RunRecord {
             expectations: vec![],
             scores: vec![],
         }
+    }
+
+    /// Gives the run a name after those of all runs of the store, which are ordered by their names. The clock of another
+    /// machine may run ahead: the name then has its time, and one millisecond more.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn name_after_others(&mut self, store: &Store) -> Result<()> {
+        let names = store.objects().list("runs")?;
+        let latest = names.iter().filter_map(|name| name.strip_prefix("runs/")?.strip_suffix(".json")).max();
+        let Some((time, _)) = latest.filter(|latest| **latest >= *self.run).and_then(|latest| latest.split_once('-'))
+        else {
+            return Ok(());
+        };
+        let time = jiff::civil::DateTime::strptime(NAME_TIME, time)
+            .and_then(|time| time.to_zoned(jiff::tz::TimeZone::UTC))
+            .and_then(|time| time.timestamp().checked_add(jiff::SignedDuration::from_millis(1)));
+        // A name of another form has no time that could be ahead.
+        if let Ok(time) = time {
+            self.run = format!("{}-{}", time.strftime(NAME_TIME), self.short_name());
+        }
+        Ok(())
     }
 
     /// Writes the record. Replaces the previous version.

@@ -219,3 +219,17 @@ fn what_a_link_leads_to_is_not_removed() {
     assert!(!inside.join("extract").join(&key).exists());
     assert_eq!(std::fs::read_to_string(outside.join("0123/mine.txt")).unwrap(), "mine");
 }
+
+#[test]
+fn a_run_comes_after_those_of_a_machine_whose_clock_runs_ahead() {
+    let (_folder, store) = empty_store();
+    let mut run = RunRecord::start("one.toml", RunCommand::default());
+    let own = run.run.clone();
+    run.name_after_others(&store).unwrap();
+    assert_eq!(run.run, own, "a store without runs");
+    three_stages(&store, "20991231T235959.999Z-ffff", "one.toml", 1);
+    run.name_after_others(&store).unwrap();
+    assert_eq!(run.run, format!("21000101T000000.000Z-{}", run.short_name()));
+    run.save(&store).unwrap();
+    assert_eq!(RunLog::open(&store).unwrap().names()[0], run.run);
+}

@@ -94,7 +94,8 @@ impl VerifiedStore {
         if is_whole && lock(&self.sound).contains(location) {
             return self.inner.get_ranges(location, ranges).await;
         }
-        let spans = if is_whole { vec![0..bytes] } else { spans(ranges, bytes) };
+        let spans: Vec<Range<u64>> =
+            if is_whole { std::iter::once(0..bytes).collect() } else { spans(ranges, bytes) };
         let mut contents = self.inner.get_ranges(location, &spans).await?;
         for (span, content) in spans.iter().zip(&mut contents) {
             if damage(&place.part, span, content).is_some() {
@@ -124,8 +125,10 @@ impl PartPlace {
         let artefact = self.artefact.clone();
         // A thread of its own, as the calls of a store at a URL must not come from a thread of tokio. Best effort: a reader
         // may not be allowed to write, and the error is right all the same.
-        let marking = std::thread::spawn(move || artefact.put("damaged", Bytes::from(marker)));
-        let is_marked = matches!(marking.join(), Ok(Ok(())));
+        let marking = std::thread::Builder::new()
+            .name("mark damage".to_owned())
+            .spawn(move || artefact.put("damaged", Bytes::from(marker)));
+        let is_marked = marking.is_ok_and(|marking| matches!(marking.join(), Ok(Ok(()))));
         let place = self.artefact.display_path(&self.name);
         let hint = if is_marked {
             "run the pipeline again: it rebuilds damaged results"

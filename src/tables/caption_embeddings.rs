@@ -14,8 +14,8 @@ table! {
         image_id: Int64Array,
         /// Split of the image.
         split: StringArray,
-        /// Tokeniser of the captions: `ptb`, `treebank`, `whitespace` or `python3_bytes`; `unknown` for vectors that
-        /// another program computed.
+        /// Tokeniser of the captions: `ptb`, `treebank`, `whitespace`, `python3_bytes` or `clip` (byte pairs);
+        /// `unknown` for vectors that another program computed.
         tokenizer: StringArray,
         /// Vector in the joint space, f32, with unit L2 norm, except from `ingest` with `normalize = false`.
         embedding: VectorColumn,

@@ -68,6 +68,7 @@ impl ChunkDigests {
             )));
         }
         #[expect(unsafe_code, reason = "a memory map is sound as long as nobody changes the file, which we document")]
+        // SAFETY: nobody changes the file while it is mapped, as the documentation demands.
         let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::io("map", &path, &error))?;
         if !map.starts_with(MAGIC) || map[24..HEADER] != digest(&map[..24]) {
             return Err(damaged(format!("digests of a shard have a damaged header in `{shown}`")));

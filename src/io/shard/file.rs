@@ -71,11 +71,13 @@ impl Shard {
         let length = file.metadata().map_err(|error| Error::io("look at", &place, &error))?.len();
         let sums = ChunkDigests::open(folder, length)?;
         #[expect(unsafe_code, reason = "a memory map is sound as long as nobody changes the file, which we document")]
+        // SAFETY: nobody changes the file while it is mapped, as the documentation demands.
         let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::io("map", &place, &error))?;
         let mapped = Arc::new(MappedShardFile { map, file });
         let start = NonNull::from(&mapped.map[..]).cast();
         let length = mapped.map.len();
         #[expect(unsafe_code, reason = "the buffer owns the map and is as long as it")]
+        // SAFETY: the buffer owns the map, which has this start and length.
         let bytes = unsafe { Buffer::from_custom_allocation(start, length, mapped) };
         Self::from_bytes(bytes, Some(sums), place)
     }

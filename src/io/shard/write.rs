@@ -83,6 +83,7 @@ pub fn write(folder: &Path, batch: &RecordBatch) -> Result<()> {
     })?;
     finish_read_only(&path, &file)?;
     #[expect(unsafe_code, reason = "a memory map is sound as long as nobody changes the file, which we just wrote")]
+    // SAFETY: nobody changes the file while it is mapped, as the documentation demands.
     let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::io("map", &path, &error))?;
     let path = folder.join(DIGESTS_FILE);
     let mut file = create(&path)?;

@@ -131,6 +131,7 @@ impl TableFile {
 fn map(path: &Path) -> Result<Bytes> {
     let file = File::open(path).map_err(|error| Error::io("open", path, &error))?;
     #[expect(unsafe_code, reason = "a memory map is sound as long as nobody changes the file, which we document")]
+    // SAFETY: nobody changes the file while it is mapped, as the documentation demands.
     let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::io("map", path, &error))?;
     Ok(Bytes::from_owner(map))
 }

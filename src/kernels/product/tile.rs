@@ -134,9 +134,9 @@ mod avx512 {
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn read<const N: usize>(tile: &Tile) -> [[__m512; 2]; N] {
-        // SAFETY: a row has 32 values.
         std::array::from_fn(|i| {
             let row = &tile.0[i];
+            // SAFETY: a row has 32 values.
             [unsafe { _mm512_loadu_ps(row.as_ptr()) }, unsafe { _mm512_loadu_ps(row[16..].as_ptr()) }]
         })
     }

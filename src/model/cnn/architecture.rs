@@ -1,131 +1,157 @@
-//! Architecture of a CNN as plain data, and the specifications of its parameters.
+//! Architecture of an image network as plain data, and the specifications of its parameters.
 
-/// Architecture of a CNN.
+use super::layer::{Layer, parameter_specs};
+use super::parameter_spec::CnnParameterSpec;
+use super::text_tower::TextTower;
+use crate::kernels::normalize::ChannelStatistics;
+use crate::kernels::resize::{CropPlace, Interpolation, ResizedCrop};
+
+/// Architecture of an image network.
+///
+/// ```text
+/// image ─► backbone ─► feature maps ─┬─► embedding ─► feature vector ─► head ─► class scores     (VGG)
+///                                    └─► head ─► class scores            (networks without embedding)
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Architecture {
-    /// Layers from a image (3 channels) to feature maps.
+    /// Layers from an image (3 channels) to feature maps.
     pub backbone: Vec<Layer>,
-    /// Number of channels of the feature maps, which is the width of a feature.
+    /// Number of channels of the feature maps.
     pub width: usize,
-    /// Layers from feature maps to class scores.
+    /// Layers from feature maps to a feature vector. Empty for networks whose feature is the mean of the maps.
+    pub embedding: Vec<Layer>,
+    /// Width of the feature vector; that of the feature maps without `embedding`.
+    pub embedding_width: usize,
+    /// Layers to class scores: from the feature vector, or from the feature maps without `embedding`.
     pub head: Vec<Layer>,
     /// Number of classes.
     pub classes: usize,
+    /// Input for which the published weights were trained.
+    pub input: NetworkInput,
+    /// Part of a file of weights that the network needs.
+    pub file_part: FilePart,
+    /// Text tower with the same joint space, in the same file.
+    pub text: Option<TextTower>,
 }
 
-/// Layer of a CNN. Its name is the prefix of its parameters in a file, without `.weight` or `.bias`.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Layer {
-    /// Convolution with a square kernel.
-    Conv {
-        /// Name.
-        name: String,
-        /// Channels in and out.
-        channels: (usize, usize),
-        /// Side of the kernel.
-        kernel: usize,
-        /// Stride, in both directions.
-        stride: i64,
-        /// Zero padding on each side.
-        padding: i64,
-        /// True if a bias is added.
-        bias: bool,
-        /// Initialisation of the weights.
-        init: CnnInit,
-    },
-    /// Batch normalisation with running mean and variance.
-    BatchNorm {
-        /// Name.
-        name: String,
-        /// Channels.
-        channels: usize,
-    },
-    /// max(x, 0).
-    Relu,
-    /// Max pooling with kernel 3 and stride 2.
-    MaxPool {
-        /// Padding on each side.
-        padding: i64,
-        /// True if windows that reach over the edge count.
-        ceil: bool,
-    },
-    /// Global average pooling: N × C × H × W to N × C.
-    GlobalAverage,
-    /// Linear layer with a bias.
-    Linear {
-        /// Name.
-        name: String,
-        /// Values in and out.
-        widths: (usize, usize),
-    },
-    /// Concatenation of the channels of the branches.
-    Concat(Vec<Vec<Layer>>),
-    /// Sum of the branches. An empty branch is the input itself.
-    Sum(Vec<Vec<Layer>>),
+/// Part of a file of weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilePart {
+    /// All parameters.
+    Whole,
+    /// Image tower of CLIP, without the text tower.
+    ImageTower,
+    /// Text tower of CLIP, without the image tower.
+    TextTower,
 }
 
-/// Initialisation of a parameter.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum CnnInit {
-    /// A constant.
-    Constant(f32),
-    /// Uniform in ±√(`gain` / fan-in), with gain 6 for He's initialisation before a ReLU and 1 for `nn.Linear`.
-    UniformFanIn(f64),
-    /// Normal with variance 2 / fan-out (He et al., "Delving deep into rectifiers", 2015).
-    NormalFanOut,
-    /// Normal with this standard deviation.
-    Normal(f64),
-}
-
-/// Specification of a parameter of a CNN.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CnnParameterSpec {
-    /// Name, with `.weight` and the like.
-    pub name: String,
-    /// Sizes of its dimensions.
-    pub shape: Vec<usize>,
-    /// Initialisation.
-    pub init: CnnInit,
-    /// Number of inputs that one output of the layer depends on.
-    pub fan_in: usize,
-}
-
-impl Architecture {
-    /// Specifications of the parameters, in the order of the layers.
-    #[must_use]
-    pub fn parameters(&self) -> Vec<CnnParameterSpec> {
-        let mut all = Vec::new();
-        collect(&self.backbone, &mut all);
-        collect(&self.head, &mut all);
-        all
-    }
-}
-
-fn collect(layers: &[Layer], all: &mut Vec<CnnParameterSpec>) {
-    for layer in layers {
-        match layer {
-            Layer::Conv { name, channels: (from, to), kernel, bias, init, .. } => {
-                let fan_in = from * kernel * kernel;
-                all.push(parameter(name, "weight", &[*to, *from, *kernel, *kernel], *init, fan_in));
-                if *bias {
-                    all.push(parameter(name, "bias", &[*to], CnnInit::Constant(0.0), fan_in));
-                }
-            }
-            Layer::BatchNorm { name, channels } => {
-                for (what, value) in [("weight", 1.0), ("bias", 0.0), ("running_mean", 0.0), ("running_var", 1.0)] {
-                    all.push(parameter(name, what, &[*channels], CnnInit::Constant(value), *channels));
-                }
-            }
-            Layer::Linear { name, widths: (from, to) } => {
-                all.push(parameter(name, "weight", &[*to, *from], CnnInit::UniformFanIn(1.0), *from));
-                all.push(parameter(name, "bias", &[*to], CnnInit::UniformFanIn(1.0), *from));
-            }
-            Layer::Concat(branches) | Layer::Sum(branches) => branches.iter().for_each(|branch| collect(branch, all)),
-            Layer::Relu | Layer::MaxPool { .. } | Layer::GlobalAverage => {}
+impl FilePart {
+    /// Returns true for parameters of a file that the network does not use.
+    pub(super) fn is_unneeded(self, name: &str) -> bool {
+        match self {
+            // Counts the batches of a training.
+            Self::Whole => name.ends_with(".num_batches_tracked"),
+            Self::ImageTower => !name.starts_with("visual."),
+            // The temperature of the loss.
+            Self::TextTower => name.starts_with("visual.") || name == "logit_scale",
         }
     }
 }
 
-fn parameter(layer: &str, what: &str, shape: &[usize], init: CnnInit, fan_in: usize) -> CnnParameterSpec {
-    CnnParameterSpec { name: format!("{layer}.{what}"), shape: shape.to_vec(), init, fan_in }
+/// Input of an image network: how an image is resized, cropped and normalised.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NetworkInput {
+    /// Shorter side after resizing, in pixels.
+    pub resize: usize,
+    /// Side of the square that is cut out, in pixels.
+    pub crop: usize,
+    /// True if the network takes squares of `crop` pixels only.
+    pub fixed: bool,
+    /// Filter of the resampling.
+    pub interpolation: Interpolation,
+    /// Mean and standard deviation of the channels.
+    pub statistics: ChannelStatistics,
+}
+
+impl NetworkInput {
+    /// Preset of torchvision: 256 pixels, of which 224 are cut out, bilinear, ImageNet's statistics.
+    pub const IMAGENET: Self = Self {
+        resize: 256,
+        crop: 224,
+        fixed: false,
+        interpolation: Interpolation::Bilinear,
+        statistics: ChannelStatistics::IMAGENET,
+    };
+
+    /// Square at a place of the resized image.
+    #[must_use]
+    pub fn square(&self, place: CropPlace) -> ResizedCrop {
+        ResizedCrop { shorter: self.resize, crop: self.crop, place, interpolation: self.interpolation }
+    }
+}
+
+/// Kind of the output of a named layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LayerOutput {
+    /// Feature maps with this number of channels.
+    Maps(usize),
+    /// A vector of this width.
+    Vector(usize),
+}
+
+impl Architecture {
+    /// Network without an embedding: the feature of an image is the mean of its feature maps. Its input is torchvision's
+    /// preset.
+    pub(super) fn of_maps(backbone: Vec<Layer>, width: usize, head: Vec<Layer>, classes: usize) -> Self {
+        let input = NetworkInput::IMAGENET;
+        let (file_part, text) = (FilePart::Whole, None);
+        Self { backbone, width, embedding: Vec::new(), embedding_width: width, head, classes, input, file_part, text }
+    }
+
+    /// Returns true if the backbone computes feature maps; transformers compute tokens.
+    #[must_use]
+    pub fn has_maps(&self) -> bool {
+        self.file_part == FilePart::Whole
+    }
+
+    /// Specifications of the parameters, in the order of the layers.
+    #[must_use]
+    pub fn parameters(&self) -> Vec<CnnParameterSpec> {
+        let mut all = Vec::new();
+        for layers in [&self.backbone, &self.embedding, &self.head] {
+            parameter_specs(layers, &mut all);
+        }
+        all
+    }
+
+    /// The same architecture without the head: images to features.
+    #[must_use]
+    pub fn without_head(self) -> Self {
+        Self { head: Vec::new(), classes: 0, ..self }
+    }
+
+    /// Layers that have a name, with the kind of their output, in order.
+    #[must_use]
+    pub fn named_layers(&self) -> Vec<(&str, LayerOutput)> {
+        let maps = self.backbone.iter().filter_map(Layer::tap).map(|(name, width)| (name, LayerOutput::Maps(width)));
+        let vectors = self.embedding.iter().filter_map(Layer::tap);
+        let vectors = vectors.map(|(name, width)| (name, LayerOutput::Vector(width)));
+        maps.chain(vectors).collect()
+    }
+
+    /// The network up to the layer `name`, whose output takes the place of the feature maps or of the feature vector;
+    /// `None` if there is no such layer.
+    #[must_use]
+    pub fn up_to(&self, name: &str) -> Option<Self> {
+        let find = |layers: &[Layer]| {
+            layers.iter().enumerate().find_map(|(place, layer)| {
+                layer.tap().filter(|(tap, _)| *tap == name).map(|(_, width)| (layers[..place].to_vec(), width))
+            })
+        };
+        let this = self.clone().without_head();
+        if let Some((backbone, width)) = find(&self.backbone) {
+            return Some(Self { backbone, width, embedding: Vec::new(), embedding_width: width, ..this });
+        }
+        find(&self.embedding).map(|(embedding, embedding_width)| Self { embedding, embedding_width, ..this })
+    }
 }

@@ -1,19 +1,37 @@
-//! Convolutional neural networks (CNNs) for images, with torchvision's names, shapes and values.
+//! Image networks with the names, shapes and values of torchvision, timm and `open_clip`.
 //!
 //! An [`Architecture`] is plain data without tensors. Parameter specifications, their initialisation and the
-//! computation ([`Cnn`]) follow from it. To add a CNN, write one function that returns its architecture.
+//! computation ([`Cnn`]) follow from it. To add a network, write one file with a function that returns its architecture,
+//! and a line of the list in `catalog.rs`.
 
 mod architecture;
 mod catalog;
+mod clip;
 mod finetuning;
+mod inception_resnet_v2;
+mod inference;
+mod layer;
+mod mobilenet_v2;
 mod network;
+mod packed_products;
+mod parameter_spec;
 mod random;
 mod resnet;
 mod squeezenet;
+mod text_encoder;
+mod text_tower;
+mod transformer;
+mod vgg;
+#[cfg(test)]
+mod clip_golden_tests;
+#[cfg(test)]
+pub(crate) mod testing;
 
-pub use architecture::{Architecture, CnnInit, CnnParameterSpec, Layer};
+pub use architecture::{Architecture, FilePart, LayerOutput, NetworkInput};
 pub use catalog::Network;
 pub use finetuning::CnnTape;
+pub use layer::{Convolution, Layer};
 pub use network::{Cnn, CnnOutput, MODEL_PREFIX};
-pub use resnet::{resnet18, resnet34, resnet50, resnet101, resnet152};
-pub use squeezenet::squeezenet1_0;
+pub use parameter_spec::{CnnInit, CnnParameterSpec};
+pub use text_encoder::TextEncoder;
+pub use text_tower::TextTower;

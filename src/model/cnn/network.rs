@@ -1,11 +1,14 @@
-//! CNN with its weights: computes features or class scores of images.
+//! Image network with its weights: computes features or class scores of images.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use tch::Tensor;
+use tch::{Kind, Tensor};
 
-use super::architecture::{Architecture, Layer};
+use super::architecture::{Architecture, FilePart};
 use super::catalog::Network;
+use super::layer::{Convolution, Layer, parameter_name};
+use super::packed_products::{self, PackedProducts};
 use super::random;
 use crate::error::{Error, Result};
 use crate::model::named_tensors::NamedTensors;
@@ -13,14 +16,14 @@ use crate::model::safetensors_file::{self, libtorch_error, to_tensor_shape};
 use crate::model::weights::{self, ExpectedParameter};
 use crate::runtime::CancelToken;
 
-/// Number added to a variance before the square root, as in torchvision's `BatchNorm2d`.
-const EPSILON: f64 = 1e-5;
-
 /// Output of a CNN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CnnOutput {
     /// Mean of every feature map.
     PooledFeatures,
+    /// Feature vector that the network computes from the feature maps, such as fc7 of VGG; the mean of every feature map
+    /// for networks without one.
+    Embedding,
     /// Scores of the classes.
     ClassScores,
     /// Means of every feature map over the cells of a square grid with this many cells a side: cell by cell, row by row.
@@ -48,10 +51,13 @@ pub const MODEL_PREFIX: &str = "img_enc.cnn.";
 /// CNN with its weights.
 #[derive(Debug)]
 pub struct Cnn {
-    architecture: Architecture,
-    parameters: HashMap<String, Tensor>,
-    device: tch::Device,
-    cancel: CancelToken,
+    pub(super) architecture: Architecture,
+    pub(super) parameters: HashMap<String, Tensor>,
+    /// Products for inference, see [`Cnn::prepare`]. Their weights are not among `parameters`. `None` for a network that
+    /// libtorch computes alone, and can differentiate.
+    pub(super) products: Option<Arc<PackedProducts>>,
+    pub(super) device: tch::Device,
+    pub(super) cancel: CancelToken,
 }
 
 impl Cnn {
@@ -66,7 +72,8 @@ impl Cnn {
             .into_iter()
             .map(|parameter| ExpectedParameter { name: parameter.name, shape: parameter.shape })
             .collect();
-        match weights::read(bytes, &wanted, is_unneeded) {
+        let unneeded = |name: &str| architecture.file_part.is_unneeded(name);
+        match weights::read(bytes, &wanted, unneeded) {
             Ok(parameters) => Self::new(architecture, parameters, device),
             Err(error) => Err(other_weights_error(&architecture, bytes).unwrap_or(error)),
         }
@@ -92,8 +99,13 @@ impl Cnn {
     /// # Errors
     /// The device is out of memory.
     pub fn random(architecture: Architecture, seed: u64, device: tch::Device) -> Result<Self> {
+        Self::random_from(architecture, seed, 0, device)
+    }
+
+    /// As [`Cnn::random`], with the random numbers of the parameters from number `first` on.
+    pub(super) fn random_from(architecture: Architecture, seed: u64, first: u64, device: tch::Device) -> Result<Self> {
         let mut parameters = HashMap::new();
-        for (index, parameter) in (0..).zip(architecture.parameters()) {
+        for (index, parameter) in (first..).zip(architecture.parameters()) {
             let values = random::draw(&parameter, seed, index);
             let shape = to_tensor_shape(&parameter.shape)?;
             let tensor = Tensor::f_from_slice(&values)
@@ -109,7 +121,7 @@ impl Cnn {
             .into_iter()
             .map(|(name, tensor)| Ok((name, tensor.f_to_device(device).map_err(|error| libtorch_error(&error))?)))
             .collect::<Result<_>>()?;
-        Ok(Self { architecture, parameters, device, cancel: CancelToken::new() })
+        Ok(Self { architecture, parameters, products: None, device, cancel: CancelToken::new() })
     }
 
     /// Creates the CNN from parameters in the order of [`Architecture::parameters`]. The tensors are shared, so
@@ -136,19 +148,55 @@ impl Cnn {
         wanted.filter_map(|wanted| self.parameters.get_key_value(&wanted.name)).map(clone_entry).collect()
     }
 
-    /// Width of a feature: the number of feature maps.
+    /// Width of a [feature](Cnn::features).
     #[must_use]
     pub fn feature_width(&self) -> usize {
-        self.architecture.width
+        self.architecture.embedding_width
     }
 
-    /// Computes the means of the feature maps, `[n, width]`, of images `[n, 3, side, side]`.
+    /// Computes the features, `[n, width]`, of images `[n, 3, side, side]`: the feature vectors of the network, or the
+    /// means of its feature maps if it has none.
     ///
     /// # Errors
     /// Images that are too small for the CNN.
-    pub fn pooled_features(&self, images: &Tensor) -> Result<Tensor> {
+    pub fn features(&self, images: &Tensor) -> Result<Tensor> {
         let maps = self.forward(&self.architecture.backbone, images.shallow_clone())?;
-        self.forward(&[Layer::GlobalAverage], maps)
+        self.embed(maps)
+    }
+
+    /// Device of the parameters.
+    pub(super) fn device(&self) -> tch::Device {
+        self.device
+    }
+
+    /// Output of the backbone.
+    pub(super) fn backbone_output(&self, input: Tensor) -> Result<Tensor> {
+        self.forward(&self.architecture.backbone, input)
+    }
+
+    /// Output of the layers after the backbone.
+    pub(super) fn embedding_output(&self, input: Tensor) -> Result<Tensor> {
+        self.forward(&self.architecture.embedding, input)
+    }
+
+    /// Computes the features of feature maps.
+    fn embed(&self, maps: Tensor) -> Result<Tensor> {
+        match self.architecture.embedding.as_slice() {
+            [] => self.forward(&[Layer::GlobalAverage], maps),
+            embedding => self.forward(embedding, maps),
+        }
+    }
+
+    /// Returns the network up to a named layer, see [`Architecture::up_to`]. The weights behind it are dropped.
+    ///
+    /// # Errors
+    /// There is no such layer.
+    pub fn up_to(self, name: &str) -> Result<Self> {
+        let missing = || Error::internal(format!("the network has no layer `{name}`"));
+        let architecture = self.architecture.up_to(name).ok_or_else(missing)?;
+        let kept = architecture.parameters().into_iter();
+        let parameters = kept.filter_map(|kept| self.parameters.get_key_value(&kept.name)).map(clone_entry).collect();
+        Ok(Self { architecture, parameters, ..self })
     }
 
     /// Returns the same CNN for another thread. The weights are shared, not copied.
@@ -157,10 +205,16 @@ impl Cnn {
         self.map_parameters(|_, tensor| tensor.shallow_clone())
     }
 
+    /// Parameters by name. The tensors are shared.
+    pub(super) fn cloned_parameters(&self) -> HashMap<String, Tensor> {
+        self.parameters.iter().map(clone_entry).collect()
+    }
+
     /// Returns the CNN with each parameter replaced by the result of `change`.
     pub(super) fn map_parameters(&self, change: impl Fn(&str, &Tensor) -> Tensor) -> Self {
         let parameters = self.parameters.iter().map(|(name, tensor)| (name.clone(), change(name, tensor))).collect();
-        Self { architecture: self.architecture.clone(), parameters, device: self.device, cancel: self.cancel.clone() }
+        let (products, cancel) = (self.products.clone(), self.cancel.clone());
+        Self { architecture: self.architecture.clone(), parameters, products, device: self.device, cancel }
     }
 
     /// Returns the CNN with a token that is checked before each layer.
@@ -174,6 +228,7 @@ impl Cnn {
     pub fn output_width(&self, output: CnnOutput) -> usize {
         match output {
             CnnOutput::PooledFeatures => self.architecture.width,
+            CnnOutput::Embedding => self.architecture.embedding_width,
             CnnOutput::ClassScores => self.architecture.classes,
             CnnOutput::Grid(side) => side * side * self.architecture.width,
         }
@@ -199,13 +254,18 @@ impl Cnn {
         }
         let shape = to_tensor_shape(&[count, 3, side, side])?;
         tch::no_grad(|| {
+            // Operations keep this order of the values, if the weights have it too.
             let input = Tensor::f_from_slice(pixels)
-                .and_then(|tensor| tensor.f_reshape(&shape)?.f_to_device(self.device))
+                .and_then(|tensor| packed_products::channels_last(&tensor.f_reshape(&shape)?.f_to_device(self.device)?))
                 .map_err(|error| libtorch_error(&error))?;
             let maps = self.forward(&self.architecture.backbone, input)?;
             let result = match output {
                 CnnOutput::PooledFeatures => self.forward(&[Layer::GlobalAverage], maps)?,
-                CnnOutput::ClassScores => self.forward(&self.architecture.head, maps)?,
+                CnnOutput::Embedding => self.embed(maps)?,
+                CnnOutput::ClassScores if self.architecture.embedding.is_empty() => {
+                    self.forward(&self.architecture.head, maps)?
+                }
+                CnnOutput::ClassScores => self.forward(&self.architecture.head, self.embed(maps)?)?,
                 CnnOutput::Grid(side) => grid(&maps, side)?,
             };
             let mut values = vec![0.0; count * self.output_width(output)];
@@ -226,6 +286,8 @@ impl Cnn {
             x = match layer {
                 // In place: the input of an activation is always a new tensor without other uses.
                 Layer::Relu => x.f_relu_().map_err(|error| libtorch_error(&error))?,
+                Layer::Relu6 => x.f_relu6_().map_err(|error| libtorch_error(&error))?,
+                Layer::Tap { .. } => x,
                 _ => self.layer(layer, &x)?,
             };
         }
@@ -234,24 +296,38 @@ impl Cnn {
 
     fn layer(&self, layer: &Layer, x: &Tensor) -> Result<Tensor> {
         let result = match layer {
-            Layer::Conv { name, stride, padding, bias, .. } => {
-                let bias = bias.then(|| self.get(name, "bias")).transpose()?;
-                x.f_conv2d(self.get(name, "weight")?, bias, *stride, *padding, 1, 1)
+            Layer::Tokens { .. } | Layer::TextTokens { .. } | Layer::Attention { .. } => {
+                return self.transformer_layer(layer, x);
             }
-            Layer::BatchNorm { name, .. } => x.f_batch_norm(
+            Layer::Conv(conv) => return self.convolution(conv, x),
+            Layer::Linear { name, .. } => return self.linear(x, (name, "weight"), (name, "bias")),
+            Layer::LayerNorm { name, width } => {
+                let (weight, bias) = (self.get(name, "weight")?, self.get(name, "bias")?);
+                x.f_layer_norm(to_tensor_shape(&[*width])?, Some(weight), Some(bias), 1e-5, true)
+            }
+            Layer::Project { name, .. } => x.f_matmul(self.get("", name)?),
+            Layer::FirstToken => x.f_select(1, 0),
+            Layer::Gelu => x.f_gelu("none"),
+            Layer::QuickGelu => x.f_mul_scalar(1.702).and_then(|mut scaled| scaled.f_sigmoid_()?.f_mul(x)),
+            Layer::BatchNorm { name, epsilon, .. } => x.f_batch_norm(
                 Some(self.get(name, "weight")?),
                 Some(self.get(name, "bias")?),
                 Some(self.get(name, "running_mean")?),
                 Some(self.get(name, "running_var")?),
                 false,
                 0.0,
-                EPSILON,
+                *epsilon,
                 true,
             ),
             Layer::Relu => x.f_relu(),
-            Layer::MaxPool { padding, ceil } => x.f_max_pool2d(3, 2, *padding, 1, *ceil),
+            Layer::Relu6 => x.f_relu6(),
+            Layer::Tap { .. } => Ok(x.shallow_clone()),
+            Layer::MaxPool { kernel, stride, padding, ceil } => x.f_max_pool2d(*kernel, *stride, *padding, 1, *ceil),
+            Layer::AveragePool3 => x.f_avg_pool2d(3, 1, 1, false, false, None),
+            Layer::GridAverage(side) => x.f_adaptive_avg_pool2d(to_tensor_shape(&[*side, *side])?),
+            Layer::Flatten => x.f_flatten(1, -1),
+            Layer::Scale(factor) => x.f_mul_scalar(*factor),
             Layer::GlobalAverage => x.f_adaptive_avg_pool2d([1, 1]).and_then(|averages| averages.f_flatten(1, 3)),
-            Layer::Linear { name, .. } => x.f_linear(self.get(name, "weight")?, Some(self.get(name, "bias")?)),
             Layer::Concat(branches) => Tensor::f_cat(&self.branches(branches, x)?, 1),
             Layer::Sum(branches) => {
                 let mut results = self.branches(branches, x)?.into_iter();
@@ -262,19 +338,53 @@ impl Cnn {
         result.map_err(|error| libtorch_error(&error))
     }
 
+    fn convolution(&self, conv: &Convolution, x: &Tensor) -> Result<Tensor> {
+        let Convolution { name, stride, padding: (vertical, horizontal), groups, bias, .. } = conv;
+        let products = self.products.as_deref();
+        if let Some(layer) = products.and_then(|products| products.layers.get(&parameter_name(name, "weight"))) {
+            return packed_products::apply_to_pixels(layer, *stride, x);
+        }
+        let bias = bias.then(|| self.get(name, "bias")).transpose()?;
+        let groups = i64::try_from(*groups).map_err(|_| Error::internal("a convolution of 2⁶³ groups"))?;
+        let (weight, padding) = (self.get(name, "weight")?, [*vertical, *horizontal]);
+        let computed = match products.map_or(Kind::Float, PackedProducts::kind) {
+            Kind::Float => x.f_conv2d(weight, bias, *stride, padding, 1, groups),
+            kind => {
+                let bias = bias.map(|bias| bias.f_to_kind(kind)).transpose();
+                bias.and_then(|bias| {
+                    x.f_to_kind(kind)?
+                        .f_conv2d(weight, bias.as_ref(), *stride, padding, 1, groups)?
+                        .f_to_kind(Kind::Float)
+                })
+            }
+        };
+        computed.map_err(|error| libtorch_error(&error))
+    }
+
+    /// x · wᵀ + bias over the last dimension, from the parameters of these names, each a layer and a part of it.
+    pub(super) fn linear(&self, x: &Tensor, weight: (&str, &str), bias: (&str, &str)) -> Result<Tensor> {
+        let products = self.products.as_deref();
+        if let Some(layer) = products.and_then(|products| products.layers.get(&parameter_name(weight.0, weight.1))) {
+            return packed_products::apply(layer, x);
+        }
+        let (weight, bias) = (self.get(weight.0, weight.1)?, self.get(bias.0, bias.1)?);
+        let computed = match products.map_or(Kind::Float, PackedProducts::kind) {
+            Kind::Float => x.f_linear(weight, Some(bias)),
+            kind => x.f_to_kind(kind).and_then(|x| {
+                x.f_linear(&weight.f_to_kind(kind)?, None::<&Tensor>)?.f_to_kind(Kind::Float)?.f_add(bias)
+            }),
+        };
+        computed.map_err(|error| libtorch_error(&error))
+    }
+
     fn branches(&self, branches: &[Vec<Layer>], x: &Tensor) -> Result<Vec<Tensor>> {
         branches.iter().map(|branch| self.forward(branch, x.shallow_clone())).collect()
     }
 
-    fn get(&self, layer: &str, what: &str) -> Result<&Tensor> {
-        let name = format!("{layer}.{what}");
+    pub(super) fn get(&self, layer: &str, what: &str) -> Result<&Tensor> {
+        let name = parameter_name(layer, what);
         self.parameters.get(&name).ok_or_else(|| Error::internal(format!("the CNN has no parameter `{name}`")))
     }
-}
-
-/// Returns true for parameters that inference does not use.
-fn is_unneeded(name: &str) -> bool {
-    name.ends_with(".num_batches_tracked")
 }
 
 /// Error for a file with the weights of another CNN, or with a model; `None` if the file is neither.
@@ -287,9 +397,9 @@ fn other_weights_error(architecture: &Architecture, bytes: &[u8]) -> Option<Erro
                 .hint("`extract` uses the CNN of a model with `weights = { model = \"STAGE.model\" }`"),
         );
     }
-    let shapes = tensors.iter().filter(|(name, _)| !is_unneeded(name));
+    let shapes = tensors.iter().filter(|(name, _)| !FilePart::Whole.is_unneeded(name));
     let found = Network::recognize(&shapes.map(|(name, view)| (name.clone(), view.shape().to_vec())).collect())?;
-    let wanted = Network::ALL.into_iter().find(|(network, _)| network.architecture() == *architecture);
+    let wanted = Network::ALL.iter().find(|(network, _)| network.architecture() == *architecture);
     let (_, wanted) = wanted.filter(|(_, wanted)| *wanted != found)?;
     Some(
         Error::data(format!("these look like weights of {found}, wanted those of {wanted}"))

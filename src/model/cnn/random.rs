@@ -3,7 +3,7 @@
 //! The generator is [`Rng`], so a seed gives the same weights with every version of libtorch. Parameter `i` of a CNN
 //! uses the stream (seed, i).
 
-use super::architecture::{CnnInit, CnnParameterSpec};
+use super::parameter_spec::{CnnInit, CnnParameterSpec};
 use crate::kernels::random::Rng;
 
 /// Draws the values of parameter `index`, row-major.
@@ -45,7 +45,7 @@ fn to_f32(value: f64) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::cnn::{resnet18, squeezenet1_0};
+    use crate::model::cnn::Network;
 
     fn moments(values: &[f32]) -> (f64, f64, f64) {
         let n = float(values.len());
@@ -63,7 +63,7 @@ mod tests {
     /// Standard deviations and bounds derived by hand from torchvision's `__init__`.
     #[test]
     fn deviations_and_bounds_are_those_of_torchvision() {
-        let parameters = resnet18().parameters();
+        let parameters = Network::ResNet18.architecture().parameters();
         // √(2 / (128 · 3 · 3)).
         let (mean, deviation, _) = moments(&drawn(&parameters, "layer2.0.conv1.weight"));
         assert!(mean.abs() < 1e-3 && (deviation / 0.041_667 - 1.0).abs() < 0.02, "{mean} {deviation}");
@@ -72,7 +72,7 @@ mod tests {
         assert!(largest <= 0.044_195 && (deviation / 0.025_516 - 1.0).abs() < 0.02, "{deviation} {largest}");
         assert_eq!(drawn(&parameters, "bn1.running_var"), vec![1.0; 64]);
 
-        let parameters = squeezenet1_0().parameters();
+        let parameters = Network::SqueezeNet1_0.architecture().parameters();
         // ±√(6 / (3 · 7 · 7)).
         let (_, deviation, largest) = moments(&drawn(&parameters, "features.0.weight"));
         assert!(largest <= 0.202_031 && (deviation / 0.116_642 - 1.0).abs() < 0.02, "{deviation} {largest}");
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn weights_are_a_function_of_the_seed() {
-        let parameters = squeezenet1_0().parameters();
+        let parameters = Network::SqueezeNet1_0.architecture().parameters();
         let draw = |seed, index| draw(&parameters[index], seed, u64::try_from(index).unwrap());
         assert_eq!(draw(1, 0), draw(1, 0));
         assert_ne!(draw(1, 0), draw(2, 0));

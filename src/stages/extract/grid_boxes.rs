@@ -23,14 +23,14 @@ impl Extract {
     ) -> Result<RecordBatch> {
         let ids = tables::int_column(batch, "image_id")?;
         let splits = tables::text_column(batch, "split")?;
-        let (resize, crop) = (self.resize as usize, self.crop as usize);
+        let input = self.input();
         let mut kept = Vec::with_capacity(batch.num_rows());
         let mut boxes = Vec::with_capacity(batch.num_rows() * side * side * 4);
         for row in 0..batch.num_rows() {
             match images.size(row) {
                 Ok((width, height)) => {
                     kept.push(row);
-                    boxes.extend(cells(cropped_square(width, height, resize, crop), side));
+                    boxes.extend(cells(cropped_square(width, height, input.resize, input.crop), side));
                 }
                 Err(error) if error.category() == ErrorCategory::Data => {}
                 Err(error) => return Err(error.context(format!("image `{}`", images.name(row)))),

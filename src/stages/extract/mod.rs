@@ -1,17 +1,24 @@
-//! `extract`: `images` → `features`; of a grid `regions` and `region_boxes`.
+//! `extract`: `images` → `features`; of a grid `regions` and `region_boxes`; of CLIP with captions `image_embeddings` and
+//! `caption_embeddings`.
 //!
 //! ```text
 //! path or bytes ─► read ─► decode ─► resize, crop ─► normalise ─► network ─► feature
-//!                  └───────── as torchvision does ───────────────────────────┘
+//!                  └──────── as the published code does ────────────────────────┘
 //! ```
 
 mod settings;
+mod options;
+mod problems;
 mod run;
 mod preprocess;
 mod grid_boxes;
+mod captions;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod golden_tests;
+#[cfg(test)]
+mod networks_golden_tests;
 
-pub use settings::{Extract, FeaturePooling, Network, OnUndecodable, WeightSource};
+pub use options::{EmbeddedCaptions, FeaturePooling, OnUndecodable, WeightSource};
+pub use settings::{Extract, Network};

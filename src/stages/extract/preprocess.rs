@@ -2,14 +2,31 @@
 
 use crate::io::image::DecodedImage;
 use crate::kernels::normalize;
-use crate::kernels::resize::resize_and_crop;
+use crate::kernels::resize::{CropPlace, resize_and_crop};
+use crate::model::cnn::NetworkInput;
 
 /// Resizes `image`, crops its centre, normalises it and appends it to `pixels`: 3 channels × `crop` × `crop` values.
 ///
 /// Equal to the bit to torchvision's `Resize(resize)`, `CenterCrop(crop)`, `ToTensor`, `Normalize`.
-pub(super) fn append_normalized(image: &DecodedImage, resize: usize, crop: usize, pixels: &mut Vec<f32>) {
-    let square = resize_and_crop(&image.rgb, image.width, image.height, resize, crop);
+pub(super) fn append_normalized(image: &DecodedImage, input: &NetworkInput, pixels: &mut Vec<f32>) {
+    append_square(image, input, (CropPlace::Centre, false), pixels);
+}
+
+/// Appends ten squares in place of one: torchvision's `TenCrop(crop)`, in its order.
+pub(super) fn append_ten_crops(image: &DecodedImage, input: &NetworkInput, pixels: &mut Vec<f32>) {
+    for square in CropPlace::TEN {
+        append_square(image, input, square, pixels);
+    }
+}
+
+fn append_square(
+    image: &DecodedImage,
+    input: &NetworkInput,
+    (place, mirrored): (CropPlace, bool),
+    pixels: &mut Vec<f32>,
+) {
+    let square = resize_and_crop(&image.rgb, image.width, image.height, input.square(place));
     let start = pixels.len();
     pixels.resize(start + square.len(), 0.0);
-    normalize::imagenet(&square, crop, false, &mut pixels[start..]);
+    normalize::to_channels(&square, input.crop, input.statistics, mirrored, &mut pixels[start..]);
 }

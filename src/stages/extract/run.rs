@@ -4,10 +4,12 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Mutex;
 
-use arrow::array::{Int64Array, StringArray};
+use arrow::array::{BooleanArray, Int64Array, RecordBatch, StringArray};
+use arrow::compute::filter_record_batch;
 
+use super::options::{FeaturePooling, OnUndecodable, WeightSource};
 use super::preprocess;
-use super::settings::{BOXES, Extract, FeaturePooling, OnUndecodable, PART_ROWS, WeightSource};
+use super::settings::{BOXES, Extract, PART_ROWS};
 use crate::error::{Error, ErrorCategory, Result, SkippedItems, TruncatedList};
 use crate::io::bounded;
 use crate::io::image::EncodedImages;
@@ -25,8 +27,8 @@ const SHOWN: usize = 5;
 /// Beginning of the warning about an image that was left out.
 const LEFT_OUT: &str = "image left out: ";
 
-/// Maximum size of a file of weights, in bytes: several times the size of the largest network.
-const MAX_WEIGHTS: u64 = 1 << 30;
+/// Maximum size of a file of weights, in bytes: ResNeXt-101 32×48d has 3.3 GB.
+pub(super) const MAX_WEIGHTS: u64 = 4 << 30;
 
 impl RunnableStage for Extract {
     /// Memory: the weights, once; per thread one decoded image, a part of features, and the inputs and feature maps of
@@ -49,18 +51,19 @@ impl RunnableStage for Extract {
             let Warning { subject, message } = warning;
             format!("`{subject}`: {}", message.strip_prefix(LEFT_OUT).unwrap_or(message))
         });
-        let skipped = SkippedItems {
-            skipped: summary.inputs.saturating_sub(summary.rows),
-            total: summary.inputs,
-            first: first.collect(),
-        };
+        let total = self.count_images(summary.inputs, cx)?;
+        let skipped = SkippedItems { skipped: total.saturating_sub(summary.rows), total, first: first.collect() };
         skipped.check("images", self.max_skipped, "check the folder of the images, and their format: JPEG or PNG")?;
-        let FeaturePooling::Grid(side) = self.pooling else { return Ok(()) };
+        if let Some(captions) = &self.captions {
+            return self.embed_captions(captions, ranks.local_rank, cx);
+        }
+        let Some(side) = self.grid_side() else { return Ok(()) };
         // A second pass, over the headers: a resumed run has no sizes of the images whose features it finds.
         cx.map(MapInput::Table("images"), BOXES, PART_ROWS, &|block| {
             cancel.check()?;
-            let images = EncodedImages::new(&block.rows, root.as_deref())?;
-            let batch = self.grid_boxes(&block.rows, &images, side)?;
+            let rows = self.rows_of_splits(&block.rows)?;
+            let images = EncodedImages::new(&rows, root.as_deref())?;
+            let batch = self.grid_boxes(&rows, &images, side)?;
             Ok(MapOutput { batch, warnings: Vec::new() })
         })?;
         Ok(())
@@ -68,7 +71,40 @@ impl RunnableStage for Extract {
 }
 
 impl Extract {
+    /// Reads the network up to the layer whose output is used.
     fn load_network(&self, cx: &mut StageContext<'_>, local_rank: usize) -> Result<Cnn> {
+        let whole = self.load_whole_network(cx, local_rank)?;
+        let network = self.layer.iter().try_fold(whole, |network, layer| network.up_to(layer))?;
+        network.prepare(self.is_mixed())
+    }
+
+    /// Number of images of the chosen splits, of `all` in the table.
+    fn count_images(&self, all: u64, cx: &mut StageContext<'_>) -> Result<u64> {
+        if self.splits.is_empty() {
+            return Ok(all);
+        }
+        let mut count = 0;
+        while let Some(batch) = cx.read_next("images")? {
+            count += self.rows_of_splits(&batch)?.num_rows() as u64;
+        }
+        if count == 0 {
+            let splits = self.splits.join("`, `");
+            return Err(Error::data(format!("no image of split `{splits}` in `{}`", self.images)));
+        }
+        Ok(count)
+    }
+
+    /// Rows of the chosen splits.
+    pub(super) fn rows_of_splits(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        if self.splits.is_empty() {
+            return Ok(batch.clone());
+        }
+        let splits = tables::text_column(batch, "split")?;
+        let kept: BooleanArray = splits.iter().map(|split| split.map(|split| self.uses_split(split))).collect();
+        filter_record_batch(batch, &kept).map_err(|error| Error::internal(error.to_string()))
+    }
+
+    fn load_whole_network(&self, cx: &mut StageContext<'_>, local_rank: usize) -> Result<Cnn> {
         let device = device::device_of_rank(cx.device(), local_rank)?;
         let architecture = self.network.architecture();
         match &self.weights {
@@ -77,7 +113,8 @@ impl Extract {
                 let in_model = |error: Error| error.context("weights.model");
                 let config =
                     ModelDescription::read(&cx.file("weights.model", DESCRIPTION_FILE)?).map_err(in_model)?.config;
-                let own = (self.resize as usize, self.crop as usize);
+                let input = self.input();
+                let own = (input.resize, input.crop);
                 if let Some(input_spec::FinetunedCnn { side, resize, .. }) = config.input_spec().pictures
                     && (resize, side) != own
                 {
@@ -102,8 +139,9 @@ impl Extract {
 
     /// Output of the network that becomes the features.
     fn output(&self) -> CnnOutput {
-        match self.pooling {
+        match self.effective_pooling() {
             FeaturePooling::Average => CnnOutput::PooledFeatures,
+            FeaturePooling::Embedding => CnnOutput::Embedding,
             FeaturePooling::Logits => CnnOutput::ClassScores,
             FeaturePooling::Grid(side) => CnnOutput::Grid(side),
         }
@@ -117,25 +155,28 @@ impl Extract {
         network: &Cnn,
         cancel: &CancelToken,
     ) -> Result<MapOutput> {
-        let batch = &block.rows;
+        let batch = &self.rows_of_splits(&block.rows)?;
         let ids = tables::int_column(batch, "image_id")?;
         let splits = tables::text_column(batch, "split")?;
         let images = EncodedImages::new(batch, root)?;
-        let width = self.width();
-        let (resize, crop) = (self.resize as usize, self.crop as usize);
+        let (width, input) = (self.width(), self.input());
 
         let mut features = Vec::with_capacity(batch.num_rows() * network.output_width(self.output()));
         let mut kept = Vec::with_capacity(batch.num_rows());
         let mut undecodable = Vec::new();
         let mut rows = 0..batch.num_rows();
         while !rows.is_empty() {
-            let mut pixels = Vec::with_capacity(self.batch_size * 3 * crop * crop);
+            let mut pixels = Vec::with_capacity(self.batch_size * self.crops() * 3 * input.crop * input.crop);
             let before = kept.len();
             for row in rows.by_ref().take(self.batch_size) {
                 cancel.check()?;
                 match images.decode(row) {
                     Ok(image) => {
-                        preprocess::append_normalized(&image, resize, crop, &mut pixels);
+                        if self.ten_crop {
+                            preprocess::append_ten_crops(&image, &input, &mut pixels);
+                        } else {
+                            preprocess::append_normalized(&image, &input, &mut pixels);
+                        }
                         kept.push(row);
                     }
                     Err(error) if error.category() == ErrorCategory::Data => {
@@ -156,12 +197,16 @@ impl Extract {
 
         let image_id = Int64Array::from_iter_values(kept.iter().map(|&row| ids.value(row)));
         let split = StringArray::from_iter_values(kept.iter().map(|&row| splits.value(row)));
-        let batch = match self.pooling {
-            FeaturePooling::Grid(side) => {
+        let batch = match self.grid_side() {
+            Some(side) => {
                 let regions = RegionColumn::new(features, side * side, width)?;
                 tables::regions::TableColumns { image_id, split, regions }.into_batch()?
             }
-            FeaturePooling::Average | FeaturePooling::Logits => {
+            None if self.captions.is_some() => {
+                let embedding = VectorColumn::new(features, width)?;
+                tables::image_embeddings::TableColumns { image_id, split, embedding }.into_batch()?
+            }
+            None => {
                 let feature = VectorColumn::new(features, width)?;
                 tables::features::TableColumns { image_id, split, feature }.into_batch()?
             }
@@ -181,13 +226,16 @@ impl Extract {
         network: &Cnn,
     ) -> Result<Vec<f32>> {
         let output = self.output();
-        let mut features = network.compute(pixels, self.crop as usize, output)?;
+        let mut features = network.compute(pixels, self.input().crop, output)?;
+        if self.ten_crop {
+            features = mean_of_crops(&features, network.output_width(output));
+        }
         for (image, name) in features.chunks_exact_mut(network.output_width(output)).zip(names) {
             if !image.iter().all(|value| value.is_finite()) {
                 return Err(Error::stage(format!("the feature of `{name}` holds a NaN or an infinity"))
                     .hint("the weights are too large for the network"));
             }
-            if self.normalize {
+            if self.normalize || self.captions.is_some() {
                 image.chunks_exact_mut(self.width()).for_each(normalize);
             }
         }
@@ -195,8 +243,22 @@ impl Extract {
     }
 }
 
+/// Means of the features of the ten crops of each image.
+fn mean_of_crops(features: &[f32], width: usize) -> Vec<f32> {
+    let mut means = Vec::with_capacity(features.len() / 10);
+    for crops in features.chunks_exact(10 * width) {
+        let start = means.len();
+        means.extend_from_slice(&crops[..width]);
+        for crop in crops.chunks_exact(width).skip(1) {
+            means[start..].iter_mut().zip(crop).for_each(|(sum, value)| *sum += value);
+        }
+        means[start..].iter_mut().for_each(|sum| *sum /= 10.0);
+    }
+    means
+}
+
 /// Divides a feature by its L2 norm; a zero vector stays unchanged.
-fn normalize(feature: &mut [f32]) {
+pub(super) fn normalize(feature: &mut [f32]) {
     let norm = feature.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
     if norm > 0.0 {
         for value in feature {

@@ -3,9 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::options::{EmbeddedCaptions, FeaturePooling, OnUndecodable, WeightSource};
+use crate::kernels::resize::Interpolation;
 pub use crate::model::cnn::Network;
-use crate::runtime::MAX_RANKS;
-use crate::stage::{Problem, RequiredValues, SourceRef, Stage, StageInput, StageOutput, TableRef};
+use crate::model::cnn::{Architecture, NetworkInput};
+use crate::model::encoder::MatmulPrecision;
+use crate::stage::{Problem, RequiredValues, Stage, StageInput, StageOutput, TableRef};
 use crate::tables;
 
 /// Number of rows of a part of `features`: a few seconds of work on two cores, except for the deepest networks.
@@ -14,46 +17,69 @@ pub(super) const PART_ROWS: usize = 128;
 /// Output with the boxes of a grid.
 pub(super) const BOXES: &str = "region_boxes";
 
-/// Allowed sides of an input of the network, in pixels. Smaller inputs give empty feature maps in the last layers;
-/// larger inputs need too much memory.
-const SIDES: std::ops::RangeInclusive<u32> = 32..=2048;
+/// Output with the vectors of captions.
+pub(super) const CAPTIONS: &str = "caption_embeddings";
 
-/// Allowed numbers of cells of a side of a grid.
-const GRID_SIDES: std::ops::RangeInclusive<usize> = 1..=64;
+/// Number of rows of a part of [`CAPTIONS`].
+pub(super) const CAPTION_ROWS: usize = 1024;
 
 /// Columns of the images that must have values.
 const PICTURES: RequiredValues =
     RequiredValues { columns: &tables::images::PICTURE_COLUMNS, hint: tables::images::PICTURES_HINT };
 
-/// Maximum number of values of a batch, 128 MiB: 222 images of 224 pixels, or 2 of 2048.
-const MAX_INPUT_VALUES: u64 = 32 << 20;
-
-/// Computes feature vectors of images with a convolutional network.
+/// Computes feature vectors of images with a network; with CLIP, also vectors of captions in the same space.
 ///
 /// Memory of every thread: the input of the network for `batch_size` images (`batch_size` × 3 × `crop`² values of 4
-/// bytes, at most 128 MiB), their feature maps (some 17 times as much) and one decoded image. Threads share the
+/// bytes, ten times as many with `ten_crop`, at most 128 MiB), their feature maps (some 17 times as much) and one decoded image. Threads share the
 /// weights.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Extract {
     /// Images.
     pub images: TableRef,
-    /// Network.
+    /// Captions that CLIP embeds with the images. The stage then writes `image_embeddings` and `caption_embeddings`, with
+    /// unit L2 norm, in place of `features`, so that `evaluate` ranks them without any training.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub captions: Option<EmbeddedCaptions>,
+    /// Splits whose images and captions are used; all if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub splits: Vec<String>,
+    /// Network, by the name of torchvision, timm (`inception_resnet_v2`) or `open_clip` (`ViT-B-32`; OpenAI's weights need
+    /// the names that end in `-quickgelu`).
     pub network: Network,
     /// Weights of the network.
     pub weights: WeightSource,
-    /// Output of the network to use as the feature.
+    /// Named layer whose output is used in place of the last feature maps, or of the last feature vector: `layer3` of a
+    /// ResNet, `classifier.1` (fc6) of VGG. The names are those of the published code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layer: Option<String>,
+    /// Output of the network to use as the feature. By default the feature vector of networks that have one (`embedding`),
+    /// and the average of the last feature maps of others (`average`).
     #[serde(default)]
-    pub pooling: FeaturePooling,
+    pub pooling: Option<FeaturePooling>,
     /// True if features are divided by their L2 norm, as VSE++ does before its linear layer.
     #[serde(default)]
     pub normalize: bool,
-    /// Shorter side of the image after resizing, in pixels.
-    #[serde(default = "default_resize")]
-    pub resize: u32,
-    /// Side of the centre crop, a square, in pixels. The memory of a thread grows with the square of the side.
-    #[serde(default = "default_crop")]
-    pub crop: u32,
+    /// Shorter side of the image after resizing, in pixels. By default that of the network's published weights: 256,
+    /// 333 for `inception_resnet_v2`, and 224 for CLIP.
+    #[serde(default)]
+    pub resize: Option<u32>,
+    /// Side of the centre crop, a square, in pixels. The memory of a thread grows with the square of the side. By default
+    /// that of the network's published weights: 224, and 299 for `inception_resnet_v2`.
+    #[serde(default)]
+    pub crop: Option<u32>,
+    /// Filter of the resizing; by default that of the network's published weights: `bilinear`, and `bicubic` for
+    /// `inception_resnet_v2` and CLIP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interpolation: Option<Interpolation>,
+    /// True if the feature is the mean of those of ten crops: the corners, the centre, and the mirror images of the five
+    /// (torchvision's `TenCrop`). It costs ten times as much.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ten_crop: bool,
+    /// Precision of matrix products and convolutions. `mixed` rounds their factors to bf16; on processors that multiply bf16
+    /// it is about twice as fast, and features differ by some 1 %.
+    #[serde(default, skip_serializing_if = "is_f32")]
+    pub precision: MatmulPrecision,
     /// Number of images in a batch of a thread. An image takes some 10 MB at 224 pixels.
     #[serde(default = "default_batch_size")]
     pub batch_size: usize,
@@ -78,60 +104,13 @@ fn ranks() -> usize {
     1
 }
 
-/// Source of the weights.
-#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WeightSource {
-    /// A safetensors file with torchvision's parameter names.
-    File(SourceRef),
-    /// Weights of a model of `train` with the setting `finetune`.
-    Model(TableRef),
-    /// Random weights, drawn as torchvision draws them.
-    Random,
-}
-
-/// Output of the network to use as the feature of an image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FeaturePooling {
-    /// Global average of the last feature maps (ResNet: input of `fc`; SqueezeNet: output of `features`).
-    #[default]
-    Average,
-    /// Logits of the 1,000 ImageNet classes.
-    Logits,
-    /// Averages of the last feature maps over the cells of a square grid with this many cells a side, in place of the
-    /// regions of a detector. The stage then writes the table `regions`, row by row of cells, in place of `features`,
-    /// and the cells as `region_boxes`. The network sees some pixels around a cell too.
-    /// With 224 pixels, ResNet has maps of 7 × 7 values and SqueezeNet of 13 × 13.
-    Grid(usize),
-}
-
-/// Treatment of images that cannot be decoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OnUndecodable {
-    /// Stops with an error that names the images and the reasons.
-    #[default]
-    Fail,
-    /// Leaves the image out, with a warning. `max_skipped` limits their share.
-    Skip,
-}
-
-fn default_resize() -> u32 {
-    256
-}
-
-fn default_crop() -> u32 {
-    224
-}
-
 /// Default batch size. With larger batches, the feature maps of SqueezeNet do not fit the caches of the CPU.
 fn default_batch_size() -> usize {
     8
 }
 
 /// Default of [`Extract::max_skipped`].
-fn default_max_skipped() -> f64 {
+pub(super) fn default_max_skipped() -> f64 {
     0.1
 }
 
@@ -141,23 +120,35 @@ fn is_default_max_skipped(share: &f64) -> bool {
     *share == default_max_skipped()
 }
 
+/// Returns true for the default of a setting that was added later.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
+fn is_f32(precision: &MatmulPrecision) -> bool {
+    *precision == MatmulPrecision::F32
+}
+
 impl Stage for Extract {
     fn kind(&self) -> &'static str {
         "extract"
     }
 
-    /// Version 2: tall images are resampled vertically first, as Pillow 13 does. Version 3: a grid has boxes.
+    /// Version 2: tall images are resampled vertically first, as Pillow 13 does. Version 3: a grid has boxes. Version 4:
+    /// convolutions round differently, because their values are in another order.
     fn version(&self) -> u32 {
-        match self.pooling {
-            FeaturePooling::Grid(_) => 3,
-            FeaturePooling::Average | FeaturePooling::Logits => 2,
-        }
+        4
     }
 
     fn settings(&self) -> serde_json::Value {
         let mut settings = serde_json::json!(self);
         if let Some(settings) = settings.as_object_mut() {
             settings.remove("ranks");
+            // Defaults of the network are written out: a result is the same, however its settings were chosen.
+            settings.insert("pooling".to_owned(), serde_json::json!(self.effective_pooling()));
+            let input = self.input();
+            settings.insert("resize".to_owned(), input.resize.into());
+            settings.insert("crop".to_owned(), input.crop.into());
+            if self.interpolation == Some(self.network.architecture().input.interpolation) {
+                settings.remove("interpolation");
+            }
             if let WeightSource::File(_) | WeightSource::Model(_) = &self.weights {
                 settings.remove("seed");
             }
@@ -173,78 +164,38 @@ impl Stage for Extract {
             WeightSource::Model(model) => inputs.push(StageInput::files("weights.model", model, "model")),
             WeightSource::Random => {}
         }
+        if let Some(EmbeddedCaptions { table, merges }) = &self.captions {
+            inputs.push(StageInput::table("captions.table", table, &tables::captions::table()));
+            inputs.push(StageInput::source("captions.merges", merges));
+        }
         inputs
     }
 
     fn outputs(&self) -> Vec<StageOutput> {
         let table = |schema| StageOutput::table(self.output_name(), schema, PART_ROWS);
-        match self.pooling {
-            FeaturePooling::Grid(side) => {
+        if self.captions.is_some() {
+            let captions = tables::caption_embeddings::table().schema_with_width(self.width());
+            return vec![
+                table(tables::image_embeddings::table().schema_with_width(self.width())),
+                StageOutput::table(CAPTIONS, captions, CAPTION_ROWS),
+            ];
+        }
+        match self.grid_side() {
+            Some(side) => {
                 let boxes = tables::region_boxes::table().schema_with_shape(&[side * side, 4]);
                 vec![
                     table(tables::regions::table().schema_with_shape(&[side * side, self.width()])),
                     StageOutput::table(BOXES, boxes, PART_ROWS),
                 ]
             }
-            FeaturePooling::Average | FeaturePooling::Logits => {
+            None => {
                 vec![table(tables::features::table().schema_with_width(self.width()))]
             }
         }
     }
 
     fn check(&self) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        if matches!(self.weights, WeightSource::Model(_))
-            && !(self.normalize && self.pooling == FeaturePooling::Average)
-        {
-            let message = "the model was trained on normalised averages";
-            problems.push(
-                Problem::new("weights.model", message).hint("set `normalize = true` and `pooling = \"average\"`"),
-            );
-        }
-        for (setting, side) in [("resize", self.resize), ("crop", self.crop)] {
-            if !SIDES.contains(&side) {
-                let message = format!("{side} pixels, wanted {} to {}", SIDES.start(), SIDES.end());
-                problems.push(Problem::new(setting, message));
-            }
-        }
-        if let FeaturePooling::Grid(side) = self.pooling
-            && !GRID_SIDES.contains(&side)
-        {
-            let message = format!("got {side} cells a side, wanted {} to {}", GRID_SIDES.start(), GRID_SIDES.end());
-            problems.push(Problem::new("pooling.grid", message));
-        }
-        if self.crop > self.resize {
-            let message = format!("a square of {} pixels does not fit a side of {}", self.crop, self.resize);
-            problems.push(Problem::new("crop", message).hint("make `crop` at most `resize`"));
-        }
-        if !(0.0..=1.0).contains(&self.max_skipped) {
-            problems.push(Problem::new("max_skipped", format!("got {}, wanted 0 to 1", self.max_skipped)));
-        } else if self.max_skipped != default_max_skipped() && self.on_undecodable == OnUndecodable::Fail {
-            let message = "it limits the images that are left out, but none are";
-            problems.push(Problem::new("max_skipped", message).hint("set `on_undecodable = \"skip\"` too"));
-        }
-        if !(1..=MAX_RANKS).contains(&self.ranks) {
-            problems.push(Problem::new("ranks", format!("got {}, wanted 1 to {MAX_RANKS}", self.ranks)));
-        }
-        if self.batch_size == 0 {
-            problems.push(Problem::new("batch_size", "0 images, wanted at least 1"));
-        }
-        // An invalid side was reported above. It may be 0, so it is excluded before the division.
-        let image = 3 * u64::from(self.crop).pow(2);
-        let values = (self.batch_size as u64).saturating_mul(image);
-        if SIDES.contains(&self.crop) && values > MAX_INPUT_VALUES {
-            let message = format!(
-                "{} images × 3 × {crop}² pixels are {values} values at once in every thread, wanted at most \
-                 {MAX_INPUT_VALUES} (128 MiB)",
-                self.batch_size,
-                crop = self.crop,
-            );
-            problems.push(
-                Problem::new("batch_size", message).hint(format!("make it at most {}", MAX_INPUT_VALUES / image)),
-            );
-        }
-        problems
+        self.problems()
     }
 }
 
@@ -252,18 +203,68 @@ impl Extract {
     /// Name of the table that the stage writes.
     #[must_use]
     pub fn output_name(&self) -> &'static str {
-        match self.pooling {
-            FeaturePooling::Grid(_) => "regions",
-            FeaturePooling::Average | FeaturePooling::Logits => "features",
+        match (&self.captions, self.grid_side()) {
+            (Some(_), _) => "image_embeddings",
+            (None, Some(_)) => "regions",
+            (None, None) => "features",
         }
+    }
+
+    /// Architecture up to the chosen layer. An unknown layer is a problem of the settings and has no effect here.
+    pub(super) fn architecture(&self) -> Architecture {
+        let whole = self.network.architecture();
+        let cut = self.layer.as_ref().and_then(|layer| whole.up_to(layer));
+        cut.unwrap_or(whole)
+    }
+
+    /// Output of the network that becomes the feature.
+    pub(super) fn effective_pooling(&self) -> FeaturePooling {
+        self.pooling.unwrap_or_else(|| {
+            if self.architecture().embedding.is_empty() { FeaturePooling::Average } else { FeaturePooling::Embedding }
+        })
+    }
+
+    /// Number of cells of a side of the grid; `None` for other outputs.
+    pub(super) fn grid_side(&self) -> Option<usize> {
+        match self.pooling {
+            Some(FeaturePooling::Grid(side)) => Some(side),
+            _ => None,
+        }
+    }
+
+    /// Preprocessing of an image.
+    pub(super) fn input(&self) -> NetworkInput {
+        let own = self.network.architecture().input;
+        NetworkInput {
+            resize: self.resize.map_or(own.resize, |side| side as usize),
+            crop: self.crop.map_or(own.crop, |side| side as usize),
+            interpolation: self.interpolation.unwrap_or(own.interpolation),
+            ..own
+        }
+    }
+
+    /// Returns true if factors are rounded to bf16.
+    pub(super) fn is_mixed(&self) -> bool {
+        self.precision != MatmulPrecision::F32
+    }
+
+    /// Returns true if images and captions of this split are used.
+    pub(super) fn uses_split(&self, split: &str) -> bool {
+        self.splits.is_empty() || self.splits.iter().any(|wanted| wanted == split)
+    }
+
+    /// Number of squares of an image that the network sees.
+    pub(super) fn crops(&self) -> usize {
+        if self.ten_crop { 10 } else { 1 }
     }
 
     /// Width of a feature vector.
     #[must_use]
     pub fn width(&self) -> usize {
-        let network = self.network.architecture();
-        match self.pooling {
+        let network = self.architecture();
+        match self.effective_pooling() {
             FeaturePooling::Average | FeaturePooling::Grid(_) => network.width,
+            FeaturePooling::Embedding => network.embedding_width,
             FeaturePooling::Logits => network.classes,
         }
     }

@@ -9,6 +9,7 @@ use image::{ExtendedColorType, ImageEncoder, codecs::png::PngEncoder};
 use super::Train;
 use super::testing::{captions, description, file};
 use crate::kernels::random::Rng;
+use crate::loader::{AugmentedImages, PixelFormat};
 use crate::model::cnn::{Cnn, CnnOutput};
 use crate::model::trained_model::{DESCRIPTION_FILE, PARAMETERS_FILE, TrainedModel};
 use crate::stage::Stage;
@@ -84,7 +85,7 @@ fn the_network_is_trained_and_a_training_resumes_bit_for_bit() {
     let trained = TrainedModel::read(&file(&whole, DESCRIPTION_FILE), &parameters, device).expect("a model");
     assert!(trained.network.is_some() && trained.input_spec().values_per_image() == 512);
     let mut pixels = vec![0.0; 3 * 32 * 32];
-    let shown = crate::loader::AugmentedImages::new(vec![images()], None, 32).unwrap();
+    let shown = AugmentedImages::new(vec![images()], None, PixelFormat::imagenet(32)).unwrap();
     shown.write_centre_crop(7, 36, &mut pixels).unwrap();
     let feature = learned.compute(&pixels, 32, CnnOutput::PooledFeatures).unwrap();
     let norm = feature.iter().map(|value| value * value).sum::<f32>().sqrt();

@@ -7,7 +7,7 @@ use super::Train;
 use super::location::{ImageLocations, RowLocation, image_locations};
 use crate::error::{Error, Result};
 use crate::io::table_shards::TableShards;
-use crate::loader::{AugmentedImages, LoaderImages};
+use crate::loader::{AugmentedImages, LoaderImages, PixelFormat};
 use crate::model::family::input_spec::{ImageInput, ImageShape};
 use crate::stage::StageContext;
 use crate::tables;
@@ -42,8 +42,14 @@ impl DataSetImages {
                 };
             }
         }
-        let images = AugmentedImages::new(batches, root, settings.crop)?;
-        Ok(Self::Encoded(images, locations, settings.network.architecture().width))
+        let network = settings.network.architecture();
+        let format = PixelFormat {
+            side: settings.crop(),
+            interpolation: network.input.interpolation,
+            statistics: network.input.statistics,
+        };
+        let images = AugmentedImages::new(batches, root, format)?;
+        Ok(Self::Encoded(images, locations, network.embedding_width))
     }
 
     /// Finds the images in `needed`.

@@ -95,7 +95,7 @@ pub enum SameImagePolicy {
     Mask,
 }
 
-/// Fine-tuning of a convolutional network together with the model. In training, every image is augmented anew in every
+/// Fine-tuning of an image network together with the model. In training, every image is augmented anew in every
 /// epoch, by torchvision's `RandomResizedCrop` and `RandomHorizontalFlip`; validation and memory bank use its centre
 /// crop.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
@@ -103,16 +103,19 @@ pub enum SameImagePolicy {
 pub struct FinetuneSettings {
     /// The images.
     pub images: TableRef,
-    /// Convolutional network. Its batch normalisation uses the stored statistics and does not update them.
+    /// Network. Its batch normalisation uses the stored statistics and does not update them, and it has no dropout. Its
+    /// features are the means of its last feature maps, or fc7 of VGG.
     pub network: Network,
     /// Initial weights of the network.
     pub weights: InitialWeights,
-    /// Side of the square crop that is the input of the network, in pixels.
-    #[serde(default = "crop")]
-    pub crop: usize,
-    /// Shorter side to which an image is resized before its centre crop is taken, in pixels.
-    #[serde(default = "resize")]
-    pub resize: usize,
+    /// Side of the square crop that is the input of the network, in pixels. By default that of the network's published
+    /// weights: 224, and 299 for `inception_resnet_v2`.
+    #[serde(default)]
+    pub crop: Option<usize>,
+    /// Shorter side to which an image is resized before its centre crop is taken, in pixels. By default that of the
+    /// network's published weights: 256, and 333 for `inception_resnet_v2`.
+    #[serde(default)]
+    pub resize: Option<usize>,
 }
 
 /// Initial weights of a network.
@@ -129,29 +132,37 @@ pub enum InitialWeights {
 const IMAGE_SIDES: std::ops::RangeInclusive<usize> = 32..=2048;
 
 impl FinetuneSettings {
+    /// Side of the square that the network reads, in pixels.
+    pub(super) fn crop(&self) -> usize {
+        self.crop.unwrap_or_else(|| self.network.architecture().input.crop)
+    }
+
+    /// Shorter side of a resized image, in pixels.
+    pub(super) fn resize(&self) -> usize {
+        self.resize.unwrap_or_else(|| self.network.architecture().input.resize)
+    }
+
     /// Problems of the settings.
     pub(super) fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
-        for (setting, side) in [("finetune.crop", self.crop), ("finetune.resize", self.resize)] {
+        let (crop, resize) = (self.crop(), self.resize());
+        for (setting, side) in [("finetune.crop", crop), ("finetune.resize", resize)] {
             if !IMAGE_SIDES.contains(&side) {
                 let message = format!("{side} pixels, wanted {} to {}", IMAGE_SIDES.start(), IMAGE_SIDES.end());
                 problems.push(Problem::new(setting, message));
             }
         }
-        if self.resize < self.crop {
-            let message = format!("{} pixels, wanted at least {}, the value of `crop`", self.resize, self.crop);
+        if resize < crop {
+            let message = format!("{resize} pixels, wanted at least {crop}, the value of `crop`");
             problems.push(Problem::new("finetune.resize", message));
+        }
+        let own = self.network.architecture().input;
+        if own.fixed && crop != own.crop {
+            let message = format!("{crop} pixels, wanted {}: {} takes no other", own.crop, self.network.name());
+            problems.push(Problem::new("finetune.crop", message));
         }
         problems
     }
-}
-
-fn crop() -> usize {
-    224
-}
-
-fn resize() -> usize {
-    256
 }
 
 /// Initial word vectors, from a file.

@@ -313,10 +313,10 @@ impl Train {
             words: data.vocabulary.words().len(),
             concepts: data.concepts.as_ref().map(Vec::len),
             words_frozen: self.word_vectors.as_ref().is_some_and(|vectors| !vectors.train),
-            pictures: finetune.map(|&FinetuneSettings { network, crop: side, resize, .. }| input_spec::FinetunedCnn {
-                network,
-                side,
-                resize,
+            pictures: finetune.map(|settings| input_spec::FinetunedCnn {
+                network: settings.network,
+                side: settings.crop(),
+                resize: settings.resize(),
             }),
         })
     }

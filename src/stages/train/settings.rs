@@ -266,6 +266,11 @@ impl Stage for Train {
             settings.remove("checkpoint_steps");
             settings.remove("checkpoints");
             settings.remove("ranks");
+            if let (Some(own), Some(written)) = (&self.finetune, settings.get_mut("finetune")) {
+                // Defaults of the network are written out: a result is the same, however its settings were chosen.
+                written["crop"] = own.crop().into();
+                written["resize"] = own.resize().into();
+            }
             if self.weight_decay == 0.0 {
                 settings.remove("weight_decay");
             }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 
-use super::Train;
 use super::concepts::read_concepts;
 use super::images::DataSetImages;
 use super::location::RowLocation;
 use super::read::{TrainingDataSummary, read_pairs};
+use super::{FinetuneSettings, Train};
 use crate::error::{Error, Result};
 use crate::io::shard::{Shard, ShardIds, ShardIntLists};
 use crate::kernels::epoch::{DataOrder, Epoch, Shuffle};
@@ -165,7 +165,7 @@ impl TrainingData {
                 token_ids: samples.int32_lists("token_ids")?,
             },
             concepts: stage.concepts.as_ref().map(|_| read_concepts(cx)).transpose()?,
-            resize: stage.finetune.as_ref().map_or(0, |finetune| finetune.resize),
+            resize: stage.finetune.as_ref().map_or(0, FinetuneSettings::resize),
             samples,
             validation_pairs,
         })

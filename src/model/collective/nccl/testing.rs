@@ -142,11 +142,13 @@ struct FakeComm {
 }
 
 unsafe extern "C" fn get_version(version: *mut c_int) -> c_int {
+    // SAFETY: the caller gives a place for the result.
     unsafe { *version = 22_703 };
     SUCCESS
 }
 
 unsafe extern "C" fn get_older_version(version: *mut c_int) -> c_int {
+    // SAFETY: the caller gives a place for the result.
     unsafe { *version = 21_005 };
     SUCCESS
 }
@@ -166,6 +168,7 @@ unsafe extern "C" fn get_unique_id(id: *mut RawId) -> c_int {
     static NEXT: AtomicI32 = AtomicI32::new(1);
     let mut bytes = [0xA5; 128];
     bytes[124..].copy_from_slice(&NEXT.fetch_add(1, Ordering::SeqCst).to_le_bytes());
+    // SAFETY: the caller gives a place for the result.
     unsafe { *id = RawId(bytes) };
     SUCCESS
 }
@@ -196,16 +199,19 @@ unsafe extern "C" fn comm_init_rank(comm: *mut RawComm, ranks: c_int, id: RawId,
     }
     drop(state);
     let [rank, ranks] = [rank, ranks].map(|number| usize::try_from(number).unwrap());
+    // SAFETY: the caller gives a place for the result.
     unsafe { *comm = Box::into_raw(Box::new(FakeComm { group, rank, ranks, device, begun: Cell::new(0) })).cast() };
     SUCCESS
 }
 
 unsafe extern "C" fn comm_get_async_error(comm: RawComm, result: *mut c_int) -> c_int {
+    // SAFETY: `comm` is a communicator of this file that was not ended yet.
     let comm = unsafe { &*comm.cast::<FakeComm>() };
     let trouble = devices()[&comm.device].fault;
     let state = comm.group.state.lock().unwrap();
     let failed = matches!(trouble, GpuFault::Asynchronous(at) if at < comm.begun.get());
     let wrong = state.collectives.iter().any(|collective| collective.wrong);
+    // SAFETY: the caller gives a place for the result.
     unsafe {
         *result = if failed {
             REMOTE
@@ -219,14 +225,17 @@ unsafe extern "C" fn comm_get_async_error(comm: RawComm, result: *mut c_int) -> 
 }
 
 unsafe extern "C" fn comm_abort(comm: RawComm) -> c_int {
+    // SAFETY: `comm` is a communicator of this file that was not ended yet.
     unsafe { end(comm, "abort") }
 }
 
 unsafe extern "C" fn comm_destroy(comm: RawComm) -> c_int {
+    // SAFETY: `comm` is a communicator of this file that was not ended yet.
     unsafe { end(comm, "destroy") }
 }
 
 unsafe fn end(comm: RawComm, how: &str) -> c_int {
+    // SAFETY: `comm` is a communicator of this file that was not ended yet.
     let comm = unsafe { Box::from_raw(comm.cast::<FakeComm>()) };
     let mut devices = devices();
     let device = devices.get_mut(&comm.device).unwrap();
@@ -256,6 +265,7 @@ unsafe extern "C" fn all_gather(
         sum: false,
         is_corrupt: false,
     };
+    // SAFETY: `comm` is a communicator of this file that was not ended yet.
     begin(part, unsafe { &*comm.cast::<FakeComm>() }, stream, format!("gather {count} of {kind}"))
 }
 
@@ -279,6 +289,7 @@ unsafe extern "C" fn all_reduce(
         sum: true,
         is_corrupt: false,
     };
+    // SAFETY: `comm` is a communicator of this file that was not ended yet.
     begin(part, unsafe { &*comm.cast::<FakeComm>() }, stream, format!("sum {count} of {kind}"))
 }
 
@@ -351,6 +362,7 @@ unsafe extern "C" fn cuda_device_get_pci_bus_id(id: *mut c_char, length: c_int, 
     if text.len() > usize::try_from(length).unwrap() {
         return UNHANDLED;
     }
+    // SAFETY: the place is longer than the text, as checked above.
     unsafe { std::ptr::copy_nonoverlapping(text.as_ptr().cast(), id, text.len()) };
     SUCCESS
 }
@@ -410,10 +422,12 @@ fn add_up<T: Copy>(parts: &[FakeBuffers], add: impl Fn(&mut T, T)) {
 
 fn read<T: Copy>(at: usize, count: usize) -> Vec<T> {
     // The thread that enqueued the operation keeps the tensor until the operation is finished.
+    // SAFETY: the tensor has `count` values at `at`, and nobody writes to it meanwhile.
     unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(at), count) }.to_vec()
 }
 
 fn write<T: Copy>(at: usize, values: &[T]) {
     let to = std::ptr::with_exposed_provenance_mut::<T>(at);
+    // SAFETY: the tensor has room for the values, and nobody else uses it meanwhile.
     unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), to, values.len()) };
 }

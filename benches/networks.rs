@@ -1,0 +1,59 @@
+//! Images a second of decoding, and of decoding with preprocessing, on one thread and on two.
+//!
+//! ```sh
+//! cargo bench --bench networks -- FLICKR8K
+//! ```
+//!
+//! `FLICKR8K` is a folder with `images/`. `benches/networks_peer.py` compares with PIL and measures whole networks.
+#![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures time and prints it")]
+
+use std::path::Path;
+use std::time::Instant;
+
+use pairloom::io::image::decode;
+use pairloom::kernels::normalize::to_channels;
+use pairloom::kernels::resize::{CropPlace, resize_and_crop};
+use pairloom::model::cnn::NetworkInput;
+
+/// Decodes an image; with `whole`, it is also resized, cropped and normalised.
+fn work(bytes: &[u8], whole: bool, pixels: &mut Vec<f32>) {
+    let image = decode(bytes).expect("a photograph");
+    if whole {
+        let input = NetworkInput::IMAGENET;
+        let square = resize_and_crop(&image.rgb, image.width, image.height, input.square(CropPlace::Centre));
+        pixels.resize(square.len(), 0.0);
+        to_channels(&square, input.crop, input.statistics, false, pixels);
+    }
+}
+
+fn main() {
+    let Some(folder) = std::env::args().skip(1).find(|argument| !argument.starts_with("--")) else {
+        println!("skipped: needs the folder of Flickr8k");
+        return;
+    };
+    let entries = std::fs::read_dir(Path::new(&folder).join("images")).expect("a folder of images");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    let files: Vec<Vec<u8>> = paths.iter().map(|path| std::fs::read(path).expect("a file")).collect();
+    for (title, whole) in [("decode", false), ("decode, resize, crop, normalise", true)] {
+        for threads in [1, 2] {
+            let mut best = f64::INFINITY;
+            for _ in 0..3 {
+                let clock = Instant::now();
+                std::thread::scope(|scope| {
+                    for thread in 0..threads {
+                        let files = &files;
+                        scope.spawn(move || {
+                            let mut pixels = Vec::new();
+                            files.iter().skip(thread).step_by(threads).for_each(|file| work(file, whole, &mut pixels));
+                        });
+                    }
+                });
+                best = best.min(clock.elapsed().as_secs_f64());
+            }
+            #[expect(clippy::cast_precision_loss, reason = "a thousand files")]
+            let rate = files.len() as f64 / best;
+            println!("Pairloom, {threads} thread{}, {title}: {rate:.0} images/s", if threads == 1 { "" } else { "s" });
+        }
+    }
+}

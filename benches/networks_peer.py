@@ -1,0 +1,249 @@
+"""Image networks of Pairloom beside torchvision, timm and open_clip: parity and speed.
+
+    python benches/networks_peer.py parity FLICKR8K [network ...]     # or `mixed`, with factors of bf16
+    python benches/networks_peer.py speed FLICKR8K [network ...]
+    python benches/networks_peer.py decoding FLICKR8K
+
+FLICKR8K is a folder with `dataset_flickr8k.json` and `images/`. `PAIRLOOM` names the program, by default
+`target/release/pairloom`; `decoding` runs `cargo bench --bench networks`.
+
+`parity` writes the weights of a randomly initialised network to a safetensors file, with batch normalisation adjusted to
+some photographs, and compares the features of 100 photographs: read, decoded, resized, cropped and normalised by each
+side. It prints the largest difference, relative to the largest value of the feature. With CLIP, also of the vectors of
+their 500 captions.
+
+`speed` times both sides on two threads. Pairloom: a whole run of `extract` on listed images, from the start of the
+program to its end. Python: PIL, torchvision's transforms, a DataLoader and the network, from the first to the last batch,
+after a pass to warm up; the fastest of several numbers of workers. The rate is that of the clock; beside it stands the
+processor time of an image, which other programs on the machine disturb less.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import open_clip
+import timm
+import torch
+import torchvision
+from PIL import Image
+from safetensors.torch import save_file
+from timm.data import create_transform, resolve_data_config
+from torch.utils.data import DataLoader, Dataset
+from torchvision import models, transforms
+from torchvision.models import resnet
+
+THREADS = 2
+IMAGENET = transforms.Compose([
+    transforms.Resize(256), transforms.CenterCrop(224), transforms.ToTensor(),
+    transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
+])  # fmt: skip
+NETWORKS = [
+    "squeezenet1_0", "squeezenet1_1", "mobilenet_v2", "vgg16", "vgg19", "resnet18", "resnet34", "resnet50", "resnet101",
+    "resnet152", "resnext50_32x4d", "resnext101_32x8d", "resnext101_32x16d", "inception_resnet_v2", "ViT-B-32",
+    "ViT-B-32-quickgelu", "ViT-B-16", "ViT-L-14",
+]  # fmt: skip
+
+
+def create(name):
+    """Network, transform and feature function."""
+    torch.manual_seed(1)
+    if name.startswith("ViT"):
+        network, _, transform = open_clip.create_model_and_transforms(name)
+        return network, transform, lambda net, x: net.encode_image(x)
+    if name == "inception_resnet_v2":
+        network = timm.create_model(name, pretrained=False)
+        transform = create_transform(**resolve_data_config({}, model=network))
+        return network, transform, lambda net, x: net.forward_features(x).mean((2, 3))
+    if name.startswith("resnext101_32x") and not hasattr(models, name):
+        width = int(name.removeprefix("resnext101_32x").removesuffix("d"))
+        network = resnet.ResNet(resnet.Bottleneck, [3, 4, 23, 3], groups=32, width_per_group=width)
+    else:
+        network = getattr(models, name)(weights=None)
+    if name.startswith("vgg"):
+        return network, IMAGENET, lambda net, x: net.classifier[:-1](torch.flatten(net.avgpool(net.features(x)), 1))
+    if isinstance(network, resnet.ResNet):
+        def feature(net, x):
+            x = net.maxpool(net.relu(net.bn1(net.conv1(x))))
+            return net.layer4(net.layer3(net.layer2(net.layer1(x)))).mean((2, 3))
+        return network, IMAGENET, feature
+    return network, IMAGENET, lambda net, x: net.features(x).mean((2, 3))
+
+
+class Photographs(Dataset):
+    def __init__(self, folder, names, transform):
+        self.folder, self.names, self.transform = folder, names, transform
+
+    def __len__(self):
+        return len(self.names)
+
+    def __getitem__(self, index):
+        with Image.open(self.folder / self.names[index]) as image:
+            return self.transform(image.convert("RGB"))
+
+
+def adjust(network, batch):
+    """Statistics of batch normalisation become those of a batch, so that random features have usual sizes."""
+    norms = [module for module in network.modules() if isinstance(module, torch.nn.BatchNorm2d)]
+    if norms:
+        network.train()
+        for norm in norms:
+            norm.momentum = 1.0
+        with torch.no_grad():
+            network(batch)
+    return network.eval()
+
+
+def processor_seconds(who=resource.RUSAGE_SELF):
+    usage = resource.getrusage(who)
+    return usage.ru_utime + usage.ru_stime
+
+
+def subset(flickr, count, folder):
+    """Karpathy's file of `count` photographs, evenly chosen, and their names."""
+    content = json.loads((flickr / "dataset_flickr8k.json").read_text())
+    images = content["images"]
+    content["images"] = [images[i * len(images) // count] for i in range(count)]
+    path = folder / "subset.json"
+    path.write_text(json.dumps(content))
+    return path, [image["filename"] for image in content["images"]]
+
+
+PAIRLOOM = Path(os.environ.get("PAIRLOOM", "target/release/pairloom")).resolve()
+MERGES = Path(open_clip.__file__).parent / "bpe_simple_vocab_16e6.txt.gz"
+
+
+def run(*arguments):
+    subprocess.run([PAIRLOOM, *arguments], check=True, stdout=subprocess.DEVNULL)
+
+
+def extract(name, weights, listed, flickr, folder, more=""):
+    """Runs Pairloom: the seconds of the extraction, those of the processors, and its store."""
+    images = f'[stage.pairs.ingest]\nkarpathy = {{ json = "{listed}", images = "{flickr / "images"}" }}\n'
+    (folder / "listed.toml").write_text(images)
+    (folder / "pipeline.toml").write_text(
+        f'{images}[stage.cnn.extract]\nimages = "pairs.images"\nnetwork = "{name}"\n'
+        f'weights = {{ file = "{weights}" }}\n{more}\n'
+    )
+    store = tempfile.mkdtemp(dir=folder)
+    common = ["--quiet", "--store", store, "--threads", str(THREADS)]
+    # The list of images is there before the clock starts, as it is for the DataLoader.
+    run("run", *common, folder / "listed.toml")
+    clock, used = time.perf_counter(), processor_seconds(resource.RUSAGE_CHILDREN)
+    run("run", *common, folder / "pipeline.toml")
+    seconds = time.perf_counter() - clock, processor_seconds(resource.RUSAGE_CHILDREN) - used
+    return seconds, store
+
+
+def exported(store, table, folder):
+    output = folder / table
+    run("export", "--store", store, f"cnn.{table}", "--output", output)
+    arrays = [array for array in map(np.load, sorted(output.rglob("*.npy"))) if array.ndim == 2]
+    return arrays[0]
+
+
+def compare(title, ours, theirs):
+    assert ours.shape == theirs.shape, (ours.shape, theirs.shape)
+    relative = np.abs(ours - theirs).max(1) / np.abs(theirs).max(1)
+    print(f"| {title} | {theirs.shape[1]:,} | {relative.max():.1e} |", flush=True)
+
+
+def parity(flickr, names, more=""):
+    print("| network | features | largest relative difference |\n|---|---|---|")
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            folder = Path(folder)
+            listed, files = subset(flickr, 100, folder)
+            network, transform, feature = create(name)
+            photographs = Photographs(flickr / "images", files, transform)
+            adjust(network, torch.stack([photographs[i] for i in range(0, 96, 8)]))
+            weights = folder / "weights.safetensors"
+            save_file({key: value.contiguous() for key, value in network.state_dict().items()}, weights)
+            clip = name.startswith("ViT")
+            captions = f'captions = {{ table = "pairs.captions", merges = "{MERGES}" }}' if clip else ""
+            _, store = extract(name, weights, listed, flickr, folder, captions + more)
+            with torch.inference_mode():
+                theirs = torch.cat([feature(network, batch) for batch in DataLoader(photographs, 20)])
+                if clip:
+                    images = json.loads(listed.read_text())["images"]
+                    texts = [sentence["raw"] for image in images for sentence in image["sentences"]]
+                    tokens = open_clip.get_tokenizer(name)(texts)
+                    texts = torch.cat([network.encode_text(some, normalize=True) for some in tokens.split(100)])
+                    compare(f"{name}, captions", exported(store, "caption_embeddings", folder), texts.numpy())
+                    theirs = torch.nn.functional.normalize(theirs, dim=1)
+            compare(name, exported(store, "image_embeddings" if clip else "features", folder), theirs.numpy())
+
+
+def python_pass(network, feature, loader):
+    """Seconds of a pass, and those of the processors, with those of its workers."""
+    who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    clock, used = time.perf_counter(), sum(map(processor_seconds, who))
+    with torch.inference_mode():
+        for pixels in loader:
+            feature(network, pixels)
+    return time.perf_counter() - clock, sum(map(processor_seconds, who)) - used
+
+
+def speed(flickr, names, count=991):
+    torch.set_num_threads(THREADS)
+    print(f"{count} photographs, {THREADS} threads\n")
+    print("| network | Pairloom, images/s | processor ms | Python, images/s | processor ms | ratio | of processor time |")
+    print("|---|---|---|---|---|---|---|")
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            folder = Path(folder)
+            some = count if name in ("squeezenet1_0", "resnet50") else count // 4
+            listed, files = subset(flickr, some, folder)
+            network, transform, feature = create(name)
+            network.eval()
+            weights = folder / "weights.safetensors"
+            save_file({key: value.contiguous() for key, value in network.state_dict().items()}, weights)
+            photographs = Photographs(flickr / "images", files, transform)
+            warm_up = Photographs(flickr / "images", files[:64], transform)
+            theirs = []
+            for workers in (0, 1, 2):
+                for batch in (8, 32):
+                    python_pass(network, feature, DataLoader(warm_up, batch))
+                    seconds, used = python_pass(network, feature, DataLoader(photographs, batch, num_workers=workers))
+                    theirs.append((seconds, used, f"{workers} workers, batch {batch}"))
+            ours = [extract(name, weights, listed, flickr, folder)[0] for _ in range(2)]
+            seconds, used, chosen = min(theirs)
+            least = min(used for _, used, _ in theirs)
+            own, own_used = min(ours)
+            print(f"| {name} | {some / own:.1f} | {1e3 * own_used / some:.1f} | {some / seconds:.1f} ({chosen}) "
+                  f"| {1e3 * least / some:.1f} | {seconds / own:.2f} | {least / own_used:.2f} |", flush=True)  # fmt: skip
+
+
+def decoding(flickr):
+    _, names = subset(flickr, 991, Path(tempfile.mkdtemp()))
+    photographs = Photographs(flickr / "images", names, transforms.Compose(IMAGENET.transforms))
+    decoded = Photographs(flickr / "images", names, lambda image: 0)
+    for title, data in (("decode", decoded), ("decode, resize, crop, normalise", photographs)):
+        for _ in range(2):
+            clock = time.perf_counter()
+            for index in range(len(data)):
+                data[index]
+            seconds = time.perf_counter() - clock
+        print(f"PIL, one thread, {title}: {len(data) / seconds:.0f} images/s", flush=True)
+    subprocess.run(["cargo", "bench", "--quiet", "--bench", "networks", "--", str(flickr)], check=True)
+
+
+if __name__ == "__main__":
+    what, flickr, *chosen = sys.argv[1:]
+    flickr = Path(flickr).resolve()
+    print(f"torch {torch.__version__}, torchvision {torchvision.__version__}, timm {timm.__version__}, "
+          f"open_clip {open_clip.__version__}\n")  # fmt: skip
+    if what == "parity":
+        parity(flickr, chosen or NETWORKS)
+    elif what == "mixed":
+        parity(flickr, chosen or NETWORKS, '\nprecision = "mixed"')
+    elif what == "speed":
+        speed(flickr, chosen or ["squeezenet1_0", "resnet50", "vgg19", "ViT-B-32"])
+    else:
+        decoding(flickr)

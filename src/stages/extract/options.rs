@@ -1,0 +1,57 @@
+//! Nested settings of `extract`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::stage::{SourceRef, TableRef};
+
+/// Source of the weights.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WeightSource {
+    /// A safetensors file with the parameter names of the published code (torchvision, timm, `open_clip`).
+    File(SourceRef),
+    /// Weights of a model of `train` with the setting `finetune`.
+    Model(TableRef),
+    /// Random weights, drawn as the published code draws them.
+    Random,
+}
+
+/// Captions that the text tower of CLIP embeds.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EmbeddedCaptions {
+    /// Captions.
+    pub table: TableRef,
+    /// Merges of the byte-pair tokeniser: `bpe_simple_vocab_16e6.txt.gz` of OpenAI's CLIP or `open_clip`, packed or not.
+    pub merges: SourceRef,
+}
+
+/// Output of the network to use as the feature of an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FeaturePooling {
+    /// Global average of the last feature maps (ResNet: input of `fc`; SqueezeNet: output of `features`).
+    Average,
+    /// Feature vector that the network computes from the feature maps: fc7 of VGG, after its ReLU; the vector of CLIP in
+    /// the joint space of images and texts.
+    Embedding,
+    /// Logits of the 1,000 ImageNet classes.
+    Logits,
+    /// Averages of the last feature maps over the cells of a square grid with this many cells a side, in place of the
+    /// regions of a detector. The stage then writes the table `regions`, row by row of cells, in place of `features`,
+    /// and the cells as `region_boxes`. The network sees some pixels around a cell too.
+    /// With 224 pixels, ResNet has maps of 7 × 7 values and SqueezeNet of 13 × 13.
+    Grid(usize),
+}
+
+/// Treatment of images that cannot be decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnUndecodable {
+    /// Stops with an error that names the images and the reasons.
+    #[default]
+    Fail,
+    /// Leaves the image out, with a warning. `max_skipped` limits their share.
+    Skip,
+}
