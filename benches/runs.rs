@@ -60,7 +60,10 @@ fn add_stage(
     if let Some(content) = table {
         store.objects().put(&path(&Artefact::part_name("summary", 0)), content.clone()).unwrap();
         let digest = blake3::hash(content).to_hex().to_string();
-        tables.insert("summary".to_owned(), vec![Part { index: 0, rows: 1, bytes: content.len() as u64, digest, blocks: BlockDigests::default() }]);
+        tables.insert(
+            "summary".to_owned(),
+            vec![Part { index: 0, rows: 1, bytes: content.len() as u64, digest, blocks: BlockDigests::default() }],
+        );
     }
     let stage = StageRecord {
         name: name.to_owned(),

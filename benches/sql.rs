@@ -34,7 +34,7 @@ use pairloom::io::parquet;
 use pairloom::kernels::random::Rng;
 use pairloom::sql::{Session, StageArtefact, VECTOR_CACHE_BYTES};
 use pairloom::store::key::ArtefactIdentity;
-use pairloom::store::{Artefact, Manifest, Part, Store};
+use pairloom::store::{Artefact, BlockDigests, Manifest, Part, Store};
 use pairloom::tables;
 
 const ITEMS: usize = 20_000;
@@ -278,7 +278,9 @@ fn write_stage(
                 std::fs::write(folder.join(format!("{index}.parquet")), &content).unwrap();
             }
             let digest = blake3::hash(&content).to_hex().to_string();
-            parts.push(Part { index, rows: batch.num_rows() as u64, bytes: content.len() as u64, digest });
+            let blocks = BlockDigests::of(&content);
+            let (rows, bytes) = (batch.num_rows() as u64, content.len() as u64);
+            parts.push(Part { index, rows, bytes, digest, blocks });
         }
         written.insert(name.to_owned(), parts);
     }

@@ -94,8 +94,7 @@ impl VerifiedStore {
         if is_whole && lock(&self.sound).contains(location) {
             return self.inner.get_ranges(location, ranges).await;
         }
-        let spans: Vec<Range<u64>> =
-            if is_whole { std::iter::once(0..bytes).collect() } else { spans(ranges, bytes) };
+        let spans: Vec<Range<u64>> = if is_whole { std::iter::once(0..bytes).collect() } else { spans(ranges, bytes) };
         let mut contents = self.inner.get_ranges(location, &spans).await?;
         for (span, content) in spans.iter().zip(&mut contents) {
             if damage(&place.part, span, content).is_some() {
