@@ -122,7 +122,7 @@ fn a_table_of_another_kind_is_answered_with_the_fitting_ones() {
     assert_eq!(
         changed("images = \"vectors.image_embeddings\"", "images = \"vectors.caption_embeddings\""),
         [
-            "23:10 `vectors.caption_embeddings` is the table `caption_embeddings` of an `embed`; `images` wants the table `image_embeddings` of an `embed`, an `ensemble` or of an `ingest` (embeddings) / did you mean `vectors.image_embeddings`?"
+            "23:10 `vectors.caption_embeddings` is the table `caption_embeddings` of an `embed`; `images` wants the table `image_embeddings` of an `embed`, an `extract` (with `captions`), an `ensemble` or of an `ingest` (embeddings) / did you mean `vectors.image_embeddings`?"
         ]
     );
     // Several outputs fit, or none.

@@ -273,7 +273,7 @@ fn tables_and_stages_that_do_not_exist() {
     );
     assert_eq!(
         changed("images = \"vectors.image_embeddings\"", "images = \"fit.model\"")[0],
-        "23:10 `fit.model` is the `model` of a `train`; `images` wants the table `image_embeddings` of an `embed`, an `ensemble` or of an `ingest` (embeddings) / did you mean `vectors.image_embeddings`?"
+        "23:10 `fit.model` is the `model` of a `train`; `images` wants the table `image_embeddings` of an `embed`, an `extract` (with `captions`), an `ensemble` or of an `ingest` (embeddings) / did you mean `vectors.image_embeddings`?"
     );
     assert_eq!(
         changed(fit, "captions = \"pairs\"\nloss"),
