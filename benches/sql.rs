@@ -268,7 +268,9 @@ fn write_stage(
     let mut written = BTreeMap::new();
     for (name, batches) in tables {
         let copies = copies.map(|copies| copies.join(name));
-        copies.iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+        if let Some(folder) = &copies {
+            std::fs::create_dir(folder).unwrap();
+        }
         let mut parts = Vec::new();
         for (index, batch) in batches.into_iter().enumerate() {
             let content = parquet::encode(&batch.schema(), std::slice::from_ref(&batch)).unwrap();

@@ -12,16 +12,23 @@ use super::DecodedImage;
 use super::decoded_image::check_size;
 use crate::error::{Error, Result};
 
+/// Largest number of scans. Encoders write some ten in a progressive image. Each one passes over all pixels, so a file of
+/// many small ones takes minutes.
+const MAX_SCANS: usize = 200;
+
 /// Decodes a JPEG image.
 ///
 /// # Errors
-/// The image is damaged, truncated or too large.
+/// The image is damaged, truncated or too large, or has too many scans.
 pub(super) fn decode(bytes: &[u8]) -> Result<DecodedImage> {
-    if !is_complete(bytes) {
+    let Some(scans) = scans(bytes) else {
         return Err(Error::data(format!(
             "the JPEG is truncated: its {} bytes have no end-of-image marker",
             bytes.len()
         )));
+    };
+    if scans > MAX_SCANS {
+        return Err(Error::data(format!("the JPEG has {scans} scans, wanted at most {MAX_SCANS}")));
     }
     // libjpeg reports errors by a non-local exit from C, which the crate turns into unwinding without the panic hook.
     caught(|| pixels(bytes))
@@ -78,26 +85,41 @@ fn inverted_cmyk(pixel: &[u8]) -> [u8; 3] {
     })
 }
 
-/// Returns true if the file has an end-of-image marker.
+/// Number of scans before the end-of-image marker; `None` if the file has no such marker.
 ///
 /// libjpeg fills a truncated image with grey and only warns; PIL refuses it. Segments are skipped by their length,
 /// because a thumbnail in a segment has an end marker of its own.
-fn is_complete(bytes: &[u8]) -> bool {
+fn scans(bytes: &[u8]) -> Option<usize> {
     const START: u8 = 0xd8;
     const END: u8 = 0xd9;
-    let mut at = 2;
+    const SCAN: u8 = 0xda;
+    let (mut at, mut scans) = (2, 0);
     while let Some(found) = bytes.get(at..).and_then(|rest| rest.iter().position(|&byte| byte == 0xff)) {
         at += found + 1;
         match bytes.get(at) {
-            Some(&END) => return true,
+            Some(&END) => return Some(scans),
             // A stuffed zero, a fill byte, a restart marker or another marker without a segment.
             Some(0x00 | 0xff | 0x01 | 0xd0..=0xd7 | &START) => {}
-            Some(_) => {
-                let Some(&[high, low]) = bytes.get(at + 1..at + 3) else { return false };
+            Some(&marker) => {
+                scans += usize::from(marker == SCAN);
+                let Some(&[high, low]) = bytes.get(at + 1..at + 3) else { return None };
                 at += 1 + usize::from(u16::from_be_bytes([high, low]));
             }
-            None => return false,
+            None => return None,
         }
     }
-    false
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_of_many_scans_is_refused_before_it_is_decoded() {
+        let file = |count: usize| [&[0xff, 0xd8][..], &[0xff, 0xda, 0, 2].repeat(count), &[0xff, 0xd9]].concat();
+        let message = |count: usize| decode(&file(count)).unwrap_err().to_string();
+        assert_eq!(message(20_000), "the JPEG has 20000 scans, wanted at most 200");
+        assert!(message(200).contains("damaged"), "{}", message(200));
+    }
 }

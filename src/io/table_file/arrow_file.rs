@@ -9,12 +9,13 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::ipc::convert::fb_to_schema;
 use arrow::ipc::reader::{FileDecoder, read_footer_length};
-use arrow::ipc::{Block, Message, MessageHeader, MetadataVersion, RecordBatch as Header, Schema};
+use arrow::ipc::{Block, CompressionType, Message, MessageHeader, MetadataVersion, RecordBatch as Header, Schema};
 use arrow::ipc::{root_as_footer, root_as_message};
 use az::SaturatingAs;
 use bytes::Bytes;
 
 use super::batches::{BatchIterator, rows_per_batch, truncated_error, values_per_row};
+use super::lz4_frame;
 use crate::error::{Error, Result};
 use crate::io::shard::catch_panic;
 
@@ -103,13 +104,14 @@ impl ArrowFile {
     pub(super) fn batches(&self, places: Vec<usize>) -> BatchIterator<'_> {
         let mut decoder = FileDecoder::new(SchemaRef::clone(&self.schema), self.version).with_projection(places);
         let mut blocks = self.blocks.iter();
+        let mut dictionary_bytes = 0;
         let mut slices = BatchSlices::default();
         Box::new(std::iter::from_fn(move || {
             loop {
                 if let Some(slice) = slices.next() {
                     return Some(Ok(slice));
                 }
-                match self.read(&mut decoder, blocks.next()?) {
+                match self.read(&mut decoder, &mut dictionary_bytes, blocks.next()?) {
                     Ok(None) => {}
                     Ok(Some(batch)) => slices = BatchSlices::of(batch),
                     Err(error) => return Some(Err(error)),
@@ -118,9 +120,24 @@ impl ArrowFile {
         }))
     }
 
-    /// Reads a message: a batch, or `None` after a dictionary.
-    fn read(&self, decoder: &mut FileDecoder, (kind, block): &(MessageKind, Block)) -> Result<Option<RecordBatch>> {
-        self.check(*kind, block)?;
+    /// Reads a message: a batch, or `None` after a dictionary. `dictionary_bytes` is the size of all dictionaries so far,
+    /// which stay in memory.
+    fn read(
+        &self,
+        decoder: &mut FileDecoder,
+        dictionary_bytes: &mut u64,
+        (kind, block): &(MessageKind, Block),
+    ) -> Result<Option<RecordBatch>> {
+        let bytes = self.check(*kind, block)?;
+        if *kind == MessageKind::Dictionary {
+            *dictionary_bytes = dictionary_bytes.saturating_add(bytes);
+            if *dictionary_bytes > MAX_BATCH {
+                return Err(Error::data(format!(
+                    "compressed dictionaries come to {dictionary_bytes} bytes together, wanted at most {MAX_BATCH}"
+                ))
+                .hint("write the file without compression, or without dictionaries"));
+            }
+        }
         let content = Buffer::from(self.content.slice(byte_range(block).ok_or_else(truncated_error)?));
         let batch = match kind {
             MessageKind::Dictionary => catch_panic(|| decoder.read_dictionary(block, &content))?.map(|()| None),
@@ -129,39 +146,54 @@ impl ArrowFile {
         batch.map_err(|error| Error::from(error).context("record batch cannot be read"))
     }
 
-    /// Checks the kind of a message and the decompressed size of its buffers.
-    fn check(&self, kind: MessageKind, block: &Block) -> Result<()> {
+    /// Checks the kind of a message and the decompressed size of its buffers. Returns that size; 0 without compression.
+    fn check(&self, kind: MessageKind, block: &Block) -> Result<u64> {
         let message = parse_message(&self.content, block)?;
         let batch = match kind {
             MessageKind::Dictionary => message.header_as_dictionary_batch().and_then(|dictionary| dictionary.data()),
             MessageKind::Batch => message.header_as_record_batch(),
         };
         let batch = batch.ok_or_else(|| Error::data("Arrow file has a message of the wrong kind"))?;
-        if batch.compression().is_none() {
-            return Ok(());
-        }
+        let Some(compression) = batch.compression() else { return Ok(0) };
+        let is_lz4 = compression.codec() == CompressionType::LZ4_FRAME;
         let body = byte_range(block).ok_or_else(truncated_error)?;
         let start = body.start + block.metaDataLength().saturating_as::<usize>();
-        let bytes = decompressed_size(batch, &self.content[start..body.end])?;
+        let bytes = decompressed_size(batch, &self.content[start..body.end], is_lz4)?;
         if bytes > MAX_BATCH {
             return Err(Error::data(format!(
                 "compressed record batch comes to {bytes} bytes, wanted at most {MAX_BATCH}"
             ))
             .hint("write the file without compression, or in smaller batches"));
         }
-        Ok(())
+        Ok(bytes)
     }
 }
 
-/// Decompressed size of the buffers of a batch, from the length prefix of each buffer.
-fn decompressed_size(batch: Header<'_>, body: &[u8]) -> Result<u64> {
+/// Largest decompressed size of the buffers of a batch, from the length prefix of each buffer, and of an LZ4 frame from
+/// its blocks.
+fn decompressed_size(batch: Header<'_>, body: &[u8], is_lz4: bool) -> Result<u64> {
     let mut bytes = 0u64;
     for buffer in batch.buffers().into_iter().flatten() {
         let length = usize::try_from(buffer.length()).map_err(|_| truncated_error())?;
         let content = usize::try_from(buffer.offset()).ok().and_then(|start| body.get(start..)?.get(..length));
-        match content.ok_or_else(truncated_error)?.first_chunk() {
-            // A negative length means that the buffer is not compressed.
-            Some(prefix) => bytes = bytes.saturating_add(i64::from_le_bytes(*prefix).saturating_as::<u64>()),
+        let content = content.ok_or_else(truncated_error)?;
+        match content.first_chunk() {
+            Some(prefix) => {
+                // A negative length means that the buffer is not compressed.
+                let claimed = i64::from_le_bytes(*prefix).saturating_as::<u64>();
+                let limit = match claimed {
+                    1.. if is_lz4 => lz4_frame::size_limit(&content[prefix.len()..]).ok_or_else(truncated_error)?,
+                    _ => claimed,
+                };
+                // All blocks but the last are full, so a frame of the claimed length has no more room than this.
+                if limit > claimed.saturating_add(lz4_frame::LARGEST_BLOCK) {
+                    return Err(Error::data(format!(
+                        "a compressed buffer has room for {limit} bytes, and claims to have {claimed}"
+                    ))
+                    .hint("the file is damaged or made to fill the memory"));
+                }
+                bytes = bytes.saturating_add(limit.max(claimed));
+            }
             None if length == 0 => {}
             None => return Err(truncated_error()),
         }

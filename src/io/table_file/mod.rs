@@ -7,6 +7,7 @@
 mod batches;
 mod file;
 mod arrow_file;
+mod lz4_frame;
 mod parquet_file;
 mod column;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! - Batch normalisation is folded into the convolution before it.
 //! - Linear layers, and convolutions with a kernel of 1 × 1, are products of this project's kernels, whose weights are
-//!   packed once. On processors with AVX-512 they take half of libtorch's time.
+//!   packed once, on processors with AVX-512.
 //! - The weights of other convolutions are in the order `channels_last`, which oneDNN reads best.
 
 use std::collections::HashMap;
