@@ -130,7 +130,9 @@ async fn serve(
         }
     });
     let serves = match select(serves, is_ready).await {
-        Either::Left((result, _)) => return result.map(|()| ExecutorEnd::Stopped).map_err(failed),
+        Either::Left((result, _)) => {
+            return store_check.result().and(result.map(|()| ExecutorEnd::Stopped).map_err(failed));
+        }
         Either::Right(((), serves)) => serves,
     };
     report(ExecutorEvent::Ready)?;
@@ -144,7 +146,7 @@ async fn serve(
     });
     let serves = Box::pin(async {
         match select(serves, pin!(store_check.is_wrong())).await {
-            Either::Left((result, _)) => result.map_err(failed),
+            Either::Left((result, _)) => store_check.result().and(result.map_err(failed)),
             Either::Right((wrong, _)) => Err(wrong),
         }
     });

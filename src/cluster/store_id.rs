@@ -73,6 +73,14 @@ impl StoreCheck {
         }
     }
 
+    /// Result of the comparisons so far.
+    ///
+    /// # Errors
+    /// A task wanted another store.
+    pub fn result(&self) -> Result<()> {
+        if self.is_wrong.load(Ordering::Relaxed) { Err(self.error()) } else { Ok(()) }
+    }
+
     /// Waits until a task wants another store.
     pub async fn is_wrong(&self) -> Error {
         while !self.is_wrong.load(Ordering::Relaxed) {
