@@ -11,7 +11,6 @@ use super::open;
 use super::run_choice::{announce_run, require_run};
 use super::units::{format_bytes, format_items};
 use crate::error::{Error, Result};
-use crate::store::gc::complete_artefacts;
 use crate::store::key::Key;
 use crate::store::verify::verify_artefact;
 use crate::store::{Manifest, Presence, Store};
@@ -28,7 +27,7 @@ pub(super) fn verify(common: &CommonArgs, arguments: &VerifyArgs, console: Conso
     let store = open::open_existing_store(common)?;
     let log = open::open_log(&store, console)?;
     let results: BTreeSet<(String, Key)> = if arguments.all {
-        complete_artefacts(&store)?
+        store.complete_artefacts()?.into_iter().collect()
     } else {
         let run = require_run(&log, &arguments.of)?;
         announce_run(run, &arguments.of, console);

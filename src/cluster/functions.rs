@@ -1,5 +1,6 @@
 //! Functions and settings that all processes of a cluster have.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use ballista_core::config::BALLISTA_CLIENT_IO_RETRY_WAIT_TIME_MS;
@@ -53,8 +54,9 @@ pub(super) fn scheduler_state(config: SessionConfig) -> Result<SessionState> {
     let with_functions = function_state()?;
     let mut functions: Vec<Arc<ScalarUDF>> = with_functions.scalar_functions().values().cloned().collect();
     functions.push(SearchSection::function(None));
-    let environment =
-        RuntimeEnvBuilder::new().with_object_store_registry(Arc::new(StoreRegistry::empty()?)).build_arc()?;
+    let environment = RuntimeEnvBuilder::new()
+        .with_object_store_registry(Arc::new(StoreRegistry::new(&Store::empty(Path::new("")))?))
+        .build_arc()?;
     let state = SessionStateBuilder::new_from_existing(with_functions)
         .with_config(config)
         .with_runtime_env(environment)

@@ -15,7 +15,6 @@
 mod address;
 mod build_option;
 mod store_id;
-mod read_only_store;
 mod store_registry;
 mod search_section;
 mod functions;

@@ -6,10 +6,8 @@ use datafusion::common::exec_err;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::object_store::{ObjectStoreRegistry, ObjectStoreUrl};
 use object_store::ObjectStore;
-use object_store::memory::InMemory;
 use url::Url;
 
-use super::read_only_store::ReadOnlyStore;
 use crate::sql::STORE_URL;
 use crate::store::Store;
 
@@ -21,18 +19,9 @@ pub(super) struct StoreRegistry {
 }
 
 impl StoreRegistry {
-    /// Registry of an executor.
+    /// Registry of an executor, which reads `store`. A scheduler decodes plans and reads nothing, so its store is empty.
     pub fn new(store: &Store) -> Result<Self> {
-        Self::of(store.verified_objects())
-    }
-
-    /// Registry of a scheduler, which decodes plans and reads nothing.
-    pub fn empty() -> Result<Self> {
-        Self::of(Arc::new(InMemory::new()))
-    }
-
-    fn of(store: Arc<dyn ObjectStore>) -> Result<Self> {
-        Ok(Self { url: ObjectStoreUrl::parse(STORE_URL)?, store: Arc::new(ReadOnlyStore(store)) })
+        Ok(Self { url: ObjectStoreUrl::parse(STORE_URL)?, store: store.verified_objects() })
     }
 }
 

@@ -101,7 +101,7 @@ impl SourceFile {
 /// Longest time between two changes that a file system may give the same time: FAT counts in two seconds.
 const TIME_RESOLUTION_SECONDS: i64 = 2;
 
-/// Number of times that a file is read which changes meanwhile.
+/// Largest number of reads of a file that changes while it is read.
 const MAX_READS: usize = 3;
 
 fn is_settled(meta: &Metadata) -> bool {

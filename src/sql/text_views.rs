@@ -20,8 +20,8 @@ use crate::sql::stage_table::StageTable;
 ///
 /// A view of at most 12 bytes holds the text itself, so such texts are read from a dictionary, compared and copied as
 /// numbers are. Groups of `Utf8` compare bytes behind offsets, which takes most of the time of a query with few other
-/// columns. The rule changes columns of tables of stages that a group reads as they are; the result of the group is `Utf8` again, so
-/// types outside of it stay.
+/// columns. The rule changes columns of tables of stages that a group reads as they are. The result of the group is `Utf8`
+/// again, so types outside of it stay.
 #[derive(Debug)]
 pub(super) struct GroupTextViews;
 
@@ -156,8 +156,8 @@ fn remove_named<'e>(places: &mut BTreeSet<usize>, exprs: impl IntoIterator<Item 
     }
 }
 
-/// Scan of the same parts of a table of a stage, some of whose texts are views. A condition that the scan evaluates needs its columns as
-/// they are.
+/// Scan of the same parts of a table of a stage, some of whose texts are views. A condition that the scan evaluates needs
+/// its columns as they are.
 fn scan_of_views(scan: &TableScan, wanted: &BTreeSet<usize>) -> Result<Option<LogicalPlan>> {
     let provider = source_as_provider(&scan.source)?;
     let Some(table) = provider.downcast_ref::<StageTable>() else { return Ok(None) };

@@ -116,21 +116,6 @@ pub fn collect_garbage(store: &Store, keep_runs: usize, remove: bool) -> Result<
     Ok(result)
 }
 
-/// Kind and key of all artefacts with a manifest.
-///
-/// # Errors
-/// The store cannot be read.
-pub fn complete_artefacts(store: &Store) -> Result<BTreeSet<(String, Key)>> {
-    let objects = store.objects().list("")?;
-    let artefact = |object: &String| match object.split('/').collect::<Vec<_>>()[..] {
-        [kind, key, "manifest.json"] if !OTHER_FOLDERS.contains(&kind) => {
-            Some((kind.to_owned(), serde_json::from_value(key.into()).ok()?))
-        }
-        _ => None,
-    };
-    Ok(objects.iter().filter_map(artefact).collect())
-}
-
 /// Artefact of a kind and key; `None` if the text is no key.
 fn artefact_of(store: &Store, (kind, key): &(String, String)) -> Option<Artefact> {
     let key: Key = serde_json::from_value(key.clone().into()).ok()?;

@@ -105,6 +105,19 @@ impl Store {
             .collect())
     }
 
+    /// Kind and key of all artefacts with a manifest, ordered by the names of their objects.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn complete_artefacts(&self) -> Result<Vec<(String, Key)>> {
+        let objects = self.objects.list("")?;
+        let artefact = |object: &String| match object.split('/').collect::<Vec<_>>()[..] {
+            [kind, key, "manifest.json"] => Some((kind.to_owned(), serde_json::from_value(key.into()).ok()?)),
+            _ => None,
+        };
+        Ok(objects.iter().filter_map(artefact).collect())
+    }
+
     /// Reads the manifests of artefacts, given by kind and key: `None` for an artefact that is not complete.
     ///
     /// # Errors
@@ -117,7 +130,7 @@ impl Store {
         self.manifests(&artefacts.into_iter().map(name).collect::<Vec<_>>())
     }
 
-    /// Objects of the store for readers of ranges, with a check of what they read of results.
+    /// Objects of the store for readers of ranges, read-only and with a check of what they read of results.
     #[must_use]
     pub fn verified_objects(&self) -> Arc<dyn ObjectStore> {
         Arc::new(VerifiedStore::new(&self.objects))

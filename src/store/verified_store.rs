@@ -1,4 +1,4 @@
-//! Object store that checks what it reads of the parts of results, for readers of ranges such as SQL.
+//! Read-only object store that checks what it reads of the parts of results, for readers of ranges such as SQL.
 //!
 //! A manifest has the digest of every block of a part. A range is read with the blocks around it, and these are checked.
 //! A part of an older version has one digest, so it is read whole, once in the life of the store.
@@ -26,7 +26,7 @@ use crate::io::objects::ObjectStorage;
 /// Parts of an artefact, by their names in it.
 type PartsByName = HashMap<String, Part>;
 
-/// Object store that checks what it reads of the parts of results. Other objects are read as they are.
+/// Read-only object store that checks what it reads of the parts of results. Other objects are read as they are.
 #[derive(Debug)]
 pub struct VerifiedStore {
     objects: ObjectStorage,
@@ -171,6 +171,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Refusal of a write. A plan of anyone who reaches an executor may name any object.
+fn refused(location: &Path) -> StoreError {
+    StoreError::PermissionDenied { path: location.to_string(), source: "queries only read the store".into() }
+}
+
 impl fmt::Display for VerifiedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "verified {}", self.inner)
@@ -179,16 +184,12 @@ impl fmt::Display for VerifiedStore {
 
 #[async_trait]
 impl ObjectStore for VerifiedStore {
-    async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
-        self.inner.put_opts(location, payload, options).await
+    async fn put_opts(&self, location: &Path, _: PutPayload, _: PutOptions) -> Result<PutResult> {
+        Err(refused(location))
     }
 
-    async fn put_multipart_opts(
-        &self,
-        location: &Path,
-        options: PutMultipartOptions,
-    ) -> Result<Box<dyn MultipartUpload>> {
-        self.inner.put_multipart_opts(location, options).await
+    async fn put_multipart_opts(&self, location: &Path, _: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+        Err(refused(location))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
@@ -216,7 +217,7 @@ impl ObjectStore for VerifiedStore {
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        self.inner.delete_stream(locations)
+        locations.map(|location| Err(refused(&location?))).boxed()
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
@@ -227,7 +228,7 @@ impl ObjectStore for VerifiedStore {
         self.inner.list_with_delimiter(prefix).await
     }
 
-    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.inner.copy_opts(from, to, options).await
+    async fn copy_opts(&self, _: &Path, to: &Path, _: CopyOptions) -> Result<()> {
+        Err(refused(to))
     }
 }

@@ -181,6 +181,24 @@ impl Layer {
     }
 }
 
+/// Convolution with a square kernel of odd side, and its batch normalisation. The padding is half of the kernel, so that only
+/// the stride changes the size of the maps.
+pub(super) fn conv_norm(
+    conv: &str,
+    norm: &str,
+    channels: (usize, usize),
+    kernel: u8,
+    stride: i64,
+    groups: usize,
+) -> Vec<Layer> {
+    let padding = i64::from(kernel / 2);
+    let conv = Convolution::new(conv, channels, kernel.into());
+    vec![
+        Layer::Conv(Convolution { stride, padding: (padding, padding), groups, ..conv }),
+        Layer::BatchNorm { name: norm.to_owned(), channels: channels.1, epsilon: 1e-5 },
+    ]
+}
+
 /// Appends the specifications of the parameters of `layers` to `all`.
 pub(super) fn parameter_specs(layers: &[Layer], all: &mut Vec<CnnParameterSpec>) {
     for layer in layers {

@@ -1,7 +1,7 @@
 //! MobileNetV2 (Sandler et al., "MobileNetV2: inverted residuals and linear bottlenecks", 2018) as in torchvision.
 
 use super::architecture::Architecture;
-use super::layer::{Convolution, Layer};
+use super::layer::{Layer, conv_norm};
 
 /// MobileNetV2: 1,280-d features, 3,504,872 parameters.
 pub(super) fn mobilenet_v2() -> Architecture {
@@ -48,20 +48,4 @@ fn inverted_residual(name: &str, (from, to): (usize, usize), expansion: usize, s
     let (conv, norm) = (format!("{name}.conv.{}", place + 1), format!("{name}.conv.{}", place + 2));
     layers.extend(conv_norm(&conv, &norm, (inner, to), 1, 1, 1));
     layers
-}
-
-fn conv_norm(
-    conv: &str,
-    norm: &str,
-    channels: (usize, usize),
-    kernel: usize,
-    stride: i64,
-    groups: usize,
-) -> Vec<Layer> {
-    let padding = i64::from(kernel == 3);
-    let padding = (padding, padding);
-    vec![
-        Layer::Conv(Convolution { stride, padding, groups, ..Convolution::new(conv, channels, kernel) }),
-        Layer::BatchNorm { name: norm.to_owned(), channels: channels.1, epsilon: 1e-5 },
-    ]
 }

@@ -4,7 +4,7 @@
 //! et al., "Exploring the limits of weakly supervised pretraining", 2018).
 
 use super::architecture::Architecture;
-use super::layer::{Convolution, Layer};
+use super::layer::{Layer, conv_norm};
 
 /// ResNet-18: 512-d features, 11,689,512 parameters.
 pub(super) fn resnet18() -> Architecture {
@@ -122,24 +122,4 @@ impl ResidualBlock {
         }
         (layers, out)
     }
-}
-
-fn conv_norm(
-    conv: &str,
-    norm: &str,
-    channels: (usize, usize),
-    kernel: usize,
-    stride: i64,
-    groups: usize,
-) -> Vec<Layer> {
-    // Half of the kernel, so that only the stride changes the size.
-    let padding = match kernel {
-        7 => (3, 3),
-        3 => (1, 1),
-        _ => (0, 0),
-    };
-    vec![
-        Layer::Conv(Convolution { stride, padding, groups, ..Convolution::new(conv, channels, kernel) }),
-        Layer::BatchNorm { name: norm.to_owned(), channels: channels.1, epsilon: 1e-5 },
-    ]
 }

@@ -22,14 +22,13 @@ struct ArtefactRow {
 fn artefact_rows(catalog: &StoreCatalog) -> Result<Vec<ArtefactRow>> {
     let Some(store) = catalog.store() else { return Ok(vec![]) };
     let uses = latest_uses(catalog)?;
-    let mut objects = store.objects().list("")?;
-    objects.retain(|object| object.ends_with("/manifest.json") && object.split('/').count() == 3);
+    let artefacts = store.complete_artefacts()?;
+    let manifests = store.manifests_of(artefacts.iter().map(|(kind, key)| (kind.as_str(), key)))?;
     let mut rows = Vec::new();
-    for (object, manifest) in objects.iter().zip(store.manifests(&objects)?) {
-        let pieces: Vec<&str> = object.split('/').collect();
-        let ([kind, key, _], Some(manifest)) = (&pieces[..], manifest.transpose()?) else { continue };
-        let stage = uses.get(&(*kind, *key)).map(|stage| stage.name.clone());
-        rows.push(ArtefactRow { stage, kind: (*kind).to_owned(), key: (*key).to_owned(), manifest });
+    for ((kind, key), manifest) in artefacts.into_iter().zip(manifests) {
+        let Some(manifest) = manifest.transpose()? else { continue };
+        let stage = uses.get(&(kind.as_str(), key.as_str())).map(|stage| stage.name.clone());
+        rows.push(ArtefactRow { stage, kind, key: key.to_string(), manifest });
     }
     Ok(rows)
 }
