@@ -2,15 +2,16 @@
 //! PyTorch.
 //!
 //! 36 regions of 2,048 values, joint space of 1,024, captions of Flickr8k, two threads. Scores: 128 images × 512 captions
-//! that are already encoded, text-to-image attention with the mean over words. Training: batches of 128 pairs, MAX,
-//! gradient clipping, Adam, in f32 and mixed precision; then batches of 32 and 64 pairs and of 18 regions, for the growth
-//! with each, and every model in f32, with the memory of a step. The peer, `benches/regions_peer.py`, forms attended vectors
-//! in a loop over captions, as the published code does, and runs if the environment variable `PAIRLOOM_PEER_PYTHON` names an
-//! interpreter with torch. The programs run in alternation.
+//! that are already encoded. Training: batches of 128 pairs, MAX, gradient clipping, Adam, in f32 and mixed precision;
+//! then batches of 32 and 64 pairs and of 18 regions, for the growth with each. Every model is measured in processes of its
+//! own, with the memory of a step. The peer, `benches/regions_peer.py`, forms attended vectors in a loop over captions, as
+//! the published code does, and runs if the environment variable `PAIRLOOM_PEER_PYTHON` names an interpreter with torch.
+//! The programs run in alternation.
 //!
 //! Run: `cargo bench --bench regions`, with the captions in `PAIRLOOM_DATA` or `../shared/data`. With `-- --large N` it
 //! only scores the first N of 5,000 images with 25,000 captions, as `score_pairs` does, and prints the rate and the peak
-//! memory of the process. With `-- --model N` it measures the N-th model alone, from 0.
+//! memory of the process. `-- --model N` measures the N-th model alone, from 0: its steps and scores. `--precision bf16`,
+//! `--loss sum`, `--batch N` and `--regions N` change its steps, and leave the scores out; `--alone` leaves the peer out.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures time and prints")]
 #![expect(clippy::cast_precision_loss, reason = "printed numbers need not be exact")]
 
@@ -59,30 +60,51 @@ fn main() {
         println!("skipped: no captions of Flickr8k in `{folder}`");
         return;
     };
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(at) = arguments.iter().position(|argument| argument == "--large") {
-        let images = arguments.get(at + 1).and_then(|count| count.parse().ok());
-        return score_many(&captions, images.expect("a number of images after `--large`"));
+    if let Some(images) = argument("--large") {
+        return score_many(&captions, images.parse().expect("a number of images after `--large`"));
     }
-    if let Some(at) = arguments.iter().position(|argument| argument == "--model") {
-        let measured = models().swap_remove(arguments[at + 1].parse().expect("a number after `--model`"));
-        return measure_model(&measured, &captions);
+    if let Some(model) = argument("--model") {
+        let number = |name, otherwise| argument(name).map_or(otherwise, |value| value.parse().expect("a number"));
+        let setup = StepSetup {
+            model: model.parse().expect("a number after `--model`"),
+            precision: argument("--precision").unwrap_or_else(|| "f32".to_owned()),
+            loss: argument("--loss").unwrap_or_else(|| "max".to_owned()),
+            batch: number("--batch", BATCH),
+            regions: number("--regions", REGIONS),
+            with_peer: std::env::args().all(|argument| argument != "--alone"),
+        };
+        return measure_model(&setup, &captions);
     }
-    compare_scores("scan_t2i", &scan(REGIONS), &captions);
-    for mixed in [false, true] {
-        measure_steps(&captions, mixed);
+    for changes in [
+        &[][..],
+        &["--precision", "bf16"],
+        &["--loss", "sum"],
+        &["--batch", "32", "--alone"],
+        &["--batch", "64", "--alone"],
+        &["--regions", "18", "--alone"],
+    ] {
+        for model in 0..models(REGIONS).len() {
+            // Each in a process of its own, which has no memory of another.
+            let own = std::env::current_exe().expect("a path");
+            let status = Command::new(own).args(["--model", &model.to_string()]).args(changes).status();
+            assert!(status.expect("the process starts").success());
+        }
     }
-    for (batch, regions) in [(32, 36), (64, 36), (128, 36), (128, 18)] {
-        let mut own = Training::start(&captions, &scan(regions), MatmulPrecision::F32, batch);
-        let times: Vec<f64> = (0..ROUNDS).map(|_| own.step()).skip(1).collect();
-        println!("step of {batch} pairs, {regions} regions: {:.0} ms", median(times) * 1e3);
-    }
-    for model in 0..models().len() {
-        // Each in a process of its own, which has no memory of another.
-        let own = std::env::current_exe().expect("a path");
-        let status = Command::new(own).args(["--model", &model.to_string()]).status();
-        assert!(status.expect("the process starts").success());
-    }
+}
+
+/// Value of an argument of this program.
+fn argument(name: &str) -> Option<String> {
+    std::env::args().skip_while(|argument| argument != name).nth(1)
+}
+
+/// Training steps that are measured.
+struct StepSetup {
+    model: usize,
+    precision: String,
+    loss: String,
+    batch: usize,
+    regions: usize,
+    with_peer: bool,
 }
 
 /// Starts this program again with the variables that `pairloom` sets for the program with libtorch, which must be there
@@ -105,7 +127,7 @@ struct MeasuredModel {
 }
 
 /// All models over regions, as wide as SCAN.
-fn models() -> Vec<MeasuredModel> {
+fn models(regions: usize) -> Vec<MeasuredModel> {
     let size = |more: serde_json::Value| {
         let mut settings = serde_json::json!({ "embed_size": JOINT, "word_dim": WORD });
         if let (Some(all), serde_json::Value::Object(more)) = (settings.as_object_mut(), more) {
@@ -128,7 +150,7 @@ fn models() -> Vec<MeasuredModel> {
         ("CVSE", "cvse", serde_json::json!({ "cvse": plain() })),
         ("VSE∞", "vse_infinity", serde_json::json!({ "vse_infinity": plain() })),
     ];
-    let measured = |(name, peer, settings)| MeasuredModel { name, peer, config: model_config(settings, REGIONS) };
+    let measured = |(name, peer, settings)| MeasuredModel { name, peer, config: model_config(settings, regions) };
     all.into_iter().map(measured).collect()
 }
 
@@ -149,13 +171,15 @@ fn create(config: &ModelConfig) -> Box<dyn Model> {
     model
 }
 
-/// Measures a training step of a model, the peak memory of this process, and the scores of encoded pairs.
-fn measure_model(MeasuredModel { name, peer, config }: &MeasuredModel, captions: &[Vec<i32>]) {
-    let mut own = Training::start(captions, config, MatmulPrecision::F32, BATCH);
+/// Measures training steps of a model, the peak memory of this process, and the scores of encoded pairs.
+fn measure_model(setup: &StepSetup, captions: &[Vec<i32>]) {
+    let StepSetup { precision, loss, batch, regions, .. } = setup;
+    let MeasuredModel { name, peer, config } = models(*regions).swap_remove(setup.model);
+    let mut own = Training::start(captions, &config, setup);
     let numbers: usize = own.state.model().parameters().tensors().iter().map(tch::Tensor::numel).sum();
     // Parameters, gradients and two moments.
     let fixed = (4 * 4 * numbers) as f64 / f64::from(1 << 20);
-    let mut of_peer = Peer::start(peer, captions, "f32");
+    let mut of_peer = setup.with_peer.then(|| Peer::start(peer, captions, setup)).flatten();
     let (mut times, mut others) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         times.push(own.step());
@@ -164,13 +188,23 @@ fn measure_model(MeasuredModel { name, peer, config }: &MeasuredModel, captions:
     let (peak, time) = (peak_memory(), median(times.split_off(1)));
     drop(of_peer);
     println!(
-        "{name}: step of {BATCH} pairs {:.0} ms{}; the process has {peak:.0} MiB at most, of which parameters, gradients and \
-         moments are {fixed:.0}",
+        "{name}, {loss}, {precision}: step of {batch} pairs, {regions} regions {:.0} ms{}; the process has {peak:.0} MiB at most, \
+         of which parameters, gradients and moments are {fixed:.0}",
         time * 1e3,
         beside_steps(time, others)
     );
-    print!("{name}: ");
-    compare_scores(peer, config, captions);
+    if setup.is_plain() {
+        print!("{name}: ");
+        compare_scores(setup, peer, &config, captions);
+    }
+}
+
+impl StepSetup {
+    /// True without changes of the steps.
+    fn is_plain(&self) -> bool {
+        let shape = (self.batch, self.regions, self.with_peer);
+        self.precision == "f32" && self.loss == "max" && shape == (BATCH, REGIONS, true)
+    }
 }
 
 /// Text about the steps of the peer, beside one that takes `own` seconds. The first is a warm-up.
@@ -191,7 +225,7 @@ fn peak_memory() -> f64 {
 
 /// Scores the first `count` of 5,000 images with 25,000 captions, in blocks of images.
 fn score_many(captions: &[Vec<i32>], count: usize) {
-    let config = scan(REGIONS);
+    let MeasuredModel { config, .. } = models(REGIONS).swap_remove(0);
     let model = create(&config);
     let cancel = CancelToken::new();
     let token_ids: Vec<&[i32]> = captions.iter().cycle().take(25_000).map(Vec::as_slice).collect();
@@ -241,11 +275,6 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-fn scan(regions: usize) -> ModelConfig {
-    let settings = serde_json::json!({ "embed_size": JOINT, "word_dim": WORD, "activation": "leaky_relu" });
-    model_config(serde_json::json!({ "scan": settings }), regions)
-}
-
 fn model_config(settings: serde_json::Value, regions: usize) -> ModelConfig {
     let settings: ModelSettings = serde_json::from_value(settings).expect("settings");
     let concepts = settings.capabilities().concepts.then_some(CONCEPTS);
@@ -259,8 +288,8 @@ fn random_regions(images: usize, regions: usize) -> Vec<f32> {
 }
 
 /// Measures the scores of encoded pairs beside those of the peer `model`.
-fn compare_scores(model: &str, config: &ModelConfig, captions: &[Vec<i32>]) {
-    let mut peer = Peer::start(model, &captions[..CAPTIONS], "f32");
+fn compare_scores(setup: &StepSetup, model: &str, config: &ModelConfig, captions: &[Vec<i32>]) {
+    let mut peer = Peer::start(model, &captions[..CAPTIONS], setup);
     let mut others = Vec::new();
     let (own, pairs) = time_scores(config, captions, |round| {
         let of_peer = peer.as_mut().map(|peer| peer.measure("score"));
@@ -299,19 +328,6 @@ fn time_scores(config: &ModelConfig, captions: &[Vec<i32>], mut between: impl Fn
     (seconds, (BATCH * CAPTIONS) as f64 / seconds)
 }
 
-fn measure_steps(captions: &[Vec<i32>], mixed: bool) {
-    let (name, precision) = if mixed { ("bf16", MatmulPrecision::Mixed) } else { ("f32", MatmulPrecision::F32) };
-    let mut training = Training::start(captions, &scan(REGIONS), precision, BATCH);
-    let mut peer = Peer::start("scan_t2i", captions, name);
-    let (mut own, mut others) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        own.push(training.step());
-        others.extend(peer.as_mut().map(|peer| peer.measure("step")));
-    }
-    let own = median(own.split_off(1));
-    println!("step of {BATCH} pairs, {name}: {:.0} ms{}", own * 1e3, beside_steps(own, others));
-}
-
 /// Training by Pairloom.
 struct Training<'c> {
     state: TrainingState,
@@ -323,13 +339,16 @@ struct Training<'c> {
 }
 
 impl<'c> Training<'c> {
-    fn start(captions: &'c [Vec<i32>], config: &ModelConfig, precision: MatmulPrecision, batch: usize) -> Self {
-        let (config, regions) = (config.clone(), config.input_spec().regions.unwrap_or(1));
+    fn start(captions: &'c [Vec<i32>], config: &ModelConfig, setup: &StepSetup) -> Self {
+        let (config, batch) = (config.clone(), setup.batch);
         let mut model = create(&config);
+        let precision = if setup.precision == "bf16" { MatmulPrecision::Mixed } else { MatmulPrecision::F32 };
         model.set_precision(precision).expect("a supported precision");
-        let loss: Loss = serde_json::from_value(serde_json::json!({ "max": {} })).expect("a loss");
+        let mut settings = serde_json::Map::new();
+        settings.insert(setup.loss.clone(), serde_json::json!({}));
+        let loss: Loss = serde_json::from_value(settings.into()).expect("a loss");
         let state = TrainingState::new(config, model);
-        Self { state, options: loss.into(), images: random_regions(batch, regions), captions, batch, next: 0 }
+        Self { state, options: loss.into(), images: random_regions(batch, setup.regions), captions, batch, next: 0 }
     }
 
     /// Makes a step and returns its time in seconds.
@@ -354,7 +373,7 @@ struct Peer {
 }
 
 impl Peer {
-    fn start(model: &str, captions: &[Vec<i32>], kind: &str) -> Option<Self> {
+    fn start(model: &str, captions: &[Vec<i32>], setup: &StepSetup) -> Option<Self> {
         let Ok(python) = std::env::var("PAIRLOOM_PEER_PYTHON") else {
             println!("peer skipped: `PAIRLOOM_PEER_PYTHON` names no interpreter");
             return None;
@@ -362,8 +381,9 @@ impl Peer {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/regions_peer.py");
         let mut command = Command::new(python);
         command.env_remove("OMP_WAIT_POLICY").env_remove("MALLOC_ARENA_MAX");
-        command.arg(script).args([model, kind]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        command.args([THREADS, WORDS, WORD, JOINT, IMAGE, REGIONS, BATCH].map(|number| number.to_string()));
+        command.arg(script).args([model, &setup.precision, &setup.loss]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let sizes = [THREADS, WORDS, WORD, JOINT, IMAGE, setup.regions, setup.batch];
+        command.args(sizes.map(|number| number.to_string()));
         let mut child = command.spawn().expect("the peer starts");
         let mut input = child.stdin.take().expect("it is piped");
         let output = BufReader::new(child.stdout.take().expect("it is piped"));

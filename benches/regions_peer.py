@@ -3,9 +3,9 @@
 SCAN, SGR and SAF score one caption with all images in a loop, and form the attended vectors; VSRN, CVSE and VSE∞ multiply
 one vector of each side. Batch normalisation and dropout are those of a training step.
 
-Arguments: the model (scan_t2i, scan_i2t, sgr, saf, vsrn, cvse, vse_infinity), f32 or bf16 (autocast), number of threads,
-size of the vocabulary, width of word vectors, of the joint space, of regions, number of regions, of images. The first input
-line has the captions as JSON. Then "score" scores all images with all captions, already encoded, and "step" trains on the
+Arguments: the model (scan_t2i, scan_i2t, sgr, saf, vsrn, cvse, vse_infinity), f32 or bf16 (autocast), the loss (max: the
+hardest negatives; sum: all), number of threads, size of the vocabulary, width of word vectors, of the joint space, of
+regions, number of regions, of images. The first input line has the captions as JSON. Then "score" scores all images with all captions, already encoded, and "step" trains on the
 next batch; the answer is the seconds.
 """
 
@@ -20,8 +20,8 @@ from torch import nn
 from torch.nn.functional import cosine_similarity, dropout, leaky_relu, normalize
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
-name, kind = sys.argv[1:3]
-threads, words, word, joint, image, regions, batch = map(int, sys.argv[3:])
+name, kind, loss = sys.argv[1:4]
+threads, words, word, joint, image, regions, batch = map(int, sys.argv[4:])
 torch.set_num_threads(threads)
 torch.manual_seed(0)
 captions = json.loads(sys.stdin.readline())
@@ -33,12 +33,14 @@ def precision():
     return torch.autocast("cpu", torch.bfloat16) if kind == "bf16" else contextlib.nullcontext()
 
 
-def hardest(scores):
-    """Sum of the hinge losses of the hardest negatives of both directions."""
+def hinge(scores):
+    """Sum of the hinge losses of both directions, of all negatives or the hardest."""
     matching, away = scores.diag()[:, None], torch.eye(len(scores), dtype=torch.bool)
-    by_image = (0.2 + scores - matching).clamp(min=0).masked_fill(away, 0).max(1)[0].sum()
-    by_caption = (0.2 + scores - matching.T).clamp(min=0).masked_fill(away, 0).max(0)[0].sum()
-    return by_image + by_caption
+    by_image = (0.2 + scores - matching).clamp(min=0).masked_fill(away, 0)
+    by_caption = (0.2 + scores - matching.T).clamp(min=0).masked_fill(away, 0)
+    if loss == "sum":
+        return by_image.sum() + by_caption.sum()
+    return by_image.max(1)[0].sum() + by_caption.max(0)[0].sum()
 
 
 def is_word(lengths):
@@ -94,7 +96,7 @@ class Scan(nn.Module):
         return torch.stack(columns, 1)
 
     def losses(self, v, t):
-        return hardest(self.scores(v, t).float())
+        return hinge(self.scores(v, t).float())
 
 
 class GlobalVector(nn.Module):
@@ -156,7 +158,7 @@ class Sgraf(nn.Module):
         return torch.stack(columns, 1)
 
     def losses(self, v, t):
-        return hardest(self.scores(v, t).float())
+        return hinge(self.scores(v, t).float())
 
 
 class Vectors(nn.Module):
@@ -166,7 +168,7 @@ class Vectors(nn.Module):
         return v @ t.T
 
     def losses(self, v, t):
-        return hardest(self.scores(v, t).float())
+        return hinge(self.scores(v, t).float())
 
 
 class Vsrn(Vectors):
@@ -271,7 +273,7 @@ class Cvse(Vectors):
     def losses(self, v, t):
         (v_instance, v_consensus, p), (t_instance, t_consensus, q) = self.of_images, self.of_captions
         levels = [(5 / 3, v_instance, t_instance), (1 / 3, v_consensus, t_consensus)]
-        total = super().losses(v, t) + sum(share * hardest((a @ b.T).float()) for share, a, b in levels)
+        total = super().losses(v, t) + sum(share * hinge((a @ b.T).float()) for share, a, b in levels)
         p, q = p.float().clamp(min=1e-30), q.float().clamp(min=1e-30)
         return total + 2 / 3 * (q * (q.log() - p.log())).sum()
 
