@@ -17,7 +17,6 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
@@ -38,6 +37,9 @@ use pairloom::model::training_state::TrainingState;
 use pairloom::runtime::CancelToken;
 use tch::Device;
 
+#[path = "shared/processes.rs"]
+mod processes;
+
 const THREADS: usize = 2;
 const WORDS: usize = 4_000;
 const WORD: usize = 300;
@@ -53,7 +55,7 @@ const CAPTIONS: usize = 512;
 const ROUNDS: usize = 5;
 
 fn main() {
-    run_as_the_program();
+    processes::run_as_the_program(THREADS);
     tch::set_num_threads(i32::try_from(THREADS).expect("a small number"));
     let folder = std::env::var("PAIRLOOM_DATA").unwrap_or_else(|_| "../shared/data".to_owned());
     let Some(captions) = captions_of_file(&format!("{folder}/flickr8k-1k/Flickr8k.token.txt")) else {
@@ -105,18 +107,6 @@ struct StepSetup {
     batch: usize,
     regions: usize,
     with_peer: bool,
-}
-
-/// Starts this program again with the variables that `pairloom` sets for the program with libtorch, which must be there
-/// before libraries load.
-fn run_as_the_program() {
-    let variables = [("OMP_WAIT_POLICY", "PASSIVE".to_owned()), ("MALLOC_ARENA_MAX", THREADS.to_string())];
-    if variables.iter().all(|(name, _)| std::env::var_os(name).is_some()) {
-        return;
-    }
-    let mut own = Command::new(std::env::current_exe().expect("a path"));
-    let error = own.args(std::env::args_os().skip(1)).envs(variables).exec();
-    panic!("the program cannot start again: {error}");
 }
 
 /// Model that is measured, and its name in the peer.
@@ -379,8 +369,7 @@ impl Peer {
             return None;
         };
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/regions_peer.py");
-        let mut command = Command::new(python);
-        command.env_remove("OMP_WAIT_POLICY").env_remove("MALLOC_ARENA_MAX");
+        let mut command = processes::peer(&python);
         command.arg(script).args([model, &setup.precision, &setup.loss]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let sizes = [THREADS, WORDS, WORD, JOINT, IMAGE, setup.regions, setup.batch];
         command.args(sizes.map(|number| number.to_string()));

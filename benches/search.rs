@@ -22,7 +22,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Instant;
 
 use pairloom::kernels::measure::rank::BestMatchRank;
@@ -33,6 +33,9 @@ use pairloom::retrieval::{Collection, Evaluation, EvaluationDetail, Matches, Met
 use pairloom::search::{
     CpuSearchFactory, Positives, ScoreFunction, Search, SearchRequest, SearchResults, VectorMatrix,
 };
+
+#[path = "shared/processes.rs"]
+mod processes;
 
 const THREADS: usize = 2;
 const IMAGES: usize = 5_000;
@@ -46,6 +49,7 @@ const ROUNDS: usize = 6;
 const NOISE: f64 = 11.0;
 
 fn main() {
+    processes::run_as_the_program(THREADS);
     println!(
         "products, {THREADS} threads, GFLOP/s: f32 {:.0}, bf16 {:.0}",
         product_rate(ElementType::F32),
@@ -403,9 +407,9 @@ impl SearchPeer {
             std::fs::write(folder.join(name), bytes).expect("disk space for the vectors");
         }
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/search_peer.py");
-        let mut command = Command::new(python);
+        let mut command = processes::peer(&python);
         command.arg(script).arg(folder).args([THREADS, WIDTH, TOP].map(|number| number.to_string()));
-        command.env_remove("OMP_WAIT_POLICY").stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the peer starts");
         let input = child.stdin.take().expect("it is piped");
         let output = BufReader::new(child.stdout.take().expect("it is piped"));

@@ -37,6 +37,9 @@ use pairloom::store::key::ArtefactIdentity;
 use pairloom::store::{Artefact, BlockDigests, Manifest, Part, Store};
 use pairloom::tables;
 
+#[path = "shared/processes.rs"]
+mod processes;
+
 const ITEMS: usize = 20_000;
 const QUERIES: usize = 1_000;
 const WIDTH: usize = 1_024;
@@ -56,6 +59,7 @@ const ROWS: &str = "SELECT method, direction, rank, count(*) AS rows, avg(CASE W
     share FROM bench.rankings GROUP BY method, direction, rank ORDER BY method, direction, rank";
 
 fn main() {
+    processes::run_as_the_program(2);
     let mut arguments = std::env::args().skip_while(|argument| argument != "--part");
     let part = arguments.nth(1).map(|part| part.replace('_', " "));
     let folder = tempfile::tempdir().unwrap();
@@ -323,7 +327,7 @@ impl SqlPeer {
             println!("peers skipped: `PAIRLOOM_PEER_PYTHON` names no interpreter");
             return None;
         };
-        let mut command = Command::new(python);
+        let mut command = processes::peer(&python);
         command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/sql_peer.py")).arg(folder);
         command.args([RECALL, ROWS]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();

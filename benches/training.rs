@@ -13,7 +13,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Instant;
 
 use pairloom::kernels::product::{ElementType, LeftFactor, RightFactor, Tile, add_product, has_avx512};
@@ -33,6 +33,9 @@ use pairloom::model::training_state::TrainingState;
 use pairloom::runtime::CancelToken;
 use tch::{Device, Kind, Tensor};
 
+#[path = "shared/processes.rs"]
+mod processes;
+
 const THREADS: usize = 2;
 const BATCH: usize = 128;
 const WORDS: usize = 4_000;
@@ -51,6 +54,7 @@ const STEPS: usize = 8;
 type CaptionBatch = Vec<Vec<i32>>;
 
 fn main() {
+    processes::run_as_the_program(THREADS);
     tch::set_num_threads(i32::try_from(THREADS).expect("a small number"));
     let folder = std::env::var("PAIRLOOM_DATA").unwrap_or_else(|_| "../shared/data".to_owned());
     let mut kinds = vec![("captions of 12 words", random_batches())];
@@ -272,7 +276,7 @@ impl TrainingPeer {
         let batches = serde_json::json!(batches).to_string();
         let start = |(mixed, passive): (bool, bool)| {
             let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/training_peer.py");
-            let mut command = Command::new(&python);
+            let mut command = processes::peer(&python);
             command
                 .arg(script)
                 .args([if mixed { "bf16" } else { "f32" }, loss])
@@ -280,10 +284,8 @@ impl TrainingPeer {
                 .stdout(Stdio::piped());
             command.args([THREADS, WORDS, WORD, JOINT, IMAGE].map(|number| number.to_string()));
             if passive {
-                command.env("OMP_WAIT_POLICY", "PASSIVE")
-            } else {
-                command.env_remove("OMP_WAIT_POLICY")
-            };
+                command.env("OMP_WAIT_POLICY", "PASSIVE");
+            }
             let mut child = command.spawn().expect("the peer starts");
             let mut input = child.stdin.take().expect("it is piped");
             let output = BufReader::new(child.stdout.take().expect("it is piped"));

@@ -14,6 +14,10 @@ use super::{
 /// Runs the command line. Without `torch`, the process hands over to `pairloom-torch` if a stage has to run.
 pub fn main(torch: Option<TorchFunctions>) -> ExitCode {
     let arguments: Cli = usage::parse();
+    // Commands that compute in this program.
+    if matches!(&arguments.command, Command::Sql(_) | Command::Serve(_) | Command::Cluster(_)) {
+        handover::restart_with_huge_pages();
+    }
     let console = Console::new(&arguments.common);
     let common = &arguments.common;
     let result = handover::check_build().and_then(|()| match &arguments.command {

@@ -20,8 +20,14 @@
 //! ‖ã‖ ≤ ‖a‖ + ‖δa‖. The norm of δa is computed, not estimated by its upper bound. For vectors of a trained model this
 //! makes the norm and the error bound less than half as large.
 
+#![expect(clippy::inline_always, reason = "functions take the instructions of the function that they are in")]
+
 use super::element_type::ElementType;
 use super::pack::round_to_bf16;
+use crate::cpu::widest;
+
+/// Partial sums: four vectors of AVX-512.
+const LANES: usize = 32;
 
 /// Norms of a vector that the error bound depends on, or upper bounds of them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -36,15 +42,11 @@ impl NormBound {
     /// Norms of a vector that is packed with this element type. Cost: `O(width)` time.
     #[must_use]
     pub fn of_packed(element_type: ElementType, vector: &[f32]) -> Self {
-        let lost = match element_type {
-            ElementType::F32 => 0.0,
-            ElementType::Bf16 => norm(vector, |value| {
-                let packed = f32::from_bits(round_to_bf16(value) & 0xffff_0000);
-                let packed = if packed.abs() < f32::MIN_POSITIVE { 0.0 } else { packed };
-                f64::from(value) - f64::from(packed)
-            }),
+        let [squares, lost] = match element_type {
+            ElementType::F32 => [squares(vector), 0.0],
+            ElementType::Bf16 => squares_and_lost(vector),
         };
-        Self { norm: norm(vector, f64::from), packing_error: lost }
+        Self { norm: squares.sqrt(), packing_error: lost.sqrt() }
     }
 
     /// Bounds for a vector that a library multiplies in f32, which may flush numbers below 2⁻¹²⁶ to 0.
@@ -64,18 +66,47 @@ impl NormBound {
     }
 }
 
-/// Square root of the sum of squares, with separate partial sums so that the compiler can vectorise.
-fn norm(vector: &[f32], value: impl Fn(f32) -> f64) -> f64 {
-    let (blocks, rest) = vector.as_chunks::<8>();
-    let mut sums = [0.0; 8];
+/// Sum of squares.
+fn squares(vector: &[f32]) -> f64 {
+    #[inline(always)]
+    fn sum(vector: &[f32]) -> f64 {
+        sums_of_squares(vector, |value| [f64::from(value)]).into_iter().sum()
+    }
+    widest!(sum(vector: &[f32]) -> f64)
+}
+
+/// Sums of the squares of the values, and of the errors of packing as bf16.
+fn squares_and_lost(vector: &[f32]) -> [f64; 2] {
+    #[inline(always)]
+    fn sums(vector: &[f32]) -> [f64; 2] {
+        sums_of_squares(vector, |value| {
+            let packed = f32::from_bits(round_to_bf16(value) & 0xffff_0000);
+            let packed = if packed.abs() < f32::MIN_POSITIVE { 0.0 } else { packed };
+            [f64::from(value), f64::from(value) - f64::from(packed)]
+        })
+    }
+    widest!(sums(vector: &[f32]) -> [f64; 2])
+}
+
+/// Sums of the squares of N numbers for each value, with partial sums, so that additions do not wait for each other.
+#[inline(always)]
+fn sums_of_squares<const N: usize>(vector: &[f32], numbers: impl Fn(f32) -> [f64; N]) -> [f64; N] {
+    let (blocks, rest) = vector.as_chunks::<LANES>();
+    let mut sums = [[0.0; LANES]; N];
     for block in blocks {
-        for (sum, &x) in sums.iter_mut().zip(block) {
-            let x = value(x);
-            *sum += x * x;
+        for lane in 0..LANES {
+            for (sums, number) in sums.iter_mut().zip(numbers(block[lane])) {
+                sums[lane] += number * number;
+            }
         }
     }
-    let rest: f64 = rest.iter().map(|&x| value(x) * value(x)).sum();
-    (sums.iter().sum::<f64>() + rest).sqrt()
+    let mut totals = sums.map(|sums| sums.iter().sum::<f64>());
+    for &value in rest {
+        for (total, number) in totals.iter_mut().zip(numbers(value)) {
+            *total += number * number;
+        }
+    }
+    totals
 }
 
 /// Upper bound of `|s − dot(a, b)|`, where `s` is the product of a and b in a tile; derived at the top of this file. It

@@ -51,6 +51,6 @@ impl PublishedVectors {
                 format!("`{name}` has {} values, wanted {} vectors of width {}", values.len(), self.count, self.width);
             return Err(Error::data(message));
         }
-        VectorMatrix::from_cow(name, Cow::Owned(values), self.width)
+        VectorMatrix::from_cow(name, Cow::Owned(values), self.width, 1)
     }
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::error::{Error, Result, ValidationErrors};
 use crate::kernels::product::{ElementType, NormBound};
+use crate::search::threads::parallel_ranges;
 
 /// Maximum norm, 2⁶²: products of two such vectors do not overflow f32.
 const MAX_NORM: f64 = 4.611_686_018_427_388e18;
@@ -27,11 +28,24 @@ impl<'v> VectorMatrix<'v> {
     /// Rows with values that are not finite, with norm 0 or above 2⁶², which are named from 0. More than 2³² rows.
     /// `width` is 0, or `values` are no whole number of vectors.
     pub fn new(name: &str, values: &'v [f32], width: usize) -> Result<Self> {
-        Self::from_cow(name, Cow::Borrowed(values), width)
+        Self::from_cow(name, Cow::Borrowed(values), width, 1)
     }
 
-    /// As [`VectorMatrix::new`], of values that may be owned.
-    pub(in crate::search) fn from_cow(name: &str, values: Cow<'v, [f32]>, width: usize) -> Result<Self> {
+    /// As [`VectorMatrix::new`], by several threads.
+    ///
+    /// # Errors
+    /// Those of [`VectorMatrix::new`].
+    pub(crate) fn with_threads(name: &str, values: &'v [f32], width: usize, threads: usize) -> Result<Self> {
+        Self::from_cow(name, Cow::Borrowed(values), width, threads)
+    }
+
+    /// As [`VectorMatrix::with_threads`], of values that may be owned.
+    pub(in crate::search) fn from_cow(
+        name: &str,
+        values: Cow<'v, [f32]>,
+        width: usize,
+        threads: usize,
+    ) -> Result<Self> {
         if width == 0 || !values.len().is_multiple_of(width) {
             let message = format!("`{name}` has {} values, no whole number of vectors of width {width}", values.len());
             return Err(Error::internal(message));
@@ -40,8 +54,11 @@ impl<'v> VectorMatrix<'v> {
             return Err(Error::data(format!("`{name}` has {} rows, wanted fewer than 2³²", values.len() / width)));
         }
         let mut mistakes = ValidationErrors::in_table(name);
-        let norms: Vec<f64> =
-            values.chunks_exact(width).map(|row| NormBound::of_packed(ElementType::F32, row).norm).collect();
+        let norm = |row: &[f32]| NormBound::of_packed(ElementType::F32, row).norm;
+        let norms_of = |rows: Range<usize>| -> Vec<f64> {
+            values[rows.start * width..rows.end * width].chunks_exact(width).map(norm).collect()
+        };
+        let norms = parallel_ranges(threads, values.len() / width, norms_of).concat();
         for (row, &norm) in norms.iter().enumerate() {
             if !norm.is_finite() {
                 let vector = &values[row * width..][..width];

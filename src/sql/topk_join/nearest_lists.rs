@@ -243,8 +243,8 @@ impl NearestLists {
         };
         let external = |error: crate::error::Error| DataFusionError::External(Box::new(error));
         let (rows, columns) = (
-            VectorMatrix::new("queries", rows, self.width).map_err(external)?,
-            VectorMatrix::new("items", &items.packed, self.width).map_err(external)?,
+            VectorMatrix::with_threads("queries", rows, self.width, self.threads).map_err(external)?,
+            VectorMatrix::with_threads("items", &items.packed, self.width, self.threads).map_err(external)?,
         );
         let search = Search::from_vectors(&rows, &columns, ScoreFunction::Product, self.threads).map_err(external)?;
         let request = SearchRequest { k: wanted, item_shifts: &items.shifts, ..SearchRequest::default() };
