@@ -8,8 +8,8 @@
 //! median counts.
 //!
 //! Run: `cargo bench --bench sql`. It writes 600 MB of temporary files, and removes them. `-- --part of_10,000,000` runs
-//! the parts whose title has these words. `-- --part row_of_an_id` is not among the others: it writes 8 GB, a million
-//! vectors of 2,048 × f32, and reads single rows of them.
+//! the parts whose title has these words, and `--peer faiss` only the peers whose name has. `-- --part row_of_an_id` is not
+//! among the others: it writes 8 GB, a million vectors of 2,048 × f32, and reads single rows of them.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures time and prints")]
 #![expect(
     clippy::unwrap_used,
@@ -60,8 +60,11 @@ const ROWS: &str = "SELECT method, direction, rank, count(*) AS rows, avg(CASE W
 
 fn main() {
     processes::run_as_the_program(2);
-    let mut arguments = std::env::args().skip_while(|argument| argument != "--part");
-    let part = arguments.nth(1).map(|part| part.replace('_', " "));
+    let words = |name: &str| {
+        let value = std::env::args().skip_while(|argument| argument != name).nth(1);
+        value.map(|words| words.replace('_', " "))
+    };
+    let (part, only_peer) = (words("--part"), words("--peer"));
     let folder = tempfile::tempdir().unwrap();
     if part.as_ref().is_some_and(|part| ROW_OF_AN_ID.contains(part.as_str())) {
         return row_of_an_id(folder.path());
@@ -93,6 +96,8 @@ fn main() {
             continue;
         }
         println!("\n{title}");
+        let is_wanted = |peer: &&str| only_peer.as_ref().is_none_or(|words| peer.contains(words));
+        let peers: Vec<&str> = peers.iter().copied().filter(is_wanted).collect();
         let mut ours = [Measured::default(), Measured::default()];
         let mut theirs: Vec<Measured> = peers.iter().map(|_| Measured::default()).collect();
         for round in 0..ROUNDS {
