@@ -36,7 +36,10 @@ pub(super) fn client_config(config: SessionConfig, store: &str) -> SessionConfig
     sending(cluster_config(config), store)
 }
 
-fn cluster_config(config: SessionConfig) -> SessionConfig {
+fn cluster_config(mut config: SessionConfig) -> SessionConfig {
+    // Otherwise partitions take files from a queue that they share, and parts of a top-k join, each of which needs all
+    // queries in one order, lost some of them.
+    config.options_mut().execution.enable_file_stream_work_stealing = false;
     // Our plans are physical already, and have operators that an adaptive planner does not know.
     config
         .with_ballista_physical_extension_codec(Arc::new(PlanCodec::default()))

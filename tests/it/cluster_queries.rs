@@ -86,6 +86,33 @@ fn a_query_survives_an_executor_that_is_killed() {
     }
 }
 
+/// Images and captions are three files each, and their tables are large enough for a query of several tasks. Each task
+/// reads all images, in one order.
+#[test]
+fn a_join_of_queries_in_several_files_is_that_of_one_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["images.npy", "captions.npy"].map(|name| folder.path().join(name));
+    for (seed, file) in (1..).zip(&files) {
+        write_vectors(file, 8_500, 1_024, seed);
+    }
+    let pipeline = folder.path().join("pipeline.toml");
+    let stage = "[stage.theirs.ingest.embeddings]\nimages = \"images.npy\"\ncaptions = \"captions.npy\"\ncaptions_per_image = 1\n";
+    std::fs::write(&pipeline, stage).unwrap();
+    let store = folder.path().join("store");
+    let mut run = pairloom();
+    run.args(["run", "--quiet", "--store"]).arg(&store).arg(pipeline);
+    succeeded(run);
+    let scheduler = scheduler();
+    let _executors = [(); 2].map(|()| ServerProcess::start(executor_command(&scheduler, &store)));
+    let sql = "SELECT query_image_id, caption_id, rank, score FROM topk_join('theirs.image_embeddings WHERE image_id \
+        % 85 = 0', 'theirs.caption_embeddings', 3) ORDER BY query_image_id, rank";
+    let wanted = succeeded(query(&store, sql));
+    assert_eq!(wanted.lines().count(), 1 + 3 * 100);
+    let mut on_cluster = query(&store, sql);
+    on_cluster.args(["--cluster", scheduler.uri()]);
+    assert_eq!(succeeded(on_cluster), wanted);
+}
+
 #[test]
 fn a_query_whose_rows_were_on_a_killed_executor_runs_again() {
     let folder = tempfile::tempdir().unwrap();

@@ -25,7 +25,10 @@ pub(in crate::sql) fn table_and_condition(text: &str) -> (&str, Option<&str>) {
 }
 
 /// Tables that the statement names in calls of [`TOPK_JOIN`].
-pub(in crate::sql) fn named_tables(statement: &Statement) -> Vec<TableReference> {
+pub(in crate::sql) fn named_tables(mut statement: &Statement) -> Vec<TableReference> {
+    while let Statement::Explain(explain) = statement {
+        statement = &explain.statement;
+    }
     let Statement::Statement(parsed) = statement else { return Vec::new() };
     let mut names = ArgumentNames { found: Vec::new() };
     let _ = parsed.visit(&mut names);

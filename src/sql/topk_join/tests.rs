@@ -192,6 +192,9 @@ fn the_table_function_has_the_rows_of_a_sort() {
         assert_same(&triples(&rows(&session, &sql)), &sorted([&queries, &items], measure, 5, |_, _| true), measure);
     }
     let all = rows(&session, "SELECT * FROM topk_join('q.features', 'g.features', 2)");
+    let explained = rows(&session, "EXPLAIN SELECT * FROM topk_join('q.features', 'g.features', 2)");
+    let plans = explained.column(1).as_string::<i32>();
+    assert!(plans.iter().flatten().any(|plan| plan.contains("TopKJoinExec")), "{plans:?}");
     let names: Vec<String> = all.schema().fields().iter().map(|field| field.name().clone()).collect();
     assert_eq!(names, ["query_image_id", "query_split", "image_id", "split", "rank", "score"]);
     assert_eq!(all.num_rows(), 22);
