@@ -80,8 +80,16 @@ fn add_stage(
     };
     run.stages.push(stage);
     let (finished, pairloom) = (run.started, run.pairloom.clone());
-    let manifest =
-        Manifest { identity, tables, files: BTreeMap::new(), warnings: vec![], seconds: 1.0, finished, pairloom };
+    let manifest = Manifest {
+        identity,
+        tables,
+        files: BTreeMap::new(),
+        row_keys: BTreeMap::new(),
+        warnings: vec![],
+        seconds: 1.0,
+        finished,
+        pairloom,
+    };
     store.objects().put(&path("manifest.json"), serde_json::to_vec(&manifest).unwrap().into()).unwrap();
 }
 

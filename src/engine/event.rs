@@ -47,8 +47,8 @@ pub enum Event {
     StateSaved { stage: String, bytes: u64 },
     /// A stage gave a warning.
     Warned { stage: String, warning: Warning },
-    /// The artefact of a stage is complete.
-    StageFinished { stage: String, rows: u64, bytes: u64, seconds: f64, warnings: u64 },
+    /// The artefact of a stage is complete. `copied` of its rows are those of earlier results.
+    StageFinished { stage: String, rows: u64, copied: u64, bytes: u64, seconds: f64, warnings: u64 },
     /// A stage failed or was interrupted.
     StageFailed { stage: String, error: String, interrupted: bool },
     /// The run ended. Stages that are not finished can be resumed.

@@ -82,8 +82,15 @@ fn execute_stages<S: RunnableStage>(
     let stop = cancel.child();
     let cache = LazyCache::new(&options.cache);
     let exclusive_queue = &Arc::new(ExclusiveQueue::new(options.jobs));
-    let run =
-        RunContext { budget: &budget, cache: &cache, coordinator, exclusive_queue, observer, statuses: &statuses };
+    let run = RunContext {
+        budget: &budget,
+        cache: &cache,
+        coordinator,
+        exclusive_queue,
+        observer,
+        store,
+        statuses: &statuses,
+    };
     let resources = Resources {
         threads: options.threads,
         device: options.device,
@@ -306,10 +313,10 @@ fn build_stage<S: RunnableStage>(
     host.finish()?;
     check_sources(node, status, store, locations, run_resources, run.observer)?;
     let seconds = started.elapsed().saturating_sub(host.waited).as_secs_f64();
-    let stalls = host.stalls;
+    let (stalls, copied) = (host.stalls, host.copied);
     let manifest = publish_manifest(host, status, seconds)?;
     let (rows, bytes, warnings) = (manifest.rows(), manifest.bytes(), manifest.warnings.len() as u64);
-    (run.observer)(&Event::StageFinished { stage: status.name.clone(), rows, bytes, seconds, warnings });
+    (run.observer)(&Event::StageFinished { stage: status.name.clone(), rows, copied, bytes, seconds, warnings });
     Ok((manifest, Some((seconds, stalls))))
 }
 
@@ -392,7 +399,7 @@ fn open_inputs<S: Stage>(
 
 /// Writes the manifest, which completes the artefact, and removes the objects that only a resumed run needs.
 fn publish_manifest(host: EngineHost<'_>, status: &StageStatus, seconds: f64) -> Result<Manifest> {
-    let EngineHost { committer, warnings, files, .. } = host;
+    let EngineHost { mut committer, warnings, files, .. } = host;
     for output in files {
         if !committer.committed.files.contains_key(output) {
             return Err(Error::internal(format!("stage `{}` wrote no file of `{output}`", status.name)));
@@ -400,10 +407,12 @@ fn publish_manifest(host: EngineHost<'_>, status: &StageStatus, seconds: f64) ->
     }
     let mut all = committer.committed.warnings.clone();
     all.extend(warnings);
+    let row_keys = committer.commit_row_keys()?;
     let manifest = Manifest {
         identity: status.identity.clone(),
         tables: committer.committed.tables.clone(),
         files: committer.committed.files.clone(),
+        row_keys,
         warnings: all,
         seconds,
         finished: jiff::Timestamp::now(),

@@ -118,6 +118,19 @@ impl Store {
         Ok(objects.iter().filter_map(artefact).collect())
     }
 
+    /// Keys of the artefacts of this kind with a manifest.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn complete_artefacts_of(&self, kind: &str) -> Result<Vec<Key>> {
+        let objects = self.objects.list(kind)?;
+        let key = |object: &String| match object.split('/').collect::<Vec<_>>()[..] {
+            [_, key, "manifest.json"] => serde_json::from_value(key.into()).ok(),
+            _ => None,
+        };
+        Ok(objects.iter().filter_map(key).collect())
+    }
+
     /// Reads the manifests of artefacts, given by kind and key: `None` for an artefact that is not complete.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ mod contract; // The contract between stages and engine.
 mod pipelines; // The pipelines in `pipelines/`.
 mod region_pipelines; // Those of models over regions.
 mod papers; // The tables of the papers beside the printed rows.
+mod earlier_images; // Features that are copied from earlier results.
 mod embeddings; // Evaluation of embeddings from files.
 mod qrels; // Relevance judgements and TREC runs.
 mod recovery; // Runs that are killed, interrupted, or out of disk space.

@@ -132,10 +132,14 @@ impl ProgressDisplay {
                 state.remove(stage);
                 self.print_line(&format!("{stage} ({kind}): reused, {} rows", format_count(*rows)));
             }
-            Event::StageFinished { stage, rows, seconds: time, .. } => {
+            Event::StageFinished { stage, rows, copied, seconds: time, .. } => {
                 state.remove(stage);
                 let rows = if *rows > 0 { format!(", {} rows", format_count(*rows)) } else { String::new() };
-                self.print_line(&format!("{stage}: finished{rows} in {}", format_duration(*time)));
+                let copied = match copied {
+                    0 => String::new(),
+                    copied => format!(" ({} copied from earlier results)", format_count(*copied)),
+                };
+                self.print_line(&format!("{stage}: finished{rows}{copied} in {}", format_duration(*time)));
             }
             Event::StageFailed { stage, interrupted, .. } => {
                 state.remove(stage);

@@ -242,6 +242,7 @@ fn run_job<S: RunnableStage>(
     let resources = Resources { threads, device: options.device, cancel: cancel.clone(), remote: None };
     let mut host = FollowerHost {
         identity: &job.identity,
+        store,
         artefact: own,
         committed: job.committed,
         budget: MemoryBudget::new(options.memory),

@@ -13,7 +13,7 @@ use crate::stage::{SourceRef, Stage};
 use crate::stages::testing::InMemoryHost;
 use crate::tables;
 
-fn extract(more: serde_json::Value) -> Extract {
+pub(super) fn extract(more: serde_json::Value) -> Extract {
     let mut settings = json!({
         "images": "pairs.images", "network": "squeezenet1_0", "weights": "random", "resize": 40, "crop": 32, "batch_size": 2,
     });
@@ -22,7 +22,7 @@ fn extract(more: serde_json::Value) -> Extract {
 }
 
 /// PNG of a colour gradient that depends on `seed`.
-fn png(seed: u8) -> Vec<u8> {
+pub(super) fn png(seed: u8) -> Vec<u8> {
     let rgb: Vec<u8> = (0..48 * 40 * 3u32).map(|i| u8::try_from(i * u32::from(seed) / 7 % 256).unwrap()).collect();
     let mut bytes = Vec::new();
     PngEncoder::new(&mut bytes).write_image(&rgb, 48, 40, ExtendedColorType::Rgb8).unwrap();
@@ -60,13 +60,13 @@ fn images(rows: &[(Option<&str>, Option<Vec<u8>>)]) -> RecordBatch {
     tables::batch(&tables::images::table().schema(), columns).unwrap()
 }
 
-fn host(rows: &[(Option<&str>, Option<Vec<u8>>)]) -> InMemoryHost {
+pub(super) fn host(rows: &[(Option<&str>, Option<Vec<u8>>)]) -> InMemoryHost {
     let mut host = InMemoryHost::default();
     host.input_tables.insert("images".into(), vec![images(rows)]);
     host
 }
 
-fn inline(bytes: Vec<u8>) -> (Option<&'static str>, Option<Vec<u8>>) {
+pub(super) fn inline(bytes: Vec<u8>) -> (Option<&'static str>, Option<Vec<u8>>) {
     (None, Some(bytes))
 }
 
