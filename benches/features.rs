@@ -1,5 +1,5 @@
-//! Benchmark of a feature store that changes: photographs of which some are added, changed and removed, and a manifest of a
-//! million images in which nothing changed.
+//! Benchmark of a feature store: photographs of which some are added, changed and removed, several networks from one decode,
+//! and a manifest of a million images in which nothing changed.
 //!
 //! ```sh
 //! cargo bench --bench features -- FLICKR8K WEIGHTS [images of the manifest]
@@ -114,6 +114,39 @@ fn measure_changes(flickr: &Path, weights: &Path) {
     println!("all {equal} parts of the fresh store have the same bytes in the other one");
 }
 
+/// Three networks over the photographs: three runs, one run, and one run that decodes each photograph once.
+fn measure_networks(flickr: &Path) {
+    let folder = tempfile::tempdir().unwrap();
+    let images = flickr.join("images").canonicalize().unwrap();
+    let entries = std::fs::read_dir(&images).unwrap();
+    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    let stage = |network: &str, more: &str| {
+        format!(
+            "[stage.{network}.extract]\nimages = \"pairs.images\"\nnetwork = \"{network}\"\nweights = \"random\"\n{more}"
+        )
+    };
+    let seconds = |store: &str, stages: &str| {
+        let file = write_pipeline(folder.path(), &images, names.iter().cloned(), stages);
+        run(&file, &folder.path().join(store)).1
+    };
+    let networks = ["squeezenet1_1", "mobilenet_v2", "resnet18"];
+    // The first run hashes the photographs.
+    seconds("warm", "");
+    let single: f64 = networks.iter().map(|network| seconds(network, &stage(network, ""))).sum();
+    println!("{} in three runs: {single:.1} s", networks.join(", "));
+    let all = |more: &str| networks.map(|network| stage(network, more)).concat();
+    println!("  in one run: {:.1} s", seconds("together", &all("")));
+    println!("  in one run from one decode: {:.1} s", seconds("shared", &all("share_decoding = true\n")));
+    for part in walkdir::WalkDir::new(folder.path().join("together/v1/extract")).into_iter().map(Result::unwrap) {
+        if part.path().extension().is_some_and(|end| end == "parquet") {
+            let other =
+                folder.path().join("shared").join(part.path().strip_prefix(folder.path().join("together")).unwrap());
+            assert!(std::fs::read(part.path()).unwrap() == std::fs::read(other).unwrap(), "{}", part.path().display());
+        }
+    }
+}
+
 /// A folder of `count` images, which are links to a few files, in which nothing changed.
 fn measure_manifest(flickr: &Path, count: usize) {
     let folder = tempfile::tempdir().unwrap();
@@ -162,5 +195,6 @@ fn main() {
         return;
     };
     measure_changes(Path::new(flickr), Path::new(weights));
+    measure_networks(Path::new(flickr));
     measure_manifest(Path::new(flickr), more.first().map_or(1_000_000, |count| count.parse().unwrap()));
 }

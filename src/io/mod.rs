@@ -16,6 +16,8 @@ pub mod npy;
 pub mod id_list;
 pub mod table_file;
 pub mod record_file;
+pub mod tar_samples;
+pub mod http_images;
 pub mod image;
 pub mod thumbnail;
 pub mod shard;

@@ -56,6 +56,8 @@ pub enum NpyRowKind {
     Vectors,
     /// Several vectors: array of shape (rows, vectors, width).
     VectorSets,
+    /// One vector of an image: array of shape (width), (vectors, width) or (height, width of a grid, width).
+    OneImage,
 }
 
 /// Type of the values in a file, little-endian.
@@ -160,7 +162,7 @@ impl NpyFile {
         self.shape.rows
     }
 
-    /// Vectors per row: 1 for [`NpyRowKind::Vectors`].
+    /// Vectors per row: 1 but for [`NpyRowKind::VectorSets`].
     #[must_use]
     pub fn vectors(&self) -> usize {
         self.shape.vectors
@@ -254,6 +256,9 @@ fn parse_header(file: &[u8], wanted: NpyRowKind, hint: &str) -> Result<(usize, N
     let (rows, vectors, width) = match (wanted, shape) {
         (NpyRowKind::Vectors, &[rows, width]) => (rows, 1, width),
         (NpyRowKind::VectorSets, &[rows, vectors, width]) => (rows, vectors, width),
+        (NpyRowKind::OneImage, &[width]) => (1, 1, width),
+        (NpyRowKind::OneImage, &[rows, width]) => (rows, 1, width),
+        (NpyRowKind::OneImage, &[height, across, width]) => (height.saturating_mul(across), 1, width),
         (_, [] | [_]) => return Err(dimension_error(wanted, shape).hint(ROWS_HINT)),
         _ => return Err(dimension_error(wanted, shape).hint(hint)),
     };
@@ -287,6 +292,7 @@ fn parse_header(file: &[u8], wanted: NpyRowKind, hint: &str) -> Result<(usize, N
 fn dimension_error(wanted: NpyRowKind, shape: &[u64]) -> Error {
     let wanted = match wanted {
         NpyRowKind::Vectors => "two dimensions: (rows, width)",
+        NpyRowKind::OneImage => "one to three dimensions",
         NpyRowKind::VectorSets => "three dimensions: (rows, vectors, width)",
     };
     let count = match shape.len() {

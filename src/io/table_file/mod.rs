@@ -10,6 +10,7 @@ mod arrow_file;
 mod lz4_frame;
 mod parquet_file;
 mod column;
+mod pictures;
 #[cfg(test)]
 mod tests;
 
@@ -18,3 +19,4 @@ pub use column::{
     ColumnKind, NullableTextLists, NullableTexts, NullableVectors, has_integers, integers, text_lists, texts, vectors,
 };
 pub use file::TableFile;
+pub use pictures::{NullablePictures, pictures};

@@ -39,11 +39,25 @@ impl ParquetFile {
 
     /// Reads the rows of the columns at these indices, in order.
     pub(super) fn batches(&self, places: Vec<usize>) -> Result<BatchIterator<'_>> {
-        let rows = rows_per_batch(self.max_values_per_row(&places)?);
+        let values = self.max_values_per_row(&places)?.max(self.values_by_bytes(&places));
+        let rows = rows_per_batch(values);
         let mask = ProjectionMask::roots(self.metadata.parquet_schema(), places);
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(self.content.clone(), self.metadata.clone());
         let reader = catch_panic(|| builder.with_projection(mask).with_batch_size(rows).build())??;
         Ok(Box::new(PanicCatchingReader(reader)))
+    }
+
+    /// Size of a row of the columns at these indices in values of 4 bytes, by the metadata: the largest mean of a row group.
+    fn values_by_bytes(&self, places: &[usize]) -> usize {
+        let schema = self.metadata.parquet_schema();
+        let groups = self.metadata.metadata().row_groups().iter();
+        let each = groups.map(|group| {
+            let columns = group.columns().iter().enumerate();
+            let columns = columns.filter(|(leaf, _)| places.contains(&schema.get_column_root_idx(*leaf)));
+            let bytes: u64 = columns.map(|(_, column)| column.uncompressed_size().saturating_as::<u64>()).sum();
+            bytes / group.num_rows().saturating_as::<u64>().max(1) / 4
+        });
+        each.max().unwrap_or_default().saturating_as::<usize>()
     }
 
     /// Maximum number of values per row of the columns at these indices, by the metadata: the mean of each row group.

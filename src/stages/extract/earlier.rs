@@ -22,9 +22,9 @@ pub(super) struct EarlierImages {
 }
 
 /// Rows of a block of images.
-pub(super) struct ImageRows {
+pub(super) struct BlockRows {
     /// Key of each image; `None` if its bytes cannot be read.
-    keys: Vec<Option<RowKey>>,
+    pub keys: Vec<Option<RowKey>>,
     /// Values of all rows, those of copied rows filled in.
     pub values: Vec<f32>,
     /// Number of values of a row.
@@ -44,7 +44,7 @@ impl EarlierImages {
     }
 
     /// Rows of `width` values for a block of images, with those of earlier results.
-    pub fn rows(&self, images: &EncodedImages<'_>, width: usize, cancel: &CancelToken) -> Result<ImageRows> {
+    pub fn rows(&self, images: &EncodedImages<'_>, width: usize, cancel: &CancelToken) -> Result<BlockRows> {
         let mut keys = Vec::with_capacity(images.len());
         for row in 0..images.len() {
             cancel.check()?;
@@ -52,7 +52,7 @@ impl EarlierImages {
             // The error of an image that cannot be read is that of its decoding.
             keys.push(known.or_else(|| images.encoded(row).ok().map(|bytes| RowKey::of(&bytes))));
         }
-        let mut rows = ImageRows {
+        let mut rows = BlockRows {
             values: vec![0.0; images.len() * width],
             width,
             new: Vec::new(),
@@ -78,7 +78,7 @@ impl EarlierImages {
     }
 }
 
-impl ImageRows {
+impl BlockRows {
     /// Sets the values of a row.
     pub fn set(&mut self, row: usize, values: &[f32]) {
         self.values[row * self.width..][..self.width].copy_from_slice(values);

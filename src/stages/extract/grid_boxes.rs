@@ -2,7 +2,7 @@
 
 use arrow::array::{Int64Array, RecordBatch, StringArray};
 
-use super::earlier::ImageRows;
+use super::earlier::BlockRows;
 use super::settings::Extract;
 use crate::error::{ErrorCategory, Result};
 use crate::io::image::EncodedImages;
@@ -21,7 +21,7 @@ impl Extract {
         &self,
         batch: &RecordBatch,
         images: &EncodedImages<'_>,
-        mut rows: ImageRows,
+        mut rows: BlockRows,
         side: usize,
     ) -> Result<MapOutput> {
         let ids = tables::int_column(batch, "image_id")?;

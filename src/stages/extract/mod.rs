@@ -11,6 +11,7 @@ mod options;
 mod problems;
 mod run;
 mod earlier;
+mod shared_decoding;
 mod preprocess;
 mod grid_boxes;
 mod captions;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use arrow::array::{BooleanArray, Int64Array, RecordBatch, StringArray};
 use arrow::compute::filter_record_batch;
@@ -11,6 +11,7 @@ use super::earlier::EarlierImages;
 use super::options::{FeaturePooling, OnUndecodable, WeightSource};
 use super::preprocess;
 use super::settings::{BOXES, Extract, PART_ROWS};
+use super::shared_decoding::{self, SharingMember};
 use crate::error::{Error, ErrorCategory, Result, SkippedItems, TruncatedList};
 use crate::io::bounded;
 use crate::io::image::EncodedImages;
@@ -37,8 +38,11 @@ impl RunnableStage for Extract {
     fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
         let ranks = cx.process_group(self.ranks)?;
         let cancel = cx.cancel().clone();
-        let network = self.load_network(cx, ranks.local_rank)?.with_cancel(cancel.clone());
         let root = cx.path("images")?;
+        // Joined before the network is loaded, so that stages with small ones do not begin alone.
+        let group = || format!("{} in {}", self.images, root.as_deref().unwrap_or(Path::new("")).display());
+        let sharing = self.share_decoding.then(|| shared_decoding::of_process().join(group()));
+        let network = self.load_network(cx, ranks.local_rank)?.with_cancel(cancel.clone());
         // Every thread of `map` computes the features of its own images. Tensors are not `Sync`, so each thread has its
         // own handles to the weights.
         let network = Mutex::new(network);
@@ -47,8 +51,9 @@ impl RunnableStage for Extract {
             let broken = |_| Error::internal("another thread panicked while it copied the handles of the network");
             let network = network.lock().map_err(broken)?.share();
             threads::use_one_thread();
-            self.compute_part(block, root.as_deref(), &network, &earlier, &cancel)
+            self.compute_part(block, root.as_deref(), &network, &earlier, sharing.as_ref(), &cancel)
         })?;
+        drop(sharing);
         let first = summary.warnings.iter().filter_map(|Warning { subject, message }| {
             Some(format!("`{subject}`: {}", message.strip_prefix(LEFT_OUT)?))
         });
@@ -161,8 +166,10 @@ impl Extract {
         root: Option<&Path>,
         network: &Cnn,
         earlier: &EarlierImages,
+        sharing: Option<&SharingMember<'_>>,
         cancel: &CancelToken,
     ) -> Result<MapOutput> {
+        let shared = sharing.map(|sharing| sharing.begin(block.range.clone(), cancel)).transpose()?;
         let batch = &self.rows_of_splits(&block.rows)?;
         let ids = tables::int_column(batch, "image_id")?;
         let splits = tables::text_column(batch, "split")?;
@@ -178,7 +185,12 @@ impl Extract {
             let mut decoded = Vec::with_capacity(numbers.len());
             for &row in numbers {
                 cancel.check()?;
-                match images.decode(row) {
+                let decode = || images.decode(row);
+                let decoded_image = match (&shared, rows.keys[row]) {
+                    (Some(shared), Some(key)) => shared.decode(key, cancel, decode),
+                    _ => decode().map(Arc::new),
+                };
+                match decoded_image {
                     Ok(image) => {
                         if self.ten_crop {
                             preprocess::append_ten_crops(&image, &input, &mut pixels);

@@ -96,6 +96,10 @@ pub struct Extract {
     /// the stage fails.
     #[serde(default = "default_max_skipped", skip_serializing_if = "is_default_max_skipped")]
     pub max_skipped: f64,
+    /// True if stages with this setting that run side by side over the same images decode each of them once: several
+    /// networks of one data set. The faster ones then wait for the slower ones. It is not part of the key.
+    #[serde(default)]
+    pub share_decoding: bool,
     /// Seed of random weights; by default the pipeline's seed.
     #[serde(default)]
     pub seed: u64,
@@ -154,6 +158,7 @@ impl Stage for Extract {
         let mut settings = serde_json::json!(self);
         if let Some(settings) = settings.as_object_mut() {
             settings.remove("ranks");
+            settings.remove("share_decoding");
             // Defaults of the network are written out: a result is the same, however its settings were chosen.
             settings.insert("pooling".to_owned(), serde_json::json!(self.effective_pooling()));
             let input = self.input();

@@ -192,16 +192,17 @@ fn damaged_images_are_named_with_the_reason() {
         (bad_table, "the JPEG is damaged: Bogus"),
         (b"\xff\xd8\xff\xd9".to_vec(), "the JPEG is damaged"),
         (cut_png, "the PNG is damaged"),
-        (bomb(50_000, 50_000), "it has 50000 × 50000 = 2500000000 pixels"),
+        (bomb(30_000, 30_000), "it has 30000 × 30000 = 900000000 pixels"),
+        (b"a dog on a beach".to_vec(), "it is a text file, wanted JPEG or PNG"),
         (vec![], "it is empty (0 bytes)"),
         (b"GIF89a".to_vec(), "it is a GIF image, wanted JPEG or PNG"),
     ];
     let mut rows: Vec<_> = cases.iter().map(|(bytes, _)| inline(bytes.clone())).collect();
     rows.push(inline(whole));
-    let stage = extract(json!({"on_undecodable": "skip", "max_skipped": 0.9}));
+    let stage = extract(json!({"on_undecodable": "skip", "max_skipped": 0.95}));
     let mut host = host(&rows);
     host.run(&stage).unwrap();
-    assert_eq!(tables::int_column(&host.output("features"), "image_id").unwrap().values(), &[109]);
+    assert_eq!(tables::int_column(&host.output("features"), "image_id").unwrap().values(), &[110]);
     assert_eq!(host.warnings.len(), cases.len());
     for ((row, (_, wanted)), warning) in cases.iter().enumerate().zip(&host.warnings) {
         assert_eq!(warning.subject, format!("picture {row}"));

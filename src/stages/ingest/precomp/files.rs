@@ -43,7 +43,9 @@ impl SplitFiles {
         }
         let hint = match row_kind {
             NpyRowKind::Vectors => "vectors of regions, (images, regions, width), are read with `regions = true`",
-            NpyRowKind::VectorSets => "one vector an image, (images, width), is read without `regions = true`",
+            NpyRowKind::VectorSets | NpyRowKind::OneImage => {
+                "one vector an image, (images, width), is read without `regions = true`"
+            }
         };
         let ims = NpyFile::open(&ims, row_kind, hint)?;
         let caps = TextLines::read(&caps)?;
