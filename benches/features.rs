@@ -77,8 +77,12 @@ fn measure_changes(flickr: &Path, weights: &Path) {
     let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     let added = names.split_off(names.len() - CHANGES);
-    let copy = |from: &str, to: &str| std::fs::copy(flickr.join("images").join(from), images.join(to)).unwrap();
-    names.iter().for_each(|name| drop(copy(name, name)));
+    let copy = |name: &str| {
+        std::fs::copy(flickr.join("images").join(name), images.join(name)).unwrap();
+    };
+    for name in &names {
+        copy(name);
+    }
     let weights = weights.canonicalize().unwrap();
     let extract = format!(
         "[stage.cnn.extract]\nimages = \"pairs.images\"\nnetwork = \"squeezenet1_0\"\nweights.file = \"{}\"\n",
@@ -96,7 +100,7 @@ fn measure_changes(flickr: &Path, weights: &Path) {
         std::fs::write(images.join(changed), content).unwrap();
         std::fs::remove_file(images.join(removed)).unwrap();
     }
-    names.extend(added.into_iter().inspect(|name| drop(copy(name, name))));
+    names.extend(added.into_iter().inspect(|name| copy(name)));
     names.retain(|name| images.join(name).exists());
     let file = write_pipeline(folder.path(), &images, names.iter().cloned(), &extract);
     measure(&format!("{CHANGES} added, {CHANGES} changed, {CHANGES} removed"), &file, &store);

@@ -143,7 +143,7 @@ impl RunnableStage for ToyStage {
                     };
                     let rows = got.iter().enumerate().map(|(place, &x)| row(place, x)).collect::<Result<Vec<_>>>()?;
                     let (row_keys, warnings) = (RowKeys(keys), found.warnings);
-                    Ok(MapOutput { row_keys, warnings, copied, ..MapOutput::new(numbers(rows)?) })
+                    Ok(MapOutput { warnings, row_keys, copied, ..MapOutput::new(numbers(rows)?) })
                 })?;
                 Ok(())
             }

@@ -254,10 +254,9 @@ fn parse_header(file: &[u8], wanted: NpyRowKind, hint: &str) -> Result<(usize, N
     })?;
     let shape = header.shape();
     let (rows, vectors, width) = match (wanted, shape) {
-        (NpyRowKind::Vectors, &[rows, width]) => (rows, 1, width),
+        (NpyRowKind::Vectors | NpyRowKind::OneImage, &[rows, width]) => (rows, 1, width),
         (NpyRowKind::VectorSets, &[rows, vectors, width]) => (rows, vectors, width),
         (NpyRowKind::OneImage, &[width]) => (1, 1, width),
-        (NpyRowKind::OneImage, &[rows, width]) => (rows, 1, width),
         (NpyRowKind::OneImage, &[height, across, width]) => (height.saturating_mul(across), 1, width),
         (_, [] | [_]) => return Err(dimension_error(wanted, shape).hint(ROWS_HINT)),
         _ => return Err(dimension_error(wanted, shape).hint(hint)),

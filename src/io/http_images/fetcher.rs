@@ -22,7 +22,7 @@ use crate::io::objects::runtime;
 /// Maximum number of redirects of a request.
 const MAX_REDIRECTS: usize = 5;
 /// Longest pause that a server can ask for before a retry.
-const MAX_PAUSE: Duration = Duration::from_secs(60);
+const MAX_PAUSE: Duration = Duration::from_mins(1);
 /// Time between two looks whether the run was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(100);
 

@@ -37,10 +37,11 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         is_public_v4(Ipv4Addr::new(a, b, c, d))
     };
     match segments {
-        // Mapped and compatible addresses, also ::1 and ::.
-        [0, 0, 0, 0, 0, 0 | 0xffff, high, low] | [0, 0, 0, 0, 0xffff, 0, high, low] => embedded(high, low),
-        // Translated by NAT64, and 6to4.
-        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => embedded(high, low),
+        // Mapped and compatible addresses, also ::1 and ::; those translated by NAT64; 6to4.
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
+        | [0, 0, 0, 0, 0xffff, 0, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => embedded(high, low),
         [0x64, 0xff9b, ..] | [0x2001, 0x0db8, ..] => false,
         // Teredo, ORCHID and other assignments of protocols.
         [0x2001, second, ..] if second < 0x200 => false,

@@ -165,8 +165,7 @@ impl SharedBlock<'_, '_> {
     ) -> Result<Arc<DecodedImage>> {
         let SharingMember { sharing, group: name, .. } = self.member;
         let mut groups = sharing.lock();
-        loop {
-            let Some(group) = groups.get_mut(name) else { break };
+        while let Some(group) = groups.get_mut(name) {
             match group.pictures.get_mut(&key) {
                 Some(SharedPicture::Kept { picture, wanted_by, .. }) => {
                     let found = Arc::clone(picture);
