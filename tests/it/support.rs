@@ -100,7 +100,7 @@ images = "pairs.images"
 max_regions = 1
 
 [stage.arrays.import_arrays]
-folder = "arrays"
+folder = "npy"
 images = "pairs.images"
 
 [stage.words.build_concepts]
@@ -235,8 +235,8 @@ pub(crate) fn pipeline(folder: &Path, name: &str, change: impl FnOnce(&str) -> S
     std::fs::write(&file, change(TINY)).unwrap();
     std::fs::write(folder.join("ratings.csv"), ratings()).unwrap();
     std::fs::write(folder.join("regions.tsv"), regions()).unwrap();
-    std::fs::create_dir_all(folder.join("arrays")).unwrap();
-    (0..128u8).for_each(|image| std::fs::write(folder.join(format!("arrays/{image}.npy")), array(image)).unwrap());
+    std::fs::create_dir_all(folder.join("npy")).unwrap();
+    (0..128u8).for_each(|image| std::fs::write(folder.join(format!("npy/{image}.npy")), array(image)).unwrap());
     std::fs::copy(test_data::golden("published.safetensors"), folder.join("published.safetensors")).unwrap();
     let vocabulary = &test_data::golden_json("published.json")["vocabulary"];
     std::fs::write(folder.join("vocab.json"), vocabulary.to_string()).unwrap();
