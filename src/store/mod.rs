@@ -28,6 +28,8 @@ mod artefact;
 mod verified_store;
 mod layout;
 mod lock;
+mod lock_holder;
+mod boot_clock;
 pub mod gc;
 pub mod verify;
 pub mod journal;
