@@ -23,7 +23,7 @@ use crate::engine::status::{StageStatus, stage_statuses};
 use crate::engine::writer::{ArtefactCommitter, TableWriter};
 use crate::error::{Error, ErrorCategory, Result, catch_panic};
 use crate::plan::{Plan, PlanNode};
-use crate::runtime::{CancelToken, Resources};
+use crate::runtime::{CancelToken, Resources, VERSION_AND_BUILD};
 use crate::stage::{
     InputOrigin, OutputKind, RunnableStage, Stage, StageEvent, StageHost, StageInput, TableRef, Warning,
 };
@@ -415,7 +415,7 @@ fn publish_manifest(host: EngineHost<'_>, status: &StageStatus, seconds: f64) ->
         warnings: all,
         seconds,
         finished: jiff::Timestamp::now(),
-        pairloom: env!("CARGO_PKG_VERSION").to_owned(),
+        pairloom: VERSION_AND_BUILD.to_owned(),
     };
     let content = serde_json::to_vec_pretty(&manifest).map_err(|error| Error::internal(error.to_string()))?;
     if let Some(marker) = committer.artefact.get("damaged")? {

@@ -17,7 +17,7 @@ use crate::engine::digest_list;
 use crate::engine::event::{Event, Observer};
 use crate::error::{Error, Result};
 use crate::runtime::CancelToken;
-use crate::store::Store;
+use crate::store::{Store, source_list_name};
 
 /// Number of bytes hashed between two progress events.
 const PROGRESS_BYTES: u64 = 64 << 20;
@@ -36,7 +36,7 @@ pub fn digest(
 ) -> Result<String> {
     let path = path.canonicalize().map_err(|error| Error::io("read", path, &error))?;
     let mut files = list_files(&path, store.objects().folder(), cancel)?;
-    let cache_name = format!("sources/{}.tsv", &blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex()[..32]);
+    let cache_name = source_list_name(&path);
     let known = store.objects().get(&cache_name)?.map(|content| digest_list::parse(&content)).unwrap_or_default();
     let (digests, is_new) = hash_all(&path, &mut files, &known, threads, cancel, observer)?;
     if is_new && !store.is_read_only() {

@@ -50,7 +50,7 @@ mod run_names_tests;
 
 pub use artefact::{Artefact, FileEntry, Manifest, Part, Presence};
 pub use block_digests::BlockDigests;
-pub use layout::Store;
-pub(crate) use layout::{CLUSTER_FOLDER, LOCKS_FOLDER, SEARCH_FOLDER};
+pub(crate) use layout::{CLUSTER_FOLDER, LOCKS_FOLDER, SEARCH_FOLDER, SOURCES_FOLDER};
+pub use layout::{Store, source_list_name};
 pub use process_identity::ProcessIdentity;
 pub use verified_store::VerifiedStore;
