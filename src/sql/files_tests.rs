@@ -6,6 +6,8 @@ use super::testing::{store, text};
 use super::{NamedFile, OutputFormat, Session};
 use crate::error::{ErrorCategory, Result};
 use crate::io::parquet_check::forged::{ForgedColumn, ForgedPage, file, nested, run};
+use crate::store::claim::lock_for_reading;
+use crate::store::gc::collect_garbage;
 
 fn csv_with(files: &[(&str, PathBuf)], sql: &str) -> Result<String> {
     let (_folder, store, _) = store();
@@ -114,4 +116,22 @@ fn forged_parquet_files_are_refused_or_read_in_little_memory() {
     std::fs::write(&path, file(ForgedColumn::Texts, 0, rows.cast_signed(), rows.cast_signed(), &pages)).unwrap();
     let sql = "SELECT count(text) AS n, max(octet_length(text)) AS longest FROM mine";
     assert_eq!(csv_with(&[("mine", path)], sql).unwrap(), "n,longest\n100000,1048576\n");
+}
+
+#[test]
+fn results_are_not_removed_while_a_query_reads_them() {
+    let (_folder, store, _) = store();
+    let lock = store.objects().folder().unwrap().join("lock");
+    std::fs::File::create(&lock).unwrap();
+    let session = Session::open(&store).unwrap();
+    let hold = lock_for_reading(&store).unwrap();
+    let error = collect_garbage(&store, 1, true).unwrap_err();
+    assert!(error.to_string().contains("a run or a query uses this store"), "{error}");
+    drop(hold);
+    let removing = std::fs::File::open(&lock).unwrap();
+    removing.try_lock().unwrap();
+    let Err(error) = session.query("SELECT rsum FROM test.summary") else { panic!("results are being removed") };
+    assert!(error.to_string().contains("results of this store are being removed by"), "{error}");
+    drop(removing);
+    assert!(session.query("SELECT rsum FROM test.summary").is_ok());
 }

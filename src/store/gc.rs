@@ -74,7 +74,7 @@ pub struct GarbageCollection {
 pub fn collect_garbage(store: &Store, keep_runs: usize, remove: bool) -> Result<GarbageCollection> {
     let _removal_lock = if remove {
         let lock = try_lock_for_removal(store)?;
-        Some(lock.ok_or_else(|| Error::usage("a run uses this store").hint("try again when it has ended"))?)
+        Some(lock.ok_or_else(|| Error::usage("a run or a query uses this store").hint("try again when it has ended"))?)
     } else {
         None
     };
