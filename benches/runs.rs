@@ -195,7 +195,9 @@ fn growth() {
     println!();
     for (name, arguments) in commands {
         print!("{name:26}");
-        stores.iter().for_each(|store| print!("{:>12.3}", seconds(store, arguments, 3)));
+        for store in &stores {
+            print!("{:>12.3}", seconds(store, arguments, 3));
+        }
         println!();
     }
 }

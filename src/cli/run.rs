@@ -87,7 +87,7 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, torch: Option<TorchFunctio
         }
         None => {
             // Otherwise results could be removed between the look at them and the record that they were used.
-            let _store_lock = hold_store(&store, &cancel, &observer)?;
+            let store_lock = hold_store(&store, &cancel, &observer)?;
             let statuses = stage_statuses(
                 &pipeline.plan,
                 &store,
@@ -97,7 +97,9 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, torch: Option<TorchFunctio
                 &observer,
             );
             progress.clear();
-            match finish_reused(&statuses?, &store, &options, &observer)? {
+            let finished = finish_reused(&statuses?, &store, &options, &observer)?;
+            drop(store_lock);
+            match finished {
                 Some(summary) => {
                     open::print_warnings(&pipeline.warnings, console);
                     summary

@@ -71,8 +71,8 @@ fn files(target: &str) -> Vec<Vec<u8>> {
 
 /// A photograph-like and a grey picture, as PNG and JPEG.
 fn pictures() -> Vec<Vec<u8>> {
-    let colour = RgbImage::from_fn(37, 23, |x, y| Rgb([x * 7, y * 11, x * y].map(|value| (value % 256) as u8)));
-    let grey = GrayImage::from_fn(8, 9, |x, y| Luma([(x * y) as u8]));
+    let colour = RgbImage::from_fn(37, 23, |x, y| Rgb([x * 7, y * 11, x * y].map(|value| value.to_le_bytes()[0])));
+    let grey = GrayImage::from_fn(8, 9, |x, y| Luma([(x * y).to_le_bytes()[0]]));
     let mut files = Vec::new();
     for picture in [DynamicImage::from(colour), DynamicImage::from(grey)] {
         for format in [ImageFormat::Png, ImageFormat::Jpeg] {
@@ -93,7 +93,9 @@ fn damaged_files_are_errors_and_never_panics() {
     for target in TARGETS.iter().filter(|target| chosen.as_ref().is_none_or(|name| name == target.name)) {
         let files = files(target.name);
         // Undamaged files first: they are read without an error, or the damage tests nothing.
-        files.iter().for_each(|file| (target.run)(folder.path(), file));
+        for file in &files {
+            (target.run)(folder.path(), file);
+        }
         for seed in 0..executions {
             let damaged = Mutator::new(seed).damaged(&files);
             if catch_unwind(AssertUnwindSafe(|| (target.run)(folder.path(), &damaged))).is_err() {

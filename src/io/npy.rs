@@ -451,7 +451,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.npy");
         let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2048), }";
-        std::fs::write(&path, npy(header, &[0.5; 3 * 2048])).unwrap();
+        std::fs::write(&path, npy(header, &vec![0.5; 3 * 2048])).unwrap();
         let matrix = NpyFile::open(&path, NpyRowKind::Vectors, "").unwrap();
         std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(9000).unwrap();
         let mut values = Vec::new();

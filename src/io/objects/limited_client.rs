@@ -85,15 +85,16 @@ mod tests {
     fn store_without_end(head: &'static str) -> ObjectStorage {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        std::thread::spawn(move || {
+        let serve = move || {
             for connection in listener.incoming() {
                 let mut connection = connection.unwrap();
                 let _ = connection.read(&mut [0; 4096]);
                 let _ = connection.write_all(format!("HTTP/1.1 {head}\r\n\r\n").as_bytes());
-                let piece = [b"100000\r\n", &[b'x'; 1 << 20][..], b"\r\n"].concat();
+                let piece = [b"100000\r\n", &vec![b'x'; 1 << 20], b"\r\n"].concat();
                 while connection.write_all(&piece).is_ok() {}
             }
-        });
+        };
+        std::thread::Builder::new().name("endless server".to_owned()).spawn(serve).unwrap();
         let location = Location::parse(format!("http://{address}/store").as_str().into()).unwrap();
         ObjectStorage::open(&location, &[]).unwrap()
     }

@@ -73,5 +73,5 @@ pub(super) fn take_lengths(bytes: &mut &[u8], most: u64) -> Option<LengthSums> {
 fn take_difference(bytes: &mut &[u8]) -> Option<u32> {
     let number = take_varint(bytes)?;
     let signed = (number >> 1) ^ (number & 1).wrapping_neg();
-    Some((signed & u64::from(u32::MAX)) as u32)
+    u32::try_from(signed & u64::from(u32::MAX)).ok()
 }

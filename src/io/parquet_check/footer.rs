@@ -16,21 +16,20 @@ const MAX_DEPTH: usize = 100;
 /// The file is cut short or damaged, or its schema is nested too deeply.
 pub fn check_footer(file: &PreadFile) -> Result<()> {
     let footer = footer(file).ok_or_else(damaged)?;
-    let mut depth = Some(0);
+    let mut depth = 0;
     let read = ThriftReader::new(&footer).fields(|reader, field, kind| {
         if (field, kind) != (2, ThriftType::List) {
             return Some(false);
         }
         depth = schema_depth(reader)?;
         // The rest of a schema that is too deep is not read.
-        depth.map(|_| true)
+        (depth <= MAX_DEPTH).then_some(true)
     });
-    match (read, depth) {
-        (_, None) => Err(Error::data(format!("its columns are nested more than {MAX_DEPTH} levels deep"))
-            .hint("the file is damaged or made to fill the memory")),
-        (None, _) => Err(damaged()),
-        (Some(()), Some(_)) => Ok(()),
+    if depth > MAX_DEPTH {
+        return Err(Error::data(format!("its columns are nested more than {MAX_DEPTH} levels deep"))
+            .hint("the file is damaged or made to fill the memory"));
     }
+    read.ok_or_else(damaged)
 }
 
 fn damaged() -> Error {
@@ -45,9 +44,9 @@ fn footer(file: &PreadFile) -> Option<Vec<u8>> {
     file.read(end.checked_sub(length.into())?, usize::try_from(length).ok()?).ok()
 }
 
-/// Depth of the schema, a list of nodes in which each group is followed by its children. `Some(None)` if it is too deep,
-/// `None` if the bytes are no such list.
-fn schema_depth(reader: &mut ThriftReader<'_>) -> Option<Option<usize>> {
+/// Depth of the schema, a list of nodes in which each group is followed by its children; of one that is too deep, the first
+/// depth that is. `None` if the bytes are no such list.
+fn schema_depth(reader: &mut ThriftReader<'_>) -> Option<usize> {
     let (nodes, kind) = reader.list()?;
     if nodes > 0 && kind != ThriftType::Struct {
         return None;
@@ -74,11 +73,11 @@ fn schema_depth(reader: &mut ThriftReader<'_>) -> Option<Option<usize>> {
         open.push(children);
         deepest = deepest.max(open.len());
         if deepest > MAX_DEPTH {
-            return Some(None);
+            break;
         }
         while open.last() == Some(&0) {
             open.pop();
         }
     }
-    Some(Some(deepest))
+    Some(deepest)
 }

@@ -10,10 +10,10 @@ pub(crate) struct ThriftWriter {
 impl ThriftWriter {
     fn number(&mut self, mut number: u64) {
         while number >= 0x80 {
-            self.content.push((number & 0x7f) as u8 | 0x80);
+            self.content.push(number.to_le_bytes()[0] | 0x80);
             number >>= 7;
         }
-        self.content.push(number as u8);
+        self.content.push(number.to_le_bytes()[0]);
     }
 
     fn field(&mut self, field: i64, kind: u8) {

@@ -99,11 +99,11 @@ impl TableFile {
     ///
     /// # Errors
     /// A column is missing. If the file is damaged or made to fill the memory, the iterator ends with an error.
-    pub fn batches<'f>(
+    pub fn batches<'f, F: Fn() -> Result<()> + 'f>(
         &'f self,
         names: &[&str],
-        check: impl Fn() -> Result<()> + 'f,
-    ) -> Result<impl Iterator<Item = Result<RecordBatch>>> {
+        check: F,
+    ) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<'f, F>> {
         let places = names.iter().map(|name| self.schema().index_of(name)).collect::<Result<Vec<_>, _>>();
         let batches = places.map_err(Error::from).map(|mut places| {
             // Names may repeat.
