@@ -90,7 +90,7 @@ mod tests {
                 let mut connection = connection.unwrap();
                 let _ = connection.read(&mut [0; 4096]);
                 let _ = connection.write_all(format!("HTTP/1.1 {head}\r\n\r\n").as_bytes());
-                let piece = [b"100000\r\n", &vec![b'x'; 1 << 20], b"\r\n"].concat();
+                let piece = [&b"100000\r\n"[..], &vec![b'x'; 1 << 20], b"\r\n"].concat();
                 while connection.write_all(&piece).is_ok() {}
             }
         };
