@@ -15,6 +15,7 @@ pub mod trec;
 mod not_finite;
 mod lz4_frame;
 pub mod parquet_check;
+mod npy_header;
 pub mod npy;
 pub mod id_list;
 pub mod table_file;

@@ -6,27 +6,16 @@ use std::path::{Path, PathBuf};
 
 use arrow::datatypes::{ArrowPrimitiveType, Float16Type};
 use az::SaturatingAs;
-use npyz::{DType, Endianness, NpyHeader, Order, TypeChar};
+use npyz::{DType, Endianness, Order, TypeChar};
 
 use super::files;
 use super::not_finite::not_finite;
+use super::npy_header::{HEADER_BYTES, MAGIC, read_header};
 use super::pread::PreadFile;
 use crate::error::{Error, Result};
 
-/// Maximum length of a header, as in `NumPy`.
-const HEADER_BYTES: usize = 10_000;
-/// Maximum number of opening brackets in a header, which bounds the recursion of the parser. Valid headers have two,
-/// those of records a few more.
-const HEADER_BRACKETS: usize = 64;
-/// Maximum number of digits in a header. The parser multiplies the shape without an overflow check, and 19 digits stay
-/// below 2⁶⁴.
-const HEADER_DIGITS: usize = 19;
-
 /// Hint for an array without rows.
 const ROWS_HINT: &str = "a row for each image or caption is wanted: `numpy.save(path, numpy.stack(rows))`";
-
-/// Magic bytes at the start of a `NumPy` file.
-const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// Returns true if the file at `path` starts with the magic bytes of `NumPy` files.
 ///
@@ -239,25 +228,6 @@ impl NpyFile {
     }
 }
 
-/// Reads the header and the offset of the values.
-///
-/// # Errors
-/// The file is not an npy file, or its header cannot be that of a plain array.
-pub(super) fn read_header(file: &[u8]) -> Result<(usize, NpyHeader)> {
-    let text = header_text(file)?;
-    let start = text.end;
-    let text = &file[text];
-    let brackets = text.iter().filter(|byte| matches!(byte, b'(' | b'[' | b'{')).count();
-    let digits = text.iter().filter(|byte| byte.is_ascii_digit()).count();
-    let hexadecimal = text.iter().any(|byte| byte.eq_ignore_ascii_case(&b'x'));
-    if brackets > HEADER_BRACKETS || digits > HEADER_DIGITS || hexadecimal {
-        return Err(Error::data("npy header does not describe a plain array of a possible size"));
-    }
-    let header =
-        NpyHeader::from_reader(file).map_err(|error| Error::data(format!("npy header cannot be read: {error}")))?;
-    Ok((start, header))
-}
-
 /// Parses the header, which `head` has: offset of the values, shape and type. The whole file has `file_bytes` bytes.
 fn parse_header(head: &[u8], file_bytes: u64, wanted: NpyRowKind, hint: &str) -> Result<(usize, NpyShape, FloatType)> {
     let (start, header) = read_header(head)?;
@@ -312,28 +282,6 @@ fn dimension_error(wanted: NpyRowKind, shape: &[u64]) -> Error {
         count => format!("{count} dimensions"),
     };
     Error::data(format!("array has the shape {shape:?}, {count}, wanted {wanted}"))
-}
-
-/// Byte range of the header's text, validated before parsing.
-fn header_text(file: &[u8]) -> Result<std::ops::Range<usize>> {
-    let damaged = || Error::data("npy header is truncated");
-    if !file.starts_with(MAGIC) {
-        return Err(Error::data("not an npy file, wanted one that starts with `\\x93NUMPY`"));
-    }
-    let length = file.get(8..12).ok_or_else(damaged)?;
-    let (start, length) = match file[6] {
-        1 => (10, usize::from(u16::from_le_bytes([length[0], length[1]]))),
-        2 | 3 => {
-            let length = u32::from_le_bytes([length[0], length[1], length[2], length[3]]);
-            (12, length.saturating_as::<usize>())
-        }
-        version => return Err(Error::data(format!("npy version is {version}, wanted 1, 2 or 3"))),
-    };
-    if length > HEADER_BYTES {
-        return Err(Error::data(format!("npy header has {length} bytes, wanted at most {HEADER_BYTES}")));
-    }
-    let end = start + length;
-    if file.len() < end { Err(damaged()) } else { Ok(start..end) }
 }
 
 #[cfg(test)]
