@@ -16,6 +16,8 @@ use crate::stage::{TrainedStep, ValidationScores, Warning};
 pub enum Event {
     /// The content of a source is being hashed, before the run starts.
     Hashing { source: String, done_bytes: u64, total_bytes: u64 },
+    /// A run waits for another process before it starts.
+    Waiting { waiting_for: String },
     /// A run started. `stages` are in the order of the pipeline: producers before their consumers.
     RunStarted { run: String, pipeline: String, stages: Vec<String> },
     /// The artefact of a stage is in the store already.

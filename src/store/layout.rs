@@ -21,6 +21,15 @@ pub(crate) const LOCKS_FOLDER: &str = "holds";
 
 /// Folder with the objects and results of searches that a cluster computes.
 pub(crate) const SEARCH_FOLDER: &str = "searches";
+/// Folder of the digests of files outside of the store.
+pub(crate) const SOURCES_FOLDER: &str = "sources";
+
+/// Name of the list of digests of the files at `path`, a file or folder outside of the store.
+#[must_use]
+pub fn source_list_name(path: &Path) -> String {
+    format!("{SOURCES_FOLDER}/{}.tsv", &blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex()[..32])
+}
+
 /// Folder of the store's id, by which the processes of a cluster know it.
 pub(crate) const CLUSTER_FOLDER: &str = "cluster";
 

@@ -34,8 +34,8 @@ pub(in super::super) fn run(settings: &HuggingFace, cx: &mut StageContext<'_>) -
         let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
         let mut mistakes = ValidationErrors::in_file(&path);
         let mut number = 0;
-        for batch in file.batches(&names)? {
-            cx.check_cancelled()?;
+        let cancel = cx.cancel().clone();
+        for batch in file.batches(&names, || cancel.check())? {
             push_batch(settings, split, &batch?, &mut number, &mut rows, &mut mistakes, cx)?;
         }
         mistakes.into_result()?;

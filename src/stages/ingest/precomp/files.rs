@@ -95,7 +95,7 @@ fn layout(ims: &NpyFile, caps: &TextLines, captions: usize) -> Result<(usize, us
 }
 
 fn rows_are_equal(ims: &NpyFile, row: usize) -> bool {
-    (row + 1..row + CAPTIONS_PER_IMAGE).all(|other| ims.row_bytes(other) == ims.row_bytes(row))
+    (row + 1..row + CAPTIONS_PER_IMAGE).all(|other| ims.rows_are_equal(other, row))
 }
 
 /// Checks all captions and returns their number.
