@@ -76,7 +76,7 @@ impl RunnableStage for ThroughputStage {
                 Ok(())
             }
             ThroughputStage::Pass { .. } => {
-                let copy = |block: &MapBlock| Ok(MapOutput { batch: block.rows.clone(), warnings: vec![] });
+                let copy = |block: &MapBlock| Ok(MapOutput::new(block.rows.clone()));
                 cx.map(MapInput::Table("rows"), "rows", PART_ROWS, &copy).map(|_| ())
             }
         }

@@ -299,6 +299,7 @@ fn write_stage(
         identity,
         tables: written,
         files: BTreeMap::new(),
+        row_keys: BTreeMap::new(),
         warnings: vec![],
         seconds: 1.0,
         finished: jiff::Timestamp::UNIX_EPOCH,

@@ -24,3 +24,5 @@ pub mod sql;
 pub mod cluster;
 pub mod flight;
 pub mod cli;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;

@@ -1,5 +1,6 @@
 //! Printing: data to stdout, everything else to stderr. A closed pipe is no error.
 
+use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write};
 
 use serde::Serialize;
@@ -50,6 +51,8 @@ impl Console {
     /// stdout cannot be written.
     #[expect(clippy::unused_self, reason = "printing requires a `Console`, like all other methods")]
     pub(super) fn print(self, text: &str) -> Result<()> {
+        // Names and texts of a store could control the terminal.
+        let text = escape_terminal(text);
         ignore_broken_pipe(std::io::stdout().lock().write_all(text.as_bytes()))
     }
 
@@ -90,6 +93,15 @@ impl Console {
             // A closed stdout is no further error: the message is on stderr.
             let _ = self.print_json(&object);
         }
+    }
+}
+
+/// Text with control characters escaped, other than line breaks and tabs.
+fn escape_terminal(text: &str) -> Cow<'_, str> {
+    if text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
+        Cow::Owned(text.split('\t').map(escape_control).collect::<Vec<_>>().join("\t"))
+    } else {
+        Cow::Borrowed(text)
     }
 }
 

@@ -20,7 +20,7 @@ pub struct ExportArgs {
     /// Export the rows of one split only
     #[arg(long, value_name = "SPLIT")]
     pub split: Option<String>,
-    /// Captions of a `*_precomp` folder: `stage.table` [default: the table `captions` of the same stage]
+    /// Captions of a `*_precomp` folder or of tar files: `stage.table` [default: the table `captions` of the same stage]
     #[arg(long, value_name = "TABLE")]
     pub captions: Option<String>,
     /// Run of the stage
@@ -37,4 +37,8 @@ pub enum ExportFormat {
     Precomp,
     /// Arrow file with all columns.
     Arrow,
+    /// Tar files of images with their captions, in the form of WebDataset: `.jpg` or `.png`, `.txt` with the first caption,
+    /// and `.json` with all of them.
+    #[value(name = "webdataset")]
+    WebDataset,
 }

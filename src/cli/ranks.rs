@@ -19,8 +19,14 @@ use crate::runtime::CancelToken;
 pub struct TorchRendezvous;
 
 impl RendezvousBackend for TorchRendezvous {
-    fn serve(&self, host: &str, port: u16, timeout: Duration) -> Result<(Box<dyn RendezvousStore>, u16)> {
-        let store = TcpStore::serve(host, port, timeout)?;
+    fn serve(
+        &self,
+        host: &str,
+        port: u16,
+        timeout: Duration,
+        any_address: bool,
+    ) -> Result<(Box<dyn RendezvousStore>, u16)> {
+        let store = TcpStore::serve(host, port, timeout, any_address)?;
         let port = store.port();
         Ok((Box::new(store), port))
     }
@@ -99,9 +105,9 @@ pub(super) fn run_follower(
         };
         (torch.run_follower)(&pipeline.plan, &store, &options, environment, &cancel)
     };
-    work().map_err(|error| match environment.token {
-        Some(_) => Error::new(error.category(), ""),
-        None => error.context(format!("rank {}", environment.rank)),
+    work().map_err(|error| match environment {
+        RankEnvironment { is_launched_here: true, .. } => Error::new(error.category(), ""),
+        _ => error.context(format!("rank {}", environment.rank)),
     })
 }
 

@@ -10,7 +10,7 @@ use super::units::format_items;
 use super::{expectations, handover, interrupt, open, ranks, run_scores, summary};
 use crate::cluster::ClusterTasks;
 use crate::engine::ranks::{RankEnvironment, report_startup_error};
-use crate::engine::run::finish_reused;
+use crate::engine::run::{finish_reused, hold_store};
 use crate::engine::run_options::RunOptions;
 use crate::engine::run_record::RunSummary;
 use crate::engine::status::stage_statuses;
@@ -19,6 +19,7 @@ use crate::pipeline::Pipeline;
 use crate::runtime::CancelToken;
 use crate::stages::AnyStage;
 use crate::store::Store;
+use crate::store::claim::unshared_locks;
 
 /// Runs the stages of a pipeline whose results are missing, and checks its expectations.
 ///
@@ -71,6 +72,11 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, torch: Option<TorchFunctio
     let shown = Arc::clone(&progress);
     interrupt::cancel_on_signal(&cancel, move || interrupt::announce_interrupt(&shown))?;
     let observer = |event: &crate::engine::event::Event| progress.show(event);
+    if let Some(kind) = unshared_locks(&store) {
+        console.note(&format!(
+            "the store is on a disk of kind `{kind}`, whose locks other machines may not see: run on one machine at a time"
+        ));
+    }
     let summary = match torch {
         Some(torch) => {
             open::note_thread_limit(common, console);
@@ -80,6 +86,8 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, torch: Option<TorchFunctio
             summary?
         }
         None => {
+            // Otherwise results could be removed between the look at them and the record that they were used.
+            let store_lock = hold_store(&store, &cancel, &observer)?;
             let statuses = stage_statuses(
                 &pipeline.plan,
                 &store,
@@ -89,7 +97,9 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, torch: Option<TorchFunctio
                 &observer,
             );
             progress.clear();
-            match finish_reused(&statuses?, &store, &options, &observer)? {
+            let finished = finish_reused(&statuses?, &store, &options, &observer)?;
+            drop(store_lock);
+            match finished {
                 Some(summary) => {
                     open::print_warnings(&pipeline.warnings, console);
                     summary

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::sql::{NamedFile, OutputFormat, PlanRunner, QueryLimits, Session, split_statements};
 use crate::store::Store;
 
-/// Maximum size of a query from stdin. The rest is not read.
+/// Maximum size of a query from stdin.
 const MAX_QUERY_BYTES: u64 = 1 << 20;
 
 /// Runs a query and writes its result to stdout or a file. The results of several statements follow each other. Without
@@ -136,7 +136,12 @@ pub(super) fn missing_results_notes(session: &Session, console: Console) {
 /// Reads the query from stdin.
 fn read_query() -> Result<String> {
     let mut query = String::new();
-    let read = std::io::stdin().take(MAX_QUERY_BYTES).read_to_string(&mut query);
+    let read = std::io::stdin().take(MAX_QUERY_BYTES + 1).read_to_string(&mut query);
     read.map_err(|error| Error::usage(format!("cannot read the query from stdin: {error}")))?;
+    if query.len() as u64 > MAX_QUERY_BYTES {
+        // A part of a query can be another query.
+        return Err(Error::usage(format!("the query has more than {MAX_QUERY_BYTES} bytes"))
+            .hint("put its values into a file, and name that with `--file NAME=PATH`"));
+    }
     Ok(query)
 }

@@ -10,6 +10,7 @@ use super::{
     check, cluster, completions, diff, export, gc, handover, labels, plan, report, run, runs, schema, serve, show, sql,
     tensorboard, trec, verify,
 };
+use crate::error::catch_panic;
 
 /// Runs the command line. Without `torch`, the process hands over to `pairloom-torch` if a stage has to run.
 pub fn main(torch: Option<TorchFunctions>) -> ExitCode {
@@ -20,7 +21,8 @@ pub fn main(torch: Option<TorchFunctions>) -> ExitCode {
     }
     let console = Console::new(&arguments.common);
     let common = &arguments.common;
-    let result = handover::check_build().and_then(|()| match &arguments.command {
+    // A panic, such as one of a library on odd input, is an error with exit code 70.
+    let command = || match &arguments.command {
         Command::Run(pipeline) => run::run(common, pipeline, torch, console),
         Command::Plan(pipeline) => plan::plan(common, pipeline, console),
         Command::Check(files) => check::check(files, console),
@@ -41,7 +43,8 @@ pub fn main(torch: Option<TorchFunctions>) -> ExitCode {
         Command::Verify(what) => verify::verify(common, what, console),
         Command::Schema => schema::schema(console),
         Command::Completions(shell) => completions::completions(shell, console),
-    });
+    };
+    let result = handover::check_build().and_then(|()| catch_panic(command));
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

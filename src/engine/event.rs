@@ -16,6 +16,8 @@ use crate::stage::{TrainedStep, ValidationScores, Warning};
 pub enum Event {
     /// The content of a source is being hashed, before the run starts.
     Hashing { source: String, done_bytes: u64, total_bytes: u64 },
+    /// A run waits for another process before it starts.
+    Waiting { waiting_for: String },
     /// A run started. `stages` are in the order of the pipeline: producers before their consumers.
     RunStarted { run: String, pipeline: String, stages: Vec<String> },
     /// The artefact of a stage is in the store already.
@@ -47,8 +49,8 @@ pub enum Event {
     StateSaved { stage: String, bytes: u64 },
     /// A stage gave a warning.
     Warned { stage: String, warning: Warning },
-    /// The artefact of a stage is complete.
-    StageFinished { stage: String, rows: u64, bytes: u64, seconds: f64, warnings: u64 },
+    /// The artefact of a stage is complete. `copied` of its rows are those of earlier results.
+    StageFinished { stage: String, rows: u64, copied: u64, bytes: u64, seconds: f64, warnings: u64 },
     /// A stage failed or was interrupted.
     StageFailed { stage: String, error: String, interrupted: bool },
     /// The run ended. Stages that are not finished can be resumed.

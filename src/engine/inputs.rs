@@ -10,10 +10,12 @@ use bytes::Bytes;
 use crate::engine::cache::LazyCache;
 use crate::engine::feed::ArtefactFeed;
 use crate::engine::reader::{OnWait, TableReader};
+use crate::engine::sources;
 use crate::error::{Error, Result};
 use crate::io::table_shards::TableShards;
 use crate::runtime::CancelToken;
-use crate::store::{Artefact, FileEntry, Part};
+use crate::stage::FileKeys;
+use crate::store::{Artefact, FileEntry, Part, Store};
 
 /// An opened input.
 pub(super) enum OpenInput {
@@ -77,6 +79,12 @@ impl StageInputs {
             Some(OpenInput::Table(_, root)) => Ok(root.clone()),
             _ => Err(Error::internal(format!("stage `{}` declares no source and no table `{input}`", self.stage))),
         }
+    }
+
+    /// Keys of the files in the folder that paths in a table are relative to.
+    pub fn file_keys(&self, input: &str, store: &Store) -> Result<FileKeys> {
+        let root = self.path(input)?;
+        root.map_or_else(|| Ok(FileKeys::default()), |root| sources::file_keys(store, &root))
     }
 
     /// Waits for the producers of all inputs and returns the parts and files of these inputs.

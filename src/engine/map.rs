@@ -10,9 +10,8 @@ use crate::engine::ordered_map::{MemoryBudget, ordered_map};
 use crate::engine::progress_reporter::{ProgressReporter, ROWS, now};
 use crate::engine::ranks::{SharedPart, SharedParts};
 use crate::engine::reader::{BlockReader, TableReader, batch_bytes};
-use crate::engine::writer::{ArtefactCommitter, TableWriter};
+use crate::engine::writer::{ArtefactCommitter, RowsOfPart, TableWriter};
 use crate::error::Result;
-use crate::io::parquet;
 use crate::runtime::{CancelToken, Resources};
 use crate::stage::{MapBlock, MapFn, MapOutput, Progress};
 
@@ -28,6 +27,8 @@ pub(super) struct ParallelMap<'m, 'e> {
     pub function: &'m MapFn<'m>,
     /// Blocks of other ranks, if there are several.
     pub shared: Option<SharedParts>,
+    /// Number of rows that were copied from earlier results in this run.
+    pub copied: &'m mut u64,
 }
 
 /// State that the thread that reads blocks shares with the thread that publishes parts.
@@ -138,7 +139,7 @@ impl ParallelMap<'_, '_> {
         name: &str,
         source: impl FnMut() -> Result<Option<(MapBlock, u64)>> + Send,
     ) -> Result<u64> {
-        let Self { budget, resources, progress, writer, committer, function, size, shared, .. } = self;
+        let Self { budget, resources, progress, writer, committer, function, size, shared, copied } = self;
         // The rate of the stage is measured from here.
         progress.report_progress(signals.progress());
         let work = |block: MapBlock| {
@@ -152,14 +153,16 @@ impl ParallelMap<'_, '_> {
                 _ => encode_part(number, units, function(&block)?),
             }
         };
-        let sink = |EncodedPart { block, units, batch, part: SharedPart { rows, warnings, content } }: EncodedPart| {
+        let sink = |EncodedPart { block, units, batch, part }: EncodedPart| {
+            let SharedPart { rows, warnings, row_keys, copied: copied_rows, content } = part;
             let is_own = batch.is_some();
             batch.map_or(Ok(()), |batch| writer.check(&batch))?;
             for warning in &warnings {
                 progress.report_warning(warning);
             }
-            committer.commit_part(writer.table(), content, rows, warnings)?;
+            committer.commit_part(writer.table(), content, RowsOfPart { rows, warnings, row_keys })?;
             writer.count_committed(rows);
+            *copied += copied_rows;
             if let Some(shared) = shared.as_ref().filter(|_| !is_own) {
                 shared.remove(block)?;
             }
@@ -177,9 +180,7 @@ impl ParallelMap<'_, '_> {
 
 /// Encodes the rows of a block as a part. Also returns the bytes that rows and part take in memory.
 fn encode_part(block: usize, units: usize, mapped: MapOutput) -> Result<(EncodedPart, u64)> {
-    let MapOutput { batch, warnings } = mapped;
-    let content = parquet::encode(&batch.schema(), std::slice::from_ref(&batch))?;
-    let bytes = batch_bytes(&batch) + content.len() as u64;
-    let part = SharedPart { rows: batch.num_rows() as u64, warnings, content };
+    let (batch, part) = SharedPart::encode(mapped)?;
+    let bytes = batch_bytes(&batch) + part.content.len() as u64;
     Ok((EncodedPart { block, units, batch: Some(batch), part }, bytes))
 }

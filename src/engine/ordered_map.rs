@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use crossbeam::channel::{Receiver, bounded, unbounded};
 use std::thread as scoped;
 
-use crate::error::{Error, Result};
+use crate::error::{Result, catch_panic};
 use crate::runtime::CancelToken;
 
 /// Limit on the bytes in flight between threads, shared by all parallel maps of a run.
@@ -209,19 +209,12 @@ fn acquire_for_next(
     budget.acquire(items, bytes.max(largest.load(Ordering::SeqCst)), stop)
 }
 
-/// Turns a panic into an internal error, so that one bad item does not end the process.
-pub(crate) fn catch_panic<U>(function: impl FnOnce() -> Result<U>) -> Result<U> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(function)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(Error::internal(format!("panicked: {}", text.unwrap_or("no message"))))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::error::Error;
 
     fn numbers(n: u64, bytes: u64) -> impl FnMut() -> Result<Option<(u64, u64)>> + Send {
         let mut at = 0;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use ::parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use arrow::array::RecordBatch;
 use az::SaturatingAs;
 
@@ -29,7 +28,7 @@ pub(super) struct TableReader {
     /// Cancels waiting and reading.
     pub cancel: CancelToken,
     next_part: usize,
-    current: Option<ParquetRecordBatchReader>,
+    current: Option<parquet::PartBatches>,
     /// Rows to skip before the next row that is returned.
     rows_to_skip: usize,
 }

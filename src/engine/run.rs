@@ -10,7 +10,7 @@ use crate::engine::event::{Event, Observer};
 use crate::engine::exclusive_queue::ExclusiveQueue;
 use crate::engine::feed::ArtefactFeed;
 use crate::engine::inputs::{OpenInput, StageInputs};
-use crate::engine::ordered_map::{MemoryBudget, catch_panic};
+use crate::engine::ordered_map::MemoryBudget;
 use crate::engine::progress_reporter::ROWS;
 use crate::engine::ranks::{RankCoordinator, WorkerGroup, plan_description};
 use crate::engine::reader::TableReader;
@@ -21,13 +21,13 @@ use crate::engine::sources::{self, SourceDigest};
 use crate::engine::stage_host::{EngineHost, RunContext};
 use crate::engine::status::{StageStatus, stage_statuses};
 use crate::engine::writer::{ArtefactCommitter, TableWriter};
-use crate::error::{Error, ErrorCategory, Result};
+use crate::error::{Error, ErrorCategory, Result, catch_panic};
 use crate::plan::{Plan, PlanNode};
-use crate::runtime::{CancelToken, Resources};
+use crate::runtime::{CancelToken, Resources, VERSION_AND_BUILD};
 use crate::stage::{
     InputOrigin, OutputKind, RunnableStage, Stage, StageEvent, StageHost, StageInput, TableRef, Warning,
 };
-use crate::store::claim::{check_conditional_writes, claim_artefact, lock_for_run};
+use crate::store::claim::{StoreLock, check_conditional_writes, claim_artefact, lock_for_run};
 use crate::store::journal::{self, CommittedContent};
 use crate::store::key::InputIdentity;
 use crate::store::{Artefact, Manifest, Presence, Store};
@@ -74,7 +74,7 @@ fn execute_stages<S: RunnableStage>(
 ) -> Result<RunSummary> {
     let started = Instant::now();
     check_conditional_writes(store)?;
-    let _store_lock = lock_for_run(store, cancel)?;
+    let _store_lock = hold_store(store, cancel, observer)?;
     let statuses = stage_statuses(plan, store, options.pipeline_identity(), options.threads, cancel, observer)?;
     let mut record = begin_record(&statuses, store, options, observer)?;
     let budget = MemoryBudget::new(options.memory);
@@ -82,8 +82,15 @@ fn execute_stages<S: RunnableStage>(
     let stop = cancel.child();
     let cache = LazyCache::new(&options.cache);
     let exclusive_queue = &Arc::new(ExclusiveQueue::new(options.jobs));
-    let run =
-        RunContext { budget: &budget, cache: &cache, coordinator, exclusive_queue, observer, statuses: &statuses };
+    let run = RunContext {
+        budget: &budget,
+        cache: &cache,
+        coordinator,
+        exclusive_queue,
+        observer,
+        store,
+        statuses: &statuses,
+    };
     let resources = Resources {
         threads: options.threads,
         device: options.device,
@@ -152,6 +159,14 @@ fn execute_stages<S: RunnableStage>(
         results.push((String::new(), Err(interruption)));
     }
     finish_record(&mut record, store, &budget, observer, results, started.elapsed().as_secs_f64())
+}
+
+/// Keeps results from being removed until the lock is dropped. Waits while another process removes some.
+///
+/// # Errors
+/// The store cannot be written, or `cancel` is cancelled.
+pub fn hold_store(store: &Store, cancel: &CancelToken, observer: &Observer<'_>) -> Result<StoreLock> {
+    lock_for_run(store, cancel, &|waiting_for| observer(&Event::Waiting { waiting_for }))
 }
 
 /// Finishes a run if the results of all stages are in the store already; `None` if there is something to run.
@@ -258,12 +273,12 @@ fn build_stage<S: RunnableStage>(
     let resources = Resources { cancel: run_resources.cancel.child(), ..run_resources.clone() };
     let artefact = status.artefact(store);
     let (stage, kind, key) = (status.name.clone(), status.kind.clone(), status.key.to_string());
-    let waiting = || {
-        let waiting_for = Some("another process that builds it".to_owned());
+    let waiting = |process: String| {
+        let waiting_for = Some(format!("{process}, which builds it"));
         let (stage, unit) = (stage.clone(), ROWS.to_owned());
         (run.observer)(&Event::Progress { stage, done: 0, total: None, unit, waiting_for });
     };
-    let claim = claim_artefact(store, &artefact, &resources.cancel, waiting)?;
+    let claim = claim_artefact(store, &artefact, &resources.cancel, &waiting)?;
     match artefact.presence()? {
         Presence::Complete(manifest) => {
             // Another process has built it while this one waited.
@@ -306,10 +321,10 @@ fn build_stage<S: RunnableStage>(
     host.finish()?;
     check_sources(node, status, store, locations, run_resources, run.observer)?;
     let seconds = started.elapsed().saturating_sub(host.waited).as_secs_f64();
-    let stalls = host.stalls;
+    let (stalls, copied) = (host.stalls, host.copied);
     let manifest = publish_manifest(host, status, seconds)?;
     let (rows, bytes, warnings) = (manifest.rows(), manifest.bytes(), manifest.warnings.len() as u64);
-    (run.observer)(&Event::StageFinished { stage: status.name.clone(), rows, bytes, seconds, warnings });
+    (run.observer)(&Event::StageFinished { stage: status.name.clone(), rows, copied, bytes, seconds, warnings });
     Ok((manifest, Some((seconds, stalls))))
 }
 
@@ -392,7 +407,7 @@ fn open_inputs<S: Stage>(
 
 /// Writes the manifest, which completes the artefact, and removes the objects that only a resumed run needs.
 fn publish_manifest(host: EngineHost<'_>, status: &StageStatus, seconds: f64) -> Result<Manifest> {
-    let EngineHost { committer, warnings, files, .. } = host;
+    let EngineHost { mut committer, warnings, files, .. } = host;
     for output in files {
         if !committer.committed.files.contains_key(output) {
             return Err(Error::internal(format!("stage `{}` wrote no file of `{output}`", status.name)));
@@ -400,14 +415,16 @@ fn publish_manifest(host: EngineHost<'_>, status: &StageStatus, seconds: f64) ->
     }
     let mut all = committer.committed.warnings.clone();
     all.extend(warnings);
+    let row_keys = committer.commit_row_keys()?;
     let manifest = Manifest {
         identity: status.identity.clone(),
         tables: committer.committed.tables.clone(),
         files: committer.committed.files.clone(),
+        row_keys,
         warnings: all,
         seconds,
         finished: jiff::Timestamp::now(),
-        pairloom: env!("CARGO_PKG_VERSION").to_owned(),
+        pairloom: VERSION_AND_BUILD.to_owned(),
     };
     let content = serde_json::to_vec_pretty(&manifest).map_err(|error| Error::internal(error.to_string()))?;
     if let Some(marker) = committer.artefact.get("damaged")? {

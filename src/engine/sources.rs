@@ -17,7 +17,8 @@ use crate::engine::digest_list;
 use crate::engine::event::{Event, Observer};
 use crate::error::{Error, Result};
 use crate::runtime::CancelToken;
-use crate::store::Store;
+use crate::stage::{FileKeys, RowKey};
+use crate::store::{Store, source_list_name};
 
 /// Number of bytes hashed between two progress events.
 const PROGRESS_BYTES: u64 = 64 << 20;
@@ -36,7 +37,7 @@ pub fn digest(
 ) -> Result<String> {
     let path = path.canonicalize().map_err(|error| Error::io("read", path, &error))?;
     let mut files = list_files(&path, store.objects().folder(), cancel)?;
-    let cache_name = format!("sources/{}.tsv", &blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex()[..32]);
+    let cache_name = source_list_name(&path);
     let known = store.objects().get(&cache_name)?.map(|content| digest_list::parse(&content)).unwrap_or_default();
     let (digests, is_new) = hash_all(&path, &mut files, &known, threads, cancel, observer)?;
     if is_new && !store.is_read_only() {
@@ -51,6 +52,22 @@ pub fn digest(
         whole.update(digest.as_bytes());
     }
     Ok(whole.finalize().to_hex()[..32].to_owned())
+}
+
+/// Keys of the files of a folder whose digests are known since [`digest`]: those that had not changed for some seconds.
+///
+/// # Errors
+/// The folder or the store cannot be read.
+pub fn file_keys(store: &Store, path: &Path) -> Result<FileKeys> {
+    let path = path.canonicalize().map_err(|error| Error::io("read", path, &error))?;
+    let known =
+        store.objects().get(&source_list_name(&path))?.map(|content| digest_list::parse(&content)).unwrap_or_default();
+    // A fingerprint begins with the digest of the name.
+    let keys = known.iter().filter_map(|(fingerprint, digest)| {
+        let (name, _) = fingerprint.split_once('\t')?;
+        Some((RowKey::parse(name)?, RowKey::parse(digest)?))
+    });
+    Ok(FileKeys::new(keys))
 }
 
 /// Checks that a source still has the digest with which a run began.

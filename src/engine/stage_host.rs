@@ -10,6 +10,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::engine::cache::LazyCache;
+use crate::engine::earlier_rows::earlier_rows;
 use crate::engine::event::Observer;
 use crate::engine::exclusive_queue::{ExclusiveQueue, ExclusiveTicket, ThreadShare};
 use crate::engine::inputs::StageInputs;
@@ -25,7 +26,10 @@ use crate::error::{Error, Result};
 use crate::io::shard::Shard;
 use crate::io::table_shards::TableShards;
 use crate::runtime::{ProcessGroup, Resources, Stalls};
-use crate::stage::{MapFn, MapInput, MapSummary, Progress, StageEvent, StageHost, StageLineage, Warning};
+use crate::stage::{
+    FileKeys, MapFn, MapInput, MapSummary, Progress, SharedEarlierRows, StageEvent, StageHost, StageLineage, Warning,
+};
+use crate::store::Store;
 use crate::store::journal::SavedState;
 use crate::store::key::ArtefactIdentity;
 
@@ -37,6 +41,7 @@ pub(super) struct RunContext<'e> {
     pub coordinator: &'e RankCoordinator<'e>,
     pub exclusive_queue: &'e Arc<ExclusiveQueue>,
     pub observer: &'e Observer<'e>,
+    pub store: &'e Store,
     /// All stages of the plan.
     pub statuses: &'e [StageStatus],
 }
@@ -52,6 +57,8 @@ pub(super) struct EngineHost<'e> {
     outputs: BTreeMap<&'static str, TableWriter>,
     pub files: Vec<&'static str>,
     pub committer: ArtefactCommitter<'e>,
+    /// Number of rows that were copied from earlier results in this run.
+    pub copied: u64,
     /// Warnings since the last saved state.
     pub warnings: Vec<Warning>,
     /// Time spent waiting for producers.
@@ -85,6 +92,7 @@ impl<'e> EngineHost<'e> {
             outputs,
             files,
             committer,
+            copied: 0,
             warnings: vec![],
             waited: Duration::ZERO,
             stalls: None,
@@ -156,12 +164,12 @@ impl StageHost for EngineHost<'_> {
     }
 
     fn map(&mut self, input: MapInput<'_>, output: &str, size: usize, function: &MapFn<'_>) -> Result<MapSummary> {
-        let Self { run, resources, inputs, outputs, committer, progress, waited, job, .. } = self;
+        let Self { run, resources, inputs, outputs, committer, progress, waited, job, copied, .. } = self;
         let Some(writer) = outputs.get_mut(output) else { return Err(self.undeclared_output(output)) };
         let (budget, size) = (run.budget, size.max(1));
         let group = job.as_ref().map(|job| &job.process_group);
         let shared = group.and_then(|group| SharedParts::of(&committer.artefact, output, group));
-        let map = ParallelMap { budget, resources, progress, writer, committer, size, function, shared };
+        let map = ParallelMap { budget, resources, progress, writer, committer, size, function, shared, copied };
         let inputs = match input {
             MapInput::Table(name) => {
                 let (rows, first_wait) = map.map_rows(inputs.table_reader(name)?)?;
@@ -176,6 +184,14 @@ impl StageHost for EngineHost<'_> {
         let parts = committer.committed.tables.get(output).map_or(&[][..], Vec::as_slice);
         let warnings = committer.committed.warnings.iter().take(MapSummary::WARNINGS).cloned();
         Ok(MapSummary { inputs, rows: parts.iter().map(|part| part.rows).sum(), warnings: warnings.collect() })
+    }
+
+    fn earlier_rows(&mut self, output: &str, not_of_rows: &[&str]) -> Result<SharedEarlierRows> {
+        earlier_rows(self.run.store, self.identity, output, not_of_rows)
+    }
+
+    fn file_keys(&mut self, input: &str) -> Result<FileKeys> {
+        self.inputs.file_keys(input, self.run.store)
     }
 
     fn put_file(&mut self, output: &str, name: &str, content: Bytes) -> Result<()> {

@@ -9,8 +9,8 @@ use serde_json::json;
 use crate::error::{Error, Result};
 use crate::plan::PlanNode;
 use crate::stage::{
-    MapInput, MapOutput, MapSummary, Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput,
-    TableRef,
+    MapInput, MapOutput, MapSummary, Problem, RowKey, RowKeys, RunnableStage, SourceRef, Stage, StageContext,
+    StageInput, StageOutput, TableRef,
 };
 use crate::tables;
 
@@ -21,6 +21,8 @@ pub(crate) enum ToyStage {
     Count { n: i64, source: Option<SourceRef> },
     /// Maps each number x to x + `add` in blocks of 7, with a warning for each multiple of 20.
     Map { rows: TableRef, add: i64 },
+    /// Maps each number x to x + `add` in blocks of 7. The key of a row is that of its number.
+    Keyed { rows: TableRef, add: i64 },
     /// Writes the squares of 0..n in blocks of 6, with a warning for each block.
     Squares { n: usize },
     /// Writes the running sum after every 4 numbers, saves its state after every 8, and writes the total to a file.
@@ -37,6 +39,9 @@ impl ToyStage {
     }
     pub fn add(rows: &str, add: i64) -> Self {
         Self::Map { rows: rows.to_owned().try_into().unwrap(), add }
+    }
+    pub fn keyed(rows: &str, add: i64) -> Self {
+        Self::Keyed { rows: rows.to_owned().try_into().unwrap(), add }
     }
     pub fn sum(rows: &str) -> Self {
         Self::Sum { rows: rows.to_owned().try_into().unwrap(), fail_at: None }
@@ -60,6 +65,7 @@ impl Stage for ToyStage {
         match self {
             ToyStage::Count { .. } => "count",
             ToyStage::Map { .. } => "map",
+            ToyStage::Keyed { .. } => "keyed",
             ToyStage::Squares { .. } => "squares",
             ToyStage::Sum { .. } => "sum",
         }
@@ -70,7 +76,7 @@ impl Stage for ToyStage {
     fn settings(&self) -> serde_json::Value {
         match self {
             ToyStage::Count { n, .. } => json!({ "n": n }),
-            ToyStage::Map { add, .. } => json!({ "add": add }),
+            ToyStage::Map { add, .. } | ToyStage::Keyed { add, .. } => json!({ "add": add }),
             ToyStage::Squares { n } => json!({ "n": n }),
             ToyStage::Sum { .. } => json!({}),
         }
@@ -81,7 +87,7 @@ impl Stage for ToyStage {
                 source.iter().map(|source| StageInput::source("source", source)).collect()
             }
             ToyStage::Squares { .. } => vec![],
-            ToyStage::Map { rows, .. } | ToyStage::Sum { rows, .. } => {
+            ToyStage::Map { rows, .. } | ToyStage::Keyed { rows, .. } | ToyStage::Sum { rows, .. } => {
                 vec![StageInput::any_table("rows", rows, schema())]
             }
         }
@@ -89,7 +95,7 @@ impl Stage for ToyStage {
     fn outputs(&self) -> Vec<StageOutput> {
         match self {
             ToyStage::Count { .. } => vec![StageOutput::table("rows", schema(), 10)],
-            ToyStage::Map { .. } => vec![StageOutput::table("rows", schema(), 7)],
+            ToyStage::Map { .. } | ToyStage::Keyed { .. } => vec![StageOutput::table("rows", schema(), 7)],
             ToyStage::Squares { .. } => vec![StageOutput::table("rows", schema(), 6)],
             ToyStage::Sum { .. } => vec![StageOutput::table("sums", schema(), 3), StageOutput::files("total")],
         }
@@ -115,18 +121,38 @@ impl RunnableStage for ToyStage {
                     let warnings =
                         warnings.map(|x| crate::stage::Warning { subject: x.to_string(), message: "round".to_owned() });
                     let batch = numbers(got.iter().map(|x| x + add).collect())?;
-                    Ok(MapOutput { batch, warnings: warnings.collect() })
+                    Ok(MapOutput { warnings: warnings.collect(), ..MapOutput::new(batch) })
                 })?;
                 // Also after a resume, the summary counts all rows.
                 let MapSummary { inputs, rows, .. } = summary;
                 if inputs == rows { Ok(()) } else { Err(Error::internal(format!("{rows} rows of {inputs}"))) }
+            }
+            ToyStage::Keyed { add, .. } => {
+                let earlier = cx.earlier_rows("rows", &["rows"])?;
+                cx.map(MapInput::Table("rows"), "rows", 7, &|block| {
+                    let got = tables::int_column(&block.rows, "x")?.values();
+                    let keys: Vec<RowKey> = got.iter().map(|x| RowKey::of(&x.to_le_bytes())).collect();
+                    let found = earlier.as_ref().map(|earlier| earlier.find(&keys)).transpose()?.unwrap_or_default();
+                    let mut copied = 0;
+                    let mut row = |place: usize, x: i64| match found.rows.get(place).and_then(Option::as_ref) {
+                        Some((batch, row)) => {
+                            copied += 1;
+                            tables::int_column(batch, "x").map(|column| column.value(*row))
+                        }
+                        None => Ok(x + add),
+                    };
+                    let rows = got.iter().enumerate().map(|(place, &x)| row(place, x)).collect::<Result<Vec<_>>>()?;
+                    let (row_keys, warnings) = (RowKeys(keys), found.warnings);
+                    Ok(MapOutput { warnings, row_keys, copied, ..MapOutput::new(numbers(rows)?) })
+                })?;
+                Ok(())
             }
             ToyStage::Squares { n } => {
                 let summary = cx.map(MapInput::Range(*n), "rows", 6, &|block| {
                     let warning =
                         crate::stage::Warning { subject: block.range.start.to_string(), message: "block".to_owned() };
                     let squares = block.range.clone().map(|x| i64::try_from(x * x).unwrap()).collect();
-                    Ok(MapOutput { batch: numbers(squares)?, warnings: vec![warning] })
+                    Ok(MapOutput { warnings: vec![warning], ..MapOutput::new(numbers(squares)?) })
                 })?;
                 let wanted = (*n as u64, *n as u64, n.div_ceil(6).min(MapSummary::WARNINGS));
                 let got = (summary.inputs, summary.rows, summary.warnings.len());

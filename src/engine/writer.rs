@@ -1,6 +1,6 @@
 //! Writers of an artefact: they split rows into parts, publish each part, and record it in the journal.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -12,10 +12,10 @@ use crate::engine::event::{Event, Observer};
 use crate::engine::feed::ArtefactFeed;
 use crate::error::{Error, Result};
 use crate::io::parquet;
-use crate::stage::{Warning, missing_columns};
+use crate::stage::{RowKeys, Warning, missing_columns};
 use crate::store::claim::ArtefactClaim;
 use crate::store::journal::{self, CommittedContent, JournalEntry};
-use crate::store::{Artefact, BlockDigests, FileEntry, Part};
+use crate::store::{Artefact, BlockDigests, FileEntry, Part, ROW_KEYS_FOLDER};
 
 /// Publishes the objects of an artefact. Each is recorded in the journal before it is announced.
 pub(super) struct ArtefactCommitter<'e> {
@@ -35,14 +35,30 @@ pub(super) struct ArtefactCommitter<'e> {
     pub observer: &'e Observer<'e>,
 }
 
+/// Number of the rows of a part, and what is known of them.
+#[derive(Debug, Default)]
+pub(super) struct RowsOfPart {
+    pub rows: u64,
+    pub warnings: Vec<Warning>,
+    pub row_keys: RowKeys,
+}
+
+impl RowsOfPart {
+    /// Rows of which nothing else is known.
+    pub fn new(rows: u64) -> Self {
+        Self { rows, ..Self::default() }
+    }
+}
+
 impl ArtefactCommitter<'_> {
     /// Publishes a part of a table.
-    pub fn commit_part(&mut self, table: &str, content: Bytes, rows: u64, warnings: Vec<Warning>) -> Result<()> {
+    pub fn commit_part(&mut self, table: &str, content: Bytes, rows: RowsOfPart) -> Result<()> {
+        let RowsOfPart { rows, warnings, row_keys } = rows;
         let index = self.committed.tables.get(table).map_or(0, Vec::len);
         let (digest, blocks) = (digest(&content), BlockDigests::of(&content));
         let part = Part { index, rows, bytes: content.len() as u64, digest, blocks };
         self.claim.publish(&self.artefact, &Artefact::part_name(table, index), content)?;
-        self.append_entry(JournalEntry::Part { table: table.to_owned(), part: part.clone(), warnings })?;
+        self.append_entry(JournalEntry::Part { table: table.to_owned(), part: part.clone(), warnings, row_keys })?;
         let (stage, table) = (self.stage.clone(), table.to_owned());
         self.feed.publish_part(&table, part.clone());
         (self.observer)(&Event::PartCommitted { stage, table, part: index, rows, bytes: part.bytes });
@@ -75,6 +91,22 @@ impl ArtefactCommitter<'_> {
         }
         (self.observer)(&Event::StateSaved { stage: self.stage.clone(), bytes });
         Ok(())
+    }
+
+    /// Publishes the keys of the rows of each table all of whose rows have one.
+    pub fn commit_row_keys(&mut self) -> Result<BTreeMap<String, FileEntry>> {
+        let mut files = BTreeMap::new();
+        for (table, keys) in &self.committed.row_keys {
+            let rows = self.committed.tables.get(table).into_iter().flatten().map(|part| part.rows).sum::<u64>();
+            if keys.len() as u64 != rows {
+                continue;
+            }
+            let content: Bytes = keys.iter().flat_map(|key| key.to_bytes()).collect();
+            let file = FileEntry { name: table.clone(), bytes: content.len() as u64, digest: digest(&content) };
+            self.claim.publish(&self.artefact, &format!("{ROW_KEYS_FOLDER}/{table}"), content)?;
+            files.insert(table.clone(), file);
+        }
+        Ok(files)
     }
 
     fn append_entry(&mut self, entry: JournalEntry) -> Result<()> {
@@ -143,7 +175,7 @@ impl TableWriter {
     pub fn flush(&mut self, committer: &mut ArtefactCommitter<'_>) -> Result<()> {
         let Some(schema) = self.schema.clone().filter(|_| self.buffered > 0) else { return Ok(()) };
         let content = parquet::encode(&schema, &self.buffer)?;
-        committer.commit_part(self.table, content, self.buffered as u64, vec![])?;
+        committer.commit_part(self.table, content, RowsOfPart::new(self.buffered as u64))?;
         self.buffer.clear();
         self.buffered = 0;
         Ok(())
@@ -160,7 +192,7 @@ impl TableWriter {
         self.flush(committer)?;
         if !committer.committed.tables.contains_key(self.table) {
             let schema = with_list_width_one(&self.declared);
-            committer.commit_part(self.table, parquet::encode(&schema, &[])?, 0, vec![])?;
+            committer.commit_part(self.table, parquet::encode(&schema, &[])?, RowsOfPart::new(0))?;
         }
         Ok(())
     }

@@ -13,6 +13,11 @@ use crate::error::{Error, Result};
 /// Content of a text file that is read in order.
 pub type TextContent = Box<dyn BufRead + Send>;
 
+/// Text that a gzip file may expand to: so many bytes, and so many times its own size. Captions shrink to a quarter, the
+/// most regular tables to a hundredth, and files made to fill the memory to a thousandth.
+const EXPANDED_BYTES: u64 = 64 << 20;
+const EXPANDED_TIMES: u64 = 200;
+
 /// Maximum size in bytes of a list of images or captions: many times the largest published one.
 pub const MAX_LIST_BYTES: u64 = 4 << 30;
 
@@ -39,11 +44,13 @@ pub fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
 /// # Errors
 /// The file is missing or not a regular file, or it starts as a file of another format, such as UTF-16 text.
 pub fn open_text(path: &Path, gzip: bool) -> Result<TextContent> {
-    let file = BufReader::with_capacity(1 << 16, open(path)?);
+    let file = open(path)?;
     let mut content: TextContent = if gzip {
-        Box::new(BufReader::new(MultiGzDecoder::new(file)).take(MAX_LIST_BYTES))
+        let limit = expanded_limit(&file).map_err(|error| Error::io("read", path, &error))?;
+        let text = MultiGzDecoder::new(BufReader::with_capacity(1 << 16, file));
+        Box::new(BufReader::new(LimitedReader { content: text, left: limit, limit }).take(MAX_LIST_BYTES))
     } else {
-        Box::new(file.take(MAX_LIST_BYTES))
+        Box::new(BufReader::with_capacity(1 << 16, file).take(MAX_LIST_BYTES))
     };
     let start = content.fill_buf().map_err(|error| read_error(path, &error))?;
     check_is_text(path, start)?;
@@ -51,6 +58,29 @@ pub fn open_text(path: &Path, gzip: bool) -> Result<TextContent> {
         content.consume(UTF8_MARK.len());
     }
     Ok(content)
+}
+
+/// Number of bytes that a gzip file may expand to.
+fn expanded_limit(file: &File) -> io::Result<u64> {
+    Ok(EXPANDED_BYTES.saturating_add(file.metadata()?.len().saturating_mul(EXPANDED_TIMES)))
+}
+
+/// Content that is an error once it is longer than a limit.
+struct LimitedReader<R> {
+    content: R,
+    left: u64,
+    limit: u64,
+}
+
+impl<R: Read> Read for LimitedReader<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.content.read(bytes)?;
+        self.left = self.left.checked_sub(read as u64).ok_or_else(|| {
+            let limit = self.limit;
+            io::Error::new(ErrorKind::FileTooLarge, format!("it expands to more than {limit} bytes"))
+        })?;
+        Ok(read)
+    }
 }
 
 /// Checks that a file does not start as one of another format.
@@ -67,6 +97,10 @@ pub(super) fn check_is_text(path: &Path, content: &[u8]) -> Result<()> {
 /// Error of a text file that cannot be read.
 pub(super) fn read_error(path: &Path, error: &io::Error) -> Error {
     match error.kind() {
+        ErrorKind::FileTooLarge => {
+            let error = Error::data(format!("cannot read `{}`: {error}", path.display()));
+            error.hint("the compressed file is made to fill the memory; if not, decompress it with `gunzip`")
+        }
         // The errors of the gzip decoder for a file that is not gzip, and for one that is cut short.
         ErrorKind::InvalidInput | ErrorKind::UnexpectedEof => {
             let error = Error::data(format!("cannot read `{}`: {error}", path.display()));
@@ -100,7 +134,27 @@ pub fn open(path: &Path) -> Result<File> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
+
+    /// 100 MiB of blank lines take 100 KB.
+    #[test]
+    fn a_gzip_file_that_expands_without_limit_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.csv.gz");
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        packed.write_all(&vec![b'\n'; 100 << 20]).unwrap();
+        let packed = packed.finish().unwrap();
+        assert!(packed.len() < 110_000, "{}", packed.len());
+        std::fs::write(&path, &packed).unwrap();
+        let limit = EXPANDED_BYTES + EXPANDED_TIMES * packed.len() as u64;
+        let mut content = open_text(&path, true).unwrap();
+        let error = io::copy(&mut content, &mut io::sink()).unwrap_err();
+        let error = read_error(&path, &error);
+        assert!(error.to_string().contains(&format!("it expands to more than {limit} bytes")), "{error}");
+        assert!(error.hint_text().unwrap().contains("gunzip"), "{error}");
+    }
 
     #[test]
     fn only_regular_files_within_the_limit_are_read() {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
@@ -35,9 +35,45 @@ pub fn first_bytes<const N: usize>(path: &Path) -> Result<[u8; N]> {
     Ok(std::array::from_fn(|i| bytes[i]))
 }
 
+/// Finds the files at or below `path` whose names end in one of `endings`, in lower case, in the order of their names.
+///
+/// # Errors
+/// There is none, or a folder cannot be read.
+pub fn files_with_endings(path: &Path, endings: &[&str]) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in walkdir::WalkDir::new(path).follow_links(true).sort_by_file_name() {
+        let entry = entry.map_err(|error| Error::data(format!("cannot read `{}`: {error}", path.display())))?;
+        let name = entry.file_name().to_string_lossy().to_lowercase();
+        if entry.file_type().is_file() && endings.iter().any(|end| name.ends_with(end)) {
+            found.push(entry.into_path());
+        }
+    }
+    if found.is_empty() {
+        let message = format!("`{}` has no file whose name ends in {}", path.display(), endings.join(", "));
+        return Err(Error::data(message));
+    }
+    Ok(found)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_are_found_by_their_endings_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        std::fs::create_dir(root.join("a")).unwrap();
+        for name in ["b.TAR", "a/2.tar", "a/1.tar.gz", "c.tarx"] {
+            std::fs::write(root.join(name), b"").unwrap();
+        }
+        let found = files_with_endings(root, &[".tar", ".tar.gz"]).unwrap();
+        let names: Vec<_> = found.iter().map(|path| path.strip_prefix(root).unwrap().to_str().unwrap()).collect();
+        assert_eq!(names, ["a/1.tar.gz", "a/2.tar", "b.TAR"]);
+        assert_eq!(files_with_endings(&root.join("b.TAR"), &[".tar"]).unwrap(), [root.join("b.TAR")]);
+        let error = files_with_endings(root, &[".parquet"]).unwrap_err().to_string();
+        assert!(error.ends_with("has no file whose name ends in .parquet"), "{error}");
+    }
 
     #[test]
     fn is_file_is_true_for_files_only() {

@@ -5,7 +5,8 @@ use std::path::Path;
 use npyz::{DType, Endianness, TypeChar};
 
 use super::bounded::{self, MAX_LIST_BYTES};
-use super::npy::{is_npy, read_header};
+use super::npy::is_npy;
+use super::npy_header::read_header;
 use super::text_lines::TextLines;
 use crate::error::{Error, Result, ValidationErrors};
 

@@ -18,7 +18,15 @@ use crate::error::{Error, Result};
 /// The file is not a readable regular file of at most [`bounded::MAX_LIST_BYTES`] bytes, or it is not valid JSON for
 /// `T`: the error names line and column.
 pub fn read<T: DeserializeOwned>(path: &Path, wanted: &str) -> Result<T> {
-    let bytes = bounded::read(path, bounded::MAX_LIST_BYTES)?;
+    read_small(path, wanted, bounded::MAX_LIST_BYTES)
+}
+
+/// Reads as [`read`] a file of at most `max_bytes` bytes.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_small<T: DeserializeOwned>(path: &Path, wanted: &str, max_bytes: u64) -> Result<T> {
+    let bytes = bounded::read(path, max_bytes)?;
     let json = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
     serde_json::from_slice(json).map_err(|error| {
         if error.is_data() {

@@ -48,6 +48,11 @@ impl LineReader {
         Ok(Self { path: path.to_owned(), content, breaks, chunk: Vec::new(), at: 0, number: 0, bytes: 0 })
     }
 
+    /// Path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Reads the next line. Returns its number, from 1, and its bytes with the line break; `None` at the end.
     ///
     /// # Errors

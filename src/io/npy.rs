@@ -1,33 +1,21 @@
-//! `NumPy` files (`.npy`) of f16, f32 or f64 vectors, one or several per row, memory-mapped and read as f32.
+//! `NumPy` files (`.npy`) of f16, f32 or f64 vectors, one or several per row, read as f32 row by row.
 //!
 //! Format: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use arrow::datatypes::{ArrowPrimitiveType, Float16Type};
 use az::SaturatingAs;
-use memmap2::Mmap;
-use npyz::{DType, Endianness, NpyHeader, Order, TypeChar};
+use npyz::{DType, Endianness, Order, TypeChar};
 
 use super::files;
 use super::not_finite::not_finite;
+use super::npy_header::{HEADER_BYTES, MAGIC, read_header};
+use super::pread::PreadFile;
 use crate::error::{Error, Result};
-
-/// Maximum length of a header, as in `NumPy`.
-const HEADER_BYTES: usize = 10_000;
-/// Maximum number of opening brackets in a header, which bounds the recursion of the parser. Valid headers have two,
-/// those of records a few more.
-const HEADER_BRACKETS: usize = 64;
-/// Maximum number of digits in a header. The parser multiplies the shape without an overflow check, and 19 digits stay
-/// below 2⁶⁴.
-const HEADER_DIGITS: usize = 19;
 
 /// Hint for an array without rows.
 const ROWS_HINT: &str = "a row for each image or caption is wanted: `numpy.save(path, numpy.stack(rows))`";
-
-/// Magic bytes at the start of a `NumPy` file.
-const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// Returns true if the file at `path` starts with the magic bytes of `NumPy` files.
 ///
@@ -37,14 +25,13 @@ pub fn is_npy(path: &Path) -> Result<bool> {
     Ok(files::first_bytes::<{ MAGIC.len() }>(path)? == MAGIC)
 }
 
-/// Memory-mapped `NumPy` file whose rows are vectors or sets of vectors.
-///
-/// The file must not change while it is open.
+/// `NumPy` file whose rows are vectors or sets of vectors.
 #[derive(Debug)]
 pub struct NpyFile {
     path: PathBuf,
-    map: Mmap,
-    start: usize,
+    file: PreadFile,
+    /// Place of the values in the file.
+    start: u64,
     shape: NpyShape,
     float: FloatType,
 }
@@ -56,6 +43,8 @@ pub enum NpyRowKind {
     Vectors,
     /// Several vectors: array of shape (rows, vectors, width).
     VectorSets,
+    /// One vector of an image: array of shape (width), (vectors, width) or (height, width of a grid, width).
+    OneImage,
 }
 
 /// Type of the values in a file, little-endian.
@@ -119,6 +108,13 @@ struct NotFiniteValue {
     value: f64,
 }
 
+/// Reason why a row cannot be read.
+enum RowError {
+    NotFinite(NotFiniteValue),
+    /// The file was cut after it was opened, or its disk fails.
+    File(std::io::Error),
+}
+
 /// Number of rows, vectors per row and values per vector.
 #[derive(Debug, Clone, Copy)]
 struct NpyShape {
@@ -135,17 +131,13 @@ impl NpyFile {
     /// The file cannot be read, is not an npy file, is truncated, or is not a little-endian array of f16, f32 or f64 in
     /// C order with the dimensions of `wanted`.
     pub fn open(path: &Path, wanted: NpyRowKind, hint: &str) -> Result<Self> {
-        let failed = |error: std::io::Error| Error::io("open", path, &error);
-        if !path.metadata().map_err(failed)?.is_file() {
-            return Err(Error::data(format!("`{}` is not a file", path.display())));
-        }
-        let file = File::open(path).map_err(failed)?;
-        #[expect(unsafe_code, reason = "a memory map is sound as long as nobody changes the file, which we document")]
-        // SAFETY: nobody changes the file while it is mapped, as the documentation demands.
-        let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::io("map", path, &error))?;
-        let (start, shape, float) =
-            parse_header(&map, wanted, hint).map_err(|error| error.context(format!("`{}`", path.display())))?;
-        Ok(Self { path: path.to_owned(), map, start, shape, float })
+        let file = PreadFile::open(path)?;
+        // Twelve bytes precede the text of the header.
+        let head = file.read(0, file.size().min(HEADER_BYTES as u64 + 12).saturating_as());
+        let head = head.map_err(|error| Error::io("read", path, &error))?;
+        let (start, shape, float) = parse_header(&head, file.size(), wanted, hint)
+            .map_err(|error| error.context(format!("`{}`", path.display())))?;
+        Ok(Self { path: path.to_owned(), file, start: start as u64, shape, float })
     }
 
     /// Path of the file.
@@ -160,7 +152,7 @@ impl NpyFile {
         self.shape.rows
     }
 
-    /// Vectors per row: 1 for [`NpyRowKind::Vectors`].
+    /// Vectors per row: 1 but for [`NpyRowKind::VectorSets`].
     #[must_use]
     pub fn vectors(&self) -> usize {
         self.shape.vectors
@@ -172,15 +164,22 @@ impl NpyFile {
         self.shape.width
     }
 
-    /// Bytes of row `row`. Rows with equal bytes have equal values.
+    /// True if two rows have equal bytes, and so equal values. False if they cannot be read.
     ///
     /// # Panics
-    /// `row` is out of range.
+    /// A row is out of range.
     #[must_use]
-    pub fn row_bytes(&self, row: usize) -> &[u8] {
+    pub fn rows_are_equal(&self, one: usize, other: usize) -> bool {
+        match (self.row_bytes(one), self.row_bytes(other)) {
+            (Ok(one), Ok(other)) => one == other,
+            _ => false,
+        }
+    }
+
+    fn row_bytes(&self, row: usize) -> std::io::Result<Vec<u8>> {
         assert!(row < self.shape.rows, "row {row} of {}", self.shape.rows);
         let bytes = self.shape.vectors * self.shape.width * self.float.bytes();
-        &self.map[self.start + row * bytes..][..bytes]
+        self.file.read(self.start + (row * bytes) as u64, bytes)
     }
 
     /// Appends row `row` to `values`.
@@ -191,7 +190,11 @@ impl NpyFile {
     /// # Panics
     /// `row` is out of range.
     pub fn read_row(&self, row: usize, values: &mut Vec<f32>) -> Result<()> {
-        self.read_values(row, values).map_err(|NotFiniteValue { place, value }| {
+        self.read_values(row, values).map_err(|error| {
+            let NotFiniteValue { place, value } = match error {
+                RowError::NotFinite(found) => found,
+                RowError::File(error) => return Error::io("read", &self.path, &error),
+            };
             let (vector, column) = (place / self.shape.width, place % self.shape.width);
             let vector = if self.shape.vectors > 1 { format!(" vector {vector}") } else { String::new() };
             let file = self.path.display();
@@ -207,44 +210,29 @@ impl NpyFile {
     /// # Panics
     /// `row` is out of range.
     pub fn read_vector(&self, row: usize, values: &mut Vec<f32>) -> Result<(), String> {
-        let read = self.read_values(row, values);
-        read.map_err(|NotFiniteValue { place, value }| format!("the value of column {place} is {}", not_finite(value)))
+        self.read_values(row, values).map_err(|error| match error {
+            RowError::NotFinite(NotFiniteValue { place, value }) => {
+                format!("the value of column {place} is {}", not_finite(value))
+            }
+            RowError::File(error) => format!("the row cannot be read: {error}"),
+        })
     }
 
-    fn read_values(&self, row: usize, values: &mut Vec<f32>) -> Result<(), NotFiniteValue> {
-        let (start, bytes) = (values.len(), self.row_bytes(row));
-        self.float.read(bytes, values);
+    fn read_values(&self, row: usize, values: &mut Vec<f32>) -> Result<(), RowError> {
+        let (start, bytes) = (values.len(), self.row_bytes(row).map_err(RowError::File)?);
+        self.float.read(&bytes, values);
         let Some(place) = values[start..].iter().position(|value| !value.is_finite()) else { return Ok(()) };
         let value = match (self.float, bytes.as_chunks().0.get(place)) {
             (FloatType::F64, Some(&bytes)) => f64::from_le_bytes(bytes),
             _ => f64::from(values[start + place]),
         };
-        Err(NotFiniteValue { place, value })
+        Err(RowError::NotFinite(NotFiniteValue { place, value }))
     }
 }
 
-/// Reads the header and the offset of the values.
-///
-/// # Errors
-/// The file is not an npy file, or its header cannot be that of a plain array.
-pub(super) fn read_header(file: &[u8]) -> Result<(usize, NpyHeader)> {
-    let text = header_text(file)?;
-    let start = text.end;
-    let text = &file[text];
-    let brackets = text.iter().filter(|byte| matches!(byte, b'(' | b'[' | b'{')).count();
-    let digits = text.iter().filter(|byte| byte.is_ascii_digit()).count();
-    let hexadecimal = text.iter().any(|byte| byte.eq_ignore_ascii_case(&b'x'));
-    if brackets > HEADER_BRACKETS || digits > HEADER_DIGITS || hexadecimal {
-        return Err(Error::data("npy header does not describe a plain array of a possible size"));
-    }
-    let header =
-        NpyHeader::from_reader(file).map_err(|error| Error::data(format!("npy header cannot be read: {error}")))?;
-    Ok((start, header))
-}
-
-/// Parses the header: offset of the values, shape and type.
-fn parse_header(file: &[u8], wanted: NpyRowKind, hint: &str) -> Result<(usize, NpyShape, FloatType)> {
-    let (start, header) = read_header(file)?;
+/// Parses the header, which `head` has: offset of the values, shape and type. The whole file has `file_bytes` bytes.
+fn parse_header(head: &[u8], file_bytes: u64, wanted: NpyRowKind, hint: &str) -> Result<(usize, NpyShape, FloatType)> {
+    let (start, header) = read_header(head)?;
     let kind = header.dtype();
     let float = FloatType::of(&kind).ok_or_else(|| {
         Error::data(format!("values are {}, wanted '<f4' (little-endian f32), '<f2' or '<f8'", kind.descr()))
@@ -252,8 +240,10 @@ fn parse_header(file: &[u8], wanted: NpyRowKind, hint: &str) -> Result<(usize, N
     })?;
     let shape = header.shape();
     let (rows, vectors, width) = match (wanted, shape) {
-        (NpyRowKind::Vectors, &[rows, width]) => (rows, 1, width),
+        (NpyRowKind::Vectors | NpyRowKind::OneImage, &[rows, width]) => (rows, 1, width),
         (NpyRowKind::VectorSets, &[rows, vectors, width]) => (rows, vectors, width),
+        (NpyRowKind::OneImage, &[width]) => (1, 1, width),
+        (NpyRowKind::OneImage, &[height, across, width]) => (height.saturating_mul(across), 1, width),
         (_, [] | [_]) => return Err(dimension_error(wanted, shape).hint(ROWS_HINT)),
         _ => return Err(dimension_error(wanted, shape).hint(hint)),
     };
@@ -265,9 +255,9 @@ fn parse_header(file: &[u8], wanted: NpyRowKind, hint: &str) -> Result<(usize, N
         return Err(Error::data(format!("array has shape {shape:?}, wanted at least one value a row")));
     }
     let wanted = shape.iter().try_fold(float.bytes() as u64, |bytes, &size| bytes.checked_mul(size));
-    let held = file.len() - start;
+    let held = file_bytes - start as u64;
     let sizes = [rows, vectors, width].map(usize::try_from);
-    match (wanted.and_then(|bytes| usize::try_from(bytes).ok()), sizes) {
+    match (wanted, sizes) {
         (Some(bytes), [Ok(rows), Ok(vectors), Ok(width)]) if bytes == held => {
             Ok((start, NpyShape { rows, vectors, width }, float))
         }
@@ -287,6 +277,7 @@ fn parse_header(file: &[u8], wanted: NpyRowKind, hint: &str) -> Result<(usize, N
 fn dimension_error(wanted: NpyRowKind, shape: &[u64]) -> Error {
     let wanted = match wanted {
         NpyRowKind::Vectors => "two dimensions: (rows, width)",
+        NpyRowKind::OneImage => "one to three dimensions",
         NpyRowKind::VectorSets => "three dimensions: (rows, vectors, width)",
     };
     let count = match shape.len() {
@@ -296,28 +287,6 @@ fn dimension_error(wanted: NpyRowKind, shape: &[u64]) -> Error {
         count => format!("{count} dimensions"),
     };
     Error::data(format!("array has the shape {shape:?}, {count}, wanted {wanted}"))
-}
-
-/// Byte range of the header's text, validated before parsing.
-fn header_text(file: &[u8]) -> Result<std::ops::Range<usize>> {
-    let damaged = || Error::data("npy header is truncated");
-    if !file.starts_with(MAGIC) {
-        return Err(Error::data("not an npy file, wanted one that starts with `\\x93NUMPY`"));
-    }
-    let length = file.get(8..12).ok_or_else(damaged)?;
-    let (start, length) = match file[6] {
-        1 => (10, usize::from(u16::from_le_bytes([length[0], length[1]]))),
-        2 | 3 => {
-            let length = u32::from_le_bytes([length[0], length[1], length[2], length[3]]);
-            (12, length.saturating_as::<usize>())
-        }
-        version => return Err(Error::data(format!("npy version is {version}, wanted 1, 2 or 3"))),
-    };
-    if length > HEADER_BYTES {
-        return Err(Error::data(format!("npy header has {length} bytes, wanted at most {HEADER_BYTES}")));
-    }
-    let end = start + length;
-    if file.len() < end { Err(damaged()) } else { Ok(start..end) }
 }
 
 #[cfg(test)]
@@ -414,7 +383,7 @@ mod tests {
         assert_eq!(values, [1.0, -2.5, 2.0_f32.powi(-24), 65_504.0]);
         let doubles = [0.1f64, 1e300, -0.1, 2.5].into_iter().flat_map(f64::to_le_bytes);
         let matrix = open(&npy_of(&header("<f8"), doubles)).unwrap();
-        assert_eq!((matrix.row_bytes(1).len(), matrix.width()), (16, 2));
+        assert!(matrix.rows_are_equal(1, 1) && !matrix.rows_are_equal(0, 1));
         values.clear();
         matrix.read_row(1, &mut values).unwrap();
         assert_eq!(values, [-0.1f32, 2.5]);
@@ -427,6 +396,24 @@ mod tests {
         );
         let cut = npy_of(&header("<f2"), [0u8; 7].into_iter());
         assert!(message(&cut).contains("has 7 bytes of f16 values, wanted 8"));
+    }
+
+    /// A mapped file that is cut ends the process (SIGBUS).
+    #[test]
+    fn a_file_that_is_cut_while_it_is_open_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.npy");
+        let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2048), }";
+        std::fs::write(&path, npy(header, &vec![0.5; 3 * 2048])).unwrap();
+        let matrix = NpyFile::open(&path, NpyRowKind::Vectors, "").unwrap();
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(9000).unwrap();
+        let mut values = Vec::new();
+        matrix.read_row(0, &mut values).unwrap();
+        let error = matrix.read_row(1, &mut values).unwrap_err();
+        assert_eq!(error.category(), ErrorCategory::Data);
+        assert!(error.to_string().contains("a.npy"), "{error}");
+        assert!(matrix.read_vector(2, &mut values).unwrap_err().starts_with("the row cannot be read"));
+        assert!(!matrix.rows_are_equal(1, 2));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
 use crate::error::{Error, Result};
+use crate::tables::from_halves;
 
 /// Maximum number of rows of a decoded batch.
 pub const BATCH_ROWS: usize = 8192;
@@ -27,15 +28,26 @@ pub fn encode(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Bytes> {
     Ok(writer.into_inner()?.into())
 }
 
+/// Batches of a part. Vectors of half precision are f32.
+pub struct PartBatches(ParquetRecordBatchReader);
+
+impl Iterator for PartBatches {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(|batch| from_halves(batch?))
+    }
+}
+
 /// Decodes a part into batches of at most [`BATCH_ROWS`] rows.
 ///
 /// # Errors
 /// `content` is not a Parquet file.
-pub fn decode(content: Bytes) -> Result<ParquetRecordBatchReader> {
-    Ok(ParquetRecordBatchReaderBuilder::try_new(content)?.with_batch_size(BATCH_ROWS).build()?)
+pub fn decode(content: Bytes) -> Result<PartBatches> {
+    Ok(PartBatches(ParquetRecordBatchReaderBuilder::try_new(content)?.with_batch_size(BATCH_ROWS).build()?))
 }
 
-/// Decodes a part into one batch.
+/// Decodes a part into one batch. Vectors of half precision are f32.
 ///
 /// # Errors
 /// `content` is not a Parquet file.
@@ -45,10 +57,10 @@ pub fn decode_whole(content: Bytes) -> Result<RecordBatch> {
     let reader = reader.with_batch_size(rows.max(1)).build()?;
     let schema = reader.schema();
     let batches = reader.collect::<Result<Vec<_>, _>>()?;
-    match batches.as_slice() {
-        [one] => Ok(one.clone()),
-        batches => Ok(arrow::compute::concat_batches(&schema, batches)?),
-    }
+    from_halves(match batches.as_slice() {
+        [one] => one.clone(),
+        batches => arrow::compute::concat_batches(&schema, batches)?,
+    })
 }
 
 /// Writer properties: zstd, but no compression of vectors, since f32 values hardly compress and are read many times.

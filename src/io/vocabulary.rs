@@ -10,6 +10,9 @@ use serde_json::{Map, Value};
 use super::json;
 use crate::error::{Error, Result, ValidationErrors};
 
+/// Maximum size of a file: several times the vocabulary of a million words. Each of its values takes some 100 bytes.
+const MAX_BYTES: u64 = 32 << 20;
+
 const HINT: &str = "wanted a list of words or an object from word to number; README.md says under `Published models` how a \
                     vocabulary that is a pickle becomes one";
 
@@ -19,7 +22,7 @@ const HINT: &str = "wanted a list of words or an object from word to number; REA
 /// The file is not JSON or has none of these forms, or words or ids are invalid, ids are duplicated or missing: the
 /// error lists all of them.
 pub fn read(path: &Path) -> Result<Vec<String>> {
-    let value = json::read::<Value>(path, "JSON").map_err(|error| error.hint(HINT))?;
+    let value = json::read_small::<Value>(path, "JSON", MAX_BYTES).map_err(|error| error.hint(HINT))?;
     let mut mistakes = ValidationErrors::in_file(path);
     let words = match value {
         Value::Array(words) => words_of_list(words, &mut mistakes),
@@ -88,6 +91,16 @@ mod tests {
         for text in [r#"["a", "é", "word2idx"]"#, r#"{"é": 1, "word2idx": 2, "a": 0}"#, scan] {
             assert_eq!(read_text(text).unwrap(), ["a", "é", "word2idx"], "{text}");
         }
+    }
+
+    /// A file of holes takes no room on the disk.
+    #[test]
+    fn a_file_of_gigabytes_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("vocab.json");
+        std::fs::File::create(&path).unwrap().set_len(4 << 30).unwrap();
+        let message = read(&path).unwrap_err().to_string();
+        assert!(message.ends_with("has 4294967296 bytes, wanted at most 33554432"), "{message}");
     }
 
     #[test]

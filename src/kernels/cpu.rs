@@ -8,9 +8,15 @@
 #[must_use]
 pub fn has_avx512() -> bool {
     #[cfg(target_arch = "x86_64")]
-    return is_x86_feature_detected!("avx512f");
+    return is_x86_feature_detected!("avx512f") && has_implied();
     #[cfg(not(target_arch = "x86_64"))]
     return false;
+}
+
+/// True if the CPU has the older instructions that the compiler uses where it may use AVX. A virtual machine can hide them.
+#[cfg(target_arch = "x86_64")]
+fn has_implied() -> bool {
+    is_x86_feature_detected!("popcnt") && is_x86_feature_detected!("f16c") && is_x86_feature_detected!("fma")
 }
 
 /// True if the CPU has the bf16 products of AVX-512.
@@ -26,7 +32,7 @@ pub fn has_avx512_bf16() -> bool {
 #[must_use]
 pub fn has_avx2() -> bool {
     #[cfg(target_arch = "x86_64")]
-    return is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+    return is_x86_feature_detected!("avx2") && has_implied();
     #[cfg(not(target_arch = "x86_64"))]
     return false;
 }

@@ -25,3 +25,6 @@ pub mod libtorch_scores;
 pub mod device_search;
 pub mod pair_scores;
 pub mod streamed_scores;
+
+#[cfg(any(test, fuzzing))]
+pub(crate) use safetensors_file::parse as parse_safetensors;

@@ -13,7 +13,7 @@ use crate::error::{Error, Result, TruncatedList};
 ///
 /// # Errors
 /// Bytes that are not safetensors, or are truncated.
-pub(super) fn parse(bytes: &[u8]) -> Result<SafeTensors<'_>> {
+pub fn parse(bytes: &[u8]) -> Result<SafeTensors<'_>> {
     SafeTensors::deserialize(bytes).map_err(|error| {
         let this = Error::data(format!("not a safetensors file ({error:?})"));
         if is_pickle(bytes) {

@@ -14,7 +14,7 @@ use super::diagnostic::Diagnostic;
 use super::file_format::resolve;
 use super::setting_places::{near_places, places};
 use super::source_map::{SourceMap, SourceSpan};
-use super::sources::{PathPart, SourceVariables, missing_path_hint, path_parts};
+use super::sources::{PathPart, SourceVariables, is_secret, missing_path_hint, path_parts};
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use crate::suggest::{closest_name, quoted_list};
 
@@ -168,6 +168,14 @@ impl SchemaChecker<'_> {
         for (i, part) in parts.iter().enumerate() {
             match part {
                 PathPart::Text(text) => path.push_str(text),
+                PathPart::Variable(name) if is_secret(name) => {
+                    let message = format!(
+                        "stage `{}`: {} has `${{{name}}}`, which looks like a secret; messages and records show paths",
+                        self.stage, subject.name
+                    );
+                    self.diagnostics.push(Diagnostic::new(node.span, message).hint("use a variable of another name"));
+                    return;
+                }
                 PathPart::Variable(name) => {
                     let value = (self.environment)(name).filter(|value| !value.is_empty());
                     let is_folder = match parts.get(i + 1) {

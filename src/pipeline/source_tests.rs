@@ -22,6 +22,11 @@ fn sources() {
         "4:21 `json` is the string \"${HERE/x.json\", wanted `${NAME}` with a name and a closing brace"
     );
     assert_eq!(diagnostics_of(&karpathy(""), &[])[0], "4:21 `json` is the string \"\", wanted a path");
+    let secret = diagnostics_of(&karpathy("${MY_TOKEN}/x.json"), &[]);
+    assert!(
+        secret[0].starts_with("4:21 stage `pairs`: `json` has `${MY_TOKEN}`, which looks like a secret"),
+        "{secret:?}"
+    );
     let missing = diagnostics_of(&karpathy("gone.json"), &[]);
     assert!(
         missing[0].starts_with("4:21 stage `pairs`: `json` is `/")

@@ -101,6 +101,13 @@ pub(super) fn missing_path_hint(path: &Path, start: &str) -> String {
     format!("the folder `{}` has no `{missing}`{meant}; {start}", existing.display())
 }
 
+/// True for a variable whose value is a secret, by its name.
+pub(super) fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    name.ends_with("_KEY")
+        || ["SECRET", "TOKEN", "PASSWORD", "PASSWD", "CREDENTIAL"].iter().any(|part| name.contains(part))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +118,12 @@ mod tests {
         assert_eq!(path_parts("a/b"), Some(vec![Text("a/b")]));
         assert_eq!(path_parts("${A}/b${C}"), Some(vec![Variable("A"), Text("/b"), Variable("C")]));
         assert_eq!((path_parts("${A"), path_parts("${}")), (None, None));
+    }
+
+    #[test]
+    fn secrets_are_known_by_their_names() {
+        assert!(["AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "db_password"].iter().all(|name| is_secret(name)));
+        assert!(!["FLICKR30K", "DATA", "KEYS", "HOME"].iter().any(|name| is_secret(name)));
     }
 
     #[test]

@@ -39,4 +39,7 @@ pub struct Rendezvous {
     pub prefix: String,
     /// Time after which a silent process counts as lost.
     pub timeout: Duration,
+    /// Secret of the processes, by which they know each other. It is never sent.
+    #[serde(skip)]
+    pub token: Option<String>,
 }

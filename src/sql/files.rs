@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
+use datafusion::config::TableParquetOptions;
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::csv::CsvFormat;
 use datafusion::datasource::file_format::json::JsonFormat;
@@ -18,6 +19,8 @@ use url::Url;
 
 use crate::error::{Error, Result};
 use crate::io::bounded;
+use crate::io::parquet_check::check_file;
+use crate::io::pread::PreadFile;
 
 /// Bytes at the start of a file that tell one form of JSON from the other.
 const START_BYTES: u64 = 4096;
@@ -65,7 +68,16 @@ fn format_of(path: &Path, start: &[u8]) -> Result<Arc<dyn FileFormat>> {
     Ok(match extension.as_deref() {
         Some("csv") => Arc::new(csv()),
         Some("tsv" | "tab") => Arc::new(csv().with_delimiter(b'\t')),
-        Some("parquet") => Arc::new(ParquetFormat::default().with_force_view_types(false)),
+        Some("parquet") => {
+            check_file(&PreadFile::open(path)?, &|| Ok(())).map_err(|error| {
+                error.context(format!("`{}`", path.display())).hint("the file is damaged: copy it or create it again")
+            })?;
+            // Views share the texts of a dictionary, and an index of pages could name others than those checked.
+            let mut options = TableParquetOptions::default();
+            options.global.schema_force_view_types = true;
+            options.global.enable_page_index = false;
+            Arc::new(ParquetFormat::default().with_options(options))
+        }
         Some("jsonl" | "ndjson") => Arc::new(json(true)),
         Some("json") => Arc::new(json(start.trim_ascii_start().first() != Some(&b'['))),
         _ => {

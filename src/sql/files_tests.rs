@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use super::testing::{store, text};
 use super::{NamedFile, OutputFormat, Session};
 use crate::error::{ErrorCategory, Result};
+use crate::io::parquet_check::forged::{ForgedColumn, ForgedPage, file, nested, run};
+use crate::store::claim::lock_for_reading;
+use crate::store::gc::collect_garbage;
 
 fn csv_with(files: &[(&str, PathBuf)], sql: &str) -> Result<String> {
     let (_folder, store, _) = store();
@@ -88,4 +91,47 @@ fn a_query_reads_no_file_that_was_not_named() {
     ] {
         assert_eq!(csv_with(&named, &sql).expect_err(&sql).category(), ErrorCategory::Usage, "{sql}");
     }
+}
+
+/// Parquet files that would end the process for want of stack or memory.
+#[test]
+fn forged_parquet_files_are_refused_or_read_in_little_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    std::fs::write(&path, nested(20_000)).unwrap();
+    let error = csv_with(&[("mine", path.clone())], "SELECT 1 FROM mine").unwrap_err();
+    assert_eq!(error.category(), ErrorCategory::Data);
+    assert!(error.to_string().contains("a.parquet`: its columns are nested more than 100 levels deep"), "{error}");
+    // 100 GB of texts, all of them the one of a dictionary.
+    let dictionary = [&(1u32 << 20).to_le_bytes()[..], &vec![b'x'; 1 << 20]].concat();
+    let rows = 100_000;
+    let indices = [vec![1], run(0, rows)].concat();
+    let page = |values: i64, encoding: Option<i64>, stored: Vec<u8>| ForgedPage {
+        values,
+        claimed: stored.len().try_into().unwrap(),
+        encoding,
+        stored,
+    };
+    let pages = [page(1, None, dictionary), page(rows.cast_signed(), Some(8), indices)];
+    std::fs::write(&path, file(ForgedColumn::Texts, 0, rows.cast_signed(), rows.cast_signed(), &pages)).unwrap();
+    let sql = "SELECT count(text) AS n, max(octet_length(text)) AS longest FROM mine";
+    assert_eq!(csv_with(&[("mine", path)], sql).unwrap(), "n,longest\n100000,1048576\n");
+}
+
+#[test]
+fn results_are_not_removed_while_a_query_reads_them() {
+    let (_folder, store, _) = store();
+    let lock = store.objects().folder().unwrap().join("lock");
+    std::fs::File::create(&lock).unwrap();
+    let session = Session::open(&store).unwrap();
+    let hold = lock_for_reading(&store).unwrap();
+    let error = collect_garbage(&store, 1, true).unwrap_err();
+    assert!(error.to_string().contains("a run or a query uses this store"), "{error}");
+    drop(hold);
+    let removing = std::fs::File::open(&lock).unwrap();
+    removing.try_lock().unwrap();
+    let Err(error) = session.query("SELECT rsum FROM test.summary") else { panic!("results are being removed") };
+    assert!(error.to_string().contains("results of this store are being removed by"), "{error}");
+    drop(removing);
+    assert!(session.query("SELECT rsum FROM test.summary").is_ok());
 }

@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::JoinError;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, panic_error};
 use crate::sql::errors::query_error;
 use crate::sql::interrupt::RunningStatement;
 use crate::sql::state::threads;
@@ -101,7 +101,7 @@ impl QueryStream {
         }
         // The task has ended: with the last row, or by a panic.
         let task = self.task.take()?;
-        task.await.err().map(|error| Err(of_panic(&error)))
+        task.await.err().map(|error| Err(of_panic(error)))
     }
 }
 
@@ -132,6 +132,9 @@ impl Iterator for QueryRows<'_> {
 }
 
 /// Error of a task that panicked.
-pub(super) fn of_panic(_: &JoinError) -> Error {
-    Error::internal("SQL: a thread of the query panicked")
+pub(super) fn of_panic(error: JoinError) -> Error {
+    match error.try_into_panic() {
+        Ok(panic) => panic_error(&*panic).context("SQL"),
+        Err(error) => Error::internal(format!("SQL: {error}")),
+    }
 }

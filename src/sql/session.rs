@@ -48,6 +48,7 @@ use crate::sql::topk_join::{TOPK_JOIN, named_tables};
 use crate::sql::topk_join_function::TopKJoinFunction;
 use crate::sql::vector_cache::{VectorCache, with_cached_scans};
 use crate::store::Store;
+use crate::store::claim::{StoreLock, lock_for_reading};
 use crate::store::record::RunRecord;
 use crate::store::run_log::RunLog;
 
@@ -65,6 +66,8 @@ pub struct Session {
     time: Option<Duration>,
     /// Processes that run the plans; this one without it.
     runner: Option<Arc<dyn PlanRunner>>,
+    /// Store of the tables, from which nothing is removed while a query runs.
+    store: Option<Store>,
 }
 
 /// Query that has been planned.
@@ -130,9 +133,11 @@ impl Session {
         let catalogs: Arc<dyn CatalogProviderList> = Arc::<RunCatalogs>::clone(&tables);
         let state = checked(session_state(catalog.store(), Some(catalogs)))?;
         let context = SessionContext::new_with_state(state);
+        let store = catalog.store().cloned();
         context.register_udtf(epoch_order::NAME, Arc::new(EpochOrderFunction { catalog }));
         context.register_udtf(TOPK_JOIN, Arc::new(TopKJoinFunction { tables: Arc::clone(&tables) }));
-        Ok(Self { context, threads, tables, interrupt: StatementInterrupt::default(), time: None, runner: None })
+        let interrupt = StatementInterrupt::default();
+        Ok(Self { context, threads, tables, interrupt, time: None, runner: None, store })
     }
 
     /// Lets other processes run the plans of queries. They read the tables of stages; tables in memory travel with the
@@ -224,9 +229,10 @@ impl Session {
     /// # Errors
     /// The query is not valid SQL, refers to unknown tables or columns, or would write. It was interrupted, or its time is over.
     pub fn query(&self, sql: &str) -> Result<QueryRows<'_>> {
+        let hold = self.hold()?;
         let statement = self.interrupt.start(self.time);
         let stream = self.threads.block_on(statement.run(self.start(sql, &QueryOptions::default())))??;
-        Ok(QueryRows { threads: &self.threads, stream: self.threads.rows(stream, sql, ()), statement })
+        Ok(QueryRows { threads: &self.threads, stream: self.threads.rows(stream, sql, hold), statement })
     }
 
     /// As [`Session::query`], without blocking a thread, with the values of parameters and a limit of memory. The query
@@ -241,6 +247,7 @@ impl Session {
         options: QueryOptions,
         guard: impl Clone + Send + 'static,
     ) -> Result<QueryStream> {
+        let guard = (guard, Arc::new(self.hold()?));
         let of_planning = guard.clone();
         let start = |session: Arc<Self>, sql: String| async move {
             let _guard = of_planning;
@@ -248,6 +255,11 @@ impl Session {
         };
         let stream = self.planned(sql, start).await?;
         Ok(self.threads.rows(stream, sql, guard))
+    }
+
+    /// Keeps results from being removed until it is dropped.
+    fn hold(&self) -> Result<Option<StoreLock>> {
+        self.store.as_ref().map_or(Ok(None), lock_for_reading)
     }
 
     /// Columns and parameters of a query.
@@ -295,7 +307,7 @@ impl Session {
         F: Future<Output = Result<T>> + Send + 'static,
     {
         let planned = self.threads.spawn(plan(Arc::clone(self), sql.to_owned())).await;
-        planned.map_err(|error| of_panic(&error))?
+        planned.map_err(of_panic)?
     }
 
     /// Plans a query and starts it. Its rows are computed as they are read.

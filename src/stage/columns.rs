@@ -5,7 +5,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 /// Lists the columns of `wanted` that `got` lacks or has with another type; empty if it has them all.
 ///
 /// Columns may be in another order, and `got` may have more of them. A fixed-size list of width 0 in `wanted` or `got`
-/// matches every width.
+/// matches every width, and vectors of half precision fit where those of f32 are wanted: they are read as f32.
 #[must_use]
 pub fn missing_columns(wanted: &SchemaRef, got: &SchemaRef) -> Vec<String> {
     let mut problems = Vec::new();
@@ -27,7 +27,9 @@ pub fn missing_columns(wanted: &SchemaRef, got: &SchemaRef) -> Vec<String> {
 fn same_type(wanted: &DataType, got: &DataType) -> bool {
     match (wanted, got) {
         (DataType::FixedSizeList(w, w_width), DataType::FixedSizeList(g, g_width)) => {
-            (w_width == g_width || *w_width == 0 || *g_width == 0) && same_type(w.data_type(), g.data_type())
+            let are_halves = (w.data_type(), g.data_type()) == (&DataType::Float32, &DataType::Float16);
+            let same_width = w_width == g_width || *w_width == 0 || *g_width == 0;
+            same_width && (are_halves || same_type(w.data_type(), g.data_type()))
         }
         _ => wanted == got,
     }

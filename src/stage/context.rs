@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{MapFn, MapInput, MapSummary, Progress, StageEvent, StageLineage, Warning};
+use super::{FileKeys, MapFn, MapInput, MapSummary, Progress, SharedEarlierRows, StageEvent, StageLineage, Warning};
 use crate::error::{Error, Result};
 use crate::io::shard::Shard;
 use crate::io::table_shards::TableShards;
@@ -60,6 +60,18 @@ pub trait StageHost {
     ///
     /// Fails with the first error of `function`, in the order of the blocks.
     fn map(&mut self, input: MapInput<'_>, output: &str, size: usize, function: &MapFn<'_>) -> Result<MapSummary>;
+
+    /// Returns the rows of `output` in earlier results of the store, whose keys ([`MapOutput::row_keys`]) say what they
+    /// were computed from: those of stages of this kind and version that differ in settings and inputs `not_of_rows` only.
+    /// These are the names of all settings and inputs that decide which rows there are, and on which no value of a row
+    /// with a key depends.
+    ///
+    /// [`MapOutput::row_keys`]: super::MapOutput::row_keys
+    fn earlier_rows(&mut self, output: &str, not_of_rows: &[&str]) -> Result<SharedEarlierRows>;
+
+    /// Returns the keys of the files in the folder that paths in a table input are relative to. The engine knows those of
+    /// files that have not changed for some seconds before the run.
+    fn file_keys(&mut self, input: &str) -> Result<FileKeys>;
 
     /// Writes a file of a files output.
     fn put_file(&mut self, output: &str, name: &str, content: Bytes) -> Result<()>;

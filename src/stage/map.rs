@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use arrow::array::RecordBatch;
 
-use super::Warning;
+use super::{RowKeys, Warning};
 use crate::error::Result;
 
 /// Input of a parallel map.
@@ -32,6 +32,18 @@ pub struct MapOutput {
     pub batch: RecordBatch,
     /// Warnings about these rows.
     pub warnings: Vec<Warning>,
+    /// Key of each row, by which later results copy it; empty if they compute it again.
+    pub row_keys: RowKeys,
+    /// Number of rows that were copied from earlier results.
+    pub copied: u64,
+}
+
+impl MapOutput {
+    /// Rows without warnings and keys.
+    #[must_use]
+    pub fn new(batch: RecordBatch) -> Self {
+        Self { batch, warnings: Vec::new(), row_keys: RowKeys::default(), copied: 0 }
+    }
 }
 
 /// Summary of a parallel map, including the blocks that an earlier run mapped.

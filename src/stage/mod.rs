@@ -21,6 +21,7 @@ mod map;
 mod name_pattern;
 mod output;
 mod reference;
+mod row_keys;
 mod traits;
 mod context;
 
@@ -38,4 +39,5 @@ pub use map::{MapBlock, MapFn, MapInput, MapOutput, MapSummary};
 pub use name_pattern::matches_glob;
 pub use output::{OutputKind, StageOutput};
 pub use reference::{SourceRef, TableRef};
+pub use row_keys::{EarlierRows, FileKeys, FoundRows, RowKey, RowKeys, SharedEarlierRows};
 pub use traits::{RunnableStage, Stage};

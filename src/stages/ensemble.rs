@@ -289,7 +289,7 @@ fn combine(kind: CombinedTable, tables: &[JoinedRows], shares: &[f64], block: &M
             caption_embeddings::TableColumns { caption_id, image_id, split, tokenizer, embedding }.into_batch()?
         }
     };
-    Ok(MapOutput { batch, warnings: Vec::new() })
+    Ok(MapOutput::new(batch))
 }
 
 /// Error about models that were applied to other rows.

@@ -5,6 +5,7 @@ pub mod score_captions;
 pub mod build_concepts;
 pub mod extract;
 pub mod import_regions;
+pub mod import_arrays;
 pub mod train;
 pub mod import_model;
 pub mod embed;

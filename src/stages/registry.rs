@@ -44,6 +44,8 @@ stages! {
     Extract(super::extract::Extract),
     /// Imports the regions of a detector.
     ImportRegions(super::import_regions::ImportRegions),
+    /// Imports vectors of images from npy files, one for each image.
+    ImportArrays(super::import_arrays::ImportArrays),
     /// Trains a joint embedding of images and captions.
     Train(super::train::Train),
     /// Imports a published model.

@@ -14,8 +14,8 @@ use crate::io::shard::Shard;
 use crate::io::table_shards::TableShards;
 use crate::runtime::{CancelToken, Device, ProcessGroup, Resources, Stalls};
 use crate::stage::{
-    MapBlock, MapFn, MapInput, MapSummary, RunnableStage, StageContext, StageEvent, StageHost, StageLineage,
-    ValidationScores, Warning,
+    FileKeys, MapBlock, MapFn, MapInput, MapSummary, RunnableStage, SharedEarlierRows, StageContext, StageEvent,
+    StageHost, StageLineage, ValidationScores, Warning,
 };
 
 /// Stage host that reads its inputs from memory and collects the outputs there.
@@ -144,6 +144,12 @@ impl StageHost for InMemoryHost {
         }
         summary.warnings.truncate(MapSummary::WARNINGS);
         Ok(summary)
+    }
+    fn earlier_rows(&mut self, _output: &str, _not_of_rows: &[&str]) -> Result<SharedEarlierRows> {
+        Ok(None)
+    }
+    fn file_keys(&mut self, _input: &str) -> Result<FileKeys> {
+        Ok(FileKeys::default())
     }
     fn put_file(&mut self, output: &str, name: &str, content: Bytes) -> Result<()> {
         self.resources.0.cancel.check()?;

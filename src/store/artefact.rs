@@ -12,6 +12,9 @@ use crate::error::{Error, Result};
 use crate::io::objects::{ObjectStorage, ObjectVersion};
 use crate::stage::Warning;
 
+/// Folder of the keys of rows in an artefact.
+pub(crate) const ROW_KEYS_FOLDER: &str = "row_keys";
+
 /// Handle of an artefact, which may be absent, unfinished or complete.
 #[derive(Debug, Clone)]
 pub struct Artefact {
@@ -55,6 +58,9 @@ pub struct Manifest {
     pub tables: BTreeMap<String, Vec<Part>>,
     /// Files of each files output, by name of the output.
     pub files: BTreeMap<String, Vec<FileEntry>>,
+    /// Keys of the rows of a table, by name of the table, if its rows have keys: 16 bytes for each row.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub row_keys: BTreeMap<String, FileEntry>,
     /// Warnings of the stage.
     pub warnings: Vec<Warning>,
     /// Wall time of the stage in the run that finished it, without waiting for producers.
@@ -75,8 +81,18 @@ impl Manifest {
     /// Size of all parts and files in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let parts = self.tables.values().flatten().map(|part| part.bytes);
-        parts.chain(self.files.values().flatten().map(|file| file.bytes)).sum()
+        self.objects().map(|(_, bytes, _)| bytes).sum()
+    }
+
+    /// Name in the artefact, size and digest of each part and file.
+    pub fn objects(&self) -> impl Iterator<Item = (String, u64, &str)> {
+        let parts = self.tables.iter().flat_map(|(table, parts)| {
+            parts.iter().map(move |part| (Artefact::part_name(table, part.index), part.bytes, part.digest.as_str()))
+        });
+        let files = self.files.iter().flat_map(|(output, files)| files.iter().map(move |file| (output.as_str(), file)));
+        let keys = self.row_keys.values().map(|file| (ROW_KEYS_FOLDER, file));
+        let files = files.chain(keys);
+        parts.chain(files.map(|(folder, file)| (format!("{folder}/{}", file.name), file.bytes, file.digest.as_str())))
     }
 }
 
@@ -143,16 +159,8 @@ impl Artefact {
             let damage = Presence::Damaged("`manifest.json` is not a manifest".to_owned());
             return Ok(if has_journal { Presence::Absent } else { damage });
         };
-        let parts = manifest
-            .tables
-            .iter()
-            .flat_map(|(table, parts)| parts.iter().map(move |part| (Self::part_name(table, part.index), part.bytes)));
-        let files = manifest
-            .files
-            .iter()
-            .flat_map(|(output, files)| files.iter().map(move |file| (format!("{output}/{}", file.name), file.bytes)));
         let sizes = self.sizes()?;
-        for (name, wanted) in parts.chain(files) {
+        for (name, wanted, _) in manifest.objects() {
             match sizes.get(&name) {
                 Some(got) if *got == wanted => {}
                 Some(got) => return Ok(Presence::Damaged(format!("`{name}` has {got} bytes, wanted {wanted}"))),

@@ -1,6 +1,7 @@
 //! Garbage collection: removes the results of old runs. Records of runs stay.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::store::claim::try_lock_for_removal;
@@ -9,11 +10,11 @@ use crate::store::labels::Labels;
 use crate::store::lineage::Lineage;
 use crate::store::record::{RunOutcome, RunRecord};
 use crate::store::run_log::RunLog;
-use crate::store::{Artefact, CLUSTER_FOLDER, LOCKS_FOLDER, SEARCH_FOLDER, Store};
+use crate::store::{Artefact, CLUSTER_FOLDER, LOCKS_FOLDER, SEARCH_FOLDER, SOURCES_FOLDER, Store, source_list_name};
 
 /// Folders of a store that hold no artefacts.
 const OTHER_FOLDERS: [&str; 8] =
-    ["runs", "sources", "tags", "notes", "pins", LOCKS_FOLDER, SEARCH_FOLDER, CLUSTER_FOLDER];
+    ["runs", SOURCES_FOLDER, "tags", "notes", "pins", LOCKS_FOLDER, SEARCH_FOLDER, CLUSTER_FOLDER];
 
 /// Artefact, complete or not, that garbage collection removes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +74,7 @@ pub struct GarbageCollection {
 pub fn collect_garbage(store: &Store, keep_runs: usize, remove: bool) -> Result<GarbageCollection> {
     let _removal_lock = if remove {
         let lock = try_lock_for_removal(store)?;
-        Some(lock.ok_or_else(|| Error::usage("a run uses this store").hint("try again when it has ended"))?)
+        Some(lock.ok_or_else(|| Error::usage("a run or a query uses this store").hint("try again when it has ended"))?)
     } else {
         None
     };
@@ -84,6 +85,7 @@ pub fn collect_garbage(store: &Store, keep_runs: usize, remove: bool) -> Result<
     let runs = runs.map_err(|error| error.hint("remove this file if you know that nothing of its run is needed"))?;
     let recent = recent_runs(&runs, keep_runs);
     let mut kept: BTreeSet<(String, String)> = BTreeSet::new();
+    let mut source_lists: BTreeSet<String> = BTreeSet::new();
     let mut result = GarbageCollection::default();
     for run in &runs {
         let spared = labels.reason_to_keep(&run.run);
@@ -92,6 +94,7 @@ pub fn collect_garbage(store: &Store, keep_runs: usize, remove: bool) -> Result<
         }
         if spared.is_some() || recent.contains(run.run.as_str()) {
             kept.extend(run.stages.iter().map(|stage| (stage.kind.clone(), stage.key.to_string())));
+            source_lists.extend(run.stages.iter().flat_map(|stage| stage.sources.values()).map(|path| list_of(path)));
         }
     }
     kept.extend(pinned_artefacts(&log, &labels)?);
@@ -108,12 +111,21 @@ pub fn collect_garbage(store: &Store, keep_runs: usize, remove: bool) -> Result<
     if remove {
         // No run uses the store, so nobody waits for searches.
         store.objects().delete_all(&searches.into_keys().collect::<Vec<_>>())?;
+        // Without its list, a source is read again at its next use.
+        let unused = store.objects().list(SOURCES_FOLDER)?.into_iter().filter(|name| !source_lists.contains(name));
+        store.objects().delete_all(&unused.collect::<Vec<_>>())?;
         for item in &result.garbage {
             let artefact = artefact_of(store, &(item.kind.clone(), item.key.clone()));
             artefact.ok_or_else(|| Error::internal("a key that is none"))?.remove()?;
         }
     }
     Ok(result)
+}
+
+/// Name of the list of digests of a source, by its path in a record.
+fn list_of(path: &str) -> String {
+    let path = Path::new(path);
+    source_list_name(&path.canonicalize().unwrap_or_else(|_| path.to_owned()))
 }
 
 /// Artefact of a kind and key; `None` if the text is no key.

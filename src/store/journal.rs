@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::stage::Warning;
+use crate::stage::{RowKey, RowKeys, Warning};
 use crate::store::claim::locks::concurrent_builder_error;
 use crate::store::{Artefact, FileEntry, Part};
 
@@ -25,6 +25,9 @@ pub enum JournalEntry {
         part: Part,
         /// Warnings about its rows, if a resumed run does not compute these again (`map`).
         warnings: Vec<Warning>,
+        /// Keys of its rows.
+        #[serde(default, skip_serializing_if = "has_no_keys")]
+        row_keys: RowKeys,
     },
     /// A file was published.
     File {
@@ -40,6 +43,10 @@ pub enum JournalEntry {
         /// Warnings since the last state.
         warnings: Vec<Warning>,
     },
+}
+
+fn has_no_keys(keys: &RowKeys) -> bool {
+    keys.0.is_empty()
 }
 
 /// State that a stage saved.
@@ -60,6 +67,8 @@ pub struct CommittedContent {
     pub tables: BTreeMap<String, Vec<Part>>,
     /// Files of each files output.
     pub files: BTreeMap<String, Vec<FileEntry>>,
+    /// Keys of the rows of each table that has some.
+    pub row_keys: BTreeMap<String, Vec<RowKey>>,
     /// Saved states, the most recent last.
     pub states: Vec<SavedState>,
     /// Warnings.
@@ -72,7 +81,10 @@ impl CommittedContent {
     /// Applies the next entry.
     pub fn apply(&mut self, entry: JournalEntry) {
         match entry {
-            JournalEntry::Part { table, part, warnings } => {
+            JournalEntry::Part { table, part, warnings, row_keys } => {
+                if !row_keys.0.is_empty() {
+                    self.row_keys.entry(table.clone()).or_default().extend(row_keys.0);
+                }
                 self.tables.entry(table).or_default().push(part);
                 self.warnings.extend(warnings);
             }

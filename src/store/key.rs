@@ -71,6 +71,17 @@ impl ArtefactIdentity {
         Key(hash[..32].to_owned())
     }
 
+    /// The same identity without these settings and inputs.
+    #[must_use]
+    pub fn without(&self, names: &[&str]) -> Self {
+        let mut rest = self.clone();
+        rest.inputs.retain(|name, _| !names.contains(&name.as_str()));
+        if let Some(settings) = rest.settings.as_object_mut() {
+            settings.retain(|name, _| !names.contains(&name.as_str()));
+        }
+        rest
+    }
+
     /// Name under which rows are cached: a hash of kind, version, inputs, `name` and `settings`. The other settings of
     /// the stage are left out.
     #[must_use]

@@ -21,6 +21,15 @@ pub(crate) const LOCKS_FOLDER: &str = "holds";
 
 /// Folder with the objects and results of searches that a cluster computes.
 pub(crate) const SEARCH_FOLDER: &str = "searches";
+/// Folder of the digests of files outside of the store.
+pub(crate) const SOURCES_FOLDER: &str = "sources";
+
+/// Name of the list of digests of the files at `path`, a file or folder outside of the store.
+#[must_use]
+pub fn source_list_name(path: &Path) -> String {
+    format!("{SOURCES_FOLDER}/{}.tsv", &blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex()[..32])
+}
+
 /// Folder of the store's id, by which the processes of a cluster know it.
 pub(crate) const CLUSTER_FOLDER: &str = "cluster";
 
@@ -116,6 +125,19 @@ impl Store {
             _ => None,
         };
         Ok(objects.iter().filter_map(artefact).collect())
+    }
+
+    /// Keys of the artefacts of this kind with a manifest.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn complete_artefacts_of(&self, kind: &str) -> Result<Vec<Key>> {
+        let objects = self.objects.list(kind)?;
+        let key = |object: &String| match object.split('/').collect::<Vec<_>>()[..] {
+            [_, key, "manifest.json"] => serde_json::from_value(key.into()).ok(),
+            _ => None,
+        };
+        Ok(objects.iter().filter_map(key).collect())
     }
 
     /// Reads the manifests of artefacts, given by kind and key: `None` for an artefact that is not complete.

@@ -6,14 +6,27 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
+/// Name of the file in a folder through which the folder is locked.
+pub(super) const LOCK_FILE: &str = "lock";
+
 /// Locks a folder through the file `lock` in it; `None` if another process holds the lock.
 pub(super) fn lock_folder(
     folder: &Path,
     try_lock: impl FnOnce(&File) -> Result<(), TryLockError>,
 ) -> Result<Option<File>> {
-    let path = folder.join("lock");
+    let path = folder.join(LOCK_FILE);
     std::fs::create_dir_all(folder).map_err(|error| Error::io("make the folder", folder, &error))?;
     lock(&path, try_lock)
+}
+
+/// Locks a folder whose lock file exists, without writing; `None` if another process holds the lock.
+pub(super) fn lock_existing(
+    folder: &Path,
+    try_lock: impl FnOnce(&File) -> Result<(), TryLockError>,
+) -> Result<Option<File>> {
+    let path = folder.join(LOCK_FILE);
+    let file = File::open(&path).map_err(|error| Error::io("open the lock", &path, &error))?;
+    locked(file, &path, try_lock)
 }
 
 /// A lock whose file is removed when the lock is released. The file of a killed process is empty, and the next holder
@@ -53,6 +66,10 @@ impl Drop for TemporaryLock {
 fn lock(path: &Path, try_lock: impl FnOnce(&File) -> Result<(), TryLockError>) -> Result<Option<File>> {
     let open = OpenOptions::new().create(true).truncate(false).write(true).open(path);
     let file = open.map_err(|error| Error::io("open the lock", path, &error))?;
+    locked(file, path, try_lock)
+}
+
+fn locked(file: File, path: &Path, try_lock: impl FnOnce(&File) -> Result<(), TryLockError>) -> Result<Option<File>> {
     match try_lock(&file) {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),

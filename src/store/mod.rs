@@ -6,6 +6,7 @@
 //!     0d1c…/                                   key: a hash of everything that the content depends on
 //!       features/part-00000.parquet            a table in parts, each published as a whole
 //!       features/part-00001.parquet
+//!       row_keys/features                      digests of the images of the rows, by which later results copy rows
 //!       manifest.json                          written last: the artefact is complete
 //!       journal/00000003.json                  while it is being built: one entry for each commit
 //!       state-00000002                         while it is being built: a state that the stage saved
@@ -28,6 +29,8 @@ mod artefact;
 mod verified_store;
 mod layout;
 mod lock;
+mod lock_holder;
+mod boot_clock;
 pub mod gc;
 pub mod verify;
 pub mod journal;
@@ -46,9 +49,10 @@ mod run_tests;
 #[cfg(test)]
 mod run_names_tests;
 
+pub(crate) use artefact::ROW_KEYS_FOLDER;
 pub use artefact::{Artefact, FileEntry, Manifest, Part, Presence};
 pub use block_digests::BlockDigests;
-pub use layout::Store;
-pub(crate) use layout::{CLUSTER_FOLDER, LOCKS_FOLDER, SEARCH_FOLDER};
+pub(crate) use layout::{CLUSTER_FOLDER, LOCKS_FOLDER, SEARCH_FOLDER, SOURCES_FOLDER};
+pub use layout::{Store, source_list_name};
 pub use process_identity::ProcessIdentity;
 pub use verified_store::VerifiedStore;

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::runtime::Stalls;
+use crate::runtime::{Stalls, VERSION_AND_BUILD};
 use crate::stage::{Coordinate, INSTANCE_SIGN, Warning, has_coordinates, has_same_coordinates, stage_of_instance};
 use crate::store::Store;
 use crate::store::key::{ArtefactIdentity, Key};
@@ -186,7 +186,7 @@ impl RunRecord {
             run,
             pipeline: pipeline.to_owned(),
             command,
-            pairloom: env!("CARGO_PKG_VERSION").to_owned(),
+            pairloom: VERSION_AND_BUILD.to_owned(),
             started,
             finished: None,
             outcome: RunOutcome::Unfinished,

@@ -86,6 +86,7 @@ pub(crate) fn put_artefact(
         identity: identity.clone(),
         tables: parts_of,
         files: BTreeMap::new(),
+        row_keys: BTreeMap::new(),
         warnings,
         seconds: 1.5,
         finished: "2026-01-02T03:04:05Z".parse().expect("a time"),

@@ -9,14 +9,8 @@ use crate::error::{Error, ErrorCategory, Result};
 /// # Errors
 /// The store cannot be read.
 pub fn verify_artefact(artefact: &Artefact, manifest: &Manifest, progress: &dyn Fn(u64)) -> Result<Vec<Error>> {
-    let parts = manifest.tables.iter().flat_map(|(table, parts)| {
-        parts.iter().map(move |part| (Artefact::part_name(table, part.index), part.bytes, &part.digest))
-    });
-    let files = manifest.files.iter().flat_map(|(output, files)| {
-        files.iter().map(move |file| (format!("{output}/{}", file.name), file.bytes, &file.digest))
-    });
     let mut damage = Vec::new();
-    for (name, bytes, digest) in parts.chain(files) {
+    for (name, bytes, digest) in manifest.objects() {
         match artefact.read(&name, bytes, digest) {
             Ok(_) => {}
             Err(error) if error.category() == ErrorCategory::Data => damage.push(error),

@@ -35,6 +35,7 @@ pub mod significance_tests;
 pub mod correlations;
 pub mod vector_limits;
 mod column;
+mod halves;
 mod lists;
 mod values;
 mod builder;
@@ -46,6 +47,7 @@ pub use column::{
 };
 pub use cutoffs::DEFAULT_CUTOFFS;
 use cutoffs::cutoffs;
+pub use halves::{from_halves, half_schema, to_halves};
 pub use lists::list_array;
 pub use values::{ColumnValues, ListColumn, Nullable, VectorColumn, repeated, vector_array};
 

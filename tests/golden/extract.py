@@ -93,6 +93,9 @@ def encoded():
     at = cmyk.index(b"Adobe") + 11
     assert cmyk[at] == 0
     yield "jpeg-ycck", cmyk[:at] + b"\2" + cmyk[at + 1 :]
+    # Of an animation, the first picture; of several pictures in a JPEG (MPO, as cameras write them), too.
+    yield "png-animated", save(rgb, "PNG", save_all=True, append_images=[rgb.rotate(180)], duration=100)
+    yield "jpeg-several", save(rgb, "MPO", save_all=True, append_images=[rgb.rotate(180)])
     yield "png-rgb", save(rgb, "PNG")
     yield "png-grey", save(rgb.convert("L"), "PNG")
     yield "png-bits", save(rgb.convert("1"), "PNG")

@@ -19,8 +19,8 @@ use pairloom::pipeline;
 use pairloom::plan::{Plan, PlanNode};
 use pairloom::runtime::{CancelToken, Device, ProcessGroup, Resources};
 use pairloom::stage::{
-    InputOrigin, MapFn, MapInput, MapSummary, OutputKind, Problem, RunnableStage, Stage, StageContext, StageEvent,
-    StageHost, StageInput, StageLineage, StageOutput,
+    FileKeys, InputOrigin, MapFn, MapInput, MapSummary, OutputKind, Problem, RunnableStage, SharedEarlierRows, Stage,
+    StageContext, StageEvent, StageHost, StageInput, StageLineage, StageOutput,
 };
 use pairloom::stages::AnyStage;
 use pairloom::store::{Presence, Store};
@@ -119,6 +119,12 @@ impl StageHost for RecordingHost<'_, '_> {
         }
         self.writes(output);
         self.cx.map(over, output, size, function)
+    }
+    fn earlier_rows(&mut self, output: &str, not_of_rows: &[&str]) -> Result<SharedEarlierRows> {
+        self.cx.earlier_rows(output, not_of_rows)
+    }
+    fn file_keys(&mut self, input: &str) -> Result<FileKeys> {
+        self.cx.file_keys(input)
     }
     fn put_file(&mut self, output: &str, name: &str, content: Bytes) -> Result<()> {
         self.writes(output);

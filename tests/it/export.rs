@@ -165,3 +165,26 @@ fn wrong_tables_and_folders_are_refused_and_leave_nothing_behind() {
     left.sort();
     assert_eq!(left, ["few.csv", "few.toml", "given", "p.toml", "store"]);
 }
+
+#[test]
+fn images_with_captions_come_back_from_tar_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let synthetic = "[stage.pairs.ingest]\nsynthetic = { train = 5, val = 2, test = 2, pixels = 32 }\n";
+    fs::write(folder.join("p.toml"), synthetic).unwrap();
+    succeed(folder, &["run", "p.toml"]);
+    let queries = ["SELECT * FROM pairs.images", "SELECT * FROM pairs.captions"];
+    let tables = || queries.map(|query| succeed(folder, &["sql", "--format", "jsonl", query]));
+    let before = tables();
+    succeed(folder, &["export", "pairs.images", "--format", "webdataset", "--output", "tars"]);
+    let names: Vec<String> = files(&folder.join("tars")).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["images-000000.tar"]);
+    let webdataset = "[stage.pairs.ingest]\n\
+                      webdataset = { shards = \"tars\", captions.json = \"captions\", split.column = \"split\" }\n";
+    fs::write(folder.join("p.toml"), webdataset).unwrap();
+    succeed(folder, &["run", "p.toml"]);
+    assert_eq!(tables(), before);
+    // Written again, the archives are the same.
+    succeed(folder, &["export", "pairs.images", "--format", "webdataset", "--output", "again"]);
+    assert!(files(&folder.join("again")) == files(&folder.join("tars")));
+}

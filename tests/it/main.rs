@@ -7,6 +7,7 @@ mod contract; // The contract between stages and engine.
 mod pipelines; // The pipelines in `pipelines/`.
 mod region_pipelines; // Those of models over regions.
 mod papers; // The tables of the papers beside the printed rows.
+mod earlier_images; // Features that are copied from earlier results.
 mod embeddings; // Evaluation of embeddings from files.
 mod qrels; // Relevance judgements and TREC runs.
 mod recovery; // Runs that are killed, interrupted, or out of disk space.
@@ -23,6 +24,7 @@ mod layers; // Allowed dependencies between modules.
 mod cycles; // No cyclic dependencies between the files of a module.
 mod names; // One name, one type; one scheme of names for test files.
 mod identities; // No identity of a cached result is made of `Debug` output.
+mod dependencies; // Sources, licences and versions of the crates that are used.
 mod docs; // Every file says what it is; every file that a document names is there.
 mod source; // Reader of the checkout and its Rust code, for the rules above.
 mod support; // Helpers of several of these.

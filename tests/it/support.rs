@@ -99,6 +99,10 @@ files = ["regions.tsv"]
 images = "pairs.images"
 max_regions = 1
 
+[stage.arrays.import_arrays]
+folder = "npy"
+images = "pairs.images"
+
 [stage.words.build_concepts]
 captions = "pairs.captions"
 
@@ -207,6 +211,13 @@ fn ratings() -> String {
     format!("caption,image,agg_score,sampling_method\n{}", (112..128).map(line).collect::<String>())
 }
 
+/// Array of `NumPy` with two values, of which one is the number of the image.
+fn array(image: u8) -> Vec<u8> {
+    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }";
+    let values = [1.0f32, f32::from(image)].into_iter().flat_map(f32::to_le_bytes);
+    b"\x93NUMPY\x01\x00\x76\x00".iter().copied().chain(format!("{header:<117}\n").into_bytes()).chain(values).collect()
+}
+
 /// One region of each image, 0 to 127, as wide and high as the picture.
 fn regions() -> String {
     let base64 =
@@ -224,6 +235,8 @@ pub(crate) fn pipeline(folder: &Path, name: &str, change: impl FnOnce(&str) -> S
     std::fs::write(&file, change(TINY)).unwrap();
     std::fs::write(folder.join("ratings.csv"), ratings()).unwrap();
     std::fs::write(folder.join("regions.tsv"), regions()).unwrap();
+    std::fs::create_dir_all(folder.join("npy")).unwrap();
+    (0..128u8).for_each(|image| std::fs::write(folder.join(format!("npy/{image}.npy")), array(image)).unwrap());
     std::fs::copy(test_data::golden("published.safetensors"), folder.join("published.safetensors")).unwrap();
     let vocabulary = &test_data::golden_json("published.json")["vocabulary"];
     std::fs::write(folder.join("vocab.json"), vocabulary.to_string()).unwrap();

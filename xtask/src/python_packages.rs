@@ -11,7 +11,8 @@ use crate::shell::{self, TaskError, TaskResult, print_message};
 /// Environment variable with the folder of the packages, for tests.
 pub(crate) const VARIABLE: &str = "PAIRLOOM_PYTHON_PACKAGES";
 
-/// Packages to install, with their versions.
+/// Packages to install, with their versions and the hashes of their wheels for Python 3.11 to 3.14 on Linux x86-64, which
+/// pip verifies.
 const REQUIREMENTS: &str = include_str!("python_packages.txt");
 
 /// Installs the packages if necessary. Returns their folder; `None`, after a message, if it cannot be installed.
@@ -39,6 +40,7 @@ fn install(into: &Path) -> TaskResult {
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input"]);
     pip.args(["--disable-pip-version-check", "--no-warn-script-location", "--root-user-action=ignore"]);
+    pip.arg("--require-hashes");
     pip.arg("--target").arg(into.join("packages")).arg("--requirement").arg(&list);
     shell::execute(pip.env("PIP_REQUIRE_VIRTUALENV", "0").env("PIP_USER", "0"))
 }

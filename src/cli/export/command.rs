@@ -7,6 +7,7 @@ use super::folder::NewFolder;
 use super::npy::write_npy;
 use super::precomp::write_precomp;
 use super::source::ExportSource;
+use super::webdataset::write_webdataset;
 use crate::cli::args::CommonArgs;
 use crate::cli::console::Console;
 use crate::cli::export_args::{ExportArgs, ExportFormat};
@@ -27,14 +28,15 @@ pub(in crate::cli) fn export(common: &CommonArgs, arguments: &ExportArgs, consol
     let run = require_run(&log, &arguments.of)?;
     let source = ExportSource::find(&store, run, &arguments.table, arguments.split.as_deref())?;
     announce_run(run, &arguments.of, console);
+    let captions = || {
+        let beside = format!("{}.captions", source.stage());
+        ExportSource::find(&store, run, arguments.captions.as_deref().unwrap_or(&beside), None)
+    };
     let rows = match arguments.format {
         ExportFormat::Npy => write_npy(&source, &mut folder)?,
         ExportFormat::Arrow => write_arrow(&source, &mut folder)?,
-        ExportFormat::Precomp => {
-            let beside = format!("{}.captions", source.stage());
-            let name = arguments.captions.as_deref().unwrap_or(&beside);
-            write_precomp(&source, &ExportSource::find(&store, run, name, None)?, &mut folder)?
-        }
+        ExportFormat::Precomp => write_precomp(&source, &captions()?, &mut folder)?,
+        ExportFormat::WebDataset => write_webdataset(&source, &captions()?, &mut folder)?,
     };
     let files = folder.commit()?;
     if console.json {

@@ -5,5 +5,6 @@ mod folder;
 mod npy;
 mod precomp;
 mod source;
+mod webdataset;
 
 pub(super) use command::export;

@@ -1,5 +1,7 @@
 //! Table that is exported, read part by part.
 
+use std::path::PathBuf;
+
 use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Float32Type, Int64Type};
@@ -59,6 +61,12 @@ impl<'s> ExportSource<'s> {
     /// Name of the stage.
     pub fn stage(&self) -> &str {
         &self.stage.name
+    }
+
+    /// Folder of the image files that the stage names, as the run recorded it.
+    pub fn image_folder(&self) -> Option<PathBuf> {
+        let mut folders = self.stage.sources.iter().filter(|(input, _)| input.ends_with(".images"));
+        folders.next().map(|(_, path)| PathBuf::from(path))
     }
 
     /// Name of the table.

@@ -18,6 +18,8 @@ use crate::error::escape_control;
 
 /// Name of the bar and the lines of the hashing of sources.
 const HASHING: &str = "reading";
+/// Name of the bar and the lines of a run that waits for the store.
+const STORE: &str = "store";
 
 /// Displays events and collects those that the summary needs.
 pub(crate) struct ProgressDisplay {
@@ -107,8 +109,12 @@ impl ProgressDisplay {
                 running.activity.record(now, *done_bytes, Some(*total_bytes), BYTES, None);
                 self.show_stage(state, HASHING, source, now);
             }
+            Event::Waiting { waiting_for } => {
+                self.show_progress(state, STORE, (0, None, ""), Some(waiting_for), now);
+            }
             Event::RunStarted { stages, .. } => {
                 state.remove(HASHING);
+                state.remove(STORE);
                 state.bars.set_order(stages);
             }
             Event::StageStarted { stage, kind, resumed_rows, reasons, .. } => {
@@ -118,9 +124,7 @@ impl ProgressDisplay {
                 self.show_stage(state, stage, "", now);
             }
             Event::Progress { stage, done, total, unit, waiting_for } => {
-                let running = state.running_stage(stage, now);
-                running.activity.record(now, *done, *total, unit, waiting_for.as_deref());
-                self.show_stage(state, stage, "", now);
+                self.show_progress(state, stage, (*done, *total, unit), waiting_for.as_deref(), now);
             }
             Event::Trained { stage, step } => state.running_stage(stage, now).activity.record_step(*step),
             Event::Validated { stage, scores } => {
@@ -132,10 +136,14 @@ impl ProgressDisplay {
                 state.remove(stage);
                 self.print_line(&format!("{stage} ({kind}): reused, {} rows", format_count(*rows)));
             }
-            Event::StageFinished { stage, rows, seconds: time, .. } => {
+            Event::StageFinished { stage, rows, copied, seconds: time, .. } => {
                 state.remove(stage);
                 let rows = if *rows > 0 { format!(", {} rows", format_count(*rows)) } else { String::new() };
-                self.print_line(&format!("{stage}: finished{rows} in {}", format_duration(*time)));
+                let copied = match copied {
+                    0 => String::new(),
+                    copied => format!(" ({} copied from earlier results)", format_count(*copied)),
+                };
+                self.print_line(&format!("{stage}: finished{rows}{copied} in {}", format_duration(*time)));
             }
             Event::StageFailed { stage, interrupted, .. } => {
                 state.remove(stage);
@@ -146,6 +154,27 @@ impl ProgressDisplay {
             | Event::PartCommitted { .. }
             | Event::StateSaved { .. } => {}
         }
+    }
+
+    /// Shows the progress of a stage, or that it waits. One that waits before it starts has a line at once.
+    fn show_progress(
+        &self,
+        state: &mut DisplayState,
+        stage: &str,
+        (done, total, unit): (u64, Option<u64>, &str),
+        waiting_for: Option<&str>,
+        now: Instant,
+    ) {
+        if let Some(process) = waiting_for
+            && !state.running.contains_key(stage)
+            && !self.console.has_bars
+            && self.console.has_progress_lines
+        {
+            self.print_line(&format!("{stage}: waiting for {process}"));
+        }
+        let running = state.running_stage(stage, now);
+        running.activity.record(now, done, total, unit, waiting_for);
+        self.show_stage(state, stage, "", now);
     }
 
     /// Draws the bar of a stage, or prints a line about it if one is due.

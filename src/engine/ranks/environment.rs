@@ -4,8 +4,11 @@ use crate::error::{Error, Result};
 
 /// Prefix of the variables that `torchrun` sets in addition to those of `env://`.
 const ELASTIC_PREFIX: &str = "TORCHELASTIC_";
-/// Variable with the token, which Pairloom sets for the processes that it launches; see [`RankEnvironment::token`].
+/// Variable with the token; see [`RankEnvironment::token`]. Pairloom sets it for the processes that it launches, and people
+/// set it for those of `torchrun` and SLURM.
 pub const TOKEN_VARIABLE: &str = "PAIRLOOM_RANK_TOKEN";
+/// Variable of the processes that Pairloom launches.
+pub(super) const LAUNCHED_VARIABLE: &str = "PAIRLOOM_RANK_LAUNCHED";
 /// Number of ports from which the one of a SLURM job is chosen ...
 const SLURM_PORT_COUNT: u64 = 10_000;
 /// ... and the first of them. They lie below the ephemeral ports of the system.
@@ -30,8 +33,10 @@ pub struct RankEnvironment {
     pub has_launcher_store: bool,
     /// Prefix of the keys of this attempt. Earlier attempts may have left keys in the same store.
     pub prefix: String,
-    /// Secret that only the processes of this launch know, for signing messages. `env://` has none.
+    /// Secret that only the processes of this launch know, for signing messages; `None` if the launcher sets none.
     pub token: Option<String>,
+    /// True if another process of this machine launched this one for a stage.
+    pub is_launched_here: bool,
 }
 
 impl RankEnvironment {
@@ -67,6 +72,10 @@ struct EnvironmentReader<'v> {
 }
 
 impl EnvironmentReader<'_> {
+    fn token(&self) -> Option<String> {
+        (self.variable)(TOKEN_VARIABLE).filter(|token| !token.is_empty())
+    }
+
     fn read_torchrun(&mut self) -> Option<RankEnvironment> {
         let world_size = self.number("WORLD_SIZE");
         let rank = self.number("RANK");
@@ -94,7 +103,8 @@ impl EnvironmentReader<'_> {
                 .get(&format!("{ELASTIC_PREFIX}USE_AGENT_STORE"))
                 .is_some_and(|value| value == "True"),
             prefix: format!("pairloom/{attempt}"),
-            token: (self.variable)(TOKEN_VARIABLE),
+            token: self.token(),
+            is_launched_here: (self.variable)(LAUNCHED_VARIABLE).is_some(),
         })
     }
 
@@ -117,7 +127,8 @@ impl EnvironmentReader<'_> {
             port,
             has_launcher_store: false,
             prefix,
-            token: None,
+            token: self.token(),
+            is_launched_here: false,
         })
     }
 

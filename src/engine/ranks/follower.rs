@@ -15,13 +15,13 @@ use super::worker_group::{START_TIMEOUT, WorkerGroup};
 use crate::engine::cache::LazyCache;
 use crate::engine::feed::ArtefactFeed;
 use crate::engine::inputs::{OpenInput, StageInputs};
-use crate::engine::ordered_map::{MemoryBudget, catch_panic};
+use crate::engine::ordered_map::MemoryBudget;
 use crate::engine::reader::TableReader;
 use crate::engine::run_options::RunOptions;
 use crate::engine::sources;
-use crate::error::{Error, ErrorCategory, Result};
+use crate::error::{Error, ErrorCategory, Result, catch_panic};
 use crate::plan::Plan;
-use crate::runtime::{CancelToken, ProcessGroup, Resources};
+use crate::runtime::{CancelToken, ProcessGroup, Rendezvous, Resources};
 use crate::stage::{InputOrigin, OutputKind, RunnableStage, Stage, TableRef};
 use crate::store::key::InputIdentity;
 use crate::store::{Artefact, Store};
@@ -236,12 +236,13 @@ fn run_job<S: RunnableStage>(
         rank: environment.rank,
         world_size: environment.world_size,
         local_rank: environment.local_rank,
-        rendezvous: Some(job.rendezvous),
+        rendezvous: Some(Rendezvous { token: environment.token.clone(), ..job.rendezvous }),
     };
     let threads = super::threads_per_process(options.threads, environment.local_world_size);
     let resources = Resources { threads, device: options.device, cancel: cancel.clone(), remote: None };
     let mut host = FollowerHost {
         identity: &job.identity,
+        store,
         artefact: own,
         committed: job.committed,
         budget: MemoryBudget::new(options.memory),

@@ -11,19 +11,21 @@ use serde_json::Value;
 use super::follower_map::FollowerMap;
 use super::shared_parts::SharedParts;
 use crate::engine::cache::LazyCache;
+use crate::engine::earlier_rows::earlier_rows;
 use crate::engine::inputs::StageInputs;
 use crate::engine::ordered_map::MemoryBudget;
 use crate::error::{Error, Result};
 use crate::io::shard::Shard;
 use crate::io::table_shards::TableShards;
 use crate::runtime::{ProcessGroup, Resources};
-use crate::stage::{MapFn, MapInput, MapSummary, StageEvent, StageHost, StageLineage};
+use crate::stage::{FileKeys, MapFn, MapInput, MapSummary, SharedEarlierRows, StageEvent, StageHost, StageLineage};
 use crate::store::key::ArtefactIdentity;
-use crate::store::{Artefact, FileEntry};
+use crate::store::{Artefact, FileEntry, Store};
 
 /// Stage host of a follower.
 pub(super) struct FollowerHost<'e> {
     pub identity: &'e ArtefactIdentity,
+    pub store: &'e Store,
     pub artefact: Artefact,
     /// Numbers of parts that rank 0 had committed, by table.
     pub committed: BTreeMap<String, usize>,
@@ -81,6 +83,14 @@ impl StageHost for FollowerHost<'_> {
         };
         // Rank 0 alone knows the rows of all blocks.
         Ok(MapSummary { inputs: all, rows: all, warnings: Vec::new() })
+    }
+
+    fn earlier_rows(&mut self, output: &str, not_of_rows: &[&str]) -> Result<SharedEarlierRows> {
+        earlier_rows(self.store, self.identity, output, not_of_rows)
+    }
+
+    fn file_keys(&mut self, input: &str) -> Result<FileKeys> {
+        self.inputs.file_keys(input, self.store)
     }
 
     fn put_file(&mut self, _output: &str, _name: &str, _content: Bytes) -> Result<()> {

@@ -9,7 +9,6 @@ use super::shared_parts::{SharedPart, SharedParts};
 use crate::engine::ordered_map::{MemoryBudget, ordered_map};
 use crate::engine::reader::{BlockReader, TableReader, batch_bytes};
 use crate::error::Result;
-use crate::io::parquet;
 use crate::runtime::Resources;
 use crate::stage::{MapBlock, MapFn};
 
@@ -67,10 +66,8 @@ impl FollowerMap<'_> {
             Ok(None)
         };
         let work = |block: MapBlock| {
-            let mapped = (self.function)(&block)?;
-            let content = parquet::encode(&mapped.batch.schema(), std::slice::from_ref(&mapped.batch))?;
-            let bytes = content.len() as u64;
-            let part = SharedPart { rows: mapped.batch.num_rows() as u64, warnings: mapped.warnings, content };
+            let (_, part) = SharedPart::encode((self.function)(&block)?)?;
+            let bytes = part.content.len() as u64;
             Ok(((block.range.start / self.size, part), bytes))
         };
         let sink = |(number, part): (usize, SharedPart)| self.shared.write(number, &part);

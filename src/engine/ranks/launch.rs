@@ -5,7 +5,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use super::environment::TOKEN_VARIABLE;
+use super::environment::{LAUNCHED_VARIABLE, TOKEN_VARIABLE};
 use super::message_store::POLL_INTERVAL;
 use crate::error::{Error, Result};
 
@@ -42,6 +42,7 @@ impl ChildProcesses {
             process.env("RANK", rank.to_string()).env("WORLD_SIZE", world_size.to_string());
             process.env("LOCAL_RANK", rank.to_string()).env("LOCAL_WORLD_SIZE", world_size.to_string());
             process.env("MASTER_ADDR", LOOPBACK).env("MASTER_PORT", port.to_string()).env(TOKEN_VARIABLE, token);
+            process.env(LAUNCHED_VARIABLE, "1");
             let child = process.spawn().map_err(|error| {
                 Error::stage(format!("cannot start rank {rank} as `{}`: {error}", program.display()))
             })?;

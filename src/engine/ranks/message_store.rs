@@ -39,7 +39,13 @@ pub trait RendezvousBackend: Debug + Sync {
     ///
     /// # Errors
     /// The port is in use.
-    fn serve(&self, host: &str, port: u16, timeout: Duration) -> Result<(Box<dyn RendezvousStore>, u16)>;
+    fn serve(
+        &self,
+        host: &str,
+        port: u16,
+        timeout: Duration,
+        any_address: bool,
+    ) -> Result<(Box<dyn RendezvousStore>, u16)>;
 
     /// Connects to the store of rank 0.
     ///
@@ -78,7 +84,7 @@ impl MessageStore {
         cancel: &CancelToken,
     ) -> Result<Self> {
         let begun = Instant::now();
-        let timeout = if environment.token.is_some() { LOCAL_CONNECT_TIMEOUT.min(timeout) } else { timeout };
+        let timeout = if environment.is_launched_here { LOCAL_CONNECT_TIMEOUT.min(timeout) } else { timeout };
         loop {
             cancel.check()?;
             match backend.connect(&environment.host, environment.port, CONNECT_ATTEMPT_TIMEOUT) {

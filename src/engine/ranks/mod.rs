@@ -25,9 +25,10 @@
 //! with the root cause, not with a consequence of it on another rank. Followers check as often whether rank 0 has
 //! stopped the job, and end by themselves when the store does not answer.
 //!
-//! **Security.** Ranks that Pairloom launches use a store at 127.0.0.1 and sign their messages with a token that is
-//! only in their environment. `env://` has no such token: with `torchrun` and SLURM, every process that reaches the
-//! port is trusted.
+//! **Security.** Ranks that Pairloom launches use a store at 127.0.0.1, sign their messages with a token that is only in
+//! their environment, and prove to each other that they know it before they exchange rows (`model::collective`). With
+//! `torchrun` and SLURM people set the token (`PAIRLOOM_RANK_TOKEN`); without it every process that reaches the port is
+//! trusted, and the store listens at no other address than the one that was named.
 
 mod message_store;
 mod environment;

@@ -5,12 +5,14 @@
 
 use std::time::Duration;
 
+use arrow::array::RecordBatch;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::io::parquet;
 use crate::runtime::{CancelToken, ProcessGroup};
-use crate::stage::Warning;
+use crate::stage::{MapOutput, RowKeys, Warning};
 use crate::store::Artefact;
 
 /// Folder of the blocks in the artefact.
@@ -27,14 +29,33 @@ pub(crate) struct SharedParts {
     world_size: usize,
 }
 
-/// Mapped block of another rank.
+/// Mapped block, encoded as a part.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SharedPart {
     /// Number of rows of the output.
     pub rows: u64,
     pub warnings: Vec<Warning>,
+    pub row_keys: RowKeys,
+    /// Number of rows that were copied from earlier results.
+    pub copied: u64,
     /// Encoded rows.
     pub content: Bytes,
+}
+
+impl SharedPart {
+    /// Encodes a mapped block. Also returns its rows.
+    ///
+    /// # Errors
+    /// The rows cannot be encoded, or not all of them have keys.
+    pub fn encode(mapped: MapOutput) -> Result<(RecordBatch, Self)> {
+        let MapOutput { batch, warnings, row_keys, copied } = mapped;
+        let (rows, keys) = (batch.num_rows(), row_keys.0.len());
+        if keys > 0 && keys != rows {
+            return Err(Error::internal(format!("{keys} keys of {rows} rows")));
+        }
+        let content = parquet::encode(&batch.schema(), std::slice::from_ref(&batch))?;
+        Ok((batch, Self { rows: rows as u64, warnings, row_keys, copied, content }))
+    }
 }
 
 /// Header of a block in the store.
@@ -42,6 +63,8 @@ pub(crate) struct SharedPart {
 struct Header {
     rows: u64,
     warnings: Vec<Warning>,
+    row_keys: RowKeys,
+    copied: u64,
     /// Digest of the encoded rows.
     digest: String,
 }
@@ -76,7 +99,8 @@ impl SharedParts {
     /// The store cannot be written.
     pub fn write(&self, block: usize, part: &SharedPart) -> Result<()> {
         let digest = blake3::hash(&part.content).to_hex().to_string();
-        let header = Header { rows: part.rows, warnings: part.warnings.clone(), digest };
+        let SharedPart { rows, warnings, row_keys, copied, .. } = part.clone();
+        let header = Header { rows, warnings, row_keys, copied, digest };
         let header = serde_json::to_vec(&header).map_err(|error| Error::internal(error.to_string()))?;
         let length = (header.len() as u64).to_le_bytes();
         self.artefact.put(&self.name(block), [&length[..], &header, &part.content].concat().into())
@@ -117,15 +141,22 @@ fn parse(object: &Bytes) -> Option<SharedPart> {
     let (length, rest) = object.split_first_chunk::<8>()?;
     let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
     let (header, content) = rest.split_at_checked(length)?;
-    let Header { rows, warnings, digest } = serde_json::from_slice(header).ok()?;
+    let Header { rows, warnings, row_keys, copied, digest } = serde_json::from_slice(header).ok()?;
     let content = object.slice_ref(content);
-    (blake3::hash(&content).to_hex().as_str() == digest).then_some(SharedPart { rows, warnings, content })
+    (blake3::hash(&content).to_hex().as_str() == digest).then_some(SharedPart {
+        rows,
+        warnings,
+        row_keys,
+        copied,
+        content,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::error::ErrorCategory;
+    use crate::stage::RowKey;
     use crate::store::Store;
     use crate::store::key::Key;
 
@@ -139,7 +170,8 @@ mod tests {
         let [first, second] = [0, 1].map(|rank| SharedParts::of(&artefact, "rows", &group(rank, 2)).unwrap());
         assert!(first.is_own(4) && !first.is_own(5) && second.is_own(5));
         let warning = Warning { subject: "a.jpg".to_owned(), message: "odd".to_owned() };
-        let part = SharedPart { rows: 7, warnings: vec![warning], content: Bytes::from_static(b"rows") };
+        let (rows, warnings, content) = (1, vec![warning], Bytes::from_static(b"rows"));
+        let part = SharedPart { rows, warnings, row_keys: RowKeys(vec![RowKey::of(b"a")]), copied: 1, content };
         assert!(!first.has(5).unwrap());
         second.write(5, &part).unwrap();
         let cancel = CancelToken::new();

@@ -24,8 +24,14 @@ use crate::tables;
 struct TcpBackend;
 
 impl RendezvousBackend for TcpBackend {
-    fn serve(&self, host: &str, port: u16, timeout: Duration) -> Result<(Box<dyn RendezvousStore>, u16)> {
-        let store = TcpStore::serve(host, port, timeout)?;
+    fn serve(
+        &self,
+        host: &str,
+        port: u16,
+        timeout: Duration,
+        _any_address: bool,
+    ) -> Result<(Box<dyn RendezvousStore>, u16)> {
+        let store = TcpStore::serve(host, port, timeout, false)?;
         let port = store.port();
         Ok((Box::new(TcpRendezvousStore(store)), port))
     }
@@ -161,7 +167,7 @@ type RankPlan<'r> = &'r (dyn Fn(&CancelToken) -> Plan<RankToyStage> + Sync);
 /// Runs a plan on each rank. Returns the summary of rank 0 and the results of the others.
 fn run(store: &Store, ranks: &[RankPlan<'_>]) -> (Result<RunSummary>, Vec<Result<()>>) {
     // A store as that of `torchrun`, so that no other test can take its port.
-    let agent = TcpStore::serve("127.0.0.1", 0, Duration::from_secs(10)).unwrap();
+    let agent = TcpStore::serve("127.0.0.1", 0, Duration::from_secs(10), false).unwrap();
     let port = agent.port();
     let world_size = ranks.len();
     let options = |rank| {
@@ -175,6 +181,7 @@ fn run(store: &Store, ranks: &[RankPlan<'_>]) -> (Result<RunSummary>, Vec<Result
             has_launcher_store: true,
             prefix: "pairloom/0".to_owned(),
             token: None,
+            is_launched_here: false,
         };
         let ranks = RankOptions {
             backend: Some(&TcpBackend),

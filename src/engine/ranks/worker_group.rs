@@ -32,6 +32,8 @@ pub(crate) struct WorkerGroup {
     local_world_size: usize,
     host: String,
     port: u16,
+    /// Secret of the ranks; `None` if the launcher sets none.
+    token: Option<String>,
     timeout: Duration,
     /// True if this process launched the ranks for one stage. They end with it.
     is_launched_here: bool,
@@ -57,7 +59,8 @@ impl WorkerGroup {
         let (messages, port) = if environment.has_launcher_store {
             (MessageStore::connect(backend, environment, START_TIMEOUT, cancel)?, environment.port)
         } else {
-            let (store, port) = backend.serve(&environment.host, environment.port, START_TIMEOUT)?;
+            let (store, port) =
+                backend.serve(&environment.host, environment.port, START_TIMEOUT, environment.token.is_some())?;
             (MessageStore::new(store, &environment.prefix, environment.token.as_deref()), port)
         };
         let this = Self {
@@ -67,6 +70,7 @@ impl WorkerGroup {
             local_world_size: environment.local_world_size,
             host: environment.host.clone(),
             port,
+            token: environment.token.clone(),
             timeout: options.timeout,
             is_launched_here: false,
             next_job: AtomicU64::new(0),
@@ -81,7 +85,7 @@ impl WorkerGroup {
     /// # Errors
     /// They cannot be started, or do not connect in time.
     pub fn launch(options: &RankOptions, world_size: usize, own: &Value, cancel: &CancelToken) -> Result<Arc<Self>> {
-        let (store, port) = required_backend(options, world_size)?.serve(LOOPBACK, 0, START_TIMEOUT)?;
+        let (store, port) = required_backend(options, world_size)?.serve(LOOPBACK, 0, START_TIMEOUT, false)?;
         let token = random_hex::<16>()?;
         let children = ChildProcesses::start(&options.command, world_size, port, &token)?;
         let this = Self {
@@ -91,6 +95,7 @@ impl WorkerGroup {
             local_world_size: world_size,
             host: LOOPBACK.to_owned(),
             port,
+            token: Some(token),
             timeout: options.timeout,
             is_launched_here: true,
             next_job: AtomicU64::new(0),
@@ -182,8 +187,8 @@ impl WorkerGroup {
         }
         let number = self.next_job.fetch_add(1, Ordering::SeqCst);
         let (host, port, timeout) = (self.host.clone(), self.port, self.timeout);
-        let rendezvous =
-            Rendezvous { host, port, prefix: format!("{}/group/{number}", self.messages.prefix()), timeout };
+        let (prefix, token) = (format!("{}/group/{number}", self.messages.prefix()), self.token.clone());
+        let rendezvous = Rendezvous { host, port, prefix, timeout, token };
         let process_group =
             ProcessGroup { rank: 0, world_size: self.world_size, local_rank: 0, rendezvous: Some(rendezvous.clone()) };
         let mut running =

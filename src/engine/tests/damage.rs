@@ -128,7 +128,7 @@ fn nothing_is_removed_while_a_run_uses_the_store_or_a_record_cannot_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     run(&pipeline(), &store);
-    let held = crate::store::claim::lock_for_run(&store, &CancelToken::new()).unwrap();
+    let held = crate::store::claim::lock_for_run(&store, &CancelToken::new(), &|_| {}).unwrap();
     assert!(crate::store::gc::collect_garbage(&store, 0, true).is_err());
     drop(held);
     let record = store.objects().list("runs").unwrap().remove(0);

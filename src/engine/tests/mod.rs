@@ -2,6 +2,7 @@
 
 mod faulty;
 mod reuse;
+mod earlier_rows;
 mod crash;
 mod power;
 mod damage;

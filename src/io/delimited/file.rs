@@ -64,7 +64,7 @@ impl DelimitedFile {
     }
 
     fn read_header(&mut self) -> Result<()> {
-        if let Some(header) = self.records.next_record()? {
+        if let Some(header) = self.records.next_record(|| Ok(()))? {
             // Only a quote that swallows everything can be told without the number of columns.
             if !self.is_tsv
                 && let Some(mistake) = quotes::quote_mistake(header, self.separator, 0)
@@ -185,8 +185,7 @@ impl DelimitedFile {
     ) -> Result<Vec<String>> {
         let mut mistakes = ValidationErrors::in_file(&self.path);
         let (mut doubts, mut more) = (Vec::new(), 0u64);
-        while let Some(record) = self.records.next_record()? {
-            check()?;
+        while let Some(record) = self.records.next_record(&check)? {
             if !self.is_tsv
                 && let Some(found) = quotes::quote_mistake(record, self.separator, self.header.len())
             {

@@ -6,8 +6,11 @@
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 
 use super::record::DelimitedRecord;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::io::line_reader::{LineReader, MAX_LINE_BYTES};
+
+/// Maximum number of fields of a record.
+const MAX_FIELDS: usize = 1 << 18;
 
 /// Reader of records.
 #[derive(Debug)]
@@ -24,15 +27,16 @@ impl RecordReader {
         Self { lines, parser, record: DelimitedRecord::default() }
     }
 
-    /// Reads the next record; `None` at the end. Empty lines between records are skipped.
+    /// Reads the next record; `None` at the end. Empty lines between records are skipped. Calls `check` before each line.
     ///
     /// # Errors
-    /// As [`LineReader::next_line`].
-    pub(super) fn next_record(&mut self) -> Result<Option<&DelimitedRecord>> {
+    /// As [`LineReader::next_line`], a record has too many fields, or an error of `check`.
+    pub(super) fn next_record(&mut self, check: impl Fn() -> Result<()>) -> Result<Option<&DelimitedRecord>> {
         let Self { lines, parser, record } = self;
         record.clear();
         let mut text_length = 0;
         loop {
+            check()?;
             let Some((number, line)) = lines.next_line()? else {
                 if record.raw.is_empty() {
                     return Ok(None);
@@ -49,7 +53,13 @@ impl RecordReader {
             }
             record.line_starts.push(record.raw.len());
             record.raw.extend_from_slice(line);
-            if parse(parser, line, record, &mut text_length) {
+            let is_complete = parse(parser, line, record, &mut text_length);
+            if record.count > MAX_FIELDS {
+                let message =
+                    format!("`{}` line {number}: it has more than {MAX_FIELDS} fields", lines.path().display());
+                return Err(Error::data(message).hint("is the separator right, and is this a table?"));
+            }
+            if is_complete {
                 return Ok(Some(record));
             }
             if record.open.is_none_or(|(field, _)| field != record.count) {
@@ -67,7 +77,7 @@ impl RecordReader {
 /// Adds the fields of `line` to `record`. Returns true if the record is complete.
 fn parse(parser: &mut Reader, line: &[u8], record: &mut DelimitedRecord, text_length: &mut usize) -> bool {
     let mut input = line;
-    while !input.is_empty() {
+    while !input.is_empty() && record.count <= MAX_FIELDS {
         let (result, read, text, ends) =
             parser.read_record(input, &mut record.text[*text_length..], &mut record.ends[record.count..]);
         input = &input[read..];

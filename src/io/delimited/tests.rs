@@ -150,6 +150,25 @@ fn gzip_is_decompressed_and_damage_is_an_error() {
     assert!(error.to_string().contains("is compressed with gzip, wanted UTF-8 text"), "{error}");
 }
 
+/// 20 MB of one header, field or row, from a file of some kilobytes.
+#[test]
+fn gzip_without_an_end_of_line_is_refused() {
+    let many = "a,".repeat(300_000);
+    for (start, rest, wanted) in [
+        ("", "a,", "line 1: it has more than 16777216 bytes"),
+        ("a,b\n1,\"", "\n\n", "its row is longer than 16 MiB: is its quote closed?"),
+        (&format!("{many}\n"), "", "line 1: it has more than 262144 fields"),
+        (&format!("a,b\n{many}\n"), "", "line 2: it has more than 262144 fields"),
+    ] {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(start.as_bytes()).unwrap();
+        packed.write_all(rest.repeat(10 << 20).as_bytes()).unwrap();
+        let error = read("a.csv.gz", &packed.finish().unwrap()).unwrap_err();
+        assert_eq!(error.category(), ErrorCategory::Data);
+        assert!(error.to_string().contains(wanted), "{wanted}: {error}");
+    }
+}
+
 #[test]
 fn all_mistakes_are_reported_with_their_lines() {
     let message = read("a.tsv", b"a\tb\r\nbad\t1\r\n2\r\nok\t3\r\nx\t\xff\r\ny\t\0\r\n").unwrap_err().to_string();

@@ -28,6 +28,16 @@ pub fn image_size(bytes: &[u8]) -> Result<(usize, usize)> {
     }
 }
 
+/// Usual extension of the format of an encoded image; `None` if it is neither JPEG nor PNG.
+#[must_use]
+pub fn extension(bytes: &[u8]) -> Option<&'static str> {
+    match Format::of(bytes) {
+        Ok(Format::Jpeg) => Some("jpg"),
+        Ok(Format::Png) => Some("png"),
+        Err(_) => None,
+    }
+}
+
 /// Format of an encoded image.
 enum Format {
     Jpeg,
@@ -56,9 +66,14 @@ fn format_name(bytes: &[u8]) -> String {
         [_, _, _, _, b'f', b't', b'y', b'p', ..] => "a HEIF, AVIF or MP4 file",
         [b'v', b'e', b'r', b's', b'i', b'o', b'n', b' ', b'h', ..] => "a pointer of Git LFS (run `git lfs pull`)",
         [b'<', ..] => "a text file (HTML, XML or SVG)",
+        _ if is_text(&bytes[..bytes.len().min(64)]) => "a text file",
         _ => return format!("of an unknown format (first bytes {:02x?})", &bytes[..bytes.len().min(8)]),
     };
     name.to_owned()
+}
+
+fn is_text(start: &[u8]) -> bool {
+    start.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
 }
 
 #[cfg(test)]
@@ -72,6 +87,7 @@ mod tests {
             (b"GIF89a...", "it is a GIF image, wanted JPEG or PNG"),
             (b"version https://git-lfs", "it is a pointer of Git LFS (run `git lfs pull`), wanted JPEG or PNG"),
             (b"<html>not found", "it is a text file (HTML, XML or SVG), wanted JPEG or PNG"),
+            (b"a dog\n", "it is a text file, wanted JPEG or PNG"),
             (b"\x00\x01", "it is of an unknown format (first bytes [00, 01]), wanted JPEG or PNG"),
         ] {
             assert_eq!(decode(bytes).unwrap_err().to_string(), wanted);

@@ -38,6 +38,21 @@ impl<'b> EncodedImages<'b> {
         self.names.value(row)
     }
 
+    /// Number of images.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// True if there are no images.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Path of image `row`; `None` if its bytes are in the table.
+    pub fn path(&self, row: usize) -> Option<&'b str> {
+        (!self.paths.is_null(row)).then(|| self.paths.value(row))
+    }
+
     /// Reads and decodes image `row`. Error messages do not name the image.
     ///
     /// # Errors
@@ -55,7 +70,11 @@ impl<'b> EncodedImages<'b> {
         image_size(&self.encoded(row)?)
     }
 
-    fn encoded(&self, row: usize) -> Result<Cow<'b, [u8]>> {
+    /// Reads the bytes of image `row`. Error messages do not name the image.
+    ///
+    /// # Errors
+    /// The image is missing or cannot be read.
+    pub fn encoded(&self, row: usize) -> Result<Cow<'b, [u8]>> {
         if self.paths.is_null(row) {
             if self.bytes.is_null(row) {
                 return Err(Error::data("it has neither a `path` nor `bytes`"));

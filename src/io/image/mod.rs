@@ -15,7 +15,7 @@ mod decoded_image;
 mod png;
 mod encoded_images;
 
-pub use decode::{decode, image_size};
+pub use decode::{decode, extension, image_size};
 pub use decoded_image::{DecodedImage, MAX_PIXELS};
 pub use encoded_images::EncodedImages;
 pub use image_file::read_image_file;

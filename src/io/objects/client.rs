@@ -21,6 +21,7 @@ use object_store::{BackoffConfig, ClientConfigKey, ClientOptions, ObjectStore, O
 use tokio::runtime::Runtime;
 use url::Url;
 
+use super::limited_client::LimitedConnector;
 use crate::error::{Error, Result};
 
 /// Maximum bytes of a request with the standard time-out.
@@ -140,7 +141,7 @@ macro_rules! built {
                 Ok(key) => builder.with_config(key, value),
                 Err(_) => builder,
             });
-        let connector = SpawnedReqwestConnector::new(runtime()?.handle().clone());
+        let connector = LimitedConnector(SpawnedReqwestConnector::new(runtime()?.handle().clone()));
         builder.with_retry(retry($policy)).with_http_connector(connector).build()
     }};
 }

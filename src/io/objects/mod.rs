@@ -11,6 +11,7 @@
 
 mod storage;
 mod location;
+mod limited_client;
 mod client;
 mod folder_calls;
 mod durable_folder;

@@ -25,6 +25,7 @@ use crate::io::objects::durable_folder::DurableFolder;
 use crate::io::objects::file_sizes::file_sizes;
 #[cfg(test)]
 use crate::io::objects::folder_calls::FolderCalls;
+use crate::io::objects::limited_client::MAX_OBJECT_BYTES;
 use crate::io::objects::{Location, storage_error};
 
 /// Maximum number of concurrent requests of one call.
@@ -459,6 +460,11 @@ fn retry_policy(content: &Bytes) -> RetryPolicy {
 async fn read(store: Arc<dyn ObjectStore>, name: Name, at_url: bool) -> object_store::Result<(Bytes, ObjectVersion)> {
     let found = store.get(&name).await?;
     let meta = found.meta.clone();
+    // Before memory is reserved for what the server claims.
+    if at_url && meta.size > MAX_OBJECT_BYTES {
+        let message = format!("it has {} bytes, wanted at most {MAX_OBJECT_BYTES}", meta.size);
+        return Err(StoreError::Generic { store: "URL", source: message.into() });
+    }
     let version = ObjectVersion { tag: meta.e_tag.clone(), generation: meta.version };
     let content = match meta.e_tag {
         // A large object is read by several requests, each with a time-out of its own, for the same version.

@@ -30,7 +30,7 @@ pub(super) fn for_each(
     let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
     let mut mistakes = ValidationErrors::in_file(file.path());
     let mut place = 0;
-    for batch in file.batches(&names)? {
+    for batch in file.batches(&names, &check)? {
         let batch = batch?;
         let fields: Vec<_> =
             columns.iter().map(|(name, kind)| FieldColumn::of(&batch, name, *kind)).collect::<Result<_>>()?;

@@ -167,10 +167,9 @@ impl ArrowFileLayout {
     }
 }
 
-/// Runs `read` and turns a panic of the Arrow library on invalid metadata into an error. Happens only for forged files,
-/// since digests find damage before.
+/// Runs `read` and turns a panic of the Arrow or Parquet library on invalid metadata into an error.
 pub(in crate::io) fn catch_panic<T>(read: impl FnOnce() -> T) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(read)).map_err(|_| Error::data("Arrow file has invalid metadata"))
+    catch_unwind(AssertUnwindSafe(read)).map_err(|_| Error::data("the file has inconsistent metadata"))
 }
 
 /// Start of the column that follows one of type `kind`.

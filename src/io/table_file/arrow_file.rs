@@ -14,9 +14,9 @@ use arrow::ipc::{root_as_footer, root_as_message};
 use az::SaturatingAs;
 use bytes::Bytes;
 
-use super::batches::{BatchIterator, rows_per_batch, truncated_error, values_per_row};
-use super::lz4_frame;
+use super::batches::{BatchIterator, Check, rows_per_batch, truncated_error, values_per_row};
 use crate::error::{Error, Result};
+use crate::io::lz4_frame;
 use crate::io::shard::catch_panic;
 
 /// Continuation marker at the start of a message.
@@ -101,7 +101,7 @@ impl ArrowFile {
     }
 
     /// Reads the rows of the columns at these indices, in order.
-    pub(super) fn batches(&self, places: Vec<usize>) -> BatchIterator<'_> {
+    pub(super) fn batches<'f>(&'f self, places: Vec<usize>, check: Check<'f>) -> BatchIterator<'f> {
         let mut decoder = FileDecoder::new(SchemaRef::clone(&self.schema), self.version).with_projection(places);
         let mut blocks = self.blocks.iter();
         let mut dictionary_bytes = 0;
@@ -111,7 +111,8 @@ impl ArrowFile {
                 if let Some(slice) = slices.next() {
                     return Some(Ok(slice));
                 }
-                match self.read(&mut decoder, &mut dictionary_bytes, blocks.next()?) {
+                let block = blocks.next()?;
+                match check().and_then(|()| self.read(&mut decoder, &mut dictionary_bytes, block)) {
                     Ok(None) => {}
                     Ok(Some(batch)) => slices = BatchSlices::of(batch),
                     Err(error) => return Some(Err(error)),

@@ -15,6 +15,9 @@ const BATCH_VALUES: usize = 4 << 20;
 /// Iterator over the rows of a table, in order, in batches of bounded size.
 pub(super) type BatchIterator<'f> = Box<dyn Iterator<Item = Result<RecordBatch>> + 'f>;
 
+/// Function that is called before each page or record batch; its error ends the reading.
+pub(super) type Check<'f> = Box<dyn Fn() -> Result<()> + 'f>;
+
 /// Number of rows in a batch if a row has `values` values.
 pub(super) fn rows_per_batch(values: usize) -> usize {
     (BATCH_VALUES / values.max(1)).clamp(1, BATCH_ROWS)

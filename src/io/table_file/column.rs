@@ -21,6 +21,8 @@ pub enum ColumnKind {
     TextsOrIntegers,
     /// Texts, or lists of texts with or without a fixed size.
     TextsOrLists,
+    /// Encoded images: bytes, or the struct of Hugging Face with the fields `bytes` and `path`.
+    Pictures,
     /// Vectors: lists of f16, f32 or f64, with or without a fixed size.
     Vectors,
 }
@@ -36,6 +38,7 @@ impl ColumnKind {
             ColumnKind::Texts if is_text(kind) => return Ok(()),
             ColumnKind::TextsOrIntegers if kind.is_integer() || is_text(kind) => return Ok(()),
             ColumnKind::TextsOrLists if is_text(kind) || is_text_list(kind) => return Ok(()),
+            ColumnKind::Pictures if is_picture(kind) => return Ok(()),
             ColumnKind::Vectors if is_vector(kind) => match kind {
                 DataType::FixedSizeList(_, width)
                     if !usize::try_from(*width).is_ok_and(|width| (1..=MAX_WIDTH).contains(&width)) =>
@@ -48,6 +51,7 @@ impl ColumnKind {
             ColumnKind::Texts => "texts",
             ColumnKind::TextsOrIntegers => "texts or whole numbers",
             ColumnKind::TextsOrLists => "texts or lists of texts",
+            ColumnKind::Pictures => "bytes, or a struct with `bytes`",
             ColumnKind::Vectors => "lists of Float16, Float32 or Float64",
         };
         Err(format!("is {kind}, wanted {wanted}"))
@@ -66,6 +70,18 @@ fn is_text_list(kind: &DataType) -> bool {
     match kind {
         DataType::FixedSizeList(item, _) | DataType::List(item) | DataType::LargeList(item) => {
             matches!(item.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+        }
+        _ => false,
+    }
+}
+
+fn is_picture(kind: &DataType) -> bool {
+    match kind {
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => true,
+        DataType::Struct(fields) => {
+            let is_bytes =
+                |kind: &DataType| matches!(kind, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
+            fields.iter().any(|field| field.name() == "bytes" && is_bytes(field.data_type()))
         }
         _ => false,
     }
@@ -260,7 +276,7 @@ pub fn has_integers(batch: &RecordBatch, name: &str) -> Result<bool> {
     Ok(column(batch, name, ColumnKind::TextsOrIntegers)?.data_type().is_integer())
 }
 
-fn column<'b>(batch: &'b RecordBatch, name: &str, kind: ColumnKind) -> Result<&'b ArrayRef> {
+pub(super) fn column<'b>(batch: &'b RecordBatch, name: &str, kind: ColumnKind) -> Result<&'b ArrayRef> {
     let column = batch.column_by_name(name).ok_or_else(|| Error::data(format!("no column `{name}`")))?;
     match kind.accepts(column.data_type()) {
         Ok(()) => Ok(column),

@@ -11,8 +11,9 @@ use memmap2::Mmap;
 use super::arrow_file::ArrowFile;
 use super::column::ColumnKind;
 use super::parquet_file::ParquetFile;
-use crate::error::{Error, Result, ValidationErrors, escape_line};
+use crate::error::{Error, ErrorCategory, Result, ValidationErrors, escape_line};
 use crate::io::files;
+use crate::io::pread::PreadFile;
 
 /// Table in a Parquet file, an Arrow file or an Arrow stream.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ impl TableFile {
     pub fn open(path: &Path) -> Result<Self> {
         let begin = files::first_bytes::<8>(path)?;
         let opened = match &begin {
-            [b'P', b'A', b'R', b'1', ..] => ParquetFile::open(map(path)?).map(FileFormat::Parquet),
+            [b'P', b'A', b'R', b'1', ..] => ParquetFile::open(PreadFile::open(path)?).map(FileFormat::Parquet),
             [b'A', b'R', b'R', b'O', b'W', b'1', ..] => ArrowFile::of_file(map(path)?).map(FileFormat::Arrow),
             [0xff, 0xff, 0xff, 0xff, ..] => ArrowFile::of_stream(map(path)?).map(FileFormat::Arrow),
             _ => Err(format_error(begin)),
@@ -90,26 +91,34 @@ impl TableFile {
         mistakes.into_result()
     }
 
-    /// Reads all rows of the columns `names`, in order.
+    /// Reads all rows of the columns `names`, in order. Calls `check` before each page (Parquet) or record batch (Arrow);
+    /// its error ends the reading.
     ///
-    /// Memory: one batch of at most 16 MiB of values, or one larger row. With compression also one page of each column
-    /// (Parquet) or one record batch (Arrow).
+    /// Memory: one batch of at most 16 MiB of numbers and 256 MiB of texts, or one larger row. With compression also one
+    /// page of each column (Parquet) or one record batch (Arrow).
     ///
     /// # Errors
-    /// A column is missing. If the file is damaged, the iterator ends with an error.
-    pub fn batches(&self, names: &[&str]) -> Result<impl Iterator<Item = Result<RecordBatch>>> {
+    /// A column is missing. If the file is damaged or made to fill the memory, the iterator ends with an error.
+    pub fn batches<'f, F: Fn() -> Result<()> + 'f>(
+        &'f self,
+        names: &[&str],
+        check: F,
+    ) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<'f, F>> {
         let places = names.iter().map(|name| self.schema().index_of(name)).collect::<Result<Vec<_>, _>>();
-        let batches = places.map_err(Error::from).and_then(|mut places| {
+        let batches = places.map_err(Error::from).map(|mut places| {
             // Names may repeat.
             places.sort_unstable();
             places.dedup();
             match &self.file {
-                FileFormat::Parquet(file) => file.batches(places),
-                FileFormat::Arrow(file) => Ok(file.batches(places)),
+                FileFormat::Parquet(file) => file.batches(places, Box::new(check)),
+                FileFormat::Arrow(file) => file.batches(places, Box::new(check)),
             }
         });
-        let context = move |error: Error| {
-            error.context(format!("`{}`", self.path.display())).hint("the file is damaged: copy it or create it again")
+        let context = move |error: Error| match error.category() {
+            ErrorCategory::Interrupted => error,
+            _ => error
+                .context(format!("`{}`", self.path.display()))
+                .hint("the file is damaged: copy it or create it again"),
         };
         let mut failed = false;
         Ok(batches.map_err(context)?.map(move |batch| batch.map_err(context)).take_while(move |batch| {

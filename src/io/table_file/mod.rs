@@ -1,15 +1,15 @@
 //! Tables in user files (Parquet files, Arrow files, Arrow streams) with arbitrary columns, read in batches of bounded
 //! size.
 //!
-//! Metadata is validated against the file: damaged and forged files are errors. Files are memory-mapped and must not
-//! change while they are open.
+//! Metadata is validated against the file: damaged and forged files are errors. Arrow files are memory-mapped and must
+//! not be cut while they are open.
 
 mod batches;
 mod file;
 mod arrow_file;
-mod lz4_frame;
 mod parquet_file;
 mod column;
+mod pictures;
 #[cfg(test)]
 mod tests;
 
@@ -18,3 +18,4 @@ pub use column::{
     ColumnKind, NullableTextLists, NullableTexts, NullableVectors, has_integers, integers, text_lists, texts, vectors,
 };
 pub use file::TableFile;
+pub use pictures::{NullablePictures, pictures};

@@ -1,94 +1,119 @@
 //! Parquet files of users, with any compression and any size of row groups.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ops::Range;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use az::SaturatingAs;
-use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 
-use super::batches::{BatchIterator, MAX_WIDTH, rows_per_batch, truncated_error, values_per_row};
+use super::batches::{BatchIterator, Check, MAX_WIDTH, rows_per_batch, values_per_row};
 use crate::error::{Error, Result};
+use crate::io::line_reader::MAX_LINE_BYTES;
+use crate::io::parquet::BATCH_ROWS;
+use crate::io::parquet_check::{check_chunk, check_footer};
+use crate::io::pread::PreadFile;
+use crate::io::shard::catch_panic;
+
+/// Maximum size in bytes of the texts of a batch of several rows.
+const BATCH_TEXT_BYTES: usize = 256 << 20;
 
 /// Parquet file with its metadata.
 #[derive(Debug)]
 pub(super) struct ParquetFile {
-    content: Bytes,
+    file: PreadFile,
     metadata: ArrowReaderMetadata,
 }
 
 impl ParquetFile {
-    pub(super) fn open(content: Bytes) -> Result<Self> {
-        if !content.ends_with(b"PAR1") || content.len() < 12 {
-            return Err(truncated_error());
-        }
-        let metadata = catch_panic(|| ArrowReaderMetadata::load(&content, ArrowReaderOptions::new()));
+    pub(super) fn open(file: PreadFile) -> Result<Self> {
+        check_footer(&file)?;
+        let metadata = catch_panic(|| ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()));
         let metadata = metadata
             .and_then(|metadata| metadata.map_err(|error| Error::from(error).context("its metadata cannot be read")));
         let metadata = metadata.map_err(|error| error.hint("the file is damaged: copy it or create it again"))?;
-        Ok(Self { content, metadata })
+        Ok(Self { file, metadata })
     }
 
     pub(super) fn schema(&self) -> &SchemaRef {
         self.metadata.schema()
     }
 
-    /// Reads the rows of the columns at these indices, in order.
-    pub(super) fn batches(&self, places: Vec<usize>) -> Result<BatchIterator<'_>> {
-        let rows = rows_per_batch(self.max_values_per_row(&places)?);
-        let mask = ProjectionMask::roots(self.metadata.parquet_schema(), places);
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(self.content.clone(), self.metadata.clone());
-        let reader = catch_panic(|| builder.with_projection(mask).with_batch_size(rows).build())??;
-        Ok(Box::new(PanicCatchingReader(reader)))
+    /// Reads the rows of the columns at these indices, in order. Row groups are checked one after the other.
+    pub(super) fn batches<'f>(&'f self, places: Vec<usize>, check: Check<'f>) -> BatchIterator<'f> {
+        let groups = 0..self.metadata.metadata().num_row_groups();
+        Box::new(ParquetBatches { file: self, places, check, groups, reader: None })
     }
 
-    /// Maximum number of values per row of the columns at these indices, by the metadata: the mean of each row group.
+    /// Reader of a row group, once its pages are checked.
+    fn group_reader(&self, group: usize, places: &[usize], check: &Check<'_>) -> Result<ParquetRecordBatchReader> {
+        let rows = self.rows_per_batch(group, places, check)?;
+        let mask = ProjectionMask::roots(self.metadata.parquet_schema(), places.iter().copied());
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(self.file.clone(), self.metadata.clone());
+        let builder = builder.with_row_groups(vec![group]).with_projection(mask).with_batch_size(rows);
+        Ok(catch_panic(|| builder.build())??)
+    }
+
+    /// Number of rows of a batch of a row group, by the largest row.
     ///
     /// Parquet stores a run of equal values of any length in a few bytes, so a small file could contain huge rows.
-    fn max_values_per_row(&self, places: &[usize]) -> Result<usize> {
+    fn rows_per_batch(&self, group: usize, places: &[usize], check: &Check<'_>) -> Result<usize> {
         let schema = self.metadata.parquet_schema();
-        let mut most =
-            places.iter().map(|&place| values_per_row(self.schema().field(place).data_type())).max().unwrap_or(1);
-        for (number, group) in self.metadata.metadata().row_groups().iter().enumerate() {
-            let rows = group.num_rows().saturating_as::<u64>();
-            for (leaf, column) in group.columns().iter().enumerate() {
-                if !places.contains(&schema.get_column_root_idx(leaf)) {
-                    continue;
-                }
-                let values = u64::try_from(column.num_values()).unwrap_or(u64::MAX);
-                let each = values.div_ceil(rows.max(1));
-                most = most.max(each.saturating_as::<usize>());
-                if most > MAX_WIDTH {
-                    return Err(Error::data(format!(
-                        "row group {number} has {values} values in {rows} rows of `{}`, wanted at most {MAX_WIDTH} a row",
-                        column.column_path().string()
-                    )));
-                }
+        let mut rows = BATCH_ROWS;
+        for (leaf, column) in self.metadata.metadata().row_group(group).columns().iter().enumerate() {
+            let root = schema.get_column_root_idx(leaf);
+            if !places.contains(&root) {
+                continue;
+            }
+            let sizes = check_chunk(&self.file, column, check)?;
+            let name = || column.column_path().string();
+            if sizes.longest_row > MAX_WIDTH {
+                let row = sizes.longest_row;
+                return Err(Error::data(format!("a row of `{}` has {row} values, wanted at most {MAX_WIDTH}", name())));
+            }
+            if sizes.longest_text > MAX_LINE_BYTES {
+                let text = sizes.longest_text;
+                let message = format!("a text of `{}` has {text} bytes, wanted at most {MAX_LINE_BYTES}", name());
+                return Err(Error::data(message));
+            }
+            let values = sizes.longest_row.max(values_per_row(self.schema().field(root).data_type()));
+            rows = rows.min(rows_per_batch(values));
+            // Texts of a row: none is longer than the longest.
+            if let Some(fitting) = BATCH_TEXT_BYTES.checked_div(sizes.longest_text.saturating_mul(sizes.longest_row)) {
+                rows = rows.min(fitting.max(1));
             }
         }
-        Ok(most)
+        Ok(rows)
     }
 }
 
-/// Reader that turns panics of the Parquet library into errors.
-struct PanicCatchingReader(ParquetRecordBatchReader);
+/// Batches of a file, row group by row group.
+struct ParquetBatches<'f> {
+    file: &'f ParquetFile,
+    places: Vec<usize>,
+    check: Check<'f>,
+    groups: Range<usize>,
+    reader: Option<ParquetRecordBatchReader>,
+}
 
-impl Iterator for PanicCatchingReader {
+impl Iterator for ParquetBatches<'_> {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        match catch_panic(|| self.0.next()) {
-            Ok(batch) => batch.map(|batch| batch.map_err(Error::from)),
-            Err(error) => Some(Err(error)),
+        loop {
+            if let Some(reader) = &mut self.reader {
+                match catch_panic(|| reader.next()) {
+                    Ok(Some(batch)) => return Some(batch.map_err(Error::from)),
+                    Ok(None) => self.reader = None,
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+            match self.file.group_reader(self.groups.next()?, &self.places, &self.check) {
+                Ok(reader) => self.reader = Some(reader),
+                Err(error) => return Some(Err(error)),
+            }
         }
     }
-}
-
-/// Runs `read` and turns a panic of the Parquet library on an invalid file into an error.
-fn catch_panic<T>(read: impl FnOnce() -> T) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(read)).map_err(|_| Error::data("Parquet file has inconsistent metadata"))
 }

@@ -6,6 +6,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 use tch::Tensor;
 
+use super::secret::{self, RankSecret};
 use crate::error::{Error, Result};
 
 unsafe extern "C" {
@@ -33,6 +34,8 @@ unsafe extern "C" {
         rank: c_int,
         ranks: c_int,
         timeout_ms: i64,
+        sign: Sign,
+        secret: *const u8,
         group: *mut *mut c_void,
     ) -> *mut c_char;
     fn pairloom_group_set_timeout(group: *mut c_void, timeout_ms: i64) -> *mut c_char;
@@ -40,6 +43,29 @@ unsafe extern "C" {
     fn pairloom_group_all_gather(group: *mut c_void, rows: *const c_void, all: *const c_void) -> *mut c_char;
     fn pairloom_group_sum(group: *mut c_void, content: *const c_void, work: *mut *mut c_void) -> *mut c_char;
     fn pairloom_work_wait(group: *mut c_void, work: *mut c_void) -> *mut c_char;
+}
+
+/// Function that writes the signature of a value of a key: secret, key, value, signature.
+type Sign = extern "C" fn(*const u8, *const c_char, usize, *const u8, usize, *mut u8);
+
+/// Signature of an address in the store.
+extern "C" fn sign(
+    secret: *const u8,
+    key: *const c_char,
+    key_length: usize,
+    value: *const u8,
+    value_length: usize,
+    signature: *mut u8,
+) {
+    // SAFETY: the caller passes a secret of 32 bytes.
+    let secret = unsafe { &*secret.cast::<[u8; blake3::KEY_LEN]>() };
+    // SAFETY: the caller passes a key of this length.
+    let key = unsafe { std::slice::from_raw_parts(key.cast::<u8>(), key_length) };
+    // SAFETY: the caller passes a value of this length, which may be empty but is not null.
+    let value = unsafe { std::slice::from_raw_parts(value, value_length) };
+    let signed = secret::keyed_hash(secret, key, value);
+    // SAFETY: the caller passes room for a signature.
+    unsafe { *signature.cast::<[u8; blake3::OUT_LEN]>() = *signed.as_bytes() };
 }
 
 /// Client of a key-value store, and possibly its server. Calls of several threads are serialised.
@@ -110,13 +136,15 @@ impl GlooBackend {
         rank: c_int,
         world_size: c_int,
         timeout_ms: i64,
+        secret: Option<&RankSecret>,
     ) -> Result<Self> {
         let (prefix, address) = (c_string(prefix)?, c_string(address)?);
         let mut group = std::ptr::null_mut();
         let (prefix, address) = (prefix.as_ptr(), address.as_ptr());
-        // SAFETY: the store is open, and the pointers are valid for the call.
+        let secret = secret.map_or(std::ptr::null(), |secret| secret.bytes().as_ptr());
+        // SAFETY: the store is open, and the pointers are valid for the call, which copies the secret.
         check_error(unsafe {
-            pairloom_group_join(store.0, prefix, address, rank, world_size, timeout_ms, &raw mut group)
+            pairloom_group_join(store.0, prefix, address, rank, world_size, timeout_ms, sign, secret, &raw mut group)
         })?;
         Ok(Self(group))
     }

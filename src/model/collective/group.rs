@@ -9,6 +9,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::ffi::GlooBackend;
 use super::nccl::{Communicator, Gpu, RankExchange, negotiate};
+use super::secret::RankSecret;
 use super::store::{TcpStore, milliseconds};
 use crate::error::{Error, Result};
 use crate::runtime::{CancelToken, ProcessGroup, Rendezvous};
@@ -59,23 +60,29 @@ impl CollectiveGroup {
             return Ok(Self::single());
         }
         let missing = || Error::internal(format!("rank {rank} of {world_size} has no rendezvous"));
-        let Rendezvous { host, port, prefix, timeout } = rendezvous.as_ref().ok_or_else(missing)?;
+        let Rendezvous { host, port, prefix, timeout, token } = rendezvous.as_ref().ok_or_else(missing)?;
         let (c_rank, c_world_size) = (c_int::try_from(rank), c_int::try_from(world_size));
         let (Ok(c_rank), Ok(c_world_size)) = (c_rank, c_world_size) else {
             return Err(Error::usage(format!("rank {rank} of {world_size}, wanted fewer")));
         };
+        let secret = token.as_deref().map(RankSecret::of);
         let connect = || -> Result<(GlooBackend, String)> {
             let store = TcpStore::connect(host, *port, CONNECT_TIMEOUT)?;
             wait_for_arrivals(&store, prefix, rank, world_size, *timeout, cancel)?;
             let address = local_address(host, *port)?;
-            let mut gloo =
-                GlooBackend::join(&store.store, prefix, &address, c_rank, c_world_size, milliseconds(CONNECT_TIMEOUT))?;
+            let timeout_ms = milliseconds(CONNECT_TIMEOUT);
+            let secret = secret.as_ref();
+            let mut gloo = GlooBackend::join(&store.store, prefix, &address, c_rank, c_world_size, timeout_ms, secret)?;
             gloo.set_timeout(milliseconds(*timeout))?;
             Ok((gloo, address))
         };
         let operation = "connect to the other ranks";
         let (gloo, address) = connect().map_err(|error| with_peer_context(operation, error))?;
         let mut group = Self { rank, world_size, gloo: Some(gloo), nccl: Err("it was not tried yet".to_owned()) };
+        if let Some(secret) = &secret {
+            let checked = secret.check(rank, |own| group.all_gather_bytes(own));
+            checked.map_err(|error| with_peer_context(operation, error))?;
+        }
         let messages = RankExchange { rank, world_size, exchange: &|own| group.all_gather_bytes(own) };
         let agreed = negotiate(&messages, gpu(), &address, *timeout, cancel);
         group.nccl = agreed.map_err(|error| with_peer_context(operation, error))?;

@@ -7,10 +7,12 @@
 //! If each rank computes on a GPU of its own, NCCL connects the GPUs directly (`nccl/`), and gloo only exchanges sizes
 //! and detects lost ranks. Otherwise tensors of GPUs are copied through CPU memory.
 //!
-//! Connections are not authenticated: as with `torchrun`, every process that reaches a port can disturb a training.
+//! Ranks with a token (`secret.rs`) refuse processes without it; connections are not encrypted. Without a token, as with
+//! `torchrun`, every process that reaches a port can disturb a training.
 //! Ports are opened only at the address of this machine through which the store is reached, so at `127.0.0.1` if all
 //! ranks are on one machine.
 
+mod secret;
 mod ffi;
 mod store;
 mod nccl;

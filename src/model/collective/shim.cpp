@@ -9,7 +9,9 @@
 #include <cstring>
 #include <exception>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <c10/util/Logging.h>
@@ -19,24 +21,119 @@
 
 namespace {
 
-using Store = c10::intrusive_ptr<c10d::Store>;
+// Not `Store`, which within a class of stores is the base class.
+using StorePtr = c10::intrusive_ptr<c10d::Store>;
 using Work = c10::intrusive_ptr<c10d::Work>;
 
 // A process group and its store, which must outlive it.
 struct Group {
-  Store store;
+  StorePtr store;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo;
   std::chrono::milliseconds timeout;
 };
 
+// Text in place of one for which there is no memory. It is never freed.
+char out_of_memory[] = "out of memory";
+
 char* text(const char* message) {
   const size_t length = std::strlen(message) + 1;
   char* copy = static_cast<char*>(std::malloc(length));
-  if (copy != nullptr) {
-    std::memcpy(copy, message, length);
+  if (copy == nullptr) {
+    return out_of_memory;
   }
+  std::memcpy(copy, message, length);
   return copy;
 }
+
+constexpr size_t signature_bytes = 32;
+
+// Writes the signature of a value of a key with a secret.
+using Sign = void (*)(
+    const uint8_t* secret,
+    const char* key,
+    size_t key_length,
+    const uint8_t* value,
+    size_t value_length,
+    uint8_t* signature);
+
+// Store whose values are signed: those of processes without the secret are refused. gloo's addresses go through it.
+class SignedStore : public c10d::Store {
+ public:
+  SignedStore(StorePtr inner, Sign sign, const uint8_t* secret)
+      : c10d::Store(inner->getTimeout()), inner_(std::move(inner)), sign_(sign), secret_(secret, secret + signature_bytes) {}
+
+  c10::intrusive_ptr<c10d::Store> clone() override {
+    return c10::make_intrusive<SignedStore>(inner_->clone(), sign_, secret_.data());
+  }
+
+  void set(const std::string& key, const std::vector<uint8_t>& value) override {
+    std::vector<uint8_t> content = signature(key, value.data(), value.size());
+    content.insert(content.end(), value.begin(), value.end());
+    inner_->set(key, content);
+  }
+
+  std::vector<uint8_t> get(const std::string& key) override {
+    const std::vector<uint8_t> content = inner_->get(key);
+    if (content.size() < signature_bytes) {
+      throw std::runtime_error("another process without the token of the ranks wrote `" + key + "`");
+    }
+    const uint8_t* value = content.data() + signature_bytes;
+    const size_t length = content.size() - signature_bytes;
+    const std::vector<uint8_t> wanted = signature(key, value, length);
+    uint8_t difference = 0;
+    for (size_t i = 0; i < signature_bytes; ++i) {
+      difference |= wanted[i] ^ content[i];
+    }
+    if (difference != 0) {
+      throw std::runtime_error("another process without the token of the ranks wrote `" + key + "`");
+    }
+    return std::vector<uint8_t>(value, value + length);
+  }
+
+  int64_t add(const std::string& key, int64_t value) override {
+    return inner_->add(key, value);
+  }
+
+  bool deleteKey(const std::string& key) override {
+    return inner_->deleteKey(key);
+  }
+
+  bool check(const std::vector<std::string>& keys) override {
+    return inner_->check(keys);
+  }
+
+  int64_t getNumKeys() override {
+    return inner_->getNumKeys();
+  }
+
+  void wait(const std::vector<std::string>& keys) override {
+    inner_->wait(keys);
+  }
+
+  void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) override {
+    inner_->wait(keys, timeout);
+  }
+
+  // The inner store waits.
+  const std::chrono::milliseconds& getTimeout() const noexcept override {
+    return inner_->getTimeout();
+  }
+
+  void setTimeout(const std::chrono::milliseconds& timeout) override {
+    inner_->setTimeout(timeout);
+  }
+
+ private:
+  std::vector<uint8_t> signature(const std::string& key, const uint8_t* value, size_t length) const {
+    std::vector<uint8_t> bytes(signature_bytes);
+    sign_(secret_.data(), key.data(), key.size(), value, length, bytes.data());
+    return bytes;
+  }
+
+  StorePtr inner_;
+  Sign sign_;
+  std::vector<uint8_t> secret_;
+};
 
 // Calls `function`, and returns the text of the exception that it throws, if any.
 template <typename Function>
@@ -80,7 +177,9 @@ at::Tensor& tensor(void* pointer) {
 extern "C" {
 
 void pairloom_text_free(char* text) {
-  std::free(text);
+  if (text != out_of_memory) {
+    std::free(text);
+  }
 }
 
 // Opens a client of the store at host:port. If `listening` is not negative, it is a listening socket, which the
@@ -97,16 +196,16 @@ char* pairloom_store_open(
       options.isServer = true;
       options.masterListenFd = listening;
     }
-    *store = new Store(c10::make_intrusive<c10d::TCPStore>(host, options));
+    *store = new StorePtr(c10::make_intrusive<c10d::TCPStore>(host, options));
   });
 }
 
 void pairloom_store_close(void* store) {
-  caught([&] { delete static_cast<Store*>(store); });
+  caught([&] { delete static_cast<StorePtr*>(store); });
 }
 
 char* pairloom_store_set(void* store, const char* key, const uint8_t* bytes, size_t length) {
-  return caught([&] { (*static_cast<Store*>(store))->set(key, std::vector<uint8_t>(bytes, bytes + length)); });
+  return caught([&] { (*static_cast<StorePtr*>(store))->set(key, std::vector<uint8_t>(bytes, bytes + length)); });
 }
 
 // Gets the value of `key`; null in `bytes` if it is not set, otherwise to be freed with `pairloom_bytes_free`.
@@ -114,7 +213,7 @@ char* pairloom_store_get(void* store, const char* key, uint8_t** bytes, size_t* 
   return caught([&] {
     *bytes = nullptr;
     *length = 0;
-    Store& at = *static_cast<Store*>(store);
+    StorePtr& at = *static_cast<StorePtr*>(store);
     if (!at->check({key})) {
       return;
     }
@@ -134,9 +233,17 @@ void pairloom_bytes_free(uint8_t* bytes) {
 
 // Joins a group as rank `rank` of `ranks`, with `name` as the prefix of its keys in the store. Returns when all ranks
 // are connected. Listens at `address` only; unless that is a loopback address, GLOO_SOCKET_IFNAME may name another
-// interface, as everywhere in c10d.
+// interface, as everywhere in c10d. If `secret`, of 32 bytes, is not null, addresses in the store are signed with it.
 char* pairloom_group_join(
-    void* store, const char* name, const char* address, int rank, int ranks, int64_t timeout_ms, void** group) {
+    void* store,
+    const char* name,
+    const char* address,
+    int rank,
+    int ranks,
+    int64_t timeout_ms,
+    Sign sign,
+    const uint8_t* secret,
+    void** group) {
   return caught([&] {
     auto options = c10d::ProcessGroupGloo::Options::create();
     options->timeout = std::chrono::milliseconds(timeout_ms);
@@ -147,7 +254,11 @@ char* pairloom_group_join(
     } else {
       options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
     }
-    Store group_store = c10::make_intrusive<c10d::PrefixStore>(name, *static_cast<Store*>(store));
+    StorePtr meeting = *static_cast<StorePtr*>(store);
+    if (secret != nullptr) {
+      meeting = c10::make_intrusive<SignedStore>(meeting, sign, secret);
+    }
+    StorePtr group_store = c10::make_intrusive<c10d::PrefixStore>(name, meeting);
     auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(group_store, rank, ranks, options);
     *group = new Group{group_store, std::move(gloo), options->timeout};
   });

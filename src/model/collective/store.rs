@@ -19,14 +19,21 @@ pub struct TcpStore {
 }
 
 impl TcpStore {
-    /// Starts a server and connects to it. The server listens at the address `host` if this machine has that address,
-    /// else at all addresses of this machine. Port 0 chooses a free port.
+    /// Starts a server and connects to it. The server listens at the address `host`. If this machine lacks that address
+    /// and `any_address` is set, it listens at all addresses of this machine: for ranks that know each other by a secret.
+    /// Port 0 chooses a free port.
     ///
     /// # Errors
-    /// The port is in use, or `host` cannot be resolved.
-    pub fn serve(host: &str, port: u16, timeout: Duration) -> Result<Self> {
+    /// The port is in use, or `host` cannot be resolved or bound.
+    pub fn serve(host: &str, port: u16, timeout: Duration, any_address: bool) -> Result<Self> {
         let refused = |error: std::io::Error| Error::stage(format!("cannot listen at `{host}:{port}`: {error}"));
         let listener = match TcpListener::bind((host, port)) {
+            Err(error) if error.kind() == ErrorKind::AddrNotAvailable && !any_address => {
+                return Err(refused(error).hint(
+                    "set `MASTER_ADDR` to an address of this machine, or `PAIRLOOM_RANK_TOKEN` to the same secret on all \
+                     ranks: then it listens at all addresses",
+                ));
+            }
             // `host` may be a name by which only other machines reach this one, such as the name of a service.
             Err(error) if error.kind() == ErrorKind::AddrNotAvailable => {
                 TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).or_else(|_| TcpListener::bind(("0.0.0.0", port)))

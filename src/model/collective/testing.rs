@@ -12,13 +12,14 @@ pub(super) const HOST: &str = "127.0.0.1";
 
 /// Process group of a test, for one of its ranks.
 pub(super) fn test_process_group(store: &TcpStore, rank: usize, world_size: usize, timeout: Duration) -> ProcessGroup {
-    let rendezvous = Rendezvous { host: HOST.to_owned(), port: store.port(), prefix: "test".to_owned(), timeout };
+    let (host, prefix, token) = (HOST.to_owned(), "test".to_owned(), Some("secret of the test".to_owned()));
+    let rendezvous = Rendezvous { host, port: store.port(), prefix, timeout, token };
     ProcessGroup { rank, world_size, local_rank: rank, rendezvous: Some(rendezvous) }
 }
 
 /// Runs `work` on each of `world_size` ranks, and returns their results.
 pub(in crate::model) fn on_ranks<T: Send>(world_size: usize, work: impl Fn(CollectiveGroup) -> T + Sync) -> Vec<T> {
-    let store = TcpStore::serve(HOST, 0, Duration::from_secs(10)).unwrap();
+    let store = TcpStore::serve(HOST, 0, Duration::from_secs(10), false).unwrap();
     let join = |rank| {
         let group = test_process_group(&store, rank, world_size, Duration::from_secs(10));
         CollectiveGroup::join(&group, Device::Cpu, &CancelToken::new()).unwrap()

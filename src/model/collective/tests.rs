@@ -120,7 +120,7 @@ fn a_lost_rank_is_an_error_at_once() {
 
 #[test]
 fn a_silent_rank_counts_as_lost_after_the_timeout() {
-    let store = TcpStore::serve(HOST, 0, Duration::from_secs(10)).unwrap();
+    let store = TcpStore::serve(HOST, 0, Duration::from_secs(10), false).unwrap();
     let join = |rank| {
         let place = test_process_group(&store, rank, 2, Duration::from_millis(700));
         CollectiveGroup::join(&place, Device::Cpu, &CancelToken::new()).unwrap()
@@ -140,7 +140,7 @@ fn a_silent_rank_counts_as_lost_after_the_timeout() {
 
 #[test]
 fn a_rank_that_does_not_arrive_is_named_and_waiting_can_be_cancelled() {
-    let store = TcpStore::serve(HOST, 0, Duration::from_secs(10)).unwrap();
+    let store = TcpStore::serve(HOST, 0, Duration::from_secs(10), false).unwrap();
     let join = |cancel: &CancelToken| {
         CollectiveGroup::join(&test_process_group(&store, 0, 3, Duration::from_millis(200)), Device::Cpu, cancel)
             .unwrap_err()
@@ -154,7 +154,7 @@ fn a_rank_that_does_not_arrive_is_named_and_waiting_can_be_cancelled() {
 
 #[test]
 fn a_store_returns_the_values_that_were_set() {
-    let server = TcpStore::serve(HOST, 0, Duration::from_secs(10)).unwrap();
+    let server = TcpStore::serve(HOST, 0, Duration::from_secs(10), false).unwrap();
     let client = TcpStore::connect(HOST, server.port(), Duration::from_secs(10)).unwrap();
     assert_eq!(client.get("key").unwrap(), None);
     server.set("key", b"\0value").unwrap();
@@ -177,7 +177,7 @@ fn a_store_returns_the_values_that_were_set() {
 
 #[test]
 fn a_store_at_the_loopback_address_listens_there_only() {
-    let server = TcpStore::serve(HOST, 0, Duration::from_secs(10)).unwrap();
+    let server = TcpStore::serve(HOST, 0, Duration::from_secs(10), false).unwrap();
     let listening = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let six = std::fs::read_to_string("/proc/net/tcp6").unwrap_or_default();
     let port = format!(":{:04X} ", server.port());
@@ -187,4 +187,32 @@ fn a_store_at_the_loopback_address_listens_there_only() {
         .filter_map(|line| line.split_whitespace().nth(1).filter(|at| format!("{at} ").ends_with(&port)))
         .collect();
     assert!(!at.is_empty() && at.iter().all(|at| at.starts_with("0100007F:")), "{at:?}");
+}
+
+/// A process of another user that knows the port of the store, but not the token.
+#[test]
+fn a_process_without_the_token_cannot_join() {
+    let store = TcpStore::serve(HOST, 0, Duration::from_secs(10), false).unwrap();
+    let join = |rank: usize| {
+        let mut group = test_process_group(&store, rank, 2, Duration::from_secs(3));
+        if rank == 1 {
+            group.rendezvous.as_mut().unwrap().token = Some("a guess".to_owned());
+        }
+        CollectiveGroup::join(&group, Device::Cpu, &CancelToken::new()).map(drop).unwrap_err()
+    };
+    let errors = std::thread::scope(|scope| {
+        let threads = [0, 1].map(|rank| scope.spawn(move || join(rank)));
+        threads.map(|thread| thread.join().unwrap().to_string())
+    });
+    assert!(errors.iter().any(|error| error.contains("without the token of the ranks")), "{errors:?}");
+}
+
+/// 192.0.2.1 is reserved for documentation, so no machine has it.
+#[test]
+fn an_address_of_another_machine_is_refused_unless_ranks_have_a_token() {
+    let error = TcpStore::serve("192.0.2.1", 0, Duration::from_secs(10), false).unwrap_err();
+    assert!(error.to_string().contains("cannot listen at `192.0.2.1:0`"), "{error}");
+    assert!(error.hint_text().unwrap().contains("PAIRLOOM_RANK_TOKEN"));
+    let store = TcpStore::serve("192.0.2.1", 0, Duration::from_secs(10), true).unwrap();
+    TcpStore::connect(HOST, store.port(), Duration::from_secs(10)).unwrap().set("a", b"b").unwrap();
 }

@@ -101,7 +101,7 @@ impl Extract {
             tokenizer: repeated(TOKENIZER, batch.num_rows()),
             embedding: VectorColumn::new(vectors, width)?,
         };
-        Ok(MapOutput { batch: rows.into_batch()?, warnings: Vec::new() })
+        Ok(MapOutput::new(self.stored(rows.into_batch()?)?))
     }
 }
 

@@ -2,10 +2,12 @@
 
 use arrow::array::{Int64Array, RecordBatch, StringArray};
 
+use super::earlier::BlockRows;
 use super::settings::Extract;
 use crate::error::{ErrorCategory, Result};
 use crate::io::image::EncodedImages;
 use crate::kernels::resize::cropped_square;
+use crate::stage::MapOutput;
 use crate::tables::regions::RegionColumn;
 use crate::tables::{self, region_boxes};
 
@@ -19,29 +21,31 @@ impl Extract {
         &self,
         batch: &RecordBatch,
         images: &EncodedImages<'_>,
+        mut rows: BlockRows,
         side: usize,
-    ) -> Result<RecordBatch> {
+    ) -> Result<MapOutput> {
         let ids = tables::int_column(batch, "image_id")?;
         let splits = tables::text_column(batch, "split")?;
         let input = self.input();
-        let mut kept = Vec::with_capacity(batch.num_rows());
-        let mut boxes = Vec::with_capacity(batch.num_rows() * side * side * 4);
-        for row in 0..batch.num_rows() {
+        let new = std::mem::take(&mut rows.new);
+        for &row in &new {
             match images.size(row) {
                 Ok((width, height)) => {
-                    kept.push(row);
-                    boxes.extend(cells(cropped_square(width, height, input.resize, input.crop), side));
+                    let square = cropped_square(width, height, input.resize, input.crop);
+                    rows.set(row, &cells(square, side).collect::<Vec<_>>());
                 }
                 Err(error) if error.category() == ErrorCategory::Data => {}
                 Err(error) => return Err(error.context(format!("image `{}`", images.name(row)))),
             }
         }
+        let (copied, warnings) = ((batch.num_rows() - new.len()) as u64, std::mem::take(&mut rows.warnings));
+        let (kept, boxes, row_keys) = rows.finish();
         let columns = region_boxes::TableColumns {
             image_id: Int64Array::from_iter_values(kept.iter().map(|&row| ids.value(row))),
             split: StringArray::from_iter_values(kept.iter().map(|&row| splits.value(row))),
             boxes: RegionColumn::new(boxes, side * side, 4)?,
         };
-        columns.into_batch()
+        Ok(MapOutput { batch: columns.into_batch()?, warnings, row_keys, copied })
     }
 }
 

@@ -10,15 +10,19 @@ mod settings;
 mod options;
 mod problems;
 mod run;
+mod earlier;
+mod shared_decoding;
 mod preprocess;
 mod grid_boxes;
 mod captions;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod storage_tests;
+#[cfg(test)]
 mod golden_tests;
 #[cfg(test)]
 mod networks_golden_tests;
 
-pub use options::{EmbeddedCaptions, FeaturePooling, OnUndecodable, WeightSource};
+pub use options::{EmbeddedCaptions, FeaturePooling, OnUndecodable, VectorStorage, WeightSource};
 pub use settings::{Extract, Network};

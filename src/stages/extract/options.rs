@@ -45,6 +45,17 @@ pub enum FeaturePooling {
     Grid(usize),
 }
 
+/// Precision in which vectors are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum VectorStorage {
+    /// Single precision, 4 bytes a value.
+    #[default]
+    F32,
+    /// Half precision, 2 bytes a value: 11 significant bits, and at most 65,504. Stages and exports read the values as f32.
+    F16,
+}
+
 /// Treatment of images that cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

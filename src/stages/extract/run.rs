@@ -2,14 +2,16 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use arrow::array::{BooleanArray, Int64Array, RecordBatch, StringArray};
 use arrow::compute::filter_record_batch;
 
+use super::earlier::EarlierImages;
 use super::options::{FeaturePooling, OnUndecodable, WeightSource};
 use super::preprocess;
 use super::settings::{BOXES, Extract, PART_ROWS};
+use super::shared_decoding::{self, SharingMember};
 use crate::error::{Error, ErrorCategory, Result, SkippedItems, TruncatedList};
 use crate::io::bounded;
 use crate::io::image::EncodedImages;
@@ -36,20 +38,24 @@ impl RunnableStage for Extract {
     fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
         let ranks = cx.process_group(self.ranks)?;
         let cancel = cx.cancel().clone();
-        let network = self.load_network(cx, ranks.local_rank)?.with_cancel(cancel.clone());
         let root = cx.path("images")?;
+        // Joined before the network is loaded, so that stages with small ones do not begin alone.
+        let group = || format!("{} in {}", self.images, root.as_deref().unwrap_or(Path::new("")).display());
+        let sharing = self.share_decoding.then(|| shared_decoding::of_process().join(group()));
+        let network = self.load_network(cx, ranks.local_rank)?.with_cancel(cancel.clone());
         // Every thread of `map` computes the features of its own images. Tensors are not `Sync`, so each thread has its
         // own handles to the weights.
         let network = Mutex::new(network);
+        let earlier = EarlierImages::open(self.output_name(), cx)?;
         let summary = cx.map(MapInput::Table("images"), self.output_name(), PART_ROWS, &|block| {
             let broken = |_| Error::internal("another thread panicked while it copied the handles of the network");
             let network = network.lock().map_err(broken)?.share();
             threads::use_one_thread();
-            self.compute_part(block, root.as_deref(), &network, &cancel)
+            self.compute_part(block, root.as_deref(), &network, &earlier, sharing.as_ref(), &cancel)
         })?;
-        let first = summary.warnings.iter().map(|warning| {
-            let Warning { subject, message } = warning;
-            format!("`{subject}`: {}", message.strip_prefix(LEFT_OUT).unwrap_or(message))
+        drop(sharing);
+        let first = summary.warnings.iter().filter_map(|Warning { subject, message }| {
+            Some(format!("`{subject}`: {}", message.strip_prefix(LEFT_OUT)?))
         });
         let total = self.count_images(summary.inputs, cx)?;
         let skipped = SkippedItems { skipped: total.saturating_sub(summary.rows), total, first: first.collect() };
@@ -59,12 +65,13 @@ impl RunnableStage for Extract {
         }
         let Some(side) = self.grid_side() else { return Ok(()) };
         // A second pass, over the headers: a resumed run has no sizes of the images whose features it finds.
+        let earlier = EarlierImages::open(BOXES, cx)?;
         cx.map(MapInput::Table("images"), BOXES, PART_ROWS, &|block| {
             cancel.check()?;
             let rows = self.rows_of_splits(&block.rows)?;
             let images = EncodedImages::new(&rows, root.as_deref())?;
-            let batch = self.grid_boxes(&rows, &images, side)?;
-            Ok(MapOutput { batch, warnings: Vec::new() })
+            let boxes = earlier.rows(&images, side * side * 4, &cancel)?;
+            self.grid_boxes(&rows, &images, boxes, side)
         })?;
         Ok(())
     }
@@ -137,6 +144,11 @@ impl Extract {
         }
     }
 
+    /// Number of images of every batch.
+    fn full_batch(&self) -> usize {
+        self.batch_size.min(PART_ROWS)
+    }
+
     /// Output of the network that becomes the features.
     fn output(&self) -> CnnOutput {
         match self.effective_pooling() {
@@ -153,31 +165,39 @@ impl Extract {
         block: &MapBlock,
         root: Option<&Path>,
         network: &Cnn,
+        earlier: &EarlierImages,
+        sharing: Option<&SharingMember<'_>>,
         cancel: &CancelToken,
     ) -> Result<MapOutput> {
+        let shared = sharing.map(|sharing| sharing.begin(block.range.clone(), cancel)).transpose()?;
         let batch = &self.rows_of_splits(&block.rows)?;
         let ids = tables::int_column(batch, "image_id")?;
         let splits = tables::text_column(batch, "split")?;
         let images = EncodedImages::new(batch, root)?;
         let (width, input) = (self.width(), self.input());
 
-        let mut features = Vec::with_capacity(batch.num_rows() * network.output_width(self.output()));
-        let mut kept = Vec::with_capacity(batch.num_rows());
+        let row_width = network.output_width(self.output());
+        let mut rows = earlier.rows(&images, row_width, cancel)?;
         let mut undecodable = Vec::new();
-        let mut rows = 0..batch.num_rows();
-        while !rows.is_empty() {
-            let mut pixels = Vec::with_capacity(self.batch_size * self.crops() * 3 * input.crop * input.crop);
-            let before = kept.len();
-            for row in rows.by_ref().take(self.batch_size) {
+        let new = std::mem::take(&mut rows.new);
+        for numbers in new.chunks(self.full_batch()) {
+            let mut pixels = Vec::with_capacity(self.full_batch() * self.crops() * 3 * input.crop * input.crop);
+            let mut decoded = Vec::with_capacity(numbers.len());
+            for &row in numbers {
                 cancel.check()?;
-                match images.decode(row) {
+                let decode = || images.decode(row);
+                let decoded_image = match (&shared, rows.keys[row]) {
+                    (Some(shared), Some(key)) => shared.decode(key, cancel, decode),
+                    _ => decode().map(Arc::new),
+                };
+                match decoded_image {
                     Ok(image) => {
                         if self.ten_crop {
                             preprocess::append_ten_crops(&image, &input, &mut pixels);
                         } else {
                             preprocess::append_normalized(&image, &input, &mut pixels);
                         }
-                        kept.push(row);
+                        decoded.push(row);
                     }
                     Err(error) if error.category() == ErrorCategory::Data => {
                         undecodable.push((images.name(row), error));
@@ -186,15 +206,20 @@ impl Extract {
                 }
             }
             // After an undecodable image, the others are decoded only so that the error names all undecodable ones.
-            if self.on_undecodable == OnUndecodable::Skip || undecodable.is_empty() {
-                let names = kept[before..].iter().map(|&row| images.name(row));
-                features.extend(self.compute_features(&pixels, names, network)?);
+            if !decoded.is_empty() && (self.on_undecodable == OnUndecodable::Skip || undecodable.is_empty()) {
+                let names = decoded.iter().map(|&row| images.name(row));
+                let features = self.compute_features(pixels, names, network)?;
+                for (&row, feature) in decoded.iter().zip(features.chunks_exact(row_width)) {
+                    rows.set(row, feature);
+                }
             }
         }
         if self.on_undecodable == OnUndecodable::Fail && !undecodable.is_empty() {
             return Err(undecodable_error(&undecodable, &block.range));
         }
 
+        let (copied, mut warnings) = ((batch.num_rows() - new.len()) as u64, std::mem::take(&mut rows.warnings));
+        let (kept, features, row_keys) = rows.finish();
         let image_id = Int64Array::from_iter_values(kept.iter().map(|&row| ids.value(row)));
         let split = StringArray::from_iter_values(kept.iter().map(|&row| splits.value(row)));
         let batch = match self.grid_side() {
@@ -211,22 +236,28 @@ impl Extract {
                 tables::features::TableColumns { image_id, split, feature }.into_batch()?
             }
         };
-        let warnings = undecodable
-            .into_iter()
-            .map(|(name, error)| Warning { subject: name.to_owned(), message: format!("{LEFT_OUT}{error}") })
-            .collect();
-        Ok(MapOutput { batch, warnings })
+        warnings.extend(
+            undecodable
+                .into_iter()
+                .map(|(name, error)| Warning { subject: name.to_owned(), message: format!("{LEFT_OUT}{error}") }),
+        );
+        Ok(MapOutput { batch: self.stored(batch)?, warnings, row_keys, copied })
     }
 
     /// Computes the features of a batch of images. `names` are the names of the images.
+    ///
+    /// A batch that is not full is filled up: libtorch chooses its algorithms by the size of a batch, and with them the
+    /// roundings. So the feature of an image does not depend on how many others are computed with it.
     fn compute_features<'n>(
         &self,
-        pixels: &[f32],
+        mut pixels: Vec<f32>,
         names: impl Iterator<Item = &'n str>,
         network: &Cnn,
     ) -> Result<Vec<f32>> {
         let output = self.output();
-        let mut features = network.compute(pixels, self.input().crop, output)?;
+        let crop = self.input().crop;
+        pixels.resize(self.full_batch() * self.crops() * 3 * crop * crop, 0.0);
+        let mut features = network.compute(&pixels, crop, output)?;
         if self.ten_crop {
             features = mean_of_crops(&features, network.output_width(output));
         }

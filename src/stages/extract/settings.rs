@@ -1,9 +1,12 @@
 //! Settings of `extract`.
 
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::options::{EmbeddedCaptions, FeaturePooling, OnUndecodable, WeightSource};
+use super::options::{EmbeddedCaptions, FeaturePooling, OnUndecodable, VectorStorage, WeightSource};
+use crate::error::Result;
 use crate::kernels::resize::Interpolation;
 pub use crate::model::cnn::Network;
 use crate::model::cnn::{Architecture, NetworkInput};
@@ -80,6 +83,9 @@ pub struct Extract {
     /// that multiply bf16. Features differ by some 1 % of their largest value, and far more with `mobilenet_v2`.
     #[serde(default, skip_serializing_if = "is_f32")]
     pub precision: MatmulPrecision,
+    /// Precision in which vectors are stored. `f16` halves their size and rounds each value by at most 0.05 %.
+    #[serde(default, skip_serializing_if = "is_stored_as_f32")]
+    pub storage: VectorStorage,
     /// Number of images in a batch of a thread. An image takes some 10 MB at 224 pixels.
     #[serde(default = "default_batch_size")]
     pub batch_size: usize,
@@ -90,6 +96,10 @@ pub struct Extract {
     /// the stage fails.
     #[serde(default = "default_max_skipped", skip_serializing_if = "is_default_max_skipped")]
     pub max_skipped: f64,
+    /// True if stages with this setting that run side by side over the same images decode each of them once: several
+    /// networks of one data set. The faster ones then wait for the slower ones. It is not part of the key.
+    #[serde(default)]
+    pub share_decoding: bool,
     /// Seed of random weights; by default the pipeline's seed.
     #[serde(default)]
     pub seed: u64,
@@ -126,21 +136,29 @@ fn is_f32(precision: &MatmulPrecision) -> bool {
     *precision == MatmulPrecision::F32
 }
 
+/// Returns true for the default of a setting that was added later.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
+fn is_stored_as_f32(storage: &VectorStorage) -> bool {
+    *storage == VectorStorage::F32
+}
+
 impl Stage for Extract {
     fn kind(&self) -> &'static str {
         "extract"
     }
 
     /// Version 2: tall images are resampled vertically first, as Pillow 13 does. Version 3: a grid has boxes. Version 4:
-    /// convolutions round differently, because their values are in another order.
+    /// convolutions round differently, because their values are in another order. Version 5: rows have keys, and the
+    /// last images of a part may round differently, because every batch is full.
     fn version(&self) -> u32 {
-        4
+        5
     }
 
     fn settings(&self) -> serde_json::Value {
         let mut settings = serde_json::json!(self);
         if let Some(settings) = settings.as_object_mut() {
             settings.remove("ranks");
+            settings.remove("share_decoding");
             // Defaults of the network are written out: a result is the same, however its settings were chosen.
             settings.insert("pooling".to_owned(), serde_json::json!(self.effective_pooling()));
             let input = self.input();
@@ -172,12 +190,12 @@ impl Stage for Extract {
     }
 
     fn outputs(&self) -> Vec<StageOutput> {
-        let table = |schema| StageOutput::table(self.output_name(), schema, PART_ROWS);
+        let table = |schema| StageOutput::table(self.output_name(), self.stored_schema(schema), PART_ROWS);
         if self.captions.is_some() {
             let captions = tables::caption_embeddings::table().schema_with_width(self.width());
             return vec![
                 table(tables::image_embeddings::table().schema_with_width(self.width())),
-                StageOutput::table(CAPTIONS, captions, CAPTION_ROWS),
+                StageOutput::table(CAPTIONS, self.stored_schema(captions), CAPTION_ROWS),
             ];
         }
         match self.grid_side() {
@@ -240,6 +258,22 @@ impl Extract {
             crop: self.crop.map_or(own.crop, |side| side as usize),
             interpolation: self.interpolation.unwrap_or(own.interpolation),
             ..own
+        }
+    }
+
+    /// Schema of a table of vectors in the store.
+    fn stored_schema(&self, schema: SchemaRef) -> SchemaRef {
+        match self.storage {
+            VectorStorage::F32 => schema,
+            VectorStorage::F16 => tables::half_schema(&schema),
+        }
+    }
+
+    /// Rows of a table of vectors in the store.
+    pub(super) fn stored(&self, batch: RecordBatch) -> Result<RecordBatch> {
+        match self.storage {
+            VectorStorage::F32 => Ok(batch),
+            VectorStorage::F16 => tables::to_halves(&batch),
         }
     }
 

@@ -2,6 +2,8 @@
 
 /// Number of rows of a part of `images`.
 pub(super) const IMAGE_PART_ROWS: usize = 1024;
+/// Number of rows of a part of `images` that has the bytes of photographs: some 10 MB, at most 1 GiB.
+pub(super) const PICTURE_PART_ROWS: usize = 64;
 /// Number of rows of a part of `captions`.
 pub(super) const CAPTION_PART_ROWS: usize = 8192;
 /// Number of rows of a part of `ratings`.

@@ -1,7 +1,8 @@
 //! Runs the reader of the chosen data set format.
 
 use super::{
-    Ingest, captions, coco, embeddings, flickr, image_folder, karpathy, precomp, published, qrels, ratings, synthetic,
+    Ingest, captions, coco, embeddings, flickr, hugging_face, image_folder, image_urls, karpathy, precomp, published,
+    qrels, ratings, synthetic, webdataset,
 };
 use crate::error::Result;
 use crate::stage::{RunnableStage, StageContext};
@@ -19,6 +20,9 @@ impl RunnableStage for Ingest {
             Ingest::Published(_) => published::run(cx),
             Ingest::Qrels(settings) => qrels::run(settings, cx),
             Ingest::Embeddings(settings) => embeddings::run(settings, cx),
+            Ingest::WebDataset(settings) => webdataset::run(settings, cx),
+            Ingest::HuggingFace(settings) => hugging_face::run(settings, cx),
+            Ingest::ImageUrls(settings) => image_urls::run(settings, cx),
             Ingest::Synthetic(settings) => synthetic::run(settings, cx),
         }
     }

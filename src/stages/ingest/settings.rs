@@ -4,16 +4,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::embeddings::PrecomputedEmbeddings;
+use super::hugging_face::HuggingFace;
 use super::image_folder::ImageFolder;
+use super::image_urls::ImageUrls;
 use super::listing;
 use super::on_missing::{OnMissing, default_max_skipped, is_default_max_skipped, max_skipped_problem};
 use super::part_rows::{
-    CAPTION_PART_ROWS, FEATURE_PART_ROWS, IMAGE_PART_ROWS, PUBLISHED_PART_ROWS, RATING_PART_ROWS, REGION_PART_ROWS,
+    CAPTION_PART_ROWS, FEATURE_PART_ROWS, IMAGE_PART_ROWS, PICTURE_PART_ROWS, PUBLISHED_PART_ROWS, RATING_PART_ROWS,
+    REGION_PART_ROWS,
 };
 use super::qrels::QrelsFiles;
 use super::ratings::RatingTable;
 use super::separator::separator_problem;
 use super::synthetic::IMAGE_SIDES;
+use super::webdataset::WebDataset;
 use crate::stage::{Problem, SourceRef, Stage, StageInput, StageOutput};
 use crate::tables;
 use crate::tables::published::PrintedName;
@@ -44,6 +48,13 @@ pub enum Ingest {
     Qrels(QrelsFiles),
     /// Embeddings of images and captions that another program computed, in npy, Parquet or Arrow files.
     Embeddings(PrecomputedEmbeddings),
+    /// Tar files with images and their captions, in the form of WebDataset.
+    #[serde(rename = "webdataset")]
+    WebDataset(WebDataset),
+    /// Parquet or Arrow files with images and their captions, in the form of Hugging Face's data sets.
+    HuggingFace(HuggingFace),
+    /// Table of URLs of images with their captions.
+    ImageUrls(ImageUrls),
     /// Synthetic images and captions, generated without any download.
     Synthetic(SyntheticScenes),
 }
@@ -252,7 +263,10 @@ impl Stage for Ingest {
     }
 
     fn settings(&self) -> serde_json::Value {
-        serde_json::json!(self)
+        match self {
+            Ingest::ImageUrls(settings) => serde_json::json!({ "image_urls": settings.settings() }),
+            _ => serde_json::json!(self),
+        }
     }
 
     fn inputs(&self) -> Vec<StageInput> {
@@ -287,6 +301,9 @@ impl Stage for Ingest {
             Ingest::Published(file) => vec![StageInput::source("published", file)],
             Ingest::Qrels(settings) => settings.inputs(),
             Ingest::Embeddings(settings) => settings.inputs(),
+            Ingest::WebDataset(settings) => settings.inputs(),
+            Ingest::HuggingFace(settings) => settings.inputs(),
+            Ingest::ImageUrls(settings) => settings.inputs(),
             Ingest::Synthetic(_) => vec![],
         }
     }
@@ -304,7 +321,9 @@ impl Stage for Ingest {
             Ingest::Embeddings(_) => return PrecomputedEmbeddings::outputs(),
             _ => {}
         }
-        let images = StageOutput::table("images", tables::images::table().schema(), IMAGE_PART_ROWS);
+        let has_pictures = matches!(self, Ingest::WebDataset(_) | Ingest::HuggingFace(_) | Ingest::ImageUrls(_));
+        let rows = if has_pictures { PICTURE_PART_ROWS } else { IMAGE_PART_ROWS };
+        let images = StageOutput::table("images", tables::images::table().schema(), rows);
         let images = match self {
             Ingest::Karpathy(_) => images.relative_to("karpathy.images"),
             Ingest::Flickr(_) => images.relative_to("flickr.images"),
@@ -315,6 +334,9 @@ impl Stage for Ingest {
             | Ingest::Published(_)
             | Ingest::Qrels(_)
             | Ingest::Embeddings(_)
+            | Ingest::WebDataset(_)
+            | Ingest::HuggingFace(_)
+            | Ingest::ImageUrls(_)
             | Ingest::Synthetic(_) => images,
         };
         let mut outputs =
@@ -394,6 +416,9 @@ impl Stage for Ingest {
             Ingest::Ratings(settings) => problems.extend(settings.check()),
             Ingest::Qrels(settings) => problems.extend(settings.check()),
             Ingest::Embeddings(settings) => problems.extend(settings.check()),
+            Ingest::WebDataset(settings) => problems.extend(settings.check()),
+            Ingest::HuggingFace(settings) => problems.extend(settings.check()),
+            Ingest::ImageUrls(settings) => problems.extend(settings.check()),
             Ingest::Karpathy(_) | Ingest::Flickr(_) | Ingest::Precomp(_) | Ingest::Published(_) => {}
         }
         problems

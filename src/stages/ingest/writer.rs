@@ -10,6 +10,9 @@ use crate::tables::{Nullable, captions, images};
 /// Maximum length of a caption, in bytes: ten times that of the longest caption in known data sets.
 const MAX_CAPTION_BYTES: usize = 16 * 1024;
 
+/// Number of bytes of images after which rows are written.
+const MAX_BUFFERED_BYTES: usize = 32 << 20;
+
 /// Row of `images`.
 #[derive(Debug)]
 pub(super) struct ImageRow<'a> {
@@ -59,7 +62,9 @@ impl DataSetWriter {
                 self.write_captions(cx)?;
             }
         }
-        if self.image_id.values_slice().len() == IMAGE_PART_ROWS { self.write(cx) } else { Ok(()) }
+        let is_full = self.image_id.values_slice().len() == IMAGE_PART_ROWS
+            || self.bytes.values_slice().len() > MAX_BUFFERED_BYTES;
+        if is_full { self.write(cx) } else { Ok(()) }
     }
 
     /// Writes the remaining rows.
@@ -67,7 +72,8 @@ impl DataSetWriter {
         self.write(cx)
     }
 
-    fn write(&mut self, cx: &mut StageContext<'_>) -> Result<()> {
+    /// Writes the rows so far.
+    pub fn write(&mut self, cx: &mut StageContext<'_>) -> Result<()> {
         if self.image_id.values_slice().is_empty() {
             return Ok(());
         }

@@ -59,7 +59,7 @@ pub(super) fn write_similarities<S: CaptionSimilarity>(
         let range = numbers.range.clone();
         let batch = similarity_batch(corpus, similarity, selected, info, range, &mut scratch, &cancel)?;
         lock(&idle).push(scratch);
-        Ok(MapOutput { batch, warnings: vec![] })
+        Ok(MapOutput::new(batch))
     })?;
     Ok(())
 }

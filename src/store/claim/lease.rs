@@ -6,13 +6,14 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::io::objects::{ObjectStorage, ObjectVersion};
+use crate::store::boot_clock::since_boot;
 use crate::store::lock::TemporaryLock;
 use crate::store::process_identity::{ProcessIdentity, random_token};
 
@@ -42,8 +43,8 @@ struct LeaseState {
     /// Version of the object after the last heartbeat; `None` once another process has replaced it.
     version: Option<ObjectVersion>,
     beats: u64,
-    /// Start of the last heartbeat.
-    last_heartbeat: Instant,
+    /// Start of the last heartbeat, since the start of the machine.
+    last_heartbeat: Duration,
     is_released: bool,
 }
 
@@ -62,7 +63,7 @@ pub(super) struct HolderObservation {
     /// Token of the holder, if it is a process of this machine.
     local_token: Option<String>,
     /// Version of the object, and the time at which this version was first seen.
-    seen: Option<(ObjectVersion, Instant)>,
+    seen: Option<(ObjectVersion, Duration)>,
     /// True if a change of the object was seen.
     pub(super) has_changed: bool,
 }
@@ -88,19 +89,19 @@ enum HolderStatus {
     MaybeAliveElsewhere,
 }
 
-#[expect(clippy::disallowed_methods, reason = "leases expire after a time")]
-fn now() -> Instant {
-    Instant::now()
+/// Time since a time of the clock of leases.
+fn elapsed_since(time: Duration) -> Duration {
+    since_boot().saturating_sub(time)
 }
 
 impl HolderObservation {
     /// Returns true if the object has not changed for at least `timeout`.
     fn is_expired(&mut self, version: &ObjectVersion, timeout: Duration) -> bool {
         match &self.seen {
-            Some((seen, since)) if seen == version => since.elapsed() >= timeout,
+            Some((seen, since)) if seen == version => elapsed_since(*since) >= timeout,
             before => {
                 self.has_changed |= before.is_some();
-                self.seen = Some((version.clone(), now()));
+                self.seen = Some((version.clone(), since_boot()));
                 false
             }
         }
@@ -155,7 +156,7 @@ impl Lease {
         let token = random_token();
         let lock = process.lock(&token)?.ok_or_else(|| Error::internal("a lock with a new name is held"))?;
         let content = serialize_record(&process.machine, &token, 0)?;
-        let begun = now();
+        let begun = since_boot();
         let version = match objects.create_version(name, content.clone())? {
             Some(version) => version,
             None => {
@@ -196,7 +197,7 @@ impl Lease {
     /// Checks that the lease is still held. Contacts the server only if the last heartbeat is not recent.
     pub(super) fn check(&self) -> Result<()> {
         let state = self.shared.lock();
-        if state.version.is_some() && state.last_heartbeat.elapsed() < self.shared.timeout / 3 {
+        if state.version.is_some() && elapsed_since(state.last_heartbeat) < self.shared.timeout / 3 {
             return Ok(());
         }
         self.shared.renew(state)
@@ -233,7 +234,7 @@ impl Drop for Lease {
         }
         // If the server does not answer, the object stays and expires. After a renewal no other process takes the lease
         // over within the next minute, so the object that is removed is that of this process.
-        let is_silent = self.shared.lock().last_heartbeat.elapsed() > 2 * self.shared.heartbeat_interval;
+        let is_silent = elapsed_since(self.shared.lock().last_heartbeat) > 2 * self.shared.heartbeat_interval;
         if !is_silent && self.renew().is_ok() {
             let _ = self.shared.objects.delete(&self.shared.name);
         }
@@ -264,7 +265,7 @@ impl LeaseShared {
 
     /// Sends a heartbeat.
     fn renew(&self, mut state: MutexGuard<'_, LeaseState>) -> Result<()> {
-        let begun = now();
+        let begun = since_boot();
         if let Some(version) = &state.version {
             let record = serialize_record(&self.machine, &self.token, state.beats + 1)?;
             let version = self.objects.replace(&self.name, record, version)?;

@@ -9,11 +9,14 @@ use crate::error::{Error, Result};
 use crate::runtime::CancelToken;
 use crate::store::claim::lease::{HolderObservation, Lease, LeaseAttempt, is_held};
 use crate::store::lock;
+use crate::store::lock_holder;
 use crate::store::process_identity::random_token;
 use crate::store::{Artefact, LOCKS_FOLDER, Store};
 
 /// Time between two attempts to take a file lock.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Time between two messages about a process that this one waits for.
+const MESSAGE_INTERVAL: Duration = Duration::from_secs(10);
 /// Time between two checks of a lease of another process.
 const LEASE_POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Name of the lease of a process that removes artefacts.
@@ -77,7 +80,39 @@ pub(crate) fn concurrent_builder_error(artefact: &Artefact) -> Error {
         .hint("wait for it to end, then run the same command again")
 }
 
-/// Claims an artefact. Waits while another process builds it, and calls `waiting` once if it has to wait.
+/// Process that another one waits for, with the time between two messages about it.
+struct WaitMessages<'w> {
+    waiting: &'w dyn Fn(String),
+    /// Pauses since the last message.
+    silent: Duration,
+}
+
+impl<'w> WaitMessages<'w> {
+    fn new(waiting: &'w dyn Fn(String)) -> Self {
+        // The first message is due at once.
+        Self { waiting, silent: MESSAGE_INTERVAL }
+    }
+
+    /// Tells whom this process waits for if a message is due, then pauses.
+    fn pause(&mut self, pause: Duration, cancel: &CancelToken, holder: impl FnOnce() -> String) -> Result<()> {
+        if self.silent >= MESSAGE_INTERVAL {
+            (self.waiting)(holder());
+            self.silent = Duration::ZERO;
+        }
+        self.silent += pause;
+        sleep_cancellable(pause, cancel)
+    }
+}
+
+/// Kind of the file system of a store in a folder whose locks other machines may not see, so that two of them would build
+/// the same artefact.
+#[must_use]
+pub fn unshared_locks(store: &Store) -> Option<String> {
+    lock_holder::unshared_locks(store.objects().folder()?)
+}
+
+/// Claims an artefact. Waits while another process builds it, and calls `waiting` with a description of that process at
+/// once and every ten seconds.
 ///
 /// # Errors
 /// The store cannot be written, or the run was cancelled.
@@ -85,9 +120,9 @@ pub fn claim_artefact(
     store: &Store,
     artefact: &Artefact,
     cancel: &CancelToken,
-    waiting: impl FnOnce(),
+    waiting: &dyn Fn(String),
 ) -> Result<ArtefactClaim> {
-    let mut waiting = Some(waiting);
+    let mut messages = WaitMessages::new(waiting);
     let mut observation = HolderObservation::default();
     loop {
         cancel.check()?;
@@ -107,25 +142,30 @@ pub fn claim_artefact(
                 LeaseAttempt::HeldElsewhere => LEASE_POLL_INTERVAL.min(store.process_identity().heartbeat_interval),
             },
         };
-        if let Some(waiting) = waiting.take() {
-            waiting();
-        }
-        sleep_cancellable(pause, cancel)?;
+        messages.pause(pause, cancel, || match artefact.folder() {
+            Some(folder) => lock_holder::describe_holder(&folder.join(lock::LOCK_FILE)),
+            None => "another process".to_owned(),
+        })?;
     }
 }
 
-/// Takes the shared lock of a store for a run. Waits while another process removes artefacts.
+/// Takes the shared lock of a store for a run. Waits while another process removes artefacts, and calls `waiting` as
+/// [`claim_artefact`].
 ///
 /// # Errors
 /// The store cannot be written, or the run was cancelled.
-pub fn lock_for_run(store: &Store, cancel: &CancelToken) -> Result<StoreLock> {
+pub fn lock_for_run(store: &Store, cancel: &CancelToken, waiting: &dyn Fn(String)) -> Result<StoreLock> {
+    let mut messages = WaitMessages::new(waiting);
+    let removing = |process: &str| format!("{process}, which removes results (`pairloom gc --delete`)");
     if let Some(folder) = store.objects().folder() {
         loop {
             cancel.check()?;
             if let Some(lock) = lock::lock_folder(folder, File::try_lock_shared)? {
                 return Ok(StoreLock { _lock: HeldLock::Lock(lock) });
             }
-            std::thread::sleep(LOCK_POLL_INTERVAL);
+            messages.pause(LOCK_POLL_INTERVAL, cancel, || {
+                removing(&lock_holder::describe_holder(&folder.join(lock::LOCK_FILE)))
+            })?;
         }
     }
     let (objects, process) = (store.objects(), store.process_identity());
@@ -146,9 +186,28 @@ pub fn lock_for_run(store: &Store, cancel: &CancelToken) -> Result<StoreLock> {
     let mut observation = HolderObservation::default();
     let removal = format!("{LOCKS_FOLDER}/{REMOVAL_LEASE}");
     while is_held(objects, &removal, process, &mut observation)? {
-        sleep_cancellable(LEASE_POLL_INTERVAL.min(process.heartbeat_interval), cancel)?;
+        let pause = LEASE_POLL_INTERVAL.min(process.heartbeat_interval);
+        messages.pause(pause, cancel, || removing("another process"))?;
     }
     Ok(StoreLock { _lock: HeldLock::Lease(Box::new(lease)) })
+}
+
+/// Takes the shared lock of a store in a folder for a reader, so that nothing is removed meanwhile; `None` for stores at a
+/// URL, which readers may not be able to write, and for folders where the lock cannot be opened.
+///
+/// # Errors
+/// Another process removes artefacts.
+pub fn lock_for_reading(store: &Store) -> Result<Option<StoreLock>> {
+    let Some(folder) = store.objects().folder() else { return Ok(None) };
+    match lock::lock_existing(folder, File::try_lock_shared) {
+        Ok(Some(lock)) => Ok(Some(StoreLock { _lock: HeldLock::Lock(lock) })),
+        Ok(None) => {
+            let holder = lock_holder::describe_holder(&folder.join(lock::LOCK_FILE));
+            Err(Error::stage(format!("results of this store are being removed by {holder}"))
+                .hint("try again when `pairloom gc` has ended"))
+        }
+        Err(_) => Ok(None),
+    }
 }
 
 /// Takes the exclusive lock of a store, for removing artefacts; `None` if a run uses the store. At a URL it may take a

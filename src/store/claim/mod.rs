@@ -18,4 +18,6 @@ mod conditional_writes;
 mod tests;
 
 pub use conditional_writes::check_conditional_writes;
-pub use locks::{ArtefactClaim, StoreLock, claim_artefact, lock_for_run, try_lock_for_removal};
+pub use locks::{
+    ArtefactClaim, StoreLock, claim_artefact, lock_for_reading, lock_for_run, try_lock_for_removal, unshared_locks,
+};

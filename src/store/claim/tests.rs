@@ -43,14 +43,14 @@ fn artefact(store: &Store) -> Artefact {
 }
 
 fn claimed(store: &Store) -> ArtefactClaim {
-    claim_artefact(store, &artefact(store), &CancelToken::new(), || {}).unwrap()
+    claim_artefact(store, &artefact(store), &CancelToken::new(), &|_| {}).unwrap()
 }
 
 /// Claims the artefact; `None` if that takes longer than this time.
 fn claimed_within(store: &Store, time: Duration) -> Option<ArtefactClaim> {
     let cancel = CancelToken::new();
     std::thread::scope(|scope| {
-        let claim = scope.spawn(|| claim_artefact(store, &artefact(store), &cancel, || {}));
+        let claim = scope.spawn(|| claim_artefact(store, &artefact(store), &cancel, &|_| {}));
         for _ in 0..time.as_millis() / 10 {
             if claim.is_finished() {
                 break;
@@ -149,16 +149,16 @@ fn runs_and_removals_exclude_each_other() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let shared = SharedStore::new();
     let [here, there] = [0, 1].map(|i| shared.seen_from(folders[i].path()));
-    let run = lock_for_run(&here, &CancelToken::new()).unwrap();
+    let run = lock_for_run(&here, &CancelToken::new(), &|_| {}).unwrap();
     assert!(try_lock_for_removal(&here).unwrap().is_none());
     assert!(try_lock_for_removal(&there).unwrap().is_none());
-    let second = lock_for_run(&there, &CancelToken::new()).unwrap();
+    let second = lock_for_run(&there, &CancelToken::new(), &|_| {}).unwrap();
     drop((run, second));
     let removal = try_lock_for_removal(&there).unwrap().unwrap();
     assert!(try_lock_for_removal(&here).unwrap().is_none());
     let cancel = CancelToken::new();
     std::thread::scope(|scope| {
-        let run = scope.spawn(|| lock_for_run(&here, &cancel));
+        let run = scope.spawn(|| lock_for_run(&here, &cancel, &|_| {}));
         std::thread::sleep(2 * TEST_TIMEOUT);
         assert!(!run.is_finished(), "a run waits for the end of a removal");
         drop(removal);
@@ -175,7 +175,7 @@ fn leases_of_dead_processes_do_not_block_runs_or_removals() {
     let machine = here.process_identity().machine.clone();
     leave_killed_lease(&here, &format!("holds/{machine}-0123456789abcdef"));
     leave_killed_lease(&here, "holds/removal");
-    drop(lock_for_run(&here, &CancelToken::new()).unwrap());
+    drop(lock_for_run(&here, &CancelToken::new(), &|_| {}).unwrap());
     assert_eq!(here.objects().list("").unwrap(), Vec::<String>::new(), "a run of the same machine removes them");
     leave_killed_lease(&here, &format!("holds/{machine}-0123456789abcdef"));
     leave_killed_lease(&here, "holds/removal");

@@ -27,7 +27,7 @@ fn on_ranks<T: Send>(
     cancel: &CancelToken,
     work: impl Fn(usize, CollectiveGroup) -> T + Sync,
 ) -> Vec<T> {
-    let store = TcpStore::serve(HOST, 0, Duration::from_secs(10)).unwrap();
+    let store = TcpStore::serve(HOST, 0, Duration::from_secs(10), false).unwrap();
     let join = |rank| {
         let place = test_process_group(&store, rank, bring.len(), timeout);
         CollectiveGroup::join_with(&place, || bring[rank].clone(), cancel).unwrap()

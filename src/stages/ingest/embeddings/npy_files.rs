@@ -170,7 +170,7 @@ fn check_captions_per_image(captions_per_image: usize, images: &NpyFile, caption
 
 /// Returns how many times each row is repeated, if all rows are repeated equally often and more than once.
 fn repeat_count(file: &NpyFile) -> Option<usize> {
-    let equal = |row: usize, other: usize| file.row_bytes(row) == file.row_bytes(other);
+    let equal = |row: usize, other: usize| file.rows_are_equal(row, other);
     let times = (1..file.rows()).take_while(|&row| equal(row, 0)).count() + 1;
     let all =
         times > 1 && file.rows().is_multiple_of(times) && (0..file.rows()).all(|row| equal(row, row - row % times));

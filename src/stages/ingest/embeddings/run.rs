@@ -57,7 +57,7 @@ impl<'s> EmbeddingFiles<'s> {
                     let message = format!("`{}` is not an npy file: it does not begin as one", path.display());
                     return Err(Error::data(message).hint("`numpy.save` writes npy files"));
                 }
-                let tables = TableFiles::open(settings, images, captions)?;
+                let tables = TableFiles::open(settings, images, captions, cx.cancel().clone())?;
                 if let Some(setting) = settings.npy_settings().next() {
                     let message = format!(
                         "`embeddings.{setting}` is for npy files, and `{}` is not one: it has columns for identifiers",

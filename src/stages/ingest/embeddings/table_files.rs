@@ -9,6 +9,7 @@ use super::embedding_pass::{EmbeddingRow, Parsed};
 use super::{EmbeddingColumns, PrecomputedEmbeddings};
 use crate::error::Result;
 use crate::io::table_file::{ColumnKind, NullableTexts, TableFile, has_integers, integers, texts, vectors};
+use crate::runtime::CancelToken;
 
 /// Image file and caption file, both with the needed columns.
 pub(super) struct TableFiles<'s> {
@@ -21,6 +22,7 @@ pub(super) struct TableFiles<'s> {
     split: Option<&'s str>,
     /// True if the caption file has a column of splits.
     captions_have_splits: bool,
+    cancel: CancelToken,
 }
 
 impl<'s> TableFiles<'s> {
@@ -28,7 +30,12 @@ impl<'s> TableFiles<'s> {
     ///
     /// # Errors
     /// A file is not a Parquet or Arrow file, or lacks a column.
-    pub(super) fn open(settings: &'s PrecomputedEmbeddings, images: &Path, captions: &Path) -> Result<Self> {
+    pub(super) fn open(
+        settings: &'s PrecomputedEmbeddings,
+        images: &Path,
+        captions: &Path,
+        cancel: CancelToken,
+    ) -> Result<Self> {
         let columns = settings.columns.clone().unwrap_or_default();
         let (images, captions) = (TableFile::open(images)?, TableFile::open(captions)?);
         let hint = if images.has_column(&columns.caption_id) && !captions.has_column(&columns.caption_id) {
@@ -55,8 +62,16 @@ impl<'s> TableFiles<'s> {
             wanted.push((&columns.split, ColumnKind::Texts));
         }
         captions.check_columns(&wanted, hint)?;
-        let image_rows = has_text_ids.then(|| text_rows(&images, &columns.image_id)).transpose()?;
-        Ok(Self { images, captions, columns, image_rows, split: settings.split.as_deref(), captions_have_splits })
+        let image_rows = has_text_ids.then(|| text_rows(&images, &columns.image_id, &cancel)).transpose()?;
+        Ok(Self {
+            images,
+            captions,
+            columns,
+            image_rows,
+            split: settings.split.as_deref(),
+            captions_have_splits,
+            cancel,
+        })
     }
 
     /// Calls `visit` for every image.
@@ -67,7 +82,7 @@ impl<'s> TableFiles<'s> {
             names.push(&columns.split);
         }
         let mut number = 0;
-        for batch in self.images.batches(&names)? {
+        for batch in self.images.batches(&names, || self.cancel.check())? {
             let batch = batch?;
             let ids = IdColumn::of(&batch, &columns.image_id)?;
             let vectors = vectors(&batch, &columns.image_embedding)?;
@@ -100,7 +115,7 @@ impl<'s> TableFiles<'s> {
         // Rows of the captions, if their identifiers are texts.
         let mut caption_rows: HashMap<String, i64> = HashMap::new();
         let mut number = 0;
-        for batch in self.captions.batches(&names)? {
+        for batch in self.captions.batches(&names, || self.cancel.check())? {
             let batch = batch?;
             let ids = IdColumn::of(&batch, &columns.caption_id)?;
             let images = IdColumn::of(&batch, &columns.image_id)?;
@@ -131,10 +146,10 @@ impl<'s> TableFiles<'s> {
 }
 
 /// Row of the first appearance of each text of a column, from 0.
-fn text_rows(file: &TableFile, column: &str) -> Result<HashMap<String, i64>> {
+fn text_rows(file: &TableFile, column: &str, cancel: &CancelToken) -> Result<HashMap<String, i64>> {
     let mut rows = HashMap::new();
     let mut number = 0;
-    for batch in file.batches(&[column])? {
+    for batch in file.batches(&[column], || cancel.check())? {
         let batch = batch?;
         let texts = texts(&batch, column)?;
         for row in 0..batch.num_rows() {

@@ -1,5 +1,7 @@
 //! Random split of images by their names.
 
+use std::collections::BTreeSet;
+
 use super::SplitFractions;
 use crate::error::{Error, Result};
 use crate::kernels::random::Rng;
@@ -23,12 +25,11 @@ impl SplitFractions {
     ///
     /// # Errors
     /// A split has none, which happens with few images.
-    pub(super) fn check_sizes(self, splits: &[&str]) -> Result<()> {
+    pub(in super::super) fn check_sizes(self, count: usize, splits: &BTreeSet<&str>) -> Result<()> {
         let train = 1.0 - self.val - self.test;
         for (name, fraction) in [("train", train), ("val", self.val), ("test", self.test)] {
             // A remainder of rounding is no fraction.
-            if fraction > 1e-9 && !splits.contains(&name) {
-                let count = splits.len();
+            if fraction > 1e-9 && !splits.contains(name) {
                 return Err(Error::data(format!(
                     "no image is in the split `{name}`: {count} images, of which the fraction {fraction} is random"
                 ))

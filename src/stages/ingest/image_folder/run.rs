@@ -35,17 +35,10 @@ fn read(settings: &ImageFolder, path: &Path, cx: &mut StageContext<'_>) -> Resul
                           `columns.image_id = \"\"` numbers the images instead, `columns.caption_id = \"\"` the captions",
         hint: "name them with `columns`, such as `columns = { file_name = \"image\", caption = \"text\" }`",
     };
-    let split_of = |file: &str, field: Option<&str>| match split {
-        ImageSplit::Train => Ok("train"),
-        ImageSplit::Restval => Ok("restval"),
-        ImageSplit::Val => Ok("val"),
-        ImageSplit::Test => Ok("test"),
-        ImageSplit::Column(_) => listing::parse_split(field.unwrap_or_default()),
-        ImageSplit::Fractions(fractions) => Ok(fractions.split_of(file)),
-    };
+    let split_of = |file: &str, field: Option<&str>| split.of(file, field);
     let images = caption_rows::read(cx, path, &names, |name| listing::image_path("", name), split_of)?;
     if let ImageSplit::Fractions(fractions) = split {
-        fractions.check_sizes(&images.iter().map(|image| image.split).collect::<Vec<_>>())?;
+        fractions.check_sizes(images.len(), &images.iter().map(|image| image.split).collect())?;
     }
     // File names are texts, so images without identifiers are numbered.
     let own: Option<Vec<&str>> = images.iter().map(|image| image.id.as_deref()).collect();

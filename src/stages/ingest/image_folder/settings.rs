@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::super::listing::parse_split;
 use super::super::on_missing::{OnMissing, default_max_skipped, is_default_max_skipped, max_skipped_problem};
 use crate::stage::{Problem, SourceRef, StageInput};
 
@@ -86,6 +87,41 @@ pub struct SplitFractions {
     pub split_seed: u64,
 }
 
+impl ImageSplit {
+    /// Problems of the setting `split` of a form.
+    pub(in super::super) fn problems(&self, form: &str) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if let Self::Fractions(SplitFractions { val, test, .. }) = *self {
+            for (name, fraction) in [("val", val), ("test", test)] {
+                if !(0.0..=1.0).contains(&fraction) {
+                    let setting = format!("{form}.split.fractions.{name}");
+                    problems.push(Problem::new(setting, format!("got {fraction}, wanted 0 to 1")));
+                }
+            }
+            if problems.is_empty() && val + test > 1.0 {
+                let message = format!("`val` and `test` are {} together, wanted at most 1", val + test);
+                problems.push(Problem::new(format!("{form}.split.fractions"), message));
+            }
+        }
+        problems
+    }
+
+    /// Split of an image by its name, or by its `field` for a column of splits.
+    ///
+    /// # Errors
+    /// The field is no split.
+    pub(in super::super) fn of(&self, name: &str, field: Option<&str>) -> Result<&'static str, String> {
+        Ok(match self {
+            Self::Train => "train",
+            Self::Restval => "restval",
+            Self::Val => "val",
+            Self::Test => "test",
+            Self::Column(_) => return parse_split(field.unwrap_or_default()),
+            Self::Fractions(fractions) => fractions.split_of(name),
+        })
+    }
+}
+
 impl Default for ImageFolderColumns {
     fn default() -> Self {
         Self { file_name: "file_name".to_owned(), caption: "caption".to_owned(), image_id: None, caption_id: None }
@@ -101,19 +137,7 @@ impl ImageFolder {
     }
 
     pub(in super::super) fn check(&self) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        if let ImageSplit::Fractions(SplitFractions { val, test, .. }) = self.split {
-            for (name, fraction) in [("val", val), ("test", test)] {
-                if !(0.0..=1.0).contains(&fraction) {
-                    let setting = format!("image_folder.split.fractions.{name}");
-                    problems.push(Problem::new(setting, format!("got {fraction}, wanted 0 to 1")));
-                }
-            }
-            if problems.is_empty() && val + test > 1.0 {
-                let message = format!("`val` and `test` are {} together, wanted at most 1", val + test);
-                problems.push(Problem::new("image_folder.split.fractions", message));
-            }
-        }
+        let mut problems = self.split.problems("image_folder");
         problems.extend(max_skipped_problem("image_folder", self.on_missing, self.max_skipped));
         problems
     }

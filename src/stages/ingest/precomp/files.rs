@@ -43,7 +43,9 @@ impl SplitFiles {
         }
         let hint = match row_kind {
             NpyRowKind::Vectors => "vectors of regions, (images, regions, width), are read with `regions = true`",
-            NpyRowKind::VectorSets => "one vector an image, (images, width), is read without `regions = true`",
+            NpyRowKind::VectorSets | NpyRowKind::OneImage => {
+                "one vector an image, (images, width), is read without `regions = true`"
+            }
         };
         let ims = NpyFile::open(&ims, row_kind, hint)?;
         let caps = TextLines::read(&caps)?;
@@ -93,7 +95,7 @@ fn layout(ims: &NpyFile, caps: &TextLines, captions: usize) -> Result<(usize, us
 }
 
 fn rows_are_equal(ims: &NpyFile, row: usize) -> bool {
-    (row + 1..row + CAPTIONS_PER_IMAGE).all(|other| ims.row_bytes(other) == ims.row_bytes(row))
+    (row + 1..row + CAPTIONS_PER_IMAGE).all(|other| ims.rows_are_equal(other, row))
 }
 
 /// Checks all captions and returns their number.

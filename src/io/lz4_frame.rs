@@ -1,6 +1,7 @@
 //! Size to which an LZ4 frame can grow, from the headers of its blocks.
 //!
-//! The decoder of the Arrow library writes whatever a frame holds, also more than the length that the file states.
+//! The decoders of the Arrow and Parquet libraries write whatever a frame holds, also more than the length that the file
+//! states.
 //!
 //! Format: <https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md>.
 
@@ -9,6 +10,8 @@ pub(super) const LARGEST_BLOCK: u64 = 4 << 20;
 
 /// Start of a frame.
 const MAGIC: [u8; 4] = 0x184D_2204u32.to_le_bytes();
+/// Start of a frame of the first version of the format.
+const LEGACY_MAGIC: [u8; 4] = 0x184C_2102u32.to_le_bytes();
 /// Flag of a block that is not compressed, in its size.
 const PLAIN_BLOCK: u32 = 1 << 31;
 /// Flag of a checksum after each block.
@@ -17,6 +20,11 @@ const BLOCK_CHECKSUM: u8 = 1 << 4;
 const CONTENT_SIZE: u8 = 1 << 3;
 /// Flag of a dictionary in the header.
 const DICTIONARY: u8 = 1;
+
+/// True for bytes that begin as a frame, of any version.
+pub(super) fn is_frame(content: &[u8]) -> bool {
+    content.starts_with(&MAGIC) || content.starts_with(&LEGACY_MAGIC)
+}
 
 /// Largest number of bytes that a frame can decompress to; `None` for bytes that are no whole frame.
 pub(super) fn size_limit(frame: &[u8]) -> Option<u64> {

@@ -1,0 +1,149 @@
+//! Rows of earlier results in the store, which a stage copies in place of computing them again.
+//!
+//! A complete artefact has the keys of its rows as an object of its own. An index of the keys says which part has a row.
+//! A part is read whole and checked, so a damaged row is never copied.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow::array::RecordBatch;
+use az::SaturatingAs;
+
+use crate::error::{Error, ErrorCategory, Result};
+use crate::io::parquet;
+use crate::stage::{EarlierRows, FoundRows, RowKey, SharedEarlierRows, Warning};
+use crate::store::key::ArtefactIdentity;
+use crate::store::{Artefact, FileEntry, Manifest, Part, ROW_KEYS_FOLDER, Store};
+
+/// Number of parts that are kept in memory: the blocks of a few threads copy rows of two parts each.
+const RECENT_PARTS: usize = 16;
+
+/// Finds the rows of `output` in the complete artefacts whose identity is `identity` apart from the settings and inputs
+/// `not_of_rows`.
+///
+/// # Errors
+/// The store cannot be read.
+pub(super) fn earlier_rows(
+    store: &Store,
+    identity: &ArtefactIdentity,
+    output: &str,
+    not_of_rows: &[&str],
+) -> Result<SharedEarlierRows> {
+    let wanted = identity.without(not_of_rows);
+    let keys = store.complete_artefacts_of(&identity.kind)?;
+    let manifests = store.manifests_of(keys.iter().map(|key| (identity.kind.as_str(), key)))?;
+    let mut found: Vec<(Artefact, Manifest)> = keys
+        .iter()
+        .zip(manifests)
+        // A manifest that cannot be read is an artefact that the next run builds again.
+        .filter_map(|(key, manifest)| Some((store.artefact(&identity.kind, key), manifest?.ok()?)))
+        .filter(|(_, manifest)| manifest.identity.without(not_of_rows) == wanted)
+        .collect();
+    found.sort_by_key(|(_, manifest)| std::cmp::Reverse(manifest.finished));
+    let mut rows = StoredRows::default();
+    let mut known = BTreeSet::new();
+    for (artefact, mut manifest) in found {
+        let (Some(file), Some(parts)) = (manifest.row_keys.remove(output), manifest.tables.remove(output)) else {
+            continue;
+        };
+        // Another version of a data set may have the same images in the same order.
+        if known.insert(file.digest.clone()) {
+            rows.add(artefact, output, &file, parts)?;
+        }
+    }
+    let rows: Option<Arc<dyn EarlierRows>> = if rows.places.is_empty() { None } else { Some(Arc::new(rows)) };
+    Ok(rows)
+}
+
+/// Rows of the parts of some tables, by their keys.
+#[derive(Debug, Default)]
+struct StoredRows {
+    /// Parts, each with the artefact and the name of its object.
+    parts: Vec<(Artefact, String, Part)>,
+    /// Part and number in it of each row.
+    places: HashMap<RowKey, (u32, u32)>,
+    /// Parts that were read last, by their number.
+    recent: Mutex<VecDeque<(u32, RecordBatch)>>,
+    /// Parts that are damaged.
+    damaged: Mutex<BTreeSet<u32>>,
+}
+
+impl StoredRows {
+    /// Adds the rows of a table. Rows that are known already stay.
+    fn add(&mut self, artefact: Artefact, table: &str, file: &FileEntry, parts: Vec<Part>) -> Result<()> {
+        let keys = match artefact.read(&format!("{ROW_KEYS_FOLDER}/{}", file.name), file.bytes, &file.digest) {
+            Ok(keys) => keys,
+            // The artefact is now marked: a run that needs it builds it again.
+            Err(error) if error.category() == ErrorCategory::Data => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let (keys, _) = keys.as_chunks::<{ RowKey::BYTES }>();
+        let mut keys = keys.iter();
+        for part in parts {
+            let number = self.parts.len().saturating_as::<u32>();
+            for row in 0..part.rows.saturating_as::<u32>() {
+                let Some(key) = keys.next() else { break };
+                self.places.entry(RowKey::from_bytes(*key)).or_insert((number, row));
+            }
+            self.parts.push((artefact.clone(), Artefact::part_name(table, part.index), part));
+        }
+        Ok(())
+    }
+
+    /// Rows of a part; `None` if it is damaged. The first time that this is seen, `warnings` gets a warning.
+    fn read(&self, number: u32, warnings: &mut Vec<Warning>) -> Result<Option<RecordBatch>> {
+        if let Some((_, batch)) = lock(&self.recent).iter().find(|(known, _)| *known == number) {
+            return Ok(Some(batch.clone()));
+        }
+        if lock(&self.damaged).contains(&number) {
+            return Ok(None);
+        }
+        let (artefact, name, part) = self
+            .parts
+            .get(number.saturating_as::<usize>())
+            .ok_or_else(|| Error::internal("a row of a part that is not known"))?;
+        let whole = artefact.read(name, part.bytes, &part.digest).and_then(parquet::decode_whole);
+        match whole {
+            Ok(batch) => {
+                let mut recent = lock(&self.recent);
+                recent.push_back((number, batch.clone()));
+                if recent.len() > RECENT_PARTS {
+                    recent.pop_front();
+                }
+                Ok(Some(batch))
+            }
+            Err(error) if error.category() == ErrorCategory::Data => {
+                if lock(&self.damaged).insert(number) {
+                    let message = format!("its rows were computed again: {error}");
+                    warnings.push(Warning { subject: "earlier result".to_owned(), message });
+                }
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl EarlierRows for StoredRows {
+    fn find(&self, keys: &[RowKey]) -> Result<FoundRows> {
+        let mut found = FoundRows { rows: vec![None; keys.len()], warnings: Vec::new() };
+        let places = keys.iter().enumerate().filter_map(|(at, key)| Some((*self.places.get(key)?, at)));
+        let mut places: Vec<((u32, u32), usize)> = places.collect();
+        places.sort_unstable();
+        for of_part in places.chunk_by(|((one, _), _), ((other, _), _)| one == other) {
+            let Some(((number, _), _)) = of_part.first() else { continue };
+            let Some(batch) = self.read(*number, &mut found.warnings)? else { continue };
+            for ((_, row), at) in of_part {
+                let row = (*row).saturating_as::<usize>();
+                if row < batch.num_rows() {
+                    found.rows[*at] = Some((batch.clone(), row));
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

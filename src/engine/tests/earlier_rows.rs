@@ -1,0 +1,93 @@
+//! Tests of rows that are copied from earlier results.
+
+use super::*;
+
+/// Numbers below `n`, each with `add` added.
+fn keyed(n: i64, add: i64) -> Plan<ToyStage> {
+    plan(vec![node("numbers", ToyStage::count(n)), node("more", ToyStage::keyed("numbers.rows", add))])
+}
+
+/// Content of a store in which only this plan ran.
+fn fresh(n: i64, add: i64) -> BTreeMap<String, Vec<u8>> {
+    let folder = tempfile::tempdir().unwrap();
+    let (summary, _) = run(&keyed(n, add), &Store::open(folder.path()).unwrap());
+    assert!(summary.error.is_none());
+    content(folder.path())
+}
+
+/// Numbers of rows of the stage `more`, and of those that were copied; `None` if it did not run.
+fn copied(events: &[Event]) -> Option<(u64, u64)> {
+    events.iter().find_map(|event| match event {
+        Event::StageFinished { stage, rows, copied, .. } if stage == "more" => Some((*rows, *copied)),
+        _ => None,
+    })
+}
+
+/// Asserts that a store has the artefacts of a fresh one, with the same bytes.
+fn assert_contains(folder: &Path, fresh: BTreeMap<String, Vec<u8>>) {
+    let all = content(folder);
+    for (name, bytes) in fresh {
+        assert_eq!(all.get(&name), Some(&bytes), "{name}");
+    }
+}
+
+#[test]
+fn only_new_rows_are_computed_and_the_bytes_are_those_of_a_fresh_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let copied_of = |n, add| copied(&run(&keyed(n, add), &store).1);
+    assert_eq!(copied_of(45, 100), Some((45, 0)));
+    assert_eq!(copied_of(60, 100), Some((60, 45)), "15 new rows");
+    assert_eq!(copied_of(9, 100), Some((9, 9)), "36 rows are gone");
+    assert_eq!(copied_of(60, 101), Some((60, 0)), "a changed setting copies nothing");
+    assert_eq!(copied_of(60, 100), None, "the old result is still there");
+    for (n, add) in [(45, 100), (60, 100), (9, 100), (60, 101)] {
+        assert_contains(folder.path(), fresh(n, add));
+    }
+    let manifest = statuses(&keyed(60, 100), &store).remove(1).reused().unwrap().clone();
+    assert_eq!(manifest.row_keys["rows"].bytes, 60 * 16);
+}
+
+#[test]
+fn a_killed_run_resumes_and_its_rows_have_all_their_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    run(&keyed(20, 100), &store);
+    let cancel = CancelToken::new();
+    let stop = |event: &Event| {
+        if matches!(event, Event::PartCommitted { stage, part: 2, .. } if stage == "more") {
+            cancel.cancel();
+        }
+    };
+    let summary = execute(&keyed(60, 100), &store, &options(), &cancel, &stop).unwrap();
+    assert!(summary.error.is_some());
+    let (summary, events) = run(&keyed(60, 100), &store);
+    assert!(summary.error.is_none(), "{:?}", summary.error);
+    assert!(events.iter().any(|event| matches!(event, Event::StageStarted { stage, resumed_rows, .. }
+        if stage == "more" && *resumed_rows >= 21)));
+    assert_contains(folder.path(), fresh(60, 100));
+    assert_eq!(copied(&run(&keyed(61, 100), &store).1), Some((61, 60)));
+}
+
+#[test]
+fn damaged_rows_are_computed_again_and_a_warning_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    run(&keyed(45, 100), &store);
+    let artefact = statuses(&keyed(45, 100), &store)[1].artefact(&store);
+    let part = artefact.folder().unwrap().join("rows/part-00001.parquet");
+    let mut flipped = std::fs::read(&part).unwrap();
+    flipped[20] ^= 1;
+    std::fs::write(&part, flipped).unwrap();
+    let (summary, events) = run(&keyed(60, 100), &store);
+    assert!(summary.error.is_none(), "{:?}", summary.error);
+    assert_eq!(copied(&events), Some((60, 38)), "without the seven rows of the part");
+    let warnings: Vec<_> = summary.manifests["more"].warnings.iter().map(|warning| &warning.message).collect();
+    assert!(warnings.len() == 1 && warnings[0].contains("part-00001.parquet"), "{warnings:?}");
+    assert_contains(folder.path(), fresh(60, 100));
+    assert_eq!(to_run(&keyed(45, 100), &store), ["more"], "what is damaged is built again");
+    // Without its keys, nothing of a result is copied: these rows are those of the first one.
+    std::fs::write(statuses(&keyed(60, 100), &store)[1].artefact(&store).folder().unwrap().join("row_keys/rows"), "")
+        .unwrap();
+    assert_eq!(copied(&run(&keyed(61, 100), &store).1), Some((61, 38)));
+}

@@ -1,0 +1,61 @@
+//! Header of a `NumPy` file (`.npy`).
+//!
+//! Format: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
+
+use az::SaturatingAs;
+use npyz::NpyHeader;
+
+use crate::error::{Error, Result};
+
+/// Maximum length of a header, as in `NumPy`.
+pub(super) const HEADER_BYTES: usize = 10_000;
+/// Maximum number of opening brackets in a header, which bounds the recursion of the parser. Valid headers have two,
+/// those of records a few more.
+const HEADER_BRACKETS: usize = 64;
+/// Maximum number of digits in a header. The parser multiplies the shape without an overflow check, and 19 digits stay
+/// below 2⁶⁴.
+const HEADER_DIGITS: usize = 19;
+
+/// Magic bytes at the start of a `NumPy` file.
+pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
+
+/// Reads the header and the offset of the values.
+///
+/// # Errors
+/// The file is not an npy file, or its header cannot be that of a plain array.
+pub(super) fn read_header(file: &[u8]) -> Result<(usize, NpyHeader)> {
+    let text = header_text(file)?;
+    let start = text.end;
+    let text = &file[text];
+    let brackets = text.iter().filter(|byte| matches!(byte, b'(' | b'[' | b'{')).count();
+    let digits = text.iter().filter(|byte| byte.is_ascii_digit()).count();
+    let hexadecimal = text.iter().any(|byte| byte.eq_ignore_ascii_case(&b'x'));
+    if brackets > HEADER_BRACKETS || digits > HEADER_DIGITS || hexadecimal {
+        return Err(Error::data("npy header does not describe a plain array of a possible size"));
+    }
+    let header =
+        NpyHeader::from_reader(file).map_err(|error| Error::data(format!("npy header cannot be read: {error}")))?;
+    Ok((start, header))
+}
+
+/// Byte range of the header's text, validated before parsing.
+fn header_text(file: &[u8]) -> Result<std::ops::Range<usize>> {
+    let damaged = || Error::data("npy header is truncated");
+    if !file.starts_with(MAGIC) {
+        return Err(Error::data("not an npy file, wanted one that starts with `\\x93NUMPY`"));
+    }
+    let length = file.get(8..12).ok_or_else(damaged)?;
+    let (start, length) = match file[6] {
+        1 => (10, usize::from(u16::from_le_bytes([length[0], length[1]]))),
+        2 | 3 => {
+            let length = u32::from_le_bytes([length[0], length[1], length[2], length[3]]);
+            (12, length.saturating_as::<usize>())
+        }
+        version => return Err(Error::data(format!("npy version is {version}, wanted 1, 2 or 3"))),
+    };
+    if length > HEADER_BYTES {
+        return Err(Error::data(format!("npy header has {length} bytes, wanted at most {HEADER_BYTES}")));
+    }
+    let end = start + length;
+    if file.len() < end { Err(damaged()) } else { Ok(start..end) }
+}

@@ -1,0 +1,222 @@
+//! Check of a column chunk: its pages hold what they claim, and its rows are of a size that fits into memory.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use az::SaturatingAs;
+use parquet::basic::{Encoding, Type};
+use parquet::column::page::{Page, PageReader as _};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaDataReader};
+use parquet::file::serialized_reader::SerializedPageReader;
+
+use super::delta::LengthSums;
+use super::footer::check_footer;
+use super::inflated::holds_what_it_claims;
+use super::levels::{RowLengths, WINDOW_ROWS, level_width};
+use super::page_header::PageHeaders;
+use super::text_sizes::{plain_sizes, text_sizes};
+use crate::error::{Error, Result};
+use crate::io::pread::PreadFile;
+use crate::io::shard::catch_panic;
+
+/// Largest size of a page without compression. Pages are usually of 1 MiB; some programs write one for a row group.
+const MAX_PAGE_BYTES: usize = 512 << 20;
+/// Largest number of values of a page.
+const MAX_PAGE_VALUES: usize = 64 << 20;
+/// Largest size of the rows that a query reads at a time.
+const MAX_WINDOW_BYTES: u64 = 4 << 30;
+/// Largest size of a number.
+const NUMBER_BYTES: u64 = 8;
+
+/// Sizes of the rows of a column chunk.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkSizes {
+    /// Most values of a row.
+    pub longest_row: usize,
+    /// Most bytes of a text.
+    pub longest_text: usize,
+    /// Most bytes of 8,192 rows that a batch can hold: values, and the pages that they are in.
+    pub largest_batch: u64,
+}
+
+/// Checks a whole file before a query reads it. Calls `check` before each page; its error ends the reading.
+///
+/// Cost: reads the headers of all pages; decompresses those of gzip and Brotli, and those of lists and texts.
+///
+/// # Errors
+/// The file is damaged, or made to fill the memory. Or an error of `check`.
+pub fn check_file(file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<()> {
+    check_footer(file)?;
+    let metadata = catch_panic(|| ParquetMetaDataReader::new().parse_and_finish(file))??;
+    for group in metadata.row_groups() {
+        for column in group.columns() {
+            let sizes = check_chunk(file, column, check)?;
+            if sizes.largest_batch > MAX_WINDOW_BYTES {
+                return Err(Error::data(format!(
+                    "{WINDOW_ROWS} rows of `{}` come to {} bytes, wanted at most {MAX_WINDOW_BYTES}",
+                    column.column_path().string(),
+                    sizes.largest_batch
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks the pages of a column chunk. Calls `check` before each page; its error ends the reading.
+///
+/// # Errors
+/// The chunk is damaged, a page holds more than it claims or is larger than the largest page. Or an error of `check`.
+pub fn check_chunk(
+    file: &PreadFile,
+    column: &ColumnChunkMetaData,
+    check: &dyn Fn() -> Result<()>,
+) -> Result<ChunkSizes> {
+    let name = column.column_path().string();
+    let chunk = chunk_place(file, column).ok_or_else(|| damaged(&name))?;
+    for page in PageHeaders::new(file, chunk) {
+        check()?;
+        let page = page.ok_or_else(|| damaged(&name))?;
+        let refused = |got: String| {
+            Error::data(format!("a page of `{name}` {got}")).hint("the file is damaged or made to fill the memory")
+        };
+        if page.claimed > MAX_PAGE_BYTES {
+            return Err(refused(format!("has {} bytes, wanted at most {MAX_PAGE_BYTES}", page.claimed)));
+        }
+        if page.values > MAX_PAGE_VALUES {
+            return Err(refused(format!("has {} values, wanted at most {MAX_PAGE_VALUES}", page.values)));
+        }
+        let holds = holds_what_it_claims(file, &page, column.compression()).map_err(|_| damaged(&name))?;
+        if !holds {
+            return Err(refused(format!("holds more than the {} bytes that it claims to have", page.claimed)));
+        }
+    }
+    ChunkReader::new(column).read(file, check)
+}
+
+fn damaged(name: &str) -> Error {
+    Error::data(format!("the pages of `{name}` are cut short or damaged")).hint("copy the file or create it again")
+}
+
+/// Place of a column chunk, as the library finds it.
+fn chunk_place(file: &PreadFile, column: &ColumnChunkMetaData) -> Option<Range<u64>> {
+    let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
+    let start = u64::try_from(start).ok()?;
+    let end = start.checked_add(u64::try_from(column.compressed_size()).ok()?)?;
+    (end <= file.size()).then_some(start..end)
+}
+
+/// Reader of the sizes of the rows of a chunk whose pages hold what they claim.
+struct ChunkReader<'m> {
+    column: &'m ColumnChunkMetaData,
+    name: String,
+    rows: RowLengths,
+    longest_text: u64,
+    /// Bytes of the pages of the current window of rows, and of the largest one.
+    window_bytes: u64,
+    largest_window: u64,
+}
+
+impl<'m> ChunkReader<'m> {
+    fn new(column: &'m ColumnChunkMetaData) -> Self {
+        let name = column.column_path().string();
+        let rows = RowLengths::default();
+        Self { column, name, rows, longest_text: 0, window_bytes: 0, largest_window: 0 }
+    }
+
+    fn read(mut self, file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<ChunkSizes> {
+        let is_repeated = self.column.column_descr().max_rep_level() > 0;
+        let has_texts = self.column.column_type() == Type::BYTE_ARRAY;
+        if is_repeated || has_texts {
+            let reader = || SerializedPageReader::new(Arc::new(file.clone()), self.column, 0, None);
+            let mut pages = catch_panic(reader)??;
+            while let Some(page) = catch_panic(|| pages.get_next_page())?? {
+                check()?;
+                self.add(&page).ok_or_else(|| damaged(&self.name))?;
+                if self.window_bytes.max(self.longest_text) > MAX_WINDOW_BYTES {
+                    break;
+                }
+            }
+        } else {
+            self.rows.longest_row = 1;
+        }
+        Ok(ChunkSizes {
+            longest_row: self.rows.longest_row.saturating_as(),
+            longest_text: self.longest_text.saturating_as(),
+            largest_batch: self.largest_window.max(self.rows.largest_window.saturating_mul(NUMBER_BYTES)),
+        })
+    }
+
+    /// Adds a page; `None` if it is damaged.
+    fn add(&mut self, page: &Page) -> Option<()> {
+        let has_texts = self.column.column_type() == Type::BYTE_ARRAY;
+        let count = u64::from(page.num_values());
+        if let Page::DictionaryPage { buf, .. } = page {
+            if has_texts {
+                self.longest_text = self.longest_text.max(plain_sizes(buf, count).largest);
+            }
+            return Some(());
+        }
+        let first = self.rows.rows;
+        let values = self.add_rows(page, count)?;
+        let mut bytes = page.buffer().len() as u64;
+        if has_texts {
+            let LengthSums { largest, sum } = text_sizes(values, page.encoding(), count)?;
+            self.longest_text = self.longest_text.max(largest);
+            bytes = bytes.max(sum);
+        }
+        if first == 0 || (first - 1) / WINDOW_ROWS == self.rows.rows.saturating_sub(1) / WINDOW_ROWS {
+            self.window_bytes = self.window_bytes.saturating_add(bytes);
+        } else {
+            self.window_bytes = bytes;
+        }
+        self.largest_window = self.largest_window.max(self.window_bytes);
+        Some(())
+    }
+
+    /// Adds the rows of a page of values, by its levels. Returns the bytes of its values.
+    fn add_rows<'p>(&mut self, page: &'p Page, count: u64) -> Option<&'p [u8]> {
+        let descriptor = self.column.column_descr();
+        let (max_repetition, max_definition) = (descriptor.max_rep_level(), descriptor.max_def_level());
+        match page {
+            Page::DataPage { buf, def_level_encoding, rep_level_encoding, .. } => {
+                let mut rest = &buf[..];
+                let repetition = take_levels(&mut rest, *rep_level_encoding, max_repetition, count)?;
+                take_levels(&mut rest, *def_level_encoding, max_definition, count)?;
+                self.add_levels(repetition, *rep_level_encoding, max_repetition, count)?;
+                Some(rest)
+            }
+            Page::DataPageV2 { buf, rep_levels_byte_len, def_levels_byte_len, .. } => {
+                let repetition_end = usize::try_from(*rep_levels_byte_len).ok()?;
+                let levels_end = repetition_end.checked_add(usize::try_from(*def_levels_byte_len).ok()?)?;
+                self.add_levels(buf.get(..repetition_end)?, Encoding::RLE, max_repetition, count)?;
+                buf.get(levels_end..)
+            }
+            Page::DictionaryPage { .. } => None,
+        }
+    }
+
+    fn add_levels(&mut self, levels: &[u8], encoding: Encoding, max_level: i16, count: u64) -> Option<()> {
+        match (max_level, encoding) {
+            (0, _) => self.rows.add_rows(count),
+            (_, Encoding::RLE) => self.rows.add_levels(levels, max_level, count)?,
+            // The old encoding; no program that writes lists of numbers uses it.
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// Takes the levels at the start of a page of version 1.
+fn take_levels<'p>(rest: &mut &'p [u8], encoding: Encoding, max_level: i16, count: u64) -> Option<&'p [u8]> {
+    if max_level == 0 {
+        return Some(&[]);
+    }
+    let length = if encoding == Encoding::RLE {
+        let length = rest.split_off(..4)?;
+        usize::try_from(u32::from_le_bytes(*length.first_chunk()?)).ok()?
+    } else {
+        (usize::try_from(count).ok()?.checked_mul(level_width(max_level))?).div_ceil(8)
+    };
+    rest.split_off(..length)
+}

@@ -1,0 +1,187 @@
+//! Parquet files made by hand, with pages that no writer makes.
+
+/// Thrift's compact protocol.
+#[derive(Debug, Default)]
+pub(crate) struct ThriftWriter {
+    pub(crate) content: Vec<u8>,
+    last: i64,
+}
+
+impl ThriftWriter {
+    fn number(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.content.push(number.to_le_bytes()[0] | 0x80);
+            number >>= 7;
+        }
+        self.content.push(number.to_le_bytes()[0]);
+    }
+
+    fn field(&mut self, field: i64, kind: u8) {
+        self.content.push(u8::try_from(field - self.last).unwrap() << 4 | kind);
+        self.last = field;
+    }
+
+    fn signed(&mut self, value: i64) {
+        self.number(((value << 1) ^ (value >> 63)).cast_unsigned());
+    }
+
+    /// Field of an i32 or i64, which are read alike.
+    pub(crate) fn integer(mut self, field: i64, value: i64) -> Self {
+        self.field(field, if (1..=6).contains(&field) { 5 } else { 6 });
+        self.signed(value);
+        self
+    }
+
+    fn long(mut self, field: i64, value: i64) -> Self {
+        self.field(field, 6);
+        self.signed(value);
+        self
+    }
+
+    fn text(mut self, field: i64, text: &str) -> Self {
+        self.field(field, 8);
+        self.number(text.len() as u64);
+        self.content.extend_from_slice(text.as_bytes());
+        self
+    }
+
+    fn nested(mut self, field: i64, inner: Self) -> Self {
+        self.field(field, 12);
+        self.content.extend(inner.end());
+        self
+    }
+
+    fn list(mut self, field: i64, kind: u8, items: Vec<Vec<u8>>) -> Self {
+        self.field(field, 9);
+        self.content.push(0xf0 | kind);
+        self.number(items.len() as u64);
+        self.content.extend(items.concat());
+        self
+    }
+
+    fn end(mut self) -> Vec<u8> {
+        self.content.push(0);
+        self.content
+    }
+}
+
+/// Page of a forged file.
+pub(crate) struct ForgedPage {
+    /// Number of values that the header claims.
+    pub(crate) values: i64,
+    /// Size without compression that the header claims.
+    pub(crate) claimed: i64,
+    /// Encoding by its number in the format; `None` for a dictionary.
+    pub(crate) encoding: Option<i64>,
+    pub(crate) stored: Vec<u8>,
+}
+
+/// Column of a forged file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ForgedColumn {
+    /// Texts, none missing: `text`.
+    Texts,
+    /// Lists of f32: `vector`, with repetition and definition levels of one bit.
+    Vectors,
+}
+
+/// File of a row group with one column, whose codec is a number of the format.
+pub(crate) fn file(column: ForgedColumn, codec: i64, rows: i64, values: i64, pages: &[ForgedPage]) -> Vec<u8> {
+    let mut content = b"PAR1".to_vec();
+    let mut data_start = None;
+    for page in pages {
+        let start = content.len();
+        let header = ThriftWriter::default()
+            .integer(1, if page.encoding.is_some() { 0 } else { 2 })
+            .integer(2, page.claimed)
+            .integer(3, page.stored.len().try_into().unwrap());
+        let inner = ThriftWriter::default().integer(1, page.values);
+        let header = match page.encoding {
+            Some(encoding) => {
+                data_start.get_or_insert(start);
+                header.nested(5, inner.integer(2, encoding).integer(3, 3).integer(4, 3))
+            }
+            None => header.nested(7, inner.integer(2, 0)),
+        };
+        content.extend(header.end());
+        content.extend_from_slice(&page.stored);
+    }
+    let size = i64::try_from(content.len() - 4).unwrap();
+    let claimed = pages.iter().map(|page| page.claimed).sum();
+    let data_start = i64::try_from(data_start.unwrap()).unwrap();
+    let (kind, path) = match column {
+        ForgedColumn::Texts => (6, vec!["text"]),
+        ForgedColumn::Vectors => (4, vec!["vector", "list", "item"]),
+    };
+    let texts = path.iter().map(|name| [&[u8::try_from(name.len()).unwrap()], name.as_bytes()].concat()).collect();
+    let mut meta = ThriftWriter::default()
+        .integer(1, kind)
+        .list(2, 5, vec![vec![0]])
+        .list(3, 8, texts)
+        .integer(4, codec)
+        .long(5, values)
+        .long(6, claimed)
+        .long(7, size)
+        .long(9, data_start);
+    if data_start > 4 {
+        meta = meta.long(11, 4);
+    }
+    let chunk = ThriftWriter::default().long(2, 4).nested(3, meta).end();
+    let group = ThriftWriter::default().list(1, 12, vec![chunk]).long(2, claimed).long(3, rows).end();
+    let root = ThriftWriter::default().text(4, "root").integer(5, 1).end();
+    let schema = match column {
+        // Converted type 0 is UTF-8 text.
+        ForgedColumn::Texts => {
+            vec![root, ThriftWriter::default().integer(1, 6).integer(3, 0).text(4, "text").integer(6, 0).end()]
+        }
+        ForgedColumn::Vectors => vec![
+            root,
+            // Converted type 3 is a list.
+            ThriftWriter::default().integer(3, 0).text(4, "vector").integer(5, 1).integer(6, 3).end(),
+            ThriftWriter::default().integer(3, 2).text(4, "list").integer(5, 1).end(),
+            ThriftWriter::default().integer(1, 4).integer(3, 0).text(4, "item").end(),
+        ],
+    };
+    with_footer(content, schema, rows, vec![group])
+}
+
+/// File of `depth` groups within each other, and a text.
+pub(crate) fn nested(depth: usize) -> Vec<u8> {
+    let root = ThriftWriter::default().text(4, "root").integer(5, 1).end();
+    let group = ThriftWriter::default().integer(3, 0).text(4, "g").integer(5, 1).end();
+    let leaf = ThriftWriter::default().integer(1, 6).integer(3, 0).text(4, "text").integer(6, 0).end();
+    let groups = std::iter::repeat_n(group, depth);
+    let schema = std::iter::once(root).chain(groups).chain([leaf]).collect();
+    with_footer(b"PAR1".to_vec(), schema, 0, vec![])
+}
+
+fn with_footer(mut content: Vec<u8>, schema: Vec<Vec<u8>>, rows: i64, groups: Vec<Vec<u8>>) -> Vec<u8> {
+    let footer = ThriftWriter::default().integer(1, 1).list(2, 12, schema).long(3, rows).list(4, 12, groups).end();
+    content.extend_from_slice(&footer);
+    content.extend(u32::try_from(footer.len()).unwrap().to_le_bytes());
+    content.extend(b"PAR1");
+    content
+}
+
+/// Packed lengths that start with `first` and then stay: `count` of them in a few bytes.
+pub(crate) fn constant_lengths(first: i64, count: u64) -> Vec<u8> {
+    let mut writer = ThriftWriter::default();
+    // Blocks of 2²⁶ values in four parts.
+    writer.number(1 << 26);
+    writer.number(4);
+    writer.number(count);
+    writer.signed(first);
+    for _ in 0..(count - 1).div_ceil(1 << 26) {
+        writer.signed(0);
+        writer.content.extend([0; 4]);
+    }
+    writer.content
+}
+
+/// Run of equal levels or indices of one byte.
+pub(crate) fn run(level: u8, count: u64) -> Vec<u8> {
+    let mut writer = ThriftWriter::default();
+    writer.number(count << 1);
+    writer.content.push(level);
+    writer.content
+}

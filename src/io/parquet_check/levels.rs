@@ -1,0 +1,107 @@
+//! Numbers of values of the rows of a column, from its repetition levels: level 0 begins a row.
+//!
+//! Format: <https://github.com/apache/parquet-format/blob/master/Encodings.md#RLE>.
+
+/// Rows of a batch at most, here and in DataFusion.
+pub(super) const WINDOW_ROWS: u64 = 8192;
+
+/// Numbers of values of the rows so far.
+#[derive(Debug, Default)]
+pub(super) struct RowLengths {
+    /// Number of rows that have begun.
+    pub(super) rows: u64,
+    /// Values of the row that is read now.
+    row: u64,
+    /// Values of the current window of rows.
+    window: u64,
+    /// Most values of a row, and of a window of rows.
+    pub(super) longest_row: u64,
+    pub(super) largest_window: u64,
+}
+
+impl RowLengths {
+    /// Adds values of which each is a row.
+    pub(super) fn add_rows(&mut self, count: u64) {
+        if count == 0 {
+            return;
+        }
+        let before = self.rows.checked_sub(1).map(|last| last / WINDOW_ROWS);
+        self.rows += count;
+        let last_window = (self.rows - 1) / WINDOW_ROWS;
+        if before == Some(last_window) {
+            self.window += count;
+        } else {
+            // Windows between hold a value a row.
+            self.window = (self.rows - 1) % WINDOW_ROWS + 1;
+            self.window = self.window.min(count);
+        }
+        self.row = 1;
+        self.note();
+    }
+
+    /// Adds values of the row that is read now.
+    fn add_values(&mut self, count: u64) {
+        self.row += count;
+        self.window += count;
+        self.note();
+    }
+
+    fn note(&mut self) {
+        self.longest_row = self.longest_row.max(self.row);
+        self.largest_window = self.largest_window.max(self.window);
+    }
+
+    /// Adds `count` repetition levels of up to `max_level`, in runs and bit-packed groups. `None` for other bytes.
+    pub(super) fn add_levels(&mut self, mut levels: &[u8], max_level: i16, count: u64) -> Option<()> {
+        let width = level_width(max_level);
+        let mut left = count;
+        while left > 0 {
+            let header = take_varint(&mut levels)?;
+            if header & 1 == 0 {
+                let run = (header >> 1).min(left);
+                let level = levels.split_off(..width.div_ceil(8))?;
+                if level.iter().all(|&byte| byte == 0) {
+                    self.add_rows(run);
+                } else {
+                    self.add_values(run);
+                }
+                if run == 0 {
+                    return None;
+                }
+                left -= run;
+            } else {
+                let groups = usize::try_from(header >> 1).ok()?;
+                let packed = levels.split_off(..groups.checked_mul(width)?.min(levels.len()))?;
+                if packed.is_empty() {
+                    return None;
+                }
+                let held = (packed.len() * 8 / width) as u64;
+                for place in 0..left.min(held) {
+                    let first = usize::try_from(place).ok()? * width;
+                    let is_row = (first..first + width).all(|bit| packed[bit / 8] >> (bit % 8) & 1 == 0);
+                    if is_row { self.add_rows(1) } else { self.add_values(1) }
+                }
+                left -= left.min(held);
+            }
+        }
+        Some(())
+    }
+}
+
+/// Number of bits of a level.
+pub(super) fn level_width(max_level: i16) -> usize {
+    (i16::BITS - max_level.max(0).leading_zeros()) as usize
+}
+
+/// Takes an unsigned number from the start of `bytes`.
+pub(super) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0u64;
+    for shift in (0..64).step_by(7) {
+        let byte = *bytes.split_off_first()?;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}

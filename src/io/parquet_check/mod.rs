@@ -1,0 +1,22 @@
+//! Checks of Parquet files that others wrote, before the Parquet library decodes them.
+//!
+//! The library trusts a file in three ways: it recurses as deep as the schema is nested, it decompresses whatever a page
+//! holds (gzip, Brotli and LZ4 give more than the page claims), and it expands a batch of a fixed number of rows,
+//! however large a row is. So a file of a few kilobytes can end the process. The checks read the bytes themselves and
+//! limit what comes out of them.
+
+mod thrift;
+mod footer;
+mod page_header;
+mod inflated;
+mod levels;
+mod delta;
+mod text_sizes;
+mod chunk;
+#[cfg(test)]
+pub(crate) mod forged;
+#[cfg(test)]
+mod tests;
+
+pub use chunk::{ChunkSizes, check_chunk, check_file};
+pub use footer::check_footer;

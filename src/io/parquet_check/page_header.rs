@@ -1,0 +1,100 @@
+//! Headers of the pages of a column chunk.
+//!
+//! Format: <https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift>, `PageHeader`.
+
+use std::ops::Range;
+
+use az::SaturatingAs;
+
+use super::thrift::{ThriftReader, ThriftType};
+use crate::io::pread::PreadFile;
+
+/// Bytes of which a header is parsed: those of most headers, and those of headers with long statistics.
+const HEADER_BYTES: [u64; 3] = [1 << 10, 1 << 16, 1 << 24];
+
+/// Header of a page, and the place of its bytes.
+#[derive(Debug)]
+pub(super) struct PageHeader {
+    /// Bytes of the page in the file, as they are stored.
+    pub(super) place: Range<u64>,
+    /// Size that the page claims to have without compression.
+    pub(super) claimed: usize,
+    /// Number of values.
+    pub(super) values: usize,
+    /// Bytes at its start that are never compressed: the levels of a page of version 2.
+    pub(super) plain: usize,
+    /// False for a page of version 2 that says so.
+    pub(super) is_compressed: bool,
+}
+
+/// Pages in a part of a file.
+#[derive(Debug)]
+pub(super) struct PageHeaders<'f> {
+    file: &'f PreadFile,
+    rest: Range<u64>,
+}
+
+impl<'f> PageHeaders<'f> {
+    pub(super) fn new(file: &'f PreadFile, chunk: Range<u64>) -> Self {
+        Self { file, rest: chunk }
+    }
+
+    fn read(&self) -> Option<PageHeader> {
+        let left = self.rest.end - self.rest.start;
+        for bytes in HEADER_BYTES {
+            let content = self.file.read(self.rest.start, bytes.min(left).saturating_as()).ok()?;
+            if let Some(header) = parse(&content, &self.rest) {
+                return Some(header);
+            }
+            if bytes >= left {
+                break;
+            }
+        }
+        None
+    }
+}
+
+/// Parses the header at the start of `content`, which is the start of `rest`.
+fn parse(content: &[u8], rest: &Range<u64>) -> Option<PageHeader> {
+    let mut reader = ThriftReader::new(content);
+    let (mut claimed, mut length, mut values, mut plain, mut is_compressed) = (None, None, 0, 0usize, true);
+    reader.fields(|reader, field, kind| {
+        match (field, kind) {
+            (2, ThriftType::Integer) => claimed = Some(usize::try_from(reader.integer()?).ok()?),
+            (3, ThriftType::Integer) => length = Some(u64::try_from(reader.integer()?).ok()?),
+            // Header of a page of values, of a dictionary, or of a page of version 2.
+            (5 | 7 | 8, ThriftType::Struct) => reader.fields(|reader, inner, kind| {
+                match (field, inner, kind) {
+                    (_, 1, ThriftType::Integer) => values = usize::try_from(reader.integer()?).ok()?,
+                    (8, 5 | 6, ThriftType::Integer) => {
+                        plain = plain.checked_add(usize::try_from(reader.integer()?).ok()?)?;
+                    }
+                    (8, 7, ThriftType::False) => is_compressed = false,
+                    _ => return Some(false),
+                }
+                Some(true)
+            })?,
+            _ => return Some(false),
+        }
+        Some(true)
+    })?;
+    let start = rest.start + (content.len() - reader.remaining()) as u64;
+    let (claimed, length) = (claimed?, length?);
+    let end = start.checked_add(length).filter(|end| *end <= rest.end)?;
+    let is_possible = plain <= claimed && plain as u64 <= length;
+    is_possible.then_some(PageHeader { place: start..end, claimed, values, plain, is_compressed })
+}
+
+impl Iterator for PageHeaders<'_> {
+    /// `None` stands for bytes that are no page; nothing follows it.
+    type Item = Option<PageHeader>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let page = self.read();
+        self.rest.start = page.as_ref().map_or(self.rest.end, |page| page.place.end);
+        Some(page)
+    }
+}

@@ -1,0 +1,247 @@
+//! Tests of the checks: files of the Parquet library, whose sizes are known, and forged files.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, ListArray, RecordBatch, StringArray};
+use arrow::datatypes::Float32Type;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
+use parquet::file::metadata::ParquetMetaDataReader;
+use parquet::file::properties::{WriterProperties, WriterVersion};
+
+use super::forged::{ForgedColumn, ForgedPage, constant_lengths, file, nested, run};
+use super::{ChunkSizes, check_chunk, check_file};
+use crate::error::{Error, ErrorCategory, Result};
+use crate::io::pread::PreadFile;
+use crate::io::table_file::TableFile;
+
+/// Numbers of codecs in the format.
+const PLAIN: i64 = 0;
+const GZIP: i64 = 2;
+const BROTLI: i64 = 4;
+const LZ4: i64 = 5;
+
+/// Numbers of encodings.
+const DICTIONARY_INDICES: i64 = 8;
+const SHARED_STARTS: i64 = 7;
+
+fn stored(content: &[u8]) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    std::fs::write(&path, content).unwrap();
+    (folder, path)
+}
+
+/// Sizes of each column of the first row group.
+fn sizes(content: &[u8]) -> Result<Vec<ChunkSizes>> {
+    let (_folder, path) = stored(content);
+    let file = PreadFile::open(&path)?;
+    check_file(&file, &|| Ok(()))?;
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&file).unwrap();
+    metadata.row_group(0).columns().iter().map(|column| check_chunk(&file, column, &|| Ok(()))).collect()
+}
+
+/// Numbers of rows of the batches of a column.
+fn batches(content: &[u8], column: &str) -> Result<Vec<usize>> {
+    let (_folder, path) = stored(content);
+    let table = TableFile::open(&path)?;
+    table.batches(&[column], || Ok(()))?.map(|batch| Ok(batch?.num_rows())).collect()
+}
+
+fn message<T: std::fmt::Debug>(result: Result<T>) -> String {
+    let error: Error = result.unwrap_err();
+    assert_eq!(error.category(), ErrorCategory::Data, "{error}");
+    error.to_string()
+}
+
+#[test]
+fn sizes_are_those_of_the_values_for_each_encoding_codec_and_version() {
+    let texts: Vec<String> = (0..10_000).map(|i| "é".repeat(if i == 7_777 { 500 } else { i % 13 })).collect();
+    let lists = (0..10_000).map(|i| match i % 11 {
+        0 => None,
+        _ if i == 9_000 => Some(vec![Some(0.5f32); 700]),
+        length => Some(vec![Some(1.0); length - 1]),
+    });
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("text", Arc::new(StringArray::from(texts))),
+        ("vector", Arc::new(ListArray::from_iter_primitive::<Float32Type, _, _>(lists))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let codecs = [
+        Compression::UNCOMPRESSED,
+        Compression::SNAPPY,
+        Compression::GZIP(GzipLevel::default()),
+        Compression::BROTLI(BrotliLevel::default()),
+        Compression::LZ4,
+        Compression::LZ4_RAW,
+        Compression::ZSTD(ZstdLevel::default()),
+    ];
+    let encodings =
+        [None, Some(Encoding::PLAIN), Some(Encoding::DELTA_LENGTH_BYTE_ARRAY), Some(Encoding::DELTA_BYTE_ARRAY)];
+    for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
+        for (codec, encoding) in codecs
+            .into_iter()
+            .map(|codec| (codec, None))
+            .chain(encodings.into_iter().map(|encoding| (Compression::UNCOMPRESSED, encoding)))
+        {
+            let properties = WriterProperties::builder().set_writer_version(version).set_compression(codec);
+            let properties = match encoding {
+                Some(encoding) => {
+                    let properties = properties.set_dictionary_enabled(false);
+                    properties.set_column_encoding("text".into(), encoding)
+                }
+                None => properties,
+            };
+            let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties.build())).unwrap();
+            writer.write(&batch).unwrap();
+            let content = writer.into_inner().unwrap();
+            let sizes = sizes(&content).unwrap();
+            let what = format!("{version:?} {codec:?} {encoding:?}: {sizes:?}");
+            assert_eq!((sizes[0].longest_row, sizes[1].longest_row), (1, 700), "{what}");
+            // The parts of a text with a shared start are counted apart.
+            let limit = if encoding == Some(Encoding::DELTA_BYTE_ARRAY) { 2_000 } else { 1_000 };
+            assert!((1_000..=limit).contains(&sizes[0].longest_text), "{what}");
+            // 8,192 lists with 4.1 values in the mean, missing and empty lists counted as one.
+            assert!((8_192 * 8..8_192 * 8 * 6).contains(&sizes[1].largest_batch), "{what}");
+            assert_eq!(batches(&content, "vector").unwrap(), [5_991, 4_009], "{what}");
+        }
+    }
+}
+
+/// A page of 64 MiB that claims to have ten bytes.
+#[test]
+fn pages_that_hold_more_than_they_claim_are_refused() {
+    let zeros = vec![0; 64 << 20];
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&zeros).unwrap();
+    let mut packed = brotli::CompressorWriter::new(Vec::new(), 1 << 16, 1, 22);
+    packed.write_all(&zeros).unwrap();
+    // A frame of two blocks, 4 MiB each at most, and a frame that is cut.
+    let frame = [&[0x04, 0x22, 0x4d, 0x18, 0x60, 0x70, 0x73][..], &[1, 0, 0, 0, 9], &[1, 0, 0, 0, 9], &[0; 4]].concat();
+    let cut = frame[..frame.len() - 4].to_vec();
+    for (codec, stored) in [(GZIP, gzip.finish().unwrap()), (BROTLI, packed.into_inner()), (LZ4, frame), (LZ4, cut)] {
+        let page = ForgedPage { values: 1, claimed: 10, encoding: Some(0), stored };
+        let content = file(ForgedColumn::Texts, codec, 1, 1, &[page]);
+        let wanted = "a page of `text` holds more than the 10 bytes that it claims to have";
+        for got in [message(batches(&content, "text")), message(sizes(&content))] {
+            assert!(got.contains(wanted), "{codec}: {got}");
+        }
+    }
+}
+
+/// 100,000 rows of the one text of a dictionary: 100 GB in a batch of the library, from a megabyte.
+#[test]
+fn texts_of_a_dictionary_are_expanded_in_small_batches() {
+    let text = vec![b'x'; 1 << 20];
+    let dictionary = [&(1u32 << 20).to_le_bytes()[..], &text].concat();
+    let pages = |rows: u64| {
+        let claimed = dictionary.len().try_into().unwrap();
+        let dictionary = ForgedPage { values: 1, claimed, encoding: None, stored: dictionary.clone() };
+        let stored = [vec![1], run(0, rows)].concat();
+        let (values, claimed) = (rows.cast_signed(), stored.len().try_into().unwrap());
+        [dictionary, ForgedPage { values, claimed, encoding: Some(DICTIONARY_INDICES), stored }]
+    };
+    let content = file(ForgedColumn::Texts, PLAIN, 600, 600, &pages(600));
+    assert_eq!(batches(&content, "text").unwrap(), [256, 256, 88]);
+    // A query shares them.
+    let content = file(ForgedColumn::Texts, PLAIN, 100_000, 100_000, &pages(100_000));
+    assert_eq!(sizes(&content).unwrap()[0].longest_text, 1 << 20);
+}
+
+#[test]
+fn texts_that_share_their_start_are_counted_whole() {
+    // The first text has all bytes, and each of the others shares them.
+    let count = 1u64 << 20;
+    let shared = constant_lengths(100_000, count);
+    let own = constant_lengths(0, count);
+    let stored = [shared, own].concat();
+    let page = ForgedPage {
+        values: count.cast_signed(),
+        claimed: stored.len().try_into().unwrap(),
+        encoding: Some(SHARED_STARTS),
+        stored,
+    };
+    let rows = count.cast_signed();
+    let content = file(ForgedColumn::Texts, PLAIN, rows, rows, &[page]);
+    assert!(content.len() < 1_000);
+    let got = message(sizes(&content));
+    assert!(got.contains("8192 rows of `text` come to 104857600000 bytes, wanted at most"), "{got}");
+}
+
+/// A row of many values among rows of few, from a hundred bytes; the mean says nothing.
+#[test]
+fn one_long_row_among_short_ones_is_refused() {
+    let (rows, long) = (10_000u64, 50u64 << 20);
+    let values = rows + long;
+    let with_length = |levels: Vec<u8>| [&u32::try_from(levels.len()).unwrap().to_le_bytes()[..], &levels].concat();
+    let repetition = with_length([run(0, rows), run(1, long)].concat());
+    let definition = with_length(run(1, values));
+    let dictionary = ForgedPage { values: 1, claimed: 4, encoding: None, stored: vec![0; 4] };
+    let stored = [repetition, definition, vec![1], run(0, values)].concat();
+    let page = ForgedPage {
+        values: values.cast_signed(),
+        claimed: stored.len().try_into().unwrap(),
+        encoding: Some(DICTIONARY_INDICES),
+        stored,
+    };
+    let content = file(ForgedColumn::Vectors, PLAIN, rows.cast_signed(), values.cast_signed(), &[dictionary, page]);
+    let got = message(batches(&content, "vector"));
+    assert!(got.contains("a row of `vector.list.item` has 52428801 values, wanted at most 65536"), "{got}");
+    assert_eq!(sizes(&content).unwrap()[0].longest_row, 52_428_801);
+}
+
+#[test]
+fn pages_that_claim_too_much_are_refused() {
+    let page = |values, claimed| ForgedPage { values, claimed, encoding: Some(0), stored: vec![0; 4] };
+    for (page, wanted) in [
+        (page(1, 1 << 30), "has 1073741824 bytes, wanted at most 536870912"),
+        (page(1 << 30, 4), "has 1073741824 values, wanted at most 67108864"),
+    ] {
+        let content = file(ForgedColumn::Texts, PLAIN, 1, 1, &[page]);
+        let got = message(batches(&content, "text"));
+        assert!(got.contains(wanted), "{got}");
+    }
+}
+
+/// The library walks the schema by recursion, and ends the process for want of stack.
+#[test]
+fn deeply_nested_schemas_are_refused() {
+    for depth in [200, 20_000] {
+        let (_folder, path) = stored(&nested(depth));
+        for got in [
+            message(TableFile::open(&path).map(drop)),
+            message(PreadFile::open(&path).and_then(|file| check_file(&file, &|| Ok(())))),
+        ] {
+            assert!(got.contains("nested more than 100 levels deep"), "{got}");
+        }
+    }
+    let (_folder, path) = stored(&nested(50));
+    assert!(TableFile::open(&path).unwrap().has_column("g"));
+}
+
+#[test]
+fn reading_ends_with_a_failed_check() {
+    let page = |stored: Vec<u8>| ForgedPage { values: 1, claimed: 5, encoding: Some(0), stored };
+    let content = file(ForgedColumn::Texts, PLAIN, 2, 2, &[page(vec![1, 0, 0, 0, b'a']), page(vec![1, 0, 0, 0, b'b'])]);
+    assert_eq!(batches(&content, "text").unwrap(), [2]);
+    let (_folder, path) = stored(&content);
+    let table = TableFile::open(&path).unwrap();
+    let mut stopped = table.batches(&["text"], || Err(Error::interrupted())).unwrap();
+    assert_eq!(stopped.next().unwrap().unwrap_err().category(), ErrorCategory::Interrupted);
+    assert!(stopped.next().is_none());
+}
+
+#[test]
+fn a_file_that_is_cut_while_it_is_open_is_an_error() {
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..100_000).map(|i| i.to_string())));
+    let batch = RecordBatch::try_from_iter([("text", texts)]).unwrap();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    let (_folder, path) = stored(&writer.into_inner().unwrap());
+    let table = TableFile::open(&path).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(5_000).unwrap();
+    let read: Result<Vec<_>> = table.batches(&["text"], || Ok(())).unwrap().collect();
+    assert!(message(read).contains("a.parquet"));
+}

@@ -1,0 +1,273 @@
+//! Samples of WebDataset archives: tar files in which adjacent files of one name, up to its first point, belong together.
+
+use std::io::{ErrorKind, Read};
+use std::path::{Component, Path};
+
+use az::SaturatingAs;
+use flate2::read::MultiGzDecoder;
+use tar::{Archive, EntryType};
+
+use crate::error::{Error, Result, ValidationErrors, escape_line};
+use crate::io::bounded;
+
+/// Maximum size of a file of a sample in bytes.
+pub const MAX_MEMBER_BYTES: u64 = 16 << 20;
+
+/// Bytes of a block of an archive.
+const BLOCK_BYTES: u64 = 512;
+/// Largest number of bytes after the end of an archive that are read.
+const MAX_REST_BYTES: u64 = 1 << 20;
+
+/// Maximum number of files of a sample.
+const MAX_MEMBERS: usize = 100;
+
+/// Sample: the files of one name.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct TarSample {
+    /// Path in the archive up to the first point of the name of the file.
+    pub key: String,
+    /// Extension in lower case, without the point, and content of each file.
+    pub members: Vec<(String, Vec<u8>)>,
+}
+
+impl TarSample {
+    /// Content of the file with this extension.
+    #[must_use]
+    pub fn member(&self, extension: &str) -> Option<&[u8]> {
+        self.members.iter().find(|(known, _)| known == extension).map(|(_, content)| content.as_slice())
+    }
+}
+
+/// Calls `visit` for each sample of an archive, which may be compressed (`.tar.gz`, `.tgz`). Calls `check` before each
+/// file; its error ends the reading. Folders, and files without an extension, are no samples.
+///
+/// Memory: one sample. Files are never written.
+///
+/// # Errors
+/// The archive is damaged or cut short, or has files that are refused, all of which the error lists: links, devices, paths
+/// that lead out of the archive, files of more than [`MAX_MEMBER_BYTES`], two of one name, and samples that `visit` refuses.
+/// Or an error of `check`.
+pub fn for_each(
+    path: &Path,
+    check: impl Fn() -> Result<()>,
+    mut visit: impl FnMut(TarSample) -> Result<Result<(), String>>,
+) -> Result<()> {
+    let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let file = std::io::BufReader::with_capacity(1 << 20, bounded::open(path)?);
+    let content: Box<dyn Read> =
+        if name.ends_with("gz") { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+    let damaged = |error: std::io::Error| {
+        let error = Error::data(format!("the archive `{}` is damaged or cut short: {error}", path.display()));
+        error.hint("copy it or create it again")
+    };
+    let mut archive = Archive::new(ZeroCounter { content, zeros: 0 });
+    let mut mistakes = ValidationErrors::in_file(path);
+    let mut sample = TarSample::default();
+    for entry in archive.entries().map_err(damaged)? {
+        check()?;
+        let mut entry = entry.map_err(damaged)?;
+        let shown = escape_line(&String::from_utf8_lossy(&entry.path_bytes()));
+        let place = format!("file `{shown}`");
+        let (key, extension) = match member_name(&entry.path_bytes(), entry.header().entry_type()) {
+            Ok(Some(name)) => name,
+            Ok(None) => continue,
+            Err(message) => {
+                mistakes.add(place, message);
+                continue;
+            }
+        };
+        if entry.size() > MAX_MEMBER_BYTES {
+            mistakes.add(place, format_args!("has {} bytes, wanted at most {MAX_MEMBER_BYTES}", entry.size()));
+            continue;
+        }
+        if key != sample.key {
+            let complete = std::mem::replace(&mut sample, TarSample { key, members: Vec::new() });
+            visit_sample(complete, &mut mistakes, &mut visit)?;
+        }
+        if sample.member(&extension).is_some() {
+            mistakes.add(place, "its sample has two files of this extension");
+            continue;
+        }
+        if sample.members.len() == MAX_MEMBERS {
+            mistakes.add(place, format_args!("its sample has more than {MAX_MEMBERS} files"));
+            continue;
+        }
+        let mut bytes = Vec::with_capacity(entry.size().saturating_as::<usize>());
+        entry.by_ref().take(MAX_MEMBER_BYTES).read_to_end(&mut bytes).map_err(damaged)?;
+        sample.members.push((extension, bytes));
+    }
+    visit_sample(sample, &mut mistakes, &mut visit)?;
+    let mut rest = archive.into_inner();
+    // An archive ends with blocks of zeros. One that is cut between two files would otherwise seem to be whole.
+    if rest.zeros < BLOCK_BYTES {
+        return Err(damaged(ErrorKind::UnexpectedEof.into()));
+    }
+    // A compressed file has a checksum at its end.
+    std::io::copy(&mut rest.by_ref().take(MAX_REST_BYTES), &mut std::io::sink()).map_err(damaged)?;
+    mistakes.into_result()
+}
+
+/// Reader that counts the zeros at the end of what was read.
+struct ZeroCounter<R> {
+    content: R,
+    zeros: u64,
+}
+
+impl<R: Read> Read for ZeroCounter<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.content.read(buffer)?;
+        let zeros = buffer[..read].iter().rev().take_while(|&&byte| byte == 0).count();
+        self.zeros = if zeros == read { self.zeros + zeros as u64 } else { zeros as u64 };
+        Ok(read)
+    }
+}
+
+/// Calls `visit` for a sample, if it has files.
+fn visit_sample(
+    sample: TarSample,
+    mistakes: &mut ValidationErrors,
+    visit: &mut impl FnMut(TarSample) -> Result<Result<(), String>>,
+) -> Result<()> {
+    if sample.members.is_empty() {
+        return Ok(());
+    }
+    let place = format!("sample `{}`", escape_line(&sample.key));
+    if let Err(message) = visit(sample)? {
+        mistakes.add(place, message);
+    }
+    Ok(())
+}
+
+/// Key and extension of a file; `None` for what is no part of a sample.
+fn member_name(path: &[u8], kind: EntryType) -> Result<Option<(String, String)>, String> {
+    match kind {
+        EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {}
+        EntryType::Directory | EntryType::XGlobalHeader => return Ok(None),
+        EntryType::Link | EntryType::Symlink => return Err("is a link, wanted a file".to_owned()),
+        _ => return Err("is neither a file nor a folder".to_owned()),
+    }
+    let text = std::str::from_utf8(path).map_err(|_| "its name is no UTF-8".to_owned())?;
+    let is_inside = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    if !Path::new(text).components().all(is_inside) {
+        return Err("its path leads out of the archive".to_owned());
+    }
+    let (folder, name) = text.rsplit_once('/').map_or(("", text), |(folder, name)| (folder, name));
+    let Some((stem, extension)) =
+        name.split_once('.').filter(|(stem, extension)| !stem.is_empty() && !extension.is_empty())
+    else {
+        return Ok(None);
+    };
+    let key = if folder.is_empty() { stem.to_owned() } else { format!("{folder}/{stem}") };
+    Ok(Some((key, extension.to_lowercase())))
+}
+
+#[cfg(test)]
+mod tests {
+    use tar::{Builder, Header};
+
+    use super::*;
+
+    /// Archive of entries: path as it is in the header, type and content.
+    fn archive(entries: &[(&str, EntryType, &[u8])]) -> Vec<u8> {
+        let mut builder = Builder::new(Vec::new());
+        for (path, kind, content) in entries {
+            let mut header = Header::new_gnu();
+            // Unlike the builder's own functions, this writes any path.
+            header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
+            header.set_entry_type(*kind);
+            header.set_size(content.len() as u64);
+            header.set_cksum();
+            builder.append(&header, *content).unwrap();
+        }
+        builder.into_inner().unwrap()
+    }
+
+    fn read(name: &str, content: &[u8]) -> Result<Vec<TarSample>> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(name), content).unwrap();
+        let mut samples = Vec::new();
+        for_each(
+            &folder.path().join(name),
+            || Ok(()),
+            |sample| {
+                samples.push(sample);
+                Ok(Ok(()))
+            },
+        )?;
+        Ok(samples)
+    }
+
+    #[test]
+    fn adjacent_files_of_one_name_are_a_sample() {
+        let file = EntryType::Regular;
+        let content = archive(&[
+            ("a/", EntryType::Directory, b""),
+            ("a/x 1.JPG", file, b"picture"),
+            ("a/x 1.txt", file, b"text"),
+            ("./b.seg.png", file, b"mask"),
+            ("README", file, b"no sample"),
+            ("a/ä.txt", file, b""),
+        ]);
+        let sample = |key: &str, members: &[(&str, &str)]| TarSample {
+            key: key.to_owned(),
+            members: members.iter().map(|(end, text)| ((*end).to_owned(), text.as_bytes().to_vec())).collect(),
+        };
+        let wanted = [
+            sample("a/x 1", &[("jpg", "picture"), ("txt", "text")]),
+            sample("./b", &[("seg.png", "mask")]),
+            sample("a/ä", &[("txt", "")]),
+        ];
+        assert_eq!(read("one.tar", &content).unwrap(), wanted);
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut packed, &content).unwrap();
+        let packed = packed.finish().unwrap();
+        assert_eq!(read("one.tar.gz", &packed).unwrap(), wanted);
+        for cut in [packed.len() / 2, packed.len() - 12] {
+            let error = read("one.tgz", &packed[..cut]).unwrap_err().to_string();
+            assert!(error.contains("damaged or cut short"), "{error}");
+        }
+        // The first block is a folder, and the second one the header of a file.
+        for cut in [0, 512, 700, 1024, 1100, 1536] {
+            let error = read("one.tar", &content[..cut]).unwrap_err().to_string();
+            assert!(error.contains("damaged or cut short"), "{cut}: {error}");
+        }
+    }
+
+    #[test]
+    fn refused_files_are_listed_together() {
+        let file = EntryType::Regular;
+        let large = vec![0; (16 << 20) + 1];
+        let content = archive(&[
+            ("../a.jpg", file, b"1"),
+            ("/etc/a.jpg", file, b"2"),
+            ("b/../../a.jpg", file, b"3"),
+            ("c.jpg", EntryType::Symlink, b""),
+            ("d.jpg", EntryType::Fifo, b""),
+            ("e.jpg", file, b"4"),
+            ("e.JPG", file, b"5"),
+            ("f.jpg", file, &large),
+        ]);
+        let error = read("bad.tar", &content).unwrap_err().to_string();
+        for wanted in [
+            "file `../a.jpg`: its path leads out of the archive",
+            "file `/etc/a.jpg`: its path leads out of the archive",
+            "file `b/../../a.jpg`: its path leads out of the archive",
+            "file `c.jpg`: is a link, wanted a file",
+            "file `d.jpg`: is neither a file nor a folder",
+            "file `e.JPG`: its sample has two files of this extension",
+            "file `f.jpg`: has 16777217 bytes, wanted at most 16777216",
+        ] {
+            assert!(error.contains(wanted), "{error}");
+        }
+    }
+
+    #[test]
+    fn changed_bytes_are_an_error_or_samples() {
+        let content = archive(&[("a.jpg", EntryType::Regular, b"1"), ("a.txt", EntryType::Regular, b"2")]);
+        for at in 0..content.len() {
+            let mut bent = content.clone();
+            bent[at] ^= 0x55;
+            let _ = read("bent.tar", &bent);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Keys of rows, by which a later result copies rows in place of computing them.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use serde::{Deserialize, Serialize};
+
+use super::Warning;
+use crate::error::Result;
+
+/// Digest of the item that a row is computed from, such as the bytes of an image: the first half of its BLAKE3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RowKey(u128);
+
+impl RowKey {
+    /// Number of bytes.
+    pub const BYTES: usize = size_of::<u128>();
+
+    /// Key of an item with this content.
+    #[must_use]
+    pub fn of(content: &[u8]) -> Self {
+        let digest = blake3::hash(content);
+        Self(digest.as_bytes()[..Self::BYTES].iter().fold(0, |key, &byte| (key << 8) | u128::from(byte)))
+    }
+
+    /// Key with these bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
+        Self(u128::from_be_bytes(bytes))
+    }
+
+    /// Bytes of the key.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        self.0.to_be_bytes()
+    }
+
+    /// Key from 32 hexadecimal digits; `None` for other texts.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_key = text.len() == 2 * Self::BYTES && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_key.then(|| u128::from_str_radix(text, 16).ok().map(Self)).flatten()
+    }
+}
+
+impl fmt::Display for RowKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// Keys of consecutive rows. As text, 32 hexadecimal digits each.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", from = "String")]
+pub struct RowKeys(pub Vec<RowKey>);
+
+impl From<RowKeys> for String {
+    fn from(keys: RowKeys) -> Self {
+        keys.0.iter().map(ToString::to_string).collect()
+    }
+}
+
+impl From<String> for RowKeys {
+    /// Keys of a text. One that is damaged has no keys: its rows are not copied.
+    fn from(text: String) -> Self {
+        let digits = text.as_bytes().chunks(2 * RowKey::BYTES);
+        let keys = digits.map(|digits| std::str::from_utf8(digits).ok().and_then(RowKey::parse));
+        Self(keys.collect::<Option<_>>().unwrap_or_default())
+    }
+}
+
+/// Keys of the files of a folder, by their paths in it.
+#[derive(Debug, Default)]
+pub struct FileKeys(HashMap<RowKey, RowKey>);
+
+impl FileKeys {
+    /// Keys of files, each after the key of its path.
+    #[must_use]
+    pub fn new(files: impl Iterator<Item = (RowKey, RowKey)>) -> Self {
+        Self(files.collect())
+    }
+
+    /// Key of the file at a path; `None` if it is not known without reading the file.
+    #[must_use]
+    pub fn get(&self, path: &str) -> Option<RowKey> {
+        self.0.get(&RowKey::of(path.as_bytes())).copied()
+    }
+}
+
+/// Rows of earlier results, by their keys.
+pub trait EarlierRows: fmt::Debug + Send + Sync {
+    /// Finds a row for each key. A row that is damaged is not found, and a warning says so.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn find(&self, keys: &[RowKey]) -> Result<FoundRows>;
+}
+
+/// Rows of earlier results for some keys.
+#[derive(Debug, Default)]
+pub struct FoundRows {
+    /// For each key, rows of an earlier result and the number of the wanted one among them.
+    pub rows: Vec<Option<(RecordBatch, usize)>>,
+    /// Warnings about rows that are damaged.
+    pub warnings: Vec<Warning>,
+}
+
+/// Handle to rows of earlier results; `None` if there are none.
+pub type SharedEarlierRows = Option<Arc<dyn EarlierRows>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_the_first_half_of_blake3_and_survive_as_text() {
+        // The digest of no bytes that the authors of BLAKE3 publish.
+        let empty = RowKey::of(b"");
+        assert_eq!(empty.to_string(), "af1349b9f5f9a1a6a0404dea36dcc949");
+        assert_eq!(RowKey::parse(&empty.to_string()), Some(empty));
+        assert_eq!(RowKey::from_bytes(empty.to_bytes()), empty);
+        for text in ["", "af13", "+f1349b9f5f9a1a6a0404dea36dcc949", "xf1349b9f5f9a1a6a0404dea36dcc949"] {
+            assert_eq!(RowKey::parse(text), None, "{text}");
+        }
+        let keys = RowKeys(vec![empty, RowKey::of(b"a")]);
+        let text = serde_json::to_string(&keys).unwrap();
+        assert_eq!(serde_json::from_str::<RowKeys>(&text).unwrap(), keys);
+        assert_eq!(RowKeys::from("af13é".repeat(9)), RowKeys::default());
+        let files = FileKeys::new([(RowKey::of(b"a/b.jpg"), empty)].into_iter());
+        assert_eq!((files.get("a/b.jpg"), files.get("b.jpg")), (Some(empty), None));
+    }
+}

@@ -1,0 +1,109 @@
+//! Rows of earlier results that a run copies: the row of an image depends on its bytes, and on the settings that say how
+//! it is computed.
+
+use arrow::array::RecordBatch;
+
+use super::settings::BOXES;
+use crate::error::Result;
+use crate::io::image::EncodedImages;
+use crate::runtime::CancelToken;
+use crate::stage::{FileKeys, RowKey, RowKeys, SharedEarlierRows, StageContext, Warning};
+use crate::tables;
+
+/// Settings and inputs that decide which images have rows, and on which the row of an image does not depend.
+const NOT_OF_ROWS: [&str; 7] =
+    ["images", "splits", "on_undecodable", "max_skipped", "captions", "captions.table", "captions.merges"];
+
+/// Rows of a table in earlier results, and the keys of image files.
+pub(super) struct EarlierImages {
+    output: &'static str,
+    rows: SharedEarlierRows,
+    files: FileKeys,
+}
+
+/// Rows of a block of images.
+pub(super) struct BlockRows {
+    /// Key of each image; `None` if its bytes cannot be read.
+    pub keys: Vec<Option<RowKey>>,
+    /// Values of all rows, those of copied rows filled in.
+    pub values: Vec<f32>,
+    /// Number of values of a row.
+    width: usize,
+    /// Numbers of the images that no earlier result has.
+    pub new: Vec<usize>,
+    /// True for each row whose values are known.
+    pub is_known: Vec<bool>,
+    /// Warnings about damaged rows of earlier results.
+    pub warnings: Vec<Warning>,
+}
+
+impl EarlierImages {
+    /// Finds the rows of `output` in earlier results.
+    pub fn open(output: &'static str, cx: &mut StageContext<'_>) -> Result<Self> {
+        Ok(Self { output, rows: cx.earlier_rows(output, &NOT_OF_ROWS)?, files: cx.file_keys("images")? })
+    }
+
+    /// Rows of `width` values for a block of images, with those of earlier results.
+    pub fn rows(&self, images: &EncodedImages<'_>, width: usize, cancel: &CancelToken) -> Result<BlockRows> {
+        let mut keys = Vec::with_capacity(images.len());
+        for row in 0..images.len() {
+            cancel.check()?;
+            let known = images.path(row).and_then(|path| self.files.get(path));
+            // The error of an image that cannot be read is that of its decoding.
+            keys.push(known.or_else(|| images.encoded(row).ok().map(|bytes| RowKey::of(&bytes))));
+        }
+        let mut rows = BlockRows {
+            values: vec![0.0; images.len() * width],
+            width,
+            new: Vec::new(),
+            is_known: vec![false; images.len()],
+            warnings: Vec::new(),
+            keys,
+        };
+        if let Some(earlier) = &self.rows {
+            let (places, wanted): (Vec<usize>, Vec<RowKey>) =
+                rows.keys.iter().enumerate().filter_map(|(row, key)| Some((row, (*key)?))).unzip();
+            let found = earlier.find(&wanted)?;
+            rows.warnings = found.warnings;
+            for (row, found) in places.into_iter().zip(found.rows) {
+                let Some((batch, number)) = found else { continue };
+                let values = values(self.output, &batch)?;
+                if let Some(values) = values.get(number * width..(number + 1) * width) {
+                    rows.set(row, values);
+                }
+            }
+        }
+        rows.new = (0..images.len()).filter(|&row| !rows.is_known[row]).collect();
+        Ok(rows)
+    }
+}
+
+impl BlockRows {
+    /// Sets the values of a row.
+    pub fn set(&mut self, row: usize, values: &[f32]) {
+        self.values[row * self.width..][..self.width].copy_from_slice(values);
+        self.is_known[row] = true;
+    }
+
+    /// Numbers of the rows whose values are known, the values, and the keys of these rows.
+    pub fn finish(mut self) -> (Vec<usize>, Vec<f32>, RowKeys) {
+        let kept: Vec<usize> = (0..self.is_known.len()).filter(|&row| self.is_known[row]).collect();
+        for (place, &row) in kept.iter().enumerate().filter(|(place, row)| place != *row) {
+            self.values.copy_within(row * self.width..(row + 1) * self.width, place * self.width);
+        }
+        self.values.truncate(kept.len() * self.width);
+        // All rows have keys or none has.
+        let keys = kept.iter().map(|&row| self.keys[row]).collect::<Option<Vec<_>>>().unwrap_or_default();
+        (kept, self.values, RowKeys(keys))
+    }
+}
+
+/// Values of the rows of an output of [`Extract`](super::Extract).
+fn values<'b>(output: &str, batch: &'b RecordBatch) -> Result<&'b [f32]> {
+    Ok(match output {
+        BOXES => tables::region_boxes::values(batch)?.0,
+        "regions" => tables::regions::values(batch)?.0,
+        "image_embeddings" => tables::vector_column(batch, "embedding")?.0,
+        _ => tables::vector_column(batch, "feature")?.0,
+    })
+}

@@ -1,0 +1,132 @@
+//! Reader of `image_urls`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::super::caption_rows::{self, CaptionColumns, CaptionTableImage, IdentifierColumn};
+use super::super::image_folder::ImageSplit;
+use super::super::on_missing::OnMissing;
+use super::super::separator::separator_byte;
+use super::super::writer::{DataSetWriter, ImageRow};
+use super::ImageUrls;
+use crate::error::{Error, Result, SkippedItems, ValidationErrors};
+use crate::io::http_images::{FetchLimits, ImageFetcher};
+use crate::io::image::image_size;
+use crate::stage::StageContext;
+
+/// Number of images that are fetched and kept in memory together.
+const BLOCK: usize = 64;
+/// Number of blocks after which what was fetched is committed.
+const BLOCKS_OF_STATE: usize = 16;
+/// Pause before the first retry.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Number of images that an error lists.
+const LISTED: usize = 20;
+
+/// Progress that a resumed run goes on from.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct FetchProgress {
+    /// Number of images of the table that were asked for.
+    asked: usize,
+    /// Number of images that were left out, and the first of them.
+    skipped: u64,
+    first: Vec<String>,
+}
+
+/// Reads the table, fetches the images in order of first appearance, and writes them with their captions.
+pub(in super::super) fn run(settings: &ImageUrls, cx: &mut StageContext<'_>) -> Result<()> {
+    let path = cx.source("image_urls.table")?;
+    let images = read(settings, &path, cx)?;
+    let fetcher = ImageFetcher::new(FetchLimits {
+        max_bytes: settings.max_bytes,
+        parallel: settings.parallel,
+        per_second: settings.per_second,
+        timeout: Duration::from_secs_f64(settings.timeout),
+        retries: settings.retries,
+        pause: PAUSE,
+        private_hosts: settings.private_hosts.iter().cloned().collect(),
+    })?;
+    let mut progress: FetchProgress = match cx.saved_state()? {
+        Some(state) => serde_json::from_slice(&state).map_err(|error| Error::internal(error.to_string()))?,
+        None => FetchProgress::default(),
+    };
+    let mut rows = DataSetWriter::default();
+    let first = progress.asked;
+    for (block, wanted) in images[first..].chunks(BLOCK).enumerate() {
+        cx.progress(progress.asked as u64, Some(images.len() as u64), "images");
+        let urls: Vec<&str> = wanted.iter().map(|image| image.key.as_str()).collect();
+        let cancel = cx.cancel().clone();
+        let fetched = fetcher.fetch_all(&urls, &|| cancel.check())?;
+        let mut mistakes = ValidationErrors::in_file(&path);
+        for ((image, fetched), number) in wanted.iter().zip(fetched).zip(progress.asked..) {
+            // Pages with an error often come with the status of a success.
+            let picture = fetched.and_then(|bytes| match image_size(&bytes) {
+                Ok(_) => Ok(bytes),
+                Err(error) => Err(error.to_string()),
+            });
+            match picture {
+                Ok(bytes) => push(cx, &mut rows, image, number, &bytes)?,
+                Err(message) if settings.on_missing == OnMissing::Fail => {
+                    mistakes.add(format_args!("`{}` in {}", image.key, image.first), message);
+                }
+                Err(message) => {
+                    cx.warn(&image.key, format!("image left out: {message}"));
+                    progress.skipped += 1;
+                    if progress.first.len() < LISTED {
+                        progress.first.push(format!("`{}`: {message}", image.key));
+                    }
+                }
+            }
+        }
+        mistakes.hint("leave out images that cannot be fetched with `on_missing = \"skip\"`");
+        mistakes.into_result()?;
+        progress.asked += wanted.len();
+        if (block + 1) % BLOCKS_OF_STATE == 0 {
+            rows.write(cx)?;
+            let state = serde_json::to_vec(&progress).map_err(|error| Error::internal(error.to_string()))?;
+            cx.save_state(state.into(), 1)?;
+        }
+    }
+    let (total, skipped) = (images.len() as u64, progress.skipped);
+    let skipped = SkippedItems { skipped, total, first: progress.first };
+    skipped.check("images", settings.max_skipped, "check the URLs, and whether this machine reaches them")?;
+    rows.finish(cx)
+}
+
+/// Reads the table: images by their URL, with their captions.
+fn read(settings: &ImageUrls, path: &Path, cx: &mut StageContext<'_>) -> Result<Vec<CaptionTableImage>> {
+    let names = CaptionColumns {
+        image: &settings.columns.url,
+        image_id: IdentifierColumn::Unused,
+        text: &settings.columns.caption,
+        caption_id: IdentifierColumn::Unused,
+        split: if let ImageSplit::Column(name) = &settings.split { Some(name) } else { None },
+        separator: separator_byte(settings.separator),
+        identifier_hint: "",
+        hint: "name them with `columns`, such as `columns = { url = \"image_url\", caption = \"text\" }`",
+    };
+    let key = |url: &str| match url.split_once("://") {
+        Some(("http" | "https", rest)) if !rest.is_empty() => Ok(url.to_owned()),
+        _ => Err(format!("`{}` is no URL with `http://` or `https://`", url.escape_debug())),
+    };
+    let images = caption_rows::read(cx, path, &names, key, |url, field| settings.split.of(url, field))?;
+    if let ImageSplit::Fractions(fractions) = settings.split {
+        fractions.check_sizes(images.len(), &images.iter().map(|image| image.split).collect())?;
+    }
+    Ok(images)
+}
+
+/// Writes an image, which gets its number in the table, so that the others do not change it.
+fn push(
+    cx: &mut StageContext<'_>,
+    rows: &mut DataSetWriter,
+    image: &CaptionTableImage,
+    number: usize,
+    bytes: &[u8],
+) -> Result<()> {
+    let id = i64::try_from(number).map_err(|_| Error::internal("too many images"))?;
+    let row = ImageRow { id, split: image.split, file_name: &image.key, path: None, bytes: Some(bytes) };
+    rows.push(cx, &row, image.captions.iter().map(|(id, text)| (*id, text.as_str())))
+}

@@ -1,0 +1,112 @@
+//! Tests of `image_urls` against a server of this machine.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use image::{ExtendedColorType, ImageEncoder, codecs::png::PngEncoder};
+use serde_json::json;
+
+use super::super::testing::{captions, encoded_images, folder, images, ingest, refused};
+use super::ImageUrls;
+use crate::stages::testing::{InMemoryHost, check_resume_after_every_save};
+
+/// PNG of one grey pixel.
+fn png(grey: u8) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    PngEncoder::new(&mut bytes).write_image(&[grey; 3], 1, 1, ExtendedColorType::Rgb8).unwrap();
+    bytes
+}
+
+/// Server of `/N.png`, a picture of grey N; other paths are a page. Returns its address, and the number of requests.
+fn server() -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, count) = (listener.local_addr().unwrap().to_string(), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&count);
+    let serve = move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let mut reader = BufReader::new(stream);
+            let mut lines = String::new();
+            while !lines.ends_with("\r\n\r\n") && reader.read_line(&mut lines).unwrap() > 0 {}
+            counted.fetch_add(1, Ordering::SeqCst);
+            let path = lines.split(' ').nth(1).unwrap_or_default();
+            let grey = path.strip_prefix('/').and_then(|path| path.strip_suffix(".png")?.parse::<u8>().ok());
+            let body = grey.map_or_else(|| b"<html>".to_vec(), png);
+            let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+            let _ = reader.get_mut().write_all(&[head.as_bytes(), &body].concat());
+        }
+    };
+    std::thread::Builder::new().name("server".to_owned()).spawn(serve).unwrap();
+    (address, count)
+}
+
+#[test]
+fn images_are_fetched_once_with_their_captions() {
+    let (address, count) = server();
+    let table = format!(
+        "url,caption\nhttp://{address}/5.png,five\nhttp://{address}/page,none\nhttp://{address}/7.png,seven\n\
+         http://{address}/5.png,again five\n"
+    );
+    let data = folder(&[("urls.csv", table.as_bytes())]);
+    let settings = |more: serde_json::Value| {
+        let mut form =
+            json!({"table": "urls.csv", "split": "train", "private_hosts": [&address], "per_second": 1000.0});
+        form.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"image_urls": form})
+    };
+    let error = refused(ingest(data.path(), settings(json!({}))));
+    let place = format!("`http://{address}/page` in line 3: it is a text file (HTML, XML or SVG), wanted JPEG or PNG");
+    assert!(error.contains(&place) && error.contains("on_missing"), "{error}");
+    count.store(0, Ordering::SeqCst);
+    let host = ingest(data.path(), settings(json!({"on_missing": "skip", "max_skipped": 0.5}))).unwrap();
+    assert_eq!(count.load(Ordering::SeqCst), 3);
+    let rows: Vec<_> = images(&host).into_iter().map(|(id, _, name, path)| (id, name, path)).collect();
+    assert_eq!(rows, [(0, format!("http://{address}/5.png"), None), (2, format!("http://{address}/7.png"), None)]);
+    assert_eq!(encoded_images(&host), [png(5), png(7)]);
+    let texts: Vec<_> = captions(&host).into_iter().map(|(id, image, _, text)| (id, image, text)).collect();
+    let wanted = [(0, 0, "five"), (3, 0, "again five"), (2, 2, "seven")];
+    assert_eq!(texts, wanted.map(|(id, image, text)| (id, image, text.to_owned())));
+    let error = refused(ingest(data.path(), settings(json!({"on_missing": "skip"}))));
+    assert!(error.contains("1 of 3 images were left out, wanted at most 0.1"), "{error}");
+    let mut secret = settings(json!({"on_missing": "skip", "max_skipped": 1.0}));
+    secret["image_urls"]["private_hosts"] = json!([]);
+    let error = refused(ingest(data.path(), secret));
+    assert!(error.contains("all 3 images were left out") && error.contains("private address"), "{error}");
+}
+
+#[test]
+fn an_interrupted_run_goes_on() {
+    let (address, _) = server();
+    let rows = (0..1100).map(|row| format!("http://{address}/{}.png?{row}\tcaption {row}\n", row % 250));
+    let table = format!("url\tcaption\n{}", rows.collect::<String>()).replace(".png?", ".png#");
+    let data = folder(&[("urls.tsv", table.as_bytes())]);
+    let settings = json!({"table": "urls.tsv", "split": "train", "private_hosts": [&address], "per_second": 1e4});
+    let stage: ImageUrls = serde_json::from_value(settings).unwrap();
+    let host = || {
+        let mut host = InMemoryHost::default();
+        host.source_paths.insert("image_urls.table".to_owned(), data.path().join("urls.tsv"));
+        host
+    };
+    let stage = super::super::Ingest::ImageUrls(stage);
+    assert_eq!(check_resume_after_every_save(&stage, host, &["images", "captions"]), 1);
+}
+
+#[test]
+fn mistakes_of_table_and_settings_are_reported_together() {
+    let data = folder(&[("urls.csv", b"url,caption\nfile:///etc/passwd,a\nhttp://,b\nhttp://x/a.png,\n")]);
+    let error = refused(ingest(data.path(), json!({"image_urls": {"table": "urls.csv", "split": "train"}})));
+    for wanted in ["line 2: `file:///etc/passwd` is no URL", "line 3: `http://` is no URL", "line 4: caption is empty"]
+    {
+        assert!(error.contains(wanted), "{error}");
+    }
+    let stage: ImageUrls = serde_json::from_value(json!({
+        "table": "x", "split": "train", "max_bytes": 0, "parallel": 0, "per_second": 0.0, "timeout": 0.0, "retries": 99,
+        "private_hosts": ["localhost"],
+    }))
+    .unwrap();
+    let settings: Vec<String> = stage.check().into_iter().map(|problem| problem.setting).collect();
+    let names = ["max_bytes", "parallel", "per_second", "timeout", "retries", "private_hosts"];
+    assert_eq!(settings, names.map(|name| format!("image_urls.{name}")));
+    assert!(stage.settings().get("per_second").is_none() && stage.settings().get("max_bytes").is_some());
+}

@@ -1,0 +1,129 @@
+//! Images whose bytes are in a data set, with their captions: what `webdataset` and `hugging_face` share.
+
+use std::collections::{BTreeSet, HashSet};
+
+use super::image_folder::ImageSplit;
+use super::on_missing::OnMissing;
+use super::writer::{DataSetWriter, ImageRow, clean_caption};
+use crate::error::{Error, Result, SkippedItems};
+use crate::stage::StageContext;
+
+/// Number of samples that an error lists.
+const LISTED: usize = 20;
+
+/// Sample: an image with its captions.
+pub(super) struct PictureSample<'a> {
+    /// Name, for messages and for a random split.
+    pub name: &'a str,
+    pub file_name: &'a str,
+    /// Field of the split, if the data set has one.
+    pub split: Option<&'a str>,
+    /// Bytes of the image; `None` if the sample has none.
+    pub picture: Option<&'a [u8]>,
+    pub texts: Vec<&'a str>,
+    /// Identifier of the image, if it has one, and of each caption.
+    pub image_id: Option<i64>,
+    pub caption_ids: Option<Vec<i64>>,
+}
+
+/// Writer of samples.
+pub(super) struct PictureRows<'s> {
+    split: &'s ImageSplit,
+    on_missing: OnMissing,
+    max_skipped: f64,
+    rows: DataSetWriter,
+    skipped: SkippedItems,
+    image_ids: HashSet<i64>,
+    caption_ids: HashSet<i64>,
+    next_caption: i64,
+    splits: BTreeSet<&'static str>,
+}
+
+impl<'s> PictureRows<'s> {
+    /// No samples yet. Of those without an image or captions at most the share `max_skipped` is left out.
+    pub fn new(split: &'s ImageSplit, on_missing: OnMissing, max_skipped: f64) -> Self {
+        Self {
+            split,
+            on_missing,
+            max_skipped,
+            rows: DataSetWriter::default(),
+            skipped: SkippedItems { skipped: 0, total: 0, first: Vec::new() },
+            image_ids: HashSet::new(),
+            caption_ids: HashSet::new(),
+            next_caption: 0,
+            splits: BTreeSet::new(),
+        }
+    }
+
+    /// Number of samples so far, with those that were left out.
+    pub fn count(&self) -> u64 {
+        self.skipped.total
+    }
+
+    /// Writes a sample. The inner error says what is wrong with it.
+    pub fn push(&mut self, sample: PictureSample<'_>, cx: &mut StageContext<'_>) -> Result<Result<(), String>> {
+        self.skipped.total += 1;
+        let Some(picture) = sample.picture else { return Ok(self.leave_out(sample.name, "it has no image", cx)) };
+        if sample.texts.is_empty() {
+            return Ok(self.leave_out(sample.name, "it has no captions", cx));
+        }
+        let texts: Vec<&str> = match sample.texts.iter().map(|text| clean_caption(text)).collect() {
+            Ok(texts) => texts,
+            Err(message) => return Ok(Err(message)),
+        };
+        let known = self.split.of(sample.name, sample.split);
+        let (split, id, ids) = match known.and_then(|split| {
+            let (id, ids) = self.ids(sample.image_id, sample.caption_ids, texts.len())?;
+            Ok((split, id, ids))
+        }) {
+            Ok(known) => known,
+            Err(message) => return Ok(Err(message)),
+        };
+        self.splits.insert(split);
+        let image = ImageRow { id, split, file_name: sample.file_name, path: None, bytes: Some(picture) };
+        self.rows.push(cx, &image, ids.into_iter().zip(texts))?;
+        Ok(Ok(()))
+    }
+
+    /// Leaves a sample out, with a warning, or refuses it.
+    fn leave_out(&mut self, name: &str, reason: &str, cx: &mut StageContext<'_>) -> Result<(), String> {
+        if self.on_missing == OnMissing::Fail {
+            return Err(format!("{reason}: `on_missing = \"skip\"` leaves such samples out"));
+        }
+        cx.warn(name, format!("sample left out: {reason}"));
+        self.skipped.skipped += 1;
+        if self.skipped.first.len() < LISTED {
+            self.skipped.first.push(format!("`{name}`: {reason}"));
+        }
+        Ok(())
+    }
+
+    /// Identifiers of the next image and its captions: its own ones, or numbers.
+    fn ids(&mut self, image: Option<i64>, captions: Option<Vec<i64>>, count: usize) -> Result<(i64, Vec<i64>), String> {
+        let image = image.unwrap_or_else(|| i64::try_from(self.rows.count).unwrap_or_default());
+        let captions = captions.unwrap_or_else(|| (self.next_caption..).take(count).collect());
+        self.next_caption += i64::try_from(count).unwrap_or_default();
+        if captions.len() != count {
+            return Err(format!("has {count} captions and {} identifiers of captions", captions.len()));
+        }
+        if !self.image_ids.insert(image) {
+            return Err(format!("the image id {image} is also that of an earlier sample"));
+        }
+        match captions.iter().find(|id| !self.caption_ids.insert(**id)) {
+            Some(id) => Err(format!("the caption id {id} is also that of an earlier caption")),
+            None => Ok((image, captions)),
+        }
+    }
+
+    /// Writes the rest, and checks that there are samples, and enough of them.
+    pub fn finish(self, cx: &mut StageContext<'_>) -> Result<()> {
+        self.skipped.check("samples", self.max_skipped, "check the settings of the images and captions")?;
+        if self.rows.count == 0 {
+            return Err(Error::data("there are no samples"));
+        }
+        if let ImageSplit::Fractions(fractions) = self.split {
+            fractions.check_sizes(self.rows.count, &self.splits)?;
+        }
+        self.rows.finish(cx)
+    }
+}

@@ -1,0 +1,124 @@
+//! Reader of `webdataset`.
+
+use serde_json::{Map, Value};
+
+use super::super::image_folder::ImageSplit;
+use super::super::picture_rows::{PictureRows, PictureSample};
+use super::{CaptionMember, WebDataset};
+use crate::error::Result;
+use crate::io::files::files_with_endings;
+use crate::io::tar_samples::{self, TarSample};
+use crate::stage::StageContext;
+
+/// Extensions of images.
+const PICTURES: [&str; 3] = ["jpg", "jpeg", "png"];
+
+/// Endings of the names of archives.
+const ARCHIVES: [&str; 3] = [".tar", ".tar.gz", ".tgz"];
+
+/// Reads the archives and writes the images and captions of all samples, in their order.
+pub(in super::super) fn run(settings: &WebDataset, cx: &mut StageContext<'_>) -> Result<()> {
+    let mut rows = PictureRows::new(&settings.split, settings.on_missing, settings.max_skipped);
+    // True if samples have identifiers, which the first one decides.
+    let mut have_ids = None;
+    for archive in files_with_endings(&cx.source("webdataset.shards")?, &ARCHIVES)? {
+        let cancel = cx.cancel().clone();
+        tar_samples::for_each(
+            &archive,
+            || cancel.check(),
+            |sample| match parse(settings, &sample, &mut have_ids) {
+                Ok(parsed) => rows.push(parsed.sample(&sample), cx),
+                Err(message) => Ok(Err(message)),
+            },
+        )?;
+    }
+    rows.finish(cx)
+}
+
+/// Parsed files of a sample.
+struct ParsedSample<'a> {
+    /// Extension and bytes of the image.
+    picture: Option<(&'a str, &'a [u8])>,
+    file_name: String,
+    split: Option<String>,
+    texts: Vec<String>,
+    ids: Option<(i64, Vec<i64>)>,
+}
+
+impl ParsedSample<'_> {
+    fn sample<'a>(&'a self, of: &'a TarSample) -> PictureSample<'a> {
+        PictureSample {
+            name: &of.key,
+            file_name: &self.file_name,
+            split: self.split.as_deref(),
+            picture: self.picture.map(|(_, bytes)| bytes),
+            texts: self.texts.iter().map(String::as_str).collect(),
+            image_id: self.ids.as_ref().map(|(image, _)| *image),
+            caption_ids: self.ids.as_ref().map(|(_, captions)| captions.clone()),
+        }
+    }
+}
+
+/// Parses the files of a sample.
+fn parse<'a>(
+    settings: &WebDataset,
+    sample: &'a TarSample,
+    have_ids: &mut Option<bool>,
+) -> Result<ParsedSample<'a>, String> {
+    let members = sample.members.iter().map(|(extension, content)| (extension.as_str(), content.as_slice()));
+    let pictures: Vec<_> = members.filter(|(extension, _)| PICTURES.contains(extension)).collect();
+    if pictures.len() > 1 {
+        return Err("has several images".to_owned());
+    }
+    let picture = pictures.first().copied();
+    let json = sample.member("json").map(serde_json::from_slice::<Map<String, Value>>).transpose();
+    let json = json.map_err(|error| format!("its `.json` is no JSON object: {error}"))?.unwrap_or_default();
+    let texts = texts(settings, sample, &json)?;
+    let split = match &settings.split {
+        ImageSplit::Column(field) => {
+            let value = json.get(field).ok_or_else(|| format!("its `.json` has no `{field}`, the split"))?;
+            Some(value.as_str().unwrap_or_default().to_owned())
+        }
+        _ => None,
+    };
+    let key = sample.key.trim_start_matches("./");
+    let own_name = || format!("{key}.{}", picture.map_or("", |(extension, _)| extension));
+    let file_name = json.get("file_name").and_then(Value::as_str).map_or_else(own_name, str::to_owned);
+    let ids = if settings.captions == CaptionMember::Txt { None } else { ids(&json) };
+    let ids = match (*have_ids.get_or_insert(ids.is_some()), ids) {
+        (true, None) => {
+            return Err(
+                "its `.json` has no whole numbers `image_id` and `caption_ids`, as the first sample has".to_owned()
+            );
+        }
+        (have_ids, ids) => ids.filter(|_| have_ids),
+    };
+    Ok(ParsedSample { picture, file_name, split, texts, ids })
+}
+
+/// Captions of a sample; none if it lacks them.
+fn texts(settings: &WebDataset, sample: &TarSample, json: &Map<String, Value>) -> Result<Vec<String>, String> {
+    match &settings.captions {
+        CaptionMember::Txt => {
+            let Some(text) = sample.member("txt") else { return Ok(Vec::new()) };
+            let text = std::str::from_utf8(text).map_err(|_| "its `.txt` is no UTF-8 text".to_owned())?;
+            Ok(vec![text.to_owned()])
+        }
+        CaptionMember::Json(field) => match json.get(field) {
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(Value::String(text)) => Ok(vec![text.clone()]),
+            Some(Value::Array(items)) => {
+                let text = |item: &Value| item.as_str().map(str::to_owned);
+                let texts: Option<Vec<String>> = items.iter().map(text).collect();
+                texts.ok_or_else(|| format!("`{field}` has a value that is no text"))
+            }
+            Some(_) => Err(format!("`{field}` is neither a text nor a list of texts")),
+        },
+    }
+}
+
+/// Identifiers of the image and its captions in the `.json`.
+fn ids(json: &Map<String, Value>) -> Option<(i64, Vec<i64>)> {
+    let captions = json.get("caption_ids")?.as_array()?;
+    Some((json.get("image_id")?.as_i64()?, captions.iter().map(Value::as_i64).collect::<Option<_>>()?))
+}

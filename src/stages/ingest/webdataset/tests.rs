@@ -1,0 +1,112 @@
+//! Tests of `webdataset`.
+
+use serde_json::json;
+use tar::{Builder, Header};
+
+use super::super::testing::{captions, encoded_images, folder, images, ingest, refused};
+
+/// Tar file of these files.
+fn tar(files: &[(&str, &str)]) -> Vec<u8> {
+    let mut builder = Builder::new(Vec::new());
+    for (name, content) in files {
+        let mut header = Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        builder.append_data(&mut header, name, content.as_bytes()).unwrap();
+    }
+    builder.into_inner().unwrap()
+}
+
+#[test]
+fn samples_of_all_archives_are_in_the_order_of_their_names() {
+    let first = tar(&[("a/2.jpg", "P2"), ("a/2.txt", " two dogs \n"), ("a/1.txt", "a cat"), ("a/1.png", "P1")]);
+    let second = tar(&[("2.JPEG", "P3"), ("2.txt", "a bird"), ("2.cls", "7")]);
+    let data = folder(&[("tars/1.tar", &second), ("tars/0.tar", &first), ("tars/list.txt", b"0.tar")]);
+    let host = ingest(data.path(), json!({"webdataset": {"shards": "tars", "split": "test"}})).unwrap();
+    let row = |id: i64, name: &str| (id, "test".to_owned(), name.to_owned(), None);
+    assert_eq!(images(&host), [row(0, "a/2.jpg"), row(1, "a/1.png"), row(2, "2.jpeg")]);
+    assert_eq!(encoded_images(&host), [b"P2", b"P1", b"P3"]);
+    let texts: Vec<_> = captions(&host).into_iter().map(|(id, image, _, text)| (id, image, text)).collect();
+    assert_eq!(texts, [(0, 0, "two dogs".to_owned()), (1, 1, "a cat".to_owned()), (2, 2, "a bird".to_owned())]);
+    // One archive is a source too.
+    let host = ingest(data.path(), json!({"webdataset": {"shards": "tars/1.tar", "split": "train"}})).unwrap();
+    assert_eq!(images(&host).len(), 1);
+}
+
+#[test]
+fn fields_of_json_have_captions_splits_and_identifiers() {
+    let sample = |id: i64, split: &str, more: &str| {
+        format!("{{\"split\": \"{split}\", \"texts\": [\"one {id}\", \"two {id}\"]{more}}}")
+    };
+    let (a, b) = (sample(7, "train", ""), sample(3, "val", ""));
+    let settings =
+        json!({"webdataset": {"shards": "x.tar", "captions": {"json": "texts"}, "split": {"column": "split"}}});
+    let data = folder(&[("x.tar", &tar(&[("a.jpg", "A"), ("a.json", &a), ("b.jpg", "B"), ("b.json", &b)]))]);
+    let host = ingest(data.path(), settings.clone()).unwrap();
+    let splits: Vec<_> = images(&host).into_iter().map(|(id, split, ..)| (id, split)).collect();
+    assert_eq!(splits, [(0, "train".to_owned()), (1, "val".to_owned())]);
+    assert_eq!(captions(&host)[3], (3, 1, "val".to_owned(), "two 3".to_owned()));
+
+    let ids = |id: i64, captions: &str| {
+        format!(", \"image_id\": {id}, \"caption_ids\": {captions}, \"file_name\": \"{id} x.jpg\"")
+    };
+    let (a, b) = (sample(7, "train", &ids(7, "[70, 71]")), sample(3, "val", &ids(3, "[30, 31]")));
+    let data = folder(&[("x.tar", &tar(&[("a.jpg", "A"), ("a.json", &a), ("b.jpg", "B"), ("b.json", &b)]))]);
+    let host = ingest(data.path(), settings.clone()).unwrap();
+    let names: Vec<_> = images(&host).into_iter().map(|(id, _, name, _)| (id, name)).collect();
+    assert_eq!(names, [(7, "7 x.jpg".to_owned()), (3, "3 x.jpg".to_owned())]);
+    assert_eq!(captions(&host)[2], (30, 3, "val".to_owned(), "one 3".to_owned()));
+
+    let files: Vec<(&str, String)> = vec![
+        ("a.json", a.clone()),
+        ("b.json", sample(3, "dev", &ids(3, "[30, 31]"))),
+        ("c.json", sample(4, "val", "")),
+        ("d.json", sample(7, "val", &ids(7, "[72, 73]"))),
+        ("e.json", sample(5, "val", &ids(5, "[70, 75]"))),
+        ("f.json", sample(6, "val", &ids(6, "[76]"))),
+        ("g.json", "[]".to_owned()),
+        ("h.json", "{\"split\": \"val\", \"image_id\": 8, \"caption_ids\": []}".to_owned()),
+    ];
+    let pictures: Vec<String> = files.iter().map(|(name, _)| name.replace("json", "png")).collect();
+    let all: Vec<(&str, &str)> = files
+        .iter()
+        .zip(&pictures)
+        .flat_map(|((name, json), picture)| [(picture.as_str(), "P"), (*name, json.as_str())])
+        .chain([
+            ("i.json", "{\"split\": \"val\", \"image_id\": 9, \"caption_ids\": []}"),
+            ("j.png", "P"),
+            ("j.jpg", "P"),
+        ])
+        .collect();
+    let error = refused(ingest(folder(&[("x.tar", &tar(&all))]).path(), settings));
+    for wanted in [
+        "sample `b`: split is `dev`",
+        "sample `c`: its `.json` has no whole numbers `image_id` and `caption_ids`",
+        "sample `d`: the image id 7 is also that of an earlier sample",
+        "sample `e`: the caption id 70 is also that of an earlier caption",
+        "sample `f`: has 2 captions and 1 identifiers of captions",
+        "sample `g`: its `.json` is no JSON object",
+        "sample `h`: it has no captions",
+        "sample `i`: it has no image",
+        "sample `j`: has several images",
+    ] {
+        assert!(error.contains(wanted), "{wanted}: {error}");
+    }
+}
+
+#[test]
+fn samples_that_lack_something_can_be_left_out() {
+    let data = folder(&[(
+        "x.tar",
+        &tar(&[("a.jpg", "A"), ("a.txt", "a"), ("b.jpg", "B"), ("c.txt", "c"), ("d.jpg", "D"), ("d.txt", "d")]),
+    )]);
+    let settings = |share: f64| json!({"webdataset": {"shards": "x.tar", "split": "train", "on_missing": "skip", "max_skipped": share}});
+    let host = ingest(data.path(), settings(0.5)).unwrap();
+    assert_eq!(encoded_images(&host), [b"A", b"D"]);
+    assert_eq!(host.warnings.len(), 2);
+    assert!(refused(ingest(data.path(), settings(0.4))).contains("2 of 4 samples were left out"));
+    assert!(
+        refused(ingest(folder(&[("x.zip", b"")]).path(), json!({"webdataset": {"shards": ".", "split": "train"}})))
+            .contains("has no file whose name ends in .tar, .tar.gz, .tgz")
+    );
+}

@@ -1,0 +1,39 @@
+//! Clock that goes on while the machine is suspended, for leases: their objects age on the server meanwhile.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Time since the machine was started. [`Instant`] stands still while a machine is suspended on Linux.
+pub(super) fn since_boot() -> Duration {
+    let uptime = std::fs::read_to_string("/proc/uptime").ok();
+    uptime.as_deref().and_then(parse_uptime).unwrap_or_else(since_start)
+}
+
+/// First number of `/proc/uptime`: seconds, suspended ones included.
+fn parse_uptime(content: &str) -> Option<Duration> {
+    let seconds: f64 = content.split_whitespace().next()?.parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+/// Time since the first call, where there is no `/proc`.
+#[expect(clippy::disallowed_methods, reason = "leases expire after a time")]
+fn since_start() -> Duration {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uptime_is_in_seconds_with_decimals() {
+        assert_eq!(parse_uptime("350735.47 234388.90\n"), Some(Duration::from_millis(350_735_470)));
+        for other in ["", "x 1", "-1 2", "NaN 1"] {
+            assert_eq!(parse_uptime(other), None, "{other}");
+        }
+        let before = since_boot();
+        std::thread::sleep(Duration::from_millis(30));
+        assert!((20..5_000).contains(&(since_boot().saturating_sub(before)).as_millis()));
+    }
+}

@@ -1,0 +1,116 @@
+//! Vectors that are stored in half precision (f16). Readers get them as f32.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Float16Type, Schema, SchemaRef};
+
+use crate::error::{Error, Result};
+
+/// Returns the schema of a table whose f32 vectors are stored in half precision.
+#[must_use]
+pub fn half_schema(schema: &SchemaRef) -> SchemaRef {
+    with_numbers(schema, &DataType::Float32, &DataType::Float16)
+}
+
+/// Rounds all f32 vectors of a batch to half precision: to 11 significant bits, and below 6.1e-5 to multiples of 6.0e-8.
+///
+/// # Errors
+/// A value is larger than the largest of half precision, 65,504.
+pub fn to_halves(batch: &RecordBatch) -> Result<RecordBatch> {
+    let halves = convert(batch, &DataType::Float32, &DataType::Float16)?;
+    for (field, column) in halves.schema().fields().iter().zip(halves.columns()) {
+        if numbers(column).is_some_and(|values| values.values().iter().any(|value| value.is_infinite())) {
+            let message = format!("a value of `{}` is too large for half precision (65,504)", field.name());
+            return Err(Error::stage(message).hint("set `storage = \"f32\"`"));
+        }
+    }
+    Ok(halves)
+}
+
+/// Returns a batch whose vectors of half precision are f32. Others stay.
+///
+/// # Errors
+/// The batch is inconsistent.
+pub fn from_halves(batch: RecordBatch) -> Result<RecordBatch> {
+    let schema = with_numbers(&batch.schema(), &DataType::Float16, &DataType::Float32);
+    if schema == batch.schema() { Ok(batch) } else { convert(&batch, &DataType::Float16, &DataType::Float32) }
+}
+
+/// Numbers of a column of vectors of half precision.
+fn numbers(column: &ArrayRef) -> Option<&arrow::array::PrimitiveArray<Float16Type>> {
+    match column.as_fixed_size_list_opt() {
+        Some(list) => numbers(list.values()),
+        None => column.as_primitive_opt(),
+    }
+}
+
+fn convert(batch: &RecordBatch, from: &DataType, to: &DataType) -> Result<RecordBatch> {
+    let columns = batch.columns().iter().map(|column| match column.data_type() {
+        DataType::FixedSizeList(..) => converted(column, from, to),
+        _ => Ok(Arc::clone(column)),
+    });
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    super::batch(&with_numbers(&batch.schema(), from, to), columns)
+}
+
+fn converted(array: &ArrayRef, from: &DataType, to: &DataType) -> Result<ArrayRef> {
+    let Some(list) = array.as_fixed_size_list_opt() else {
+        return Ok(if array.data_type() == from { cast(array, to)? } else { Arc::clone(array) });
+    };
+    let DataType::FixedSizeList(item, size) = list.data_type() else { return Ok(Arc::clone(array)) };
+    let values = converted(list.values(), from, to)?;
+    let item = Arc::new(item.as_ref().clone().with_data_type(values.data_type().clone()));
+    Ok(Arc::new(FixedSizeListArray::try_new(item, *size, values, list.nulls().cloned())?))
+}
+
+/// Schema whose vectors of the numbers `from` have the numbers `to`.
+fn with_numbers(schema: &SchemaRef, from: &DataType, to: &DataType) -> SchemaRef {
+    fn of(data_type: &DataType, from: &DataType, to: &DataType) -> DataType {
+        match data_type {
+            DataType::FixedSizeList(item, size) => {
+                let inner = if item.data_type() == from { to.clone() } else { of(item.data_type(), from, to) };
+                DataType::FixedSizeList(Arc::new(item.as_ref().clone().with_data_type(inner)), *size)
+            }
+            other => other.clone(),
+        }
+    }
+    let field = |field: &Arc<Field>| field.as_ref().clone().with_data_type(of(field.data_type(), from, to));
+    Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::regions::{self, RegionColumn};
+    use crate::tables::{self, repeated};
+
+    #[test]
+    fn vectors_are_rounded_once_and_come_back_as_f32() {
+        // 1 + 2⁻¹¹ is halfway between two halves, of which the even one is 1; 2⁻²⁵ is halfway to the smallest one.
+        let values = vec![1.0, 0.1, 1.0 + 2.0f32.powi(-11), -65_504.0, 2.0f32.powi(-24), 2.0f32.powi(-25)];
+        let wanted = [1.0, 0.099_975_586, 1.0, -65_504.0, 2.0f32.powi(-24), 0.0];
+        let columns = regions::TableColumns {
+            image_id: vec![1].into(),
+            split: repeated("train", 1),
+            regions: RegionColumn::new(values, 2, 3).unwrap(),
+        };
+        let batch = columns.into_batch().unwrap();
+        let halves = to_halves(&batch).unwrap();
+        assert_eq!(halves.schema(), half_schema(&batch.schema()));
+        assert_ne!(halves.schema(), batch.schema());
+        let back = from_halves(halves.clone()).unwrap();
+        assert_eq!(back.schema(), batch.schema());
+        assert_eq!(regions::values(&back).unwrap(), (&wanted[..], 2, 3));
+        assert_eq!(to_halves(&back).unwrap(), halves);
+        assert_eq!(from_halves(back.clone()).unwrap(), back);
+        let large = tables::features::TableColumns {
+            image_id: vec![1].into(),
+            split: repeated("train", 1),
+            feature: tables::VectorColumn::new(vec![65_520.0], 1).unwrap(),
+        };
+        let error = to_halves(&large.into_batch().unwrap()).unwrap_err();
+        assert!(error.to_string().contains("`feature` is too large"), "{error}");
+    }
+}
