@@ -73,6 +73,7 @@ fn locked(file: File, path: &Path, try_lock: impl FnOnce(&File) -> Result<(), Tr
     match try_lock(&file) {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(Error::io("lock", path, &error)),
+        Err(TryLockError::Error(error)) => Err(Error::io("lock", path, &error)
+            .hint("if the disk has no locks (`flock`), mount it with them, or use a store at a URL")),
     }
 }

@@ -186,3 +186,33 @@ fn leases_of_dead_processes_do_not_block_runs_or_removals() {
         "a removal on another machine waits until they expire, and removes them"
     );
 }
+
+/// In a folder: a builder that has stopped, and a removal, are named to those that wait.
+#[test]
+fn who_waits_is_told_for_whom() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let told = |wait: &dyn Fn(&CancelToken, &dyn Fn(String))| {
+        let (cancel, messages) = (CancelToken::new(), std::cell::RefCell::new(Vec::new()));
+        wait(&cancel, &|message| {
+            messages.borrow_mut().push(message);
+            cancel.cancel();
+        });
+        messages.into_inner()
+    };
+    // This process holds the lock. Where `/proc/locks` does not list it, the holder is not known.
+    let names = [format!("process {}", std::process::id()), "another process".to_owned()];
+    let claim = claimed(&store);
+    let messages = told(&|cancel, waiting| {
+        claim_artefact(&store, &artefact(&store), cancel, waiting).unwrap_err();
+    });
+    assert!(messages.len() == 1 && names.contains(&messages[0]), "{messages:?}");
+    drop(claim);
+    let removal = try_lock_for_removal(&store).unwrap().unwrap();
+    let messages = told(&|cancel, waiting| {
+        lock_for_run(&store, cancel, waiting).unwrap_err();
+    });
+    assert!(messages[0].ends_with(", which removes results (`pairloom gc --delete`)"), "{messages:?}");
+    drop(removal);
+    assert!(told(&|cancel, waiting| drop(lock_for_run(&store, cancel, waiting).unwrap())).is_empty());
+}
