@@ -37,8 +37,7 @@ pub(super) fn client_config(config: SessionConfig, store: &str) -> SessionConfig
 }
 
 fn cluster_config(mut config: SessionConfig) -> SessionConfig {
-    // Otherwise partitions take files from a queue that they share, and parts of a top-k join, each of which needs all
-    // queries in one order, lost some of them.
+    // Partitions of a scan would take files from a queue that they share, which no test of a cluster covers.
     config.options_mut().execution.enable_file_stream_work_stealing = false;
     // Our plans are physical already, and have operators that an adaptive planner does not know.
     config

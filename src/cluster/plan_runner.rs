@@ -29,7 +29,7 @@ use super::plan_check::check_plan;
 use super::store_id::id_of_store;
 use super::submission::{Submission, fetch_rows};
 use crate::error::Error;
-use crate::sql::{PlanRunner, TopKJoinsByParts};
+use crate::sql::PlanRunner;
 use crate::store::Store;
 
 /// Tasks of a stage of a query of large tables.
@@ -91,11 +91,7 @@ impl PlanRunner for ClusterPlans {
         if config.target_partitions() > 1 {
             config = config.with_target_partitions(PARTITIONS);
         }
-        SessionStateBuilder::new_from_existing(state)
-            .with_config(config)
-            .with_optimizer_rules(rules)
-            .with_physical_optimizer_rule(Arc::new(TopKJoinsByParts))
-            .build()
+        SessionStateBuilder::new_from_existing(state).with_config(config).with_optimizer_rules(rules).build()
     }
 
     async fn run(&self, plan: Arc<dyn ExecutionPlan>, config: &SessionConfig) -> Result<SendableRecordBatchStream> {

@@ -25,6 +25,8 @@ use super::merge::TopKMergeExec;
 /// It is for items and queries that are scans of files. Every part reads all queries, and such rows have one order
 /// whoever reads them. A method against hubs learns from all items, so its join stays whole, and so does one with an order of equal measures. In one process a whole join
 /// uses all threads as well, and packs the queries once.
+///
+/// No session has the rule: on a cluster the queries had another order in each part, so the merge mixed them up.
 #[derive(Debug)]
 pub struct TopKJoinsByParts;
 
