@@ -192,7 +192,8 @@ fn leases_of_dead_processes_do_not_block_runs_or_removals() {
 fn who_waits_is_told_for_whom() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
-    let told = |wait: &dyn Fn(&CancelToken, &dyn Fn(String))| {
+    type WaitWithReports = dyn Fn(&CancelToken, &dyn Fn(String));
+    let told = |wait: &WaitWithReports| {
         let (cancel, messages) = (CancelToken::new(), std::cell::RefCell::new(Vec::new()));
         wait(&cancel, &|message| {
             messages.borrow_mut().push(message);
