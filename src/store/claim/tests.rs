@@ -190,10 +190,10 @@ fn leases_of_dead_processes_do_not_block_runs_or_removals() {
 /// In a folder: a builder that has stopped, and a removal, are named to those that wait.
 #[test]
 fn who_waits_is_told_for_whom() {
-    type WaitWithReports = dyn Fn(&CancelToken, &dyn Fn(String));
+    type WaitWithReports<'w> = dyn Fn(&CancelToken, &dyn Fn(String)) + 'w;
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
-    let told = |wait: &WaitWithReports| {
+    let told = |wait: &WaitWithReports<'_>| {
         let (cancel, messages) = (CancelToken::new(), std::cell::RefCell::new(Vec::new()));
         wait(&cancel, &|message| {
             messages.borrow_mut().push(message);
