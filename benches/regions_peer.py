@@ -5,8 +5,8 @@ one vector of each side. Batch normalisation and dropout are those of a training
 
 Arguments: the model (scan_t2i, scan_i2t, sgr, saf, vsrn, cvse, vse_infinity), f32 or bf16 (autocast), the loss (max: the
 hardest negatives; sum: all), number of threads, size of the vocabulary, width of word vectors, of the joint space, of
-regions, number of regions, of images. The first input line has the captions as JSON. Then "score" scores all images with all captions, already encoded, and "step" trains on the
-next batch; the answer is the seconds.
+regions, number of regions, of images. The first input line has the captions as JSON. Then "score" scores all images with
+all captions, already encoded, and "step" trains on the next batch; the answer is the seconds.
 """
 
 import contextlib

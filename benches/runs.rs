@@ -2,11 +2,10 @@
 //! runs, the last of which have 100,000 artefacts.
 //!
 //! Each run has five stages, or twelve with `--growth`. Its training and evaluation are its own; data and features are those
-//! of its pipeline. The
-//! files are like those of `pipelines/quickstart.toml`, without the tables that the commands do not read. Each command
-//! is a process of its own, with all files in the page cache, and the best of five times is printed. The limit is the
-//! reading of 1,000 records, and for queries over all runs of 1,000 manifests and 1,000 Parquet files. One more process
-//! only starts and ends.
+//! of its pipeline. The files are like those of `pipelines/quickstart.toml`, without the tables that the commands do not
+//! read. Each command is a process of its own, with all files in the page cache, and the best of five times is printed. The
+//! limit is the reading of 1,000 records, and for queries over all runs of 1,000 manifests and 1,000 Parquet files. One more
+//! process only starts and ends.
 //!
 //! Run: `cargo bench --bench runs`, and `cargo bench --bench runs -- --growth`.
 #![expect(

@@ -37,7 +37,8 @@ pub(super) fn client_config(config: SessionConfig, store: &str) -> SessionConfig
 }
 
 fn cluster_config(mut config: SessionConfig) -> SessionConfig {
-    // Partitions of a scan would take files from a queue that they share, which no test of a cluster covers.
+    // Otherwise the partitions of a scan share a queue of files. With it, top-k joins that were cut into tasks lost queries,
+    // and how is not known.
     config.options_mut().execution.enable_file_stream_work_stealing = false;
     // Our plans are physical already, and have operators that an adaptive planner does not know.
     config

@@ -16,7 +16,7 @@ pub mod status;
 pub mod event;
 mod lineage;
 pub mod cache;
-pub mod earlier_rows;
+mod earlier_rows;
 mod feed;
 pub mod ordered_map;
 mod inputs;

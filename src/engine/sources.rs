@@ -37,13 +37,12 @@ pub fn digest(
 ) -> Result<String> {
     let path = path.canonicalize().map_err(|error| Error::io("read", path, &error))?;
     let mut files = list_files(&path, store.objects().folder(), cancel)?;
-    let cache_name = source_list_name(&path);
-    let known = store.objects().get(&cache_name)?.map(|content| digest_list::parse(&content)).unwrap_or_default();
+    let known = known_digests(store, &path)?;
     let (digests, is_new) = hash_all(&path, &mut files, &known, threads, cancel, observer)?;
     if is_new && !store.is_read_only() {
         let settled = files.iter().zip(&digests).filter(|(file, _)| file.is_settled);
         let list = digest_list::format(settled.map(|(file, digest)| (file.fingerprint.as_str(), digest.as_str())));
-        store.objects().put(&cache_name, list.into())?;
+        store.objects().put(&source_list_name(&path), list.into())?;
     }
     let mut whole = blake3::Hasher::new();
     for (file, digest) in files.iter().zip(&digests) {
@@ -60,14 +59,19 @@ pub fn digest(
 /// The folder or the store cannot be read.
 pub fn file_keys(store: &Store, path: &Path) -> Result<FileKeys> {
     let path = path.canonicalize().map_err(|error| Error::io("read", path, &error))?;
-    let known =
-        store.objects().get(&source_list_name(&path))?.map(|content| digest_list::parse(&content)).unwrap_or_default();
+    let known = known_digests(store, &path)?;
     // A fingerprint begins with the digest of the name.
     let keys = known.iter().filter_map(|(fingerprint, digest)| {
         let (name, _) = fingerprint.split_once('\t')?;
         Some((RowKey::parse(name)?, RowKey::parse(digest)?))
     });
     Ok(FileKeys::new(keys))
+}
+
+/// Digests of the files at a path that the store knows, by their fingerprints.
+fn known_digests(store: &Store, path: &Path) -> Result<HashMap<String, String>> {
+    let list = store.objects().get(&source_list_name(path))?;
+    Ok(list.map(|content| digest_list::parse(&content)).unwrap_or_default())
 }
 
 /// Checks that a source still has the digest with which a run began.

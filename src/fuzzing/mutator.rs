@@ -2,7 +2,7 @@
 
 use crate::kernels::random::Rng;
 
-/// Numbers at which formats change their mind.
+/// Limits of the types of numbers, and of encodings of variable length.
 const NUMBERS: [u64; 9] = [0, 1, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff, u64::MAX];
 
 /// Source of damaged files.

@@ -51,14 +51,6 @@ impl PreadFile {
         self.file.read_exact_at(&mut content, start)?;
         Ok(content)
     }
-
-    /// Reads into `content` from `start` on.
-    ///
-    /// # Errors
-    /// As [`Self::read`].
-    pub fn read_into(&self, start: u64, content: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(content, start)
-    }
 }
 
 impl Length for PreadFile {

@@ -91,5 +91,4 @@ pub use query_threads::{QueryRows, QueryStream};
 pub use session::{PreparedQuery, Session};
 pub use state::{CATALOG, FILES, STORE_URL, function_state};
 pub use statements::split_statements;
-pub use topk_join::TopKJoinsByParts;
 pub use vector_cache::VECTOR_CACHE_BYTES;

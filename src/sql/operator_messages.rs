@@ -9,12 +9,11 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 
 use super::read_once::{ReadOnceExec, read_once};
-use super::topk_join::{decode_join, decode_merge, encode_join, encode_merge};
+use super::topk_join::{decode_join, encode_join};
 
 /// First bytes of messages, one for each operator.
 const TOP_K_JOIN: u8 = 0;
 const READ_ONCE: u8 = 1;
-const TOP_K_MERGE: u8 = 2;
 
 /// Message of an operator of this crate; `None` for another operator.
 ///
@@ -27,9 +26,6 @@ pub fn encode_operator(
 ) -> Result<Option<Vec<u8>>> {
     if operator.downcast_ref::<ReadOnceExec>().is_some() {
         return Ok(Some(vec![READ_ONCE]));
-    }
-    if let Some(message) = encode_merge(operator) {
-        return Ok(Some([vec![TOP_K_MERGE], message].concat()));
     }
     let join = encode_join(operator, codec, converter)?;
     Ok(join.map(|message| [vec![TOP_K_JOIN], message].concat()))
@@ -48,7 +44,6 @@ pub fn decode_operator(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     match (message.split_first(), inputs) {
         (Some((&TOP_K_JOIN, message)), _) => decode_join(message, inputs, context, codec, converter),
-        (Some((&TOP_K_MERGE, message)), [input]) => decode_merge(message, input),
         (Some((&READ_ONCE, [])), [input]) => Ok(Arc::new(read_once(Arc::clone(input)))),
         _ => exec_err!("got a message of no operator, wanted one of this version of Pairloom"),
     }

@@ -35,10 +35,10 @@ pub trait RendezvousStore: Send + Sync {
 /// Opens key-value stores. The engine has no implementation; the program passes it one (that of libtorch).
 pub trait RendezvousBackend: Debug + Sync {
     /// Starts a store for all ranks and returns it with its port; port 0 chooses a free one. Listens at the address of
-    /// `host` only, if that is an address of this machine.
+    /// `host`. If this machine lacks that address and `any_address` is set, it listens at all addresses.
     ///
     /// # Errors
-    /// The port is in use.
+    /// The port is in use, or the address cannot be bound.
     fn serve(
         &self,
         host: &str,

@@ -2,7 +2,7 @@
 //!
 //! Format: <https://github.com/apache/parquet-format/blob/master/Encodings.md#DELTAENC>.
 
-use super::levels::take_varint;
+use super::varint::take_varint;
 
 /// Lengths of texts: the largest, and their sum.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

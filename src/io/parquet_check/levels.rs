@@ -2,6 +2,8 @@
 //!
 //! Format: <https://github.com/apache/parquet-format/blob/master/Encodings.md#RLE>.
 
+use super::varint::take_varint;
+
 /// Rows of a batch at most, here and in DataFusion.
 pub(super) const WINDOW_ROWS: u64 = 8192;
 
@@ -91,17 +93,4 @@ impl RowLengths {
 /// Number of bits of a level.
 pub(super) fn level_width(max_level: i16) -> usize {
     (i16::BITS - max_level.max(0).leading_zeros()) as usize
-}
-
-/// Takes an unsigned number from the start of `bytes`.
-pub(super) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut number = 0u64;
-    for shift in (0..64).step_by(7) {
-        let byte = *bytes.split_off_first()?;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
 }

@@ -5,6 +5,7 @@
 //! however large a row is. So a file of a few kilobytes can end the process. The checks read the bytes themselves and
 //! limit what comes out of them.
 
+mod varint;
 mod thrift;
 mod footer;
 mod page_header;

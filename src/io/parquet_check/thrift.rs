@@ -2,6 +2,8 @@
 //!
 //! Format: <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>.
 
+use super::varint::take_varint;
+
 /// Largest depth of a value that is skipped.
 const MAX_DEPTH: usize = 32;
 
@@ -59,22 +61,9 @@ impl<'c> ThriftReader<'c> {
         Some(first)
     }
 
-    /// Reads an unsigned number.
-    fn number(&mut self) -> Option<u64> {
-        let mut number = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            number |= u64::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Some(number);
-            }
-        }
-        None
-    }
-
     /// Reads a signed number of at most 64 bits.
     pub(super) fn integer(&mut self) -> Option<i64> {
-        let number = self.number()?;
+        let number = take_varint(&mut self.rest)?;
         Some((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
     }
 
@@ -82,7 +71,7 @@ impl<'c> ThriftReader<'c> {
     pub(super) fn list(&mut self) -> Option<(usize, ThriftType)> {
         let header = self.byte()?;
         let length = match header >> 4 {
-            15 => usize::try_from(self.number()?).ok()?,
+            15 => usize::try_from(take_varint(&mut self.rest)?).ok()?,
             length => usize::from(length),
         };
         let kind = if length == 0 { ThriftType::Byte } else { ThriftType::of(header & 15)? };
@@ -123,10 +112,10 @@ impl<'c> ThriftReader<'c> {
         match kind {
             ThriftType::True | ThriftType::False => {}
             ThriftType::Byte => drop(self.byte()?),
-            ThriftType::Integer => drop(self.number()?),
+            ThriftType::Integer => drop(take_varint(&mut self.rest)?),
             ThriftType::Double => self.rest = self.rest.get(8..)?,
             ThriftType::Binary => {
-                let length = usize::try_from(self.number()?).ok()?;
+                let length = usize::try_from(take_varint(&mut self.rest)?).ok()?;
                 self.rest = self.rest.get(length..)?;
             }
             ThriftType::List => {
@@ -136,7 +125,8 @@ impl<'c> ThriftReader<'c> {
                 }
             }
             ThriftType::Map => {
-                let length = usize::try_from(self.number()?).ok().filter(|length| *length <= self.rest.len())?;
+                let length =
+                    usize::try_from(take_varint(&mut self.rest)?).ok().filter(|length| *length <= self.rest.len())?;
                 if length > 0 {
                     let kinds = self.byte()?;
                     let (key, value) = (ThriftType::of(kinds >> 4)?, ThriftType::of(kinds & 15)?);

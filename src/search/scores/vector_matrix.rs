@@ -34,7 +34,7 @@ impl<'v> VectorMatrix<'v> {
     /// As [`VectorMatrix::new`], by several threads.
     ///
     /// # Errors
-    /// Those of [`VectorMatrix::new`].
+    /// As [`VectorMatrix::new`].
     pub(crate) fn with_threads(name: &str, values: &'v [f32], width: usize, threads: usize) -> Result<Self> {
         Self::from_cow(name, Cow::Borrowed(values), width, threads)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::compute::{concat_batches, take, take_record_batch};
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{exec_err, internal_err};
 use datafusion::error::{DataFusionError, Result};
@@ -17,33 +17,28 @@ use datafusion::physical_plan::expressions::Column;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
-    InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions,
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, InputDistributionRequirements,
+    PlanProperties, ReplaceChildrenOptions,
 };
 use futures::{StreamExt, TryStreamExt};
 
 use super::corrected_lists::corrected_lists;
 use super::nearest_lists::{NearItem, NearestLists, StopOnDrop};
-use super::node::{ListShape, MERGE_COLUMNS, added_fields};
+use super::node::{ListShape, added_fields};
 use super::pair_condition::PairCondition;
 use super::tie_keys::TieKeys;
-use super::top_k_rows::{ItemRows, MissingItems, TopKRows};
+use super::top_k_rows::{ItemRows, TopKRows};
 use crate::retrieval::Method;
 use crate::sql::vectors::{ListVectors, VectorMeasure};
 
 /// Rows of items that are searched together.
 const BLOCK_ROWS: usize = 16_384;
 
-/// Items of a part at most, so that they have indices of their own.
-const MAX_PART_ITEMS: u64 = 1 << 40;
-
 /// Operator of a top-k join: collects the queries, then reads the items block by block.
-///
-/// As a part of a join, it has [`MERGE_COLUMNS`] after all others.
 ///
 /// # Cost
 /// The product of all queries and items. Memory: the queries, a block of items, and the items of all lists; with a method
-/// all items. Each part has all queries.
+/// all items.
 #[derive(Debug, Clone)]
 pub(super) struct TopKJoinExec {
     queries: Arc<dyn ExecutionPlan>,
@@ -60,11 +55,8 @@ pub(super) struct TopKJoinExec {
     pub(super) query_vector: Arc<dyn PhysicalExpr>,
     pub(super) item_vector: Arc<dyn PhysicalExpr>,
     pub(super) condition: Option<Arc<dyn PhysicalExpr>>,
-    /// Columns of the output: places among those of the queries, those of the items, rank, measure, and the indices of
-    /// the query and the item.
+    /// Columns of the output: places among those of the queries, those of the items, rank and measure.
     pub(super) columns: Vec<usize>,
-    /// Number of this part of a join; `None` for a whole join.
-    pub(super) part: Option<u64>,
     pub(super) schema: SchemaRef,
     properties: Arc<PlanProperties>,
 }
@@ -79,11 +71,10 @@ impl TopKJoinExec {
         condition: Option<Arc<dyn PhysicalExpr>>,
     ) -> Self {
         let shape = ListShape::of_nearest(k);
-        let mut fields = all_fields([&queries, &items], shape);
-        fields.truncate(fields.len() - 2);
+        let fields = all_fields([&queries, &items], shape);
         let columns = (0..fields.len()).collect();
         let schema: SchemaRef = Arc::new(Schema::new(fields));
-        let properties = properties(&schema, 1);
+        let properties = properties(&schema);
         Self {
             queries,
             items,
@@ -97,43 +88,14 @@ impl TopKJoinExec {
             item_vector,
             condition,
             columns,
-            part: None,
             schema,
             properties,
         }
     }
 
-    /// Part of this join with the items of one partition.
-    pub(super) fn into_part(self, part: u64, [queries, items]: [Arc<dyn ExecutionPlan>; 2]) -> Self {
-        let added = all_fields([&queries, &items], self.shape).len() - 3;
-        let columns = self.columns.iter().copied().chain(added..added + 3).collect();
-        let names = self.schema.fields().iter().map(|field| field.name().clone());
-        let names: Vec<String> = names.chain(MERGE_COLUMNS.map(str::to_owned)).collect();
-        Self { queries, items, part: Some(part), ..self }.with_columns(columns, &names)
-    }
-
-    pub(super) fn queries(&self) -> &Arc<dyn ExecutionPlan> {
-        &self.queries
-    }
-
-    pub(super) fn items(&self) -> &Arc<dyn ExecutionPlan> {
-        &self.items
-    }
-
-    /// Place of the rank in the output, if it is there.
-    pub(super) fn rank_column(&self) -> Option<usize> {
-        let rank = self.column_count() - 4;
-        self.columns.iter().position(|&column| column == rank)
-    }
-
     /// Number of columns that [`Self::with_columns`] can choose from.
     pub(super) fn column_count(&self) -> usize {
         all_fields([&self.queries, &self.items], self.shape).len()
-    }
-
-    /// Partitions of the output. A part has none if its items were given to another task.
-    fn partitions(&self) -> usize {
-        if self.part.is_some() { self.items.output_partitioning().partition_count() } else { 1 }
     }
 
     /// The same operator, whose method learns from banks.
@@ -162,18 +124,13 @@ impl TopKJoinExec {
         Self { shape, ..self }.with_columns(columns, &names)
     }
 
-    /// The same operator, as a part of a join or not.
-    pub(super) fn with_part(self, part: Option<u64>) -> Self {
-        Self { part, ..self }
-    }
-
     /// The same operator with some of its columns, under these names.
     pub(super) fn with_columns(self, columns: Vec<usize>, names: &[String]) -> Self {
         let all = all_fields([&self.queries, &self.items], self.shape);
         let field = |(&column, name): (&usize, &String)| all[column].as_ref().clone().with_name(name);
         let fields: Vec<Field> = columns.iter().zip(names).map(field).collect();
         let schema: SchemaRef = Arc::new(Schema::new(fields));
-        let properties = properties(&schema, self.partitions());
+        let properties = properties(&schema);
         Self { columns, schema, properties, ..self }
     }
 
@@ -181,13 +138,10 @@ impl TopKJoinExec {
     async fn find(&self, context: Arc<TaskContext>) -> Result<TopKRows> {
         let memory = MemoryConsumer::new("TopKJoin").register(context.memory_pool());
         let mut queries = Vec::new();
-        // Partition by partition: the queries have one order in all parts of a join.
-        for partition in 0..self.queries.output_partitioning().partition_count() {
-            let mut stream = self.queries.execute(partition, Arc::clone(&context))?;
-            while let Some(batch) = stream.try_next().await? {
-                memory.try_grow(batch.get_array_memory_size())?;
-                queries.push(batch);
-            }
+        let mut stream = self.queries.execute(0, Arc::clone(&context))?;
+        while let Some(batch) = stream.try_next().await? {
+            memory.try_grow(batch.get_array_memory_size())?;
+            queries.push(batch);
         }
         let all_queries = concat_batches(&self.queries.schema(), &queries)?;
         drop(queries);
@@ -200,13 +154,12 @@ impl TopKJoinExec {
         };
         let output = |items: &ItemRows, lists: &[Vec<NearItem>]| {
             let items_or_missing = items.batches(&self.items.schema(), self.shape.is_outer)?;
-            TopKRows::new((all_queries, has_vector), items, items_or_missing, lists, self.output_shape())
+            TopKRows::new((all_queries, has_vector), items, items_or_missing, lists, self.shape)
         };
-        // The parts of a join run side by side.
-        let threads = if self.part.is_some() { 1 } else { context.session_config().target_partitions() };
+        let threads = context.session_config().target_partitions();
         let vectors = ListVectors::new(&vectors)?;
         let memory_of_lists = memory.new_empty();
-        let mut items = ItemRows::new(self.part.unwrap_or(0) * MAX_PART_ITEMS, memory);
+        let mut items = ItemRows::new(memory);
         if let Some(method) = self.method.clone() {
             let mut banks = Vec::new();
             for (bank, vector) in self.banks.iter().zip(&self.bank_vectors) {
@@ -250,19 +203,6 @@ impl TopKJoinExec {
         output(&items, lists.lists())
     }
 
-    /// Number of rows of a list that are left out, and the queries that have a row without an item.
-    fn output_shape(&self) -> (usize, MissingItems) {
-        let ListShape { skip, is_outer, .. } = self.shape;
-        match self.part {
-            None if is_outer => (skip, MissingItems::InEmptyLists),
-            None => (skip, MissingItems::Nowhere),
-            // The merge of the parts leaves rows out. The first part has a row for each query, since no part knows the
-            // items of others.
-            Some(0) if is_outer => (0, MissingItems::Everywhere),
-            Some(_) => (0, MissingItems::Nowhere),
-        }
-    }
-
     fn add_block(
         &self,
         queries: &RecordBatch,
@@ -302,22 +242,20 @@ async fn all_rows(
     Ok(concat_batches(&input.schema(), &batches)?)
 }
 
-/// Columns of the queries, of the items, those of the join, and the indices of a part.
+/// Columns of the queries, of the items, and those of the join.
 fn all_fields([queries, items]: [&Arc<dyn ExecutionPlan>; 2], shape: ListShape) -> Vec<FieldRef> {
-    let [_, query, item] = MERGE_COLUMNS;
-    let indices = [query, item].map(|name| Arc::new(Field::new(name, DataType::UInt64, false)));
     let may_be_missing = |field: FieldRef| {
         if shape.is_outer { Arc::new(field.as_ref().clone().with_nullable(true)) } else { field }
     };
     let fields = |of: &Arc<dyn ExecutionPlan>| of.schema().fields().iter().cloned().collect::<Vec<_>>();
     let of_lists = fields(items).into_iter().chain(added_fields().map(Arc::new)).map(may_be_missing);
-    fields(queries).into_iter().chain(of_lists).chain(indices).collect()
+    fields(queries).into_iter().chain(of_lists).collect()
 }
 
-pub(super) fn properties(schema: &SchemaRef, partitions: usize) -> Arc<PlanProperties> {
+fn properties(schema: &SchemaRef) -> Arc<PlanProperties> {
     Arc::new(PlanProperties::new(
         EquivalenceProperties::new(Arc::clone(schema)),
-        Partitioning::UnknownPartitioning(partitions),
+        Partitioning::UnknownPartitioning(1),
         EmissionType::Final,
         Boundedness::Bounded,
     ))
@@ -341,7 +279,6 @@ impl DisplayAs for TopKJoinExec {
             write!(f, ", outer")?;
         }
         ties.iter().try_for_each(|tie| write!(f, ", then {tie}"))?;
-        self.part.map_or(Ok(()), |part| write!(f, ", part {part}"))?;
         method.as_ref().map_or(Ok(()), |method| write!(f, ", method {}", method.name()))?;
         condition.as_ref().map_or(Ok(()), |condition| write!(f, ", where {condition}"))
     }
@@ -365,13 +302,7 @@ impl ExecutionPlan for TopKJoinExec {
     }
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        // A task of a cluster has some partitions of the items, and all of the queries.
-        let of_items =
-            if self.part.is_some() { Distribution::UnspecifiedDistribution } else { Distribution::SinglePartition };
-        let of_banks = self.banks.iter().map(|_| Distribution::SinglePartition);
-        InputDistributionRequirements::new(
-            [Distribution::SinglePartition, of_items].into_iter().chain(of_banks).collect(),
-        )
+        InputDistributionRequirements::new(vec![Distribution::SinglePartition; 2 + self.banks.len()])
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
@@ -402,7 +333,7 @@ impl ExecutionPlan for TopKJoinExec {
         };
         let (queries, items) = (Arc::clone(queries), Arc::clone(items));
         let new = Self { queries, items, banks: banks.to_vec(), ..Self::clone(&self) };
-        Ok(Arc::new(Self { properties: properties(&new.schema, new.partitions()), ..new }))
+        Ok(Arc::new(Self { properties: properties(&new.schema), ..new }))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -415,13 +346,13 @@ impl ExecutionPlan for TopKJoinExec {
         let columns: Option<Vec<usize>> = projection.expr().iter().map(|projected| place(&projected.expr)).collect();
         let Some(columns) = columns else { return Ok(None) };
         let schema = projection.schema();
-        let properties = properties(&schema, self.partitions());
+        let properties = properties(&schema);
         Ok(Some(Arc::new(Self { columns, schema, properties, ..self.clone() })))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        if partition >= self.partitions() {
-            return exec_err!("a top-k join has {} partitions, got {partition}", self.partitions());
+        if partition != 0 {
+            return exec_err!("a top-k join has one partition, got {partition}");
         }
         let (join, batch_rows) = (self.clone(), context.session_config().batch_size());
         let schema = Arc::clone(&self.schema);

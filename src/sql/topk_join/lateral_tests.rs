@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::Int64Type;
 
-use super::tests::{ByParts, Vectors, random_vectors, rows, session, sorted};
+use super::tests::{ByMessages, Vectors, random_vectors, rows, session, sorted};
 use crate::sql::Session;
 use crate::store::Store;
 
@@ -28,12 +28,12 @@ fn with_missing(queries: &Vectors, found: &[(i64, i64, f64)], skip: usize) -> Pa
     queries.iter().flat_map(of_query).collect()
 }
 
-/// The same tables in one process, and cut into parts as for a cluster.
+/// The same tables in one process, and with plans that are sent as messages, as to a cluster.
 fn sessions(queries: &Vectors, items: &Vectors) -> Vec<(Vec<tempfile::TempDir>, Session)> {
     let (own, whole) = session(queries, items);
-    let (folder, parts) = session(queries, items);
+    let (folder, sent) = session(queries, items);
     let store = Store::open(folder.path()).unwrap();
-    vec![(vec![own], whole), (vec![folder], parts.with_runner(Arc::new(ByParts(store))))]
+    vec![(vec![own], whole), (vec![folder], sent.with_runner(Arc::new(ByMessages(store))))]
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Messages of the operators of a top-k join, for other processes.
+//! Messages of the operator of a top-k join, for other processes.
 
 use std::sync::Arc;
 
@@ -15,7 +15,6 @@ use datafusion_proto::protobuf::{PhysicalExprNode, PhysicalSortExprNode};
 use prost::Message;
 
 use super::exec::TopKJoinExec;
-use super::merge::TopKMergeExec;
 use super::node::ListShape;
 use crate::sql::vectors::VectorMeasure;
 
@@ -40,8 +39,6 @@ struct TopKJoinMessage {
     columns: Vec<u64>,
     #[prost(string, repeated, tag = "8")]
     names: Vec<String>,
-    #[prost(uint64, optional, tag = "9")]
-    part: Option<u64>,
     /// Vectors of the banks, which are inputs after the two others.
     #[prost(message, repeated, tag = "10")]
     bank_vectors: Vec<PhysicalExprNode>,
@@ -52,43 +49,6 @@ struct TopKJoinMessage {
     /// Order of items with equal measures.
     #[prost(message, repeated, tag = "13")]
     ties: Vec<PhysicalSortExprNode>,
-}
-
-/// Operator that merges the parts of a join, without its input.
-#[derive(Clone, PartialEq, Message)]
-struct TopKMergeMessage {
-    #[prost(uint64, tag = "1")]
-    k: u64,
-    #[prost(bool, tag = "2")]
-    is_similarity: bool,
-    #[prost(uint64, optional, tag = "3")]
-    rank: Option<u64>,
-    #[prost(uint64, tag = "4")]
-    skip: u64,
-    #[prost(bool, tag = "5")]
-    is_outer: bool,
-}
-
-/// Message of the merge of a top-k join; `None` for another operator.
-pub(in crate::sql) fn encode_merge(operator: &Arc<dyn ExecutionPlan>) -> Option<Vec<u8>> {
-    let merge = operator.downcast_ref::<TopKMergeExec>()?;
-    let rank = merge.rank.map(|rank| rank as u64);
-    let ListShape { k, skip, is_outer } = merge.shape;
-    let is_similarity = merge.is_similarity;
-    Some(TopKMergeMessage { k: k as u64, is_similarity, rank, skip: skip as u64, is_outer }.encode_to_vec())
-}
-
-/// Merge of a message.
-///
-/// # Errors
-/// The message is damaged, or of another version.
-pub(in crate::sql) fn decode_merge(message: &[u8], input: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    let Ok(TopKMergeMessage { k, is_similarity, rank, skip, is_outer }) = TopKMergeMessage::decode(message) else {
-        return exec_err!("got a damaged message of the merge of a top-k join");
-    };
-    let place = |at| usize::try_from(at).unwrap_or(usize::MAX);
-    let shape = ListShape { k: place(k), skip: place(skip), is_outer };
-    Ok(Arc::new(TopKMergeExec::try_new(Arc::clone(input), shape, is_similarity, rank.map(place))?))
 }
 
 /// Message of a top-k join; `None` for another operator.
@@ -112,7 +72,6 @@ pub(in crate::sql) fn encode_join(
         condition: join.condition.as_ref().map(encode).transpose()?,
         columns: join.columns.iter().map(|&column| column as u64).collect(),
         names: join.schema.fields().iter().map(|field| field.name().clone()).collect(),
-        part: join.part,
         bank_vectors: join.bank_vectors.iter().map(encode).collect::<Result<_>>()?,
         skip: join.shape.skip as u64,
         is_outer: join.shape.is_outer,
@@ -167,7 +126,7 @@ pub(in crate::sql) fn decode_join(
     if columns.iter().any(|&column| column >= all.column_count()) || columns.len() != message.names.len() {
         return wrong("it has a column that is not there");
     }
-    let all = all.with_banks(banks.to_vec(), bank_vectors).with_condition(condition).with_part(message.part);
+    let all = all.with_banks(banks.to_vec(), bank_vectors).with_condition(condition);
     let all = all.with_ties(ties).with_shape(ListShape { k, skip, is_outer: message.is_outer });
     Ok(Arc::new(all.with_columns(columns, &message.names)))
 }

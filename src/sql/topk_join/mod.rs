@@ -6,18 +6,14 @@
 //! topk_join('queries', 'items', k) ─────────────────┘
 //! ```
 //!
-//! On a cluster, each part of the items is searched by itself, and the lists are merged (`by_parts`, `merge`).
-//!
 //! The full product of the two tables is never built: items are read block by block, and each block is searched by the
 //! kernels that `evaluate` uses.
 
 mod block_items;
-mod by_parts;
 mod corrected_lists;
 mod exec;
 mod top_k_rows;
 mod lateral;
-mod merge;
 mod message;
 mod method;
 mod named_tables;
@@ -31,9 +27,8 @@ mod tests;
 #[cfg(test)]
 mod lateral_tests;
 
-pub use by_parts::TopKJoinsByParts;
 pub(super) use lateral::LateralTopK;
-pub(super) use message::{decode_join, decode_merge, encode_join, encode_merge};
+pub(super) use message::{decode_join, encode_join};
 pub(super) use method::join_method;
 pub(super) use named_tables::{TOPK_JOIN, named_tables, table_and_condition};
 pub(super) use node::{MEASURE, RANK, TopKJoin};

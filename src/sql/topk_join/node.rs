@@ -18,9 +18,6 @@ pub(in crate::sql) const RANK: &str = "__rank";
 /// Name of the column with the measure of the two vectors.
 pub(in crate::sql) const MEASURE: &str = "__measure";
 
-/// Columns that the parts of a join have after all others: the measure, and the indices of the query and the item.
-pub(super) const MERGE_COLUMNS: [&str; 3] = ["__measure_of_part", "__query", "__item"];
-
 /// Columns beside those of the two inputs.
 pub(super) fn added_fields() -> [Field; 2] {
     [Field::new(RANK, DataType::Int64, false), Field::new(MEASURE, DataType::Float64, false)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{Float64Type, Int64Type};
-use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
@@ -13,7 +13,6 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_proto::physical_plan::{AsExecutionPlan, PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 use datafusion_proto::protobuf::PhysicalPlanNode;
 
-use super::TopKJoinsByParts;
 use crate::kernels::random::Rng;
 use crate::sql::testing::{put, run};
 use crate::sql::{PlanRunner, STORE_URL, Session, decode_operator, encode_operator};
@@ -389,20 +388,18 @@ impl PhysicalExtensionCodec for OwnOperators {
     }
 }
 
-/// Runner that cuts joins into parts, as for a cluster, and runs them in this process.
+/// Runner that sends plans as messages, as to another process, and runs them in this one.
 #[derive(Debug)]
-pub(super) struct ByParts(pub Store);
+pub(super) struct ByMessages(pub Store);
 
 #[async_trait::async_trait]
-impl PlanRunner for ByParts {
+impl PlanRunner for ByMessages {
     fn check(&self, _: &LogicalPlan) -> datafusion::error::Result<()> {
         Ok(())
     }
 
     fn state(&self, state: SessionState) -> SessionState {
-        let config = state.config().clone().with_target_partitions(3);
-        let state = SessionStateBuilder::new_from_existing(state).with_config(config);
-        state.with_physical_optimizer_rule(Arc::new(TopKJoinsByParts)).build()
+        state
     }
 
     async fn run(
@@ -411,11 +408,10 @@ impl PlanRunner for ByParts {
         config: &SessionConfig,
     ) -> datafusion::error::Result<SendableRecordBatchStream> {
         let operators = displayable(&*plan).indent(false).to_string();
-        assert!(operators.contains("TopKMergeExec: k=") && operators.contains("part 2"), "{operators}");
+        assert!(operators.contains("TopKJoinExec: k="), "{operators}");
         let context = SessionContext::new_with_config(config.clone());
         let objects = Arc::clone(self.0.objects().inner());
         context.register_object_store(&STORE_URL.parse().unwrap(), objects);
-        // As in another process.
         let message = PhysicalPlanNode::try_from_physical_plan(plan, &OwnOperators)?;
         let plan = message.try_into_physical_plan(&context.task_ctx(), &OwnOperators)?;
         execute_stream(plan, context.task_ctx())
@@ -423,10 +419,10 @@ impl PlanRunner for ByParts {
 }
 
 #[test]
-fn parts_of_a_join_merge_to_the_rows_of_a_sort() {
+fn a_join_that_was_a_message_has_the_rows_of_a_sort() {
     let (queries, items) = (random_vectors(1, 23, 19), random_vectors(2, 2000, 19));
     let (folder, session) = session(&queries, &items);
-    let session = session.with_runner(Arc::new(ByParts(Store::open(folder.path()).unwrap())));
+    let session = session.with_runner(Arc::new(ByMessages(Store::open(folder.path()).unwrap())));
     for (measure, order) in MEASURES {
         let sql = format!(
             "SELECT q.image_id AS q, t.image_id AS i, t.m FROM q.features q, LATERAL (SELECT g.image_id, \
@@ -449,7 +445,7 @@ fn parts_of_a_join_merge_to_the_rows_of_a_sort() {
     // Equal vectors in several parts: the earlier rows come first.
     let equal: Vectors = (0..30).map(|id| (id, vec![1.0, 2.0])).collect();
     let (folder, session) = self::session(&vec![(7, vec![1.0, 2.0]), (8, vec![2.0, 1.0])], &equal);
-    let session = session.with_runner(Arc::new(ByParts(Store::open(folder.path()).unwrap())));
+    let session = session.with_runner(Arc::new(ByMessages(Store::open(folder.path()).unwrap())));
     let sql = "SELECT query_image_id, image_id, score FROM topk_join('q.features', 'g.features', 12)";
     let found: Vec<_> = triples(&rows(&session, sql)).iter().map(|row| (row.0, row.1)).collect();
     assert_eq!(found, [7, 8].iter().flat_map(|&query| (0..12).map(move |item| (query, item))).collect::<Vec<_>>());

@@ -16,6 +16,7 @@ use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::nearest_lists::NearItem;
+use super::node::ListShape;
 
 /// Rows of the items that are in a list.
 pub(super) struct ItemRows {
@@ -29,9 +30,9 @@ pub(super) struct ItemRows {
 }
 
 impl ItemRows {
-    /// No rows yet; the first item has the index `first`.
-    pub(super) fn new(first: u64, of_queries: MemoryReservation) -> Self {
-        Self { kept: Vec::new(), next: first, memory: of_queries.new_empty(), _queries: of_queries }
+    /// No rows yet.
+    pub(super) fn new(of_queries: MemoryReservation) -> Self {
+        Self { kept: Vec::new(), next: 0, memory: of_queries.new_empty(), _queries: of_queries }
     }
 
     /// Keeps those rows of a block that are in a list, and removes others that are no longer.
@@ -91,14 +92,6 @@ fn batch_of_rows(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Res
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &rows)?)
 }
 
-/// Queries that have a row whose columns of items are missing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum MissingItems {
-    Nowhere,
-    InEmptyLists,
-    Everywhere,
-}
-
 /// Parts of the rows of the output.
 pub(super) struct TopKRows {
     queries: RecordBatch,
@@ -116,21 +109,14 @@ struct TopKRow {
     near: Option<(i64, NearItem)>,
 }
 
-impl TopKRow {
-    /// Index of the item among all; the largest number for a missing one.
-    fn item_index(&self) -> u64 {
-        self.near.map_or(u64::MAX, |(_, near)| near.item)
-    }
-}
-
 impl TopKRows {
-    /// Rows of the lists of those queries that have a vector, without the first `skip` of each list.
+    /// Rows of the lists of those queries that have a vector, without the first rows of each list that the shape leaves out.
     pub(super) fn new(
         (queries, with_vectors): (RecordBatch, UInt64Array),
         items: &ItemRows,
         batches: Vec<RecordBatch>,
         lists: &[Vec<NearItem>],
-        (skip, missing): (usize, MissingItems),
+        ListShape { skip, is_outer, .. }: ListShape,
     ) -> Result<Self> {
         let mut places = HashMap::new();
         for (batch, (indices, _)) in items.kept.iter().enumerate() {
@@ -146,7 +132,7 @@ impl TopKRows {
                 let Some(&place) = places.get(&near.item) else { return internal_err!("a row of a list is missing") };
                 rows.push(TopKRow { query, place, near: Some((rank, *near)) });
             }
-            if missing == MissingItems::Everywhere || missing == MissingItems::InEmptyLists && list.len() <= skip {
+            if is_outer && list.len() <= skip {
                 rows.push(TopKRow { query, place: missing_place, near: None });
             }
         }
@@ -159,7 +145,7 @@ impl TopKRows {
     }
 
     /// Rows `start` to `end` of the output, with some of its columns: those of the queries, those of the items, and then
-    /// the rank, the measure, the index of the query and that of the item.
+    /// the rank and the measure.
     pub(super) fn batch(&self, start: usize, end: usize, columns: &[usize], schema: &SchemaRef) -> Result<RecordBatch> {
         let rows = &self.rows[start..end.min(self.rows.len())];
         let of_queries = self.queries.num_columns();
@@ -190,9 +176,7 @@ impl TopKRows {
             let Some(added) = column.checked_sub(of_queries + of_items) else { return items.next() };
             Some(match added {
                 0 => Arc::new(rows.iter().map(|row| row.near.map(|(rank, _)| rank)).collect::<Int64Array>()),
-                1 => Arc::new(rows.iter().map(|row| row.near.map(|(_, near)| near.value)).collect::<Float64Array>()),
-                2 => Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.query))),
-                _ => Arc::new(UInt64Array::from_iter_values(rows.iter().map(TopKRow::item_index))),
+                _ => Arc::new(rows.iter().map(|row| row.near.map(|(_, near)| near.value)).collect::<Float64Array>()),
             })
         };
         let Some(values) = columns.iter().map(column).collect::<Option<Vec<_>>>() else {

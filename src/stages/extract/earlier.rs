@@ -15,10 +15,10 @@ const NOT_OF_ROWS: [&str; 7] =
     ["images", "splits", "on_undecodable", "max_skipped", "captions", "captions.table", "captions.merges"];
 
 /// Rows of a table in earlier results, and the keys of image files.
-pub(super) struct EarlierImages {
+pub(super) struct EarlierImages<'f> {
     output: &'static str,
     rows: SharedEarlierRows,
-    files: FileKeys,
+    files: &'f FileKeys,
 }
 
 /// Rows of a block of images.
@@ -37,10 +37,10 @@ pub(super) struct BlockRows {
     pub warnings: Vec<Warning>,
 }
 
-impl EarlierImages {
-    /// Finds the rows of `output` in earlier results.
-    pub fn open(output: &'static str, cx: &mut StageContext<'_>) -> Result<Self> {
-        Ok(Self { output, rows: cx.earlier_rows(output, &NOT_OF_ROWS)?, files: cx.file_keys("images")? })
+impl<'f> EarlierImages<'f> {
+    /// Finds the rows of `output` in earlier results. `files` are the keys of the image files.
+    pub fn open(output: &'static str, files: &'f FileKeys, cx: &mut StageContext<'_>) -> Result<Self> {
+        Ok(Self { output, rows: cx.earlier_rows(output, &NOT_OF_ROWS)?, files })
     }
 
     /// Rows of `width` values for a block of images, with those of earlier results.

@@ -46,7 +46,8 @@ impl RunnableStage for Extract {
         // Every thread of `map` computes the features of its own images. Tensors are not `Sync`, so each thread has its
         // own handles to the weights.
         let network = Mutex::new(network);
-        let earlier = EarlierImages::open(self.output_name(), cx)?;
+        let files = cx.file_keys("images")?;
+        let earlier = EarlierImages::open(self.output_name(), &files, cx)?;
         let summary = cx.map(MapInput::Table("images"), self.output_name(), PART_ROWS, &|block| {
             let broken = |_| Error::internal("another thread panicked while it copied the handles of the network");
             let network = network.lock().map_err(broken)?.share();
@@ -65,7 +66,7 @@ impl RunnableStage for Extract {
         }
         let Some(side) = self.grid_side() else { return Ok(()) };
         // A second pass, over the headers: a resumed run has no sizes of the images whose features it finds.
-        let earlier = EarlierImages::open(BOXES, cx)?;
+        let earlier = EarlierImages::open(BOXES, &files, cx)?;
         cx.map(MapInput::Table("images"), BOXES, PART_ROWS, &|block| {
             cancel.check()?;
             let rows = self.rows_of_splits(&block.rows)?;
@@ -165,7 +166,7 @@ impl Extract {
         block: &MapBlock,
         root: Option<&Path>,
         network: &Cnn,
-        earlier: &EarlierImages,
+        earlier: &EarlierImages<'_>,
         sharing: Option<&SharingMember<'_>>,
         cancel: &CancelToken,
     ) -> Result<MapOutput> {

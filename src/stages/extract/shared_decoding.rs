@@ -156,7 +156,7 @@ impl SharedBlock<'_, '_> {
     /// Returns the picture with this key, which another stage has decoded, or which `decode` decodes for all.
     ///
     /// # Errors
-    /// Those of `decode`; or the run was cancelled.
+    /// The error of `decode`, or the run was cancelled.
     pub fn decode(
         &self,
         key: RowKey,

@@ -121,9 +121,7 @@ impl<'s> PictureRows<'s> {
         if self.rows.count == 0 {
             return Err(Error::data("there are no samples"));
         }
-        if let ImageSplit::Fractions(fractions) = self.split {
-            fractions.check_sizes(self.rows.count, &self.splits)?;
-        }
+        self.split.check_sizes(self.rows.count, &self.splits)?;
         self.rows.finish(cx)
     }
 }

@@ -25,7 +25,7 @@ impl SplitFractions {
     ///
     /// # Errors
     /// A split has none, which happens with few images.
-    pub(in super::super) fn check_sizes(self, count: usize, splits: &BTreeSet<&str>) -> Result<()> {
+    pub(super) fn check_sizes(self, count: usize, splits: &BTreeSet<&str>) -> Result<()> {
         let train = 1.0 - self.val - self.test;
         for (name, fraction) in [("train", train), ("val", self.val), ("test", self.test)] {
             // A remainder of rounding is no fraction.

@@ -37,9 +37,7 @@ fn read(settings: &ImageFolder, path: &Path, cx: &mut StageContext<'_>) -> Resul
     };
     let split_of = |file: &str, field: Option<&str>| split.of(file, field);
     let images = caption_rows::read(cx, path, &names, |name| listing::image_path("", name), split_of)?;
-    if let ImageSplit::Fractions(fractions) = split {
-        fractions.check_sizes(images.len(), &images.iter().map(|image| image.split).collect())?;
-    }
+    split.check_sizes(images.len(), &images.iter().map(|image| image.split).collect())?;
     // File names are texts, so images without identifiers are numbered.
     let own: Option<Vec<&str>> = images.iter().map(|image| image.id.as_deref()).collect();
     let ids = match own {

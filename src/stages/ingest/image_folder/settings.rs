@@ -1,10 +1,13 @@
 //! Settings of `image_folder`.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::listing::parse_split;
 use super::super::on_missing::{OnMissing, default_max_skipped, is_default_max_skipped, max_skipped_problem};
+use crate::error::Result;
 use crate::stage::{Problem, SourceRef, StageInput};
 
 /// Folder of images with a table of captions.
@@ -119,6 +122,17 @@ impl ImageSplit {
             Self::Column(_) => return parse_split(field.unwrap_or_default()),
             Self::Fractions(fractions) => fractions.split_of(name),
         })
+    }
+
+    /// Checks that a random split of `count` images has images in each of its parts; `splits` are those that have some.
+    ///
+    /// # Errors
+    /// A part has none, which happens with few images.
+    pub(in super::super) fn check_sizes(&self, count: usize, splits: &BTreeSet<&str>) -> Result<()> {
+        match self {
+            Self::Fractions(fractions) => fractions.check_sizes(count, splits),
+            _ => Ok(()),
+        }
     }
 }
 

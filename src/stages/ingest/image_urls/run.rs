@@ -112,9 +112,7 @@ fn read(settings: &ImageUrls, path: &Path, cx: &mut StageContext<'_>) -> Result<
         _ => Err(format!("`{}` is no URL with `http://` or `https://`", url.escape_debug())),
     };
     let images = caption_rows::read(cx, path, &names, key, |url, field| settings.split.of(url, field))?;
-    if let ImageSplit::Fractions(fractions) = settings.split {
-        fractions.check_sizes(images.len(), &images.iter().map(|image| image.split).collect())?;
-    }
+    settings.split.check_sizes(images.len(), &images.iter().map(|image| image.split).collect())?;
     Ok(images)
 }
 
