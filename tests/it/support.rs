@@ -99,10 +99,6 @@ files = ["regions.tsv"]
 images = "pairs.images"
 max_regions = 1
 
-[stage.arrays.import_arrays]
-folder = "npy"
-images = "pairs.images"
-
 [stage.words.build_concepts]
 captions = "pairs.captions"
 
@@ -129,6 +125,10 @@ captions = "pairs.captions"
 [stage.twice.ensemble]
 scores = ["pairwise.scores", "pairwise.scores"]
 scored_captions = ["pairwise.scored_captions", "pairwise.scored_captions"]
+
+[stage.arrays.import_arrays]
+folder = "npy"
+images = "pairs.images"
 
 [stage.published.import_model]
 weights = "published.safetensors"
