@@ -46,8 +46,7 @@ fn compile_shims(libtorch: &Path) {
         .includes([&folder.join("collective"), &include, &include.join("torch/csrc/api/include")])
         .file(folder.join("collective/shim.cpp"))
         .file(folder.join("tf32.cpp"))
-        .file(folder.join("encoder/differentiable_linear.cpp"))
-        .file(folder.join("family/sgraf/difference_layer.cpp"))
+        .file(folder.join("autograd_node.cpp"))
         .compile("pairloom_shims");
     std::fs::write(stamp, sources).expect("the output folder can be written");
 }

@@ -9,6 +9,7 @@ pub mod setting_problems;
 pub mod named_tensors;
 mod safetensors_file;
 mod tensor_slices;
+mod autograd_node;
 pub mod weights;
 pub mod cnn;
 pub mod encoder;

@@ -36,7 +36,7 @@ pub fn forward(
     options: CaptionOptions,
     precision: MatmulPrecision,
 ) -> (Tensor, CaptionTape) {
-    let states = WordStatesTape::forward(captions, parameters, None, precision);
+    let states = WordStatesTape::forward(captions, parameters, precision);
     let packed = states.packed();
     let (pooled, argmax) = match options.pooling {
         CaptionPooling::Last => (states.last(parameters), None),

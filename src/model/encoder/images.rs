@@ -50,7 +50,7 @@ impl ImageTape {
     ) -> LinearGradients {
         let d = self.unit.backward(d);
         LinearGradients {
-            weight: linear::backward(&d, &self.features, precision),
+            weight: linear::weight_gradient(&d, &self.features, precision),
             bias: d.sum_dim_intlist([0i64].as_slice(), false, None),
             features: of_features.then(|| precision.matmul(&d, weight)),
         }

@@ -22,23 +22,33 @@ const TALL: usize = 4;
 
 /// `x · wᵀ`, `[n, m]` from `[n, k]` and `[m, k]`.
 pub fn forward(x: &Tensor, w: &Tensor, precision: MatmulPrecision) -> Tensor {
-    let Some([n, m, k]) = kernel_sizes(x, w, 0, precision) else { return precision.matmul(x, &w.tr()) };
+    let Some([n, m, k]) = kernel_sizes(x, w, [0, 0], precision) else { return precision.matmul(x, &w.tr()) };
     multiply(LayerProduct::Output, [x, w], [n, m, k], precision)
 }
 
 /// `dᵀ · x`, `[m, k]` from `[n, m]` and `[n, k]`: gradient of `w`.
-pub(super) fn backward(d: &Tensor, x: &Tensor, precision: MatmulPrecision) -> Tensor {
-    let Some([m, k, n]) = kernel_sizes(d, x, 1, precision) else { return precision.matmul(&d.tr(), x) };
+pub(super) fn weight_gradient(d: &Tensor, x: &Tensor, precision: MatmulPrecision) -> Tensor {
+    let Some([m, k, n]) = kernel_sizes(d, x, [1, 1], precision) else { return precision.matmul(&d.tr(), x) };
     multiply(LayerProduct::WeightGradient, [d, x], [m, k, n], precision)
 }
 
-/// Size of dimension `of` of `a` and of `b`, then the size of their common dimension. `None` if libtorch must compute
-/// the product.
-fn kernel_sizes(a: &Tensor, b: &Tensor, of: usize, precision: MatmulPrecision) -> Option<[usize; 3]> {
-    let can = has_avx512(precision.element_type()) && is_f32_slice(a) && is_f32_slice(b) && a.numel() > 0;
+/// `d · w`, `[n, k]` from `[n, m]` and `[m, k]`: gradient of `x`.
+pub(super) fn input_gradient(d: &Tensor, w: &Tensor, precision: MatmulPrecision) -> Tensor {
+    let Some([n, k, m]) = kernel_sizes(d, w, [0, 1], precision) else { return precision.matmul(d, w) };
+    multiply(LayerProduct::InputGradient, [d, w], [n, k, m], precision)
+}
+
+/// True if this project's kernels compute the products of a layer with these inputs.
+pub(super) fn kernels_apply(inputs: [&Tensor; 2], precision: MatmulPrecision) -> bool {
+    has_avx512(precision.element_type()) && inputs.iter().all(|input| is_f32_slice(input)) && inputs[0].numel() > 0
+}
+
+/// Sizes of the dimensions `of` of `a` and of `b`, which are those of their product, then the size of their common
+/// dimension. `None` if libtorch must compute the product.
+fn kernel_sizes(a: &Tensor, b: &Tensor, of: [usize; 2], precision: MatmulPrecision) -> Option<[usize; 3]> {
     let size = |tensor: &Tensor, dimension: usize| usize::try_from(tensor.size()[dimension]).ok();
-    can.then_some(())?;
-    Some([size(a, of)?, size(b, of)?, size(a, 1 - of)?])
+    kernels_apply([a, b], precision).then_some(())?;
+    Some([size(a, of[0])?, size(b, of[1])?, size(a, 1 - of[0])?])
 }
 
 fn multiply(
@@ -60,7 +70,7 @@ fn multiply(
 
 /// Product of a linear layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LayerProduct {
+enum LayerProduct {
     /// `x · wᵀ`.
     Output,
     /// `d · w`, gradient of `x`.
@@ -71,17 +81,17 @@ pub(super) enum LayerProduct {
 
 /// Factors of a product of `rows × columns` values, row-major: `x` or `d`, and `w` or `x`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct LayerFactors<'f> {
-    pub product: LayerProduct,
-    pub values: [&'f [f32]; 2],
+struct LayerFactors<'f> {
+    product: LayerProduct,
+    values: [&'f [f32]; 2],
     /// Numbers of rows and columns of the product, and the common size of the factors.
-    pub sizes: [usize; 3],
-    pub element_type: ElementType,
+    sizes: [usize; 3],
+    element_type: ElementType,
 }
 
 impl LayerFactors<'_> {
     /// Computes the product on several threads.
-    pub(super) fn multiply(&self, out: &mut [f32], threads: usize) {
+    fn multiply(&self, out: &mut [f32], threads: usize) {
         let [rows, columns, _] = self.sizes;
         if out.is_empty() {
             return;

@@ -1,10 +1,11 @@
 //! Image and caption encoders of VSE++ with hand-written gradients.
 //!
-//! No autograd graph is recorded; each layer has its backward pass beside it. So the embeddings of several ranks can be
+//! No graph of libtorch is recorded; each layer has its backward pass beside it. So the embeddings of several ranks can be
 //! gathered between the two passes, and each weight gradient of the GRU is one matrix product.
 
 pub mod packed_captions;
-pub mod word_states;
+pub mod sequence_states;
+mod word_states;
 pub mod gru;
 pub mod images;
 pub mod captions;

@@ -1,5 +1,7 @@
 //! Packed sequence of captions of different lengths, without padding.
 
+use tch::{Device, Tensor};
+
 /// Packed sequence of a batch of captions, as PyTorch's `PackedSequence`. Captions are sorted by decreasing length. The
 /// first words of all captions come first, then the second words of all captions with at least two words, and so on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +41,29 @@ impl PackedCaptions {
         // libtorch's indices are i64.
         let distinct = distinct.into_iter().map(i64::from).collect();
         Self { token_rows: words, distinct_token_ids: distinct, batch_sizes: sizes, unsorted_indices: places }
+    }
+
+    /// Packs sets of vectors whose rows follow each other. Each vector takes the place of a distinct word.
+    ///
+    /// # Panics
+    /// There are 2^31 vectors or more.
+    #[must_use]
+    pub fn of_sets(lengths: &[i64]) -> Self {
+        let count = i32::try_from(lengths.iter().sum::<i64>()).expect("a batch has fewer than 2^31 vectors");
+        let rows: Vec<i32> = (0..count).collect();
+        let mut rest = rows.as_slice();
+        let sets = lengths.iter().map(|&length| {
+            let (set, after) = rest.split_at(usize::try_from(length).unwrap_or(0));
+            rest = after;
+            set
+        });
+        Self::new(&sets.collect::<Vec<_>>())
+    }
+
+    /// The distinct token ids as indices of a table of word vectors.
+    #[must_use]
+    pub fn distinct_rows(&self, device: Device) -> Tensor {
+        Tensor::from_slice(&self.distinct_token_ids).to_device(device)
     }
 
     /// Number of words of each caption, longest caption first.
@@ -119,5 +144,16 @@ mod tests {
         assert_eq!(sequence(&packed.last_words()), [2, 2, 2]);
         assert_eq!(sequence(&packed.reversed_order()), [2, 2, 2, 5, 7, 1, 9, 1, 1]);
         assert_eq!(sequence(&packed.caption_order()), [1, 2, 1, 9, 5, 2, 1, 7, 2]);
+    }
+
+    /// Sets of 1, 3 and 2 vectors: rows 0, 1 2 3, 4 5.
+    #[test]
+    fn sets_are_packed_as_captions_of_distinct_words() {
+        let packed = PackedCaptions::of_sets(&[1, 3, 2]);
+        assert_eq!(
+            (packed.token_rows.as_slice(), packed.batch_sizes.as_slice()),
+            (&[1, 4, 0, 2, 5, 3][..], &[3, 2, 1][..])
+        );
+        assert_eq!(packed.distinct_token_ids, [0, 1, 2, 3, 4, 5]);
     }
 }

@@ -10,7 +10,7 @@ use super::attention::WordAttention;
 use super::buffer_updates::BufferRecorder;
 use super::differentiable::{AutogradConfig, Differentiable};
 use super::encoded_items::EncodedItems;
-use super::graph::{Graph, HandWrittenLayer};
+use super::graph::Graph;
 use super::image_rows::ImageRows;
 use super::input_spec::{ImageInput, InputSpec};
 use super::model::{
@@ -141,18 +141,19 @@ impl<S: Differentiable> Model for AutogradModel<S> {
         let settings = &self.config.settings;
         let leaves = self.parameters.detached_leaves(&self.config.data)?;
         let buffers = BufferRecorder::default();
-        let (images, captions, (losses, layers)) = tch::with_grad(|| -> Result<_> {
+        let (images, captions, losses) = tch::with_grad(|| -> Result<_> {
             let graph = Graph::with_gradient(&leaves, self.precision, Some(&buffers));
             let images = self.image_vectors(&leaves, batch.images.tensor().shallow_clone())?;
             let images = settings.forward_images(&graph, images, Some(batch))?;
             let captions = settings.forward_captions(&graph, batch.captions, Some(batch))?;
-            Ok((images, captions, graph.into_losses_and_layers()))
+            Ok((images, captions, graph.into_losses()))
         })?;
         let values = loss_values(&losses);
         let (detached_images, detached_captions) = (detached(&images), detached(&captions));
         let backward = move |d_images: &Tensor, d_captions: &Tensor| {
             let outputs = [(&images.vectors, d_images), (&captions.vectors, d_captions)];
-            encoder_gradients(&outputs, &losses, &leaves, layers)
+            let wanted: Vec<Tensor> = leaves.trainable().into_iter().map(|(_, leaf)| leaf).collect();
+            gradients(&outputs, &losses, &wanted)
         };
         Ok(EncodedBatch {
             images: detached_images,
@@ -241,35 +242,6 @@ fn detached(side: &EncodedItems) -> EncodedItems {
 
 fn loss_values(losses: &[(&'static str, Tensor)]) -> AuxiliaryLosses {
     losses.iter().map(|(name, value)| (*name, value.double_value(&[]))).collect()
-}
-
-/// Gradients of [`gradients`] in the trainable parameters `leaves`, through libtorch's graph and then through the
-/// layers with hand-written gradients.
-fn encoder_gradients(
-    outputs: &[(&Tensor, &Tensor)],
-    losses: &[(&'static str, Tensor)],
-    leaves: &Parameters,
-    layers: Vec<HandWrittenLayer>,
-) -> Result<Vec<Tensor>> {
-    let mut wanted: Vec<Tensor> = leaves.trainable().into_iter().map(|(_, leaf)| leaf).collect();
-    let trained = wanted.len();
-    wanted.extend(layers.iter().map(|layer| layer.output.shallow_clone()));
-    let mut found = gradients(outputs, losses, &wanted)?;
-    let of_layers = found.split_off(trained);
-    // Index of each trainable parameter among them.
-    let positions: Vec<usize> = (0..leaves.own_tensors().len())
-        .scan(0, |next, index| {
-            let position = *next;
-            *next += usize::from(leaves.is_trainable(index));
-            Some(position)
-        })
-        .collect();
-    for (layer, d) in layers.into_iter().zip(of_layers) {
-        for (index, more) in (layer.backward)(&d) {
-            tch::no_grad(|| drop(found[positions[index]].g_add_(&more)));
-        }
-    }
-    Ok(found)
 }
 
 /// Gradients in `wanted` of Σ ⟨tensor, gradient⟩ over `outputs` plus all `losses`; zeros for a tensor that neither

@@ -1,14 +1,14 @@
 //! Word vectors and GRU of captions, with the parameter names of the published checkpoints.
 
 use super::input_spec::InputSpec;
-use super::parameters::{ParameterInit, ParameterSpec, Parameters, gru_parameter_names, tensor_width};
-use crate::error::{Error, Result};
+use super::parameters::{ParameterInit, ParameterSpec, tensor_width};
+use crate::error::Result;
 
 /// Name of the parameter with the word vectors.
 pub const WORD_VECTORS: &str = "txt_enc.embed.weight";
 
 /// Prefix of the parameters of the GRU.
-const CAPTION_GRU: &str = "txt_enc.rnn";
+pub(super) const CAPTION_GRU: &str = "txt_enc.rnn";
 
 /// Word vectors and a GRU over them, in one or two directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,11 +33,6 @@ impl CaptionGru {
         ["", "_reverse"].into_iter().take(self.directions())
     }
 
-    /// Names of the parameters of the GRU, without the word vectors, by direction.
-    fn recurrent_names(&self) -> impl Iterator<Item = String> {
-        self.suffixes().flat_map(|suffix| gru_parameter_names(CAPTION_GRU, suffix))
-    }
-
     /// Specifications of the parameters: the word vectors, U(±0.1); then for each direction of the GRU, U(±1/√h),
     /// `weight_ih`, `weight_hh`, `bias_ih` and `bias_hh`.
     ///
@@ -51,14 +46,5 @@ impl CaptionGru {
         };
         let of_gru = self.suffixes().flat_map(|suffix| ParameterSpec::gru(CAPTION_GRU, suffix, word, state));
         Ok(std::iter::once(vectors).chain(of_gru).collect())
-    }
-
-    /// Indices of the parameters in [`Parameters::tensors`], in the order of the specifications.
-    pub(super) fn parameter_indices(&self, parameters: &Parameters) -> Result<Vec<usize>> {
-        let names = std::iter::once(WORD_VECTORS.to_owned()).chain(self.recurrent_names());
-        let index = |name: String| {
-            parameters.index_of(&name).ok_or_else(|| Error::internal(format!("there is no parameter `{name}`")))
-        };
-        names.map(index).collect()
     }
 }

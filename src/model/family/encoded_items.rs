@@ -149,6 +149,17 @@ impl EncodedItems {
         self.lengths.clone().unwrap_or_else(|| vec![1; self.len()])
     }
 
+    /// Last vector of each set, `[n, d]`. Each set has one.
+    #[must_use]
+    pub fn last_vectors(&self) -> Tensor {
+        let ends = self.counts().into_iter().scan(-1, |end, count| {
+            *end += count;
+            Some(*end)
+        });
+        let ends = Tensor::from_slice(&ends.collect::<Vec<i64>>()).to_device(self.vectors.device());
+        self.vectors.index_select(0, &ends)
+    }
+
     /// Number of rows of all sets when they are padded to the longest.
     #[must_use]
     pub fn padded_rows(&self) -> i64 {
@@ -201,14 +212,6 @@ impl PaddedSets {
             return rows;
         }
         rows.index_select(0, &Tensor::from_slice(&row_places(&self.counts, longest)).to_device(rows.device()))
-    }
-
-    /// Last row of each set of `[n, longest, w]`, `[n, w]`.
-    pub fn last_of_each(&self, padded: &Tensor) -> Tensor {
-        let [n, longest, _] = self.size();
-        let last: Vec<i64> = (0..).zip(&self.counts).map(|(item, count)| item * longest + (count - 1).max(0)).collect();
-        let rows = padded.reshape([n * longest, -1]);
-        rows.index_select(0, &Tensor::from_slice(&last).to_device(rows.device()))
     }
 
     /// Number of vectors of each set, `[n]`, in the type of the vectors.
@@ -282,7 +285,7 @@ mod tests {
         assert_eq!((sets.padded_rows(), sets.slice(0..1).padded_rows()), (4, 2));
         let padded = sets.padded();
         assert_eq!(numbers(&padded.unpadded(&padded.vectors)), [1.0, 2.0, 3.0]);
-        assert_eq!(numbers(&padded.last_of_each(&padded.vectors)), [2.0, 3.0]);
+        assert_eq!(numbers(&sets.last_vectors()), [2.0, 3.0]);
         let one = EncodedItems::from_vectors(Tensor::from_slice(&[1.0, 2.0, 3.0]).view([3, 1]));
         assert_eq!((one.padded().size(), one.row_range(1..3)), ([3, 1, 1], 1..3));
         assert!(one.padded().is_padding.is_none());

@@ -1,4 +1,4 @@
-//! Forward computation of a model that libtorch differentiates, with layers whose gradients are hand-written.
+//! Forward computation of a model that libtorch differentiates.
 
 use std::cell::RefCell;
 
@@ -6,20 +6,22 @@ use az::SaturatingAs;
 use tch::Tensor;
 
 use super::buffer_updates::BufferRecorder;
-use super::caption_gru::{CaptionGru, WORD_VECTORS};
+use super::caption_gru::{CAPTION_GRU, CaptionGru, WORD_VECTORS};
 use super::encoded_items::EncodedItems;
 use super::model::LocalBatch;
 use super::parameters::{Parameters, gru_parameter_names};
 use crate::error::Result;
-use crate::model::encoder::word_states::WordStatesTape;
+use crate::model::autograd_node::differentiable;
+use crate::model::encoder::packed_captions::PackedCaptions;
+use crate::model::encoder::sequence_states::SequenceTape;
 use crate::model::encoder::{MatmulPrecision, differentiable_linear, matmul_transposed};
 
 /// Forward computation of a model. Its parameters are leaves of a graph of libtorch, or plain values without gradient.
 pub struct Graph<'p> {
     parameters: &'p Parameters,
     precision: MatmulPrecision,
-    /// Layers with hand-written gradients; `None` if no gradient is wanted.
-    layers: Option<RefCell<Vec<HandWrittenLayer>>>,
+    /// True for the computation of a training step.
+    is_training: bool,
     /// Recorder of updated parameters; `None` if updates are not wanted.
     buffers: Option<&'p BufferRecorder>,
     /// Auxiliary losses of the local batch so far.
@@ -39,23 +41,11 @@ pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
 /// Auxiliary losses as (name, scalar tensor), already weighted as they enter the objective.
 pub type AuxiliaryLossTensors = Vec<(&'static str, Tensor)>;
 
-/// Backward pass of a layer: from the gradient in its output to gradients in parameters, by their index in
-/// [`Parameters::tensors`].
-type LayerBackward = Box<dyn FnOnce(&Tensor) -> Vec<(usize, Tensor)>>;
-
-/// Layer whose gradient is hand-written. Its output is a leaf of the graph of libtorch.
-pub(super) struct HandWrittenLayer {
-    /// Output of the layer.
-    pub output: Tensor,
-    /// Backward pass.
-    pub backward: LayerBackward,
-}
-
 impl<'p> Graph<'p> {
     /// Creates a computation without gradient.
     #[must_use]
     pub fn without_gradient(parameters: &'p Parameters, precision: MatmulPrecision) -> Self {
-        Self { parameters, precision, layers: None, buffers: None, losses: RefCell::default() }
+        Self { parameters, precision, is_training: false, buffers: None, losses: RefCell::default() }
     }
 
     /// Creates the computation of a training step, with gradient; `leaves` are those of
@@ -66,13 +56,13 @@ impl<'p> Graph<'p> {
         precision: MatmulPrecision,
         buffers: Option<&'p BufferRecorder>,
     ) -> Self {
-        Self { parameters: leaves, precision, layers: Some(RefCell::default()), buffers, losses: RefCell::default() }
+        Self { parameters: leaves, precision, is_training: true, buffers, losses: RefCell::default() }
     }
 
     /// True for the computation of a training step.
     #[must_use]
     pub fn is_training(&self) -> bool {
-        self.layers.is_some()
+        self.is_training
     }
 
     /// Recorder of updated parameters.
@@ -100,9 +90,9 @@ impl<'p> Graph<'p> {
         self.losses.borrow_mut().push((name, loss));
     }
 
-    /// Auxiliary losses and layers with hand-written gradients of the computation so far.
-    pub(super) fn into_losses_and_layers(self) -> (AuxiliaryLossTensors, Vec<HandWrittenLayer>) {
-        (self.losses.into_inner(), self.layers.map(RefCell::into_inner).unwrap_or_default())
+    /// Auxiliary losses of the computation so far.
+    pub(super) fn into_losses(self) -> AuxiliaryLossTensors {
+        self.losses.into_inner()
     }
 
     /// Precision of matrix products.
@@ -156,18 +146,41 @@ impl<'p> Graph<'p> {
         Ok([self.get(&a)?, self.get(&b)?, self.get(&c)?, self.get(&d)?])
     }
 
-    /// States of a GRU of libtorch, `[n, t, h]`, over sequences `[n, t, w]`, from the first step on, with the parameters
-    /// of [`Graph::gru_parameters`]. It starts from the state `first`, `[n, h]`, or from zeros.
+    /// States of the GRU `name` after every vector of sets, `[rows, h]`: the mean over its `directions`, one or two. Each
+    /// set has a vector at least.
     ///
     /// # Errors
     /// There are no such parameters.
-    pub fn sequence_states(&self, name: &str, suffix: &str, x: &Tensor, first: Option<&Tensor>) -> Result<Tensor> {
-        let parameters = self.gru_parameters(name, suffix)?;
-        let first = match first {
-            Some(first) => first.unsqueeze(0),
-            None => Tensor::zeros([1, x.size()[0], parameters[1].size()[1]], (x.kind(), x.device())),
-        };
-        Ok(x.gru(&first, &parameters, true, 1, 0.0, self.is_training(), false, true).0)
+    pub fn gru_states(&self, name: &str, directions: usize, sets: &EncodedItems) -> Result<EncodedItems> {
+        let lengths = sets.counts();
+        let states = self.packed_states(name, directions, PackedCaptions::of_sets(&lengths), &sets.vectors)?;
+        Ok(EncodedItems { vectors: states, lengths: Some(lengths) })
+    }
+
+    /// As [`Graph::gru_states`], of packed sequences; `vectors` are those of their distinct words.
+    fn packed_states(&self, name: &str, directions: usize, packed: PackedCaptions, vectors: &Tensor) -> Result<Tensor> {
+        let precision = self.precision;
+        let parameters = ["", "_reverse"].into_iter().take(directions);
+        let parameters: Vec<&Tensor> = parameters
+            .map(|suffix| self.gru_parameters(name, suffix))
+            .collect::<Result<Vec<_>>>()?
+            .into_iter()
+            .flatten()
+            .collect();
+        let weights: Vec<Tensor> = parameters.iter().map(|parameter| parameter.detach()).collect();
+        let (tape, states) = tch::no_grad(|| {
+            let tape = SequenceTape::forward(packed, vectors.detach(), &weights, precision);
+            let states = tape.by_sequence(&weights);
+            (tape, states)
+        });
+        if !self.is_training {
+            return Ok(states);
+        }
+        let inputs: Vec<&Tensor> = std::iter::once(vectors).chain(parameters).collect();
+        Ok(differentiable(&states, &inputs, move |d, wanted| {
+            let (of_vectors, of_weights) = tape.backward_by_sequence(d, &weights, wanted[0], precision);
+            std::iter::once(of_vectors).chain(of_weights.into_iter().map(Some)).collect()
+        }))
     }
 
     /// Dropout mask of the word vectors of captions, for [`Graph::word_states`]. `None` without dropout.
@@ -198,23 +211,22 @@ impl<'p> Graph<'p> {
         captions: &[&[i32]],
         word_mask: Option<&Tensor>,
     ) -> Result<EncodedItems> {
-        let indices = gru.parameter_indices(self.parameters)?;
-        let values: Vec<Tensor> = indices.iter().map(|&index| self.parameters.tensors()[index].detach()).collect();
-        let words_frozen = !self.parameters.is_trainable(indices[0]);
-        let lengths = captions.iter().map(|words| words.len().saturating_as::<i64>()).collect();
-        let precision = self.precision;
-        let (tape, states) = tch::no_grad(|| {
-            let tape = WordStatesTape::forward(captions, &values, word_mask, precision);
-            let states = tape.by_caption(&values);
-            (tape, states)
-        });
-        let Some(layers) = &self.layers else { return Ok(EncodedItems { vectors: states, lengths: Some(lengths) }) };
-        let output = states.set_requires_grad(true);
-        let backward = move |d: &Tensor| {
-            let found = tch::no_grad(|| tape.backward_by_caption(d, &values, words_frozen, precision));
-            indices.into_iter().zip(found).filter_map(|(index, found)| Some((index, found?))).collect()
+        let lengths: Vec<i64> = captions.iter().map(|words| words.len().saturating_as()).collect();
+        let table = self.get(WORD_VECTORS)?;
+        let (packed, vectors) = match word_mask {
+            None => {
+                let packed = PackedCaptions::new(captions);
+                let vectors = table.index_select(0, &packed.distinct_rows(table.device()));
+                (packed, vectors)
+            }
+            // Words with factors of their own are distinct.
+            Some(mask) => {
+                let words: Vec<i64> = captions.iter().copied().flatten().map(|&word| i64::from(word)).collect();
+                let words = Tensor::from_slice(&words).to_device(table.device());
+                (PackedCaptions::of_sets(&lengths), table.index_select(0, &words) * mask)
+            }
         };
-        layers.borrow_mut().push(HandWrittenLayer { output: output.shallow_clone(), backward: Box::new(backward) });
-        Ok(EncodedItems { vectors: output, lengths: Some(lengths) })
+        let states = self.packed_states(CAPTION_GRU, gru.directions(), packed, &vectors)?;
+        Ok(EncodedItems { vectors: states, lengths: Some(lengths) })
     }
 }

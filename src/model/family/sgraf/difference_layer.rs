@@ -1,29 +1,14 @@
 //! [`DifferenceProducts`] that libtorch differentiates.
 
-#![expect(unsafe_code, reason = "functions that libtorch differentiates are C++")]
-
-use std::ffi::c_void;
-
 use az::SaturatingAs;
 use tch::{Reduction, Tensor};
 
 use super::difference_products::{DifferenceGradients, DifferenceProducts, DifferenceSizes};
 use crate::kernels::product::{ElementType, has_avx512};
+use crate::model::autograd_node::differentiable;
 use crate::model::encoder::MatmulPrecision;
 use crate::model::family::graph::Graph;
-use crate::model::tensor_slices::{is_f32_slice, thread_count};
-
-type Forward = extern "C" fn(*const *const f32, *const i64, bool, *mut f32);
-type Backward = extern "C" fn(*const *const f32, *const i64, bool, *const f32, *const *mut f32);
-
-unsafe extern "C" {
-    fn pairloom_difference_layer(
-        inputs: *const *const c_void,
-        forward: Forward,
-        backward: Backward,
-        bf16: bool,
-    ) -> *mut c_void;
-}
+use crate::model::tensor_slices::{as_mut_slice, as_slice, is_f32_slice, thread_count};
 
 /// Inputs of the layer, as those of [`DifferenceProducts`]: `[a, r, n]`, `[a, r, d]`, `[n, d]`, `[s, d]` and `[s]`.
 pub(super) struct DifferenceInputs<'t> {
@@ -42,7 +27,7 @@ impl DifferenceInputs<'_> {
         let inputs = [self.weights, self.regions, self.words, self.layer, self.bias];
         let own = precision != MatmulPrecision::MixedByLibtorch && has_avx512(precision.element_type());
         if own && inputs.iter().all(|input| is_f32_slice(input)) {
-            by_kernels(inputs, precision.element_type() == ElementType::Bf16)
+            by_kernels(inputs, precision.element_type())
         } else {
             self.by_libtorch(graph)
         }
@@ -58,100 +43,35 @@ impl DifferenceInputs<'_> {
     }
 }
 
-fn by_kernels(inputs: [&Tensor; 5], bf16: bool) -> Tensor {
-    let pointers = inputs.map(|input| input.as_ptr().cast::<c_void>());
-    // SAFETY: the pointers are tensors of libtorch, which are valid for the call, and the kernels have the signatures of
-    // the C++ source.
-    let made = unsafe { pairloom_difference_layer(pointers.as_ptr(), forward, backward, bf16) };
-    assert!(!made.is_null(), "libtorch computes a layer of differences of {:?}", inputs.map(Tensor::size));
-    // SAFETY: the function returned a new tensor, which nothing else owns.
-    unsafe { Tensor::from_ptr(made.cast()) }
+fn by_kernels(inputs: [&Tensor; 5], element_type: ElementType) -> Tensor {
+    let saved = inputs.map(Tensor::detach);
+    let products = layer_products(&saved, element_type);
+    let DifferenceSizes { images, words, outputs, .. } = products.sizes;
+    let size = [images, words, outputs].map(SaturatingAs::saturating_as::<i64>);
+    let mut output = Tensor::empty(size, (saved[0].kind(), saved[0].device()));
+    products.forward(as_mut_slice(&mut output), thread_count());
+    differentiable(&output, &inputs, move |d, _| {
+        let d = d.contiguous();
+        let mut found = saved.each_ref().map(Tensor::empty_like);
+        let [weights, regions, words, layer, bias] = found.each_mut().map(as_mut_slice);
+        let gradients = DifferenceGradients { weights, regions, words, layer, bias };
+        layer_products(&saved, element_type).backward(as_slice(&d), gradients, thread_count());
+        found.map(Some).into()
+    })
 }
 
-/// Kernel of the output. A panic ends the process, since it must not unwind into C++.
-extern "C" fn forward(inputs: *const *const f32, sizes: *const i64, bf16: bool, out: *mut f32) {
-    // SAFETY: the caller passes five inputs of these sizes.
-    let products = unsafe { read_inputs(inputs, sizes, bf16) };
-    let DifferenceSizes { images, words, outputs, .. } = products.sizes;
-    // SAFETY: the output is a new tensor of so many values, which nothing else reads or writes.
-    let out = unsafe { values_mut(out, images * words * outputs) };
-    products.forward(out, thread_count());
-}
-
-/// Kernel of the gradients. A panic ends the process, since it must not unwind into C++.
-extern "C" fn backward(
-    inputs: *const *const f32,
-    sizes: *const i64,
-    bf16: bool,
-    d: *const f32,
-    gradients: *const *mut f32,
-) {
-    // SAFETY: the caller passes five inputs of these sizes.
-    let products = unsafe { read_inputs(inputs, sizes, bf16) };
-    let DifferenceSizes { images, words, outputs, .. } = products.sizes;
-    // SAFETY: the gradient has the shape of the output.
-    let d = unsafe { values(d, images * words * outputs) };
-    // SAFETY: the caller passes five gradients.
-    let found = unsafe { std::slice::from_raw_parts(gradients, 5) };
-    let lengths = [products.weights, products.regions, products.words, products.layer, products.bias].map(<[f32]>::len);
-    let part = |input: usize| {
-        // SAFETY: the gradient is a new tensor of the shape of its input, which nothing else reads or writes, and is taken
-        // once.
-        unsafe { values_mut(found[input], lengths[input]) }
+/// Products of the layer with these inputs.
+fn layer_products(inputs: &[Tensor; 5], element_type: ElementType) -> DifferenceProducts<'_> {
+    let size = |input: usize, dimension: usize| inputs[input].size()[dimension].saturating_as::<usize>();
+    let sizes = DifferenceSizes {
+        images: size(0, 0),
+        regions: size(0, 1),
+        words: size(0, 2),
+        width: size(1, 2),
+        outputs: size(3, 0),
     };
-    let gradients =
-        DifferenceGradients { weights: part(0), regions: part(1), words: part(2), layer: part(3), bias: part(4) };
-    products.backward(d, gradients, thread_count());
-}
-
-/// Inputs of a kernel.
-///
-/// # Safety
-/// There are five sizes, and five inputs of these sizes, which live and do not change for `'v`.
-unsafe fn read_inputs<'v>(inputs: *const *const f32, sizes: *const i64, bf16: bool) -> DifferenceProducts<'v> {
-    // SAFETY: there are five.
-    let sizes = unsafe { std::slice::from_raw_parts(sizes, 5) };
-    let [images, regions, words, width, outputs]: [usize; 5] = std::array::from_fn(|i| sizes[i].saturating_as());
-    // SAFETY: there are five.
-    let inputs = unsafe { std::slice::from_raw_parts(inputs, 5) };
-    let lengths = [images * regions * words, images * regions * width, words * width, outputs * width, outputs];
-    let [weights, regions_of_all, words_of_all, layer, bias] = std::array::from_fn(|input| {
-        // SAFETY: the input has this size.
-        unsafe { values(inputs[input], lengths[input]) }
-    });
-    DifferenceProducts {
-        weights,
-        regions: regions_of_all,
-        words: words_of_all,
-        layer,
-        bias,
-        sizes: DifferenceSizes { images, regions, words, width, outputs },
-        element_type: if bf16 { ElementType::Bf16 } else { ElementType::F32 },
-    }
-}
-
-/// Values of a tensor; a tensor without values may have no address.
-///
-/// # Safety
-/// There are so many values, which live and do not change for `'v`.
-unsafe fn values<'v>(from: *const f32, count: usize) -> &'v [f32] {
-    if count == 0 {
-        return &[];
-    }
-    // SAFETY: as the caller promises.
-    unsafe { std::slice::from_raw_parts(from, count) }
-}
-
-/// As [`values`], to be written.
-///
-/// # Safety
-/// There are so many values, which live for `'v`, and nothing else reads or writes them.
-unsafe fn values_mut<'v>(from: *mut f32, count: usize) -> &'v mut [f32] {
-    if count == 0 {
-        return &mut [];
-    }
-    // SAFETY: as the caller promises.
-    unsafe { std::slice::from_raw_parts_mut(from, count) }
+    let [weights, regions, words, layer, bias] = inputs.each_ref().map(as_slice);
+    DifferenceProducts { weights, regions, words, layer, bias, sizes, element_type }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
 use crate::error::Result;
-use crate::model::family::encoded_items::EncodedItems;
+use crate::model::family::encoded_items::{EncodedItems, fill_padding};
 use crate::model::family::graph::Graph;
 use crate::model::family::parameters::{ParameterInit, ParameterSpec};
 
@@ -39,7 +39,7 @@ pub fn pool(graph: &Graph<'_>, name: &str, sets: &EncodedItems) -> Result<Tensor
     let mut sizes = padded.counts.clone();
     sizes.sort_unstable();
     sizes.dedup();
-    let weights = pooling_weights(graph, name, &sizes, longest)?;
+    let weights = pooling_weights(graph, name, &sizes)?;
     let size_of_set: Vec<i64> =
         padded.counts.iter().map(|count| sizes.partition_point(|size| size < count).saturating_as::<i64>()).collect();
     let size_of_set = Tensor::from_slice(&size_of_set).to_device(weights.device());
@@ -57,24 +57,18 @@ pub fn pool(graph: &Graph<'_>, name: &str, sets: &EncodedItems) -> Result<Tensor
 }
 
 /// Weights θ of sets of these sizes, `[sizes, longest]`, 0 after the size.
-fn pooling_weights(graph: &Graph<'_>, name: &str, sizes: &[i64], longest: i64) -> Result<Tensor> {
+fn pooling_weights(graph: &Graph<'_>, name: &str, sizes: &[i64]) -> Result<Tensor> {
     let linear = graph.get(&format!("{name}.linear.weight"))?;
     let width = linear.size()[1];
-    let codes = position_codes(longest, width, linear);
-    let gru = format!("{name}.gru");
-    let forward = graph.sequence_states(&gru, "", &codes.unsqueeze(0), None)?;
-    // Position of the step of the second direction in a set, and the reverse. Steps after the size are of no account.
-    let count = sizes.len().saturating_as::<i64>();
-    let mirrored: Vec<i64> =
-        sizes.iter().flat_map(|size| (0..longest).map(move |step| (size - 1 - step).max(0))).collect();
-    let mirrored = Tensor::from_slice(&mirrored).to_device(linear.device());
-    let reversed_codes = codes.index_select(0, &mirrored).view([count, longest, width]);
-    let mirrored = mirrored.view([count, longest, 1]).expand([count, longest, width], true);
-    let reverse = graph.sequence_states(&gru, "_reverse", &reversed_codes, None)?.gather(1, &mirrored, false);
-    let logits = ((forward + reverse) / 2.0).matmul(&linear.view([width])) / TEMPERATURE;
-    let position = Tensor::arange(longest, (Kind::Int64, linear.device()));
-    let after = position.unsqueeze(0).ge_tensor(&Tensor::from_slice(sizes).to_device(linear.device()).unsqueeze(1));
-    Ok(logits.masked_fill(&after, f64::NEG_INFINITY).softmax(1, None::<Kind>))
+    let codes = position_codes(sizes.iter().copied().max().unwrap_or(0), width, linear);
+    let positions: Vec<i64> = sizes.iter().flat_map(|&size| 0..size).collect();
+    let positions = Tensor::from_slice(&positions).to_device(linear.device());
+    let codes = EncodedItems { vectors: codes.index_select(0, &positions), lengths: Some(sizes.to_vec()) };
+    let states = graph.gru_states(&format!("{name}.gru"), 2, &codes)?;
+    let logits = states.vectors.matmul(&linear.tr()) / TEMPERATURE;
+    let logits = states.with_vectors(logits).padded();
+    let filled = fill_padding(logits.vectors.squeeze_dim(2), logits.is_padding.as_ref(), f64::NEG_INFINITY);
+    Ok(filled.softmax(1, None::<Kind>))
 }
 
 /// Sinusoidal codes of the positions 0, 1, …: sin and cos of position / 10,000^(2i / width) in turn, `[count, width]`.

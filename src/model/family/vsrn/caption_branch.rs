@@ -14,7 +14,7 @@ use tch::{Kind, Tensor};
 
 use super::settings::VsrnSettings;
 use crate::error::Result;
-use crate::model::family::encoded_items::{EncodedItems, fill_padding};
+use crate::model::family::encoded_items::{EncodedItems, PaddedSets, fill_padding};
 use crate::model::family::graph::Graph;
 use crate::model::family::model::LocalBatch;
 use crate::model::family::parameters::{ParameterInit, ParameterSpec, tensor_width};
@@ -68,10 +68,8 @@ impl VsrnSettings {
             let mask = batch.dropout_mask(REGION_DROPOUT, &regions.counts(), width, self.dropout, &inputs.vectors);
             inputs = inputs.with_vectors(&inputs.vectors * mask);
         }
-        let inputs = inputs.padded();
-        let outputs = graph.sequence_states(ENCODER, "", &inputs.vectors, None)?;
-        let first = inputs.last_of_each(&outputs);
-        let states = self.decode(graph, &outputs, inputs.is_padding.as_ref(), first, batch)?;
+        let outputs = graph.gru_states(ENCODER, 1, &inputs)?;
+        let states = self.decode(graph, &outputs, batch)?;
         // Rows of states before words that are in the caption, and those words.
         let (mut rows, mut next) = (Vec::new(), Vec::new());
         let n = batch.captions.len();
@@ -91,15 +89,10 @@ impl VsrnSettings {
     }
 
     /// States of the decoder after every word but the last, step by step, `[steps · n, h]`. Captions that have ended go
-    /// on with `<pad>`.
-    fn decode(
-        &self,
-        graph: &Graph<'_>,
-        outputs: &Tensor,
-        is_padding: Option<&Tensor>,
-        first: Tensor,
-        batch: &LocalBatch<'_>,
-    ) -> Result<Tensor> {
+    /// on with `<pad>`. It starts from the last of the encoder's states `outputs`.
+    fn decode(&self, graph: &Graph<'_>, outputs: &EncodedItems, batch: &LocalBatch<'_>) -> Result<Tensor> {
+        let first = outputs.last_vectors();
+        let PaddedSets { vectors: outputs, is_padding, .. } = outputs.padded();
         let (n, h) = (outputs.size()[0], outputs.size()[2]);
         let steps = batch.captions.iter().map(|words| words.len()).max().unwrap_or(1).saturating_sub(1);
         if steps == 0 {
@@ -110,37 +103,54 @@ impl VsrnSettings {
             .collect();
         let vectors = graph.get(WORDS)?;
         let vectors = vectors.index_select(0, &Tensor::from_slice(&words).to_device(vectors.device()));
-        let steps = steps.saturating_as::<i64>();
-        let vectors = vectors.view([steps, n, -1]);
+        let (steps, word) = (steps.saturating_as::<i64>(), vectors.size()[1]);
         let weight = graph.get(&format!("{ATTENTION}.weight"))?;
-        let [of_outputs, of_state] = [0, h].map(|start| weight.narrow(1, start, h));
+        let [of_outputs, of_state] = [0, h].map(|start| weight.narrow(1, start, h).contiguous());
         // The part of the attention that does not depend on the state.
         let fixed = graph.matmul_transposed(&outputs.reshape([-1, h]), &of_outputs).view([n, -1, h])
             + graph.get(&format!("{ATTENTION}.bias"))?;
         let logit_weight = graph.get(ATTENTION_LOGITS)?.view([h]);
         let [w_ih, w_hh, b_ih, b_hh] = graph.gru_parameters(DECODER, "")?;
-        let width = vectors.size()[2] + h;
-        let mask = (self.dropout > 0.0).then(|| {
+        let [of_word, of_context] =
+            [(0, word), (word, h)].map(|(start, width)| w_ih.narrow(1, start, width).contiguous());
+        // Masks of words, `[steps · n, word]`, and of contexts, `[n, steps, h]`.
+        let masks = (self.dropout > 0.0).then(|| {
             let counts = vec![steps; batch.captions.len()];
-            batch.dropout_mask(WORD_DROPOUT, &counts, width, self.dropout, outputs).view([n, steps, width])
+            let mask = batch.dropout_mask(WORD_DROPOUT, &counts, word + h, self.dropout, &outputs);
+            let mask = mask.view([n, steps, word + h]);
+            let of_words = mask.narrow(2, 0, word).transpose(0, 1).reshape([steps * n, word]);
+            (of_words, mask.narrow(2, word, h))
         });
+        let vectors = masks.as_ref().map_or_else(|| vectors.shallow_clone(), |(of_words, _)| &vectors * of_words);
+        // The part of the gates that does not depend on the state.
+        let from_words = (graph.matmul_transposed(&vectors, &of_word) + b_ih).view([steps, n, 3 * h]);
         let mut state = first;
         let mut states = Vec::with_capacity(batch.captions.len());
         for step in 0..steps {
             let from_state = graph.matmul_transposed(&state, &of_state).unsqueeze(1);
             let logits = (&fixed + from_state).tanh().matmul(&logit_weight);
-            let logits = fill_padding(logits, is_padding, f64::NEG_INFINITY);
-            let context = logits.softmax(1, None::<Kind>).unsqueeze(1).bmm(outputs).squeeze_dim(1);
-            let input = Tensor::cat(&[vectors.get(step), context], 1);
-            let input = match &mask {
-                Some(mask) => input * mask.select(1, step),
-                None => input,
+            let logits = fill_padding(logits, is_padding.as_ref(), f64::NEG_INFINITY);
+            let context = logits.softmax(1, None::<Kind>).unsqueeze(1).bmm(&outputs).squeeze_dim(1);
+            let context = match &masks {
+                Some((_, of_contexts)) => context * of_contexts.select(1, step),
+                None => context,
             };
-            state = input.gru_cell(&state, w_ih, w_hh, Some(b_ih), Some(b_hh));
+            let inputs = from_words.get(step) + graph.matmul_transposed(&context, &of_context);
+            let recurrent = graph.matmul_transposed(&state, w_hh) + b_hh;
+            state = gru_state(&inputs, &recurrent, &state);
             states.push(state.shallow_clone());
         }
         Ok(Tensor::cat(&states, 0))
     }
+}
+
+/// Next state of a GRU, `[n, h]`, from the products of its input and of its state with their weights, `[n, 3h]` each.
+fn gru_state(inputs: &Tensor, recurrent: &Tensor, state: &Tensor) -> Tensor {
+    let h = state.size()[1];
+    let gates = (inputs.narrow(1, 0, 2 * h) + recurrent.narrow(1, 0, 2 * h)).sigmoid();
+    let [reset, update] = [0, h].map(|start| gates.narrow(1, start, h));
+    let candidate = inputs.narrow(1, 2 * h, h).addcmul(&reset, &recurrent.narrow(1, 2 * h, h)).tanh();
+    candidate.lerp_tensor(state, &update)
 }
 
 #[cfg(test)]

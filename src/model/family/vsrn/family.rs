@@ -7,8 +7,6 @@
 //!
 //! The score is the cosine of the two vectors.
 
-use tch::Tensor;
-
 use super::published::{self, PublishedVsrnSettings};
 use super::region_reasoning;
 use super::settings::VsrnSettings;
@@ -95,9 +93,7 @@ impl Differentiable for VsrnSettings {
     ) -> Result<EncodedItems> {
         let regions = images.with_vectors(graph.linear(REGION_LAYER, &images.vectors)?);
         let regions = self.reason(graph, regions)?;
-        let padded = regions.padded();
-        let states = graph.sequence_states(REGION_GRU, "", &padded.vectors, None)?;
-        let mut vectors = padded.last_of_each(&states);
+        let mut vectors = graph.gru_states(REGION_GRU, 1, &regions)?.last_vectors();
         if let Some(batch) = batch.filter(|_| self.has_caption_branch()) {
             graph.add_loss(CAPTION_LOSS[0], self.caption_loss(graph, &regions, batch)?);
         }
@@ -114,11 +110,6 @@ impl Differentiable for VsrnSettings {
         _: Option<&LocalBatch<'_>>,
     ) -> Result<EncodedItems> {
         let states = graph.word_states(&self.caption_gru(), captions, None)?;
-        let ends = captions.iter().scan(-1, |end, words| {
-            *end += i64::try_from(words.len()).unwrap_or(0);
-            Some(*end)
-        });
-        let ends = Tensor::from_slice(&ends.collect::<Vec<i64>>()).to_device(states.vectors.device());
-        Ok(EncodedItems::from_vectors(l2_normalize(&states.vectors.index_select(0, &ends), -1)))
+        Ok(EncodedItems::from_vectors(l2_normalize(&states.last_vectors(), -1)))
     }
 }

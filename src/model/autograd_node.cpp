@@ -1,0 +1,72 @@
+// Node of libtorch's graph of gradients. A closure of Rust computes the gradients in its inputs.
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using torch::autograd::variable_list;
+
+// Calls a closure once with the gradient in the output, and which inputs want a gradient. It stores new tensors, or
+// null. It frees the closure.
+using Backward = void (*)(void* closure, const at::Tensor* d, const bool* wanted, at::Tensor** found, std::size_t count);
+// Frees a closure that was not called.
+using Drop = void (*)(void* closure);
+
+struct Node : torch::autograd::Node {
+  Node(void* closure, Backward backward, Drop drop) : closure_(closure), backward_(backward), drop_(drop) {}
+
+  ~Node() override { release_variables(); }
+
+  void release_variables() override {
+    if (closure_ != nullptr) drop_(std::exchange(closure_, nullptr));
+  }
+
+  variable_list apply(variable_list&& gradients) override {
+    const std::size_t count = num_outputs();
+    variable_list found(count);
+    if (!gradients[0].defined()) return found;
+    TORCH_CHECK(closure_ != nullptr, "a graph is differentiated once");
+    const std::unique_ptr<bool[]> wanted(new bool[count]);
+    for (std::size_t i = 0; i < count; ++i) wanted[i] = task_should_compute_output(i);
+    std::vector<at::Tensor*> made(count, nullptr);
+    backward_(std::exchange(closure_, nullptr), &gradients[0], wanted.get(), made.data(), count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::unique_ptr<at::Tensor> owned(made[i]);
+      if (owned) found[i] = *owned;
+    }
+    return found;
+  }
+
+ private:
+  void* closure_;
+  Backward backward_;
+  Drop drop_;
+};
+
+}  // namespace
+
+// The values of `output` as a function of the inputs whose gradients the closure computes. The node owns the closure,
+// and frees it if no gradient is wanted. Null if libtorch fails.
+extern "C" at::Tensor* pairloom_autograd_node(const at::Tensor* output, const at::Tensor* const* inputs, std::size_t count,
+                                              void* closure, Backward backward, Drop drop) noexcept {
+  try {
+    const auto node = std::shared_ptr<Node>(new Node(closure, backward, drop), torch::autograd::deleteNode);
+    variable_list all;
+    for (std::size_t i = 0; i < count; ++i) all.push_back(*inputs[i]);
+    at::Tensor result = output->detach();
+    if (torch::autograd::compute_requires_grad(all)) {
+      node->set_next_edges(torch::autograd::collect_next_edges(all));
+      torch::autograd::set_history(result, node);
+    }
+    return new at::Tensor(result);
+  } catch (...) {
+    return nullptr;
+  }
+}
