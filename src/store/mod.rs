@@ -49,6 +49,8 @@ pub(crate) mod testing;
 mod run_tests;
 #[cfg(test)]
 mod run_names_tests;
+#[cfg(test)]
+mod model_tests;
 
 pub(crate) use artefact::ROW_KEYS_FOLDER;
 pub use artefact::{Artefact, FileEntry, Manifest, Part, Presence};

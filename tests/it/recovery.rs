@@ -109,6 +109,27 @@ fn an_interrupted_run_prints_how_to_resume() {
 }
 
 #[test]
+fn a_run_under_nohup_goes_on_when_its_terminal_closes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = pipeline(folder.path(), "short.toml", |tiny| {
+        tiny[..tiny.find("[stage.detected.import_regions]").expect("the stage after the features")].to_owned()
+    });
+    let run = pairloom();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(run.get_program());
+    shell.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.args(["run", "--json", "--store"]).arg(folder.path().join("store")).arg(&file);
+    let mut run = shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut events = BufReader::new(run.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(events.any(|event| event.contains("part_committed")));
+    Command::new("kill").args(["-HUP", &run.id().to_string()]).status().unwrap();
+    assert!(events.any(|event| event.contains("run_finished") || event.contains("stage_finished")), "it goes on");
+    assert_eq!(events.filter(|event| event.contains("interrupted")).count(), 0);
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn a_full_disk_is_an_error_with_a_hint_and_the_next_run_resumes() {
     let folder = tempfile::tempdir().unwrap();
     let disk = folder.path().join("disk");

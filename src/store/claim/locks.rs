@@ -87,6 +87,26 @@ impl ArtefactClaim {
     }
 }
 
+#[cfg(test)]
+impl ArtefactClaim {
+    /// Claim by this lease.
+    pub(super) fn of_lease(lease: Lease) -> Self {
+        Self(HeldLock::Lease(Box::new(lease)))
+    }
+
+    /// Lease of a claim at a URL.
+    pub(super) fn lease(&self) -> &Lease {
+        let HeldLock::Lease(lease) = &self.0 else { panic!("a claim in a folder") };
+        lease
+    }
+
+    /// Ends the claim as if its process had been killed.
+    pub(super) fn abandon(self) {
+        let HeldLock::Lease(lease) = self.0 else { panic!("a claim in a folder") };
+        lease.abandon();
+    }
+}
+
 /// Error for an artefact that another process builds too.
 pub(crate) fn concurrent_builder_error(artefact: &Artefact) -> Error {
     Error::stage(format!("another process builds `{}` too", artefact.display_path("")))
