@@ -50,7 +50,7 @@ mod run_tests;
 #[cfg(test)]
 mod run_names_tests;
 #[cfg(test)]
-mod model_tests;
+mod state_machine_tests;
 
 pub(crate) use artefact::ROW_KEYS_FOLDER;
 pub use artefact::{Artefact, FileEntry, Manifest, Part, Presence};

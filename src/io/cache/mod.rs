@@ -27,6 +27,6 @@ mod tests;
 #[cfg(test)]
 mod process_tests;
 #[cfg(test)]
-mod model_tests;
+mod state_machine_tests;
 
 pub use shard_cache::{CacheStatistics, ShardCache};

@@ -22,7 +22,7 @@ mod conditional_writes;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod model_tests;
+mod state_machine_tests;
 
 pub use conditional_writes::check_conditional_writes;
 pub use locks::{ArtefactClaim, StoreLock, claim_artefact, lock_for_reading, lock_for_run, try_lock_for_removal};

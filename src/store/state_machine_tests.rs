@@ -57,10 +57,7 @@ impl JournalModel {
     /// state unless an older one is whole.
     fn whole(&self) -> usize {
         let is_entry = |damage| matches!(damage, Some(Damage::EntryMissing | Damage::EntryTorn));
-        let breaks = |commit: &ModelCommit| match commit.is_state {
-            true => is_entry(commit.damage),
-            false => commit.damage.is_some(),
-        };
+        let breaks = |commit: &ModelCommit| is_entry(commit.damage) || (!commit.is_state && commit.damage.is_some());
         let mut whole = self.commits.iter().position(breaks).unwrap_or(self.commits.len());
         while let Some(last) = self.commits[..whole].iter().rposition(|commit| commit.is_state) {
             if self.commits[last].damage.is_none() {
