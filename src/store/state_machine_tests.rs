@@ -11,6 +11,7 @@ use super::journal::{self, JournalEntry};
 use super::key::Key;
 use super::testing::{finished_run, stage};
 use super::{Artefact, BlockDigests, FileEntry, Part, Store, labels};
+use crate::stage::RowKeys;
 
 /// Step of a process that builds an artefact, or of the disk.
 #[derive(Debug, Clone)]
@@ -146,7 +147,7 @@ impl WrittenJournal {
         } else {
             let part = Part { index: self.parts, rows: 1, bytes, digest, blocks: BlockDigests::default() };
             self.parts += 1;
-            JournalEntry::Part { table: "rows".to_owned(), part, warnings: vec![], row_keys: Default::default() }
+            JournalEntry::Part { table: "rows".to_owned(), part, warnings: vec![], row_keys: RowKeys::default() }
         };
         journal::append(&self.artefact, index, &entry).unwrap();
         self.objects.push(name);

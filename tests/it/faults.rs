@@ -94,7 +94,9 @@ fn a_run_whose_file_calls_fail_ends_with_an_error_and_the_next_run_gives_the_sam
         let output = run.command().output().unwrap();
         assert!(output.status.success(), "{}\nafter {place}", String::from_utf8_lossy(&output.stderr));
         assert_same_content(&content(&run.store()), &wanted);
-        log.iter().for_each(|line| *faults.entry(kind(line)).or_default() += 1);
+        for line in &log {
+            *faults.entry(kind(line)).or_default() += 1;
+        }
         *codes.entry(code).or_default() += 1;
         std::fs::remove_dir_all(&run.folder).unwrap();
     }
