@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -13,9 +14,11 @@ namespace {
 
 using torch::autograd::variable_list;
 
-// Calls a closure once with the gradient in the output, and which inputs want a gradient. It stores new tensors, or
-// null. It frees the closure.
-using Backward = void (*)(void* closure, const at::Tensor* d, const bool* wanted, at::Tensor** found, std::size_t count);
+// Calls a closure and frees it. The closure gets the gradient in the output, and for each input whether its gradient is
+// wanted. It stores new tensors, or null. It returns false after a failure, whose text it writes to `message`, with a 0
+// at its end.
+using Backward = bool (*)(void* closure, const at::Tensor* d, const bool* wanted, at::Tensor** found, std::size_t count,
+                          char* message, std::size_t capacity);
 // Frees a closure that was not called.
 using Drop = void (*)(void* closure);
 
@@ -36,11 +39,14 @@ struct Node : torch::autograd::Node {
     const std::unique_ptr<bool[]> wanted(new bool[count]);
     for (std::size_t i = 0; i < count; ++i) wanted[i] = task_should_compute_output(i);
     std::vector<at::Tensor*> made(count, nullptr);
-    backward_(std::exchange(closure_, nullptr), &gradients[0], wanted.get(), made.data(), count);
+    std::array<char, 4096> message{};
+    const bool done = backward_(std::exchange(closure_, nullptr), &gradients[0], wanted.get(), made.data(), count,
+                                message.data(), message.size());
     for (std::size_t i = 0; i < count; ++i) {
       const std::unique_ptr<at::Tensor> owned(made[i]);
       if (owned) found[i] = *owned;
     }
+    TORCH_CHECK(done, message.data());
     return found;
   }
 

@@ -2,15 +2,19 @@
 
 #![expect(unsafe_code, reason = "nodes of libtorch's graph of gradients are C++")]
 
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tch::Tensor;
+
+use crate::error::panics::panic_error;
 
 /// Computes the gradients in the inputs of a function, `None` for those that are not wanted, from the gradient in its
 /// output and whether each is wanted.
 type Closure = Box<dyn FnOnce(&Tensor, &[bool]) -> Vec<Option<Tensor>> + Send>;
 
-type Backward = unsafe extern "C" fn(*mut c_void, *mut c_void, *const bool, *mut *mut c_void, usize);
+type Backward =
+    unsafe extern "C" fn(*mut c_void, *mut c_void, *const bool, *mut *mut c_void, usize, *mut c_char, usize) -> bool;
 type Drop = unsafe extern "C" fn(*mut c_void);
 
 unsafe extern "C" {
@@ -26,7 +30,8 @@ unsafe extern "C" {
 
 /// Makes `output` a function of `inputs` that libtorch differentiates. `backward` computes the gradients in the inputs,
 /// `None` for those that are not wanted, from the gradient in the output and whether each is wanted. It runs once at
-/// most: a graph is differentiated once, and not twice. Nothing may change the inputs in between.
+/// most, so a graph is differentiated once. Nothing may change the inputs in between. A panic of `backward`, such as one of
+/// `tch`, is an error of the call that differentiates the graph.
 pub fn differentiable(
     output: &Tensor,
     inputs: &[&Tensor],
@@ -52,31 +57,51 @@ pub fn differentiable(
     unsafe { Tensor::from_ptr(made.cast()) }
 }
 
-/// Calls a closure and frees it. A panic ends the process, since it must not unwind into C++.
+/// Calls a closure and frees it. Returns false after a panic, whose text is in `message`, with a 0 at its end.
 ///
 /// # Safety
-/// `closure` is that of [`differentiable`], `d` a tensor, and the arrays have `count` elements.
+/// `closure` is that of [`differentiable`], `d` a tensor, the arrays have `count` elements, and `message` has `capacity`.
 unsafe extern "C" fn call_closure(
     closure: *mut c_void,
     d: *mut c_void,
     wanted: *const bool,
     found: *mut *mut c_void,
     count: usize,
-) {
+    message: *mut c_char,
+    capacity: usize,
+) -> bool {
     // SAFETY: the node gives the closure away.
     let closure = unsafe { Box::from_raw(closure.cast::<Closure>()) };
-    // SAFETY: the tensor lives during the call.
-    let d = unsafe { Tensor::clone_from_ptr(d.cast()) };
-    // SAFETY: there are so many.
+    // SAFETY: there are `count` values, which live during the call.
     let wanted = unsafe { std::slice::from_raw_parts(wanted, count) };
-    // SAFETY: there are so many, which nothing else reads or writes meanwhile.
+    // SAFETY: there are `count` places, which nothing else reads or writes meanwhile.
     let found = unsafe { std::slice::from_raw_parts_mut(found, count) };
-    let gradients = tch::no_grad(|| closure(&d, wanted));
-    assert_eq!(gradients.len(), count, "a gradient or `None` for each input");
-    for (found, gradient) in found.iter_mut().zip(gradients) {
-        if let Some(gradient) = gradient {
-            // The node owns the tensor from here on.
-            *found = std::mem::ManuallyDrop::new(gradient).as_mut_ptr().cast();
+    // SAFETY: there are `capacity` bytes, which nothing else reads or writes meanwhile.
+    let message = unsafe { std::slice::from_raw_parts_mut(message.cast::<u8>(), capacity) };
+    let computed = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: the tensor lives during the call.
+        let d = unsafe { Tensor::clone_from_ptr(d.cast()) };
+        let gradients = tch::no_grad(|| closure(&d, wanted));
+        assert_eq!(gradients.len(), count, "a gradient or `None` for each input");
+        gradients
+    }));
+    match computed {
+        Ok(gradients) => {
+            for (found, gradient) in found.iter_mut().zip(gradients) {
+                if let Some(gradient) = gradient {
+                    // The node owns the tensor from here on.
+                    *found = std::mem::ManuallyDrop::new(gradient).as_mut_ptr().cast();
+                }
+            }
+            true
+        }
+        Err(panic) => {
+            // A byte of 0 would end the text.
+            let text = panic_error(&*panic).to_string().replace('\0', " ");
+            let end = text.floor_char_boundary(capacity.saturating_sub(1));
+            message[..end].copy_from_slice(&text.as_bytes()[..end]);
+            message[end..].fill(0);
+            false
         }
     }
 }
@@ -135,5 +160,13 @@ mod tests {
         assert_eq!(frees.load(Ordering::Relaxed), 3);
         let plain = tch::no_grad(|| square(&x, &fixed, false));
         assert!(!plain.requires_grad() && frees.load(Ordering::Relaxed) == 4);
+    }
+
+    #[test]
+    fn a_panic_of_a_closure_is_an_error_of_the_backward_pass() {
+        let x = Tensor::from_slice(&[5.0]).set_requires_grad(true);
+        let y = differentiable(&x.detach(), &[&x], |_, _| panic!("{} regions, wanted 3", 2));
+        let error = Tensor::f_run_backward(&[y], &[&x], false, false).expect_err("a panic");
+        assert!(error.to_string().contains("2 regions, wanted 3"), "{error}");
     }
 }

@@ -55,8 +55,7 @@ impl Stage for ScorePairs {
         "score_pairs"
     }
 
-    /// Version 5: scores of SAF are computed in another order, and so round differently, as those of SGR and SAF before;
-    /// since version 2 those of SCAN come from a kernel of this project.
+    /// Version 5: scores of SAF, and vectors of VSRN and VSE∞, are computed in another order, and so round differently.
     fn version(&self) -> u32 {
         5
     }

@@ -157,6 +157,13 @@ impl<'p> Graph<'p> {
         Ok(EncodedItems { vectors: states, lengths: Some(lengths) })
     }
 
+    /// This computation without rounding of factors in mixed precision, for values that must be exact and cost little.
+    #[must_use]
+    pub fn in_f32(&self) -> Graph<'p> {
+        let (parameters, is_training, buffers) = (self.parameters, self.is_training, self.buffers);
+        Self { parameters, precision: MatmulPrecision::F32, is_training, buffers, losses: RefCell::default() }
+    }
+
     /// As [`Graph::gru_states`], of packed sequences; `vectors` are those of their distinct words.
     fn packed_states(&self, name: &str, directions: usize, packed: PackedCaptions, vectors: &Tensor) -> Result<Tensor> {
         let precision = self.precision;
@@ -275,6 +282,7 @@ mod tests {
                 (Kind::Double, MatmulPrecision::F32, 1e-6),
                 (Kind::Float, MatmulPrecision::F32, 1e-5),
                 (Kind::Float, MatmulPrecision::Mixed, 3e-2),
+                (Kind::Float, MatmulPrecision::MixedByLibtorch, 3e-2),
             ];
             for (kind, precision, most) in runs {
                 let values = drawn.tensors().iter().map(|tensor| tensor.to_kind(kind)).collect();

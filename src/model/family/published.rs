@@ -189,16 +189,17 @@ pub fn read_checkpoint<F: Family>(
 fn other_family(shapes: &CheckpointShapes<'_>, specs: &[ParameterSpec]) -> Option<&'static str> {
     let is_own = |mark: &str| specs.is_empty() || specs.iter().any(|spec| spec.name.starts_with(mark));
     let mark = FAMILY_MARKS.iter().find(|(mark, _)| shapes.has_prefix(mark) && !is_own(mark));
-    // VSE++ and SCAN have the same layers. Only the second direction of the GRU tells them apart.
-    let reads_both_directions = || specs.iter().any(|spec| spec.name.ends_with(REVERSE));
-    let directions = || match (shapes.is_bidirectional(), reads_both_directions()) {
-        _ if specs.is_empty() => None,
-        (true, false) => Some("scan"),
-        (false, true) => Some("vse"),
-        _ => None,
+    // VSE++ and SCAN have the same layers, and no others. Only the second direction of the GRU tells them apart.
+    let has_marks = FAMILY_MARKS.iter().any(|(mark, _)| shapes.has_prefix(mark));
+    let is_plain = !specs.is_empty() && !has_marks && shapes.has_prefix(IMAGE_LAYER);
+    let wants_marks = FAMILY_MARKS.iter().any(|(mark, _)| is_own(mark));
+    let wants_both_directions = specs.iter().any(|spec| spec.name.ends_with(REVERSE));
+    let plain = match shapes.is_bidirectional() {
+        both if !is_plain || (both == wants_both_directions && !wants_marks) => None,
+        true => Some("scan"),
+        false => Some("vse"),
     };
-    let is_marked = FAMILY_MARKS.iter().any(|(mark, _)| shapes.has_prefix(mark));
-    mark.map(|(_, family)| *family).or_else(|| directions().filter(|_| !is_marked))
+    mark.map(|(_, family)| *family).or(plain)
 }
 
 /// Returns the tensors of the encoders with the names of this project, and the number of tensors of a CNN.

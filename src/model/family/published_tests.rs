@@ -159,7 +159,8 @@ fn a_checkpoint_of_another_family_is_refused() {
     for part in ["`img_enc.img_rnn.weight_ih_l0` is missing", "`sim_enc.", "is not a parameter of this model"] {
         assert!(error.contains(part), "{error}");
     }
-    for (settings, _, _) in CASES {
+    let scan = r#"{"scan": {"embed_size": 4, "word_dim": 3}}"#;
+    for settings in CASES.iter().map(|(settings, _, _)| *settings).chain([scan]) {
         let (model, tensors) = drawn(settings);
         let (own, bytes) = (model.name(), bytes((drawn(settings).0, tensors)));
         for other in ["vse", "scan", "vsrn", "sgraf", "cvse", "vse_infinity"].into_iter().filter(|other| *other != own)

@@ -84,7 +84,8 @@ impl SgrafSettings {
 
     /// Scores images with captions, `[n, m]`. The first vector of each set is its global vector.
     ///
-    /// Memory: for n images and m captions of L words, padded, about ten tensors of n·m·L·(d + 5 s) values with gradient.
+    /// Memory with gradient, for n images and m captions of L words, padded: about ten tensors of n·m·L·s values, and
+    /// where libtorch computes the layer of differences, three of n·m·L·d more.
     ///
     /// # Errors
     /// There are no such parameters.
@@ -191,7 +192,8 @@ impl SgrafSettings {
     /// Similarity attention filtration: the weighted sum of all alignments, `[a, b, s]`. The statistics of batch
     /// normalisation are those of one caption with all images.
     ///
-    /// Alignments of words are divided by their norms in their weights, not in memory, of which they need the most.
+    /// Alignments of words need the most memory of a step. So their weights are divided by their norms, in place of the
+    /// alignments themselves.
     fn filter(&self, graph: &Graph<'_>, alignments: &Alignments) -> Result<Tensor> {
         let Alignments { global, local, norms, is_padding } = alignments;
         let [a, b, words, s] = <[i64; 4]>::try_from(local.size()).unwrap_or_default();

@@ -114,7 +114,8 @@ impl Differentiable for SgrafSettings {
         published::config(published, shapes, words)
     }
 
-    /// The attended vectors and their squared differences, and the alignments of every module.
+    /// The alignments of every module, and the attended vectors where libtorch computes the layer of differences. The
+    /// blocks do not depend on who computes it.
     fn values_per_word(&self, images: &EncodedItems) -> i64 {
         let width = self.embed_size.saturating_add(self.similarity_dim);
         i64::try_from(images.len().saturating_mul(width)).unwrap_or(i64::MAX).max(images.padded_rows())
