@@ -19,6 +19,12 @@ const SHOWN_RUNS: usize = 10;
 /// The store cannot be read or written.
 pub(super) fn gc(common: &CommonArgs, arguments: &GcArgs, console: Console) -> Result<()> {
     let store = open::open_existing_store(common)?;
+    if let Some(kind) = store.unshared_locks().filter(|_| arguments.delete) {
+        console.note(&format!(
+            "the store is on a disk of kind `{kind}`, whose locks other machines may not see: results of a run on another \
+             machine may be removed"
+        ));
+    }
     let keep = arguments.keep_runs.saturating_as::<usize>();
     let GarbageCollection { garbage, runs, spared_runs, pinned, searches } =
         collect_garbage(&store, keep, arguments.delete)?;

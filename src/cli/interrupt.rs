@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: the first signal cancels the run, the second ends the process at once.
+//! Ctrl-C, SIGTERM and SIGHUP: the first signal cancels the run, the second ends the process at once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,14 +20,37 @@ const PATIENCE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)
 pub(super) fn cancel_on_signal(cancel: &CancelToken, notify: impl Fn() + Send + 'static) -> Result<()> {
     let cancel = cancel.clone();
     let is_interrupted = AtomicBool::new(false);
-    ctrlc::set_handler(move || {
+    set_handler(move || {
         if is_interrupted.swap(true, Ordering::SeqCst) {
             exit_now(ErrorCategory::Interrupted);
         }
         cancel.cancel();
         notify();
     })
-    .map_err(|error| Error::internal(format!("cannot install a signal handler: {error}")))
+}
+
+/// Installs the handler of all signals. SIGHUP stays ignored if it was, so that a run under `nohup` goes on when its
+/// terminal closes.
+#[expect(unsafe_code, reason = "the crate of the handler takes SIGHUP in any case")]
+fn set_handler(handler: impl FnMut() + Send + 'static) -> Result<()> {
+    unsafe extern "C" {
+        safe fn signal(number: std::ffi::c_int, handler: usize) -> usize;
+    }
+    const SIGHUP: std::ffi::c_int = 1;
+    const SIG_IGN: usize = 1;
+    let ignores_hangup = std::fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores_hangup(&status));
+    ctrlc::set_handler(handler)
+        .map_err(|error| Error::internal(format!("cannot install a signal handler: {error}")))?;
+    if ignores_hangup {
+        signal(SIGHUP, SIG_IGN);
+    }
+    Ok(())
+}
+
+/// True if the set of ignored signals of a process, of which SIGHUP is the first, has it.
+fn ignores_hangup(status: &str) -> bool {
+    let signals = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    signals.and_then(|signals| u64::from_str_radix(signals.trim(), 16).ok()).is_some_and(|signals| signals & 1 == 1)
 }
 
 /// Calls `interrupt` at a signal, and ends the process if it returns false: nothing runs, or it does not stop.
@@ -35,12 +58,11 @@ pub(super) fn cancel_on_signal(cancel: &CancelToken, notify: impl Fn() + Send + 
 /// # Errors
 /// The signal handler cannot be installed.
 pub(super) fn interrupt_on_signal(interrupt: impl Fn() -> bool + Send + 'static) -> Result<()> {
-    ctrlc::set_handler(move || {
+    set_handler(move || {
         if !interrupt() {
             exit_now(ErrorCategory::Interrupted);
         }
     })
-    .map_err(|error| Error::internal(format!("cannot install a signal handler: {error}")))
 }
 
 /// Receiver that has a value after a signal. A second signal ends the process.
@@ -100,6 +122,12 @@ fn exit_now(kind: ErrorCategory) -> ! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ignored_signals_are_read() {
+        assert!(ignores_hangup("Name:\ta\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000000000\n"));
+        assert!(!ignores_hangup("SigIgn:\t0000000000001000\nSigCgt:\t0000000000000001\n") && !ignores_hangup(""));
+    }
 
     #[test]
     fn stages_that_have_not_stopped_are_named() {

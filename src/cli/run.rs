@@ -19,7 +19,6 @@ use crate::pipeline::Pipeline;
 use crate::runtime::CancelToken;
 use crate::stages::AnyStage;
 use crate::store::Store;
-use crate::store::claim::unshared_locks;
 
 /// Runs the stages of a pipeline whose results are missing, and checks its expectations.
 ///
@@ -72,9 +71,10 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, torch: Option<TorchFunctio
     let shown = Arc::clone(&progress);
     interrupt::cancel_on_signal(&cancel, move || interrupt::announce_interrupt(&shown))?;
     let observer = |event: &crate::engine::event::Event| progress.show(event);
-    if let Some(kind) = unshared_locks(&store) {
+    if let Some(kind) = store.unshared_locks() {
         console.note(&format!(
-            "the store is on a disk of kind `{kind}`, whose locks other machines may not see: run on one machine at a time"
+            "the store is on a disk of kind `{kind}`, whose locks other machines may not see: run on one machine at a time \
+             (of two that build the same result, the one that began first ends with an error)"
         ));
     }
     let summary = match torch {

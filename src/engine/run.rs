@@ -439,7 +439,7 @@ fn publish_manifest(host: EngineHost<'_>, status: &StageStatus, seconds: f64) ->
     let leftovers = committer.artefact.list("").unwrap_or_default();
     let leftovers = leftovers.into_iter().filter(|name| {
         ["journal/", "state-", "shared/"].iter().any(|start| name.starts_with(start))
-            || ["means", "ranks"].contains(&name.as_str())
+            || ["means", "ranks", "builder"].contains(&name.as_str())
     });
     let _ = committer.artefact.delete_all(leftovers);
     Ok(manifest)

@@ -1,21 +1,31 @@
 //! Parsers of bytes from outside.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use arrow::array::RecordBatch;
+
+use crate::engine::ranks::parse_rank_messages;
 use crate::error::{ErrorCategory, Result};
 use crate::io::npy::{NpyFile, NpyRowKind};
 use crate::io::parquet_check::check_file;
 use crate::io::pread::PreadFile;
 use crate::io::record_file::RecordFile;
+use crate::io::shard::Shard;
 use crate::io::table_file::{ColumnKind, TableFile, integers, text_lists, texts, vectors};
-use crate::io::{id_list, image, trec, vocabulary, word_vectors};
-use crate::model::parse_safetensors;
+use crate::io::{id_list, image, tar_samples, trec, vocabulary, word_vectors};
+use crate::model::{parse_checkpoint, parse_safetensors};
 use crate::pipeline::{LoadOptions, load};
 use crate::sql::split_statements;
+use crate::stage::{InputOrigin, Stage};
 use crate::stages::AnyStage;
+use crate::stages::import_regions::ImportRegions;
+use crate::stages::ingest::Ingest;
+use crate::stages::testing::InMemoryHost;
 use crate::store::Manifest;
 use crate::store::journal::JournalEntry;
 use crate::store::record::RunRecord;
+use crate::tables;
 
 /// Parser of bytes from outside.
 #[derive(Debug)]
@@ -44,11 +54,26 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "safetensors", run: |_, bytes| checked(parse_safetensors(bytes)) },
     FuzzTarget { name: "pipeline", run: pipeline },
     FuzzTarget { name: "store", run: store },
+    FuzzTarget { name: "rank_messages", run: |_, bytes| parse_rank_messages(bytes) },
+    FuzzTarget { name: "shard", run: shard },
+    FuzzTarget { name: "checkpoint", run: checkpoint },
+    FuzzTarget { name: "karpathy", run: |folder, bytes| ingest(folder, KARPATHY, bytes) },
+    FuzzTarget { name: "coco", run: |folder, bytes| ingest(folder, COCO, bytes) },
+    FuzzTarget { name: "flickr", run: |folder, bytes| ingest(folder, FLICKR, bytes) },
+    FuzzTarget { name: "tar", run: tar },
+    FuzzTarget { name: "regions", run: regions },
     FuzzTarget { name: "sql", run: |_, bytes| drop(split_statements(&String::from_utf8_lossy(bytes))) },
 ];
 
 /// Names of columns in the files of the tests.
 const COLUMNS: [&str; 8] = ["image_id", "caption_id", "split", "embedding", "picture", "part", "vector", "text"];
+
+/// Settings of `ingest` whose file is damaged.
+const KARPATHY: &str = r#"{"karpathy": {"json": "a", "images": "images", "on_missing": "skip", "max_skipped": 1.0}}"#;
+const COCO: &str = r#"{"coco": {"images": "images", "on_missing": "skip", "max_skipped": 1.0, "files": [
+    {"captions": "a", "folder": "train", "split": "train"}]}}"#;
+const FLICKR: &str = r#"{"flickr": {"tokens": "a", "images": "images", "train": "list", "val": "none", "test": "none",
+    "on_missing": "skip", "max_skipped": 1.0}}"#;
 
 /// Checks that an error is not internal.
 fn checked<T>(result: Result<T>) {
@@ -159,4 +184,87 @@ fn store(_: &Path, bytes: &[u8]) {
     drop(serde_json::from_slice::<Manifest>(bytes));
     drop(serde_json::from_slice::<JournalEntry>(bytes));
     drop(serde_json::from_slice::<RunRecord>(bytes));
+}
+
+/// Shard without its digests, which would refuse every damage.
+fn shard(_: &Path, bytes: &[u8]) {
+    let shard = match Shard::of_outside_bytes(bytes) {
+        Ok(shard) => Arc::new(shard),
+        Err(error) => return checked::<()>(Err(error)),
+    };
+    for field in shard.schema().fields().clone().iter().take(20) {
+        let (name, rows) = (field.name(), shard.rows().min(100));
+        if let Ok(vectors) = shard.vectors(name) {
+            (0..rows.min(vectors.rows())).for_each(|row| checked(vectors.row(row)));
+        }
+        if let Ok(ids) = shard.ids(name) {
+            (0..rows.min(ids.rows())).for_each(|row| checked(ids.value(row)));
+        }
+        if let Ok(texts) = shard.texts(name) {
+            (0..rows.min(texts.rows())).for_each(|row| checked(texts.value(row)));
+        }
+        if let Ok(lists) = shard.int32_lists(name) {
+            (0..rows.min(lists.rows())).for_each(|row| checked(lists.row(row)));
+        }
+    }
+    checked(shard.batch());
+}
+
+/// Checkpoint of a training.
+fn checkpoint(_: &Path, bytes: &[u8]) {
+    checked(parse_checkpoint(bytes));
+}
+
+/// Stage `ingest` with the file `a`, lists, and some images, which need not be any.
+fn ingest(folder: &Path, settings: &str, bytes: &[u8]) {
+    stored(folder, "a", bytes);
+    stored(folder, "list", b"a.jpg\nb.jpg\n");
+    stored(folder, "none", b"");
+    for name in ["images/a.jpg", "images/train/a.jpg"] {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap_or(folder)).expect("a folder of temporary files can be written");
+        std::fs::write(path, b"").expect("a folder of temporary files can be written");
+    }
+    let stage: Ingest = serde_json::from_str(settings).expect("the settings are right");
+    checked(host_of(&stage, folder).run(&stage));
+}
+
+/// Host whose sources are in a folder.
+fn host_of(stage: &impl Stage, folder: &Path) -> InMemoryHost {
+    let mut host = InMemoryHost::default();
+    for input in stage.inputs() {
+        if let InputOrigin::Source(source) = input.origin {
+            host.source_paths.insert(input.name, folder.join(source.path()));
+        }
+    }
+    host
+}
+
+/// Archives of WebDataset.
+fn tar(folder: &Path, bytes: &[u8]) {
+    for name in ["a.tar", "a.tar.gz"] {
+        checked(tar_samples::for_each(&stored(folder, name, bytes), || Ok(()), |_| Ok(Ok(()))));
+    }
+}
+
+/// Regions of bottom-up attention.
+fn regions(folder: &Path, bytes: &[u8]) {
+    stored(folder, "a.tsv", bytes);
+    let settings = serde_json::json!({ "files": ["a.tsv"], "images": "x.images", "max_regions": 2 });
+    let stage: ImportRegions = serde_json::from_value(settings).expect("the settings are right");
+    let mut host = host_of(&stage, folder);
+    host.input_tables.insert("images".to_owned(), vec![images()]);
+    checked(host.run(&stage));
+}
+
+/// Table of the images 0 and 1.
+fn images() -> RecordBatch {
+    let columns = tables::images::TableColumns {
+        image_id: vec![0, 1].into(),
+        split: vec!["train", "test"].into(),
+        file_name: vec!["0.jpg", "1.jpg"].into(),
+        path: tables::Nullable(vec![None::<&str>; 2].into()),
+        bytes: tables::Nullable(vec![None::<&[u8]>; 2].into()),
+    };
+    columns.into_batch().expect("the columns are right")
 }

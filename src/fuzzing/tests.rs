@@ -4,12 +4,20 @@
 use std::io::{Cursor, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use std::sync::Arc;
+
 use ::image::{DynamicImage, GrayImage, ImageFormat, Luma, Rgb, RgbImage};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use test_data::golden;
 
 use super::TARGETS;
 use super::mutator::Mutator;
 use crate::io::parquet_check::forged;
+use crate::io::shard;
+use crate::model::family::registry::ModelConfig;
+use crate::model::family::vse::config::VseConfig;
+use crate::model::training_state::TrainingState;
+use crate::tables;
 
 /// Executions for each parser.
 const EXECUTIONS: u64 = 250;
@@ -65,6 +73,26 @@ fn files(target: &str) -> Vec<Vec<u8>> {
         "sql" => {
             texts(&["SELECT 'a;b' /* ; */ FROM t; SELECT \"x\" -- ;\n", "SELECT $1, ARRAY[1, 2][1] WHERE x IN (1)"])
         }
+        "rank_messages" => texts(&[
+            r#"{"plan": {"Ok": {"fit": {"inputs": {"features": "cnn.features"}, "code": 1, "train": {"epochs": 3}}}}}"#,
+            r#"{"result": {"Err": {"kind": "data", "message": "m", "hint": null, "peer": false}}}"#,
+            r#"{"stage": "fit", "identity": {"kind": "train", "version": 1, "settings": {}, "inputs": {}}, "parts": {},
+                "files": {}, "state": null, "committed": {"history": 3}, "rendezvous": {}}"#,
+        ]),
+        "shard" => vec![shard()],
+        "checkpoint" => vec![checkpoint()],
+        "karpathy" => texts(&[r#"{"dataset": "a", "images": [
+            {"filepath": "val2014", "filename": "b.jpg", "imgid": 0, "cocoid": 40, "split": "restval", "sentids": [7],
+             "sentences": [{"raw": "A dog ", "sentid": 7, "tokens": ["a", "dog"]}]},
+            {"filename": "a.jpg", "imgid": 1, "split": "test", "sentences": [{"raw": "é", "sentid": 8}]}]}"#]),
+        "coco" => texts(&[r#"{"info": {}, "images": [{"id": 7, "file_name": "a.jpg", "height": 1}],
+            "annotations": [{"image_id": 7, "id": 90, "caption": "B0"}, {"image_id": 7, "id": 80, "caption": "A1"}]}"#]),
+        "flickr" => texts(&["a.jpg#0\tA dog .\na.jpg#1\tA cat .\nb.jpg#0\té\n"]),
+        "tar" => vec![archive()],
+        "regions" => {
+            let line = |image: u8| format!("{image}\t48\t48\t1\tAAAAAAAAAAAAAEBCAABAQg==\tAACAPwAAAEA=\n");
+            vec![[line(0), line(1)].concat().into_bytes()]
+        }
         _ => unreachable!("{target} has no files"),
     }
 }
@@ -84,6 +112,52 @@ fn pictures() -> Vec<Vec<u8>> {
     files
 }
 
+/// Shard of a column of each kind.
+fn shard() -> Vec<u8> {
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("image_id", Arc::new(Int64Array::from(vec![1, 2, 3]))),
+        ("text", Arc::new(StringArray::from(vec!["a", "é", ""]))),
+        ("feature", tables::vector_array(vec![0.5; 6], 2).unwrap()),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    shard::write(folder.path(), &RecordBatch::try_from_iter(columns).unwrap()).unwrap();
+    std::fs::read(folder.path().join(shard::SHARD_FILE)).unwrap()
+}
+
+/// Checkpoint of a small model.
+fn checkpoint() -> Vec<u8> {
+    let config = ModelConfig::Vse(VseConfig::new(3, 4, 2, 2));
+    let model = config.create(5, tch::Device::Cpu).unwrap();
+    TrainingState::new(config, model).to_bytes("{}".to_owned(), None).unwrap().to_vec()
+}
+
+/// Archive of a sample.
+fn archive() -> Vec<u8> {
+    let mut archive = tar::Builder::new(Vec::new());
+    for (name, content) in [("a/1.jpg", "picture"), ("a/1.txt", "a dog"), ("a/2.json", "{}")] {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        archive.append_data(&mut header, name, content.as_bytes()).unwrap();
+    }
+    archive.into_inner().unwrap()
+}
+
+/// Writes the undamaged files to the folder `PAIRLOOM_FUZZ_CORPUS`, from which libFuzzer begins: a folder for each parser.
+#[test]
+fn undamaged_files_are_read_by_their_parsers() {
+    let corpus = std::env::var_os("PAIRLOOM_FUZZ_CORPUS").map(std::path::PathBuf::from);
+    let folder = tempfile::tempdir().unwrap();
+    for target in TARGETS {
+        for (number, file) in files(target.name).iter().enumerate() {
+            (target.run)(folder.path(), file);
+            if let Some(corpus) = corpus.as_ref().map(|corpus| corpus.join(target.name)) {
+                std::fs::create_dir_all(&corpus).unwrap();
+                std::fs::write(corpus.join(number.to_string()), file).unwrap();
+            }
+        }
+    }
+}
+
 #[test]
 fn damaged_files_are_errors_and_never_panics() {
     let executions = std::env::var("PAIRLOOM_FUZZ_EXECUTIONS").ok();
@@ -92,10 +166,6 @@ fn damaged_files_are_errors_and_never_panics() {
     let folder = tempfile::tempdir().unwrap();
     for target in TARGETS.iter().filter(|target| chosen.as_ref().is_none_or(|name| name == target.name)) {
         let files = files(target.name);
-        // Undamaged files first: they are read without an error, or the damage tests nothing.
-        for file in &files {
-            (target.run)(folder.path(), file);
-        }
         for seed in 0..executions {
             let damaged = Mutator::new(seed).damaged(&files);
             if catch_unwind(AssertUnwindSafe(|| (target.run)(folder.path(), &damaged))).is_err() {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use arrow::array::RecordBatch;
 
 use crate::error::{Error, Result};
-use crate::io::image::{DecodedImage, EncodedImages};
+use crate::io::image::{DecodedImage, EncodedImages, HeldImage};
 use crate::kernels::augment::Augmentation;
 use crate::kernels::normalize::{self, ChannelStatistics};
 use crate::kernels::resize::{CropPlace, Interpolation, ResizedCrop, crop_and_resize, resize_and_crop};
@@ -115,7 +115,7 @@ impl AugmentedImages {
         Ok(())
     }
 
-    fn decode(&self, row: usize) -> Result<DecodedImage> {
+    fn decode(&self, row: usize) -> Result<HeldImage> {
         assert!(row < self.rows(), "image {row} of {}", self.rows());
         let batch = self.starts.partition_point(|&start| start <= row) - 1;
         let root: Option<&Path> = self.root.as_deref();

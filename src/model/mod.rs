@@ -29,3 +29,5 @@ pub mod streamed_scores;
 
 #[cfg(any(test, fuzzing))]
 pub(crate) use safetensors_file::parse as parse_safetensors;
+#[cfg(any(test, fuzzing))]
+pub(crate) use training_state::parse_checkpoint;

@@ -21,7 +21,7 @@ mod tokenized_captions;
 mod registry;
 mod agreement;
 mod writers;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) mod testing;
 #[cfg(test)]
 mod published_chain_tests;

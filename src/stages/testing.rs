@@ -215,7 +215,7 @@ pub(crate) fn check_resume_after_every_save(
         first.cancel_after_save = Some(cut);
         assert_eq!(first.run(stage).expect_err("cancelled").category(), ErrorCategory::Interrupted);
         let mut second = host();
-        second.saved_state = first.saved_state.clone();
+        second.saved_state.clone_from(&first.saved_state);
         second.run(stage).expect("the rest of a run");
         for &table in tables {
             let parts =

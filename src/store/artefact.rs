@@ -341,7 +341,7 @@ impl Artefact {
     pub fn clear(&self) -> Result<()> {
         self.delete("manifest.json")?;
         self.remove_partial_writes()?;
-        let kept = ["lock", "claim", "damaged"];
+        let kept = ["lock", "claim", "builder", "damaged"];
         self.delete_all(self.list("")?.into_iter().filter(|name| !kept.contains(&name.as_str())))?;
         // The marker goes last: after a crash in between, the rest of the journal must not be used.
         self.delete("damaged")

@@ -1,10 +1,41 @@
 //! Clock that goes on while the machine is suspended, for leases: their objects age on the server meanwhile.
 
+#[cfg(test)]
+use std::sync::Arc;
 use std::sync::OnceLock;
+#[cfg(test)]
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+/// Clock of the leases of a process.
+#[derive(Debug, Clone, Default)]
+pub(super) enum LeaseClock {
+    /// Time since the machine was started.
+    #[default]
+    Machine,
+    /// Seconds that a test sets.
+    #[cfg(test)]
+    Set(Arc<AtomicU64>),
+}
+
+impl LeaseClock {
+    /// Time now. Only differences mean something.
+    pub(super) fn now(&self) -> Duration {
+        match self {
+            Self::Machine => since_boot(),
+            #[cfg(test)]
+            Self::Set(seconds) => Duration::from_secs(seconds.load(Ordering::SeqCst)),
+        }
+    }
+
+    /// Time since a time of this clock.
+    pub(super) fn elapsed_since(&self, time: Duration) -> Duration {
+        self.now().saturating_sub(time)
+    }
+}
+
 /// Time since the machine was started. [`Instant`] stands still while a machine is suspended on Linux.
-pub(super) fn since_boot() -> Duration {
+fn since_boot() -> Duration {
     let uptime = std::fs::read_to_string("/proc/uptime").ok();
     uptime.as_deref().and_then(parse_uptime).unwrap_or_else(since_start)
 }

@@ -8,6 +8,7 @@ use object_store::ObjectStore;
 
 use super::artefact::{Artefact, Manifest};
 use super::key::Key;
+use super::lock_holder;
 use super::process_identity::ProcessIdentity;
 use super::verified_store::VerifiedStore;
 use crate::error::{Error, Result};
@@ -39,6 +40,8 @@ pub struct Store {
     objects: ObjectStorage,
     process_identity: ProcessIdentity,
     is_read_only: bool,
+    /// Kind of the file system of the folder, if other machines may not see its locks.
+    unshared_locks: Option<String>,
 }
 
 impl Store {
@@ -63,7 +66,21 @@ impl Store {
     /// A store over these objects, for tests with a faulty object store.
     #[must_use]
     pub fn with_objects(objects: ObjectStorage, process_identity: ProcessIdentity) -> Self {
-        Self { objects, process_identity, is_read_only: false }
+        let unshared_locks = objects.folder().and_then(lock_holder::unshared_locks);
+        Self { objects, process_identity, is_read_only: false, unshared_locks }
+    }
+
+    /// Kind of the file system of a store in a folder whose locks other machines may not see. Two machines could then
+    /// build the same artefact.
+    #[must_use]
+    pub fn unshared_locks(&self) -> Option<&str> {
+        self.unshared_locks.as_deref()
+    }
+
+    /// The same store as on a file system whose locks other machines do not see.
+    #[cfg(test)]
+    pub(crate) fn with_unshared_locks(self) -> Self {
+        Self { unshared_locks: Some("test".to_owned()), ..self }
     }
 
     /// A store without artefacts and runs, in memory: for a folder that is no store yet, and that stays as it is.

@@ -61,8 +61,9 @@ fn find_unshared(mounts: &str, path: &Path) -> Option<String> {
         "nfs" | "nfs4" => has("nolock") || has("local_lock=all") || has("local_lock=flock"),
         "lustre" => has("localflock"),
         "cifs" | "smb3" => has("nobrl"),
-        "9p" | "fuse.sshfs" => true,
-        _ => false,
+        "9p" | "beegfs" | "vboxsf" | "virtiofs" => true,
+        // Of these, some pass locks on to a server.
+        kind => kind.starts_with("fuse.") && !matches!(kind, "fuse.ceph" | "fuse.glusterfs" | "fuse.juicefs"),
     };
     is_unshared.then_some(kind)
 }
@@ -96,9 +97,11 @@ mod tests {
         let mounts = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
                       36 22 0:40 / /mnt rw shared:1 - nfs4 host:/a rw,vers=4.2,local_lock=none\n\
                       37 36 0:41 / /mnt/a\\040b rw - nfs host:/b rw,nolock,local_lock=all\n\
-                      38 22 0:42 / /lus rw - lustre host:/c rw,flock\n";
+                      38 22 0:42 / /lus rw - lustre host:/c rw,flock\n\
+                      39 22 0:43 / /bucket rw - fuse.gcsfuse a rw\n40 22 0:44 / /ntfs rw - fuseblk /dev/sdb1 rw\n";
         let kind = |path: &str| find_unshared(mounts, Path::new(path));
         assert_eq!(kind("/mnt/a b/store").as_deref(), Some("nfs"));
-        assert_eq!((kind("/mnt/store"), kind("/home"), kind("/lus/store")), (None, None, None));
+        assert_eq!(kind("/bucket/store").as_deref(), Some("fuse.gcsfuse"));
+        assert!(["/mnt/store", "/home", "/lus/store", "/ntfs/store"].into_iter().all(|path| kind(path).is_none()));
     }
 }

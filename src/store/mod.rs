@@ -12,6 +12,7 @@
 //!       state-00000002                         while it is being built: a state that the stage saved
 //!       means, ranks                           while it is being built: threads and device; number of processes
 //!       lock, claim                            held by the process that builds it, in a folder or at a URL
+//!       builder                                its token, on a disk whose locks other machines may not see
 //!   train/93ab…/model/model.safetensors        a files output
 //!   runs/20261121T070105-3f2a.json             record of a run
 //!   tags/paper, notes/…, pins/…                labels of runs and results
@@ -48,6 +49,8 @@ pub(crate) mod testing;
 mod run_tests;
 #[cfg(test)]
 mod run_names_tests;
+#[cfg(test)]
+mod state_machine_tests;
 
 pub(crate) use artefact::ROW_KEYS_FOLDER;
 pub use artefact::{Artefact, FileEntry, Manifest, Part, Presence};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::runtime::random_bytes;
+use crate::store::boot_clock::LeaseClock;
 use crate::store::lock::TemporaryLock;
 
 /// Default time between two heartbeats of a lease.
@@ -22,6 +23,7 @@ pub struct ProcessIdentity {
     pub(super) machine: String,
     pub(super) heartbeat_interval: Duration,
     pub(super) lease_timeout: Duration,
+    pub(super) clock: LeaseClock,
 }
 
 impl ProcessIdentity {
@@ -34,13 +36,20 @@ impl ProcessIdentity {
             Some((folder, machine)) => (Some(folder), machine),
             None => (None, random_token()),
         };
-        Self { folder, machine, heartbeat_interval: HEARTBEAT_INTERVAL, lease_timeout: LEASE_TIMEOUT }
+        let clock = LeaseClock::default();
+        Self { folder, machine, heartbeat_interval: HEARTBEAT_INTERVAL, lease_timeout: LEASE_TIMEOUT, clock }
     }
 
     /// The same identity with other times, for tests.
     #[must_use]
     pub fn with_times(self, heartbeat_interval: Duration, lease_timeout: Duration) -> Self {
         Self { heartbeat_interval, lease_timeout, ..self }
+    }
+
+    /// The same identity with another clock, for tests.
+    #[cfg(test)]
+    pub(super) fn with_clock(self, clock: LeaseClock) -> Self {
+        Self { clock, ..self }
     }
 
     /// Takes the lock of the lease with this `token` on this machine; `None` if its holder is alive. Without a folder

@@ -73,6 +73,15 @@ pub fn absent(what: impl Display) {
     println!("skipped: {what}");
 }
 
+/// Number of random cases of a test that compares with a model: `cases`, or what `PAIRLOOM_MODEL_CASES` says.
+///
+/// # Panics
+/// The variable is no number.
+pub fn model_cases(cases: u32) -> u32 {
+    let asked = std::env::var("PAIRLOOM_MODEL_CASES").ok();
+    asked.map_or(cases, |cases| cases.parse().expect("`PAIRLOOM_MODEL_CASES` is a number"))
+}
+
 /// Reports that a test is skipped because this machine cannot run it, for example without a GPU, instructions or
 /// permissions.
 pub fn impossible(why: impl Display) {

@@ -1,33 +1,13 @@
 //! Dependencies: where they come from, their licences, and crates that are compiled in several versions.
 //!
-//! `cargo deny` checks the same and needs a build of its own of ten minutes; this needs none. Advisories are not checked.
+//! `cargo deny` checks the same and needs a build of its own of ten minutes; this needs none. Advisories need a network:
+//! `deny.toml` says how they are checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-
-/// Licences that allow the program to be given away under ours.
-const LICENCES: &[&str] = &[
-    "0BSD",
-    "Apache-2.0",
-    "Apache-2.0 WITH LLVM-exception",
-    "BSD-2-Clause",
-    "BSD-3-Clause",
-    "BSL-1.0",
-    "CC0-1.0",
-    "IJG",
-    "ISC",
-    "MIT",
-    "MIT-0",
-    // Of files that nobody changes here: the trait `OptionExt` of the crate `option-ext`.
-    "MPL-2.0",
-    "Unicode-3.0",
-    "Unlicense",
-    "Zlib",
-    "bzip2-1.0.6",
-];
 
 /// Source of every crate that is not in this repository.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
@@ -70,27 +50,39 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Packages of the build for the platform of the project.
-fn packages() -> Vec<Value> {
+/// Packages of the build for the platform of the project, and their dependencies.
+fn metadata() -> Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["metadata", "--locked", "--offline", "--format-version", "1"]);
     command.args(["--filter-platform", "x86_64-unknown-linux-gnu"]);
     let output = command.current_dir(root()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
-    metadata["packages"].as_array().unwrap().clone()
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn packages() -> Vec<Value> {
+    metadata()["packages"].as_array().unwrap().clone()
+}
+
+/// Licences that `deny.toml` allows.
+fn allowed_licences() -> Vec<String> {
+    let text = std::fs::read_to_string(root().join("deny.toml")).unwrap();
+    let settings: toml::Table = toml::from_str(&text).unwrap();
+    let licences = settings["licenses"]["allow"].as_array().unwrap();
+    licences.iter().map(|licence| licence.as_str().unwrap().to_owned()).collect()
 }
 
 /// Mistakes in packages: another source, or no licence that is allowed.
 fn mistakes(packages: &[Value]) -> Vec<String> {
+    let allowed = allowed_licences();
     let mistake = |package: &Value| {
         let name = package["name"].as_str().unwrap_or_default();
         match (&package["source"], package["license"].as_str()) {
             (Value::Null, _) => None,
             (source, _) if *source != REGISTRY => Some(format!("`{name}` comes from {source}")),
             (_, None) => Some(format!("`{name}` names no licence")),
-            (_, Some(licence)) if !is_allowed(licence) => Some(format!("`{name}` has the licence {licence}")),
+            (_, Some(licence)) if !is_allowed(licence, &allowed) => Some(format!("`{name}` has the licence {licence}")),
             _ => None,
         }
     };
@@ -99,8 +91,8 @@ fn mistakes(packages: &[Value]) -> Vec<String> {
 
 /// True if one of the alternatives has allowed licences only. Brackets group alternatives within a conjunction, which
 /// then all have to be allowed.
-fn is_allowed(licence: &str) -> bool {
-    let one = |licence: &str| LICENCES.contains(&licence.trim().trim_matches(['(', ')']));
+fn is_allowed(licence: &str, allowed: &[String]) -> bool {
+    let one = |licence: &str| allowed.iter().any(|known| known == licence.trim().trim_matches(['(', ')']));
     let all_of = |text: &str, sign: &str| text.split(sign).all(one);
     if licence.contains('(') {
         return licence.split(" AND ").flat_map(|part| part.split(" OR ")).all(one);
@@ -120,6 +112,47 @@ fn dependencies_come_from_crates_io_under_allowed_licences() {
         .filter_map(|package| package.split('"').nth(1))
         .collect();
     assert_eq!(without.into_iter().collect::<Vec<_>>(), ["pairloom", "pairloom-kernels", "test-data", "xtask"]);
+}
+
+/// Names of the crates in the program that compile code of other languages: their build scripts use a C compiler.
+fn native_crates(metadata: &Value) -> BTreeSet<String> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let of_id: BTreeMap<&str, &Value> = metadata["packages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|package| (package["id"].as_str().unwrap(), package))
+        .collect();
+    let nodes: BTreeMap<&str, &Value> = metadata["resolve"]["nodes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|node| (node["id"].as_str().unwrap(), node))
+        .collect();
+    let has_kind =
+        |dependency: &Value, kind: &Value| list(&dependency["dep_kinds"]).iter().any(|of| of["kind"] == *kind);
+    let root = of_id.iter().find(|(_, package)| package["name"] == "pairloom").unwrap().0;
+    let (mut found, mut seen, mut rest) = (BTreeSet::new(), BTreeSet::new(), vec![(*root).to_owned()]);
+    while let Some(id) = rest.pop() {
+        let (package, dependencies) = (of_id[id.as_str()], list(&nodes[id.as_str()]["deps"]));
+        let compiles = dependencies.iter().any(|of| of["name"] == "cc" && has_kind(of, &Value::from("build")));
+        if compiles {
+            found.insert(package["name"].as_str().unwrap().to_owned());
+        }
+        let used = dependencies.iter().filter(|of| has_kind(of, &Value::Null));
+        let used: Vec<String> = used.map(|of| of["pkg"].as_str().unwrap().to_owned()).collect();
+        rest.extend(used.into_iter().filter(|id| seen.insert(id.clone())));
+    }
+    found.remove("pairloom");
+    found
+}
+
+#[test]
+fn the_notice_names_all_native_code() {
+    let notice = std::fs::read_to_string(root().join("NOTICE")).unwrap();
+    let named = notice.lines().filter_map(|line| line.strip_prefix("- ")?.split_once(": "));
+    let named: BTreeSet<String> = named.flat_map(|(names, _)| names.split(", ").map(str::to_owned)).collect();
+    assert_eq!(named, native_crates(&metadata()));
 }
 
 #[test]

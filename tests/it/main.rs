@@ -10,7 +10,9 @@ mod papers; // The tables of the papers beside the printed rows.
 mod earlier_images; // Features that are copied from earlier results.
 mod embeddings; // Evaluation of embeddings from files.
 mod qrels; // Relevance judgements and TREC runs.
-mod recovery; // Runs that are killed, interrupted, or out of disk space.
+mod recovery; // Runs that are interrupted, damaged, or out of disk space.
+mod kills; // Runs and trainings that are killed at random times.
+mod faults; // Runs whose calls of the file system fail.
 mod streaming; // Data loading by several processes that are killed; the order of epochs in SQL.
 mod export; // Files for other programs.
 mod tensorboard; // TensorBoard event files of trainings.

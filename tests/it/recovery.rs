@@ -1,60 +1,10 @@
-//! Tests of runs that are killed, interrupted, or out of disk space, and of the runs that resume them.
+//! Tests of runs that are interrupted, damaged or out of disk space, and of the runs that resume them.
 
-use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use pairloom::kernels::random::Rng;
-
-use crate::support::{pairloom, pipeline, tiny_pipeline};
-
-/// Contents of the parts and files of all artefacts, by path.
-fn content(store: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut content = BTreeMap::new();
-    for entry in walkdir::WalkDir::new(store).into_iter().map(Result::unwrap) {
-        let name = entry.path().strip_prefix(store).unwrap().to_string_lossy().into_owned();
-        let table = name.ends_with(".parquet") || name.contains("/model/") || name.contains("/page/");
-        if entry.file_type().is_file() && table {
-            content.insert(name, std::fs::read(entry.path()).unwrap());
-        }
-    }
-    content
-}
-
-fn assert_same_content(got: &BTreeMap<String, Vec<u8>>, wanted: &BTreeMap<String, Vec<u8>>) {
-    let names = |content: &BTreeMap<String, Vec<u8>>| content.keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(got), names(wanted));
-    let other: Vec<_> = got.iter().filter(|(name, bytes)| wanted[*name] != **bytes).map(|(name, _)| name).collect();
-    assert!(other.is_empty(), "different bytes in {other:?}");
-}
-
-#[test]
-fn a_run_killed_at_random_times_resumes_to_the_same_bytes() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = tiny_pipeline(folder.path());
-    let (whole, killed) = (folder.path().join("whole"), folder.path().join("killed"));
-    #[expect(clippy::disallowed_methods, reason = "runs are killed at random fractions of their duration")]
-    let clock = std::time::Instant::now();
-    let status = pairloom().args(["run", "--quiet", "--store"]).arg(&whole).arg(&file).status().unwrap();
-    assert!(status.success());
-    let length = clock.elapsed();
-    let mut rng = Rng::new(11, &[]);
-    let mut kills = 0;
-    for _ in 0..12 {
-        let mut run = pairloom().args(["run", "--quiet", "--store"]).arg(&killed).arg(&file).spawn().unwrap();
-        std::thread::sleep(length.mul_f64(0.05 + 0.5 * rng.uniform()));
-        // SIGKILL: the process cannot handle it.
-        run.kill().unwrap();
-        if !run.wait().unwrap().success() {
-            kills += 1;
-        }
-    }
-    assert!(kills >= 2, "only {kills} of the kills interrupted a run of {length:?}");
-    let status = pairloom().args(["run", "--quiet", "--store"]).arg(&killed).arg(&file).status().unwrap();
-    assert!(status.success());
-    assert_same_content(&content(&killed), &content(&whole));
-}
+use crate::support::{assert_same_content, content, pairloom, pipeline, tiny_pipeline};
 
 /// The matrix of the README over the tiny pipeline, with two seeds. A part of a killed matrix is not computed again, and
 /// the rest has the same bytes, also with instances side by side.
@@ -156,6 +106,27 @@ fn an_interrupted_run_prints_how_to_resume() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert!(stderr.contains("same command"), "{stderr}");
+}
+
+#[test]
+fn a_run_under_nohup_goes_on_when_its_terminal_closes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = pipeline(folder.path(), "short.toml", |tiny| {
+        tiny[..tiny.find("[stage.detected.import_regions]").expect("the stage after the features")].to_owned()
+    });
+    let run = pairloom();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(run.get_program());
+    shell.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.args(["run", "--json", "--store"]).arg(folder.path().join("store")).arg(&file);
+    let mut run = shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut events = BufReader::new(run.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(events.any(|event| event.contains("part_committed")));
+    Command::new("kill").args(["-HUP", &run.id().to_string()]).status().unwrap();
+    assert!(events.any(|event| event.contains("run_finished") || event.contains("stage_finished")), "it goes on");
+    assert_eq!(events.filter(|event| event.contains("interrupted")).count(), 0);
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Helpers of the integration tests.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -7,9 +8,11 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// Command that starts `pairloom`, without the environment variables that change its behaviour.
+/// Command that starts `pairloom`, without the environment variables that change its behaviour. `PAIRLOOM_TEST_PROGRAM`
+/// names another build, such as a release build for a long campaign.
 pub(crate) fn pairloom() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pairloom"));
+    let program = std::env::var_os("PAIRLOOM_TEST_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_pairloom").into());
+    let mut command = Command::new(program);
     let ours: Vec<String> =
         std::env::vars().map(|(name, _)| name).filter(|name| name.starts_with("PAIRLOOM_")).collect();
     for name in ours {
@@ -18,6 +21,31 @@ pub(crate) fn pairloom() -> Command {
     command.env("NO_COLOR", "1");
     command.env("PAIRLOOM_CACHE", Path::new(env!("CARGO_TARGET_TMPDIR")).join("shards"));
     command
+}
+
+/// Contents of the parts and files of all artefacts, by path.
+pub(crate) fn content(store: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut content = BTreeMap::new();
+    for entry in walkdir::WalkDir::new(store).into_iter().map(Result::unwrap) {
+        let name = entry.path().strip_prefix(store).unwrap().to_string_lossy().into_owned();
+        let table = name.ends_with(".parquet") || name.contains("/model/") || name.contains("/page/");
+        if entry.file_type().is_file() && table {
+            content.insert(name, std::fs::read(entry.path()).unwrap());
+        }
+    }
+    content
+}
+
+pub(crate) fn assert_same_content(got: &BTreeMap<String, Vec<u8>>, wanted: &BTreeMap<String, Vec<u8>>) {
+    let names = |content: &BTreeMap<String, Vec<u8>>| content.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(got), names(wanted));
+    let other: Vec<_> = got.iter().filter(|(name, bytes)| wanted[*name] != **bytes).map(|(name, _)| name).collect();
+    assert!(other.is_empty(), "different bytes in {other:?}");
+}
+
+/// Number from an environment variable, for campaigns that are longer than tests.
+pub(crate) fn number_of(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|number| number.parse().unwrap_or_else(|_| panic!("{variable} is no number")))
 }
 
 /// Process of `pairloom --json` that serves others, and that is killed with the test.

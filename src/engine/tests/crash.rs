@@ -119,6 +119,34 @@ fn a_cancelled_run_ends_with_an_interruption_and_resumes() {
     assert_eq!(content(folder.path()), expected);
 }
 
+/// On a disk without shared locks, a second process does not see that the first one builds the artefact.
+#[test]
+fn of_two_builders_without_locks_the_first_ends_with_an_error_and_the_result_is_right() {
+    let expected = expected();
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan(vec![node("numbers", ToyStage::count(45))]);
+    let store = || Store::open(folder.path()).unwrap().with_unshared_locks();
+    let first = store();
+    let second_done = std::sync::atomic::AtomicBool::new(false);
+    let observer = |event: &Event| {
+        if matches!(event, Event::PartCommitted { part: 1, .. }) && !second_done.load(Ordering::SeqCst) {
+            // Another file is another lock.
+            std::fs::remove_file(statuses(&plan, &first)[0].artefact(&first).folder().unwrap().join("lock")).unwrap();
+            assert!(run(&plan, &store()).0.error.is_none());
+            second_done.store(true, Ordering::SeqCst);
+        }
+    };
+    let summary = execute(&plan, &first, &options(), &CancelToken::new(), &observer).unwrap();
+    let error = summary.error.unwrap();
+    assert!(error.to_string().contains("another process builds"), "{error}");
+    assert!(error.hint_text().is_some(), "{error}");
+    assert!(statuses(&plan, &store())[0].is_reuse(), "the second is complete");
+    let of_numbers = |content: BTreeMap<String, Vec<u8>>| -> Vec<(String, Vec<u8>)> {
+        content.into_iter().filter(|(name, _)| name.contains("count/")).collect()
+    };
+    assert_eq!(of_numbers(content(folder.path())), of_numbers(expected));
+}
+
 #[test]
 fn the_error_of_a_stage_is_the_error_of_the_run() {
     let folder = tempfile::tempdir().unwrap();

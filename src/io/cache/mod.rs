@@ -26,5 +26,7 @@ mod eviction;
 mod tests;
 #[cfg(test)]
 mod process_tests;
+#[cfg(test)]
+mod state_machine_tests;
 
 pub use shard_cache::{CacheStatistics, ShardCache};

@@ -8,7 +8,7 @@ use arrow::array::{Array, AsArray, BinaryArray, RecordBatch, StringArray};
 use crate::error::{Error, Result};
 use crate::tables;
 
-use super::{DecodedImage, decode, image_size, read_image_file};
+use super::{HeldImage, image_size, read_image_file};
 
 /// Names, paths and bytes of the images of a batch.
 #[derive(Debug)]
@@ -53,13 +53,14 @@ impl<'b> EncodedImages<'b> {
         (!self.paths.is_null(row)).then(|| self.paths.value(row))
     }
 
-    /// Reads and decodes image `row`. Error messages do not name the image.
+    /// Reads and decodes image `row`. Waits while the images that other threads hold and decode need too much memory, so
+    /// a thread must hold one at a time. Error messages do not name the image.
     ///
     /// # Errors
     /// The image is missing, in another format, damaged or too large; all of these have the category
     /// [`Data`](crate::error::ErrorCategory::Data).
-    pub fn decode(&self, row: usize) -> Result<DecodedImage> {
-        decode(&self.encoded(row)?)
+    pub fn decode(&self, row: usize) -> Result<HeldImage> {
+        HeldImage::decode(&self.encoded(row)?)
     }
 
     /// Reads the width and height of image `row` in pixels, from its header. Error messages do not name the image.

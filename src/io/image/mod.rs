@@ -12,10 +12,12 @@ mod image_file;
 mod decode;
 mod jpeg;
 mod decoded_image;
+mod decoding_memory;
 mod png;
 mod encoded_images;
 
 pub use decode::{decode, extension, image_size};
 pub use decoded_image::{DecodedImage, MAX_PIXELS};
+pub use decoding_memory::HeldImage;
 pub use encoded_images::EncodedImages;
 pub use image_file::read_image_file;

@@ -92,6 +92,15 @@ impl Shard {
         Self::from_bytes(Buffer::from_slice_ref(&bytes), None, PathBuf::from("shard in memory"))
     }
 
+    /// Shard of bytes from outside, without digests, for fuzzing.
+    ///
+    /// # Errors
+    /// Bytes that are not an Arrow file as [`write()`] writes it.
+    #[cfg(any(test, fuzzing))]
+    pub fn of_outside_bytes(bytes: &[u8]) -> Result<Self> {
+        Self::from_bytes(Buffer::from_slice_ref(bytes), None, PathBuf::from("a"))
+    }
+
     /// Creates a shard from the bytes of an Arrow file.
     pub(super) fn from_bytes(bytes: Buffer, sums: Option<ChunkDigests>, place: PathBuf) -> Result<Self> {
         let check = |range| match &sums {

@@ -1,7 +1,8 @@
-//! Arrow IPC files (Feather version 2) and streams, memory-mapped. Uncompressed columns are read without copying.
+//! Arrow IPC files (Feather version 2) and streams, read batch by batch.
 //!
 //! Format: <https://arrow.apache.org/docs/format/Columnar.html#serialization-and-interprocess-communication-ipc>.
 
+use std::io::ErrorKind;
 use std::ops::Range;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
@@ -12,22 +13,22 @@ use arrow::ipc::reader::{FileDecoder, read_footer_length};
 use arrow::ipc::{Block, CompressionType, Message, MessageHeader, MetadataVersion, RecordBatch as Header, Schema};
 use arrow::ipc::{root_as_footer, root_as_message};
 use az::SaturatingAs;
-use bytes::Bytes;
 
 use super::batches::{BatchIterator, Check, rows_per_batch, truncated_error, values_per_row};
 use crate::error::{Error, Result};
 use crate::io::lz4_frame;
+use crate::io::pread::PreadFile;
 use crate::io::shard::catch_panic;
 
 /// Continuation marker at the start of a message.
 const MARKER: [u8; 4] = [0xff; 4];
-/// Maximum decompressed size of a batch in bytes.
+/// Maximum size of a batch in bytes, as it is stored and decompressed.
 const MAX_BATCH: u64 = 2 << 30;
 
 /// Arrow file or stream, with the positions of its messages.
 #[derive(Debug)]
 pub(super) struct ArrowFile {
-    content: Bytes,
+    file: PreadFile,
     schema: SchemaRef,
     version: MetadataVersion,
     /// Positions of dictionaries and batches, each dictionary before the batches that use it.
@@ -43,29 +44,30 @@ enum MessageKind {
 
 impl ArrowFile {
     /// Opens a file, whose footer lists its messages.
-    pub(super) fn of_file(content: Bytes) -> Result<Self> {
-        let last = content.len().checked_sub(10).filter(|last| *last >= 8).ok_or_else(truncated_error)?;
-        let length = read_footer_length(std::array::from_fn(|i| content[last + i])).map_err(|_| truncated_error())?;
-        let end = last.checked_sub(length).filter(|start| *start >= 8).ok_or_else(truncated_error)?;
-        let footer = root_as_footer(&content[end..last]).map_err(|error| unreadable("footer", &error))?;
+    pub(super) fn of_file(file: PreadFile) -> Result<Self> {
+        let last = file.size().checked_sub(10).filter(|last| *last >= 8).ok_or_else(truncated_error)?;
+        let tail = read_at(&file, last, 10)?;
+        let length = read_footer_length(std::array::from_fn(|i| tail[i])).map_err(|_| truncated_error())?;
+        let end = last.checked_sub(length as u64).filter(|start| *start >= 8).ok_or_else(truncated_error)?;
+        let content = read_at(&file, end, length)?;
+        let footer = root_as_footer(&content).map_err(|error| unreadable("footer", &error))?;
         let dictionaries = footer.dictionaries().into_iter().flatten().map(|block| (MessageKind::Dictionary, *block));
         let batches = footer.recordBatches().into_iter().flatten().map(|block| (MessageKind::Batch, *block));
         let blocks: Vec<_> = dictionaries.chain(batches).collect();
         for (_, block) in &blocks {
             byte_range(block).filter(|place| place.end <= end).ok_or_else(truncated_error)?;
         }
-        let schema = schema(footer.schema())?;
-        let version = footer.version();
-        Ok(Self { content, schema, version, blocks })
+        let (schema, version) = (schema(footer.schema())?, footer.version());
+        Ok(Self { file, schema, version, blocks })
     }
 
     /// Opens a stream, whose messages follow one another up to an empty one.
-    pub(super) fn of_stream(content: Bytes) -> Result<Self> {
-        let mut at = 0;
+    pub(super) fn of_stream(file: PreadFile) -> Result<Self> {
+        let mut at = 0u64;
         let mut found = None;
         let mut blocks = Vec::new();
         loop {
-            let prefix = content.get(at..at + 8).ok_or_else(truncated_error)?;
+            let prefix = read_at(&file, at, 8)?;
             if prefix[..4] != MARKER {
                 return Err(Error::data(format!("no message of an Arrow stream at byte {at}")));
             }
@@ -76,11 +78,12 @@ impl ArrowFile {
             // The length excludes the prefix of eight bytes, which is part of the block.
             let metadata = length.checked_add(8).filter(|length| *length > 8).ok_or_else(truncated_error)?;
             let start = i64::try_from(at).map_err(|_| truncated_error())?;
-            let message = parse_message(&content, &Block::new(start, metadata, 0))?;
+            let content = read_at(&file, at, metadata.saturating_as::<usize>())?;
+            let message = parse_message(&content)?;
             let block = Block::new(start, metadata, message.bodyLength());
             let end = byte_range(&block)
                 .map(|place| place.end)
-                .filter(|end| *end <= content.len())
+                .filter(|end| *end <= file.size())
                 .ok_or_else(truncated_error)?;
             match message.header_type() {
                 MessageHeader::Schema if found.is_none() => {
@@ -93,7 +96,7 @@ impl ArrowFile {
             at = end;
         }
         let (schema, version) = found.ok_or_else(|| Error::data("Arrow stream has no schema"))?;
-        Ok(Self { content, schema, version, blocks })
+        Ok(Self { file, schema, version, blocks })
     }
 
     pub(super) fn schema(&self) -> &SchemaRef {
@@ -129,45 +132,59 @@ impl ArrowFile {
         dictionary_bytes: &mut u64,
         (kind, block): &(MessageKind, Block),
     ) -> Result<Option<RecordBatch>> {
-        let bytes = self.check(*kind, block)?;
+        let place = byte_range(block).ok_or_else(truncated_error)?;
+        let stored = place.end - place.start;
+        if stored > MAX_BATCH {
+            return Err(too_large("record batch has", stored));
+        }
+        let content = read_at(&self.file, place.start, stored.saturating_as::<usize>())?;
+        let bytes = check(*kind, block, &content)?;
         if *kind == MessageKind::Dictionary {
-            *dictionary_bytes = dictionary_bytes.saturating_add(bytes);
+            *dictionary_bytes = dictionary_bytes.saturating_add(bytes.max(stored));
             if *dictionary_bytes > MAX_BATCH {
                 return Err(Error::data(format!(
-                    "compressed dictionaries come to {dictionary_bytes} bytes together, wanted at most {MAX_BATCH}"
+                    "dictionaries come to {dictionary_bytes} bytes together, wanted at most {MAX_BATCH}"
                 ))
-                .hint("write the file without compression, or without dictionaries"));
+                .hint("write the file without dictionaries"));
             }
         }
-        let content = Buffer::from(self.content.slice(byte_range(block).ok_or_else(truncated_error)?));
+        let content = Buffer::from(content);
         let batch = match kind {
             MessageKind::Dictionary => catch_panic(|| decoder.read_dictionary(block, &content))?.map(|()| None),
             MessageKind::Batch => catch_panic(|| decoder.read_record_batch(block, &content))?,
         };
         batch.map_err(|error| Error::from(error).context("record batch cannot be read"))
     }
+}
 
-    /// Checks the kind of a message and the decompressed size of its buffers. Returns that size; 0 without compression.
-    fn check(&self, kind: MessageKind, block: &Block) -> Result<u64> {
-        let message = parse_message(&self.content, block)?;
-        let batch = match kind {
-            MessageKind::Dictionary => message.header_as_dictionary_batch().and_then(|dictionary| dictionary.data()),
-            MessageKind::Batch => message.header_as_record_batch(),
-        };
-        let batch = batch.ok_or_else(|| Error::data("Arrow file has a message of the wrong kind"))?;
-        let Some(compression) = batch.compression() else { return Ok(0) };
-        let is_lz4 = compression.codec() == CompressionType::LZ4_FRAME;
-        let body = byte_range(block).ok_or_else(truncated_error)?;
-        let start = body.start + block.metaDataLength().saturating_as::<usize>();
-        let bytes = decompressed_size(batch, &self.content[start..body.end], is_lz4)?;
-        if bytes > MAX_BATCH {
-            return Err(Error::data(format!(
-                "compressed record batch comes to {bytes} bytes, wanted at most {MAX_BATCH}"
-            ))
-            .hint("write the file without compression, or in smaller batches"));
-        }
-        Ok(bytes)
-    }
+/// Checks the kind of a message and the decompressed size of its buffers. Returns that size; 0 without compression.
+fn check(kind: MessageKind, block: &Block, content: &[u8]) -> Result<u64> {
+    let metadata = usize::try_from(block.metaDataLength()).map_err(|_| truncated_error())?;
+    let (metadata, body) = content.split_at_checked(metadata).ok_or_else(truncated_error)?;
+    let message = parse_message(metadata)?;
+    let batch = match kind {
+        MessageKind::Dictionary => message.header_as_dictionary_batch().and_then(|dictionary| dictionary.data()),
+        MessageKind::Batch => message.header_as_record_batch(),
+    };
+    let batch = batch.ok_or_else(|| Error::data("Arrow file has a message of the wrong kind"))?;
+    let Some(compression) = batch.compression() else { return Ok(0) };
+    let bytes = decompressed_size(batch, body, compression.codec() == CompressionType::LZ4_FRAME)?;
+    if bytes > MAX_BATCH { Err(too_large("compressed record batch comes to", bytes)) } else { Ok(bytes) }
+}
+
+fn too_large(what: &str, bytes: u64) -> Error {
+    Error::data(format!("{what} {bytes} bytes, wanted at most {MAX_BATCH}")).hint(
+        "write the file in smaller batches (`feather.write_feather(table, path, chunksize=10_000)`), or without \
+         compression",
+    )
+}
+
+/// Reads bytes of the file. A file that ends before them is cut short.
+fn read_at(file: &PreadFile, start: u64, length: usize) -> Result<Vec<u8>> {
+    file.read(start, length).map_err(|error| match error.kind() {
+        ErrorKind::UnexpectedEof => truncated_error(),
+        _ => Error::data(format!("{length} bytes at byte {start} cannot be read: {error}")),
+    })
 }
 
 /// Largest decompressed size of the buffers of a batch, from the length prefix of each buffer, and of an LZ4 frame from
@@ -233,22 +250,19 @@ fn values(column: &ArrayRef) -> usize {
     }
 }
 
-/// Parses the message at `block`, without its body.
-fn parse_message<'c>(content: &'c [u8], block: &Block) -> Result<Message<'c>> {
-    let start = usize::try_from(block.offset()).map_err(|_| truncated_error())?;
-    let length =
-        usize::try_from(block.metaDataLength()).ok().filter(|length| *length >= 8).ok_or_else(truncated_error)?;
-    let metadata = start.checked_add(length).and_then(|end| content.get(start..end)).ok_or_else(truncated_error)?;
+/// Parses the metadata of a message.
+fn parse_message(metadata: &[u8]) -> Result<Message<'_>> {
     // Files of Arrow before 0.15 have no continuation marker.
     let prefix = if metadata.starts_with(&MARKER) { 8 } else { 4 };
-    root_as_message(&metadata[prefix..]).map_err(|error| unreadable("message", &error))
+    let content = metadata.get(prefix..).filter(|content| !content.is_empty()).ok_or_else(truncated_error)?;
+    root_as_message(content).map_err(|error| unreadable("message", &error))
 }
 
 /// Byte range of a message with its body.
-fn byte_range(block: &Block) -> Option<Range<usize>> {
-    let start = usize::try_from(block.offset()).ok()?;
-    let body = start.checked_add(usize::try_from(block.metaDataLength()).ok()?)?;
-    Some(start..body.checked_add(usize::try_from(block.bodyLength()).ok()?)?)
+fn byte_range(block: &Block) -> Option<Range<u64>> {
+    let start = u64::try_from(block.offset()).ok()?;
+    let body = start.checked_add(u64::try_from(block.metaDataLength()).ok()?)?;
+    Some(start..body.checked_add(u64::try_from(block.bodyLength()).ok()?)?)
 }
 
 fn schema(schema: Option<Schema<'_>>) -> Result<SchemaRef> {

@@ -1,12 +1,9 @@
 //! Table in a Parquet or Arrow file.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use bytes::Bytes;
-use memmap2::Mmap;
 
 use super::arrow_file::ArrowFile;
 use super::column::ColumnKind;
@@ -37,8 +34,10 @@ impl TableFile {
         let begin = files::first_bytes::<8>(path)?;
         let opened = match &begin {
             [b'P', b'A', b'R', b'1', ..] => ParquetFile::open(PreadFile::open(path)?).map(FileFormat::Parquet),
-            [b'A', b'R', b'R', b'O', b'W', b'1', ..] => ArrowFile::of_file(map(path)?).map(FileFormat::Arrow),
-            [0xff, 0xff, 0xff, 0xff, ..] => ArrowFile::of_stream(map(path)?).map(FileFormat::Arrow),
+            [b'A', b'R', b'R', b'O', b'W', b'1', ..] => {
+                ArrowFile::of_file(PreadFile::open(path)?).map(FileFormat::Arrow)
+            }
+            [0xff, 0xff, 0xff, 0xff, ..] => ArrowFile::of_stream(PreadFile::open(path)?).map(FileFormat::Arrow),
             _ => Err(format_error(begin)),
         };
         match opened {
@@ -94,8 +93,8 @@ impl TableFile {
     /// Reads all rows of the columns `names`, in order. Calls `check` before each page (Parquet) or record batch (Arrow);
     /// its error ends the reading.
     ///
-    /// Memory: one batch of at most 16 MiB of numbers and 256 MiB of texts, or one larger row. With compression also one
-    /// page of each column (Parquet) or one record batch (Arrow).
+    /// Memory: one batch of at most 16 MiB of numbers and 256 MiB of texts, or one larger row. Of a Parquet file with
+    /// compression also one page of each column, of an Arrow file one record batch, which may have 2 GiB.
     ///
     /// # Errors
     /// A column is missing. If the file is damaged or made to fill the memory, the iterator ends with an error.
@@ -134,15 +133,6 @@ impl TableFile {
             FileFormat::Arrow(file) => file.schema(),
         }
     }
-}
-
-/// Memory-maps the file at `path`.
-fn map(path: &Path) -> Result<Bytes> {
-    let file = File::open(path).map_err(|error| Error::io("open", path, &error))?;
-    #[expect(unsafe_code, reason = "a memory map is sound as long as nobody changes the file, which we document")]
-    // SAFETY: nobody changes the file while it is mapped, as the documentation demands.
-    let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::io("map", path, &error))?;
-    Ok(Bytes::from_owner(map))
 }
 
 /// Error for a file of another format, by its first bytes.

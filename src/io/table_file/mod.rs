@@ -1,8 +1,8 @@
 //! Tables in user files (Parquet files, Arrow files, Arrow streams) with arbitrary columns, read in batches of bounded
 //! size.
 //!
-//! Metadata is validated against the file: damaged and forged files are errors. Arrow files are memory-mapped and must
-//! not be cut while they are open.
+//! Metadata is validated against the file: damaged and forged files are errors, and so are files that are cut while they
+//! are read.
 
 mod batches;
 mod file;

@@ -78,6 +78,30 @@ fn a_truncated_file_is_refused() {
     }
 }
 
+/// A mapped file that is cut ends the process (SIGBUS).
+#[test]
+fn a_file_that_is_cut_while_it_is_read_is_an_error() {
+    let values: ArrayRef = Arc::new(Float32Array::from(vec![0.25; 20_000]));
+    let values = batch(vec![("value", values)]);
+    let (schema, halves) = (values.schema(), [values.slice(0, 10_000), values.slice(10_000, 10_000)]);
+    let mut file_writer = FileWriter::try_new(Vec::new(), &schema).unwrap();
+    let mut stream_writer = StreamWriter::try_new(Vec::new(), &schema).unwrap();
+    for half in &halves {
+        file_writer.write(half).unwrap();
+        stream_writer.write(half).unwrap();
+    }
+    for content in [file_writer.into_inner().unwrap(), stream_writer.into_inner().unwrap()] {
+        let (_folder, path) = file(&content);
+        let table = TableFile::open(&path).unwrap();
+        let mut batches = table.batches(&["value"], || Ok(())).unwrap();
+        assert_eq!(batches.next().unwrap().unwrap().num_rows(), 8192);
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(45_000).unwrap();
+        assert_eq!(batches.next().unwrap().unwrap().num_rows(), 1808, "the rest of the first batch is in memory");
+        let message = message(batches.next().unwrap());
+        assert!(message.contains(&path.display().to_string()) && message.contains("cut short"), "{message}");
+    }
+}
+
 /// A change of any byte gives an error or other values, never a panic or unbounded memory.
 #[test]
 fn a_changed_byte_never_panics() {

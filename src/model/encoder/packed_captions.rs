@@ -61,7 +61,6 @@ impl PackedCaptions {
     }
 
     /// The distinct token ids as indices of a table of word vectors.
-    #[must_use]
     pub fn distinct_rows(&self, device: Device) -> Tensor {
         Tensor::from_slice(&self.distinct_token_ids).to_device(device)
     }

@@ -150,7 +150,6 @@ impl EncodedItems {
     }
 
     /// Last vector of each set, `[n, d]`. Each set has one.
-    #[must_use]
     pub fn last_vectors(&self) -> Tensor {
         let ends = self.counts().into_iter().scan(-1, |end, count| {
             *end += count;

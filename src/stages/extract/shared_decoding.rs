@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::error::Result;
-use crate::io::image::DecodedImage;
+use crate::io::image::HeldImage;
 use crate::runtime::CancelToken;
 use crate::stage::RowKey;
 
@@ -51,7 +51,7 @@ enum SharedPicture {
     /// A stage decodes it.
     InWork,
     /// It is kept for this many stages.
-    Kept { picture: Arc<DecodedImage>, row: usize, wanted_by: usize },
+    Kept { picture: Arc<HeldImage>, row: usize, wanted_by: usize },
 }
 
 /// Membership of a stage in a group. It ends with the value.
@@ -161,8 +161,8 @@ impl SharedBlock<'_, '_> {
         &self,
         key: RowKey,
         cancel: &CancelToken,
-        decode: impl FnOnce() -> Result<DecodedImage>,
-    ) -> Result<Arc<DecodedImage>> {
+        decode: impl FnOnce() -> Result<HeldImage>,
+    ) -> Result<Arc<HeldImage>> {
         let SharingMember { sharing, group: name, .. } = self.member;
         let mut groups = sharing.lock();
         while let Some(group) = groups.get_mut(name) {
@@ -189,14 +189,19 @@ impl SharedBlock<'_, '_> {
             }
         }
         drop(groups);
-        let decoded = decode().map(Arc::new);
+        let mut decoded = decode();
         let mut groups = sharing.lock();
-        if let Some(group) = groups.get_mut(name)
-            && group.pictures.remove(&key).is_some()
-            && let Ok(picture) = &decoded
-            && group.members.len() > 1
-            && group.bytes + picture.rgb.len() <= MAX_BYTES
-        {
+        let was_in_work = groups.get_mut(name).is_some_and(|group| group.pictures.remove(&key).is_some());
+        let kept_in = groups.get_mut(name).filter(|group| {
+            let bytes = decoded.as_ref().map_or(usize::MAX, |picture| picture.rgb.len());
+            was_in_work && group.members.len() > 1 && group.bytes.saturating_add(bytes) <= MAX_BYTES
+        });
+        if kept_in.is_some() {
+            // A kept picture waits for other stages, which may wait for memory to decode one.
+            decoded = decoded.map(HeldImage::without_share);
+        }
+        let decoded = decoded.map(Arc::new);
+        if let (Some(group), Ok(picture)) = (kept_in, &decoded) {
             group.bytes += picture.rgb.len();
             let (picture, row, wanted_by) = (Arc::clone(picture), self.rows.start, group.members.len() - 1);
             group.pictures.insert(key, SharedPicture::Kept { picture, row, wanted_by });
@@ -245,11 +250,11 @@ mod tests {
     use crate::io::image::decode;
 
     /// Picture of one pixel, as PNG.
-    fn picture() -> DecodedImage {
+    fn picture() -> HeldImage {
         use image::{ExtendedColorType, ImageEncoder, codecs::png::PngEncoder};
         let mut bytes = Vec::new();
         PngEncoder::new(&mut bytes).write_image(&[7; 3], 1, 1, ExtendedColorType::Rgb8).unwrap();
-        decode(&bytes).unwrap()
+        decode(&bytes).unwrap().into()
     }
 
     fn key(row: usize) -> RowKey {
@@ -271,7 +276,7 @@ mod tests {
                                 decoded.fetch_add(1, Ordering::SeqCst);
                                 Ok(picture())
                             };
-                            assert_eq!(*block.decode(key(row), cancel, count).unwrap(), picture());
+                            assert_eq!(block.decode(key(row), cancel, count).unwrap().rgb, [7; 3]);
                         }
                     }
                 });

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::io::objects::{ObjectStorage, ObjectVersion};
-use crate::store::boot_clock::since_boot;
+use crate::store::boot_clock::LeaseClock;
 use crate::store::lock::TemporaryLock;
 use crate::store::process_identity::{ProcessIdentity, random_token};
 
@@ -34,6 +34,7 @@ struct LeaseShared {
     token: String,
     heartbeat_interval: Duration,
     timeout: Duration,
+    clock: LeaseClock,
     state: Mutex<LeaseState>,
     changed: Condvar,
 }
@@ -89,19 +90,14 @@ enum HolderStatus {
     MaybeAliveElsewhere,
 }
 
-/// Time since a time of the clock of leases.
-fn elapsed_since(time: Duration) -> Duration {
-    since_boot().saturating_sub(time)
-}
-
 impl HolderObservation {
-    /// Returns true if the object has not changed for at least `timeout`.
-    fn is_expired(&mut self, version: &ObjectVersion, timeout: Duration) -> bool {
+    /// Returns true if the object has not changed for at least the timeout.
+    fn is_expired(&mut self, version: &ObjectVersion, process: &ProcessIdentity) -> bool {
         match &self.seen {
-            Some((seen, since)) if seen == version => elapsed_since(*since) >= timeout,
+            Some((seen, since)) if seen == version => process.clock.elapsed_since(*since) >= process.lease_timeout,
             before => {
                 self.has_changed |= before.is_some();
-                self.seen = Some((version.clone(), since_boot()));
+                self.seen = Some((version.clone(), process.clock.now()));
                 false
             }
         }
@@ -123,7 +119,7 @@ impl HolderObservation {
                     Ok(HolderStatus::AliveOnThisMachine)
                 }
             },
-            None if self.is_expired(version, process.lease_timeout) => Ok(HolderStatus::Dead(None)),
+            None if self.is_expired(version, process) => Ok(HolderStatus::Dead(None)),
             None => Ok(HolderStatus::MaybeAliveElsewhere),
         }
     }
@@ -156,7 +152,7 @@ impl Lease {
         let token = random_token();
         let lock = process.lock(&token)?.ok_or_else(|| Error::internal("a lock with a new name is held"))?;
         let content = serialize_record(&process.machine, &token, 0)?;
-        let begun = since_boot();
+        let begun = process.clock.now();
         let version = match objects.create_version(name, content.clone())? {
             Some(version) => version,
             None => {
@@ -179,6 +175,7 @@ impl Lease {
             token,
             heartbeat_interval: process.heartbeat_interval,
             timeout: process.lease_timeout,
+            clock: process.clock.clone(),
             state: Mutex::new(LeaseState {
                 version: Some(version),
                 beats: 0,
@@ -197,7 +194,7 @@ impl Lease {
     /// Checks that the lease is still held. Contacts the server only if the last heartbeat is not recent.
     pub(super) fn check(&self) -> Result<()> {
         let state = self.shared.lock();
-        if state.version.is_some() && elapsed_since(state.last_heartbeat) < self.shared.timeout / 3 {
+        if state.version.is_some() && self.shared.clock.elapsed_since(state.last_heartbeat) < self.shared.timeout / 3 {
             return Ok(());
         }
         self.shared.renew(state)
@@ -206,6 +203,12 @@ impl Lease {
     /// Renews the lease with a heartbeat, and so checks that it is still held.
     pub(super) fn renew(&self) -> Result<()> {
         self.shared.renew(self.shared.lock())
+    }
+
+    /// Ends the lease as if its process had been killed: the object stays.
+    #[cfg(test)]
+    pub(super) fn abandon(self) {
+        self.shared.lock().version = None;
     }
 }
 
@@ -234,7 +237,8 @@ impl Drop for Lease {
         }
         // If the server does not answer, the object stays and expires. After a renewal no other process takes the lease
         // over within the next minute, so the object that is removed is that of this process.
-        let is_silent = elapsed_since(self.shared.lock().last_heartbeat) > 2 * self.shared.heartbeat_interval;
+        let since = self.shared.clock.elapsed_since(self.shared.lock().last_heartbeat);
+        let is_silent = since > 2 * self.shared.heartbeat_interval;
         if !is_silent && self.renew().is_ok() {
             let _ = self.shared.objects.delete(&self.shared.name);
         }
@@ -265,7 +269,7 @@ impl LeaseShared {
 
     /// Sends a heartbeat.
     fn renew(&self, mut state: MutexGuard<'_, LeaseState>) -> Result<()> {
-        let begun = since_boot();
+        let begun = self.clock.now();
         if let Some(version) = &state.version {
             let record = serialize_record(&self.machine, &self.token, state.beats + 1)?;
             let version = self.objects.replace(&self.name, record, version)?;

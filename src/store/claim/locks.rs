@@ -21,6 +21,8 @@ const MESSAGE_INTERVAL: Duration = Duration::from_secs(10);
 const LEASE_POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Name of the lease of a process that removes artefacts.
 const REMOVAL_LEASE: &str = "removal";
+/// Object of an artefact with a token of the process that claimed it last, where locks may not be seen.
+const BUILDER: &str = "builder";
 
 /// Exclusive claim to build an artefact, released on drop.
 #[derive(Debug)]
@@ -35,6 +37,8 @@ pub struct StoreLock {
 #[derive(Debug)]
 enum HeldLock {
     Lock(#[expect(dead_code, reason = "the lock lasts as long as the file is open")] File),
+    /// Lock that other machines may not see, and the token in the object [`BUILDER`].
+    Fenced(#[expect(dead_code, reason = "as above")] File, String),
     Lease(Box<Lease>),
 }
 
@@ -44,10 +48,19 @@ impl ArtefactClaim {
     /// At a URL the object is created. If it exists already, its version is read, then the claim is renewed, then the
     /// object is replaced if it still has that version. So objects of a successor are never overwritten.
     ///
+    /// In a folder whose locks other machines may not see, a process that claimed the artefact later ends this one here.
+    ///
     /// # Errors
     /// The store cannot be written, or another process builds the artefact.
     pub fn publish(&self, artefact: &Artefact, name: &str, content: Bytes) -> Result<()> {
-        let HeldLock::Lease(lease) = &self.0 else { return artefact.put(name, content) };
+        let lease = match &self.0 {
+            HeldLock::Lease(lease) => lease,
+            HeldLock::Lock(_) => return artefact.put(name, content),
+            HeldLock::Fenced(_, token) => {
+                let is_ours = artefact.get(BUILDER)?.is_some_and(|builder| builder == token.as_bytes());
+                return if is_ours { artefact.put(name, content) } else { Err(concurrent_builder_error(artefact)) };
+            }
+        };
         lease.check()?;
         if artefact.create(name, content.clone())? {
             return Ok(());
@@ -71,6 +84,26 @@ impl ArtefactClaim {
             lease.renew()?;
         }
         self.publish(artefact, name, content)
+    }
+}
+
+#[cfg(test)]
+impl ArtefactClaim {
+    /// Claim by this lease.
+    pub(super) fn of_lease(lease: Lease) -> Self {
+        Self(HeldLock::Lease(Box::new(lease)))
+    }
+
+    /// Lease of a claim at a URL.
+    pub(super) fn lease(&self) -> &Lease {
+        let HeldLock::Lease(lease) = &self.0 else { panic!("a claim in a folder") };
+        lease
+    }
+
+    /// Ends the claim as if its process had been killed.
+    pub(super) fn abandon(self) {
+        let HeldLock::Lease(lease) = self.0 else { panic!("a claim in a folder") };
+        lease.abandon();
     }
 }
 
@@ -104,13 +137,6 @@ impl<'w> WaitMessages<'w> {
     }
 }
 
-/// Kind of the file system of a store in a folder whose locks other machines may not see, so that two of them would build
-/// the same artefact.
-#[must_use]
-pub fn unshared_locks(store: &Store) -> Option<String> {
-    lock_holder::unshared_locks(store.objects().folder()?)
-}
-
 /// Claims an artefact. Waits while another process builds it, and calls `waiting` with a description of that process at
 /// once and every ten seconds.
 ///
@@ -128,6 +154,11 @@ pub fn claim_artefact(
         cancel.check()?;
         let pause = match artefact.folder() {
             Some(folder) => match lock::lock_folder(&folder, File::try_lock)? {
+                Some(lock) if store.unshared_locks().is_some() => {
+                    let token = random_token();
+                    artefact.put(BUILDER, token.clone().into())?;
+                    return Ok(ArtefactClaim(HeldLock::Fenced(lock, token)));
+                }
                 Some(lock) => return Ok(ArtefactClaim(HeldLock::Lock(lock))),
                 None => LOCK_POLL_INTERVAL,
             },

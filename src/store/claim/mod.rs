@@ -10,14 +10,19 @@
 //! A process that was suspended for longer than a minute does no harm when it continues. It can neither renew its lease
 //! nor overwrite objects of its successor ([`ArtefactClaim::publish`](locks::ArtefactClaim::publish)), and the entries
 //! of the journal are created, never replaced.
+//!
+//! On network disks whose locks other machines may not see, each process that claims an artefact writes a token, and one
+//! whose token was replaced cannot publish. So of two builders the later one finishes and the earlier one ends with an
+//! error. Between the look at the token and the renaming of a file there is a moment in which the earlier one can replace
+//! a file of the later one; its digest then differs, and readers refuse it.
 
 pub mod locks;
 mod lease;
 mod conditional_writes;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod state_machine_tests;
 
 pub use conditional_writes::check_conditional_writes;
-pub use locks::{
-    ArtefactClaim, StoreLock, claim_artefact, lock_for_reading, lock_for_run, try_lock_for_removal, unshared_locks,
-};
+pub use locks::{ArtefactClaim, StoreLock, claim_artefact, lock_for_reading, lock_for_run, try_lock_for_removal};

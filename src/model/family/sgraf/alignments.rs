@@ -55,7 +55,7 @@ fn queries_for_vectors(graph: &Graph<'_>, [query, key]: [&str; 2], x: &Tensor) -
 struct Alignments {
     /// The global ones, `[a, b, s]`, of length 1.
     global: Tensor,
-    /// Those of words, `[a, b, words, s]`, before they are divided by their norms.
+    /// The ones of words, `[a, b, words, s]`, before they are divided by their norms.
     local: Tensor,
     /// Norms of `local`, `[a, b, words]`, not 0.
     norms: Tensor,
