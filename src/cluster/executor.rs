@@ -6,10 +6,12 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ballista_core::error::BallistaError;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
+use ballista_executor::executor_server::TERMINATING;
 use ballista_executor::health::ExecutorHealth;
 use datafusion::error::DataFusionError;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -123,6 +125,8 @@ async fn serve(
     let store_check = Arc::new(StoreCheck::new(store));
     let config = Arc::new(config(options, store, folder, health.clone(), Arc::clone(&store_check))?);
     wait_for_scheduler(&options.scheduler, Duration::from_secs(CONNECT_SECONDS.into())).await?;
+    // The end of the service for a lost scheduler has set it, and an executor whose signs of life say so gets no tasks.
+    TERMINATING.store(false, Ordering::Release);
     let serves = Box::pin(start_executor_process(config));
     let is_ready = Box::pin(async {
         while !health.is_ready() {

@@ -250,6 +250,10 @@ fn an_executor_joins_the_next_scheduler() {
     // The query waits for the executor.
     let answer = sql(&store, "SELECT 1", Some(&uri));
     assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
+    // After signs of life, which come every two seconds, it still gets tasks.
+    std::thread::sleep(Duration::from_secs(3));
+    let answer = sql(&store, "SELECT 1", Some(&uri));
+    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
     assert_eq!([executor.stop(), next.stop()], [Some(0); 2]);
 }
 

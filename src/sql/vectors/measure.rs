@@ -59,9 +59,9 @@ impl VectorMeasure {
     pub(super) fn description(self) -> &'static str {
         match self {
             Self::CosineDistance => {
-                "Cosine distance 1 - cosine: 0 for equal directions, 2 for opposite ones. Missing if a vector is 0."
+                "Cosine distance 1 - cosine: 0 for equal directions, 2 for opposite ones. Missing if a vector is 0 or not finite."
             }
-            Self::CosineSimilarity => "Cosine of the angle between two vectors. Missing if a vector is 0.",
+            Self::CosineSimilarity => "Cosine of the angle between two vectors. Missing if a vector is 0 or not finite.",
             Self::InnerProduct => "Sum of the products of the values of two vectors.",
             Self::NegativeInnerProduct => "Inner product times -1, so that the nearest vector has the least.",
             Self::L2Distance => "Euclidean distance: the root of the sum of squared differences.",
@@ -79,16 +79,18 @@ impl VectorMeasure {
         matches!(self, Self::CosineDistance | Self::CosineSimilarity)
     }
 
-    /// Measure of `a` and `b`, where `norm_of_a` is the norm of `a` if it is known; `None` if there is none.
+    /// Measure of `a` and `b`, where `norm_of_a` is the norm of `a` if it is known; `None` if there is none. A result that is
+    /// not a number would sort before or after all numbers, so there is none, as for a cosine of zeros.
     pub(in crate::sql) fn of(self, a: VectorValues<'_>, norm_of_a: Option<f64>, b: VectorValues<'_>) -> Option<f64> {
         let cosine = || cosine_similarity(a, norm_of_a.unwrap_or_else(|| l2_norm(a)), b);
-        match self {
-            Self::CosineDistance => cosine().map(|cosine| 1.0 - cosine),
-            Self::CosineSimilarity => cosine(),
-            Self::InnerProduct => Some(inner_product(a, b)),
-            Self::NegativeInnerProduct => Some(-inner_product(a, b)),
-            Self::L2Distance => Some(l2_distance(a, b)),
-            Self::L1Distance => Some(l1_distance(a, b)),
-        }
+        let measure = match self {
+            Self::CosineDistance => 1.0 - cosine()?,
+            Self::CosineSimilarity => cosine()?,
+            Self::InnerProduct => inner_product(a, b),
+            Self::NegativeInnerProduct => -inner_product(a, b),
+            Self::L2Distance => l2_distance(a, b),
+            Self::L1Distance => l1_distance(a, b),
+        };
+        (!measure.is_nan()).then_some(measure)
     }
 }
