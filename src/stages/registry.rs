@@ -43,7 +43,7 @@ stages! {
     ScoreCaptions(super::score_captions::ScoreCaptions),
     /// Builds a vocabulary of concepts from captions.
     BuildConcepts(super::build_concepts::BuildConcepts),
-    /// Computes feature vectors of images with a convolutional network.
+    /// Computes feature vectors of images with an image network.
     Extract(super::extract::Extract),
     /// Imports the regions of a detector.
     ImportRegions(super::import_regions::ImportRegions),

@@ -9,9 +9,9 @@ use super::options::{EmbeddedCaptions, FeaturePooling, OnUndecodable, VectorStor
 use crate::error::Result;
 use crate::io::image::EncodedImages;
 use crate::kernels::resize::Interpolation;
-pub use crate::model::cnn::Network;
-use crate::model::cnn::{Architecture, NetworkInput};
 use crate::model::encoder::MatmulPrecision;
+pub use crate::model::networks::Network;
+use crate::model::networks::{Architecture, NetworkInput};
 use crate::stage::{CopiedRows, FileKeys, Problem, RequiredValues, RowKey, Stage, StageInput, StageOutput, TableRef};
 use crate::tables;
 
