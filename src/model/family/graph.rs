@@ -230,3 +230,69 @@ impl<'p> Graph<'p> {
         Ok(EncodedItems { vectors: states, lengths: Some(lengths) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tch::{Device, Kind};
+
+    use super::*;
+    use crate::model::family::input_spec::InputSpec;
+    use crate::model::family::parameters::ParameterSpec;
+
+    /// States of sets of 3, 1 and 2 vectors and their gradients, beside those of libtorch's GRU for each set in f64: by
+    /// tensors, and by kernels in f32 and in mixed precision.
+    #[test]
+    fn states_and_gradients_are_those_of_libtorch() {
+        let (lengths, h, w) = ([3, 1, 2], 40, 24);
+        for directions in [1, 2] {
+            let suffixes = ["", "_reverse"].into_iter().take(directions);
+            let specs: Vec<ParameterSpec> =
+                suffixes.flat_map(|suffix| ParameterSpec::gru("some", suffix, w, h)).collect();
+            let spec = InputSpec::for_features(1, 1);
+            let drawn = Parameters::random(specs.clone(), &spec, 3, Device::Cpu).expect("parameters");
+            let x = Tensor::randn([6, w], (Kind::Float, Device::Cpu));
+            let d = Tensor::randn([6, h], (Kind::Float, Device::Cpu));
+            let gradients = |states: &Tensor, leaves: &[Tensor]| {
+                let sum = (states * d.to_kind(states.kind())).sum(None::<Kind>);
+                let found = Tensor::run_backward(&[sum], leaves, false, false);
+                let all = std::iter::once(states.detach()).chain(found);
+                all.map(|tensor| tensor.to_kind(Kind::Double)).collect::<Vec<_>>()
+            };
+            let leaf = |tensor: &Tensor, kind: Kind| tensor.detach().to_kind(kind).set_requires_grad(true);
+            let theirs: Vec<Tensor> = drawn.tensors().iter().map(|tensor| leaf(tensor, Kind::Double)).collect();
+            let their_x = leaf(&x, Kind::Double);
+            let mut start = 0;
+            let of_sets = lengths.map(|length| {
+                let set = their_x.narrow(0, start, length).unsqueeze(0);
+                start += length;
+                let first = Tensor::zeros([directions.saturating_as::<i64>(), 1, h], (Kind::Double, Device::Cpu));
+                let states = set.gru(&first, &theirs, true, 1, 0.0, true, directions == 2, true).0.squeeze_dim(0);
+                states.view([length, -1, h]).mean_dim([1i64].as_slice(), false, None::<Kind>)
+            });
+            let leaves: Vec<Tensor> = std::iter::once(their_x).chain(theirs).collect();
+            let wanted = gradients(&Tensor::cat(&of_sets, 0), &leaves);
+            let runs = [
+                (Kind::Double, MatmulPrecision::F32, 1e-6),
+                (Kind::Float, MatmulPrecision::F32, 1e-5),
+                (Kind::Float, MatmulPrecision::Mixed, 3e-2),
+            ];
+            for (kind, precision, most) in runs {
+                let values = drawn.tensors().iter().map(|tensor| tensor.to_kind(kind)).collect();
+                let parameters = Parameters::new(specs.clone(), &spec, values).expect("parameters");
+                let leaves = parameters.detached_leaves(&spec).expect("leaves");
+                let own_x = leaf(&x, kind);
+                let graph = Graph::with_gradient(&leaves, precision, None);
+                let sets = EncodedItems { vectors: own_x.shallow_clone(), lengths: Some(lengths.to_vec()) };
+                let states = graph.gru_states("some", directions, &sets).expect("states").vectors;
+                let parameters = leaves.tensors().iter().map(Tensor::shallow_clone);
+                let found = gradients(&states, &std::iter::once(own_x).chain(parameters).collect::<Vec<_>>());
+                for (part, (got, wanted)) in found.iter().zip(&wanted).enumerate() {
+                    let [error, size] = [got - wanted, wanted.shallow_clone()].map(|of| of.norm().double_value(&[]));
+                    assert!(error <= most * size, "{kind:?} {precision:?}, part {part}: {error} of {size}");
+                }
+                let plain = Graph::without_gradient(&leaves, precision).gru_states("some", directions, &sets);
+                assert_eq!(plain.expect("states").vectors, states.detach());
+            }
+        }
+    }
+}

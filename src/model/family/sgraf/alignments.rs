@@ -51,9 +51,15 @@ fn queries_for_vectors(graph: &Graph<'_>, [query, key]: [&str; 2], x: &Tensor) -
     Ok((graph.matmul_transposed(&x.reshape([-1, s]), &weight) + bias).view_as(x))
 }
 
-/// Alignments of images with captions, `[a, b, 1 + words, s]`, and the captions' padding, `[1, b, 1 + words]`.
+/// Alignments of images with captions.
 struct Alignments {
-    vectors: Tensor,
+    /// The global ones, `[a, b, s]`, of length 1.
+    global: Tensor,
+    /// Those of words, `[a, b, words, s]`, before they are divided by their norms.
+    local: Tensor,
+    /// Norms of `local`, `[a, b, words]`, not 0.
+    norms: Tensor,
+    /// Padding of the captions, `[1, b, 1 + words]`.
     is_padding: Option<Tensor>,
 }
 
@@ -99,11 +105,12 @@ impl SgrafSettings {
         let [layer, bias] = ["weight", "bias"].map(|part| graph.get(&format!("{LOCAL}.{part}")));
         let inputs =
             DifferenceInputs { weights: &weights, regions: &regions, words: &words, layer: layer?, bias: bias? };
-        let local = l2_normalize(&inputs.output(graph), -1).view([a, b, length - 1, -1]);
+        let local = inputs.output(graph).view([a, b, length - 1, -1]);
+        let norms = local.norm_scalaropt_dim(2, [3i64].as_slice(), false).clamp_min(SMALLEST_NORM);
         let global = images.vectors.select(1, 0).unsqueeze(1) - captions.vectors.select(1, 0).unsqueeze(0);
-        let global = l2_normalize(&graph.linear_of_rows(GLOBAL, &global.square())?, -1).unsqueeze(2);
-        let vectors = Tensor::cat(&[global, local], 2);
-        Ok(Alignments { vectors, is_padding: captions.is_padding.as_ref().map(|padding| padding.unsqueeze(0)) })
+        let global = l2_normalize(&graph.linear_of_rows(GLOBAL, &global.square())?, -1);
+        let is_padding = captions.is_padding.as_ref().map(|padding| padding.unsqueeze(0));
+        Ok(Alignments { global, local, norms, is_padding })
     }
 
     /// Attention of the words of one caption to the regions of one image. The first vector of each is the global one.
@@ -161,10 +168,10 @@ impl SgrafSettings {
 
     /// Similarity graph reasoning: the global alignment after all steps, `[a, b, s]`.
     fn reason(&self, graph: &Graph<'_>, alignments: &Alignments) -> Result<Tensor> {
-        let size = alignments.vectors.size();
-        let [a, b, nodes, s] = <[i64; 4]>::try_from(size).unwrap_or_default();
+        let local = &alignments.local / alignments.norms.unsqueeze(3);
+        let mut vectors = Tensor::cat(&[alignments.global.unsqueeze(2), local], 2);
+        let [a, b, nodes, s] = <[i64; 4]>::try_from(vectors.size()).unwrap_or_default();
         let no_key = alignments.is_padding.as_ref().map(|padding| padding.unsqueeze(2));
-        let mut vectors = alignments.vectors.shallow_clone();
         for step in 0..self.reasoning_steps {
             let [query, key, update] = reasoning_layers(step);
             // Only the global alignment is used after the last step.
@@ -183,16 +190,22 @@ impl SgrafSettings {
 
     /// Similarity attention filtration: the weighted sum of all alignments, `[a, b, s]`. The statistics of batch
     /// normalisation are those of one caption with all images.
+    ///
+    /// Alignments of words are divided by their norms in their weights, not in memory, of which they need the most.
     fn filter(&self, graph: &Graph<'_>, alignments: &Alignments) -> Result<Tensor> {
-        let logits = graph.linear_of_rows(FILTER, &alignments.vectors)?.squeeze_dim(3);
-        let is_present = alignments.is_padding.as_ref().map(|padding| padding.logical_not().to_kind(logits.kind()));
+        let Alignments { global, local, norms, is_padding } = alignments;
+        let [a, b, words, s] = <[i64; 4]>::try_from(local.size()).unwrap_or_default();
+        let layer = graph.get(&format!("{FILTER}.weight"))?.view([s]);
+        let of_words = local.view([-1, s]).mv(&layer).view_as(norms) / norms;
+        let logits = Tensor::cat(&[global.matmul(&layer).unsqueeze(2), of_words], 2);
+        let logits = logits + graph.get(&format!("{FILTER}.bias"))?;
+        let is_present = is_padding.as_ref().map(|padding| padding.logical_not().to_kind(logits.kind()));
         let axes = BatchNormAxes { over: &[0, 2], shape: &[1, 1, 1], present: is_present.as_ref() };
         let weights = graph.batch_norm(FILTER_BATCH_NORM, &logits, axes, self.batch_norm)?.sigmoid();
-        let weights = fill_padding(weights, alignments.is_padding.as_ref(), 0.0);
+        let weights = fill_padding(weights, is_padding.as_ref(), 0.0);
         let weights = &weights / (weights.sum_dim_intlist(2i64, true, None::<Kind>) + EPSILON);
-        let [a, b, nodes, s] = <[i64; 4]>::try_from(alignments.vectors.size()).unwrap_or_default();
-        let vectors = alignments.vectors.reshape([a * b, nodes, s]);
-        let sums = weights.view([a * b, 1, nodes]).bmm(&vectors).view([a, b, s]);
-        Ok(l2_normalize(&sums, -1))
+        let of_words = (weights.narrow(2, 1, words) / norms).view([a * b, 1, words]);
+        let sums = of_words.bmm(&local.view([a * b, words, s])).view([a, b, s]);
+        Ok(l2_normalize(&(sums + weights.narrow(2, 0, 1) * global), -1))
     }
 }
