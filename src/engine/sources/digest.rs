@@ -97,7 +97,8 @@ pub fn read_source(
         store.objects().put(&source_list_name(&path), list.into())?;
     }
     let now = FolderTimes { digest: content.digest.clone(), folders };
-    if is_settled && !now.folders.is_empty() && times.as_ref() != Some(&now) {
+    let are_settled = is_settled && files.iter().all(|file| file.is_settled);
+    if are_settled && !now.folders.is_empty() && times.as_ref() != Some(&now) {
         now.write(store, &path)?;
     }
     Ok(content)

@@ -27,7 +27,7 @@ pub(super) struct Listing {
     pub files: Vec<SourceFile>,
     /// Folders with their stamps, as they were before their entries were read.
     pub folders: Vec<(PathBuf, FileStamp)>,
-    /// True if no file and no folder was changed shortly before it was listed.
+    /// True if no folder was changed shortly before it was listed.
     pub is_settled: bool,
 }
 
@@ -86,7 +86,7 @@ pub(super) fn list(path: &Path, store: Option<&Path>, threads: usize, cancel: &C
     let (mut files, folders) = (stamped?.into_iter().flatten().collect::<Vec<_>>(), walked?);
     files.sort_unstable_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
     let now = now();
-    let is_settled = files.iter().all(|file| file.is_settled) && folders.iter().all(|(_, stamp)| stamp.is_settled(now));
+    let is_settled = folders.iter().all(|(_, stamp)| stamp.is_settled(now));
     Ok(Listing { files, folders, is_settled })
 }
 
