@@ -57,8 +57,9 @@ impl Stage for Embed {
         "embed"
     }
 
+    /// Version 3: a GRU over regions or positions is computed by kernels of this project, and so rounds differently.
     fn version(&self) -> u32 {
-        2
+        3
     }
 
     fn settings(&self) -> serde_json::Value {

@@ -55,10 +55,10 @@ impl Stage for ScorePairs {
         "score_pairs"
     }
 
-    /// Version 3: scores of SGR and SAF are computed in another order, and so round differently; since version 2 those of
-    /// SCAN come from a kernel of this project.
+    /// Version 5: scores of SAF are computed in another order, and so round differently, as those of SGR and SAF before;
+    /// since version 2 those of SCAN come from a kernel of this project.
     fn version(&self) -> u32 {
-        4
+        5
     }
 
     fn settings(&self) -> serde_json::Value {

@@ -164,9 +164,9 @@ impl Stage for Evaluate {
         "evaluate"
     }
 
-    /// Version 8 with a model: scores of SGR and SAF have other roundings.
+    /// Version 9 with a model: scores of SGR and SAF have other roundings.
     fn version(&self) -> u32 {
-        if self.model.is_some() { 8 } else { 7 }
+        if self.model.is_some() { 9 } else { 7 }
     }
 
     fn settings(&self) -> serde_json::Value {

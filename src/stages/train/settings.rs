@@ -255,9 +255,14 @@ impl Stage for Train {
     }
 
     /// Version 6: `warm_up` and `same_image` apply to the level losses of CVSE, the inverse temperatures of SCAN follow from
-    /// its direction, and the caption branch of VSRN begins with other weights. Version 7 of SGR and SAF: other roundings.
+    /// its direction, and the caption branch of VSRN begins with other weights. Models with a GRU over regions or positions, and
+    /// SGR and SAF, have other roundings since.
     fn version(&self) -> u32 {
-        if matches!(self.model, registry::ModelSettings::Sgraf(_)) { 7 } else { 6 }
+        match self.model {
+            registry::ModelSettings::Sgraf(_) => 8,
+            registry::ModelSettings::Vsrn(_) | registry::ModelSettings::VseInfinity(_) => 7,
+            _ => 6,
+        }
     }
 
     fn settings(&self) -> serde_json::Value {
