@@ -13,7 +13,7 @@ use std::time::Instant;
 use pairloom::io::image::decode;
 use pairloom::kernels::normalize::to_channels;
 use pairloom::kernels::resize::{CropPlace, resize_and_crop};
-use pairloom::model::cnn::NetworkInput;
+use pairloom::model::networks::NetworkInput;
 
 /// Decodes an image; with `whole`, it is also resized, cropped and normalised.
 fn work(bytes: &[u8], whole: bool, pixels: &mut Vec<f32>) {

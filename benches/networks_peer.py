@@ -1,7 +1,7 @@
 """Image networks of Pairloom beside torchvision, timm and open_clip: parity and speed.
 
     python benches/networks_peer.py parity FLICKR8K [network ...]     # or `mixed`, with factors of bf16
-    python benches/networks_peer.py speed FLICKR8K [network ...]
+    python benches/networks_peer.py speed FLICKR8K [photographs] [network ...]
     python benches/networks_peer.py decoding FLICKR8K
 
 FLICKR8K is a folder with `dataset_flickr8k.json` and `images/`. `PAIRLOOM` names the program, by default
@@ -192,20 +192,20 @@ def python_pass(network, feature, loader):
 
 def speed(flickr, names, count=991):
     torch.set_num_threads(THREADS)
-    print(f"{count} photographs, {THREADS} threads\n")
-    print("| network | Pairloom, images/s | processor ms | Python, images/s | processor ms | ratio | of processor time |")
+    print(f"{THREADS} threads\n")
+    print("| network, photographs | Pairloom, images/s | processor ms | Python, images/s | processor ms | ratio | of processor time |")
     print("|---|---|---|---|---|---|---|")
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             folder = Path(folder)
-            some = count if name in ("squeezenet1_0", "resnet50") else count // 4
+            some = count // {"squeezenet1_0": 1, "resnet50": 4}.get(name, 8)
             listed, files = subset(flickr, some, folder)
             network, transform, feature = create(name)
             network.eval()
             weights = folder / "weights.safetensors"
             save_file({key: value.contiguous() for key, value in network.state_dict().items()}, weights)
             photographs = Photographs(flickr / "images", files, transform)
-            warm_up = Photographs(flickr / "images", files[:64], transform)
+            warm_up = Photographs(flickr / "images", files[:16], transform)
             theirs = []
             for workers in (0, 1, 2):
                 for batch in (8, 32):
@@ -216,7 +216,7 @@ def speed(flickr, names, count=991):
             seconds, used, chosen = min(theirs)
             least = min(used for _, used, _ in theirs)
             own, own_used = min(ours)
-            print(f"| {name} | {some / own:.1f} | {1e3 * own_used / some:.1f} | {some / seconds:.1f} ({chosen}) "
+            print(f"| {name}, {some} | {some / own:.1f} | {1e3 * own_used / some:.1f} | {some / seconds:.1f} ({chosen}) "
                   f"| {1e3 * least / some:.1f} | {seconds / own:.2f} | {least / own_used:.2f} |", flush=True)  # fmt: skip
 
 
@@ -244,6 +244,8 @@ if __name__ == "__main__":
     elif what == "mixed":
         parity(flickr, chosen or NETWORKS, '\nprecision = "mixed"')
     elif what == "speed":
-        speed(flickr, chosen or ["squeezenet1_0", "resnet50", "vgg19", "ViT-B-32"])
+        counts = [int(text) for text in chosen if text.isdigit()]
+        names = [text for text in chosen if not text.isdigit()]
+        speed(flickr, names or ["squeezenet1_0", "resnet50", "vgg19", "ViT-B-32"], *counts)
     else:
         decoding(flickr)

@@ -169,6 +169,10 @@ pub struct PipelineArgs {
     /// Leave out the combinations of the matrix with these values: `row=2.12,seed=3`
     #[arg(long, value_name = "AXIS=VALUE,…")]
     pub except: Vec<String>,
+    /// Take a folder as unchanged if its times and those of its subfolders are, without a look at each file. A file that
+    /// was added, removed, renamed or replaced is seen; one that was rewritten in place, or behind a link, is not
+    #[arg(long, env = "PAIRLOOM_TRUST_FOLDER_TIMES", value_parser = FalseyValueParser::new())]
+    pub trust_folder_times: bool,
 }
 
 /// Arguments of `run`.

@@ -15,7 +15,7 @@ pub(super) fn check(arguments: &CheckArgs, console: Console) -> Result<()> {
     for file in &arguments.files {
         let (set, profile) = (arguments.set.clone(), arguments.profile.clone());
         match open::load_pipeline(
-            &PipelineArgs { file: file.clone(), set, profile, only: vec![], except: vec![] },
+            &PipelineArgs { file: file.clone(), set, profile, only: vec![], except: vec![], trust_folder_times: false },
             false,
         ) {
             Ok(pipeline) => {

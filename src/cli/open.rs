@@ -159,6 +159,7 @@ pub(super) fn run_options(common: &CommonArgs, file: &Path, ranks: RankOptions) 
         threads: threads(common),
         jobs: 1,
         keep_going: false,
+        trust_folder_times: false,
         memory: common.memory,
         device: common.device,
         cache: CacheOptions {

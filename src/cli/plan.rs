@@ -8,6 +8,7 @@ use super::instance_groups::{StageGroup, coordinates_json, counts, stage_groups}
 use super::open;
 use super::progress::ProgressDisplay;
 use super::units::{format_count, format_items};
+use crate::engine::sources::SourceReading;
 use crate::engine::status::{StageAction, StageStatus, stage_statuses};
 use crate::error::Result;
 use crate::runtime::CancelToken;
@@ -31,8 +32,8 @@ pub(super) fn plan(common: &CommonArgs, arguments: &PipelineArgs, console: Conso
     let progress = ProgressDisplay::new(Console { json: false, ..console });
     let observer = |event: &crate::engine::event::Event| progress.show(event);
     let identity = open::pipeline_path(&arguments.file).unwrap_or_else(|| open::pipeline_name(&arguments.file));
-    let statuses =
-        stage_statuses(&pipeline.plan, &store, &identity, open::threads(common), &CancelToken::new(), &observer);
+    let reading = SourceReading { threads: open::threads(common), trusts_folder_times: arguments.trust_folder_times };
+    let statuses = stage_statuses(&pipeline.plan, &store, &identity, reading, &CancelToken::new(), &observer);
     progress.clear();
     let statuses = statuses?;
     if console.json {
@@ -41,6 +42,7 @@ pub(super) fn plan(common: &CommonArgs, arguments: &PipelineArgs, console: Conso
             console.print_json(&json!({
                 "stage": status.name, "coordinates": coordinates_json(&status.coordinates), "kind": status.kind, "key": status.key.as_str(),
                 "verdict": verdict, "rows": rows, "reasons": status.reasons,
+                "new_rows": status.new_rows.map(|count| count.new),
             }))?;
         }
         return Ok(());

@@ -38,6 +38,7 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, torch: Option<TorchFunctio
     let mut options =
         open::run_options(common, &arguments.file, ranks::rank_options(common, torch, environment.as_ref()));
     options.keep_going = run.keep_going;
+    options.trust_folder_times = arguments.trust_folder_times;
     // Processes that were launched together run one stage after another.
     options.jobs = if environment.is_some() { 1 } else { run.jobs.map_or(1, usize::from) };
     let (pipeline, store) = match open::load_pipeline(arguments, true) {
@@ -92,7 +93,7 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, torch: Option<TorchFunctio
                 &pipeline.plan,
                 &store,
                 options.pipeline_identity(),
-                options.threads,
+                options.source_reading(),
                 &cancel,
                 &observer,
             );

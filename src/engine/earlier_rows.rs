@@ -18,8 +18,7 @@ use crate::store::{Artefact, FileEntry, Manifest, Part, ROW_KEYS_FOLDER, Store};
 /// Number of parts that are kept in memory: the blocks of a few threads copy rows of two parts each.
 const RECENT_PARTS: usize = 16;
 
-/// Finds the rows of `output` in the complete artefacts whose identity is `identity` apart from the settings and inputs
-/// `not_of_rows`.
+/// Handle to the rows that [`stored_rows`] finds.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -29,6 +28,22 @@ pub(super) fn earlier_rows(
     output: &str,
     not_of_rows: &[&str],
 ) -> Result<SharedEarlierRows> {
+    let rows = stored_rows(store, identity, output, not_of_rows)?;
+    let rows: Option<Arc<dyn EarlierRows>> = if rows.is_empty() { None } else { Some(Arc::new(rows)) };
+    Ok(rows)
+}
+
+/// Finds the rows of `output` in the complete artefacts whose identity is `identity` apart from the settings and inputs
+/// `not_of_rows`.
+///
+/// # Errors
+/// The store cannot be read.
+pub(super) fn stored_rows(
+    store: &Store,
+    identity: &ArtefactIdentity,
+    output: &str,
+    not_of_rows: &[&str],
+) -> Result<StoredRows> {
     let wanted = identity.without(not_of_rows);
     let keys = store.complete_artefacts_of(&identity.kind)?;
     let manifests = store.manifests_of(keys.iter().map(|key| (identity.kind.as_str(), key)))?;
@@ -51,13 +66,12 @@ pub(super) fn earlier_rows(
             rows.add(artefact, output, &file, parts)?;
         }
     }
-    let rows: Option<Arc<dyn EarlierRows>> = if rows.places.is_empty() { None } else { Some(Arc::new(rows)) };
     Ok(rows)
 }
 
 /// Rows of the parts of some tables, by their keys.
 #[derive(Debug, Default)]
-struct StoredRows {
+pub(super) struct StoredRows {
     /// Parts, each with the artefact and the name of its object.
     parts: Vec<(Artefact, String, Part)>,
     /// Part and number in it of each row.
@@ -69,6 +83,16 @@ struct StoredRows {
 }
 
 impl StoredRows {
+    /// True if there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// True if there is a row with this key.
+    pub fn has(&self, key: RowKey) -> bool {
+        self.places.contains_key(&key)
+    }
+
     /// Adds the rows of a table. Rows that are known already stay.
     fn add(&mut self, artefact: Artefact, table: &str, file: &FileEntry, parts: Vec<Part>) -> Result<()> {
         let keys = match artefact.read(&format!("{ROW_KEYS_FOLDER}/{}", file.name), file.bytes, &file.digest) {

@@ -10,13 +10,13 @@
 //! artefact one by one and records each in the [`journal`](crate::store::journal). The [`feed`] makes them available to
 //! later stages. A run resumes by replaying the journal.
 
-mod digest_list;
-mod sources;
+pub mod sources;
+mod earlier_rows;
+pub mod new_rows;
 pub mod status;
 pub mod event;
 mod lineage;
 pub mod cache;
-mod earlier_rows;
 mod feed;
 pub mod ordered_map;
 mod inputs;

@@ -75,7 +75,8 @@ fn execute_stages<S: RunnableStage>(
     let started = Instant::now();
     check_conditional_writes(store)?;
     let _store_lock = hold_store(store, cancel, observer)?;
-    let statuses = stage_statuses(plan, store, options.pipeline_identity(), options.threads, cancel, observer)?;
+    let statuses =
+        stage_statuses(plan, store, options.pipeline_identity(), options.source_reading(), cancel, observer)?;
     let mut record = begin_record(&statuses, store, options, observer)?;
     let budget = MemoryBudget::new(options.memory);
     // Cancelled by the first failure, so that the other stages stop. The caller's token stays as it is.

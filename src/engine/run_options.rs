@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::engine::cache::CacheOptions;
 use crate::engine::ranks::RankOptions;
+use crate::engine::sources::SourceReading;
 use crate::runtime::{Device, RemoteTasks};
 use crate::store::record::RunCommand;
 
@@ -20,6 +21,8 @@ pub struct RunOptions {
     pub jobs: usize,
     /// True if a run goes on with the stages that do not follow from one that failed.
     pub keep_going: bool,
+    /// True if folders with their former times count as unchanged, without a look at their files.
+    pub trust_folder_times: bool,
     /// Maximum number of bytes in flight between threads.
     pub memory: u64,
     /// Device of the tensors.
@@ -37,6 +40,12 @@ impl RunOptions {
     #[must_use]
     pub fn instance_threads(&self) -> usize {
         (self.threads / self.jobs.max(1)).max(1)
+    }
+
+    /// Way of reading sources at the start of a run.
+    #[must_use]
+    pub fn source_reading(&self) -> SourceReading {
+        SourceReading { threads: self.threads, trusts_folder_times: self.trust_folder_times }
     }
 
     /// Identity of the pipeline, as [`RunCommand::pipeline_identity`] gives it.

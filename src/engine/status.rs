@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::engine::event::Observer;
-use crate::engine::sources;
+use crate::engine::new_rows::{self, NewRows};
+use crate::engine::sources::{self, SourceReading};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::runtime::CancelToken;
-use crate::stage::{Coordinate, InputOrigin, OutputKind, Problem, Stage, Warning};
+use crate::stage::{Coordinate, InputOrigin, OutputKind, Problem, Stage, TableRef, Warning};
 use crate::store::journal;
 use crate::store::key::{ArtefactIdentity, InputIdentity, Key};
 use crate::store::record::{RunRecord, StageRecord};
@@ -37,6 +38,8 @@ pub struct StageStatus {
     pub action: StageAction,
     /// Reasons for the action; empty for a reuse.
     pub reasons: Vec<String>,
+    /// Number of rows that a run would compute, if it would copy some from earlier results.
+    pub new_rows: Option<NewRows>,
 }
 
 /// Action of a run for a stage.
@@ -86,12 +89,12 @@ pub fn stage_statuses<S: Stage>(
     plan: &Plan<S>,
     store: &Store,
     pipeline: &str,
-    threads: usize,
+    reading: SourceReading,
     cancel: &CancelToken,
     observer: &Observer<'_>,
 ) -> Result<Vec<StageStatus>> {
     let mut done: Vec<StageStatus> = Vec::new();
-    let mut digests = HashMap::new();
+    let mut contents = HashMap::new();
     let mut history = RunHistory::default();
     for node in plan.stages() {
         let (mut inputs, mut sources_read) = (BTreeMap::new(), BTreeMap::new());
@@ -100,12 +103,12 @@ pub fn stage_statuses<S: Stage>(
                 InputOrigin::Source(source) => {
                     let path = source.path().to_owned();
                     sources_read.insert(input.name.clone(), path.display().to_string());
-                    if !digests.contains_key(&path) {
-                        let digest = sources::digest(store, &path, threads, cancel, observer)
+                    if !contents.contains_key(&path) {
+                        let content = sources::read_source(store, &path, reading, cancel, observer)
                             .map_err(|error| error.context(format!("stage `{}`, `{}`", node.name, input.name)))?;
-                        digests.insert(path.clone(), digest);
+                        contents.insert(path.clone(), content);
                     }
-                    InputIdentity::Source(digests[&path].clone())
+                    InputIdentity::Source(contents[&path].digest.clone())
                 }
                 InputOrigin::Table { from, .. } | InputOrigin::Files { from, .. } => {
                     let producer = done.iter().find(|status| status.name == from.stage());
@@ -128,7 +131,7 @@ pub fn stage_statuses<S: Stage>(
         };
         let key = identity.key();
         let artefact = store.artefact(&kind, &key);
-        let (verdict, reasons) = match artefact.presence()? {
+        let (verdict, mut reasons) = match artefact.presence()? {
             Presence::Complete(manifest) => (StageAction::Reuse(manifest), vec![]),
             Presence::Damaged(problem) => (StageAction::Run, vec![format!("the earlier result is damaged: {problem}")]),
             Presence::Absent => match journal::replay(&artefact)? {
@@ -140,6 +143,15 @@ pub fn stage_statuses<S: Stage>(
                 _ => (StageAction::Run, history.reasons(store, (pipeline, &node.name), &identity, &key)?),
             },
         };
+        let mut new_rows = None;
+        if matches!(verdict, StageAction::Run) {
+            let producer = |from: &TableRef| {
+                let status = done.iter().find(|status| status.name == from.stage())?;
+                Some((status.artefact(store), status.reused().cloned()))
+            };
+            new_rows = new_rows::count_new_rows(node, &identity, plan, store, &contents, producer)?;
+            reasons.extend(new_rows.map(|count| count.to_string()));
+        }
         let outputs = node.stage.outputs().into_iter();
         let tables = outputs.filter(|output| matches!(output.kind, OutputKind::Table { .. }));
         let tables = tables.map(|output| output.name.to_owned()).collect();
@@ -158,6 +170,7 @@ pub fn stage_statuses<S: Stage>(
             key,
             action: verdict,
             reasons,
+            new_rows,
         });
     }
     Ok(done)

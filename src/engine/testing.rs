@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{AsArray, Int64Array};
+use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use serde_json::json;
 
 use crate::error::{Error, Result};
 use crate::plan::PlanNode;
 use crate::stage::{
-    MapInput, MapOutput, MapSummary, Problem, RowKey, RowKeys, RunnableStage, SourceRef, Stage, StageContext,
-    StageInput, StageOutput, TableRef,
+    CopiedRows, FileKeys, MapInput, MapOutput, MapSummary, Problem, RowKey, RowKeys, RunnableStage, SourceRef, Stage,
+    StageContext, StageInput, StageOutput, TableRef,
 };
 use crate::tables;
 
@@ -56,7 +56,7 @@ fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new("x", DataType::Int64, false)]))
 }
 
-fn numbers(numbers: Vec<i64>) -> Result<arrow::array::RecordBatch> {
+fn numbers(numbers: Vec<i64>) -> Result<RecordBatch> {
     tables::batch(&schema(), vec![Arc::new(Int64Array::from(numbers))])
 }
 
@@ -102,6 +102,14 @@ impl Stage for ToyStage {
     }
     fn check(&self) -> Vec<Problem> {
         vec![]
+    }
+    fn copied_rows(&self) -> Option<CopiedRows> {
+        let copied = CopiedRows { input: "rows", output: "rows", not_of_rows: &["rows"] };
+        matches!(self, ToyStage::Keyed { .. }).then_some(copied)
+    }
+    fn item_keys(&self, rows: &RecordBatch, _: &FileKeys) -> Result<Vec<Option<RowKey>>> {
+        let numbers = tables::int_column(rows, "x")?.values().iter();
+        Ok(numbers.map(|x| Some(RowKey::of(&x.to_le_bytes()))).collect())
     }
 }
 

@@ -11,7 +11,7 @@ mod safetensors_file;
 mod tensor_slices;
 mod autograd_node;
 pub mod weights;
-pub mod cnn;
+pub mod networks;
 pub mod encoder;
 pub mod similarity;
 pub mod family;

@@ -4,7 +4,6 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tch::Device;
 
-use super::cnn::Network;
 use super::device::{device_of_rank, set_thread_count};
 use super::family::attention::{AttentionDirection, WordAttention};
 use super::family::encode;
@@ -14,6 +13,7 @@ use super::family::input_spec::InputSpec;
 use super::family::model::Model;
 use super::family::registry::ModelConfig;
 use super::named_tensors::NamedTensors;
+use super::networks::Network;
 use super::pair_scores::{CaptionBlocks, PairScoring};
 use super::streamed_scores::{StreamedItems, StreamedScores};
 use super::tensor_slices::to_vec;

@@ -39,5 +39,5 @@ pub use map::{MapBlock, MapFn, MapInput, MapOutput, MapSummary};
 pub use name_pattern::matches_glob;
 pub use output::{OutputKind, StageOutput};
 pub use reference::{SourceRef, TableRef};
-pub use row_keys::{EarlierRows, FileKeys, FoundRows, RowKey, RowKeys, SharedEarlierRows};
+pub use row_keys::{CopiedRows, EarlierRows, FileKeys, FoundRows, RowKey, RowKeys, SharedEarlierRows};
 pub use traits::{RunnableStage, Stage};

@@ -21,7 +21,12 @@ impl RowKey {
     /// Key of an item with this content.
     #[must_use]
     pub fn of(content: &[u8]) -> Self {
-        let digest = blake3::hash(content);
+        Self::of_hash(&blake3::hash(content))
+    }
+
+    /// Key of an item whose content has this hash.
+    #[must_use]
+    pub fn of_hash(digest: &blake3::Hash) -> Self {
         Self(digest.as_bytes()[..Self::BYTES].iter().fold(0, |key, &byte| (key << 8) | u128::from(byte)))
     }
 
@@ -87,6 +92,22 @@ impl FileKeys {
     pub fn get(&self, path: &str) -> Option<RowKey> {
         self.0.get(&RowKey::of(path.as_bytes())).copied()
     }
+
+    /// Keys of all files, in any order.
+    pub fn contents(&self) -> impl Iterator<Item = RowKey> + '_ {
+        self.0.values().copied()
+    }
+}
+
+/// Rows of a stage that are copied from earlier results.
+#[derive(Debug, Clone, Copy)]
+pub struct CopiedRows {
+    /// Input table with the items of the rows.
+    pub input: &'static str,
+    /// Table whose rows are copied.
+    pub output: &'static str,
+    /// Settings and inputs on which no row depends.
+    pub not_of_rows: &'static [&'static str],
 }
 
 /// Rows of earlier results, by their keys.

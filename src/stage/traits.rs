@@ -2,7 +2,9 @@
 
 use std::fmt::Debug;
 
-use super::{Problem, StageContext, StageInput, StageOutput, TableRef};
+use arrow::array::RecordBatch;
+
+use super::{CopiedRows, FileKeys, Problem, RowKey, StageContext, StageInput, StageOutput, TableRef};
 use crate::error::Result;
 
 /// Description of a stage: its settings, inputs and outputs.
@@ -44,6 +46,21 @@ pub trait Stage: Debug + Send + Sync {
         None
     }
 
+    /// Rows that a run copies from earlier results. `None` if it computes all.
+    fn copied_rows(&self) -> Option<CopiedRows> {
+        None
+    }
+
+    /// Keys of the items of [`Stage::copied_rows`] in some rows of the input; `None` for an item whose key is not known
+    /// without reading it. `files` are the keys of the files in the folder that paths in the table are relative to.
+    ///
+    /// # Errors
+    /// A column is missing.
+    fn item_keys(&self, rows: &RecordBatch, files: &FileKeys) -> Result<Vec<Option<RowKey>>> {
+        let _ = (rows, files);
+        Ok(Vec::new())
+    }
+
     /// Checks the settings, as far as that is possible without data, and returns all problems.
     fn check(&self) -> Vec<Problem> {
         Vec::new()
@@ -77,6 +94,12 @@ impl<S: Stage + ?Sized> Stage for Box<S> {
     }
     fn check(&self) -> Vec<Problem> {
         (**self).check()
+    }
+    fn copied_rows(&self) -> Option<CopiedRows> {
+        (**self).copied_rows()
+    }
+    fn item_keys(&self, rows: &RecordBatch, files: &FileKeys) -> Result<Vec<Option<RowKey>>> {
+        (**self).item_keys(rows, files)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Registry of stages, one line per stage.
 
+use arrow::array::RecordBatch;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +9,9 @@ use super::image_vectors::image_vectors;
 use crate::error::Result;
 use crate::model::family::contract::Capabilities;
 use crate::model::family::input_spec::ImageInput;
-use crate::stage::{Problem, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef};
+use crate::stage::{
+    CopiedRows, FileKeys, Problem, RowKey, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef,
+};
 
 macro_rules! stages {
     ($($(#[$about:meta])* $name:ident($settings:ty)),* $(,)?) => {
@@ -40,7 +43,7 @@ stages! {
     ScoreCaptions(super::score_captions::ScoreCaptions),
     /// Builds a vocabulary of concepts from captions.
     BuildConcepts(super::build_concepts::BuildConcepts),
-    /// Computes feature vectors of images with a convolutional network.
+    /// Computes feature vectors of images with an image network.
     Extract(super::extract::Extract),
     /// Imports the regions of a detector.
     ImportRegions(super::import_regions::ImportRegions),
@@ -141,6 +144,12 @@ impl Stage for AnyStage {
     }
     fn check(&self) -> Vec<Problem> {
         self.as_stage().check()
+    }
+    fn copied_rows(&self) -> Option<CopiedRows> {
+        self.as_stage().copied_rows()
+    }
+    fn item_keys(&self, rows: &RecordBatch, files: &FileKeys) -> Result<Vec<Option<RowKey>>> {
+        self.as_stage().item_keys(rows, files)
     }
 }
 

@@ -10,7 +10,9 @@ use crate::store::labels::Labels;
 use crate::store::lineage::Lineage;
 use crate::store::record::{RunOutcome, RunRecord};
 use crate::store::run_log::RunLog;
-use crate::store::{Artefact, CLUSTER_FOLDER, LOCKS_FOLDER, SEARCH_FOLDER, SOURCES_FOLDER, Store, source_list_name};
+use crate::store::{
+    Artefact, CLUSTER_FOLDER, LOCKS_FOLDER, SEARCH_FOLDER, SOURCES_FOLDER, Store, folder_times_name, source_list_name,
+};
 
 /// Folders of a store that hold no artefacts.
 const OTHER_FOLDERS: [&str; 8] =
@@ -94,7 +96,8 @@ pub fn collect_garbage(store: &Store, keep_runs: usize, remove: bool) -> Result<
         }
         if spared.is_some() || recent.contains(run.run.as_str()) {
             kept.extend(run.stages.iter().map(|stage| (stage.kind.clone(), stage.key.to_string())));
-            source_lists.extend(run.stages.iter().flat_map(|stage| stage.sources.values()).map(|path| list_of(path)));
+            source_lists
+                .extend(run.stages.iter().flat_map(|stage| stage.sources.values()).flat_map(|path| objects_of(path)));
         }
     }
     kept.extend(pinned_artefacts(&log, &labels)?);
@@ -122,10 +125,11 @@ pub fn collect_garbage(store: &Store, keep_runs: usize, remove: bool) -> Result<
     Ok(result)
 }
 
-/// Name of the list of digests of a source, by its path in a record.
-fn list_of(path: &str) -> String {
+/// Names of the objects that tell what is known of a source, by its path in a record.
+fn objects_of(path: &str) -> [String; 2] {
     let path = Path::new(path);
-    source_list_name(&path.canonicalize().unwrap_or_else(|_| path.to_owned()))
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    [source_list_name(&path), folder_times_name(&path)]
 }
 
 /// Artefact of a kind and key; `None` if the text is no key.

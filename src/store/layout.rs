@@ -28,7 +28,17 @@ pub(crate) const SOURCES_FOLDER: &str = "sources";
 /// Name of the list of digests of the files at `path`, a file or folder outside of the store.
 #[must_use]
 pub fn source_list_name(path: &Path) -> String {
-    format!("{SOURCES_FOLDER}/{}.tsv", &blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex()[..32])
+    source_object_name(path, "digests")
+}
+
+/// Name of the object with the times of the folders at and below `path`, a folder outside of the store.
+#[must_use]
+pub fn folder_times_name(path: &Path) -> String {
+    source_object_name(path, "folders")
+}
+
+fn source_object_name(path: &Path, ending: &str) -> String {
+    format!("{SOURCES_FOLDER}/{}.{ending}", &blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex()[..32])
 }
 
 /// Folder of the store's id, by which the processes of a cluster know it.

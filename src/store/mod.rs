@@ -16,7 +16,8 @@
 //!   train/93ab…/model/model.safetensors        a files output
 //!   runs/20261121T070105-3f2a.json             record of a run
 //!   tags/paper, notes/…, pins/…                labels of runs and results
-//!   sources/5c9e….tsv                          digests of files outside of the store, by size, times and place
+//!   sources/5c9e….digests                      digests of files outside of the store, by size, times and place
+//!   sources/5c9e….folders                      times of their folders
 //!   holds/77b0…                                at a URL: lease of a run that uses the store, or of a removal
 //! ```
 //!
@@ -56,6 +57,6 @@ pub(crate) use artefact::ROW_KEYS_FOLDER;
 pub use artefact::{Artefact, FileEntry, Manifest, Part, Presence};
 pub use block_digests::BlockDigests;
 pub(crate) use layout::{CLUSTER_FOLDER, LOCKS_FOLDER, SEARCH_FOLDER, SOURCES_FOLDER};
-pub use layout::{Store, source_list_name};
+pub use layout::{Store, folder_times_name, source_list_name};
 pub use process_identity::ProcessIdentity;
 pub use verified_store::VerifiedStore;

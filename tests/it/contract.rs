@@ -187,6 +187,7 @@ fn run(plan: &Plan<RecordedStage>, store: &Store, cancel_at: Option<&str>) -> Ru
         threads: 2,
         jobs: 1,
         keep_going: false,
+        trust_folder_times: false,
         memory: 64 << 20,
         device: Device::Cpu,
         cache: CacheOptions { folder: Some(shards), limit: 1 << 30 },

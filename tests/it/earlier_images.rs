@@ -92,6 +92,10 @@ fn a_changed_data_set_costs_its_new_images_and_has_the_bytes_of_a_fresh_run() {
     second.remove(3);
     second.extend([("h.png", 21), ("copy.png", 1)]);
     write_data_set(&data, &second);
+    let planned = pairloom().args(["plan", "--store"]).arg(&store).arg(data.join("features.toml")).output().unwrap();
+    let planned = String::from_utf8_lossy(&planned.stdout).into_owned();
+    let wanted = "at most 2 rows are new: earlier results have those of 6 of 8 files in the folder";
+    assert!(planned.contains(wanted), "{planned}");
     assert_eq!(run(&data, &store, &[]), Some((16, 12)), "two of eight images are new");
     assert_eq!(run(&data, &store, &[]), None);
     let fresh = folder.path().join("fresh");

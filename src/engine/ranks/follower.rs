@@ -207,7 +207,8 @@ fn run_job<S: RunnableStage>(
         let feed = Arc::new(ArtefactFeed::default());
         let open = match &input.origin {
             InputOrigin::Source(source) => {
-                let digest = sources::digest(store, source.path(), options.threads, cancel, &|_| ())?;
+                let digest =
+                    sources::read_source(store, source.path(), options.source_reading(), cancel, &|_| ())?.digest;
                 if job.identity.inputs.get(&input.name) != Some(&InputIdentity::Source(digest)) {
                     let (name, rank) = (&input.name, environment.rank);
                     let message = format!("the content of `{name}` on rank {rank} differs from that on rank 0");

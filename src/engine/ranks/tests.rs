@@ -196,6 +196,7 @@ fn run(store: &Store, ranks: &[RankPlan<'_>]) -> (Result<RunSummary>, Vec<Result
             threads: 7,
             jobs: 1,
             keep_going: false,
+            trust_folder_times: false,
             memory: 1 << 20,
             device: Device::Cpu,
             cache,

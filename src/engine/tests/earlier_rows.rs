@@ -49,6 +49,24 @@ fn only_new_rows_are_computed_and_the_bytes_are_those_of_a_fresh_run() {
 }
 
 #[test]
+fn a_plan_counts_the_new_rows_of_a_stage_whose_input_is_complete() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let new_rows = |n, add| {
+        let status = statuses(&keyed(n, add), &store).remove(1);
+        (status.new_rows.map(|count| (count.new, count.known, count.are_files)), status.reasons.last().cloned())
+    };
+    run(&keyed(45, 100), &store);
+    assert_eq!(new_rows(45, 100), (None, None), "complete");
+    assert_eq!(new_rows(60, 100).0, None, "the numbers are not there yet");
+    run(&plan(vec![node("numbers", ToyStage::count(60))]), &store);
+    let text = "15 of 60 rows are new: earlier results have the others".to_owned();
+    assert_eq!(new_rows(60, 100), (Some((15, 45, false)), Some(text)));
+    assert_eq!(copied(&run(&keyed(60, 100), &store).1), Some((60, 45)), "as many are copied");
+    assert_eq!(new_rows(60, 101).0, None, "a changed setting");
+}
+
+#[test]
 fn a_killed_run_resumes_and_its_rows_have_all_their_keys() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();

@@ -18,6 +18,7 @@ use crate::engine::ranks::RankOptions;
 use crate::engine::run::execute;
 use crate::engine::run_options::RunOptions;
 use crate::engine::run_record::RunSummary;
+use crate::engine::sources::SourceReading;
 use crate::engine::status::{StageStatus, stage_statuses};
 use crate::engine::testing::{ToyStage, node};
 use crate::error::Result;
@@ -46,6 +47,7 @@ fn options() -> RunOptions {
         threads: 3,
         jobs: 1,
         keep_going: false,
+        trust_folder_times: false,
         memory: 1 << 20,
         device: Device::Cpu,
         cache: CacheOptions { folder: None, limit: 0 },
@@ -63,7 +65,15 @@ fn run(plan: &Plan<ToyStage>, store: &Store) -> (RunSummary, Vec<Event>) {
 }
 
 fn statuses(plan: &Plan<ToyStage>, store: &Store) -> Vec<StageStatus> {
-    stage_statuses(plan, store, "toy.toml", 2, &CancelToken::new(), &|_| {}).unwrap()
+    stage_statuses(
+        plan,
+        store,
+        "toy.toml",
+        SourceReading { threads: 2, trusts_folder_times: false },
+        &CancelToken::new(),
+        &|_| {},
+    )
+    .unwrap()
 }
 
 /// Names of the stages that a run would start.

@@ -10,8 +10,8 @@ use super::buffer_updates::BufferUpdates;
 use super::input_spec::InputSpec;
 use crate::error::{Error, Result};
 use crate::kernels::random::Rng;
-use crate::model::cnn::{Cnn, CnnTape, MODEL_PREFIX};
 use crate::model::named_tensors::NamedTensors;
+use crate::model::networks::{ImageNetwork, MODEL_PREFIX, NetworkTape};
 
 /// Random stream of the initial weights, distinct from other streams of the same seed.
 const WEIGHTS: u64 = 0x7765_6967_6874;
@@ -103,7 +103,7 @@ pub struct Parameters {
     specs: Vec<ParameterSpec>,
     /// Tensors in the order of the specifications, then those of `network`, which shares them.
     tensors: Vec<Tensor>,
-    network: Option<Cnn>,
+    network: Option<ImageNetwork>,
 }
 
 impl Parameters {
@@ -126,7 +126,7 @@ impl Parameters {
             tensors.push(Tensor::from_slice(&values).view(shape.as_slice()).to_device(device));
         }
         if let Some(cnn) = input_spec.pictures {
-            let network = Cnn::random(cnn.network.backbone(), seed, device)?;
+            let network = ImageNetwork::random(cnn.network.backbone(), seed, device)?;
             tensors.extend(network.parameters().into_iter().map(|(_, tensor)| tensor));
         }
         Self::new(specs, input_spec, tensors)
@@ -153,9 +153,10 @@ impl Parameters {
             }
         }
         let device = tensors[0].device();
-        let network = body.map(|body| Cnn::from_parameters(body, &tensors[specs.len()..], device)).transpose()?;
+        let network =
+            body.map(|body| ImageNetwork::from_parameters(body, &tensors[specs.len()..], device)).transpose()?;
         if let Some(features) =
-            network.as_ref().map(Cnn::feature_width).filter(|&features| features != input_spec.image)
+            network.as_ref().map(ImageNetwork::feature_width).filter(|&features| features != input_spec.image)
         {
             let image = input_spec.image;
             return Err(Error::data(format!("the CNN has features of width {features}, wanted {image}")));
@@ -190,7 +191,7 @@ impl Parameters {
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let network_names =
-            self.network.iter().flat_map(Cnn::parameters).map(|(name, _)| format!("{MODEL_PREFIX}{name}"));
+            self.network.iter().flat_map(ImageNetwork::parameters).map(|(name, _)| format!("{MODEL_PREFIX}{name}"));
         self.specs.iter().map(|parameter| parameter.name.clone()).chain(network_names).collect()
     }
 
@@ -229,7 +230,7 @@ impl Parameters {
 
     /// CNN that is fine-tuned with the model.
     #[must_use]
-    pub fn network(&self) -> Option<&Cnn> {
+    pub fn network(&self) -> Option<&ImageNetwork> {
         self.network.as_ref()
     }
 
@@ -239,7 +240,7 @@ impl Parameters {
         let all = self.names().into_iter().zip(&self.tensors).enumerate();
         let trained = all.filter(|(index, (name, _))| match self.specs.get(*index) {
             Some(spec) => spec.trainable,
-            None => Cnn::is_trainable(name),
+            None => ImageNetwork::is_trainable(name),
         });
         trained.map(|(_, (name, tensor))| (name, tensor.shallow_clone())).collect()
     }
@@ -330,13 +331,13 @@ impl Parameters {
     /// Replaces the weights of the CNN by those of a safetensors file.
     ///
     /// # Errors
-    /// As [`Cnn::from_file`], or the model has no CNN.
+    /// As [`ImageNetwork::from_file`], or the model has no CNN.
     pub fn set_network_weights(&self, input_spec: &InputSpec, file: &[u8]) -> Result<()> {
         let cnn = input_spec.pictures.ok_or_else(|| Error::internal("the model has no CNN"))?;
-        let network = Cnn::from_file(cnn.network.architecture(), file, self.device())?;
+        let network = ImageNetwork::from_file(cnn.network.architecture(), file, self.device())?;
         let weights: HashMap<String, Tensor> = network.parameters().into_iter().collect();
         tch::no_grad(|| {
-            for (name, mut own) in self.network.iter().flat_map(Cnn::parameters) {
+            for (name, mut own) in self.network.iter().flat_map(ImageNetwork::parameters) {
                 let missing = || Error::internal(format!("the CNN has no parameter `{name}`"));
                 own.copy_(weights.get(&name).ok_or_else(missing)?);
             }
@@ -348,8 +349,8 @@ impl Parameters {
     /// `None` for a model without a CNN.
     ///
     /// # Errors
-    /// As [`Cnn::forward_with_tape`].
-    pub fn cnn_features_with_tape(&self, rows: &Tensor, input_spec: &InputSpec) -> Result<Option<CnnTape>> {
+    /// As [`ImageNetwork::forward_with_tape`].
+    pub fn cnn_features_with_tape(&self, rows: &Tensor, input_spec: &InputSpec) -> Result<Option<NetworkTape>> {
         self.network.as_ref().map(|network| network.forward_with_tape(&to_images(rows, input_spec)?)).transpose()
     }
 
@@ -357,7 +358,7 @@ impl Parameters {
     /// a CNN, and `rows` itself otherwise.
     ///
     /// # Errors
-    /// As [`Cnn::normalized_features`].
+    /// As [`ImageNetwork::normalized_features`].
     pub fn image_features(&self, rows: Tensor, input_spec: &InputSpec) -> Result<Tensor> {
         match &self.network {
             Some(network) => network.normalized_features(&to_images(&rows, input_spec)?),

@@ -12,7 +12,7 @@ use super::settings::{CAPTION_ROWS, CAPTIONS, Extract};
 use crate::error::{Error, Result};
 use crate::io::bounded;
 use crate::language::clip_tokenizer::ClipTokenizer;
-use crate::model::cnn::TextEncoder;
+use crate::model::networks::TextEncoder;
 use crate::model::{device, threads};
 use crate::stage::{MapBlock, MapInput, MapOutput, StageContext};
 use crate::tables::{self, VectorColumn, repeated};

@@ -3,16 +3,12 @@
 
 use arrow::array::RecordBatch;
 
-use super::settings::BOXES;
+use super::settings::{BOXES, NOT_OF_ROWS};
 use crate::error::Result;
 use crate::io::image::EncodedImages;
 use crate::runtime::CancelToken;
 use crate::stage::{FileKeys, RowKey, RowKeys, SharedEarlierRows, StageContext, Warning};
 use crate::tables;
-
-/// Settings and inputs that decide which images have rows, and on which the row of an image does not depend.
-const NOT_OF_ROWS: [&str; 7] =
-    ["images", "splits", "on_undecodable", "max_skipped", "captions", "captions.table", "captions.merges"];
 
 /// Rows of a table in earlier results, and the keys of image files.
 pub(super) struct EarlierImages<'f> {
@@ -40,7 +36,7 @@ pub(super) struct BlockRows {
 impl<'f> EarlierImages<'f> {
     /// Finds the rows of `output` in earlier results. `files` are the keys of the image files.
     pub fn open(output: &'static str, files: &'f FileKeys, cx: &mut StageContext<'_>) -> Result<Self> {
-        Ok(Self { output, rows: cx.earlier_rows(output, &NOT_OF_ROWS)?, files })
+        Ok(Self { output, rows: cx.earlier_rows(output, NOT_OF_ROWS)?, files })
     }
 
     /// Rows of `width` values for a block of images, with those of earlier results.

@@ -12,8 +12,8 @@ use serde::Deserialize;
 use super::{Network, preprocess};
 use crate::io::image::decode;
 use crate::kernels::resize::{CropPlace, resize_and_crop};
-use crate::model::cnn::testing::{differences, fnv, formula_image, formula_weights};
-use crate::model::cnn::{Cnn, CnnOutput, NetworkInput};
+use crate::model::networks::testing::{differences, fnv, formula_image, formula_weights};
+use crate::model::networks::{ImageNetwork, NetworkInput, NetworkOutput};
 
 #[derive(Deserialize)]
 struct ExtractGolden {
@@ -58,8 +58,8 @@ fn imagenet(resize: usize, crop: usize) -> NetworkInput {
     NetworkInput { resize, crop, ..NetworkInput::IMAGENET }
 }
 
-fn load(network: Network, weights: &[u8]) -> Cnn {
-    Cnn::from_file(network.architecture(), weights, tch::Device::Cpu).unwrap()
+fn load(network: Network, weights: &[u8]) -> ImageNetwork {
+    ImageNetwork::from_file(network.architecture(), weights, tch::Device::Cpu).unwrap()
 }
 
 #[test]
@@ -107,7 +107,9 @@ fn network_outputs_equal_torchvision() {
     }
     for case in golden().networks.into_iter().filter(|case| !case.average.is_empty()) {
         let network = load(case.name, &formula_weights(case.name.architecture().parameters()));
-        for (output, wanted) in [(CnnOutput::PooledFeatures, &case.average), (CnnOutput::ClassScores, &case.scores)] {
+        for (output, wanted) in
+            [(NetworkOutput::PooledFeatures, &case.average), (NetworkOutput::ClassScores, &case.scores)]
+        {
             let got = network.compute(&pixels, 96, output).unwrap();
             assert_eq!(got.len(), 2 * network.output_width(output));
             let (_, relative) = differences(&got, wanted.iter(), network.output_width(output));
@@ -178,7 +180,8 @@ fn features_of_photographs_equal_torchvision() {
             _ => (Network::ResNet18, formula_weights(Network::ResNet18.architecture().parameters())),
         };
         let network = load(network, &weights);
-        for (output, wanted) in [(CnnOutput::PooledFeatures, &wanted.average), (CnnOutput::ClassScores, &wanted.scores)]
+        for (output, wanted) in
+            [(NetworkOutput::PooledFeatures, &wanted.average), (NetworkOutput::ClassScores, &wanted.scores)]
         {
             let got = network.compute(&pixels, 224, output).unwrap();
             assert_eq!(got.len(), wanted.len() * wanted[0].len());

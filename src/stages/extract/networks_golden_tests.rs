@@ -7,8 +7,10 @@ use serde::Deserialize;
 use super::{Network, preprocess};
 use crate::kernels::normalize::ChannelStatistics;
 use crate::kernels::resize::{CropPlace, Interpolation, resize_and_crop};
-use crate::model::cnn::testing::{differences, fnv, formula_image, formula_weights};
-use crate::model::cnn::{Architecture, Cnn, CnnOutput, Convolution, Layer, LayerOutput, NetworkInput};
+use crate::model::networks::testing::{differences, fnv, formula_image, formula_weights};
+use crate::model::networks::{
+    Architecture, Convolution, ImageNetwork, Layer, LayerOutput, NetworkInput, NetworkOutput,
+};
 
 #[derive(Deserialize)]
 struct NetworksGolden {
@@ -106,17 +108,17 @@ fn outputs_and_named_layers_equal_the_published_code() {
         let whole = case.name.architecture();
         let architecture = if name.starts_with("vgg") { eighth(whole) } else { whole };
         let weights = formula_weights(architecture.parameters());
-        let network = Cnn::from_file(architecture.clone(), &weights, tch::Device::Cpu).unwrap();
+        let network = ImageNetwork::from_file(architecture.clone(), &weights, tch::Device::Cpu).unwrap();
         for (output, wanted) in &case.outputs {
             let (part, kind) = match output.as_str() {
-                "feature" => (network.share(), CnnOutput::Embedding),
-                "scores" => (network.share(), CnnOutput::ClassScores),
+                "feature" => (network.share(), NetworkOutput::Embedding),
+                "scores" => (network.share(), NetworkOutput::ClassScores),
                 layer => {
                     let layers = architecture.named_layers();
                     let (_, found) = layers.iter().find(|(known, _)| *known == layer).expect("a layer");
                     let kind = match found {
-                        LayerOutput::Maps(_) => CnnOutput::PooledFeatures,
-                        LayerOutput::Vector(_) => CnnOutput::Embedding,
+                        LayerOutput::Maps(_) => NetworkOutput::PooledFeatures,
+                        LayerOutput::Vector(_) => NetworkOutput::Embedding,
                     };
                     (network.share().up_to(layer).unwrap(), kind)
                 }

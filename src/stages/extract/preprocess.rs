@@ -3,7 +3,7 @@
 use crate::io::image::DecodedImage;
 use crate::kernels::normalize;
 use crate::kernels::resize::{CropPlace, resize_and_crop};
-use crate::model::cnn::NetworkInput;
+use crate::model::networks::NetworkInput;
 
 /// Resizes `image`, crops its centre, normalises it and appends it to `pixels`: 3 channels × `crop` × `crop` values.
 ///

@@ -3,7 +3,7 @@
 use super::options::{FeaturePooling, OnUndecodable, WeightSource};
 use super::settings::{Extract, default_max_skipped};
 use crate::error::TruncatedList;
-use crate::model::cnn::LayerOutput;
+use crate::model::networks::LayerOutput;
 use crate::runtime::MAX_RANKS;
 use crate::stage::Problem;
 

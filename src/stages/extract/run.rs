@@ -15,8 +15,8 @@ use super::shared_decoding::{self, SharingMember};
 use crate::error::{Error, ErrorCategory, Result, SkippedItems, TruncatedList};
 use crate::io::bounded;
 use crate::io::image::EncodedImages;
-use crate::model::cnn::{Cnn, CnnOutput};
 use crate::model::family::input_spec;
+use crate::model::networks::{ImageNetwork, NetworkOutput};
 use crate::model::trained_model::{DESCRIPTION_FILE, ModelDescription, PARAMETERS_FILE};
 use crate::model::{device, threads};
 use crate::runtime::CancelToken;
@@ -80,7 +80,7 @@ impl RunnableStage for Extract {
 
 impl Extract {
     /// Reads the network up to the layer whose output is used.
-    fn load_network(&self, cx: &mut StageContext<'_>, local_rank: usize) -> Result<Cnn> {
+    fn load_network(&self, cx: &mut StageContext<'_>, local_rank: usize) -> Result<ImageNetwork> {
         let whole = self.load_whole_network(cx, local_rank)?;
         let network = self.layer.iter().try_fold(whole, |network, layer| network.up_to(layer))?;
         network.prepare(self.is_mixed())
@@ -112,11 +112,11 @@ impl Extract {
         filter_record_batch(batch, &kept).map_err(|error| Error::internal(error.to_string()))
     }
 
-    fn load_whole_network(&self, cx: &mut StageContext<'_>, local_rank: usize) -> Result<Cnn> {
+    fn load_whole_network(&self, cx: &mut StageContext<'_>, local_rank: usize) -> Result<ImageNetwork> {
         let device = device::device_of_rank(cx.device(), local_rank)?;
         let architecture = self.network.architecture();
         match &self.weights {
-            WeightSource::Random => Cnn::random(architecture, self.seed, device),
+            WeightSource::Random => ImageNetwork::random(architecture, self.seed, device),
             WeightSource::Model(_) => {
                 let in_model = |error: Error| error.context("weights.model");
                 let config =
@@ -134,12 +134,12 @@ impl Extract {
                     return Err(in_model(Error::data(message)).hint("set `crop` and `resize` as in the training"));
                 }
                 let parameters = cx.file("weights.model", PARAMETERS_FILE)?;
-                Cnn::from_model(self.network.backbone(), &parameters, device).map_err(in_model)
+                ImageNetwork::from_model(self.network.backbone(), &parameters, device).map_err(in_model)
             }
             WeightSource::File(_) => {
                 let path = cx.source("weights.file")?;
                 let bytes = bounded::read(&path, MAX_WEIGHTS)?;
-                Cnn::from_file(architecture, &bytes, device)
+                ImageNetwork::from_file(architecture, &bytes, device)
                     .map_err(|error| error.context(format!("weights `{}`", path.display())))
             }
         }
@@ -151,12 +151,12 @@ impl Extract {
     }
 
     /// Output of the network that becomes the features.
-    fn output(&self) -> CnnOutput {
+    fn output(&self) -> NetworkOutput {
         match self.effective_pooling() {
-            FeaturePooling::Average => CnnOutput::PooledFeatures,
-            FeaturePooling::Embedding => CnnOutput::Embedding,
-            FeaturePooling::Logits => CnnOutput::ClassScores,
-            FeaturePooling::Grid(side) => CnnOutput::Grid(side),
+            FeaturePooling::Average => NetworkOutput::PooledFeatures,
+            FeaturePooling::Embedding => NetworkOutput::Embedding,
+            FeaturePooling::Logits => NetworkOutput::ClassScores,
+            FeaturePooling::Grid(side) => NetworkOutput::Grid(side),
         }
     }
 
@@ -165,7 +165,7 @@ impl Extract {
         &self,
         block: &MapBlock,
         root: Option<&Path>,
-        network: &Cnn,
+        network: &ImageNetwork,
         earlier: &EarlierImages<'_>,
         sharing: Option<&SharingMember<'_>>,
         cancel: &CancelToken,
@@ -253,7 +253,7 @@ impl Extract {
         &self,
         mut pixels: Vec<f32>,
         names: impl Iterator<Item = &'n str>,
-        network: &Cnn,
+        network: &ImageNetwork,
     ) -> Result<Vec<f32>> {
         let output = self.output();
         let crop = self.input().crop;

@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::options::{EmbeddedCaptions, FeaturePooling, OnUndecodable, VectorStorage, WeightSource};
 use crate::error::Result;
+use crate::io::image::EncodedImages;
 use crate::kernels::resize::Interpolation;
-pub use crate::model::cnn::Network;
-use crate::model::cnn::{Architecture, NetworkInput};
 use crate::model::encoder::MatmulPrecision;
-use crate::stage::{Problem, RequiredValues, Stage, StageInput, StageOutput, TableRef};
+pub use crate::model::networks::Network;
+use crate::model::networks::{Architecture, NetworkInput};
+use crate::stage::{CopiedRows, FileKeys, Problem, RequiredValues, RowKey, Stage, StageInput, StageOutput, TableRef};
 use crate::tables;
 
 /// Number of rows of a part of `features`: a few seconds of work on two cores, except for the deepest networks.
@@ -29,6 +30,10 @@ pub(super) const CAPTION_ROWS: usize = 1024;
 /// Columns of the images that must have values.
 const PICTURES: RequiredValues =
     RequiredValues { columns: &tables::images::PICTURE_COLUMNS, hint: tables::images::PICTURES_HINT };
+
+/// Settings and inputs that decide which images have rows, and on which the row of an image does not depend.
+pub(super) const NOT_OF_ROWS: &[&str] =
+    &["images", "splits", "on_undecodable", "max_skipped", "captions", "captions.table", "captions.merges"];
 
 /// Computes feature vectors of images with a network; with CLIP, also vectors of captions in the same space.
 ///
@@ -210,6 +215,20 @@ impl Stage for Extract {
                 vec![table(tables::features::table().schema_with_width(self.width()))]
             }
         }
+    }
+
+    fn copied_rows(&self) -> Option<CopiedRows> {
+        Some(CopiedRows { input: "images", output: self.output_name(), not_of_rows: NOT_OF_ROWS })
+    }
+
+    fn item_keys(&self, rows: &RecordBatch, files: &FileKeys) -> Result<Vec<Option<RowKey>>> {
+        let rows = self.rows_of_splits(rows)?;
+        let images = EncodedImages::new(&rows, None)?;
+        let key = |row| match images.path(row) {
+            Some(path) => files.get(path),
+            None => images.encoded(row).ok().map(|bytes| RowKey::of(&bytes)),
+        };
+        Ok((0..images.len()).map(key).collect())
     }
 
     fn check(&self) -> Vec<Problem> {

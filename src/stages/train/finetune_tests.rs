@@ -10,7 +10,7 @@ use super::Train;
 use super::testing::{captions, description, file};
 use crate::kernels::random::Rng;
 use crate::loader::{AugmentedImages, PixelFormat};
-use crate::model::cnn::{Cnn, CnnOutput};
+use crate::model::networks::{ImageNetwork, NetworkOutput};
 use crate::model::trained_model::{DESCRIPTION_FILE, PARAMETERS_FILE, TrainedModel};
 use crate::stage::Stage;
 use crate::stages::testing::{self, InMemoryHost};
@@ -76,8 +76,8 @@ fn the_network_is_trained_and_a_training_resumes_bit_for_bit() {
     let architecture = pictures.network.backbone();
     let parameters = file(&whole, PARAMETERS_FILE);
     let device = tch::Device::Cpu;
-    let learned = Cnn::from_model(architecture.clone(), &parameters, device).expect("the network");
-    let random = Cnn::random(architecture, 5, device).expect("the network");
+    let learned = ImageNetwork::from_model(architecture.clone(), &parameters, device).expect("the network");
+    let random = ImageNetwork::random(architecture, 5, device).expect("the network");
     let moved = learned.parameters().iter().zip(random.parameters()).filter(|((_, a), (_, b))| a != b).count();
     assert!(moved > 40, "{moved} parameters of the network have changed");
 
@@ -87,7 +87,7 @@ fn the_network_is_trained_and_a_training_resumes_bit_for_bit() {
     let mut pixels = vec![0.0; 3 * 32 * 32];
     let shown = AugmentedImages::new(vec![images()], None, PixelFormat::imagenet(32)).unwrap();
     shown.write_centre_crop(7, 36, &mut pixels).unwrap();
-    let feature = learned.compute(&pixels, 32, CnnOutput::PooledFeatures).unwrap();
+    let feature = learned.compute(&pixels, 32, NetworkOutput::PooledFeatures).unwrap();
     let norm = feature.iter().map(|value| value * value).sum::<f32>().sqrt();
     let unit: Vec<f32> = feature.iter().map(|value| value / norm).collect();
     let embedded = trained.single_vectors(&trained.encode_images(&unit, 512).unwrap()).unwrap();

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kernels::epoch::MemoryBankSampling;
-use crate::model::cnn::Network;
 use crate::model::loss::{Loss, MemoryBankWeights, sum::SumLoss};
 use crate::model::memory_bank::MemoryBankMask;
+use crate::model::networks::Network;
 use crate::stage::{Problem, SourceRef, TableRef};
 
 /// Additional data set, mixed with the first.

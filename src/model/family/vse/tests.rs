@@ -9,7 +9,6 @@ use super::testing::{
     random_tensor, training_step,
 };
 use crate::kernels::product::{ElementType, has_avx512};
-use crate::model::cnn::Network;
 use crate::model::encoder::packed_captions::PackedCaptions;
 use crate::model::encoder::{CaptionPooling, MatmulPrecision, gru};
 use crate::model::family::caption_gru::WORD_VECTORS;
@@ -19,6 +18,7 @@ use crate::model::family::model::Model;
 use crate::model::family::registry;
 use crate::model::loss::Loss;
 use crate::model::loss::sum::SumLoss;
+use crate::model::networks::Network;
 
 /// Comparison with libtorch's GRU and its autograd on the same packed words, in f64, with a gradient in every state.
 #[test]

@@ -2,10 +2,10 @@
 
 use super::architecture::Architecture;
 use super::layer::{Convolution, Layer};
-use super::parameter_spec::CnnInit;
+use super::parameter_spec::NetworkInit;
 
 /// He's uniform distribution, for layers before a ReLU.
-const HE: CnnInit = CnnInit::UniformFanIn(6.0);
+const HE: NetworkInit = NetworkInit::UniformFanIn(6.0);
 
 /// SqueezeNet 1.0: 512-d features, 1,248,424 parameters.
 pub(super) fn squeezenet1_0() -> Architecture {
@@ -36,7 +36,7 @@ fn squeezenet((first, kernel): (usize, usize), fires: [usize; 8], pooled: [usize
             body.push(pool.clone());
         }
     }
-    let scores = conv("classifier.1", (512, 1000), 1, CnnInit::Normal(0.01));
+    let scores = conv("classifier.1", (512, 1000), 1, NetworkInit::Normal(0.01));
     Architecture::of_maps(body, 512, vec![scores, Layer::Relu, Layer::GlobalAverage], 1000)
 }
 
@@ -51,7 +51,7 @@ fn fire(name: &str, from: usize, squeezed: usize, expanded: usize) -> [Layer; 3]
     ]
 }
 
-fn conv(name: &str, channels: (usize, usize), kernel: usize, init: CnnInit) -> Layer {
+fn conv(name: &str, channels: (usize, usize), kernel: usize, init: NetworkInit) -> Layer {
     let padding = i64::from(kernel == 3);
     let padding = (padding, padding);
     Layer::Conv(Convolution { padding, bias: true, init, ..Convolution::new(name, channels, kernel) })

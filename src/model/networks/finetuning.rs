@@ -1,24 +1,24 @@
 //! Fine-tuning of an image network together with the model that reads its features.
 //!
-//! libtorch differentiates the CNN. Batch normalisation uses the stored mean and variance and does not update them.
+//! libtorch differentiates the network. Batch normalisation uses the stored mean and variance and does not update them.
 //! Published code puts the whole network in training mode instead, so mean and variance drift with the batches even if
 //! nothing else is trained.
 
 use tch::{Kind, Tensor};
 
-use super::network::Cnn;
+use super::network::ImageNetwork;
 use crate::error::Result;
 
 /// Features of a batch, and the graph for their gradient.
 #[derive(Debug)]
-pub struct CnnTape {
+pub struct NetworkTape {
     /// L2-normalised features, `[n, width]`.
     pub features: Tensor,
-    /// Trainable parameters, in the order of [`Cnn::parameters`].
+    /// Trainable parameters, in the order of [`ImageNetwork::parameters`].
     leaves: Vec<Tensor>,
 }
 
-impl Cnn {
+impl ImageNetwork {
     /// Returns true if training updates the parameter of this name: all except the stored statistics of batch
     /// normalisation.
     #[must_use]
@@ -26,10 +26,10 @@ impl Cnn {
         !name.ends_with(".running_mean") && !name.ends_with(".running_var")
     }
 
-    /// Computes the L2-normalised [features](Cnn::features) of images.
+    /// Computes the L2-normalised [features](ImageNetwork::features) of images.
     ///
     /// # Errors
-    /// As [`Cnn::features`].
+    /// As [`ImageNetwork::features`].
     pub fn normalized_features(&self, images: &Tensor) -> Result<Tensor> {
         let features = self.features(images)?;
         let norms = features.norm_scalaropt_dim(2, [1i64].as_slice(), true).clamp_min(1e-12);
@@ -39,17 +39,17 @@ impl Cnn {
     /// Computes the same features with the graph for their gradient.
     ///
     /// # Errors
-    /// As [`Cnn::features`].
-    pub fn forward_with_tape(&self, images: &Tensor) -> Result<CnnTape> {
+    /// As [`ImageNetwork::features`].
+    pub fn forward_with_tape(&self, images: &Tensor) -> Result<NetworkTape> {
         let shared =
             self.map_parameters(|name, parameter| parameter.detach().set_requires_grad(Self::is_trainable(name)));
         let features = shared.normalized_features(images)?;
         let leaves = shared.parameters().into_iter().filter(|(name, _)| Self::is_trainable(name));
-        Ok(CnnTape { features, leaves: leaves.map(|(_, leaf)| leaf).collect() })
+        Ok(NetworkTape { features, leaves: leaves.map(|(_, leaf)| leaf).collect() })
     }
 }
 
-impl CnnTape {
+impl NetworkTape {
     /// Computes the gradients in the trainable parameters from that in the features, `[n, width]`.
     #[must_use]
     pub fn backward(self, d: &Tensor) -> Vec<Tensor> {
@@ -63,10 +63,10 @@ mod tests {
     use tch::Device;
 
     use super::*;
-    use crate::model::cnn::Network;
-    use crate::model::cnn::clip_golden_tests::SMALL;
-    use crate::model::cnn::layer::Layer;
-    use crate::model::cnn::testing::formula_weights;
+    use crate::model::networks::Network;
+    use crate::model::networks::clip_golden_tests::SMALL;
+    use crate::model::networks::layer::Layer;
+    use crate::model::networks::testing::formula_weights;
 
     /// Change of a sum of the features along a direction of a parameter, beside its gradient, in f64.
     #[test]
@@ -82,16 +82,16 @@ mod tests {
         for (architecture, side) in networks {
             tch::manual_seed(1);
             let weights = formula_weights(architecture.parameters());
-            let drawn = Cnn::from_file(architecture, &weights, Device::Cpu).unwrap();
+            let drawn = ImageNetwork::from_file(architecture, &weights, Device::Cpu).unwrap();
             let network = drawn.map_parameters(|_, parameter| parameter.to_kind(Kind::Double));
             let images = Tensor::randn([2, 3, side, side], (Kind::Double, Device::Cpu));
             let tape = network.forward_with_tape(&images).unwrap();
             let d = Tensor::randn_like(&tape.features);
-            let value = |network: &Cnn| {
+            let value = |network: &ImageNetwork| {
                 let features = tch::no_grad(|| network.normalized_features(&images)).unwrap();
                 (features * &d).sum(None::<Kind>).double_value(&[])
             };
-            let trainable = network.parameters().into_iter().filter(|(name, _)| Cnn::is_trainable(name));
+            let trainable = network.parameters().into_iter().filter(|(name, _)| ImageNetwork::is_trainable(name));
             let trainable: Vec<(String, Tensor)> = trainable.collect();
             let gradients = tape.backward(&d);
             assert_eq!(gradients.len(), trainable.len());

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tch::{Kind, TchError, Tensor};
 
 use super::layer::{Convolution, Layer};
-use super::network::Cnn;
+use super::network::ImageNetwork;
 use super::packed_products::{PackedProducts, channels_last};
 use crate::error::{Error, Result};
 use crate::kernels::packed_layer::PackedLayer;
@@ -19,7 +19,7 @@ use crate::kernels::product::{ElementType, has_avx512};
 use crate::model::safetensors_file::libtorch_error;
 use crate::model::tensor_slices::to_vec;
 
-impl Cnn {
+impl ImageNetwork {
     /// Returns the network prepared for inference. It computes the same, with other roundings; with `mixed`, the factors of
     /// products are rounded to bf16. Its parameters are no longer those of the architecture.
     ///
@@ -141,8 +141,8 @@ fn collect_products(layers: &[Layer], all: &mut Vec<(String, Option<String>)>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::cnn::testing::{differences, formula_weights};
-    use crate::model::cnn::{CnnOutput, Network};
+    use crate::model::networks::testing::{differences, formula_weights};
+    use crate::model::networks::{Network, NetworkOutput};
 
     /// Features of a prepared network, beside those of the network as libtorch computes it.
     #[test]
@@ -152,8 +152,8 @@ mod tests {
         for network in [Network::SqueezeNet1_1, Network::MobileNetV2, Network::ResNet18, Network::ResNeXt50Of4] {
             let architecture = network.architecture();
             let weights = formula_weights(architecture.parameters());
-            let plain = Cnn::from_file(architecture, &weights, tch::Device::Cpu).unwrap();
-            for output in [CnnOutput::Embedding, CnnOutput::ClassScores, CnnOutput::Grid(2)] {
+            let plain = ImageNetwork::from_file(architecture, &weights, tch::Device::Cpu).unwrap();
+            for output in [NetworkOutput::Embedding, NetworkOutput::ClassScores, NetworkOutput::Grid(2)] {
                 let width = plain.output_width(output);
                 let wanted = plain.compute(&pixels, 64, output).unwrap();
                 let wanted: Vec<Vec<f32>> = wanted.chunks_exact(width).map(<[f32]>::to_vec).collect();

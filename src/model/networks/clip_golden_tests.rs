@@ -4,10 +4,10 @@ use serde::Deserialize;
 
 use super::clip::ClipSizes;
 use super::layer::Layer;
-use super::network::{Cnn, CnnOutput};
+use super::network::{ImageNetwork, NetworkOutput};
 use super::testing::{differences, fnv, formula_image, formula_weights};
 use super::text_encoder::{self, TextEncoder};
-use super::{CnnParameterSpec, Network};
+use super::{Network, NetworkParameterSpec};
 use crate::kernels::normalize;
 use crate::kernels::resize::{CropPlace, resize_and_crop};
 
@@ -50,7 +50,7 @@ pub(super) const SMALL: ClipSizes = ClipSizes {
 };
 
 /// Parameters of both towers.
-fn parameters(architecture: &super::Architecture) -> Vec<CnnParameterSpec> {
+fn parameters(architecture: &super::Architecture) -> Vec<NetworkParameterSpec> {
     let text = text_encoder::architecture(architecture.text.as_ref().expect("a text tower"));
     [architecture.parameters(), text.parameters()].concat()
 }
@@ -73,8 +73,8 @@ fn both_towers_equal_open_clip() {
         for (place, wanted) in &golden.pixels {
             assert_eq!(pixels[*place], *wanted, "value {place}");
         }
-        let image_tower = Cnn::from_file(architecture.clone(), &weights, tch::Device::Cpu).unwrap();
-        let images = image_tower.compute(&pixels, 48, CnnOutput::Embedding).unwrap();
+        let image_tower = ImageNetwork::from_file(architecture.clone(), &weights, tch::Device::Cpu).unwrap();
+        let images = image_tower.compute(&pixels, 48, NetworkOutput::Embedding).unwrap();
         let text_tower = architecture.text.as_ref().expect("a text tower");
         let text_tower = TextEncoder::from_tower(text_tower, &weights, tch::Device::Cpu).unwrap();
         let texts = text_tower.encode(&golden.texts).unwrap();

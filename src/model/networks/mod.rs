@@ -1,7 +1,7 @@
 //! Image networks with the names, shapes and values of torchvision, timm and `open_clip`.
 //!
 //! An [`Architecture`] is plain data without tensors. Parameter specifications, their initialisation and the
-//! computation ([`Cnn`]) follow from it. To add a network, write one file with a function that returns its architecture,
+//! computation ([`ImageNetwork`]) follow from it. To add a network, write one file with a function that returns its architecture,
 //! and a line of the list in `catalog.rs`.
 
 mod architecture;
@@ -29,9 +29,9 @@ pub(crate) mod testing;
 
 pub use architecture::{Architecture, FilePart, LayerOutput, NetworkInput};
 pub use catalog::Network;
-pub use finetuning::CnnTape;
+pub use finetuning::NetworkTape;
 pub use layer::{Convolution, Layer};
-pub use network::{Cnn, CnnOutput, MODEL_PREFIX};
-pub use parameter_spec::{CnnInit, CnnParameterSpec};
+pub use network::{ImageNetwork, MODEL_PREFIX, NetworkOutput};
+pub use parameter_spec::{NetworkInit, NetworkParameterSpec};
 pub use text_encoder::TextEncoder;
 pub use text_tower::TextTower;

@@ -1,6 +1,6 @@
 //! Layers of image networks as plain data.
 
-use super::parameter_spec::{CnnInit, CnnParameterSpec};
+use super::parameter_spec::{NetworkInit, NetworkParameterSpec};
 
 /// Layer of an image network. Its name is the prefix of its parameters in a file, without `.weight` or `.bias`.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,9 +46,9 @@ pub enum Layer {
         /// Values in and out.
         widths: (usize, usize),
         /// Initialisation of the weights.
-        init: CnnInit,
+        init: NetworkInit,
         /// Initialisation of the bias.
-        bias_init: CnnInit,
+        bias_init: NetworkInit,
     },
     /// Multiplication by a constant.
     Scale(f64),
@@ -97,7 +97,7 @@ pub enum Layer {
         /// True if a token attends to itself and those before it only.
         causal: bool,
         /// Initialisation of the weights of the projections, and of the output.
-        init: (CnnInit, CnnInit),
+        init: (NetworkInit, NetworkInit),
     },
     /// First token of each item: N × T × C to N × C.
     FirstToken,
@@ -135,14 +135,14 @@ pub struct Convolution {
     /// True if a bias is added.
     pub bias: bool,
     /// Initialisation of the weights.
-    pub init: CnnInit,
+    pub init: NetworkInit,
 }
 
 impl Convolution {
     /// Convolution with a square kernel, stride 1, no padding, one group and no bias.
     pub(super) fn new(name: impl Into<String>, channels: (usize, usize), kernel: usize) -> Self {
         let (name, kernel, padding) = (name.into(), (kernel, kernel), (0, 0));
-        Self { name, channels, kernel, stride: 1, padding, groups: 1, bias: false, init: CnnInit::NormalFanOut }
+        Self { name, channels, kernel, stride: 1, padding, groups: 1, bias: false, init: NetworkInit::NormalFanOut }
     }
 
     /// Returns true for a linear layer of each pixel.
@@ -157,13 +157,13 @@ impl Layer {
 
     /// Linear layer with PyTorch's initialisation.
     pub(super) fn linear(name: &str, widths: (usize, usize)) -> Self {
-        let init = CnnInit::UniformFanIn(1.0);
+        let init = NetworkInit::UniformFanIn(1.0);
         Self::Linear { name: name.to_owned(), widths, init, bias_init: init }
     }
 
     /// Linear layer with normal weights of standard deviation 0.01, and a bias of zeros.
     pub(super) fn linear_of_small_weights(name: &str, widths: (usize, usize)) -> Self {
-        let (init, bias_init) = (CnnInit::Normal(0.01), CnnInit::Constant(0.0));
+        let (init, bias_init) = (NetworkInit::Normal(0.01), NetworkInit::Constant(0.0));
         Self::Linear { name: name.to_owned(), widths, init, bias_init }
     }
 
@@ -200,7 +200,7 @@ pub(super) fn conv_norm(
 }
 
 /// Appends the specifications of the parameters of `layers` to `all`.
-pub(super) fn parameter_specs(layers: &[Layer], all: &mut Vec<CnnParameterSpec>) {
+pub(super) fn parameter_specs(layers: &[Layer], all: &mut Vec<NetworkParameterSpec>) {
     for layer in layers {
         match layer {
             Layer::Conv(conv) => {
@@ -209,14 +209,14 @@ pub(super) fn parameter_specs(layers: &[Layer], all: &mut Vec<CnnParameterSpec>)
                 all.push(parameter(name, "weight", &[*to, from / groups, *height, *width], *init, fan_in));
                 if *bias {
                     // PyTorch draws the bias too where the weights have its default initialisation.
-                    let default = CnnInit::UniformFanIn(1.0);
-                    let init = if *init == default { default } else { CnnInit::Constant(0.0) };
+                    let default = NetworkInit::UniformFanIn(1.0);
+                    let init = if *init == default { default } else { NetworkInit::Constant(0.0) };
                     all.push(parameter(name, "bias", &[*to], init, fan_in));
                 }
             }
             Layer::BatchNorm { name, channels, .. } => {
                 for (what, value) in [("weight", 1.0), ("bias", 0.0), ("running_mean", 0.0), ("running_var", 1.0)] {
-                    all.push(parameter(name, what, &[*channels], CnnInit::Constant(value), *channels));
+                    all.push(parameter(name, what, &[*channels], NetworkInit::Constant(value), *channels));
                 }
             }
             Layer::Linear { name, widths: (from, to), init, bias_init } => {
@@ -250,28 +250,28 @@ pub(super) fn parameter_specs(layers: &[Layer], all: &mut Vec<CnnParameterSpec>)
 }
 
 /// Appends the specifications of the parameters of a layer of a transformer.
-fn transformer_specs(layer: &Layer, all: &mut Vec<CnnParameterSpec>) {
+fn transformer_specs(layer: &Layer, all: &mut Vec<NetworkParameterSpec>) {
     #[expect(clippy::cast_precision_loss, reason = "widths are small")]
-    let per_width = |width: usize| CnnInit::Normal((width as f64).recip().sqrt());
+    let per_width = |width: usize| NetworkInit::Normal((width as f64).recip().sqrt());
     match layer {
         Layer::Tokens { name, width, patches } => {
             all.push(parameter(name, "class_embedding", &[*width], per_width(*width), *width));
             all.push(parameter(name, "positional_embedding", &[1 + patches, *width], per_width(*width), *width));
         }
         Layer::TextTokens { width, words, length } => {
-            all.push(parameter("token_embedding", "weight", &[*words, *width], CnnInit::Normal(0.02), *width));
-            all.push(parameter("", "positional_embedding", &[*length, *width], CnnInit::Normal(0.01), *width));
+            all.push(parameter("token_embedding", "weight", &[*words, *width], NetworkInit::Normal(0.02), *width));
+            all.push(parameter("", "positional_embedding", &[*length, *width], NetworkInit::Normal(0.01), *width));
         }
         Layer::LayerNorm { name, width } => {
-            all.push(parameter(name, "weight", &[*width], CnnInit::Constant(1.0), *width));
-            all.push(parameter(name, "bias", &[*width], CnnInit::Constant(0.0), *width));
+            all.push(parameter(name, "weight", &[*width], NetworkInit::Constant(1.0), *width));
+            all.push(parameter(name, "bias", &[*width], NetworkInit::Constant(0.0), *width));
         }
         Layer::Attention { name, width, init: (projections, output), .. } => {
             all.push(parameter(name, "in_proj_weight", &[3 * width, *width], *projections, *width));
-            all.push(parameter(name, "in_proj_bias", &[3 * width], CnnInit::Constant(0.0), *width));
+            all.push(parameter(name, "in_proj_bias", &[3 * width], NetworkInit::Constant(0.0), *width));
             let name = format!("{name}.out_proj");
             all.push(parameter(&name, "weight", &[*width, *width], *output, *width));
-            all.push(parameter(&name, "bias", &[*width], CnnInit::Constant(0.0), *width));
+            all.push(parameter(&name, "bias", &[*width], NetworkInit::Constant(0.0), *width));
         }
         Layer::Project { name, widths: (from, to) } => {
             let (layer, what) = name.rsplit_once('.').unwrap_or(("", name));
@@ -286,6 +286,6 @@ pub(super) fn parameter_name(layer: &str, what: &str) -> String {
     if layer.is_empty() { what.to_owned() } else { format!("{layer}.{what}") }
 }
 
-fn parameter(layer: &str, what: &str, shape: &[usize], init: CnnInit, fan_in: usize) -> CnnParameterSpec {
-    CnnParameterSpec { name: parameter_name(layer, what), shape: shape.to_vec(), init, fan_in }
+fn parameter(layer: &str, what: &str, shape: &[usize], init: NetworkInit, fan_in: usize) -> NetworkParameterSpec {
+    NetworkParameterSpec { name: parameter_name(layer, what), shape: shape.to_vec(), init, fan_in }
 }

@@ -2,7 +2,7 @@
 
 use safetensors::tensor::{Dtype, TensorView, serialize};
 
-use super::parameter_spec::CnnParameterSpec;
+use super::parameter_spec::NetworkParameterSpec;
 use crate::io::image::DecodedImage;
 use crate::kernels::random::Rng;
 
@@ -20,7 +20,7 @@ pub(crate) fn formula_image(width: usize, height: usize) -> DecodedImage {
 }
 
 /// Safetensors file of the weights that `load_formula` of `tests/golden/formulas.py` computes.
-pub(crate) fn formula_weights(parameters: Vec<CnnParameterSpec>) -> Vec<u8> {
+pub(crate) fn formula_weights(parameters: Vec<NetworkParameterSpec>) -> Vec<u8> {
     let parameters: Vec<(String, Vec<usize>, Vec<u8>)> = parameters
         .into_iter()
         .map(|parameter| {

@@ -3,11 +3,11 @@
 use tch::{TchError, Tensor};
 
 use super::layer::Layer;
-use super::network::Cnn;
+use super::network::ImageNetwork;
 use crate::error::{Error, Result};
 use crate::model::safetensors_file::libtorch_error;
 
-impl Cnn {
+impl ImageNetwork {
     /// Computes a layer of a transformer.
     pub(super) fn transformer_layer(&self, layer: &Layer, x: &Tensor) -> Result<Tensor> {
         let result = match layer {

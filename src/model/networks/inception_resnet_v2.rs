@@ -3,12 +3,12 @@
 
 use super::architecture::{Architecture, NetworkInput};
 use super::layer::{Convolution, Layer};
-use super::parameter_spec::CnnInit;
+use super::parameter_spec::NetworkInit;
 use crate::kernels::normalize::ChannelStatistics;
 use crate::kernels::resize::Interpolation;
 
 /// PyTorch's default initialisation of a convolution.
-const DEFAULT: CnnInit = CnnInit::UniformFanIn(1.0);
+const DEFAULT: NetworkInit = NetworkInit::UniformFanIn(1.0);
 
 /// Unit of a branch: its number of input channels, output channels, kernel and padding.
 type Unit = (usize, usize, (usize, usize), (i64, i64));

@@ -4,7 +4,7 @@ use tch::Tensor;
 
 use super::architecture::{Architecture, FilePart};
 use super::catalog::Network;
-use super::network::Cnn;
+use super::network::ImageNetwork;
 use super::text_tower::TextTower;
 use crate::error::{Error, Result};
 use crate::model::safetensors_file::{libtorch_error, to_tensor_shape};
@@ -13,7 +13,7 @@ use crate::runtime::CancelToken;
 /// Text tower with its weights.
 #[derive(Debug)]
 pub struct TextEncoder {
-    network: Cnn,
+    network: ImageNetwork,
     length: usize,
 }
 
@@ -21,14 +21,14 @@ impl TextEncoder {
     /// Reads the text tower of a network from the file of its weights.
     ///
     /// # Errors
-    /// As [`Cnn::from_file`], or the network has no text tower.
+    /// As [`ImageNetwork::from_file`], or the network has no text tower.
     pub fn from_file(network: Network, bytes: &[u8], device: tch::Device) -> Result<Self> {
         Self::from_tower(&tower(network)?, bytes, device)
     }
 
     /// Reads a text tower from the file of the weights of both towers.
     pub(super) fn from_tower(tower: &TextTower, bytes: &[u8], device: tch::Device) -> Result<Self> {
-        Ok(Self { network: Cnn::from_file(architecture(tower), bytes, device)?, length: tower.length })
+        Ok(Self { network: ImageNetwork::from_file(architecture(tower), bytes, device)?, length: tower.length })
     }
 
     /// Creates the text tower with random weights, which differ from those of the image tower.
@@ -38,10 +38,13 @@ impl TextEncoder {
     pub fn random(network: Network, seed: u64, device: tch::Device) -> Result<Self> {
         let tower = tower(network)?;
         let first = network.architecture().parameters().len() as u64;
-        Ok(Self { network: Cnn::random_from(architecture(&tower), seed, first, device)?, length: tower.length })
+        Ok(Self {
+            network: ImageNetwork::random_from(architecture(&tower), seed, first, device)?,
+            length: tower.length,
+        })
     }
 
-    /// Returns the tower prepared for inference, see [`Cnn::prepare`].
+    /// Returns the tower prepared for inference, see [`ImageNetwork::prepare`].
     ///
     /// # Errors
     /// The device is out of memory.

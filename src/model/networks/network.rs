@@ -16,9 +16,9 @@ use crate::model::safetensors_file::{self, libtorch_error, to_tensor_shape};
 use crate::model::weights::{self, ExpectedParameter};
 use crate::runtime::CancelToken;
 
-/// Output of a CNN.
+/// Output of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CnnOutput {
+pub enum NetworkOutput {
     /// Mean of every feature map.
     PooledFeatures,
     /// Feature vector that the network computes from the feature maps, such as fc7 of VGG; the mean of every feature map
@@ -45,27 +45,27 @@ fn grid(maps: &Tensor, side: usize) -> Result<Tensor> {
     Ok(means.flatten(2, 3).transpose(1, 2))
 }
 
-/// Prefix of the names of a CNN's parameters in a model.
+/// Prefix of the names of a network's parameters in a model.
 pub const MODEL_PREFIX: &str = "img_enc.cnn.";
 
-/// CNN with its weights.
+/// Network with its weights.
 #[derive(Debug)]
-pub struct Cnn {
+pub struct ImageNetwork {
     pub(super) architecture: Architecture,
     pub(super) parameters: HashMap<String, Tensor>,
-    /// Products for inference, see [`Cnn::prepare`]. Their weights are not among `parameters`. `None` for a network that
+    /// Products for inference, see [`ImageNetwork::prepare`]. Their weights are not among `parameters`. `None` for a network that
     /// libtorch computes alone, and can differentiate.
     pub(super) products: Option<Arc<PackedProducts>>,
     pub(super) device: tch::Device,
     pub(super) cancel: CancelToken,
 }
 
-impl Cnn {
+impl ImageNetwork {
     /// Reads the weights of a safetensors file with torchvision's names. `num_batches_tracked`, which inference does
     /// not use, may be present.
     ///
     /// # Errors
-    /// As [`weights::read`]; weights of another CNN of the list, which the error names; or the device is out of memory.
+    /// As [`weights::read`]; weights of another network of the list, which the error names; or the device is out of memory.
     pub fn from_file(architecture: Architecture, bytes: &[u8], device: tch::Device) -> Result<Self> {
         let wanted: Vec<ExpectedParameter> = architecture
             .parameters()
@@ -79,10 +79,10 @@ impl Cnn {
         }
     }
 
-    /// Reads the weights of the CNN in the `model.safetensors` of a model that was trained with one.
+    /// Reads the weights of the network in the `model.safetensors` of a model that was trained with one.
     ///
     /// # Errors
-    /// Bytes that are not a model, or a model without a CNN of this architecture.
+    /// Bytes that are not a model, or a model without a network of this architecture.
     pub fn from_model(architecture: Architecture, bytes: &[u8], device: tch::Device) -> Result<Self> {
         let mut named = NamedTensors::from_bytes(bytes)?;
         if !named.tensors.keys().any(|name| name.starts_with(MODEL_PREFIX)) {
@@ -94,7 +94,7 @@ impl Cnn {
         Self::from_parameters(architecture, &parameters.collect::<Result<Vec<_>>>()?, device)
     }
 
-    /// Creates the CNN with random weights, a function of the seed.
+    /// Creates the network with random weights, a function of the seed.
     ///
     /// # Errors
     /// The device is out of memory.
@@ -102,7 +102,7 @@ impl Cnn {
         Self::random_from(architecture, seed, 0, device)
     }
 
-    /// As [`Cnn::random`], with the random numbers of the parameters from number `first` on.
+    /// As [`ImageNetwork::random`], with the random numbers of the parameters from number `first` on.
     pub(super) fn random_from(architecture: Architecture, seed: u64, first: u64, device: tch::Device) -> Result<Self> {
         let mut parameters = HashMap::new();
         for (index, parameter) in (first..).zip(architecture.parameters()) {
@@ -124,8 +124,8 @@ impl Cnn {
         Ok(Self { architecture, parameters, products: None, device, cancel: CancelToken::new() })
     }
 
-    /// Creates the CNN from parameters in the order of [`Architecture::parameters`]. The tensors are shared, so
-    /// changing them changes the CNN.
+    /// Creates the network from parameters in the order of [`Architecture::parameters`]. The tensors are shared, so
+    /// changing them changes the network.
     ///
     /// # Errors
     /// A tensor of the wrong shape.
@@ -148,7 +148,7 @@ impl Cnn {
         wanted.filter_map(|wanted| self.parameters.get_key_value(&wanted.name)).map(clone_entry).collect()
     }
 
-    /// Width of a [feature](Cnn::features).
+    /// Width of a [feature](ImageNetwork::features).
     #[must_use]
     pub fn feature_width(&self) -> usize {
         self.architecture.embedding_width
@@ -158,7 +158,7 @@ impl Cnn {
     /// means of its feature maps if it has none.
     ///
     /// # Errors
-    /// Images that are too small for the CNN.
+    /// Images that are too small for the network.
     pub fn features(&self, images: &Tensor) -> Result<Tensor> {
         let maps = self.forward(&self.architecture.backbone, images.shallow_clone())?;
         self.embed(maps)
@@ -199,7 +199,7 @@ impl Cnn {
         Ok(Self { architecture, parameters, ..self })
     }
 
-    /// Returns the same CNN for another thread. The weights are shared, not copied.
+    /// Returns the same network for another thread. The weights are shared, not copied.
     #[must_use]
     pub fn share(&self) -> Self {
         self.map_parameters(|_, tensor| tensor.shallow_clone())
@@ -210,14 +210,14 @@ impl Cnn {
         self.parameters.iter().map(clone_entry).collect()
     }
 
-    /// Returns the CNN with each parameter replaced by the result of `change`.
+    /// Returns the network with each parameter replaced by the result of `change`.
     pub(super) fn map_parameters(&self, change: impl Fn(&str, &Tensor) -> Tensor) -> Self {
         let parameters = self.parameters.iter().map(|(name, tensor)| (name.clone(), change(name, tensor))).collect();
         let (products, cancel) = (self.products.clone(), self.cancel.clone());
         Self { architecture: self.architecture.clone(), parameters, products, device: self.device, cancel }
     }
 
-    /// Returns the CNN with a token that is checked before each layer.
+    /// Returns the network with a token that is checked before each layer.
     #[must_use]
     pub fn with_cancel(self, cancel: CancelToken) -> Self {
         Self { cancel, ..self }
@@ -225,12 +225,12 @@ impl Cnn {
 
     /// Number of values that `output` has for one image.
     #[must_use]
-    pub fn output_width(&self, output: CnnOutput) -> usize {
+    pub fn output_width(&self, output: NetworkOutput) -> usize {
         match output {
-            CnnOutput::PooledFeatures => self.architecture.width,
-            CnnOutput::Embedding => self.architecture.embedding_width,
-            CnnOutput::ClassScores => self.architecture.classes,
-            CnnOutput::Grid(side) => side * side * self.architecture.width,
+            NetworkOutput::PooledFeatures => self.architecture.width,
+            NetworkOutput::Embedding => self.architecture.embedding_width,
+            NetworkOutput::ClassScores => self.architecture.classes,
+            NetworkOutput::Grid(side) => side * side * self.architecture.width,
         }
     }
 
@@ -238,9 +238,9 @@ impl Cnn {
     /// `side`. The result is row-major with [`Self::output_width`] values for each image.
     ///
     /// # Errors
-    /// A number of pixels that is not a multiple of a image's, images that are too small for the CNN, or a device
+    /// A number of pixels that is not a multiple of a image's, images that are too small for the network, or a device
     /// that is out of memory. The run was cancelled.
-    pub fn compute(&self, pixels: &[f32], side: usize, output: CnnOutput) -> Result<Vec<f32>> {
+    pub fn compute(&self, pixels: &[f32], side: usize, output: NetworkOutput) -> Result<Vec<f32>> {
         let one = 3 * side * side;
         if one == 0 || !pixels.len().is_multiple_of(one) {
             return Err(Error::internal(format!(
@@ -260,13 +260,13 @@ impl Cnn {
                 .map_err(|error| libtorch_error(&error))?;
             let maps = self.forward(&self.architecture.backbone, input)?;
             let result = match output {
-                CnnOutput::PooledFeatures => self.forward(&[Layer::GlobalAverage], maps)?,
-                CnnOutput::Embedding => self.embed(maps)?,
-                CnnOutput::ClassScores if self.architecture.embedding.is_empty() => {
+                NetworkOutput::PooledFeatures => self.forward(&[Layer::GlobalAverage], maps)?,
+                NetworkOutput::Embedding => self.embed(maps)?,
+                NetworkOutput::ClassScores if self.architecture.embedding.is_empty() => {
                     self.forward(&self.architecture.head, maps)?
                 }
-                CnnOutput::ClassScores => self.forward(&self.architecture.head, self.embed(maps)?)?,
-                CnnOutput::Grid(side) => grid(&maps, side)?,
+                NetworkOutput::ClassScores => self.forward(&self.architecture.head, self.embed(maps)?)?,
+                NetworkOutput::Grid(side) => grid(&maps, side)?,
             };
             let mut values = vec![0.0; count * self.output_width(output)];
             if result.numel() != values.len() {
@@ -387,7 +387,7 @@ impl Cnn {
     }
 }
 
-/// Error for a file with the weights of another CNN, or with a model; `None` if the file is neither.
+/// Error for a file with the weights of another network, or with a model; `None` if the file is neither.
 fn other_weights_error(architecture: &Architecture, bytes: &[u8]) -> Option<Error> {
     let file = safetensors_file::parse(bytes).ok()?;
     let tensors = file.tensors();

@@ -2,7 +2,7 @@
 
 /// Initialisation of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum CnnInit {
+pub enum NetworkInit {
     /// A constant.
     Constant(f32),
     /// Uniform in ±√(`gain` / fan-in), with gain 6 for He's initialisation before a ReLU and 1 for the default of
@@ -16,13 +16,13 @@ pub enum CnnInit {
 
 /// Specification of a parameter of an image network.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CnnParameterSpec {
+pub struct NetworkParameterSpec {
     /// Name, with `.weight` and the like.
     pub name: String,
     /// Sizes of its dimensions.
     pub shape: Vec<usize>,
     /// Initialisation.
-    pub init: CnnInit,
+    pub init: NetworkInit,
     /// Number of inputs that one output of the layer depends on.
     pub fan_in: usize,
 }

@@ -1,24 +1,24 @@
 //! Random initial weights, from the distributions of torchvision.
 //!
-//! The generator is [`Rng`], so a seed gives the same weights with every version of libtorch. Parameter `i` of a CNN
+//! The generator is [`Rng`], so a seed gives the same weights with every version of libtorch. Parameter `i` of a network
 //! uses the stream (seed, i).
 
-use super::parameter_spec::{CnnInit, CnnParameterSpec};
+use super::parameter_spec::{NetworkInit, NetworkParameterSpec};
 use crate::kernels::random::Rng;
 
 /// Draws the values of parameter `index`, row-major.
-pub(super) fn draw(parameter: &CnnParameterSpec, seed: u64, index: u64) -> Vec<f32> {
+pub(super) fn draw(parameter: &NetworkParameterSpec, seed: u64, index: u64) -> Vec<f32> {
     let mut rng = Rng::new(seed, &[index]);
     let count = parameter.shape.iter().product();
     let fan_out = parameter.shape.first().unwrap_or(&1) * parameter.shape.iter().skip(2).product::<usize>();
     match parameter.init {
-        CnnInit::Constant(value) => vec![value; count],
-        CnnInit::UniformFanIn(gain) => {
+        NetworkInit::Constant(value) => vec![value; count],
+        NetworkInit::UniformFanIn(gain) => {
             let bound = (gain / float(parameter.fan_in)).sqrt();
             (0..count).map(|_| to_f32((2.0 * rng.uniform() - 1.0) * bound)).collect()
         }
-        CnnInit::NormalFanOut => normal(&mut rng, (2.0 / float(fan_out)).sqrt(), count),
-        CnnInit::Normal(deviation) => normal(&mut rng, deviation, count),
+        NetworkInit::NormalFanOut => normal(&mut rng, (2.0 / float(fan_out)).sqrt(), count),
+        NetworkInit::Normal(deviation) => normal(&mut rng, deviation, count),
     }
 }
 
@@ -45,7 +45,7 @@ fn to_f32(value: f64) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::cnn::Network;
+    use crate::model::networks::Network;
 
     fn moments(values: &[f32]) -> (f64, f64, f64) {
         let n = float(values.len());
@@ -55,7 +55,7 @@ mod tests {
         (mean, variance.sqrt(), largest)
     }
 
-    fn drawn(parameters: &[CnnParameterSpec], name: &str) -> Vec<f32> {
+    fn drawn(parameters: &[NetworkParameterSpec], name: &str) -> Vec<f32> {
         let index = parameters.iter().position(|parameter| parameter.name == name).unwrap();
         draw(&parameters[index], 7, u64::try_from(index).unwrap())
     }

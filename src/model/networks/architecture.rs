@@ -1,7 +1,7 @@
 //! Architecture of an image network as plain data, and the specifications of its parameters.
 
 use super::layer::{Layer, parameter_specs};
-use super::parameter_spec::CnnParameterSpec;
+use super::parameter_spec::NetworkParameterSpec;
 use super::text_tower::TextTower;
 use crate::kernels::normalize::ChannelStatistics;
 use crate::kernels::resize::{CropPlace, Interpolation, ResizedCrop};
@@ -116,7 +116,7 @@ impl Architecture {
 
     /// Specifications of the parameters, in the order of the layers.
     #[must_use]
-    pub fn parameters(&self) -> Vec<CnnParameterSpec> {
+    pub fn parameters(&self) -> Vec<NetworkParameterSpec> {
         let mut all = Vec::new();
         for layers in [&self.backbone, &self.embedding, &self.head] {
             parameter_specs(layers, &mut all);

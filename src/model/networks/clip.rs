@@ -6,7 +6,7 @@
 
 use super::architecture::{Architecture, FilePart, NetworkInput};
 use super::layer::{Convolution, Layer};
-use super::parameter_spec::CnnInit;
+use super::parameter_spec::NetworkInit;
 use super::text_tower::TextTower;
 use crate::kernels::normalize::ChannelStatistics;
 use crate::kernels::resize::Interpolation;
@@ -93,7 +93,7 @@ impl ClipSizes {
         let width = self.image_width;
         let patches = Convolution {
             stride: i64::try_from(self.patch).unwrap_or(i64::MAX),
-            init: CnnInit::UniformFanIn(1.0),
+            init: NetworkInit::UniformFanIn(1.0),
             ..Convolution::new("visual.conv1", (3, width), self.patch)
         };
         let mut backbone = vec![
@@ -136,10 +136,10 @@ impl ClipSizes {
         #[expect(clippy::cast_precision_loss, reason = "widths and depths are small")]
         let (per_width, depth) = ((width as f64).recip().sqrt(), ((2 * self.text_blocks) as f64).recip().sqrt());
         let init = AttentionInit {
-            projections: CnnInit::Normal(per_width),
-            output: CnnInit::Normal(per_width * depth),
-            inner: CnnInit::Normal(per_width / 2f64.sqrt()),
-            outer: CnnInit::Normal(per_width * depth),
+            projections: NetworkInit::Normal(per_width),
+            output: NetworkInit::Normal(per_width * depth),
+            inner: NetworkInit::Normal(per_width / 2f64.sqrt()),
+            outer: NetworkInit::Normal(per_width * depth),
         };
         for index in 0..self.text_blocks {
             let name = format!("transformer.resblocks.{index}");
@@ -152,18 +152,18 @@ impl ClipSizes {
 }
 
 /// Default initialisation of PyTorch's linear layers.
-const DEFAULT: CnnInit = CnnInit::UniformFanIn(1.0);
+const DEFAULT: NetworkInit = NetworkInit::UniformFanIn(1.0);
 
 /// Xavier's uniform initialisation of the 3 · d × d projections of an attention: ±√(6 / (4 · d)), with fan-in d.
-const XAVIER: CnnInit = CnnInit::UniformFanIn(1.5);
+const XAVIER: NetworkInit = NetworkInit::UniformFanIn(1.5);
 
 /// Initialisation of the weights of a block.
 #[derive(Clone, Copy)]
 struct AttentionInit {
-    projections: CnnInit,
-    output: CnnInit,
-    inner: CnnInit,
-    outer: CnnInit,
+    projections: NetworkInit,
+    output: NetworkInit,
+    inner: NetworkInit,
+    outer: NetworkInit,
 }
 
 fn layer_norm(name: &str, width: usize) -> Layer {

@@ -1,0 +1,103 @@
+//! Number of rows that a run would compute, and of those that it would copy from earlier results, without a look at any
+//! item.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::engine::earlier_rows::stored_rows;
+use crate::engine::sources::{self, SourceContent};
+use crate::error::Result;
+use crate::io::parquet;
+use crate::plan::{Plan, PlanNode};
+use crate::stage::{CopiedRows, FileKeys, InputOrigin, OutputKind, RowKey, Stage, TableRef, input};
+use crate::store::key::ArtefactIdentity;
+use crate::store::{Artefact, Manifest, Store};
+
+/// Largest size in bytes of an input table that is read to count rows: larger ones have pictures in them.
+const MAX_TABLE_BYTES: u64 = 256 << 20;
+
+/// Number of rows that a run would compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewRows {
+    /// Rows that no earlier result has.
+    pub new: u64,
+    /// Rows that earlier results have.
+    pub known: u64,
+    /// True if files of a folder were counted, because the stage that says which of them have rows would run, too.
+    pub are_files: bool,
+}
+
+impl fmt::Display for NewRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { new, known, are_files } = *self;
+        let all = new + known;
+        if are_files {
+            write!(f, "at most {new} rows are new: earlier results have those of {known} of {all} files in the folder")
+        } else {
+            write!(f, "{new} of {all} rows are new: earlier results have the others")
+        }
+    }
+}
+
+/// Counts the rows of a stage that is not complete. `contents` are the sources of the plan so far, and `producer` finds the
+/// artefact of a table, with its manifest if it is complete. `None` if no earlier result has rows that the stage may copy,
+/// or its input is too large to be read for this.
+pub(super) fn count_new_rows<S: Stage>(
+    node: &PlanNode<S>,
+    identity: &ArtefactIdentity,
+    plan: &Plan<S>,
+    store: &Store,
+    contents: &HashMap<PathBuf, SourceContent>,
+    producer: impl Fn(&TableRef) -> Option<(Artefact, Option<Manifest>)>,
+) -> Result<Option<NewRows>> {
+    let Some(CopiedRows { input: name, output, not_of_rows }) = node.stage.copied_rows() else { return Ok(None) };
+    let rows = stored_rows(store, identity, output, not_of_rows)?;
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    let InputOrigin::Table { from, .. } = input(&node.stage.inputs(), name)?.origin.clone() else { return Ok(None) };
+    let Some((artefact, manifest)) = producer(&from) else { return Ok(None) };
+    let root = root_of(plan, &from);
+    let content = root.as_ref().and_then(|root| contents.get(root));
+    let count = |keys: &mut dyn Iterator<Item = Option<RowKey>>, are_files| {
+        let mut count = NewRows { new: 0, known: 0, are_files };
+        for key in keys {
+            let is_known = key.is_some_and(|key| rows.has(key));
+            *if is_known { &mut count.known } else { &mut count.new } += 1;
+        }
+        count
+    };
+    let files = match content {
+        Some(SourceContent { files: Some(files), .. }) => FileKeys::new(files.iter().copied()),
+        Some(SourceContent { files: None, .. }) => {
+            root.as_ref().map_or_else(|| Ok(FileKeys::default()), |root| sources::file_keys(store, root))?
+        }
+        None => FileKeys::default(),
+    };
+    let Some(manifest) = manifest else {
+        return Ok(content.map(|_| count(&mut files.contents().map(Some), true)));
+    };
+    let parts = manifest.tables.get(from.table()).map_or(&[][..], Vec::as_slice);
+    if parts.iter().map(|part| part.bytes).sum::<u64>() > MAX_TABLE_BYTES {
+        return Ok(None);
+    }
+    let mut keys = Vec::new();
+    for part in parts {
+        let name = Artefact::part_name(from.table(), part.index);
+        let batch = parquet::decode_whole(artefact.read(&name, part.bytes, &part.digest)?)?;
+        keys.extend(node.stage.item_keys(&batch, &files)?);
+    }
+    Ok(Some(count(&mut keys.into_iter(), false)))
+}
+
+/// Folder that paths in a table are relative to.
+fn root_of<S: Stage>(plan: &Plan<S>, table: &TableRef) -> Option<PathBuf> {
+    let node = plan.stages().iter().find(|node| node.name == table.stage())?;
+    let output = node.stage.outputs().into_iter().find(|output| output.name == table.table())?;
+    let OutputKind::Table { root: Some(root), .. } = output.kind else { return None };
+    match node.stage.inputs().into_iter().find(|input| input.name == root)?.origin {
+        InputOrigin::Source(source) => Some(source.path().to_owned()),
+        _ => None,
+    }
+}

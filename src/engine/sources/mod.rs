@@ -1,0 +1,16 @@
+//! Digests of files and folders outside of the store.
+//!
+//! A digest depends on names and contents, not on times or locations. A file is read again only if its size, times
+//! (of content and of status), inode or device have changed. No program can set the time of the status, so content that
+//! was replaced under its old size and time is seen too.
+
+mod digest;
+mod digest_list;
+mod file_stamp;
+mod folder_times;
+mod listing;
+mod sealed;
+#[cfg(test)]
+mod tests;
+
+pub use digest::{SourceContent, SourceDigest, SourceReading, check_unchanged, file_keys, read_source};
