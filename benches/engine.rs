@@ -125,6 +125,7 @@ fn main() -> Result<()> {
         cache: CacheOptions { folder: None, limit: 0 },
         ranks: RankOptions::default(),
         remote: None,
+        trust_folder_times: false,
     };
     let observer = |_: &Event| {};
     execute(&plan(false), &store, &options, &CancelToken::new(), &observer)?;
