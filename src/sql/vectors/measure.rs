@@ -61,7 +61,9 @@ impl VectorMeasure {
             Self::CosineDistance => {
                 "Cosine distance 1 - cosine: 0 for equal directions, 2 for opposite ones. Missing if a vector is 0 or not finite."
             }
-            Self::CosineSimilarity => "Cosine of the angle between two vectors. Missing if a vector is 0 or not finite.",
+            Self::CosineSimilarity => {
+                "Cosine of the angle between two vectors. Missing if a vector is 0 or not finite."
+            }
             Self::InnerProduct => "Sum of the products of the values of two vectors.",
             Self::NegativeInnerProduct => "Inner product times -1, so that the nearest vector has the least.",
             Self::L2Distance => "Euclidean distance: the root of the sum of squared differences.",
