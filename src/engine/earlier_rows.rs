@@ -18,21 +18,6 @@ use crate::store::{Artefact, FileEntry, Manifest, Part, ROW_KEYS_FOLDER, Store};
 /// Number of parts that are kept in memory: the blocks of a few threads copy rows of two parts each.
 const RECENT_PARTS: usize = 16;
 
-/// Handle to the rows that [`stored_rows`] finds.
-///
-/// # Errors
-/// The store cannot be read.
-pub(super) fn earlier_rows(
-    store: &Store,
-    identity: &ArtefactIdentity,
-    output: &str,
-    not_of_rows: &[&str],
-) -> Result<SharedEarlierRows> {
-    let rows = stored_rows(store, identity, output, not_of_rows)?;
-    let rows: Option<Arc<dyn EarlierRows>> = if rows.is_empty() { None } else { Some(Arc::new(rows)) };
-    Ok(rows)
-}
-
 /// Finds the rows of `output` in the complete artefacts whose identity is `identity` apart from the settings and inputs
 /// `not_of_rows`.
 ///
@@ -86,6 +71,11 @@ impl StoredRows {
     /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
+    }
+
+    /// Handle to the rows; `None` if there are none.
+    pub fn shared(self) -> SharedEarlierRows {
+        if self.is_empty() { None } else { Some(Arc::new(self)) }
     }
 
     /// True if there is a row with this key.

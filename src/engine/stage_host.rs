@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::engine::cache::LazyCache;
-use crate::engine::earlier_rows::earlier_rows;
+use crate::engine::earlier_rows::stored_rows;
 use crate::engine::event::Observer;
 use crate::engine::exclusive_queue::{ExclusiveQueue, ExclusiveTicket, ThreadShare};
 use crate::engine::inputs::StageInputs;
@@ -187,7 +187,7 @@ impl StageHost for EngineHost<'_> {
     }
 
     fn earlier_rows(&mut self, output: &str, not_of_rows: &[&str]) -> Result<SharedEarlierRows> {
-        earlier_rows(self.run.store, self.identity, output, not_of_rows)
+        Ok(stored_rows(self.run.store, self.identity, output, not_of_rows)?.shared())
     }
 
     fn file_keys(&mut self, input: &str) -> Result<FileKeys> {

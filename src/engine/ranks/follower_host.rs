@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::follower_map::FollowerMap;
 use super::shared_parts::SharedParts;
 use crate::engine::cache::LazyCache;
-use crate::engine::earlier_rows::earlier_rows;
+use crate::engine::earlier_rows::stored_rows;
 use crate::engine::inputs::StageInputs;
 use crate::engine::ordered_map::MemoryBudget;
 use crate::error::{Error, Result};
@@ -86,7 +86,7 @@ impl StageHost for FollowerHost<'_> {
     }
 
     fn earlier_rows(&mut self, output: &str, not_of_rows: &[&str]) -> Result<SharedEarlierRows> {
-        earlier_rows(self.store, self.identity, output, not_of_rows)
+        Ok(stored_rows(self.store, self.identity, output, not_of_rows)?.shared())
     }
 
     fn file_keys(&mut self, input: &str) -> Result<FileKeys> {

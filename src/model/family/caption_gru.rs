@@ -1,7 +1,7 @@
 //! Word vectors and GRU of captions, with the parameter names of the published checkpoints.
 
 use super::input_spec::InputSpec;
-use super::parameters::{ParameterInit, ParameterSpec, tensor_width};
+use super::parameters::{ParameterInit, ParameterSpec, gru_suffixes, tensor_width};
 use crate::error::Result;
 
 /// Name of the parameter with the word vectors.
@@ -28,11 +28,6 @@ impl CaptionGru {
         1 + usize::from(self.bidirectional)
     }
 
-    /// Ends of the names of the parameters, by direction.
-    fn suffixes(&self) -> impl Iterator<Item = &'static str> {
-        ["", "_reverse"].into_iter().take(self.directions())
-    }
-
     /// Specifications of the parameters: the word vectors, U(±0.1); then for each direction of the GRU, U(±1/√h),
     /// `weight_ih`, `weight_hh`, `bias_ih` and `bias_hh`.
     ///
@@ -44,7 +39,8 @@ impl CaptionGru {
             trainable: !data.words_frozen,
             ..ParameterSpec::new(WORD_VECTORS, &[words, word], ParameterInit::Uniform(0.1))
         };
-        let of_gru = self.suffixes().flat_map(|suffix| ParameterSpec::gru(CAPTION_GRU, suffix, word, state));
+        let of_gru =
+            gru_suffixes(self.directions()).flat_map(|suffix| ParameterSpec::gru(CAPTION_GRU, suffix, word, state));
         Ok(std::iter::once(vectors).chain(of_gru).collect())
     }
 }

@@ -9,7 +9,7 @@ use super::buffer_updates::BufferRecorder;
 use super::caption_gru::{CAPTION_GRU, CaptionGru, WORD_VECTORS};
 use super::encoded_items::EncodedItems;
 use super::model::LocalBatch;
-use super::parameters::{Parameters, gru_parameter_names};
+use super::parameters::{Parameters, gru_parameter_names, gru_suffixes};
 use crate::error::Result;
 use crate::model::autograd_node::differentiable;
 use crate::model::encoder::packed_captions::PackedCaptions;
@@ -147,28 +147,33 @@ impl<'p> Graph<'p> {
     }
 
     /// States of the GRU `name` after every vector of sets, `[rows, h]`: the mean over its `directions`, one or two. Each
-    /// set has a vector at least.
+    /// set has a vector at least. Factors are rounded by `precision`: that of the computation, or f32.
     ///
     /// # Errors
     /// There are no such parameters.
-    pub fn gru_states(&self, name: &str, directions: usize, sets: &EncodedItems) -> Result<EncodedItems> {
+    pub fn gru_states(
+        &self,
+        name: &str,
+        directions: usize,
+        sets: &EncodedItems,
+        precision: MatmulPrecision,
+    ) -> Result<EncodedItems> {
         let lengths = sets.counts();
-        let states = self.packed_states(name, directions, PackedCaptions::of_sets(&lengths), &sets.vectors)?;
+        let packed = PackedCaptions::of_sets(&lengths);
+        let states = self.packed_states(name, directions, packed, &sets.vectors, precision)?;
         Ok(EncodedItems { vectors: states, lengths: Some(lengths) })
     }
 
-    /// This computation without rounding of factors in mixed precision, for values that must be exact and cost little.
-    #[must_use]
-    pub fn in_f32(&self) -> Graph<'p> {
-        let (parameters, is_training, buffers) = (self.parameters, self.is_training, self.buffers);
-        Self { parameters, precision: MatmulPrecision::F32, is_training, buffers, losses: RefCell::default() }
-    }
-
     /// As [`Graph::gru_states`], of packed sequences; `vectors` are those of their distinct words.
-    fn packed_states(&self, name: &str, directions: usize, packed: PackedCaptions, vectors: &Tensor) -> Result<Tensor> {
-        let precision = self.precision;
-        let parameters = ["", "_reverse"].into_iter().take(directions);
-        let parameters: Vec<&Tensor> = parameters
+    fn packed_states(
+        &self,
+        name: &str,
+        directions: usize,
+        packed: PackedCaptions,
+        vectors: &Tensor,
+        precision: MatmulPrecision,
+    ) -> Result<Tensor> {
+        let parameters: Vec<&Tensor> = gru_suffixes(directions)
             .map(|suffix| self.gru_parameters(name, suffix))
             .collect::<Result<Vec<_>>>()?
             .into_iter()
@@ -233,7 +238,7 @@ impl<'p> Graph<'p> {
                 (PackedCaptions::of_sets(&lengths), table.index_select(0, &words) * mask)
             }
         };
-        let states = self.packed_states(CAPTION_GRU, gru.directions(), packed, &vectors)?;
+        let states = self.packed_states(CAPTION_GRU, gru.directions(), packed, &vectors, self.precision)?;
         Ok(EncodedItems { vectors: states, lengths: Some(lengths) })
     }
 }
@@ -252,9 +257,8 @@ mod tests {
     fn states_and_gradients_are_those_of_libtorch() {
         let (lengths, h, w) = ([3, 1, 2], 40, 24);
         for directions in [1, 2] {
-            let suffixes = ["", "_reverse"].into_iter().take(directions);
             let specs: Vec<ParameterSpec> =
-                suffixes.flat_map(|suffix| ParameterSpec::gru("some", suffix, w, h)).collect();
+                gru_suffixes(directions).flat_map(|suffix| ParameterSpec::gru("some", suffix, w, h)).collect();
             let spec = InputSpec::for_features(1, 1);
             let drawn = Parameters::random(specs.clone(), &spec, 3, Device::Cpu).expect("parameters");
             let x = Tensor::randn([6, w], (Kind::Float, Device::Cpu));
@@ -291,14 +295,15 @@ mod tests {
                 let own_x = leaf(&x, kind);
                 let graph = Graph::with_gradient(&leaves, precision, None);
                 let sets = EncodedItems { vectors: own_x.shallow_clone(), lengths: Some(lengths.to_vec()) };
-                let states = graph.gru_states("some", directions, &sets).expect("states").vectors;
+                let states = graph.gru_states("some", directions, &sets, precision).expect("states").vectors;
                 let parameters = leaves.tensors().iter().map(Tensor::shallow_clone);
                 let found = gradients(&states, &std::iter::once(own_x).chain(parameters).collect::<Vec<_>>());
                 for (part, (got, wanted)) in found.iter().zip(&wanted).enumerate() {
                     let [error, size] = [got - wanted, wanted.shallow_clone()].map(|of| of.norm().double_value(&[]));
                     assert!(error <= most * size, "{kind:?} {precision:?}, part {part}: {error} of {size}");
                 }
-                let plain = Graph::without_gradient(&leaves, precision).gru_states("some", directions, &sets);
+                let plain =
+                    Graph::without_gradient(&leaves, precision).gru_states("some", directions, &sets, precision);
                 assert_eq!(plain.expect("states").vectors, states.detach());
             }
         }

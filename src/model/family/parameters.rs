@@ -79,6 +79,11 @@ impl ParameterSpec {
     }
 }
 
+/// Ends of the names of a GRU's parameters in each of its directions, one or two.
+pub fn gru_suffixes(directions: usize) -> impl Iterator<Item = &'static str> {
+    ["", "_reverse"].into_iter().take(directions)
+}
+
 /// Names of the parameters of one direction of the GRU `name`, as in PyTorch: `weight_ih_l0`, `weight_hh_l0`,
 /// `bias_ih_l0` and `bias_hh_l0`, each after `name.` and before `suffix`.
 #[must_use]

@@ -11,6 +11,7 @@ use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
 use crate::error::Result;
+use crate::model::encoder::MatmulPrecision;
 use crate::model::family::encoded_items::{EncodedItems, fill_padding};
 use crate::model::family::graph::Graph;
 use crate::model::family::parameters::{ParameterInit, ParameterSpec};
@@ -65,7 +66,7 @@ fn pooling_weights(graph: &Graph<'_>, name: &str, sizes: &[i64]) -> Result<Tenso
     let positions = Tensor::from_slice(&positions).to_device(linear.device());
     let codes = EncodedItems { vectors: codes.index_select(0, &positions), lengths: Some(sizes.to_vec()) };
     // The softmax is sharp, and this GRU is small, so its factors are not rounded to bf16 in mixed precision.
-    let states = graph.in_f32().gru_states(&format!("{name}.gru"), 2, &codes)?;
+    let states = graph.gru_states(&format!("{name}.gru"), 2, &codes, MatmulPrecision::F32)?;
     let logits = states.vectors.matmul(&linear.tr()) / TEMPERATURE;
     let logits = states.with_vectors(logits).padded();
     let filled = fill_padding(logits.vectors.squeeze_dim(2), logits.is_padding.as_ref(), f64::NEG_INFINITY);

@@ -68,7 +68,7 @@ impl VsrnSettings {
             let mask = batch.dropout_mask(REGION_DROPOUT, &regions.counts(), width, self.dropout, &inputs.vectors);
             inputs = inputs.with_vectors(&inputs.vectors * mask);
         }
-        let outputs = graph.gru_states(ENCODER, 1, &inputs)?;
+        let outputs = graph.gru_states(ENCODER, 1, &inputs, graph.precision())?;
         let states = self.decode(graph, &outputs, batch)?;
         // Rows of states before words that are in the caption, and those words.
         let (mut rows, mut next) = (Vec::new(), Vec::new());

@@ -93,7 +93,7 @@ impl Differentiable for VsrnSettings {
     ) -> Result<EncodedItems> {
         let regions = images.with_vectors(graph.linear(REGION_LAYER, &images.vectors)?);
         let regions = self.reason(graph, regions)?;
-        let mut vectors = graph.gru_states(REGION_GRU, 1, &regions)?.last_vectors();
+        let mut vectors = graph.gru_states(REGION_GRU, 1, &regions, graph.precision())?.last_vectors();
         if let Some(batch) = batch.filter(|_| self.has_caption_branch()) {
             graph.add_loss(CAPTION_LOSS[0], self.caption_loss(graph, &regions, batch)?);
         }
