@@ -77,8 +77,10 @@ struct LeaseModel {
     objects: [Option<(usize, u64)>; ARTEFACTS],
     claims: [[Option<usize>; ARTEFACTS]; PROCESSES],
     observations: [[ModelObservation; ARTEFACTS]; PROCESSES],
-    /// Lease under which each object was last published.
-    published: BTreeMap<(usize, usize), usize>,
+    /// Content of each object: the number of the publication. No two are equal, as an object that is there with the
+    /// same content counts as published, without a renewal.
+    published: BTreeMap<(usize, usize), u64>,
+    publications: u64,
     result: LeaseResult,
 }
 
@@ -136,6 +138,7 @@ impl LeaseModel {
     }
 
     fn publish(&mut self, id: usize, object: usize) -> bool {
+        self.publications += 1;
         if object == OBJECTS - 1 && !self.renew(id) {
             return false;
         }
@@ -150,7 +153,7 @@ impl LeaseModel {
         }
         let is_holder = self.objects[artefact].is_some_and(|(holder, _)| holder == id);
         assert!(is_holder || (object < OBJECTS - 1 && !self.published.contains_key(&(artefact, object))));
-        self.published.insert((artefact, object), id);
+        self.published.insert((artefact, object), self.publications);
         true
     }
 
@@ -182,6 +185,7 @@ impl LeaseModel {
             claims: [[None; ARTEFACTS]; PROCESSES],
             observations: Default::default(),
             published: BTreeMap::new(),
+            publications: 0,
             result: LeaseResult::Done,
         }
     }
@@ -298,7 +302,7 @@ impl LeaseProcesses {
             LeaseStep::Claim(p, a) => self.claim(p, a),
             LeaseStep::Publish(p, a, object) => {
                 let claim = self.claims[p][a].as_ref().unwrap();
-                let (place, content) = (artefact(&self.stores[p], a), model.claims[p][a].unwrap().to_string());
+                let (place, content) = (artefact(&self.stores[p], a), model.publications.to_string());
                 let published = if object == OBJECTS - 1 {
                     claim.publish_last(&place, &object_name(object), content.into())
                 } else {
