@@ -1,6 +1,23 @@
-//! Number of threads of libtorch in the calling thread.
+//! Threads that compute with libtorch.
 
 use std::ffi::{c_char, c_int, c_void};
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use crate::error::{Error, Result};
+
+/// Pool of `threads` threads, in each of which libtorch uses one thread.
+///
+/// Work of several callers is shared out among them, so a single caller keeps all of them busy.
+///
+/// # Errors
+/// The system starts no more threads.
+pub fn pool(threads: usize) -> Result<ThreadPool> {
+    let builder =
+        ThreadPoolBuilder::new().num_threads(threads.max(1)).thread_name(|number| format!("batches {number}"));
+    let pool = builder.start_handler(|_| use_one_thread()).build();
+    pool.map_err(|error| Error::stage(format!("cannot start {threads} threads: {error}")))
+}
 
 /// Makes libtorch use only the calling thread for calls from it, from now on. Other threads are not affected.
 ///
@@ -29,6 +46,12 @@ pub fn use_one_thread() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_thread_of_a_pool_computes_alone() {
+        let counts = pool(2).unwrap().broadcast(|_| tch::get_num_threads());
+        assert_eq!(counts, [1, 1]);
+    }
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "the threads end within the test, and their names do not matter")]

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::kernels::packed_layer::PackedLayer;
 use crate::kernels::product::{ElementType, has_avx512};
 use crate::model::safetensors_file::libtorch_error;
-use crate::model::tensor_slices::to_vec;
+use crate::model::tensor_slices::{as_slice, to_vec};
 
 impl ImageNetwork {
     /// Returns the network prepared for inference. It computes the same, with other roundings; with `mixed`, the factors of
@@ -56,7 +56,8 @@ impl ImageNetwork {
                 Some(bias) => to_vec(parameters.get(&bias).ok_or_else(|| missing(&bias))?)?,
                 None => vec![0.0; outputs],
             };
-            products.layers.insert(weight, PackedLayer::new(element_type, &to_vec(&tensor)?, bias));
+            let tensor = tensor.f_contiguous().map_err(|error| libtorch_error(&error))?;
+            products.layers.insert(weight, PackedLayer::new(element_type, as_slice(&tensor), bias));
         }
         let kind = products.kind();
         let ordered = parameters.into_iter().map(|(name, tensor)| {

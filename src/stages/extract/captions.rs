@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use arrow::array::{Int64Array, StringArray};
+use rayon::prelude::*;
 
 use super::options::{EmbeddedCaptions, WeightSource};
 use super::run::{MAX_WEIGHTS, normalize};
@@ -37,12 +38,9 @@ impl Extract {
         let tokenizer = ClipTokenizer::new(&read_merges(&merges)?).map_err(of_merges)?;
         let encoder =
             self.load_text_encoder(local_rank, cx)?.prepare(self.is_mixed())?.with_cancel(cx.cancel().clone());
-        let encoder = Mutex::new(encoder);
+        let (encoder, pool) = (Mutex::new(encoder), threads::pool(cx.threads())?);
         let summary = cx.map(MapInput::Table("captions.table"), CAPTIONS, CAPTION_ROWS, &|block| {
-            let broken = |_| Error::internal("another thread panicked while it copied the handles of the text tower");
-            let encoder = encoder.lock().map_err(broken)?.share();
-            threads::use_one_thread();
-            self.embed_block(block, &tokenizer, &encoder)
+            pool.install(|| self.embed_block(block, &tokenizer, &encoder))
         })?;
         if summary.rows == 0 {
             let table = &captions.table;
@@ -66,19 +64,32 @@ impl Extract {
         }
     }
 
-    fn embed_block(&self, block: &MapBlock, tokenizer: &ClipTokenizer, encoder: &TextEncoder) -> Result<MapOutput> {
+    fn embed_block(
+        &self,
+        block: &MapBlock,
+        tokenizer: &ClipTokenizer,
+        encoder: &Mutex<TextEncoder>,
+    ) -> Result<MapOutput> {
+        let share = || {
+            let broken = |_| Error::internal("another thread panicked while it copied the handles of the text tower");
+            encoder.lock().map(|encoder| encoder.share()).map_err(broken)
+        };
+        let (length, width) = share().map(|encoder| (encoder.length(), encoder.width()))?;
         let batch = self.rows_of_splits(&block.rows)?;
         let texts = tables::text_column(&batch, "text")?;
         let tokens: Vec<Vec<i32>> =
-            (0..batch.num_rows()).map(|row| tokenizer.encode(texts.value(row), encoder.length())).collect();
+            (0..batch.num_rows()).map(|row| tokenizer.encode(texts.value(row), length)).collect();
         // Captions of like length are computed together.
         let mut order: Vec<usize> = (0..tokens.len()).collect();
         order.sort_by_key(|&row| tokens[row].len());
-        let width = encoder.width();
-        let mut vectors = vec![0.0; tokens.len() * width];
-        for rows in order.chunks(BATCH) {
+        let encode = |rows: &[usize]| {
             let chosen: Vec<Vec<i32>> = rows.iter().map(|&row| tokens[row].clone()).collect();
-            let values = encoder.encode(&chosen)?;
+            share()?.encode(&chosen)
+        };
+        let encoded: Vec<Result<Vec<f32>>> = order.par_chunks(BATCH).map(encode).collect();
+        let mut vectors = vec![0.0; tokens.len() * width];
+        for (rows, values) in order.chunks(BATCH).zip(encoded) {
+            let values = values?;
             for (&row, vector) in rows.iter().zip(values.chunks_exact(width)) {
                 if !vector.iter().all(|value| value.is_finite()) {
                     let id = tables::int_column(&batch, "caption_id")?.value(row);

@@ -14,6 +14,7 @@ mod earlier;
 mod shared_decoding;
 mod preprocess;
 mod grid_boxes;
+mod batches;
 mod captions;
 #[cfg(test)]
 mod tests;

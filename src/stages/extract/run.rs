@@ -2,24 +2,23 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 
 use arrow::array::{BooleanArray, Int64Array, RecordBatch, StringArray};
 use arrow::compute::filter_record_batch;
 
+use super::batches::BatchComputation;
 use super::earlier::EarlierImages;
 use super::options::{FeaturePooling, OnUndecodable, WeightSource};
-use super::preprocess;
 use super::settings::{BOXES, Extract, PART_ROWS};
 use super::shared_decoding::{self, SharingMember};
-use crate::error::{Error, ErrorCategory, Result, SkippedItems, TruncatedList};
+use crate::error::{Error, Result, SkippedItems, TruncatedList};
 use crate::io::bounded;
 use crate::io::image::EncodedImages;
+use crate::model::device;
 use crate::model::family::input_spec;
+use crate::model::malloc::keep_freed_memory;
 use crate::model::networks::{ImageNetwork, NetworkOutput};
 use crate::model::trained_model::{DESCRIPTION_FILE, ModelDescription, PARAMETERS_FILE};
-use crate::model::{device, threads};
-use crate::runtime::CancelToken;
 use crate::stage::{MapBlock, MapInput, MapOutput, RunnableStage, StageContext, Warning};
 use crate::tables::regions::RegionColumn;
 use crate::tables::{self, VectorColumn};
@@ -43,18 +42,14 @@ impl RunnableStage for Extract {
         let group = || format!("{} in {}", self.images, root.as_deref().unwrap_or(Path::new("")).display());
         let sharing = self.share_decoding.then(|| shared_decoding::of_process().join(group()));
         let network = self.load_network(cx, ranks.local_rank)?.with_cancel(cancel.clone());
-        // Every thread of `map` computes the features of its own images. Tensors are not `Sync`, so each thread has its
-        // own handles to the weights.
-        let network = Mutex::new(network);
+        keep_freed_memory();
         let files = cx.file_keys("images")?;
         let earlier = EarlierImages::open(self.output_name(), &files, cx)?;
+        let batches = BatchComputation::new(self, network, cx.threads(), cancel.clone())?;
         let summary = cx.map(MapInput::Table("images"), self.output_name(), PART_ROWS, &|block| {
-            let broken = |_| Error::internal("another thread panicked while it copied the handles of the network");
-            let network = network.lock().map_err(broken)?.share();
-            threads::use_one_thread();
-            self.compute_part(block, root.as_deref(), &network, &earlier, sharing.as_ref(), &cancel)
+            self.compute_part(block, root.as_deref(), &batches, &earlier, sharing.as_ref())
         })?;
-        drop(sharing);
+        drop((sharing, batches));
         let first = summary.warnings.iter().filter_map(|Warning { subject, message }| {
             Some(format!("`{subject}`: {}", message.strip_prefix(LEFT_OUT)?))
         });
@@ -145,13 +140,8 @@ impl Extract {
         }
     }
 
-    /// Number of images of every batch.
-    fn full_batch(&self) -> usize {
-        self.batch_size.min(PART_ROWS)
-    }
-
     /// Output of the network that becomes the features.
-    fn output(&self) -> NetworkOutput {
+    pub(super) fn output(&self) -> NetworkOutput {
         match self.effective_pooling() {
             FeaturePooling::Average => NetworkOutput::PooledFeatures,
             FeaturePooling::Embedding => NetworkOutput::Embedding,
@@ -165,55 +155,25 @@ impl Extract {
         &self,
         block: &MapBlock,
         root: Option<&Path>,
-        network: &ImageNetwork,
+        batches: &BatchComputation<'_>,
         earlier: &EarlierImages<'_>,
         sharing: Option<&SharingMember<'_>>,
-        cancel: &CancelToken,
     ) -> Result<MapOutput> {
+        let cancel = &batches.cancel;
         let shared = sharing.map(|sharing| sharing.begin(block.range.clone(), cancel)).transpose()?;
         let batch = &self.rows_of_splits(&block.rows)?;
         let ids = tables::int_column(batch, "image_id")?;
         let splits = tables::text_column(batch, "split")?;
         let images = EncodedImages::new(batch, root)?;
-        let (width, input) = (self.width(), self.input());
+        let width = self.width();
 
-        let row_width = network.output_width(self.output());
-        let mut rows = earlier.rows(&images, row_width, cancel)?;
-        let mut undecodable = Vec::new();
-        let new = std::mem::take(&mut rows.new);
-        for numbers in new.chunks(self.full_batch()) {
-            let mut pixels = Vec::with_capacity(self.full_batch() * self.crops() * 3 * input.crop * input.crop);
-            let mut decoded = Vec::with_capacity(numbers.len());
-            for &row in numbers {
-                cancel.check()?;
-                let decode = || images.decode(row);
-                let decoded_image = match (&shared, rows.keys[row]) {
-                    (Some(shared), Some(key)) => shared.decode(key, cancel, decode),
-                    _ => decode().map(Arc::new),
-                };
-                match decoded_image {
-                    Ok(image) => {
-                        if self.ten_crop {
-                            preprocess::append_ten_crops(&image, &input, &mut pixels);
-                        } else {
-                            preprocess::append_normalized(&image, &input, &mut pixels);
-                        }
-                        decoded.push(row);
-                    }
-                    Err(error) if error.category() == ErrorCategory::Data => {
-                        undecodable.push((images.name(row), error));
-                    }
-                    Err(error) => return Err(error.context(format!("image `{}`", images.name(row)))),
-                }
+        let mut rows = earlier.rows(&images, batches.row_width, cancel)?;
+        let (new, mut undecodable) = (std::mem::take(&mut rows.new), Vec::new());
+        for batch in batches.compute(&new, &images, &rows, shared.as_ref())? {
+            for (&row, feature) in batch.rows.iter().zip(batch.features.chunks_exact(batches.row_width)) {
+                rows.set(row, feature);
             }
-            // After an undecodable image, the others are decoded only so that the error names all undecodable ones.
-            if !decoded.is_empty() && (self.on_undecodable == OnUndecodable::Skip || undecodable.is_empty()) {
-                let names = decoded.iter().map(|&row| images.name(row));
-                let features = self.compute_features(pixels, names, network)?;
-                for (&row, feature) in decoded.iter().zip(features.chunks_exact(row_width)) {
-                    rows.set(row, feature);
-                }
-            }
+            undecodable.extend(batch.undecodable);
         }
         if self.on_undecodable == OnUndecodable::Fail && !undecodable.is_empty() {
             return Err(undecodable_error(&undecodable, &block.range));
@@ -244,49 +204,6 @@ impl Extract {
         );
         Ok(MapOutput { batch: self.stored(batch)?, warnings, row_keys, copied })
     }
-
-    /// Computes the features of a batch of images. `names` are the names of the images.
-    ///
-    /// A batch that is not full is filled up: libtorch chooses its algorithms by the size of a batch, and with them the
-    /// roundings. So the feature of an image does not depend on how many others are computed with it.
-    fn compute_features<'n>(
-        &self,
-        mut pixels: Vec<f32>,
-        names: impl Iterator<Item = &'n str>,
-        network: &ImageNetwork,
-    ) -> Result<Vec<f32>> {
-        let output = self.output();
-        let crop = self.input().crop;
-        pixels.resize(self.full_batch() * self.crops() * 3 * crop * crop, 0.0);
-        let mut features = network.compute(&pixels, crop, output)?;
-        if self.ten_crop {
-            features = mean_of_crops(&features, network.output_width(output));
-        }
-        for (image, name) in features.chunks_exact_mut(network.output_width(output)).zip(names) {
-            if !image.iter().all(|value| value.is_finite()) {
-                return Err(Error::stage(format!("the feature of `{name}` holds a NaN or an infinity"))
-                    .hint("the weights are too large for the network"));
-            }
-            if self.normalize || self.captions.is_some() {
-                image.chunks_exact_mut(self.width()).for_each(normalize);
-            }
-        }
-        Ok(features)
-    }
-}
-
-/// Means of the features of the ten crops of each image.
-fn mean_of_crops(features: &[f32], width: usize) -> Vec<f32> {
-    let mut means = Vec::with_capacity(features.len() / 10);
-    for crops in features.chunks_exact(10 * width) {
-        let start = means.len();
-        means.extend_from_slice(&crops[..width]);
-        for crop in crops.chunks_exact(width).skip(1) {
-            means[start..].iter_mut().zip(crop).for_each(|(sum, value)| *sum += value);
-        }
-        means[start..].iter_mut().for_each(|sum| *sum /= 10.0);
-    }
-    means
 }
 
 /// Divides a feature by its L2 norm; a zero vector stays unchanged.

@@ -26,6 +26,22 @@ fn a_feature_does_not_depend_on_the_number_of_images_computed_with_it() {
     assert!(features(&[6, 2], settings()) == [&all[5 * 512..], &all[512..1024]].concat());
 }
 
+/// Each batch is computed by one thread, whichever it is.
+#[test]
+fn features_do_not_depend_on_the_number_of_threads() {
+    let rows: Vec<_> = (1..=7).map(|seed| inline(png(seed))).collect();
+    let with_threads = |threads| {
+        let mut host = host(&rows);
+        host.resources.0.threads = threads;
+        host.run(&extract(json!({"resize": 96, "crop": 96}))).unwrap();
+        host.output("features")
+    };
+    let alone = with_threads(1);
+    assert_eq!(alone.num_rows(), 7);
+    assert_eq!(alone, with_threads(2));
+    assert_eq!(alone, with_threads(5));
+}
+
 #[test]
 fn halves_are_declared_and_are_the_rounded_features() {
     let stage = extract(json!({"storage": "f16", "normalize": true}));
