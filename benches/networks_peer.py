@@ -1,6 +1,6 @@
 """Image networks of Pairloom beside torchvision, timm and open_clip: parity and speed.
 
-    python benches/networks_peer.py parity FLICKR8K [network ...]     # or `mixed`, with factors of bf16
+    python benches/networks_peer.py parity FLICKR8K [photographs] [network ...]     # or `mixed`, with factors of bf16
     python benches/networks_peer.py f64 FLICKR8K [network ...]
     python benches/networks_peer.py speed FLICKR8K [photographs] [network ...]
     python benches/networks_peer.py decoding FLICKR8K
@@ -13,7 +13,7 @@ FLICKR8K is a folder with `dataset_flickr8k.json` and `images/`. `PAIRLOOM` name
 of them are read: the bytes, by pyarrow, and by one statement of `pairloom sql`, a process with its start.
 
 `parity` writes the weights of a randomly initialised network to a safetensors file, with batch normalisation adjusted to
-some photographs, and compares the features of 100 photographs: read, decoded, resized, cropped and normalised by each
+some photographs, and compares the features of 100 photographs, or of another number: read, decoded, resized, cropped and normalised by each
 side. It prints the largest difference, relative to the largest value of the feature. With CLIP, also of the vectors of
 their 500 captions.
 
@@ -165,15 +165,15 @@ def compare(title, ours, theirs):
     print(f"| {title} | {theirs.shape[1]:,} | {relative.max():.1e} |", flush=True)
 
 
-def parity(flickr, names, more=""):
+def parity(flickr, names, count=100, more=""):
     print("| network | features | largest relative difference |\n|---|---|---|")
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             folder = Path(folder)
-            listed, files = subset(flickr, 100, folder)
+            listed, files = subset(flickr, count, folder)
             network, transform, feature = create(name)
             photographs = Photographs(flickr / "images", files, transform)
-            adjust(network, torch.stack([photographs[i] for i in range(0, 96, 8)]))
+            adjust(network, torch.stack([photographs[i] for i in range(0, count - count % 12, count // 12)]))
             weights = folder / "weights.safetensors"
             save_file({key: value.contiguous() for key, value in network.state_dict().items()}, weights)
             clip = name.startswith("ViT")
@@ -340,17 +340,17 @@ if __name__ == "__main__":
     flickr = Path(flickr).resolve()
     print(f"torch {torch.__version__}, torchvision {torchvision.__version__}, timm {timm.__version__}, "
           f"open_clip {open_clip.__version__}\n")  # fmt: skip
+    counts = [int(text) for text in chosen if text.isdigit()]
+    names = [text for text in chosen if not text.isdigit()]
     if what == "parity":
-        parity(flickr, chosen or NETWORKS)
+        parity(flickr, names or NETWORKS, *counts)
     elif what == "mixed":
-        parity(flickr, chosen or NETWORKS, '\nprecision = "mixed"')
+        parity(flickr, names or NETWORKS, *counts or [100], '\nprecision = "mixed"')
     elif what == "scan":
         scan(flickr)
     elif what == "f64":
-        f64(flickr, chosen or ["resnet18", "resnet50", "resnet101", "resnet152", "resnext101_32x8d"])
+        f64(flickr, names or ["resnet18", "resnet50", "resnet101", "resnet152", "resnext101_32x8d"])
     elif what == "speed":
-        counts = [int(text) for text in chosen if text.isdigit()]
-        names = [text for text in chosen if not text.isdigit()]
         speed(flickr, names or ["squeezenet1_0", "resnet50", "vgg19", "ViT-B-32"], *counts)
     else:
         decoding(flickr)

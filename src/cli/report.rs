@@ -6,12 +6,12 @@ use super::args::{CommonArgs, ReportArgs};
 use super::console::{Console, one_line};
 use super::open;
 use super::run_choice::{announce_run, is_named, require_run};
-use super::units::format_duration;
+use super::units::{format_count, format_duration};
 use crate::error::{Error, Result};
 use crate::stages::report::{RunFacts, StageFacts, add_run_to_html, add_run_to_markdown};
-use crate::store::FileEntry;
 use crate::store::record::{RunOutcome, RunRecord, StageRecord};
 use crate::store::run_log::RunLog;
+use crate::store::{FileEntry, Manifest, Store};
 
 /// Texts that every page of a report has: the footer of an HTML page, the section about the run of a Markdown page, the
 /// first line of tables in LaTeX.
@@ -28,7 +28,7 @@ pub(super) fn report(common: &CommonArgs, arguments: &ReportArgs, console: Conso
     let (run, stage) = find_report(&log, arguments)?;
     let artefact = store.artefact(&stage.kind, &stage.key);
     let manifest = artefact.manifest()?;
-    let facts = run_facts(run, manifest.as_ref().map(|manifest| manifest.pairloom.as_str()));
+    let facts = run_facts(&store, run, manifest.as_ref().map(|manifest| manifest.pairloom.as_str()))?;
     let manifest_exists = manifest.is_some();
     let files: Vec<(String, FileEntry)> = manifest
         .into_iter()
@@ -100,7 +100,10 @@ fn no_files(run: &RunRecord, stage: &StageRecord, manifest_exists: bool) -> Erro
 }
 
 /// Facts of a run that the page shows. `pairloom` is the version of the program that wrote the page.
-fn run_facts(run: &RunRecord, pairloom: Option<&str>) -> RunFacts {
+///
+/// # Errors
+/// A manifest cannot be read.
+fn run_facts(store: &Store, run: &RunRecord, pairloom: Option<&str>) -> Result<RunFacts> {
     let mut facts = vec![
         ("pipeline", run.pipeline.clone()),
         ("command", run.command_line()),
@@ -116,13 +119,20 @@ fn run_facts(run: &RunRecord, pairloom: Option<&str>) -> RunFacts {
         facts.push(("expectations", format!("{held} of {} held", run.expectations.len())));
     }
     let facts = facts.into_iter().map(|(name, value)| (name, one_line(&value))).collect();
-    let stages = run.stages.iter().map(|stage| StageFacts {
-        name: stage.name.clone(),
-        kind: stage.kind.clone(),
-        key: stage.key.short().to_owned(),
-        seconds: stage.seconds.map_or("reused".to_owned(), |seconds| format!("{seconds:.1}")),
+    let stages = run.stages.iter().map(|stage| {
+        let manifest = store.artefact(&stage.kind, &stage.key).manifest()?;
+        let of_manifest =
+            |count: fn(&Manifest) -> u64| manifest.as_ref().map(count).map(format_count).unwrap_or_default();
+        Ok(StageFacts {
+            name: stage.name.clone(),
+            kind: stage.kind.clone(),
+            key: stage.key.short().to_owned(),
+            rows: of_manifest(Manifest::rows),
+            warnings: of_manifest(|manifest| manifest.warnings.len() as u64),
+            seconds: stage.seconds.map_or("reused".to_owned(), |seconds| format!("{seconds:.1}")),
+        })
     });
-    RunFacts { run: run.run.clone(), facts, stages: stages.collect() }
+    Ok(RunFacts { run: run.run.clone(), facts, stages: stages.collect::<Result<_>>()? })
 }
 
 /// Content of a file of a stage, with the section about the run if it is a page of a report.
@@ -163,7 +173,6 @@ mod tests {
 
     use super::*;
     use crate::error::ErrorCategory;
-    use crate::store::Store;
     use crate::store::testing::{finished_run, stage};
 
     #[test]

@@ -26,6 +26,10 @@ pub struct StageFacts {
     pub kind: String,
     /// Start of the key of its artefact.
     pub key: String,
+    /// Number of rows of its tables.
+    pub rows: String,
+    /// Number of its warnings: each image that was left out is one.
+    pub warnings: String,
     /// Duration in this run, or the reason why there is none.
     pub seconds: String,
 }
@@ -49,9 +53,9 @@ fn section(run: &RunFacts) -> Section {
     let open = run.facts.iter().map(|(name, value)| SettingEntry::new(name, value)).collect();
     let (title, remark) = ("run".to_owned(), run.run.clone());
     let card = SettingsCard { title, remark, open, folded: Vec::new(), folded_title: "" };
-    let mut table = PageTable::new(&["stage", "kind", "key"], &["seconds"]);
-    for StageFacts { name, kind, key, seconds } in &run.stages {
-        table.push([name, kind, key, seconds].map(|text| Cell::from(text.clone())));
+    let mut table = PageTable::new(&["stage", "kind", "key"], &["rows", "warnings", "seconds"]);
+    for StageFacts { name, kind, key, rows, warnings, seconds } in &run.stages {
+        table.push([name, kind, key, rows, warnings, seconds].map(|text| Cell::from(text.clone())));
     }
     Section::new("Run", vec![PageBlock::Settings(vec![card]), PageBlock::Table(table)])
 }

@@ -116,12 +116,21 @@ fn the_settings_of_all_stages_and_the_run_are_on_the_page() {
     let run = RunFacts {
         run: "run-1".to_owned(),
         facts: vec![("pipeline", "<b>|*p*.toml".to_owned())],
-        stages: vec![StageFacts { name: "<i>fit".to_owned(), ..StageFacts::default() }],
+        stages: vec![StageFacts {
+            name: "<i>fit".to_owned(),
+            rows: "21".to_owned(),
+            warnings: "9".to_owned(),
+            ..StageFacts::default()
+        }],
     };
     let (copy, text) = (add_run_to_html(&html, &run), add_run_to_markdown(&markdown, &run));
     assert!(copy.contains("<dd>&lt;b&gt;|*p*.toml</dd>") && copy.contains("&lt;i&gt;fit"), "{copy}");
     assert!(!copy.contains("<b>|") && copy.find("<h2>Run</h2>").unwrap() < copy.find("<footer>").unwrap(), "{copy}");
     assert!(text.starts_with(&markdown) && text.contains("- pipeline: \\<b\\>\\|\\*p\\*.toml\n"), "{text}");
+    assert!(
+        text.contains("| stage | kind | key | rows | warnings | seconds |") && text.contains("fit |  |  | 21 | 9 |  |"),
+        "{text}"
+    );
 }
 
 #[test]
