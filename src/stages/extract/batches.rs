@@ -8,7 +8,6 @@ use rayon::prelude::*;
 use super::earlier::BlockRows;
 use super::options::OnUndecodable;
 use super::preprocess;
-use super::run::normalize;
 use super::settings::{Extract, PART_ROWS};
 use super::shared_decoding::SharedBlock;
 use crate::error::{Error, ErrorCategory, Result};
@@ -152,4 +151,16 @@ fn mean_of_crops(features: &[f32], width: usize) -> Vec<f32> {
         means[start..].iter_mut().for_each(|sum| *sum /= 10.0);
     }
     means
+}
+
+/// Divides a feature by its L2 norm; a zero vector stays unchanged.
+pub(super) fn normalize(feature: &mut [f32]) {
+    let norm = feature.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
+    if norm > 0.0 {
+        for value in feature {
+            #[expect(clippy::cast_possible_truncation, reason = "features are f32")]
+            let quotient = (f64::from(*value) / norm) as f32;
+            *value = quotient;
+        }
+    }
 }

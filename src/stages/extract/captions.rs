@@ -7,8 +7,9 @@ use std::sync::Mutex;
 use arrow::array::{Int64Array, StringArray};
 use rayon::prelude::*;
 
+use super::batches::normalize;
 use super::options::{EmbeddedCaptions, WeightSource};
-use super::run::{MAX_WEIGHTS, normalize};
+use super::run::MAX_WEIGHTS;
 use super::settings::{CAPTION_ROWS, CAPTIONS, Extract};
 use crate::error::{Error, Result};
 use crate::io::bounded;

@@ -206,18 +206,6 @@ impl Extract {
     }
 }
 
-/// Divides a feature by its L2 norm; a zero vector stays unchanged.
-pub(super) fn normalize(feature: &mut [f32]) {
-    let norm = feature.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
-    if norm > 0.0 {
-        for value in feature {
-            #[expect(clippy::cast_possible_truncation, reason = "features are f32")]
-            let quotient = (f64::from(*value) / norm) as f32;
-            *value = quotient;
-        }
-    }
-}
-
 /// Returns the error of a block with undecodable images. `rows` are the numbers of its rows.
 fn undecodable_error(undecodable: &[(&str, Error)], rows: &Range<usize>) -> Error {
     let mut listed = TruncatedList::new(SHOWN);
