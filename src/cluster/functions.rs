@@ -37,8 +37,9 @@ pub(super) fn client_config(config: SessionConfig, store: &str) -> SessionConfig
 }
 
 fn cluster_config(mut config: SessionConfig) -> SessionConfig {
-    // Otherwise the partitions of a scan share a queue of files. With it, top-k joins that were cut into tasks lost queries,
-    // and how is not known.
+    // The partitions of a scan would share a queue of files, and one that is idle would read those of others. But a task runs
+    // some partitions, and its scan is a copy of its own: it would read the files of all tasks, or those of none if tasks
+    // share the copy. DataFusion asks this of executors that run partitions apart.
     config.options_mut().execution.enable_file_stream_work_stealing = false;
     // Our plans are physical already, and have operators that an adaptive planner does not know.
     config

@@ -13,6 +13,7 @@ use crate::sql::names::{
 use crate::sql::planning_messages::{
     ArgumentMessage, ConversionMessage, FunctionMessage, GroupMessage, SignatureMessage,
 };
+use crate::sql::vectors::VectorMeasure;
 use crate::suggest::closest_name;
 
 /// Characters shown of a line of the query, around the place of the error.
@@ -174,6 +175,11 @@ fn syntax_error(message: &str, sql: &str, place: Option<QueryPlace>) -> Error {
         no_copy()
     } else if sql.contains("<#>") {
         error.hint("the inner product of vectors is `inner_product(a, b)`")
+    } else if sql.contains("<+>") {
+        error.hint("the L1 distance of vectors is `l1_distance(a, b)`")
+    } else if ["<~>", "<%>"].iter().any(|operator| sql.contains(operator)) {
+        let names = VectorMeasure::ALL.map(VectorMeasure::name).join(", ");
+        error.hint(format!("vectors of bits have no distance here; the measures of vectors are {names}"))
     } else if let Some(keyword) = first_word.and_then(|word| closest_name(word, FIRST_WORDS))
         && first_word.is_some_and(|word| !word.eq_ignore_ascii_case(keyword))
     {
