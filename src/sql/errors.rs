@@ -21,6 +21,8 @@ const SHOWN_CHARS: usize = 100;
 
 /// Start of messages of DataFusion about a query that cannot be planned, which says nothing to the reader.
 const PLANNING: &str = "Error during planning: ";
+/// The same of a query that runs.
+const RUNNING: &str = "Execution error: ";
 
 /// First words of statements that a session runs.
 const FIRST_WORDS: [&str; 6] = ["SELECT", "WITH", "SHOW", "DESCRIBE", "EXPLAIN", "VALUES"];
@@ -214,7 +216,7 @@ pub(super) fn sql_error(error: &DataFusionError) -> Error {
                 return Error::usage("SQL: `->` has no key, because it binds weaker than a comparison")
                     .hint("write brackets: `(settings->'epochs') > 1`");
             }
-            let message = message.strip_prefix(PLANNING).unwrap_or(message);
+            let message = message.strip_prefix(PLANNING).or_else(|| message.strip_prefix(RUNNING)).unwrap_or(message);
             Error::usage(format!("SQL: {}", lower_first(&message.replace('\t', " "))))
         }
     }

@@ -213,9 +213,10 @@ impl UserDefinedLogicalNodeCore for TopKJoin {
         };
         let ties = self.ties.iter().zip(ties).map(|(tie, expr)| SortExpr { expr: expr.clone(), ..tie.clone() });
         let (condition, k) = others.split_at(usize::from(self.condition.is_some()));
-        let (k, k_parameter) = match k.first() {
-            Some(Expr::Literal(value, _)) => (join_k(value)?, None),
-            other => (self.shape.k, other.cloned()),
+        // A value has the name of its parameter.
+        let (k, k_parameter) = match k.first().map(|k| k.clone().unalias()) {
+            Some(Expr::Literal(value, _)) => (join_k(&value)?, None),
+            other => (self.shape.k, other),
         };
         let vectors = [query_vector.clone(), item_vector.clone()];
         let inputs = [queries.clone(), items.clone()];

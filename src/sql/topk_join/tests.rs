@@ -349,7 +349,6 @@ fn wrong_calls_say_what_is_wanted() {
         ("topk_join('q.features', 'g.features', 2)", "vectors of 4 and of 6 values"),
         ("topk_join('q.features', 'g.features', 0)", "k of `topk_join` is 0, wanted a whole number from 1"),
         ("topk_join('q.features', 'g.features', 2.5)", "k of `topk_join` is 2.5, wanted"),
-        ("topk_join('q.features', 'g.features', 1 + 1)", "k of `topk_join` is Int64(1) + Int64(1), wanted"),
         (
             "topk_join('q.features WHERE image_id IN (SELECT x FROM nope)', 'g.features', 2)",
             "reads the table `nope`, wanted one on the columns of `q.features` alone",
