@@ -286,7 +286,7 @@ fn a_reader_that_takes_no_rows_loses_its_query() {
         // One that reads slowly goes on.
         tokio::time::sleep(Duration::from_millis(600)).await;
         assert!(rows.try_next().await.unwrap().is_some());
-        tokio::time::sleep(Duration::from_millis(2_000)).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
         let error = loop {
             match rows.try_next().await {
                 Ok(Some(_)) => {}
