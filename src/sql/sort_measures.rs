@@ -27,7 +27,7 @@ pub(super) struct SortMeasures;
 impl AnalyzerRule for SortMeasures {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let rewritten = plan.transform_up_with_subqueries(|plan| match plan {
-            LogicalPlan::Sort(sort) if sort.expr.iter().any(|term| has_measure(&term.expr)) => {
+            LogicalPlan::Sort(sort) if sort.expr.iter().any(|term| is_measure(&term.expr, &sort.input)) => {
                 with_columns(sort).map(Transformed::yes)
             }
             plan => Ok(Transformed::no(plan)),
@@ -45,6 +45,17 @@ fn has_measure(term: &Expr) -> bool {
     let is_measure =
         |expr: &Expr| matches!(expr, Expr::ScalarFunction(ScalarFunction { func, .. }) if is_vector_function(func));
     term.exists(|expr| Ok(is_measure(expr))).unwrap_or(false) && !term.contains_outer()
+}
+
+/// True for a term that computes a measure, or is a selected one.
+fn is_measure(term: &Expr, input: &LogicalPlan) -> bool {
+    let selected = match (term, input) {
+        (Expr::Column(column), LogicalPlan::Projection(projection)) => {
+            projection.schema.maybe_index_of_column(column).map(|place| &projection.expr[place])
+        }
+        _ => None,
+    };
+    has_measure(selected.unwrap_or(term))
 }
 
 fn with_columns(sort: Sort) -> Result<LogicalPlan> {
@@ -154,6 +165,12 @@ mod tests {
                 assert_eq!(got("cosine_similarity(feature, [3, 3]) DESC LIMIT 1500 OFFSET 300"), nearest(300));
                 let of_test = "inner_product(feature, [-1, 0]) DESC, split LIMIT 7";
                 assert_eq!(got(of_test), ids_of(&mut (0..7).map(|i| 5 * i + 3)));
+                // A measure that is selected.
+                let selected = "SELECT cosine_distance(feature, [3, 3]) > 1 AS far, image_id, cosine_distance(feature, \
+                     [3, 3]) AS d FROM cnn.features ORDER BY d LIMIT 1500";
+                let csv = text(&session, selected, OutputFormat::Csv).unwrap();
+                let ids: Vec<&str> = csv.lines().skip(1).map(|line| line.split(',').nth(1).unwrap()).collect();
+                assert_eq!(format!("{}\n", ids.join("\n")), nearest(0));
                 // Other terms come before the order of the rows.
                 let mut best: Vec<i64> = (0..5_000).filter(|row| row % 5 == 3).map(|row| ids[row]).collect();
                 best.sort_unstable();
