@@ -169,8 +169,8 @@ mod tests {
                 let selected = "SELECT cosine_distance(feature, [3, 3]) > 1 AS far, image_id, cosine_distance(feature, \
                      [3, 3]) AS d FROM cnn.features ORDER BY d LIMIT 1500";
                 let csv = text(&session, selected, OutputFormat::Csv).unwrap();
-                let ids: Vec<&str> = csv.lines().skip(1).map(|line| line.split(',').nth(1).unwrap()).collect();
-                assert_eq!(format!("{}\n", ids.join("\n")), nearest(0));
+                let found: Vec<&str> = csv.lines().skip(1).map(|line| line.split(',').nth(1).unwrap()).collect();
+                assert_eq!(format!("{}\n", found.join("\n")), nearest(0));
                 // Other terms come before the order of the rows.
                 let mut best: Vec<i64> = (0..5_000).filter(|row| row % 5 == 3).map(|row| ids[row]).collect();
                 best.sort_unstable();
