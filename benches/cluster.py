@@ -81,8 +81,9 @@ class Server:
         self.event = json.loads(self.process.stdout.readline())
 
     def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait()
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait()
 
 
 class Bench:
@@ -101,49 +102,53 @@ class Bench:
         return [self.options.program, "run", "--quiet", "--store", store, self.pipeline]
 
     def measure(self, executors, kill_after=None):
-        options = self.options
         self.stores += 1
         store = os.path.join(self.folder, f"store{self.stores}")
         shutil.copytree(self.ingested, store)
-        servers, arguments = [], self.run_arguments(store)
-        if executors:
-            timeout = str(options.executor_timeout)
-            scheduler = [options.program, "cluster", "scheduler", "--json", "--address", "127.0.0.1:0"]
-            servers.append(Server(*scheduler, "--executor-timeout", timeout))
-            uri = servers[0].event["uri"]
-            executor = [options.program, "cluster", "executor", "--json", "--threads", "1", "--scheduler", uri, "--store", store]
-            servers += [Server(*executor) for _ in range(executors)]
-            arguments += ["--cluster", uri]
-        before_sockets = loopback_bytes()
-        before = {server: read_and_written(server.process) for server in servers[1:]}
-        counts = dict(before)
-        start, killed = time.time(), False
+        servers, arguments, options = [], self.run_arguments(store), self.options
+        try:
+            if executors:
+                timeout = str(options.executor_timeout)
+                scheduler = [options.program, "cluster", "scheduler", "--json", "--address", "127.0.0.1:0"]
+                servers.append(Server(*scheduler, "--executor-timeout", timeout))
+                uri = servers[0].event["uri"]
+                executor = [options.program, "cluster", "executor", "--json", "--threads", "1", "--scheduler", uri]
+                for _ in range(executors):
+                    servers.append(Server(*executor, "--store", store))
+                arguments += ["--cluster", uri]
+            return self.run(store, arguments, servers[1:], kill_after)
+        finally:
+            for server in reversed(servers):
+                server.stop()
+            shutil.rmtree(store)
+
+    def run(self, store, arguments, executors, kill_after):
+        """Runs the command beside executors, and prints its line. Returns its seconds and the digest of its tables."""
+        sockets = loopback_bytes()
+        before = {executor: read_and_written(executor.process) for executor in executors}
+        counts, of_run, killed = dict(before), (0, 0), False
+        start = time.time()
         run = subprocess.Popen(arguments)
-        of_run = (0, 0)
         while run.poll() is None:
             of_run = read_and_written(run) or of_run
-            for server in servers[1:]:
-                counts[server] = read_and_written(server.process) or counts[server]
+            for executor in executors:
+                counts[executor] = read_and_written(executor.process) or counts[executor]
             if kill_after is not None and not killed and time.time() - start >= kill_after:
-                servers[1].process.kill()
-                servers[1].process.wait()
+                executors[0].process.kill()
+                executors[0].process.wait()
                 killed = True
             time.sleep(0.1 if kill_after is None else 0.01)
         total = time.time() - start
-        sockets = loopback_bytes() - before_sockets
+        sockets = loopback_bytes() - sockets
         assert run.returncode == 0, "the evaluation failed"
-        for server in servers[1:]:
-            counts[server] = read_and_written(server.process) or counts[server]
-        for server in reversed(servers):
-            if server.process.poll() is None:
-                server.stop()
-        read, written = (sum(counts[server][i] - before[server][i] for server in before) for i in range(2))
+        for executor in executors:
+            counts[executor] = read_and_written(executor.process) or counts[executor]
+        read, written = (sum(counts[executor][i] - before[executor][i] for executor in executors) for i in range(2))
         sql = "SELECT seconds FROM store.stages WHERE stage = 'test' ORDER BY run DESC LIMIT 1"
-        query = [options.program, "sql", "--quiet", "--format", "csv", "--store", store, sql]
+        query = [self.options.program, "sql", "--quiet", "--format", "csv", "--store", store, sql]
         seconds = float(subprocess.run(query, check=True, capture_output=True, text=True).stdout.split()[1])
         digest = digest_of(os.path.join(store, "v1", "evaluate"))
-        shutil.rmtree(store)
-        name = f"{executors} executors" if executors else "in the process"
+        name = f"{len(executors)} executors" if executors else "in the process"
         if kill_after is not None:
             name += f", {'one killed after' if killed else 'which ended before a kill at'} {kill_after:.1f} s"
         megabytes = [f"{count / 1e6:.1f}" for count in (sockets, written, read, of_run[1], of_run[0])]
