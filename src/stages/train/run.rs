@@ -29,6 +29,7 @@ use crate::model::family::input_spec::{self, InputSpec};
 use crate::model::family::model::Model;
 use crate::model::family::registry::ModelConfig;
 use crate::model::loss::Objective;
+use crate::model::malloc::return_freed_memory;
 use crate::model::memory_bank::MemoryBank;
 use crate::model::pinned_memory;
 use crate::model::step::{MemoryBankComparison, PairBatch, StepOptions, StepResult};
@@ -108,7 +109,11 @@ impl RunnableStage for Train {
             return Ok(());
         }
         cx.put_file("model", PARAMETERS_FILE, run.training.best_parameters()?)?;
-        cx.put_file("model", DESCRIPTION_FILE, self.description_json(data, &run.position)?.into())
+        cx.put_file("model", DESCRIPTION_FILE, self.description_json(data, &run.position)?.into())?;
+        // The stages that follow have no use for the memory of a step.
+        drop(run);
+        return_freed_memory();
+        Ok(())
     }
 }
 
