@@ -4,7 +4,8 @@
  * FAULTS_SEED    a number
  * FAULTS_HARD    calls in a million that fail with an error of the disk; of calls that are rare, all but opening, reading
  *                and asking for the status, ten times as many
- * FAULTS_SOFT    calls in a million that are slow, or read or write fewer bytes than asked, which POSIX allows
+ * FAULTS_SOFT    calls in a million that are slow, interrupted by a signal (EINTR), or read or write fewer bytes than asked,
+ *                which POSIX allows
  * FAULTS_LOG     file to which each fault appends a line
  *
  * Whether the n-th call of a kind fails for a file is a function of the seed, the kind, the path below the folder and n. So
@@ -102,6 +103,11 @@ static int error_of(enum kind kind, uint64_t h) {
     }
 }
 
+/* Calls that a signal may interrupt on some file systems. */
+static int interruptible(enum kind kind) {
+    return kind == OPEN || kind == CREATE || kind == READ || kind == WRITE || kind == SYNC || kind == CUT;
+}
+
 enum fault { NONE, FAILED, SHORT };
 
 /* Decides about a call: an error, which is then in errno; fewer bytes; a pause; or nothing. */
@@ -118,9 +124,14 @@ static enum fault fault(enum kind kind, uint64_t path) {
         return FAILED;
     }
     if (place >= 1000000 - soft) {
-        if ((kind == READ || kind == WRITE) && h & 1) {
+        if ((kind == READ || kind == WRITE) && h % 3 == 0) {
             note(kind, path, count, "short");
             return SHORT;
+        }
+        if (interruptible(kind) && h % 3 == 1) {
+            errno = EINTR;
+            note(kind, path, count, "interrupted");
+            return FAILED;
         }
         note(kind, path, count, "slow");
         struct timespec pause = { 0, (long)(h % 5000000) };

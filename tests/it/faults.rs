@@ -47,7 +47,8 @@ impl FaultyRun {
         self.folder.join("store")
     }
 
-    /// Runs with the faults of a seed: `hard` of a million calls fail, and 20,000 are only slow or short. Returns the log.
+    /// Runs with the faults of a seed: `hard` of a million calls fail, and 20,000 are only slow, short or interrupted. Returns
+    /// the log.
     fn with_faults(&self, library: &Path, seed: u64, hard: u64) -> (Output, Vec<String>) {
         let log = self.folder.with_extension("log");
         let mut command = self.command();

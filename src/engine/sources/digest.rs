@@ -1,7 +1,7 @@
 //! Digest of a source, from the known digests of its files and the contents of the others.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread as scoped;
@@ -205,7 +205,10 @@ fn hash_file(
         let mut open = File::open(&file.path).map_err(unreadable)?;
         loop {
             cancel.check()?;
-            let read = open.read(buffer).map_err(unreadable)?;
+            let read = match open.read(buffer) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                read => read.map_err(unreadable)?,
+            };
             if read == 0 {
                 break;
             }
