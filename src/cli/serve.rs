@@ -22,6 +22,9 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Environment variable with the token, if there is no file. Other users can see the arguments of a command.
 const TOKEN_VARIABLE: &str = "PAIRLOOM_FLIGHT_TOKEN";
 
+/// Time after which a query ends whose client takes no rows: its place is wanted by others.
+const READER_TIME: Duration = Duration::from_mins(1);
+
 /// Address of a server that listens, as JSON.
 #[derive(Serialize)]
 struct ListeningJson {
@@ -43,6 +46,7 @@ pub(super) fn serve(common: &CommonArgs, arguments: &ServeArgs, console: Console
         tls: tls(arguments)?,
         query_memory: arguments.query_memory,
         query_time: Duration::from_secs(arguments.query_time.into()),
+        reader_time: READER_TIME,
         queries: arguments.queries.into(),
     };
     options.check()?;

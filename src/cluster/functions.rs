@@ -16,7 +16,7 @@ use super::build_option::{check_sender, receiving, sending};
 use super::plan_codec::PlanCodec;
 use super::search_section::SearchSection;
 use super::store_registry::StoreRegistry;
-use crate::sql::function_state;
+use crate::sql::{ReadOrder, function_state};
 use crate::store::Store;
 
 /// Largest message between processes, in bytes: a plan with the rows of small tables.
@@ -37,8 +37,9 @@ pub(super) fn client_config(config: SessionConfig, store: &str) -> SessionConfig
 }
 
 fn cluster_config(mut config: SessionConfig) -> SessionConfig {
-    // Otherwise the partitions of a scan share a queue of files. With it, top-k joins that were cut into tasks lost queries,
-    // and how is not known.
+    // The partitions of a scan would share a queue of files, and one that is idle would read those of others. But a task runs
+    // some partitions, and its scan is a copy of its own: it would read the files of all tasks, or those of none if tasks
+    // share the copy. DataFusion asks this of executors that run partitions apart.
     config.options_mut().execution.enable_file_stream_work_stealing = false;
     // Our plans are physical already, and have operators that an adaptive planner does not know.
     config
@@ -56,7 +57,7 @@ pub(super) fn scheduler_state(config: SessionConfig) -> Result<SessionState> {
     check_sender(config.options())?;
     let with_functions = function_state()?;
     let mut functions: Vec<Arc<ScalarUDF>> = with_functions.scalar_functions().values().cloned().collect();
-    functions.push(SearchSection::function(None));
+    functions.extend([SearchSection::function(None), ReadOrder::function()]);
     let environment = RuntimeEnvBuilder::new()
         .with_object_store_registry(Arc::new(StoreRegistry::new(&Store::empty(Path::new("")))?))
         .build_arc()?;
@@ -70,7 +71,8 @@ pub(super) fn scheduler_state(config: SessionConfig) -> Result<SessionState> {
 /// Functions of an executor that reads `store`.
 pub(super) fn executor_functions(store: &Store) -> Result<BallistaFunctionRegistry> {
     let mut registry = BallistaFunctionRegistry::from(&function_state()?);
-    let section = SearchSection::function(Some(store.clone()));
-    registry.scalar_functions.insert(section.name().to_owned(), section);
+    for function in [SearchSection::function(Some(store.clone())), ReadOrder::function()] {
+        registry.scalar_functions.insert(function.name().to_owned(), function);
+    }
     Ok(registry)
 }

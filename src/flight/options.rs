@@ -19,6 +19,8 @@ pub struct FlightOptions {
     pub query_memory: u64,
     /// Time of each query.
     pub query_time: Duration,
+    /// Time after which a query ends whose client takes no rows.
+    pub reader_time: Duration,
     /// Queries that run at the same time; others wait.
     pub queries: usize,
 }
@@ -76,6 +78,7 @@ mod tests {
             tls: None,
             query_memory: 1,
             query_time: Duration::from_secs(1),
+            reader_time: Duration::from_secs(1),
             queries: 1,
         };
         let token = Some("0123456789abcdef");

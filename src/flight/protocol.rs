@@ -22,6 +22,16 @@ const ABSENT_ACTIONS: [&str; 5] =
 /// for a ticket of another server, and the list of the actions that exist.
 pub(super) struct FlightProtocol(pub FlightSql);
 
+/// Refusal of a command or action that cannot be read, which arrow-flight 59 gives the debug text of an error of Rust and,
+/// for a text that is not UTF-8, the code of a mistake of the server.
+fn readable(status: Status, what: &str) -> Status {
+    let starts = ["DecodeError", "ParseError(\"Unable to decode", "Unable to unpack"];
+    if !starts.iter().any(|start| status.message().starts_with(start)) {
+        return status;
+    }
+    Status::invalid_argument(format!("the {what} cannot be read, wanted a message of Flight SQL with texts in UTF-8"))
+}
+
 #[tonic::async_trait]
 impl FlightService for FlightProtocol {
     type HandshakeStream = <FlightSql as FlightService>::HandshakeStream;
@@ -41,7 +51,7 @@ impl FlightService for FlightProtocol {
     }
 
     async fn get_flight_info(&self, request: Request<FlightDescriptor>) -> Answer<FlightInfo> {
-        self.0.get_flight_info(request).await
+        self.0.get_flight_info(request).await.map_err(|status| readable(status, "command"))
     }
 
     async fn poll_flight_info(&self, request: Request<FlightDescriptor>) -> Answer<PollInfo> {
@@ -49,7 +59,7 @@ impl FlightService for FlightProtocol {
     }
 
     async fn get_schema(&self, request: Request<FlightDescriptor>) -> Answer<SchemaResult> {
-        let info = self.0.get_flight_info(request).await?;
+        let info = self.get_flight_info(request).await?;
         Ok(info.map(|info| SchemaResult { schema: info.schema }))
     }
 
@@ -60,7 +70,7 @@ impl FlightService for FlightProtocol {
     }
 
     async fn do_put(&self, request: Request<Streaming<FlightData>>) -> Answer<Self::DoPutStream> {
-        self.0.do_put(request).await
+        self.0.do_put(request).await.map_err(|status| readable(status, "command"))
     }
 
     async fn do_exchange(&self, request: Request<Streaming<FlightData>>) -> Answer<Self::DoExchangeStream> {
@@ -68,7 +78,7 @@ impl FlightService for FlightProtocol {
     }
 
     async fn do_action(&self, request: Request<Action>) -> Answer<Self::DoActionStream> {
-        self.0.do_action(request).await
+        self.0.do_action(request).await.map_err(|status| readable(status, "action"))
     }
 
     async fn list_actions(&self, request: Request<Empty>) -> Answer<Self::ListActionsStream> {

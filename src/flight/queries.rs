@@ -18,6 +18,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 use tonic::Status;
 
+use crate::flight::FlightOptions;
 use crate::flight::binding::ParameterRows;
 use crate::flight::columns::{sent_columns, with_columns};
 use crate::flight::tickets::QueryId;
@@ -34,6 +35,8 @@ pub(super) struct RunningQueries {
     memory: u64,
     /// Time of a query, from its start to the last row that the client takes.
     time: Duration,
+    /// Time after which a query ends whose client takes no rows.
+    reader_time: Duration,
     cancellable: Arc<Cancellable>,
 }
 
@@ -48,8 +51,10 @@ struct Cancellable {
 }
 
 impl RunningQueries {
-    pub(super) fn new(places: usize, memory: u64, time: Duration) -> Self {
-        Self { places: Arc::new(Semaphore::new(places)), memory, time, cancellable: Arc::default() }
+    pub(super) fn new(options: &FlightOptions) -> Self {
+        let places = Arc::new(Semaphore::new(options.queries));
+        let (memory, time, reader_time) = (options.query_memory, options.query_time, options.reader_time);
+        Self { places, memory, time, reader_time, cancellable: Arc::default() }
     }
 
     /// Runs a query once for each row of values, one after the other, when there is a place. It ends when the messages
@@ -67,7 +72,7 @@ impl RunningQueries {
     ) -> Result<FlightMessages, Status> {
         let (sender, mut receiver) = channel(1);
         let end = Arc::new(OnceLock::new());
-        let query = Repeated { session, sql: sql.into(), memory: self.memory, rows };
+        let query = Repeated { session, sql: sql.into(), memory: self.memory, reader_time: self.reader_time, rows };
         let driver = tokio::spawn(drive(query, Arc::clone(&self.places), self.time, sender, Arc::clone(&end)));
         let registration = Registration::new(&self.cancellable, id, driver.abort_handle(), Arc::clone(&end));
         let driver = Driver { task: driver, end, _registration: registration };
@@ -155,9 +160,14 @@ async fn drive(
         let _ = end.set(Status::resource_exhausted(busy));
         return;
     };
-    if timeout(time, send_rows(&query, Arc::new(place), &sender)).await.is_err() {
-        let _ = end.set(Status::resource_exhausted(format!("the query took {seconds} s, which is the limit")));
-    }
+    let limit = match timeout(time, send_rows(&query, Arc::new(place), &sender)).await {
+        Ok(Ok(())) => return,
+        Ok(Err(Unread)) => {
+            format!("the client took no rows for {} s, which is the limit", query.reader_time.as_secs_f64())
+        }
+        Err(_) => format!("the query took {seconds} s, which is the limit"),
+    };
+    let _ = end.set(Status::resource_exhausted(limit));
 }
 
 /// Query that runs once for each row of values.
@@ -165,11 +175,20 @@ struct Repeated {
     session: Arc<Session>,
     sql: Arc<str>,
     memory: u64,
+    reader_time: Duration,
     rows: Arc<ParameterRows>,
 }
 
+/// End of a query whose client takes no rows.
+struct Unread;
+
 /// Sends all rows of a query, until the client has gone.
-async fn send_rows(query: &Repeated, place: Arc<impl Send + Sync + 'static>, sender: &Sender<Sent>) {
+async fn send_rows(
+    query: &Repeated,
+    place: Arc<impl Send + Sync + 'static>,
+    sender: &Sender<Sent>,
+) -> Result<(), Unread> {
+    let mut is_unread = false;
     let sent = async {
         let mut columns = None;
         for row in 0..query.rows.len() {
@@ -191,8 +210,13 @@ async fn send_rows(query: &Repeated, place: Arc<impl Send + Sync + 'static>, sen
                     let row = row + 1;
                     Status::invalid_argument(format!("row {row} of the parameters gives other columns: {error}"))
                 })?;
-                if sender.send(Sent::Batch(batch)).await.is_err() {
-                    return Ok(());
+                match timeout(query.reader_time, sender.send(Sent::Batch(batch))).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(_)) => return Ok(()),
+                    Err(_) => {
+                        is_unread = true;
+                        return Ok(());
+                    }
                 }
             }
         }
@@ -202,8 +226,12 @@ async fn send_rows(query: &Repeated, place: Arc<impl Send + Sync + 'static>, sen
         Ok(()) => Sent::Finished,
         Err(status) => Sent::Failed(status),
     };
+    if is_unread {
+        return Err(Unread);
+    }
     // The client may have gone.
     let _ = sender.send(last).await;
+    Ok(())
 }
 
 /// Entry of a query in the list by which it is cancelled.

@@ -80,7 +80,7 @@ impl FlightSql {
         Ok(Self {
             sessions,
             statements: PreparedStatements::default(),
-            queries: RunningQueries::new(options.queries, options.query_memory, options.query_time),
+            queries: RunningQueries::new(options),
             uploads: Semaphore::new(UPLOADS),
             query_time: options.query_time,
             seal: TicketSeal::new()?,
@@ -144,6 +144,11 @@ fn check_text(sql: &str) -> Result<(), Status> {
         return Ok(());
     }
     Err(Status::invalid_argument(format!("the query has {} bytes, wanted at most {MAX_QUERY_BYTES}", sql.len())))
+}
+
+/// Error for a request to cancel a query that cannot be read.
+fn damaged_cancellation() -> Status {
+    Status::invalid_argument("the query to cancel is damaged, wanted the `FlightInfo` of its result")
 }
 
 /// Error for a command that would write.
@@ -309,7 +314,7 @@ impl FlightSqlService for FlightSql {
         _: Request<Action>,
     ) -> Result<ActionCancelQueryResult, Status> {
         let info = FlightInfo::decode(query.info);
-        let info = info.map_err(|error| Status::invalid_argument(format!("the query to cancel: {error}")))?;
+        let info = info.map_err(|_| damaged_cancellation())?;
         Ok(ActionCancelQueryResult { result: self.cancel(&info) as i32 })
     }
 
@@ -318,8 +323,7 @@ impl FlightSqlService for FlightSql {
         let body = match action.r#type.as_str() {
             CANCEL_FLIGHT_INFO => {
                 let request = CancelFlightInfoRequest::decode(action.body);
-                let request =
-                    request.map_err(|error| Status::invalid_argument(format!("the query to cancel: {error}")))?;
+                let request = request.map_err(|_| damaged_cancellation())?;
                 let status = request.info.map_or(CancelStatus::NotCancellable, |info| self.cancel(&info));
                 CancelFlightInfoResult::new(status).encode_to_vec()
             }

@@ -36,18 +36,23 @@ pub(super) struct Served {
 
 impl Served {
     pub(super) fn start(token: Option<&str>, query_memory: u64, seconds: u64) -> Self {
-        Self::of_server(token, query_memory, seconds, |server| server)
+        Self::of_server(token, query_memory, [seconds, 60], |server| server)
+    }
+
+    /// Server that ends queries whose clients take no rows for a second.
+    pub(super) fn with_short_reader_time() -> Self {
+        Self::of_server(None, 1 << 30, [300, 1], |server| server)
     }
 
     /// Server with another time until the first call of a connection.
     pub(super) fn with_first_call_time(token: Option<&str>, time: Duration) -> Self {
-        Self::of_server(token, 1 << 30, 300, |server| server.with_first_call_time(time))
+        Self::of_server(token, 1 << 30, [300, 60], |server| server.with_first_call_time(time))
     }
 
     fn of_server(
         token: Option<&str>,
         query_memory: u64,
-        seconds: u64,
+        [query_seconds, reader_seconds]: [u64; 2],
         change: impl FnOnce(FlightServer) -> FlightServer,
     ) -> Self {
         let (folder, store, _) = store();
@@ -56,7 +61,8 @@ impl Served {
             token: token.map(|token| AccessToken::new(token).unwrap()),
             tls: None,
             query_memory,
-            query_time: Duration::from_secs(seconds),
+            query_time: Duration::from_secs(query_seconds),
+            reader_time: Duration::from_secs(reader_seconds),
             queries: 2,
         };
         let choose = Box::new(|log: &crate::store::run_log::RunLog| log.last_finished(None).map(Option::<&_>::cloned));

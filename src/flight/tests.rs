@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{ArrayRef, AsArray, FixedSizeListArray, Int64Array, ListArray, RecordBatch, StringArray};
+use arrow::array::{
+    ArrayRef, AsArray, FixedSizeListArray, Int32Array, Int64Array, ListArray, RecordBatch, StringArray,
+};
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use arrow_flight::sql::{CommandGetDbSchemas, CommandGetTables, ProstMessageExt, TicketStatementQuery};
 use arrow_flight::{Action, CancelFlightInfoRequest, CancelFlightInfoResult, CancelStatus, Ticket};
@@ -144,6 +146,46 @@ fn parameters_are_numbered_and_a_top_k_join_takes_them() {
     assert_eq!(rows.column(1).as_primitive::<Int64Type>().values(), &[1, 1, 1]);
 }
 
+/// In every place of a k: of the table function, of a lateral query, of aggregate functions.
+#[test]
+fn a_k_is_bound() {
+    let served = Served::without_limits();
+    let mut client = served.client();
+    let nearest = "SELECT q.image_id, n.image_id AS item FROM cnn.features q, LATERAL (SELECT image_id FROM cnn.features g \
+                   ORDER BY cosine_distance(g.feature, q.feature) LIMIT ?) n";
+    let join = "SELECT query_image_id, image_id FROM topk_join('cnn.features', 'cnn.features', $1)";
+    for (sql, wrong) in [(nearest, None), (join, Some("k of `topk_join` is 0, wanted a whole number from 1"))] {
+        let mut statement = served.prepare(&mut client, sql);
+        assert_eq!(statement.parameter_schema().unwrap().field(0).data_type(), &DataType::Int64);
+        // Each row of values is a query of its own.
+        let k: ArrayRef = Arc::new(Int64Array::from(vec![1, 3, 2]));
+        assert_eq!(served.bound(&mut client, &mut statement, vec![k]).unwrap().num_rows(), 3 + 9 + 6, "{sql}");
+        let narrow: ArrayRef = Arc::new(Int32Array::from(vec![2]));
+        assert_eq!(served.bound(&mut client, &mut statement, vec![narrow]).unwrap().num_rows(), 6, "{sql}");
+        let none: ArrayRef = Arc::new(Int64Array::from(vec![0]));
+        match (served.bound(&mut client, &mut statement, vec![none]), wrong) {
+            (Ok(rows), None) => assert_eq!(rows.num_rows(), 0),
+            (refused, wrong) => {
+                let (code, text) = refusal(refused);
+                assert!(code == Code::InvalidArgument && text.contains(wrong.unwrap()), "{text}");
+            }
+        }
+        assert_eq!(refusal(served.rows(&mut client, sql)).1, "SQL: got 0 values, and the query has 1 parameters");
+    }
+    for call in ["topk(image_id, image_id, $1)", "max_by(image_id, image_id, $1)"] {
+        let mut statement = served.prepare(&mut client, &format!("SELECT unnest({call}) FROM cnn.features"));
+        let k: ArrayRef = Arc::new(Int64Array::from(vec![2]));
+        assert_eq!(served.bound(&mut client, &mut statement, vec![k]).unwrap().num_rows(), 2, "{call}");
+    }
+    let sql = "SELECT unnest(topk(image_id, feature, $1, $2)) FROM cnn.features";
+    let mut statement = served.prepare(&mut client, sql);
+    let vector = list(&(0..16).map(f64::from).collect::<Vec<_>>());
+    let k = |k: i64| Arc::new(Int64Array::from(vec![k])) as ArrayRef;
+    assert_eq!(served.bound(&mut client, &mut statement, vec![vector.clone(), k(3)]).unwrap().num_rows(), 3);
+    let (_, text) = refusal(served.bound(&mut client, &mut statement, vec![vector, k(0)]));
+    assert!(text.contains("`topk` has the k 0, wanted a constant from 1"), "{text}");
+}
+
 #[test]
 fn clients_without_the_token_are_refused() {
     let served = Served::start(Some(TOKEN), 1 << 30, 300);
@@ -202,7 +244,7 @@ fn limits_of_memory_and_time_end_a_query() {
 }
 
 #[test]
-fn a_reader_that_stops_holds_no_place() {
+fn a_reader_that_stops_holds_its_place_until_the_time_of_its_query_is_over() {
     let served = Served::start(None, 1 << 30, 1);
     let mut client = served.client();
     let many = "SELECT value FROM range(0, 9000000000)";
@@ -231,6 +273,31 @@ fn a_reader_that_stops_holds_no_place() {
         }
     });
     assert_eq!(refusal::<()>(Err(error)).1, "the query took 1 s, which is the limit");
+}
+
+#[test]
+fn a_reader_that_takes_no_rows_loses_its_query() {
+    let served = Served::with_short_reader_time();
+    let mut reader = served.client();
+    let message = served.runtime.block_on(async {
+        let info = reader.execute("SELECT value FROM range(0, 9000000000)".to_owned(), None).await.unwrap();
+        let mut rows = reader.do_get(info.endpoint[0].ticket.clone().unwrap()).await.unwrap();
+        assert!(rows.try_next().await.unwrap().is_some());
+        // One that reads slowly goes on.
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        assert!(rows.try_next().await.unwrap().is_some());
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let error = loop {
+            match rows.try_next().await {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("the rows are not complete"),
+                Err(error) => break error,
+            }
+        };
+        refusal::<()>(Err(error))
+    });
+    assert_eq!(message, (Code::ResourceExhausted, "the client took no rows for 1 s, which is the limit".to_owned()));
+    assert_eq!(served.rows(&mut served.client(), "SELECT 1").unwrap().num_rows(), 1);
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub use label::MethodLabel;
 pub use methods::Method;
 pub use over_seeds::{PairedSeedTest, SeedStatistics};
 pub use protocol::Protocol;
-pub use ranked_items::rank_items;
+pub use ranked_items::{cosine_problem, rank_items};
 pub use ranking::Rankings;
 pub use relevance::{BinaryRelevance, GradedRelevance, RelevanceGrades};
 pub use results::EvaluationResults;

@@ -5,7 +5,7 @@ use super::direction::Direction;
 use super::methods::{Method, MethodContext, ScoreKind};
 use super::ranking::{Ranker, RankingRequest};
 use super::scores::{ImageCaptionVectors, ScoreSource, VectorSource};
-use crate::error::{Error, Result};
+use crate::error::{Error, Problem, Result};
 use crate::kernels::top_k::ScoredItem;
 use crate::search::{CpuSearchFactory, SearchProgress};
 
@@ -31,14 +31,7 @@ pub fn rank_items(
     threads: usize,
     progress: &mut dyn SearchProgress,
 ) -> Result<Vec<Vec<ScoredItem>>> {
-    let context = MethodContext {
-        query_bank: !banks.is_empty(),
-        bank_pairs: banks.len() > 1,
-        has_validation_split: false,
-        bank_of_validation: false,
-        score_kind: ScoreKind::Cosine,
-    };
-    if let Some(problem) = method.problems("method", context).into_iter().find(|problem| !problem.is_warning()) {
+    if let Some(problem) = cosine_problem(method, banks.len()) {
         return Err(Error::usage(format!("`{}` {}", problem.setting, problem.message)));
     }
     let factory = CpuSearchFactory { order: None, threads };
@@ -65,4 +58,18 @@ pub fn rank_items(
     let request = RankingRequest { tasks: &tasks, depth: [depth, 0], cutoffs: &[depth] };
     let [ranked, _] = method.rank(&ranker, &request, progress)?;
     Ok(ranked.top)
+}
+
+/// Reason why cosines cannot be corrected by `method` with so many banks: settings that are wrong, or a bank that is
+/// missing. `None` if they can.
+#[must_use]
+pub fn cosine_problem(method: &Method, banks: usize) -> Option<Problem> {
+    let context = MethodContext {
+        query_bank: banks > 0,
+        bank_pairs: banks > 1,
+        has_validation_split: false,
+        bank_of_validation: false,
+        score_kind: ScoreKind::Cosine,
+    };
+    method.problems("method", context).into_iter().find(|problem| !problem.is_warning())
 }

@@ -13,6 +13,7 @@ use crate::sql::names::{
 use crate::sql::planning_messages::{
     ArgumentMessage, ConversionMessage, FunctionMessage, GroupMessage, SignatureMessage,
 };
+use crate::sql::vectors::VectorMeasure;
 use crate::suggest::closest_name;
 
 /// Characters shown of a line of the query, around the place of the error.
@@ -20,6 +21,8 @@ const SHOWN_CHARS: usize = 100;
 
 /// Start of messages of DataFusion about a query that cannot be planned, which says nothing to the reader.
 const PLANNING: &str = "Error during planning: ";
+/// The same of a query that runs.
+const RUNNING: &str = "Execution error: ";
 
 /// First words of statements that a session runs.
 const FIRST_WORDS: [&str; 6] = ["SELECT", "WITH", "SHOW", "DESCRIBE", "EXPLAIN", "VALUES"];
@@ -174,6 +177,11 @@ fn syntax_error(message: &str, sql: &str, place: Option<QueryPlace>) -> Error {
         no_copy()
     } else if sql.contains("<#>") {
         error.hint("the inner product of vectors is `inner_product(a, b)`")
+    } else if sql.contains("<+>") {
+        error.hint("the L1 distance of vectors is `l1_distance(a, b)`")
+    } else if ["<~>", "<%>"].iter().any(|operator| sql.contains(operator)) {
+        let names = VectorMeasure::ALL.map(VectorMeasure::name).join(", ");
+        error.hint(format!("vectors of bits have no distance here; the measures of vectors are {names}"))
     } else if let Some(keyword) = first_word.and_then(|word| closest_name(word, FIRST_WORDS))
         && first_word.is_some_and(|word| !word.eq_ignore_ascii_case(keyword))
     {
@@ -208,7 +216,7 @@ pub(super) fn sql_error(error: &DataFusionError) -> Error {
                 return Error::usage("SQL: `->` has no key, because it binds weaker than a comparison")
                     .hint("write brackets: `(settings->'epochs') > 1`");
             }
-            let message = message.strip_prefix(PLANNING).unwrap_or(message);
+            let message = message.strip_prefix(PLANNING).or_else(|| message.strip_prefix(RUNNING)).unwrap_or(message);
             Error::usage(format!("SQL: {}", lower_first(&message.replace('\t', " "))))
         }
     }

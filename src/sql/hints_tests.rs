@@ -44,6 +44,8 @@ fn operators_of_vector_databases_are_refused_with_the_function() {
     for (sql, function) in [
         (format!("SELECT a.feature <-> b.feature {pair}"), "array_distance(a, b)"),
         (format!("SELECT a.feature <#> b.feature {pair}"), "inner_product(a, b)"),
+        (format!("SELECT a.feature <+> b.feature {pair}"), "l1_distance(a, b)"),
+        (format!("SELECT a.feature <~> b.feature {pair}"), "cosine_distance, cosine_similarity, inner_product"),
     ] {
         let got = error(&sql);
         let text = format!("{got} {}", got.hint_text().unwrap_or_default());

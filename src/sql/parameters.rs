@@ -198,9 +198,13 @@ pub(super) fn with_values(plan: LogicalPlan, values: Vec<ScalarValue>) -> Result
     plan.with_param_values(ParamValues::List(values.into_iter().map(ScalarAndMetadata::from).collect()))
 }
 
-/// Value as a vector, if the parameter is one; otherwise as it is, and the query converts it.
+/// Value as a vector, if the parameter is one, or as a whole number of 64 bits; otherwise as it is, and the query converts
+/// it.
 fn converted(value: &ScalarValue, parameter: &Field) -> Result<ScalarValue> {
     let (name, wanted) = (parameter.name(), parameter.data_type());
+    if *wanted == DataType::Int64 && value.data_type().is_integer() {
+        return value.cast_to(wanted);
+    }
     if number_type(wanted).is_none() {
         return Ok(value.clone());
     }

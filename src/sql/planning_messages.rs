@@ -1,8 +1,9 @@
-//! Messages of DataFusion about columns that are not grouped, functions and their arguments, and texts that are no
+//! Messages of DataFusion about columns that are not grouped, functions and their arguments, tables, and texts that are no
 //! numbers.
 //!
 //! Their errors have no fields, so the names are read from the text.
 
+use crate::sql::state::{CATALOG, FILES};
 use crate::suggest::closest_name;
 
 /// Message about a column that is neither grouped nor in an aggregate function.
@@ -79,6 +80,22 @@ impl FunctionMessage {
     }
 }
 
+/// Message about a table that was not looked up before the query was planned.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TableMessage {
+    /// Name of the table, as a query writes it.
+    pub(super) table: String,
+}
+
+impl TableMessage {
+    pub(super) fn parse(message: &str) -> Option<Self> {
+        let full = between(message, "table '", "' not found")?;
+        let table = full.strip_prefix(CATALOG).and_then(|rest| rest.strip_prefix('.')).unwrap_or(full);
+        let table = table.strip_prefix(FILES).and_then(|rest| rest.strip_prefix('.')).unwrap_or(table);
+        Some(Self { table: table.to_owned() })
+    }
+}
+
 /// Message about a text that cannot be converted.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ConversionMessage {
@@ -126,6 +143,10 @@ mod tests {
         );
         let near = Some("cosine_distance".to_owned());
         assert_eq!(got, Some(FunctionMessage { function: "cosin_distance".to_owned(), near }));
+        let got = TableMessage::parse("Error during planning: table 'pairloom.files.nope' not found");
+        assert_eq!(got, Some(TableMessage { table: "nope".to_owned() }));
+        let got = TableMessage::parse("Error during planning: table 'pairloom.test.nope' not found");
+        assert_eq!(got, Some(TableMessage { table: "test.nope".to_owned() }));
         let got = ConversionMessage::parse("Arrow error: Cast error: Cannot cast string 'a'b' to value of Int64 type");
         assert_eq!(got, Some(ConversionMessage { text: "a'b".to_owned(), data_type: "Int64".to_owned() }));
     }

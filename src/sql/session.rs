@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{FieldRef, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::catalog::CatalogProviderList;
 use datafusion::common::TableReference;
 use datafusion::config::Dialect;
@@ -273,8 +273,8 @@ impl Session {
                 Planned::Query(state, plan) => {
                     let wrong = |error: DataFusionError| query_error(&error, &sql);
                     let parameters = parameters(&plan).map_err(wrong)?;
-                    let missing = parameters.iter().map(|field| ParameterValue::try_from(field.data_type()));
-                    let missing: Vec<ParameterValue> = missing.collect::<Result<_, _>>().map_err(wrong)?;
+                    let values = parameters.iter().map(|field| value_of_type(field.data_type()));
+                    let missing: Vec<ParameterValue> = values.collect::<Result<_, _>>().map_err(wrong)?;
                     let columns = async { analyzed_columns(&state, with_values(plan, missing)?) };
                     Ok(PreparedQuery { columns: with_deep_stack(columns).await.map_err(wrong)?, parameters })
                 }
@@ -442,6 +442,15 @@ impl Session {
     #[must_use]
     pub fn take_incomplete_stages(&self) -> BTreeMap<String, (usize, usize)> {
         self.tables.own().take_incomplete_stages()
+    }
+}
+
+/// Value of a parameter that only its type matters of: a missing one, but 1 for a whole number, since a k or a `LIMIT` is
+/// never missing.
+fn value_of_type(data_type: &DataType) -> datafusion::error::Result<ParameterValue> {
+    match data_type {
+        DataType::Int64 => Ok(ParameterValue::Int64(Some(1))),
+        other => ParameterValue::try_from(other),
     }
 }
 

@@ -1,8 +1,19 @@
 //! Tests of a cluster: a scheduler and executors as processes of their own, and executors that are killed.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
+
+use arrow::array::{ArrayRef, AsArray, FixedSizeListArray, Float32Array, Int64Array, RecordBatch, StringArray};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, Field, Int64Type};
+use arrow::ipc::writer::FileWriter;
+use arrow_flight::error::FlightError;
+use arrow_flight::sql::client::FlightSqlServiceClient;
+use futures::TryStreamExt;
+use tonic::transport::Channel;
 
 use crate::s3::server;
 use crate::support::{ServerProcess, pairloom, python};
@@ -111,13 +122,6 @@ fn a_cluster_computes_what_one_process_computes() {
     std::fs::remove_dir_all(there.join("v1/evaluate")).unwrap();
     let scheduler = scheduler();
     let executors = [(); 2].map(|()| executor(&scheduler, &there));
-    let mut alone = pairloom();
-    alone.args(["run", "-v", "--no-progress", "--cluster", scheduler.uri(), "--store"]).arg(&there);
-    alone.arg(test_data::root().join("pipelines/embeddings.toml")).env("IMAGES", &files[0]).env("CAPTIONS", &files[1]);
-    let alone = alone.args(["--set", "stage.test.evaluate.methods=['sinkhorn']"]).output().unwrap();
-    let message = String::from_utf8_lossy(&alone.stderr);
-    assert!(alone.status.success() && message.contains("this process computes Sinkhorn potentials"), "{message}");
-    std::fs::remove_dir_all(there.join("v1/evaluate")).unwrap();
     let mut distributed = evaluate(&there, &files, 10);
     distributed.args(["--cluster", scheduler.uri()]);
     succeeded(distributed);
@@ -157,14 +161,116 @@ fn a_cluster_computes_what_one_process_computes() {
         ("SELECT 1 / (count(*) - 10000) FROM theirs.caption_embeddings", "division by zero"),
         ("SELECT (SELECT image_id FROM theirs.image_embeddings)", "has several rows, wanted one"),
         ("SELECT count(*) FROM generate_series(1, 9)", "a cluster does not run `generate_series` without its column"),
+        ("SELECT * FROM topk_join('test.rankings', 'test.rankings', 2)", "`test.rankings` has no column of vectors"),
     ] {
         let failed = sql(&there, wrong, Some(scheduler.uri()));
         let message = String::from_utf8_lossy(&failed.stderr);
         assert!(!failed.status.success() && message.contains(wanted), "{wrong}: {message}");
     }
     assert!(sql(&there, "SELECT 1", Some(scheduler.uri())).status.success(), "the cluster is still there");
+
+    let mut serve = pairloom();
+    serve.args(["serve", "--json", "--flight", "127.0.0.1:0", "--cluster", scheduler.uri(), "--store"]).arg(&there);
+    let server = ServerProcess::start(serve);
+    let ranks = "SELECT sum(rank) FROM test.rankings";
+    let (got, wanted) = (flight_rows(&server, ranks).unwrap(), sql(&there, ranks, None));
+    let got = got.column(0).as_primitive::<Int64Type>().value(0);
+    assert_eq!(format!("sum(rank)\n{got}\n"), String::from_utf8_lossy(&wanted.stdout));
+    // Only a cluster refuses this.
+    let refused = flight_rows(&server, "SELECT count(*) FROM generate_series(1, 9)").unwrap_err().to_string();
+    assert!(refused.contains("a cluster does not run `generate_series` without its column"), "{refused}");
+    assert_eq!(server.stop(), Some(0));
     assert_eq!(executors.map(ServerProcess::stop), [Some(0); 2]);
     assert_eq!(scheduler.stop(), Some(0));
+}
+
+/// Rows of a query by Flight SQL.
+fn flight_rows(server: &ServerProcess, sql: &str) -> Result<RecordBatch, FlightError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let channel = Channel::from_shared(server.uri().replace("grpc://", "http://")).unwrap();
+        let mut client = FlightSqlServiceClient::new(channel.connect().await.unwrap());
+        let info = client.execute(sql.to_owned(), None).await?;
+        let rows = client.do_get(info.endpoint[0].ticket.clone().unwrap()).await?;
+        let batches: Vec<RecordBatch> = rows.try_collect().await?;
+        Ok(concat_batches(&batches[0].schema(), &batches)?)
+    })
+}
+
+/// Tables of embeddings with three splits: 50 images each, with two captions each.
+fn write_splits(folder: &Path) {
+    let vectors = |seed: u64, count: usize| {
+        let path = folder.join("vectors.npy");
+        write_vectors(&path, count, 16, seed);
+        let content = std::fs::read(path).unwrap();
+        let values = content[128..].chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
+        let item = Arc::new(Field::new("item", DataType::Float32, false));
+        let values: ArrayRef = Arc::new(values.map(|value| value + 0.2).collect::<Float32Array>());
+        Arc::new(FixedSizeListArray::new(item, 16, values, None)) as ArrayRef
+    };
+    let ids = |ids: &mut dyn Iterator<Item = i64>| Arc::new(Int64Array::from_iter_values(ids)) as ArrayRef;
+    let splits = (0..150).map(|image| ["train", "val", "test"][image / 50]);
+    let images = [
+        ("image_id", ids(&mut (0..150))),
+        ("split", Arc::new(StringArray::from_iter_values(splits)) as ArrayRef),
+        ("embedding", vectors(3, 150)),
+    ];
+    let captions = [
+        ("caption_id", ids(&mut (0..300))),
+        ("image_id", ids(&mut (0..300).map(|caption| caption / 2))),
+        ("embedding", vectors(4, 300)),
+    ];
+    for (name, columns) in [("images.arrow", images), ("captions.arrow", captions)] {
+        let rows = RecordBatch::try_from_iter(columns).unwrap();
+        let file = std::fs::File::create(folder.join(name)).unwrap();
+        let mut writer = FileWriter::try_new(file, &rows.schema()).unwrap();
+        writer.write(&rows).unwrap();
+        writer.finish().unwrap();
+    }
+}
+
+#[test]
+fn every_method_has_the_bits_of_one_process() {
+    let folder = tempfile::tempdir().unwrap();
+    write_splits(folder.path());
+    let schema = std::fs::read_to_string(test_data::root().join("schemas/pipeline.schema.json")).unwrap();
+    let schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
+    let forms =
+        schema["$defs"]["Method"]["oneOf"].as_array().unwrap().iter().filter_map(|form| form["properties"].as_object());
+    let names: BTreeSet<&str> = forms.flat_map(|form| form.keys().map(String::as_str)).collect();
+    assert!(names.len() >= 19 && names.contains("best_of"), "{names:?}");
+    let mut methods: Vec<String> =
+        names.iter().filter(|name| **name != "best_of").map(|name| format!("{name:?}")).collect();
+    methods.push("{ best_of = { methods = [\"nns\", \"csls\"] } }".to_owned());
+    methods.push("{ csls = { query_bank = true } }".to_owned());
+    let bank = "{ images = \"theirs.image_embeddings\", captions = \"theirs.caption_embeddings\", split = \"train\" }";
+    let pipeline = format!(
+        "[stage.theirs.ingest.embeddings]\nimages = \"images.arrow\"\ncaptions = \"captions.arrow\"\n\n\
+         [stage.test.evaluate]\nimages = \"theirs.image_embeddings\"\ncaptions = \"theirs.caption_embeddings\"\n\
+         dataset = \"theirs\"\nquery_bank = {bank}\nvalidation_split = \"val\"\nmethods = [{}]\n",
+        methods.join(", ")
+    );
+    let file = folder.path().join("methods.toml");
+    std::fs::write(&file, pipeline).unwrap();
+    let [here, there] = ["here", "there"].map(|name| folder.path().join(name));
+    let run = |store: &Path| {
+        let mut run = pairloom();
+        run.args(["run", "-v", "--no-progress", "--store"]).arg(store).arg(&file);
+        run
+    };
+    succeeded(run(&here));
+    std::fs::create_dir_all(there.join("v1/runs")).unwrap();
+    let scheduler = scheduler();
+    let _executors = [(); 2].map(|()| executor(&scheduler, &there));
+    let output = run(&there).args(["--cluster", scheduler.uri()]).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{message}");
+    let alone: BTreeSet<&str> =
+        message.lines().filter_map(|line| line.strip_prefix("not on the cluster: this process computes ")).collect();
+    let wanted = ["Sinkhorn potentials", "a matching", "corrections of whole rows of scores", "whole rows of scores"];
+    assert_eq!(alone, BTreeSet::from(wanted));
+    let wanted = evaluations(&here);
+    assert!(wanted.len() >= 4 && evaluations(&there) == wanted, "the same bytes");
 }
 
 #[test]

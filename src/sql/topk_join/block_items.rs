@@ -1,11 +1,12 @@
 //! Items of a block in the form that the search reads.
 
-use datafusion::common::{exec_err, plan_err};
+use datafusion::common::plan_err;
 use datafusion::error::Result;
 
+use super::named_vectors::NamedVectors;
 use crate::kernels::distance::{VectorValues, l2_norm};
 use crate::search::parallel_ranges;
-use crate::sql::vectors::{ListVectors, VectorMeasure};
+use crate::sql::vectors::VectorMeasure;
 
 /// Items of a block, as the search needs them.
 pub(super) struct BlockItems {
@@ -21,24 +22,18 @@ pub(super) struct BlockItems {
 }
 
 impl BlockItems {
-    /// Items of a block, the first of which is item `first`.
+    /// Items of a block.
     ///
     /// # Errors
     /// A vector of another width or with a value that is not finite.
-    pub(super) fn new(
-        measure: VectorMeasure,
-        width: usize,
-        block: &ListVectors,
-        first: u64,
-        threads: usize,
-    ) -> Result<Self> {
+    pub(super) fn new(measure: VectorMeasure, width: usize, block: &NamedVectors, threads: usize) -> Result<Self> {
         let norms = parallel_ranges(threads, block.len(), |part| {
             let norm = |row| {
                 let Some(vector) = block.get(row) else { return Ok(None) };
                 check_width(width, vector.len())?;
                 let norm = l2_norm(vector);
                 if !norm.is_finite() {
-                    return exec_err!("the vector of item {} has a value that is not finite", first + row as u64);
+                    return Err(block.not_finite(row));
                 }
                 Ok((norm != 0.0 || !measure.is_cosine()).then_some((row, norm)))
             };
@@ -75,7 +70,7 @@ impl BlockItems {
 fn packed(
     rows: &[(usize, f64)],
     width: usize,
-    block: &ListVectors,
+    block: &NamedVectors,
     measure: VectorMeasure,
     threads: usize,
 ) -> Vec<f32> {

@@ -6,10 +6,11 @@ use std::sync::atomic::Ordering;
 use datafusion::error::{DataFusionError, Result};
 
 use super::block_items::BlockItems;
+use super::named_vectors::NamedVectors;
 use super::nearest_lists::{NearItem, NearestLists, StopOnDrop};
 use crate::error::Error;
 use crate::retrieval::{Method, rank_items};
-use crate::sql::vectors::{ListVectors, VectorMeasure};
+use crate::sql::vectors::VectorMeasure;
 
 /// Lists of the `k` best items of each query by corrected cosines. All queries and items are there at once: methods
 /// learn from their scores, or from those of the `banks`: other queries, and other items. A vector of 0 has no cosine, so such an item is in no list.
@@ -20,16 +21,16 @@ use crate::sql::vectors::{ListVectors, VectorMeasure};
 pub(super) async fn corrected_lists(
     method: Method,
     k: usize,
-    queries: ListVectors,
-    items: ListVectors,
-    banks: Vec<ListVectors>,
+    queries: NamedVectors,
+    items: NamedVectors,
+    banks: Vec<NamedVectors>,
     threads: usize,
 ) -> Result<Vec<Vec<NearItem>>> {
     let stop = StopOnDrop::default();
     let stopped = Arc::clone(&stop.0);
     let ranked = tokio::task::spawn_blocking(move || {
         let queries = NearestLists::new(VectorMeasure::CosineSimilarity, k, queries, threads)?;
-        let items = BlockItems::new(VectorMeasure::CosineSimilarity, queries.width(), &items, 0, threads)?;
+        let items = BlockItems::new(VectorMeasure::CosineSimilarity, queries.width(), &items, threads)?;
         if queries.is_empty() || items.rows.is_empty() {
             return Ok(queries.into_lists());
         }
@@ -38,7 +39,7 @@ pub(super) async fn corrected_lists(
         };
         let vectors = [queries.packed(), &items.packed];
         let packed =
-            |bank| Ok(BlockItems::new(VectorMeasure::CosineSimilarity, queries.width(), bank, 0, threads)?.packed);
+            |bank| Ok(BlockItems::new(VectorMeasure::CosineSimilarity, queries.width(), bank, threads)?.packed);
         let banks = banks.iter().map(packed).collect::<Result<Vec<Vec<f32>>>>()?;
         let banks: Vec<&[f32]> = banks.iter().map(Vec::as_slice).collect();
         let ranked = rank_items(&method, vectors, &banks, queries.width(), k, threads, &mut progress);

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
-use arrow::compute::{concat_batches, take, take_record_batch};
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
 use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{exec_err, internal_err};
@@ -23,13 +23,14 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt};
 
 use super::corrected_lists::corrected_lists;
+use super::named_vectors::NamedVectors;
 use super::nearest_lists::{NearItem, NearestLists, StopOnDrop};
 use super::node::{ListShape, added_fields};
 use super::pair_condition::PairCondition;
 use super::tie_keys::TieKeys;
 use super::top_k_rows::{ItemRows, TopKRows};
 use crate::retrieval::Method;
-use crate::sql::vectors::{ListVectors, VectorMeasure};
+use crate::sql::vectors::VectorMeasure;
 
 /// Rows of items that are searched together.
 const BLOCK_ROWS: usize = 16_384;
@@ -54,6 +55,8 @@ pub(super) struct TopKJoinExec {
     pub(super) bank_vectors: Vec<Arc<dyn PhysicalExpr>>,
     pub(super) query_vector: Arc<dyn PhysicalExpr>,
     pub(super) item_vector: Arc<dyn PhysicalExpr>,
+    /// Columns of the vectors with their tables, for messages.
+    pub(super) vector_names: [Arc<str>; 2],
     pub(super) condition: Option<Arc<dyn PhysicalExpr>>,
     /// Columns of the output: places among those of the queries, those of the items, rank and measure.
     pub(super) columns: Vec<usize>,
@@ -75,6 +78,7 @@ impl TopKJoinExec {
         let columns = (0..fields.len()).collect();
         let schema: SchemaRef = Arc::new(Schema::new(fields));
         let properties = properties(&schema);
+        let vector_names = [&query_vector, &item_vector].map(|vector| Arc::from(vector.to_string()));
         Self {
             queries,
             items,
@@ -86,6 +90,7 @@ impl TopKJoinExec {
             bank_vectors: Vec::new(),
             query_vector,
             item_vector,
+            vector_names,
             condition,
             columns,
             schema,
@@ -105,6 +110,11 @@ impl TopKJoinExec {
         bank_vectors: Vec<Arc<dyn PhysicalExpr>>,
     ) -> Self {
         Self { banks, bank_vectors, ..self }
+    }
+
+    /// The same operator, whose messages name the vectors so.
+    pub(super) fn with_vector_names(self, vector_names: [Arc<str>; 2]) -> Self {
+        Self { vector_names, ..self }
     }
 
     /// The same operator with a condition of pairs.
@@ -145,30 +155,24 @@ impl TopKJoinExec {
         }
         let all_queries = concat_batches(&self.queries.schema(), &queries)?;
         drop(queries);
-        let vectors = self.query_vector.evaluate(&all_queries)?.into_array(all_queries.num_rows())?;
-        let has_vector = rows_with_vectors(&vectors)?;
-        let (queries, vectors) = if has_vector.len() == all_queries.num_rows() {
-            (all_queries.clone(), vectors)
-        } else {
-            (take_record_batch(&all_queries, &has_vector)?, take(&vectors, &has_vector, None)?)
-        };
+        let [query_name, item_name] = &self.vector_names;
+        let (vectors, measured) = NamedVectors::measured(&self.query_vector, &all_queries, query_name, self.measure)?;
+        let queries = vectors.rows().clone();
         let output = |items: &ItemRows, lists: &[Vec<NearItem>]| {
             let items_or_missing = items.batches(&self.items.schema(), self.shape.is_outer)?;
-            TopKRows::new((all_queries, has_vector), items, items_or_missing, lists, self.shape)
+            TopKRows::new((all_queries, measured), items, items_or_missing, lists, self.shape)
         };
         let threads = context.session_config().target_partitions();
-        let vectors = ListVectors::new(&vectors)?;
         let memory_of_lists = memory.new_empty();
         let mut items = ItemRows::new(memory);
         if let Some(method) = self.method.clone() {
             let mut banks = Vec::new();
             for (bank, vector) in self.banks.iter().zip(&self.bank_vectors) {
                 let rows = all_rows(bank, Arc::clone(&context), &items.memory).await?;
-                banks.push(ListVectors::new(&vector.evaluate(&rows)?.into_array(rows.num_rows())?)?);
+                banks.push(NamedVectors::new(vector, rows, &Arc::from(format!("{vector} of the bank")))?);
             }
             let block = all_rows(&self.items, context, &items.memory).await?;
-            let of_items = self.item_vector.evaluate(&block)?.into_array(block.num_rows())?;
-            let of_items = ListVectors::new(&of_items)?;
+            let of_items = NamedVectors::new(&self.item_vector, block.clone(), item_name)?;
             let lists = corrected_lists(method, self.shape.k, vectors, of_items, banks, threads).await?;
             items.keep(block, &lists)?;
             return output(&items, &lists);
@@ -176,6 +180,9 @@ impl TopKJoinExec {
         let stop = StopOnDrop::default();
         let mut keys = TieKeys::new(&self.ties, &self.items.schema())?;
         let mut lists = NearestLists::new(self.measure, self.shape.k, vectors, threads)?.stop_with(Arc::clone(&stop.0));
+        if self.shape.k == 0 {
+            return output(&items, lists.lists());
+        }
         let mut stream = self.items.execute(0, context)?;
         let (mut waiting, mut rows) = (Vec::new(), 0);
         loop {
@@ -211,19 +218,19 @@ impl TopKJoinExec {
         items: &mut ItemRows,
         keys: &mut Option<TieKeys>,
     ) -> Result<()> {
-        let vectors = ListVectors::new(&self.item_vector.evaluate(&block)?.into_array(block.num_rows())?)?;
-        let first = items.next;
+        let vectors = NamedVectors::new(&self.item_vector, block, &self.vector_names[1])?;
+        let (block, first) = (vectors.rows(), items.next);
         if let Some(keys) = keys {
-            lists.order_ties_by(keys.of_block(&self.ties, &block)?);
+            lists.order_ties_by(keys.of_block(&self.ties, block)?);
         }
         match &self.condition {
             None => lists.add(&vectors, first, None)?,
             Some(condition) => {
-                let condition = PairCondition::new(condition, queries, &block)?;
+                let condition = PairCondition::new(condition, queries, block)?;
                 lists.add(&vectors, first, Some(&|pairs| condition.evaluate(pairs)))?;
             }
         }
-        items.keep(block, lists.lists())
+        items.keep(vectors.into_rows(), lists.lists())
     }
 }
 
@@ -259,13 +266,6 @@ fn properties(schema: &SchemaRef) -> Arc<PlanProperties> {
         EmissionType::Final,
         Boundedness::Bounded,
     ))
-}
-
-/// Rows that have a vector.
-fn rows_with_vectors(vectors: &ArrayRef) -> Result<UInt64Array> {
-    let vectors = ListVectors::new(vectors)?;
-    let rows = (0..vectors.len()).filter(|&row| vectors.get(row).is_some());
-    Ok(UInt64Array::from_iter_values(rows.map(|row| row as u64)))
 }
 
 impl DisplayAs for TopKJoinExec {

@@ -178,7 +178,7 @@ fn nearest_rows(subquery: &LogicalPlan) -> Result<Option<NearestRows<'_>>> {
         return refused(&format!("is ordered by `{}` of the outer query after the measure", term.expr));
     }
     let Some(limit) = limit.map(literal_limit).transpose()?.flatten() else {
-        return refused("has no `LIMIT` that is a number from 1");
+        return refused("has no `LIMIT`");
     };
     let schema = subquery.schema();
     let names = schema.fields().iter().map(|field| field.name().clone());
@@ -200,10 +200,11 @@ fn has_outer_measure(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(is_measure(expr))).unwrap_or(false)
 }
 
-/// Length of the list of `LIMIT k OFFSET m`, which has the rows that are left out, and m; `None` if they are no numbers.
+/// Length of the list of `LIMIT k OFFSET m`, which has the rows that are left out, and m; `None` without a number k.
 fn literal_limit(limit: &Limit) -> Result<Option<(usize, usize)>> {
     Ok(match (limit.get_skip_type()?, limit.get_fetch_type()?) {
-        (SkipType::Literal(skip), FetchType::Literal(Some(k))) if k > 0 => Some((k.saturating_add(skip), skip)),
+        (SkipType::Literal(_), FetchType::Literal(Some(0))) => Some((0, 0)),
+        (SkipType::Literal(skip), FetchType::Literal(Some(k))) => Some((k.saturating_add(skip), skip)),
         _ => None,
     })
 }

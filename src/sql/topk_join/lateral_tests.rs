@@ -121,6 +121,24 @@ fn equal_measures_have_the_order_of_the_other_terms() {
 }
 
 #[test]
+fn a_limit_of_0_has_no_rows() {
+    let (queries, items) = (random_vectors(28, 4, 3), random_vectors(29, 30, 3));
+    for (_folders, session) in sessions(&queries, &items) {
+        let sql = |join: &str, limit: &str| {
+            format!(
+                "SELECT q.image_id AS q, t.image_id FROM q.features q {join} (SELECT image_id FROM g.features g ORDER BY \
+                 g.feature <=> q.feature LIMIT {limit}) t"
+            )
+        };
+        for limit in ["0", "0 OFFSET 2"] {
+            assert_eq!(pairs(&session, &sql(", LATERAL", limit)), []);
+            let outer = format!("{} ON true ORDER BY q", sql("LEFT JOIN LATERAL", limit));
+            assert_eq!(pairs(&session, &outer), with_missing(&queries, &[], 0));
+        }
+    }
+}
+
+#[test]
 fn a_condition_of_the_join_follows_the_limit() {
     let (queries, items) = (random_vectors(25, 9, 3), random_vectors(26, 90, 3));
     let (_folder, session) = session(&queries, &items);

@@ -49,6 +49,9 @@ struct TopKJoinMessage {
     /// Order of items with equal measures.
     #[prost(message, repeated, tag = "13")]
     ties: Vec<PhysicalSortExprNode>,
+    /// Names of the two vectors in messages.
+    #[prost(string, repeated, tag = "14")]
+    vector_names: Vec<String>,
 }
 
 /// Message of a top-k join; `None` for another operator.
@@ -76,6 +79,7 @@ pub(in crate::sql) fn encode_join(
         skip: join.shape.skip as u64,
         is_outer: join.shape.is_outer,
         ties: serialize_physical_sort_exprs(join.ties.clone(), codec, converter)?,
+        vector_names: join.vector_names.iter().map(ToString::to_string).collect(),
     };
     Ok(Some(message.encode_to_vec()))
 }
@@ -126,7 +130,9 @@ pub(in crate::sql) fn decode_join(
     if columns.iter().any(|&column| column >= all.column_count()) || columns.len() != message.names.len() {
         return wrong("it has a column that is not there");
     }
+    let [query_name, item_name] = &*message.vector_names else { return wrong("a vector has no name") };
     let all = all.with_banks(banks.to_vec(), bank_vectors).with_condition(condition);
+    let all = all.with_vector_names([query_name, item_name].map(|name| Arc::from(name.as_str())));
     let all = all.with_ties(ties).with_shape(ListShape { k, skip, is_outer: message.is_outer });
     Ok(Arc::new(all.with_columns(columns, &message.names)))
 }

@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{Array, BooleanArray};
 use arrow::row::Rows;
-use datafusion::common::exec_err;
+use datafusion::common::internal_err;
 use datafusion::error::{DataFusionError, Result};
 
 use super::block_items::{BlockItems, check_width, write_scaled};
+use super::named_vectors::NamedVectors;
 use crate::kernels::distance::{VectorValues, l2_norm};
 use crate::search::{ScoreFunction, Search, SearchRequest, VectorMatrix, parallel_ranges};
-use crate::sql::vectors::{ListVectors, VectorMeasure};
+use crate::sql::vectors::VectorMeasure;
 
 /// Candidates of a block beyond the k best, so that roundings seldom need a second search.
 const SPARE_CANDIDATES: usize = 16;
@@ -54,8 +55,8 @@ pub(super) type AcceptPairs<'a> = dyn Fn(&[(usize, usize)]) -> Result<BooleanArr
 pub(super) struct NearestLists {
     measure: VectorMeasure,
     k: usize,
-    /// Queries; each has a vector.
-    queries: ListVectors,
+    /// Queries; each has a measure.
+    queries: NamedVectors,
     norms: Vec<f64>,
     /// Queries of the search in f32, row-major, scaled to unit length for cosines; empty if there is no search.
     packed: Vec<f32>,
@@ -74,21 +75,20 @@ impl NearestLists {
     /// Lists for the rows of `queries`, without any item.
     ///
     /// # Errors
-    /// A query without a vector, of another width, with a value that is not finite, or of length 0 where a cosine is
-    /// wanted.
-    pub(super) fn new(measure: VectorMeasure, k: usize, queries: ListVectors, threads: usize) -> Result<Self> {
+    /// A vector of another width or with a value that is not finite; a row without a measure.
+    pub(super) fn new(measure: VectorMeasure, k: usize, queries: NamedVectors, threads: usize) -> Result<Self> {
         let width = (0..queries.len()).find_map(|row| queries.get(row)).map_or(0, VectorValues::len);
         let mut norms = Vec::with_capacity(queries.len());
         let mut packed = vec![0.0; queries.len() * width];
         for row in 0..queries.len() {
-            let Some(vector) = queries.get(row) else { return exec_err!("row {row} of the queries has no vector") };
+            let Some(vector) = queries.get(row) else { return internal_err!("row {row} of the queries has no vector") };
             check_width(width, vector.len())?;
             let norm = l2_norm(vector);
             if !norm.is_finite() {
-                return exec_err!("the vector in row {row} of the queries has a value that is not finite");
+                return Err(queries.not_finite(row));
             }
             if norm == 0.0 && measure.is_cosine() {
-                return exec_err!("the vector in row {row} of the queries is 0, and has no direction");
+                return internal_err!("the vector in row {row} of the queries is 0");
             }
             write_scaled(&mut packed[row * width..][..width], vector, if measure.is_cosine() { norm } else { 1.0 });
             norms.push(norm);
@@ -106,8 +106,8 @@ impl NearestLists {
     ///
     /// # Errors
     /// A vector of another width or with a value that is not finite. The first error of `accept`.
-    pub(super) fn add(&mut self, block: &ListVectors, first: u64, accept: Option<&AcceptPairs<'_>>) -> Result<()> {
-        let items = BlockItems::new(self.measure, self.width, block, first, self.threads)?;
+    pub(super) fn add(&mut self, block: &NamedVectors, first: u64, accept: Option<&AcceptPairs<'_>>) -> Result<()> {
+        let items = BlockItems::new(self.measure, self.width, block, self.threads)?;
         let queries: Vec<usize> = (0..self.queries.len()).collect();
         for some in queries.chunks(self.queries_at_once(&items)) {
             self.check_stop().map_err(|error| DataFusionError::External(Box::new(error)))?;
@@ -139,7 +139,7 @@ impl NearestLists {
         &mut self,
         mut pending: Vec<usize>,
         items: &BlockItems,
-        block: &ListVectors,
+        block: &NamedVectors,
         first: u64,
         accept: Option<&AcceptPairs<'_>>,
     ) -> Result<()> {
@@ -260,7 +260,7 @@ impl NearestLists {
     }
 
     /// Measure of a query and a row of a block.
-    fn value(&self, query: usize, block: &ListVectors, row: usize) -> Option<f64> {
+    fn value(&self, query: usize, block: &NamedVectors, row: usize) -> Option<f64> {
         self.measure.of(self.queries.get(query)?, Some(self.norms[query]), block.get(row)?)
     }
 

@@ -6,10 +6,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field};
-use datafusion::common::{DFSchema, DFSchemaRef, internal_err};
+use datafusion::common::{DFSchema, DFSchemaRef, ScalarValue, internal_err, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, SortExpr, UserDefinedLogicalNodeCore, build_join_schema};
 
+use super::named_tables::TOPK_JOIN;
 use crate::sql::vectors::VectorMeasure;
 
 /// Name of the column with the rank of an item, from 1.
@@ -50,6 +51,10 @@ pub(in crate::sql) struct TopKJoin {
     pub items: LogicalPlan,
     pub measure: VectorMeasure,
     pub(super) shape: ListShape,
+    /// Parameter of the statement that is k, until it has its value.
+    pub(super) k_parameter: Option<Expr>,
+    /// Columns of the vectors with their tables, for messages.
+    pub(super) vector_names: [Arc<str>; 2],
     /// Order of items with equal measures: expressions on `items`. Equal ones keep the order of `items`.
     pub ties: Vec<SortExpr>,
     /// Method that corrects cosines, as JSON; `None` for the measure itself.
@@ -82,11 +87,14 @@ impl TopKJoin {
         let shape = ListShape::of_nearest(k);
         let schema = joined_schema(&queries, &items, shape)?;
         let (ties, method, banks, bank_vectors) = (Vec::new(), None, Vec::new(), Vec::new());
+        let vector_names = [&query_vector, &item_vector].map(|vector| Arc::from(vector.to_string()));
         Ok(Self {
             queries,
             items,
             measure,
             shape,
+            k_parameter: None,
+            vector_names,
             ties,
             method,
             banks,
@@ -128,9 +136,30 @@ impl TopKJoin {
         Self { ties, ..self }
     }
 
+    /// The same join, whose k is a parameter of the statement.
+    pub(in crate::sql) fn with_k_parameter(self, k_parameter: Option<Expr>) -> Self {
+        Self { k_parameter, ..self }
+    }
+
+    /// The same join, whose messages name the vectors so.
+    pub(in crate::sql) fn with_vector_names(self, vector_names: [Arc<str>; 2]) -> Self {
+        Self { vector_names, ..self }
+    }
+
     /// The same join, whose method learns from banks.
     pub(in crate::sql) fn with_banks(self, banks: Vec<LogicalPlan>, bank_vectors: Vec<Expr>) -> Self {
         Self { banks, bank_vectors, ..self }
+    }
+}
+
+/// The k of a table function.
+///
+/// # Errors
+/// It is no whole number from 1.
+pub(in crate::sql) fn join_k(value: &ScalarValue) -> Result<usize> {
+    match value {
+        ScalarValue::Int64(Some(k)) if *k > 0 => Ok(usize::try_from(*k).unwrap_or(usize::MAX)),
+        other => plan_err!("k of `{TOPK_JOIN}` is {other}, wanted a whole number from 1"),
     }
 }
 
@@ -156,7 +185,8 @@ impl UserDefinedLogicalNodeCore for TopKJoin {
     fn expressions(&self) -> Vec<Expr> {
         let vectors = [&self.query_vector, &self.item_vector];
         let ties = self.ties.iter().map(|tie| &tie.expr);
-        vectors.into_iter().chain(&self.bank_vectors).chain(ties).chain(&self.condition).cloned().collect()
+        let others = ties.chain(&self.condition).chain(&self.k_parameter);
+        vectors.into_iter().chain(&self.bank_vectors).chain(others).cloned().collect()
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -178,14 +208,21 @@ impl UserDefinedLogicalNodeCore for TopKJoin {
         let Some((bank_vectors, more)) = more.split_at_checked(banks.len()) else {
             return internal_err!("a bank of a top-k join has no vectors");
         };
-        let Some((ties, condition)) = more.split_at_checked(self.ties.len()) else {
+        let Some((ties, others)) = more.split_at_checked(self.ties.len()) else {
             return internal_err!("an order of a top-k join has no expression");
         };
         let ties = self.ties.iter().zip(ties).map(|(tie, expr)| SortExpr { expr: expr.clone(), ..tie.clone() });
+        let (condition, k) = others.split_at(usize::from(self.condition.is_some()));
+        // A value has the name of its parameter.
+        let (k, k_parameter) = match k.first().map(|k| k.clone().unalias()) {
+            Some(Expr::Literal(value, _)) => (join_k(&value)?, None),
+            other => (self.shape.k, other),
+        };
         let vectors = [query_vector.clone(), item_vector.clone()];
         let inputs = [queries.clone(), items.clone()];
-        let join = Self::try_new(inputs, self.measure, self.shape.k, vectors, condition.first().cloned())?;
-        let join = join.with_shape(self.shape)?.with_ties(ties.collect());
+        let join = Self::try_new(inputs, self.measure, k, vectors, condition.first().cloned())?;
+        let join = join.with_shape(ListShape { k, ..self.shape })?.with_ties(ties.collect());
+        let join = join.with_k_parameter(k_parameter).with_vector_names(self.vector_names.clone());
         Ok(join.with_method(self.method.clone()).with_banks(banks.to_vec(), bank_vectors.to_vec()))
     }
 

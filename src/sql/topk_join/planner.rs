@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::compute::SortOptions;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
+use datafusion::common::plan_err;
 use datafusion::error::Result;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
@@ -15,6 +16,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 
 use super::exec::TopKJoinExec;
 use super::method::join_method;
+use super::named_tables::TOPK_JOIN;
 use super::node::TopKJoin;
 
 /// Planner of queries that knows the top-k join.
@@ -62,8 +64,12 @@ impl ExtensionPlanner for TopKJoinPlanner {
             let options = SortOptions { descending: !tie.asc, nulls_first: tie.nulls_first };
             ties.push(PhysicalSortExpr::new(expr(&tie.expr, join.items.schema())?, options));
         }
-        let shape = join.shape;
+        if let Some(parameter) = &join.k_parameter {
+            return plan_err!("k of `{TOPK_JOIN}` is {parameter}, which has no value");
+        }
+        let (shape, names) = (join.shape, join.vector_names.clone());
         let join = TopKJoinExec::new(inputs, join.measure, shape.k, method, vectors, condition);
-        Ok(Some(Arc::new(join.with_banks(banks.to_vec(), bank_vectors).with_ties(ties).with_shape(shape))))
+        let join = join.with_banks(banks.to_vec(), bank_vectors).with_vector_names(names).with_ties(ties);
+        Ok(Some(Arc::new(join.with_shape(shape))))
     }
 }

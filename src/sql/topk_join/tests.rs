@@ -311,8 +311,25 @@ fn vectors_of_zeros_have_a_product_and_a_distance_but_no_cosine() {
     assert_eq!(rows(&both, "SELECT 1 FROM topk_join('q.features', 'g.features', 50)").num_rows(), 3 * 49);
     queries[1].1 = vec![0.0; 4];
     let (_folder, zero) = session(&queries, &items);
-    let error = zero.query("SELECT 1 FROM topk_join('q.features', 'g.features', 5)").unwrap().next().unwrap();
-    assert!(error.unwrap_err().to_string().contains("row 1 of the queries is 0, and has no direction"));
+    // A query of 0 has no cosine with any item, so its list is empty, by every form.
+    let nearest = "LATERAL (SELECT image_id, cosine_similarity(g.feature, q.feature) AS m FROM g.features g ORDER BY m DESC \
+        LIMIT 5) t";
+    for sql in [
+        "SELECT query_image_id, image_id, score FROM topk_join('q.features', 'g.features', 5)".to_owned(),
+        "SELECT query_image_id, image_id, score FROM topk_join('q.features', 'g.features', 5, 'cosine_similarity', 'nns')"
+            .to_owned(),
+        format!("SELECT q.image_id, t.image_id, t.m FROM q.features q, {nearest}"),
+    ] {
+        let others = vec![queries[0].clone(), queries[2].clone()];
+        let with_direction: Vectors = items.iter().filter(|(id, _)| *id != 9).cloned().collect();
+        let wanted = sorted([&others, &with_direction], "cosine_similarity", 5, |_, _| true);
+        let got: Vec<_> = triples(&rows(&zero, &sql)).iter().map(|row| (row.0, row.1)).collect();
+        assert_eq!(got, wanted.iter().map(|row| (row.0, row.1)).collect::<Vec<_>>(), "{sql}");
+    }
+    let outer = format!(
+        "SELECT q.image_id, coalesce(t.image_id, -1), 1.0::double FROM q.features q LEFT JOIN {nearest} ON true"
+    );
+    assert_eq!(triples(&rows(&zero, &outer)).iter().filter(|row| (row.0, row.1) == (1, -1)).count(), 1);
     let got = rows(
         &zero,
         "SELECT query_image_id, image_id, score FROM topk_join('q.features', 'g.features', 5, 'l2_distance')",
@@ -330,7 +347,12 @@ fn wrong_calls_say_what_is_wanted() {
     };
     for (call, wanted) in [
         ("topk_join('q.features', 'g.features', 2)", "vectors of 4 and of 6 values"),
-        ("topk_join('q.features', 'g.features', 0)", "k of `topk_join` is"),
+        ("topk_join('q.features', 'g.features', 0)", "k of `topk_join` is 0, wanted a whole number from 1"),
+        ("topk_join('q.features', 'g.features', 2.5)", "k of `topk_join` is 2.5, wanted"),
+        (
+            "topk_join('q.features WHERE image_id IN (SELECT x FROM nope)', 'g.features', 2)",
+            "reads the table `nope`, wanted one on the columns of `q.features` alone",
+        ),
         ("topk_join('q.features', 'g.features')", "has 2 arguments, wanted `topk_join("),
         (
             "topk_join('q.features', 'g.features', 2, 'hamming')",
@@ -343,7 +365,14 @@ fn wrong_calls_say_what_is_wanted() {
         ("topk_join('q.features', 'q.features', 2, 'cosine_similarity', 'scls')", "the method `scls`: unknown variant"),
         ("topk_join('q.features', 'q.features', 2, 'cosine_similarity', '{\"csls\": 3')", "is no JSON"),
         ("topk_join('q.features', 'q.features', 2, 'l2_distance', 'csls')", "a method corrects cosines"),
-        ("topk_join('q.features', 'q.features', 2, 'cosine_similarity', 'nnn')", "learns from a query bank"),
+        (
+            "topk_join('q.features', 'q.features', 2, 'cosine_similarity', 'nnn')",
+            "the method `nnn` learns from a query bank, and there is none; the bank is the sixth argument of `topk_join`",
+        ),
+        (
+            "topk_join('q.features', 'q.features', 2, 'cosine_similarity', 'dual_bank_sinkhorn', 'q.features')",
+            "and the seventh is the table of its items",
+        ),
         ("topk_join('q.features', 'q.features', 2, 'cosine_similarity', '{\"csls\": {\"k\": 0}}')", "csls.k"),
     ] {
         let message = error(&format!("SELECT * FROM {call}"));
@@ -359,7 +388,25 @@ fn values_that_are_no_numbers_are_named() {
     let (_folder, session) = session(&queries, &items);
     let error = session.query("SELECT 1 FROM topk_join('q.features', 'g.features', 5)").unwrap().next().unwrap();
     let message = error.unwrap_err().to_string();
-    assert!(message.contains("item 31 has a value that is not finite"), "{message}");
+    let wanted = "SQL: the vector `g.features.feature` has a value that is not finite";
+    assert_eq!(message, wanted);
+    // With the identifier, where the query reads it.
+    for (sql, vector) in [
+        ("SELECT image_id FROM topk_join('q.features', 'g.features', 5)", "g.features.feature"),
+        ("SELECT query_image_id FROM topk_join('g.features', 'q.features', 5)", "g.features.feature"),
+        (
+            "SELECT t.image_id FROM q.features a, LATERAL (SELECT image_id FROM g.features b ORDER BY a.feature <=> b.feature \
+             LIMIT 2) t",
+            "b.feature",
+        ),
+    ] {
+        let error = session.query(sql).unwrap().next().unwrap().unwrap_err();
+        let wanted = format!("SQL: the vector `{vector}` of image_id 31 has a value that is not finite");
+        assert_eq!(error.to_string(), wanted, "{sql}");
+        assert!(error.hint_text().unwrap().contains("a condition leaves it out: `'t WHERE vector_norm(v) < 1e30'`"));
+    }
+    let with_condition = "SELECT 1 FROM topk_join('q.features', 'g.features WHERE vector_norm(feature) < 1e30', 5)";
+    assert_eq!(rows(&session, with_condition).num_rows(), 15);
 }
 
 /// Codec of the operators of this crate.

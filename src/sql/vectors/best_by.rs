@@ -67,7 +67,8 @@ impl AggregateUDFImpl for BestBy {
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         match types {
             [x, y] => Ok(vec![x.clone(), y.clone()]),
-            [x, y, k] if k.is_integer() => Ok(vec![x.clone(), y.clone(), DataType::Int64]),
+            // A parameter of a statement has no type yet.
+            [x, y, k] if k.is_integer() || k.is_null() => Ok(vec![x.clone(), y.clone(), DataType::Int64]),
             [_, _, k] => plan_err!("`{}` has a k of type {k}, wanted a whole number", self.name()),
             _ => plan_err!("`{}` has {} arguments, wanted x, y and perhaps k", self.name(), types.len()),
         }

@@ -67,7 +67,8 @@ impl TopKAggregate {
     }
 
     fn check_k(&self, of: &DataType) -> Result<DataType> {
-        if of.is_integer() {
+        // A parameter of a statement has no type yet.
+        if of.is_integer() || of.is_null() {
             return Ok(DataType::Int64);
         }
         plan_err!("`{}` has a k of type {of}, wanted a whole number", self.name())
