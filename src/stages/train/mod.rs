@@ -6,6 +6,7 @@ mod options;
 mod problems;
 mod plausible;
 mod run;
+mod initial_model;
 mod training_data;
 mod images;
 mod location;
