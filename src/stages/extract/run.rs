@@ -16,7 +16,7 @@ use crate::io::bounded;
 use crate::io::image::EncodedImages;
 use crate::model::device;
 use crate::model::family::input_spec;
-use crate::model::malloc::keep_freed_memory;
+use crate::model::malloc::{keep_freed_memory, return_freed_memory};
 use crate::model::networks::{ImageNetwork, NetworkOutput};
 use crate::model::trained_model::{DESCRIPTION_FILE, ModelDescription, PARAMETERS_FILE};
 use crate::stage::{MapBlock, MapInput, MapOutput, RunnableStage, StageContext, Warning};
@@ -50,6 +50,7 @@ impl RunnableStage for Extract {
             self.compute_part(block, root.as_deref(), &batches, &earlier, sharing.as_ref())
         })?;
         drop((sharing, batches));
+        return_freed_memory();
         let first = summary.warnings.iter().filter_map(|Warning { subject, message }| {
             Some(format!("`{subject}`: {}", message.strip_prefix(LEFT_OUT)?))
         });
