@@ -4,6 +4,7 @@
 
 IMAGES (5,000) images of 36 random regions of 2,048 values, five captions each, SCAN with a joint space of 1,024. The
 model is trained for one epoch on 128 images. Prints the peak of the stage alone, and of a process that trains first.
+The peak counts the pages of files that are mapped, such as the regions that `evaluate` reads.
 """
 
 import os
