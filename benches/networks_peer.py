@@ -13,8 +13,8 @@ FLICKR8K is a folder with `dataset_flickr8k.json` and `images/`. `PAIRLOOM` name
 of them are read: the bytes, by pyarrow, and by one statement of `pairloom sql`, a process with its start.
 
 `parity` writes the weights of a randomly initialised network to a safetensors file, with batch normalisation adjusted to
-some photographs, and compares the features of 100 photographs, or of another number: read, decoded, resized, cropped and normalised by each
-side. It prints the largest difference, relative to the largest value of the feature. With CLIP, also of the vectors of
+some photographs, and compares the features of 100 photographs, or of another number: read, decoded, resized, cropped and
+normalised by each side. It prints the largest difference, relative to the largest value of the feature. With CLIP, also of the vectors of
 their 500 captions.
 
 `f64` compares the features of 20 photographs, ours and PyTorch's in f32, with those that PyTorch computes in f64 from
@@ -22,8 +22,9 @@ the same weights and pixels. `folded` is PyTorch in f32 after its own folding of
 
 `speed` times both sides on two threads. Pairloom: a whole run of `extract` on listed images, from the start of the
 program to its end, weights read. Python: PIL, torchvision's transforms, a DataLoader and the network, from the first to
-the last batch, weights there and warm; the fastest of several numbers of workers and sizes of batches. The rate is that of the clock; beside it stands the
-processor time of an image, which other programs on the machine disturb less.
+the last batch, with the weights in memory and after a warm-up; the fastest of several numbers of workers and sizes of
+batches. The rate is that of the clock; beside it stands the processor time of an image, which other programs on the
+machine disturb less.
 """
 
 import copy
@@ -165,17 +166,24 @@ def compare(title, ours, theirs):
     print(f"| {title} | {theirs.shape[1]:,} | {relative.max():.1e} |", flush=True)
 
 
+def prepare(name, flickr, count, folder):
+    """Network with random weights adjusted to twelve of `count` photographs, its feature function, the photographs, their
+    list, and the file of the weights."""
+    listed, files = subset(flickr, count, folder)
+    network, transform, feature = create(name)
+    photographs = Photographs(flickr / "images", files, transform)
+    adjust(network, torch.stack([photographs[i] for i in range(0, count, max(1, count // 12))[:12]]))
+    weights = folder / "weights.safetensors"
+    save_file({key: value.contiguous() for key, value in network.state_dict().items()}, weights)
+    return network, feature, photographs, listed, weights
+
+
 def parity(flickr, names, count=100, more=""):
     print("| network | features | largest relative difference |\n|---|---|---|")
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             folder = Path(folder)
-            listed, files = subset(flickr, count, folder)
-            network, transform, feature = create(name)
-            photographs = Photographs(flickr / "images", files, transform)
-            adjust(network, torch.stack([photographs[i] for i in range(0, count - count % 12, count // 12)]))
-            weights = folder / "weights.safetensors"
-            save_file({key: value.contiguous() for key, value in network.state_dict().items()}, weights)
+            network, feature, photographs, listed, weights = prepare(name, flickr, count, folder)
             clip = name.startswith("ViT")
             captions = f'captions = {{ table = "pairs.captions", merges = "{MERGES}" }}' if clip else ""
             _, store = extract(name, weights, listed, flickr, folder, captions + more)
@@ -196,12 +204,7 @@ def f64(flickr, names):
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             folder = Path(folder)
-            listed, files = subset(flickr, 20, folder)
-            network, transform, feature = create(name)
-            photographs = Photographs(flickr / "images", files, transform)
-            adjust(network, torch.stack([photographs[i] for i in range(12)]))
-            weights = folder / "weights.safetensors"
-            save_file({key: value.contiguous() for key, value in network.state_dict().items()}, weights)
+            network, feature, photographs, listed, weights = prepare(name, flickr, 20, folder)
             _, store = extract(name, weights, listed, flickr, folder)
             ours = exported(store, "features", folder)
             with torch.inference_mode():
@@ -246,15 +249,14 @@ def speed(flickr, names, count=991):
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             folder = Path(folder)
-            some = count
-            listed, files = subset(flickr, some, folder)
+            listed, files = subset(flickr, count, folder)
             network, transform, feature = create(name)
             network.eval()
             weights = folder / "weights.safetensors"
             save_file({key: value.contiguous() for key, value in network.state_dict().items()}, weights)
             photographs = Photographs(flickr / "images", files, transform)
             warm_up = Photographs(flickr / "images", files[:16], transform)
-            trial = Photographs(flickr / "images", files[: max(64, some // 8)], transform)
+            trial = Photographs(flickr / "images", files[: max(64, count // 8)], transform)
             # The fastest way is chosen on some of the photographs, so that all of them need few passes.
             ways = []
             for workers in (0, 1, 2):
@@ -272,8 +274,8 @@ def speed(flickr, names, count=991):
             seconds, used, chosen = min(theirs)
             least = min(used for _, used, _ in theirs)
             own, own_used = min(ours)
-            print(f"| {name}, {some} | {some / own:.1f} | {1e3 * own_used / some:.1f} | {some / seconds:.1f} ({chosen}) "
-                  f"| {1e3 * least / some:.1f} | {seconds / own:.2f} | {least / own_used:.2f} |", flush=True)  # fmt: skip
+            print(f"| {name}, {count} | {count / own:.1f} | {1e3 * own_used / count:.1f} | {count / seconds:.1f} ({chosen}) "
+                  f"| {1e3 * least / count:.1f} | {seconds / own:.2f} | {least / own_used:.2f} |", flush=True)  # fmt: skip
 
 
 def decoding(flickr):

@@ -50,6 +50,7 @@ impl RunnableStage for Extract {
             self.compute_part(block, root.as_deref(), &batches, &earlier, sharing.as_ref())
         })?;
         drop((sharing, batches));
+        // The stages that follow have no use for the memory of a batch.
         return_freed_memory();
         let first = summary.warnings.iter().filter_map(|Warning { subject, message }| {
             Some(format!("`{subject}`: {}", message.strip_prefix(LEFT_OUT)?))
