@@ -47,6 +47,7 @@ fn compile_shims(libtorch: &Path) {
         .file(folder.join("collective/shim.cpp"))
         .file(folder.join("tf32.cpp"))
         .file(folder.join("autograd_node.cpp"))
+        .file(folder.join("networks/torchscript_prints.cpp"))
         .compile("pairloom_shims");
     std::fs::write(stamp, sources).expect("the output folder can be written");
 }

@@ -1,6 +1,7 @@
 """Image networks of Pairloom beside torchvision, timm and open_clip: parity and speed.
 
     python benches/networks_peer.py parity FLICKR8K [photographs] [network ...]     # or `mixed`, with factors of bf16
+    python benches/networks_peer.py torchscript FLICKR8K [photographs] [network ...]
     python benches/networks_peer.py f64 FLICKR8K [network ...]
     python benches/networks_peer.py speed FLICKR8K [photographs] [network ...]
     python benches/networks_peer.py decoding FLICKR8K
@@ -16,6 +17,9 @@ of them are read: the bytes, by pyarrow, and by one statement of `pairloom sql`,
 some photographs, and compares the features of 100 photographs, or of another number: read, decoded, resized, cropped and
 normalised by each side. It prints the largest difference, relative to the largest value of the feature. With CLIP, also of the vectors of
 their 500 captions.
+
+`torchscript` traces the networks of torchvision, and compares the features that Pairloom computes with the traced module
+with those of PyTorch, and with those of its own network of the same weights.
 
 `f64` compares the features of 20 photographs, ours and PyTorch's in f32, with those that PyTorch computes in f64 from
 the same weights and pixels. `folded` is PyTorch in f32 after its own folding of batch normalisation.
@@ -135,14 +139,14 @@ def run(*arguments):
     subprocess.run([PAIRLOOM, *arguments], check=True, stdout=subprocess.DEVNULL)
 
 
-def extract(name, weights, listed, flickr, folder, more=""):
+def extract(name, weights, listed, flickr, folder, more="", module=None):
     """Runs Pairloom: the seconds of the extraction, those of the processors, and its store."""
     images = f'[stage.pairs.ingest]\nkarpathy = {{ json = "{listed}", images = "{flickr / "images"}" }}\n'
     (folder / "listed.toml").write_text(images)
-    (folder / "pipeline.toml").write_text(
-        f'{images}[stage.cnn.extract]\nimages = "pairs.images"\nnetwork = "{name}"\n'
-        f'weights = {{ file = "{weights}" }}\n{more}\n'
-    )
+    network = f'network = "{name}"\nweights = {{ file = "{weights}" }}'
+    if module:
+        network = f'torchscript = {{ file = "{module}" }}'
+    (folder / "pipeline.toml").write_text(f'{images}[stage.cnn.extract]\nimages = "pairs.images"\n{network}\n{more}\n')
     store = tempfile.mkdtemp(dir=folder)
     common = ["--quiet", "--store", store, "--threads", str(THREADS)]
     # The list of images is there before the clock starts, as it is for the DataLoader.
@@ -197,6 +201,34 @@ def parity(flickr, names, count=100, more=""):
                     compare(f"{name}, captions", exported(store, "caption_embeddings", folder), texts.numpy())
                     theirs = torch.nn.functional.normalize(theirs, dim=1)
             compare(name, exported(store, "image_embeddings" if clip else "features", folder), theirs.numpy())
+
+
+class Features(torch.nn.Module):
+    def __init__(self, network, feature):
+        super().__init__()
+        self.network, self.feature = network, feature
+
+    def forward(self, x):
+        return self.feature(self.network, x)
+
+
+def torchscript(flickr, names, count=100):
+    print("| network | features | largest relative difference |\n|---|---|---|")
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            folder = Path(folder)
+            network, feature, photographs, listed, weights = prepare(name, flickr, count, folder)
+            with torch.no_grad():
+                traced = torch.jit.trace(Features(network, feature).eval(), torch.zeros(2, 3, 224, 224))
+                theirs = torch.cat([feature(network, batch) for batch in DataLoader(photographs, 20)]).numpy()
+            traced.save(folder / "module.pt")
+            (seconds, _), store = extract(name, weights, listed, flickr, folder, module=folder / "module.pt")
+            module = exported(store, "features", folder)
+            compare(f"{name}, module and PyTorch", module, theirs)
+            (folder / "features").rename(folder / "of_module")
+            (own_seconds, _), store = extract(name, weights, listed, flickr, folder)
+            compare(f"{name}, module and own network", module, exported(store, "features", folder))
+            print(f"{count / seconds:.1f} and {count / own_seconds:.1f} images/s", file=sys.stderr)
 
 
 def f64(flickr, names):
@@ -348,6 +380,8 @@ if __name__ == "__main__":
         parity(flickr, names or NETWORKS, *counts)
     elif what == "mixed":
         parity(flickr, names or NETWORKS, *counts or [100], '\nprecision = "mixed"')
+    elif what == "torchscript":
+        torchscript(flickr, names or ["squeezenet1_0", "mobilenet_v2", "resnet50"], *counts)
     elif what == "scan":
         scan(flickr)
     elif what == "f64":

@@ -21,6 +21,7 @@ pub mod id_list;
 pub mod table_file;
 pub mod record_file;
 pub mod tar_samples;
+pub mod torchscript_archive;
 pub mod http_images;
 pub mod image;
 pub mod thumbnail;

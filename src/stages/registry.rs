@@ -177,7 +177,7 @@ fn unfit<'s>(
 /// Width of the vectors of a table that `extract` writes.
 fn extracted_width<'s>(from: &TableRef, writer: &dyn Fn(&TableRef) -> Option<&'s AnyStage>) -> Option<usize> {
     match writer(from)? {
-        AnyStage::Extract(extract) => Some(extract.width()),
+        AnyStage::Extract(extract) => extract.width(),
         _ => None,
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use image::{ExtendedColorType, ImageEncoder, codecs::png::PngEncoder};
 
 use crate::support::pairloom;
@@ -112,4 +114,72 @@ fn a_changed_data_set_costs_its_new_images_and_has_the_bytes_of_a_fresh_run() {
     // Another setting of the features copies nothing, another choice of images everything.
     assert_eq!(run(&other, &store, &["--set", "stage.cnn.extract.normalize=true"]), Some((6, 0)));
     assert_eq!(run(&other, &store, &["--set", "stage.pairs.ingest.image_folder.split=test"]), Some((6, 6)));
+}
+
+/// A module of the user's is known by its content. Its code runs only where the pipeline names it, and a warning says so.
+#[test]
+fn a_module_in_torchscript_computes_features_and_says_that_its_code_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, store) = (folder.path().join("one"), folder.path().join("store"));
+    let mut pictures = vec![("a.png", 1), ("b.png", 2), ("c.png", 3), ("d.png", 4), ("e.png", 5)];
+    let write = |pictures: &[(&str, u32)], module: &str| {
+        write_data_set(&data, pictures);
+        let pipeline = format!(
+            r#"
+            [stage.pairs.ingest]
+            image_folder = {{ images = "images", captions = "captions.csv", split = "train" }}
+            [stage.cnn.extract]
+            images = "pairs.images"
+            torchscript = {{ file = "{module}", mean = [0.5, 0.5, 0.5] }}
+            resize = 40
+            crop = 40
+            batch_size = 4
+            "#
+        );
+        std::fs::write(data.join("features.toml"), pipeline).unwrap();
+    };
+    write(&pictures, "module.pt");
+    let golden = test_data::golden_json("torchscript.json");
+    let module = BASE64_STANDARD.decode(golden["module"].as_str().unwrap()).unwrap();
+    std::fs::write(data.join("module.pt"), &module).unwrap();
+    let warning = "libtorch runs the code in this file, with the rights of this program";
+    for subcommand in ["check", "plan", "run"] {
+        let mut command = pairloom();
+        command.arg(subcommand);
+        if subcommand != "check" {
+            command.arg("--store").arg(&store);
+        }
+        let output = command.arg(data.join("features.toml")).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && stderr.matches(warning).count() == 1, "{subcommand}: {stderr}");
+    }
+    assert_eq!(run(&data, &store, &[]), None);
+    let sql = "SELECT count(*) AS n, min(array_length(feature)) AS width FROM cnn.features";
+    let output = pairloom().args(["sql", "--json", "--store"]).arg(&store).arg(sql).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), r#"{"n":5,"width":8}"#);
+
+    // The same module under another name is the same, and one more picture is one row.
+    std::fs::rename(data.join("module.pt"), data.join("renamed.pt")).unwrap();
+    write(&pictures, "renamed.pt");
+    assert_eq!(run(&data, &store, &[]), None);
+    pictures.push(("f.png", 6));
+    write(&pictures, "renamed.pt");
+    assert_eq!(run(&data, &store, &[]), Some((6, 5)));
+    let before = parts(&store);
+    let fresh = folder.path().join("fresh");
+    assert_eq!(run(&data, &fresh, &[]), Some((6, 0)));
+    for (name, content) in parts(&fresh) {
+        assert!(before.get(&name) == Some(&content), "{name}");
+    }
+
+    // A damaged module gives no result.
+    let mut damaged = module;
+    let middle = damaged.len() / 4;
+    damaged[middle] ^= 1;
+    std::fs::write(data.join("renamed.pt"), damaged).unwrap();
+    let output = pairloom().args(["run", "--store"]).arg(&store).arg(data.join("features.toml")).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let wanted = "it is damaged or cut short: record `archive/data/0`: Invalid checksum";
+    assert!(!output.status.success() && stderr.contains(wanted), "{stderr}");
+    assert_eq!(parts(&store), before);
 }

@@ -72,6 +72,7 @@ const OUTSIDE: &[(&str, &[&str], &str)] = &[
     ),
     ("reqwest", &["io"], "requests have their limits there"),
     ("tar", &["io", "cli"], "archives are read through `io`"),
+    ("zip", &["io"], "archives are read through `io`"),
     // `model` measures which library is faster, and keeps the choice in the checkpoint.
     ("std::time::Instant", &["store", "engine", "loader", "flight", "model"], "results must not depend on the clock"),
     ("std::time::SystemTime", &["engine"], "results must not depend on the clock"),

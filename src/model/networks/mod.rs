@@ -2,7 +2,8 @@
 //!
 //! An [`Architecture`] is plain data without tensors. Parameter specifications, their initialisation and the
 //! computation ([`ImageNetwork`]) follow from it. To add a network, write one file with a function that returns its architecture,
-//! and a line of the list in `catalog.rs`.
+//! and a line of the list in `catalog.rs`. A module of the user's ([`TorchScriptModule`]) is no architecture: its file has
+//! the code that computes it.
 
 mod architecture;
 mod catalog;
@@ -20,6 +21,7 @@ mod resnet;
 mod squeezenet;
 mod text_encoder;
 mod text_tower;
+mod torchscript;
 mod transformer;
 mod vgg;
 #[cfg(test)]
@@ -35,3 +37,4 @@ pub use network::{ImageNetwork, MODEL_PREFIX, NetworkOutput};
 pub use parameter_spec::{NetworkInit, NetworkParameterSpec};
 pub use text_encoder::TextEncoder;
 pub use text_tower::TextTower;
+pub use torchscript::{ModuleOutput, TorchScriptModule};

@@ -32,7 +32,7 @@ pub enum NetworkOutput {
 }
 
 /// Means of feature maps `[n, c, h, w]` over the cells of a grid: `[n, side², c]`.
-fn grid(maps: &Tensor, side: usize) -> Result<Tensor> {
+pub(super) fn grid(maps: &Tensor, side: usize) -> Result<Tensor> {
     let (size, cells) = (maps.size(), to_tensor_shape(&[side, side])?);
     if size[2] < cells[0] || size[3] < cells[1] {
         let (height, width) = (size[2], size[3]);

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use rayon::prelude::*;
 
 use super::earlier::BlockRows;
+use super::feature_network::FeatureNetwork;
 use super::options::OnUndecodable;
 use super::preprocess;
-use super::settings::{Extract, PART_ROWS};
+use super::settings::Extract;
 use super::shared_decoding::SharedBlock;
 use crate::error::{Error, ErrorCategory, Result};
 use crate::io::image::EncodedImages;
-use crate::model::networks::ImageNetwork;
 use crate::model::threads;
 use crate::runtime::CancelToken;
 
@@ -24,10 +24,12 @@ use crate::runtime::CancelToken;
 pub(super) struct BatchComputation<'e> {
     extract: &'e Extract,
     /// Tensors are not `Sync`, so each batch has its own handles to the weights.
-    network: Mutex<ImageNetwork>,
+    network: Mutex<FeatureNetwork>,
     pool: rayon::ThreadPool,
     /// Number of values of an image.
     pub row_width: usize,
+    /// Width of a vector of an image, which has one or several.
+    pub width: usize,
     pub cancel: CancelToken,
 }
 
@@ -43,9 +45,10 @@ pub(super) struct ComputedBatch<'b> {
 
 impl<'e> BatchComputation<'e> {
     /// Starts the threads.
-    pub fn new(extract: &'e Extract, network: ImageNetwork, threads: usize, cancel: CancelToken) -> Result<Self> {
-        let row_width = network.output_width(extract.output());
-        Ok(Self { extract, network: Mutex::new(network), pool: threads::pool(threads)?, row_width, cancel })
+    pub fn new(extract: &'e Extract, network: FeatureNetwork, threads: usize, cancel: CancelToken) -> Result<Self> {
+        let row_width = network.row_width();
+        let width = row_width / extract.regions().unwrap_or(1);
+        Ok(Self { extract, network: Mutex::new(network), pool: threads::pool(threads)?, row_width, width, cancel })
     }
 
     /// Computes the features of the images with these `numbers`, batch by batch, in their order.
@@ -57,16 +60,11 @@ impl<'e> BatchComputation<'e> {
         shared: Option<&SharedBlock<'_, '_>>,
     ) -> Result<Vec<ComputedBatch<'b>>> {
         let is_broken = AtomicBool::new(false);
-        let chunks = numbers.par_chunks(self.full_batch());
+        let chunks = numbers.par_chunks(self.extract.full_batch());
         let batch = |numbers: &[usize]| self.compute_batch(numbers, images, rows, shared, &is_broken);
         // All batches end before the first error is returned, so that it is the same in every run.
         let computed: Vec<_> = self.pool.install(|| chunks.map(batch).collect());
         computed.into_iter().collect()
-    }
-
-    /// Number of images of every batch.
-    fn full_batch(&self) -> usize {
-        self.extract.batch_size.min(PART_ROWS)
     }
 
     /// Computes a batch. `is_broken` is set by an image that ends the stage.
@@ -79,7 +77,7 @@ impl<'e> BatchComputation<'e> {
         is_broken: &AtomicBool,
     ) -> Result<ComputedBatch<'b>> {
         let (extract, input) = (self.extract, self.extract.input());
-        let mut pixels = Vec::with_capacity(self.full_batch() * extract.crops() * 3 * input.crop * input.crop);
+        let mut pixels = Vec::with_capacity(extract.full_batch() * extract.crops() * 3 * input.crop * input.crop);
         let mut batch = ComputedBatch { rows: Vec::new(), features: Vec::new(), undecodable: Vec::new() };
         for &row in numbers {
             self.cancel.check()?;
@@ -121,8 +119,8 @@ impl<'e> BatchComputation<'e> {
         let broken = |_| Error::internal("another thread panicked while it copied the handles of the network");
         let network = self.network.lock().map_err(broken)?.share();
         let crop = extract.input().crop;
-        pixels.resize(self.full_batch() * extract.crops() * 3 * crop * crop, 0.0);
-        let mut features = network.compute(&pixels, crop, extract.output())?;
+        pixels.resize(extract.full_batch() * extract.crops() * 3 * crop * crop, 0.0);
+        let mut features = network.compute(&pixels, crop)?;
         if extract.ten_crop {
             features = mean_of_crops(&features, self.row_width);
         }
@@ -132,7 +130,7 @@ impl<'e> BatchComputation<'e> {
                     .hint("the weights are too large for the network"));
             }
             if extract.normalize || extract.captions.is_some() {
-                image.chunks_exact_mut(extract.width()).for_each(normalize);
+                image.chunks_exact_mut(self.width).for_each(normalize);
             }
         }
         Ok(features)

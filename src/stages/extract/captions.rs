@@ -53,15 +53,16 @@ impl Extract {
 
     fn load_text_encoder(&self, local_rank: usize, cx: &mut StageContext<'_>) -> Result<TextEncoder> {
         let device = device::device_of_rank(cx.device(), local_rank)?;
+        let network = self.published_network()?;
         match &self.weights {
-            WeightSource::Random => TextEncoder::random(self.network, self.seed, device),
-            WeightSource::File(_) => {
+            Some(WeightSource::Random) => TextEncoder::random(network, self.seed, device),
+            Some(WeightSource::File(_)) => {
                 let path = cx.source("weights.file")?;
                 let bytes = bounded::read(&path, MAX_WEIGHTS)?;
                 let of_file = |error: Error| error.context(format!("weights `{}`", path.display()));
-                TextEncoder::from_file(self.network, &bytes, device).map_err(of_file)
+                TextEncoder::from_file(network, &bytes, device).map_err(of_file)
             }
-            WeightSource::Model(_) => Err(Error::internal("a model of `train` has no text tower")),
+            Some(WeightSource::Model(_)) | None => Err(Error::internal("no weights of a text tower")),
         }
     }
 

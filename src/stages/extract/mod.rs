@@ -10,6 +10,7 @@ mod settings;
 mod options;
 mod problems;
 mod run;
+mod feature_network;
 mod earlier;
 mod shared_decoding;
 mod preprocess;
@@ -21,9 +22,11 @@ mod tests;
 #[cfg(test)]
 mod storage_tests;
 #[cfg(test)]
+mod torchscript_tests;
+#[cfg(test)]
 mod golden_tests;
 #[cfg(test)]
 mod networks_golden_tests;
 
-pub use options::{EmbeddedCaptions, FeaturePooling, OnUndecodable, VectorStorage, WeightSource};
+pub use options::{EmbeddedCaptions, FeaturePooling, OnUndecodable, TorchScriptFile, VectorStorage, WeightSource};
 pub use settings::{Extract, Network};

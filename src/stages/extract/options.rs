@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::kernels::normalize::ChannelStatistics;
 use crate::stage::{SourceRef, TableRef};
 
 /// Source of the weights.
@@ -15,6 +16,38 @@ pub enum WeightSource {
     Model(TableRef),
     /// Random weights, drawn as the published code draws them.
     Random,
+}
+
+/// Module of the user's in TorchScript, as `torch.jit.trace(…).save(file)` writes it.
+///
+/// libtorch runs the code in the file for batches `(batch_size, 3, crop, crop)` of f32, in evaluation mode. A feature must
+/// be a function of its image alone.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TorchScriptFile {
+    /// File, whose code runs.
+    pub file: SourceRef,
+    /// Mean of red, green and blue, for values in 0..1, which is subtracted; by default that of ImageNet.
+    #[serde(default = "imagenet_mean")]
+    pub mean: [f32; 3],
+    /// Standard deviation of the channels, by which they are divided; by default that of ImageNet.
+    #[serde(default = "imagenet_deviation")]
+    pub deviation: [f32; 3],
+}
+
+fn imagenet_mean() -> [f32; 3] {
+    ChannelStatistics::IMAGENET.mean
+}
+
+fn imagenet_deviation() -> [f32; 3] {
+    ChannelStatistics::IMAGENET.deviation
+}
+
+impl TorchScriptFile {
+    /// Mean and standard deviation of the channels.
+    pub(super) fn statistics(&self) -> ChannelStatistics {
+        ChannelStatistics { mean: self.mean, deviation: self.deviation }
+    }
 }
 
 /// Captions that the text tower of CLIP embeds.
@@ -43,6 +76,9 @@ pub enum FeaturePooling {
     /// and the cells as `region_boxes`. The network sees some pixels around a cell too.
     /// With 224 pixels, ResNet has maps of 7 × 7 values and SqueezeNet of 13 × 13.
     Grid(usize),
+    /// Regions that a module of yours returns, this many an image: `(batch_size, regions, width)`. The stage then writes
+    /// the table `regions`, without boxes, in place of `features`.
+    Regions(usize),
 }
 
 /// Precision in which vectors are stored.

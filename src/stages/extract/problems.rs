@@ -1,9 +1,9 @@
 //! Problems of the settings of `extract`.
 
-use super::options::{FeaturePooling, OnUndecodable, WeightSource};
+use super::options::{FeaturePooling, OnUndecodable, TorchScriptFile, WeightSource};
 use super::settings::{Extract, default_max_skipped};
 use crate::error::TruncatedList;
-use crate::model::networks::LayerOutput;
+use crate::model::networks::{LayerOutput, Network};
 use crate::runtime::MAX_RANKS;
 use crate::stage::Problem;
 
@@ -17,14 +17,24 @@ const SPLITS: [&str; 4] = ["train", "restval", "val", "test"];
 /// Allowed numbers of cells of a side of a grid.
 const GRID_SIDES: std::ops::RangeInclusive<usize> = 1..=64;
 
+/// Largest number of regions of an image.
+const MAX_REGIONS: usize = 4096;
+
 /// Maximum number of values of a batch, 128 MiB: 222 images of 224 pixels, or 2 of 2048.
 const MAX_INPUT_VALUES: u64 = 32 << 20;
 
 impl Extract {
     /// Problems of the settings.
     pub(super) fn problems(&self) -> Vec<Problem> {
-        let mut problems = self.output_problems();
-        problems.extend(self.caption_problems());
+        let mut problems = match (&self.torchscript, self.network) {
+            (Some(module), _) => self.module_problems(module),
+            (None, Some(network)) => self.network_problems(network),
+            (None, None) => {
+                let hint = "name one, or give a module of yours: `torchscript = { file = \"module.pt\" }`";
+                vec![Problem::new("network", "no network is set").hint(hint)]
+            }
+        };
+        problems.extend(self.region_problems());
         for split in self.splits.iter().filter(|split| !SPLITS.contains(&split.as_str())) {
             let message = format!("no split `{split}`; there are `train`, `restval`, `val` and `test`");
             problems.push(Problem::new("splits", message));
@@ -42,14 +52,68 @@ impl Extract {
         problems
     }
 
+    /// Problems of a module of the user's, and a warning that its code runs.
+    fn module_problems(&self, module: &TorchScriptFile) -> Vec<Problem> {
+        let warning = "libtorch runs the code in this file, with the rights of this program";
+        let trust = "use only files that you trust; weights in safetensors have no code";
+        let mut problems = vec![Problem::warning("torchscript.file", warning).hint(trust)];
+        for (setting, is_set) in [
+            ("network", self.network.is_some()),
+            ("weights", self.weights.is_some()),
+            ("layer", self.layer.is_some()),
+            ("captions", self.captions.is_some()),
+            ("precision", self.is_mixed()),
+        ] {
+            if is_set {
+                let message = "it has no effect on a module of yours, which is computed as it is";
+                problems.push(Problem::new(setting, message).hint("leave it out, or leave out `torchscript`"));
+            }
+        }
+        if self.pooling == Some(FeaturePooling::Logits) {
+            let message =
+                "a module of yours returns what it computes, wanted \"embedding\", \"average\", `grid` or `regions`";
+            problems.push(Problem::new("pooling", message).hint("leave `pooling` out for one vector an image"));
+        }
+        if !module.mean.iter().all(|mean| mean.is_finite()) {
+            problems.push(Problem::new("torchscript.mean", format!("got {:?}, wanted finite numbers", module.mean)));
+        }
+        if !module.deviation.iter().all(|deviation| deviation.is_finite() && *deviation > 0.0) {
+            let message = format!("got {:?}, wanted numbers above 0", module.deviation);
+            problems.push(Problem::new("torchscript.deviation", message));
+        }
+        problems
+    }
+
+    /// Problems of a published network.
+    fn network_problems(&self, network: Network) -> Vec<Problem> {
+        let mut problems = self.output_problems(network);
+        problems.extend(self.caption_problems(network));
+        if self.weights.is_none() {
+            let hint =
+                "set `weights = { file = \"weights.safetensors\" }`, `{ model = \"STAGE.model\" }` or \"random\"";
+            problems.push(Problem::new("weights", format!("no weights of {} are set", network.name())).hint(hint));
+        }
+        if let Some(FeaturePooling::Regions(_)) = self.pooling {
+            let message = format!("{} returns no regions", network.name());
+            problems.push(Problem::new("pooling.regions", message).hint("use `pooling = { grid = 7 }`"));
+        }
+        let own = network.architecture().input;
+        let crop = self.input().crop;
+        if own.fixed && crop != own.crop {
+            let message = format!("{crop} pixels, wanted {}: {} takes no other", own.crop, network.name());
+            problems.push(Problem::new("crop", message));
+        }
+        problems
+    }
+
     /// Problems of the layer, the pooling and the weights.
-    fn output_problems(&self) -> Vec<Problem> {
+    fn output_problems(&self, network: Network) -> Vec<Problem> {
         let mut problems = Vec::new();
-        let (name, whole) = (self.network.name(), self.network.architecture());
+        let (name, whole) = (network.name(), network.architecture());
         let layers = whole.named_layers();
         let usual = if whole.embedding.is_empty() { FeaturePooling::Average } else { FeaturePooling::Embedding };
         let pooling = self.effective_pooling();
-        if matches!(self.weights, WeightSource::Model(_))
+        if matches!(self.weights, Some(WeightSource::Model(_)))
             && !(self.normalize && pooling == usual && self.layer.is_none() && !self.ten_crop)
         {
             let (message, wanted) = match usual {
@@ -95,30 +159,39 @@ impl Extract {
             }
             None => {}
         }
-        if let Some(side) = self.grid_side() {
-            if !GRID_SIDES.contains(&side) {
-                let message = format!("got {side} cells a side, wanted {} to {}", GRID_SIDES.start(), GRID_SIDES.end());
-                problems.push(Problem::new("pooling.grid", message));
-            }
-            if self.ten_crop {
-                let message = "the cells of ten crops are different parts of the image";
-                problems.push(Problem::new("ten_crop", message).hint("use it with one vector an image"));
-            }
+        problems
+    }
+
+    /// Problems of the number of regions.
+    fn region_problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if let Some(side) = self.grid_side().filter(|side| !GRID_SIDES.contains(side)) {
+            let message = format!("got {side} cells a side, wanted {} to {}", GRID_SIDES.start(), GRID_SIDES.end());
+            problems.push(Problem::new("pooling.grid", message));
+        }
+        if let Some(FeaturePooling::Regions(count)) = self.pooling
+            && !(1..=MAX_REGIONS).contains(&count)
+        {
+            problems.push(Problem::new("pooling.regions", format!("got {count}, wanted 1 to {MAX_REGIONS}")));
+        }
+        if self.regions().is_some() && self.ten_crop {
+            let message = "the cells of ten crops are different parts of the image";
+            problems.push(Problem::new("ten_crop", message).hint("use it with one vector an image"));
         }
         problems
     }
 
     /// Problems of the captions.
-    fn caption_problems(&self) -> Vec<Problem> {
+    fn caption_problems(&self, network: Network) -> Vec<Problem> {
         let mut problems = Vec::new();
         if self.captions.is_none() {
             return problems;
         }
-        if self.network.architecture().text.is_none() {
-            let message = format!("{} does not embed texts", self.network.name());
+        if network.architecture().text.is_none() {
+            let message = format!("{} does not embed texts", network.name());
             problems.push(Problem::new("captions", message).hint("the networks of CLIP do, such as `ViT-B-32`"));
         }
-        if matches!(self.weights, WeightSource::Model(_)) {
+        if matches!(self.weights, Some(WeightSource::Model(_))) {
             let message = "a model of `train` has no text tower of CLIP";
             problems.push(Problem::new("weights.model", message).hint("its own captions are embedded by `embed`"));
         }
@@ -132,16 +205,12 @@ impl Extract {
     /// Problems of the squares that the network sees.
     fn input_problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
-        let (own, input) = (self.network.architecture().input, self.input());
+        let input = self.input();
         for (setting, side) in [("resize", input.resize), ("crop", input.crop)] {
             if !SIDES.contains(&side) {
                 let message = format!("{side} pixels, wanted {} to {}", SIDES.start(), SIDES.end());
                 problems.push(Problem::new(setting, message));
             }
-        }
-        if own.fixed && input.crop != own.crop {
-            let message = format!("{} pixels, wanted {}: {} takes no other", input.crop, own.crop, self.network.name());
-            problems.push(Problem::new("crop", message));
         }
         if input.crop > input.resize {
             let message = format!("a square of {} pixels does not fit a side of {}", input.crop, input.resize);

@@ -8,17 +8,20 @@ use arrow::compute::filter_record_batch;
 
 use super::batches::BatchComputation;
 use super::earlier::EarlierImages;
+use super::feature_network::FeatureNetwork;
 use super::options::{FeaturePooling, OnUndecodable, WeightSource};
 use super::settings::{BOXES, Extract, PART_ROWS};
 use super::shared_decoding::{self, SharingMember};
 use crate::error::{Error, Result, SkippedItems, TruncatedList};
 use crate::io::bounded;
 use crate::io::image::EncodedImages;
+use crate::io::torchscript_archive;
 use crate::model::device;
 use crate::model::family::input_spec;
 use crate::model::malloc::{keep_freed_memory, return_freed_memory};
-use crate::model::networks::{ImageNetwork, NetworkOutput};
+use crate::model::networks::{ImageNetwork, ModuleOutput, Network, NetworkOutput, TorchScriptModule};
 use crate::model::trained_model::{DESCRIPTION_FILE, ModelDescription, PARAMETERS_FILE};
+use crate::runtime::CancelToken;
 use crate::stage::{MapBlock, MapInput, MapOutput, RunnableStage, StageContext, Warning};
 use crate::tables::regions::RegionColumn;
 use crate::tables::{self, VectorColumn};
@@ -41,7 +44,7 @@ impl RunnableStage for Extract {
         // Joined before the network is loaded, so that stages with small ones do not begin alone.
         let group = || format!("{} in {}", self.images, root.as_deref().unwrap_or(Path::new("")).display());
         let sharing = self.share_decoding.then(|| shared_decoding::of_process().join(group()));
-        let network = self.load_network(cx, ranks.local_rank)?.with_cancel(cancel.clone());
+        let network = self.load_network(cx, ranks.local_rank, &cancel)?;
         keep_freed_memory();
         let files = cx.file_keys("images")?;
         let earlier = EarlierImages::open(self.output_name(), &files, cx)?;
@@ -76,11 +79,34 @@ impl RunnableStage for Extract {
 }
 
 impl Extract {
-    /// Reads the network up to the layer whose output is used.
-    fn load_network(&self, cx: &mut StageContext<'_>, local_rank: usize) -> Result<ImageNetwork> {
+    /// Reads the network up to the layer whose output is used, or the module of the user's.
+    fn load_network(
+        &self,
+        cx: &mut StageContext<'_>,
+        local_rank: usize,
+        cancel: &CancelToken,
+    ) -> Result<FeatureNetwork> {
+        if self.torchscript.is_some() {
+            return Ok(FeatureNetwork::Module(self.load_module(cx, local_rank)?));
+        }
         let whole = self.load_whole_network(cx, local_rank)?;
         let network = self.layer.iter().try_fold(whole, |network, layer| network.up_to(layer))?;
-        network.prepare(self.is_mixed())
+        let network = network.prepare(self.is_mixed())?.with_cancel(cancel.clone());
+        Ok(FeatureNetwork::Published { network, output: self.output()? })
+    }
+
+    fn load_module(&self, cx: &mut StageContext<'_>, local_rank: usize) -> Result<TorchScriptModule> {
+        let device = device::device_of_rank(cx.device(), local_rank)?;
+        let path = cx.source("torchscript.file")?;
+        torchscript_archive::check(&path, MAX_WEIGHTS)?;
+        let output = match self.effective_pooling() {
+            FeaturePooling::Average => ModuleOutput::MeanOfMaps,
+            FeaturePooling::Grid(side) => ModuleOutput::Grid(side),
+            FeaturePooling::Regions(count) => ModuleOutput::Regions(count),
+            FeaturePooling::Embedding | FeaturePooling::Logits => ModuleOutput::Vector,
+        };
+        TorchScriptModule::load(&path, output, (self.full_batch() * self.crops(), self.input().crop), device)
+            .map_err(|error| error.context(format!("module `{}`", path.display())))
     }
 
     /// Number of images of the chosen splits, of `all` in the table.
@@ -111,10 +137,12 @@ impl Extract {
 
     fn load_whole_network(&self, cx: &mut StageContext<'_>, local_rank: usize) -> Result<ImageNetwork> {
         let device = device::device_of_rank(cx.device(), local_rank)?;
-        let architecture = self.network.architecture();
+        let published = self.published_network()?;
+        let architecture = published.architecture();
         match &self.weights {
-            WeightSource::Random => ImageNetwork::random(architecture, self.seed, device),
-            WeightSource::Model(_) => {
+            None => Err(Error::internal("a network without weights")),
+            Some(WeightSource::Random) => ImageNetwork::random(architecture, self.seed, device),
+            Some(WeightSource::Model(_)) => {
                 let in_model = |error: Error| error.context("weights.model");
                 let config =
                     ModelDescription::read(&cx.file("weights.model", DESCRIPTION_FILE)?).map_err(in_model)?.config;
@@ -131,9 +159,9 @@ impl Extract {
                     return Err(in_model(Error::data(message)).hint("set `crop` and `resize` as in the training"));
                 }
                 let parameters = cx.file("weights.model", PARAMETERS_FILE)?;
-                ImageNetwork::from_model(self.network.backbone(), &parameters, device).map_err(in_model)
+                ImageNetwork::from_model(published.backbone(), &parameters, device).map_err(in_model)
             }
-            WeightSource::File(_) => {
+            Some(WeightSource::File(_)) => {
                 let path = cx.source("weights.file")?;
                 let bytes = bounded::read(&path, MAX_WEIGHTS)?;
                 ImageNetwork::from_file(architecture, &bytes, device)
@@ -142,14 +170,20 @@ impl Extract {
         }
     }
 
+    /// Published network of the stage.
+    pub(super) fn published_network(&self) -> Result<Network> {
+        self.network.ok_or_else(|| Error::internal("a stage without a network"))
+    }
+
     /// Output of the network that becomes the features.
-    pub(super) fn output(&self) -> NetworkOutput {
-        match self.effective_pooling() {
+    fn output(&self) -> Result<NetworkOutput> {
+        Ok(match self.effective_pooling() {
             FeaturePooling::Average => NetworkOutput::PooledFeatures,
             FeaturePooling::Embedding => NetworkOutput::Embedding,
             FeaturePooling::Logits => NetworkOutput::ClassScores,
             FeaturePooling::Grid(side) => NetworkOutput::Grid(side),
-        }
+            FeaturePooling::Regions(_) => return Err(Error::internal("a published network returns no regions")),
+        })
     }
 
     /// Computes the features of a block of images.
@@ -167,7 +201,7 @@ impl Extract {
         let ids = tables::int_column(batch, "image_id")?;
         let splits = tables::text_column(batch, "split")?;
         let images = EncodedImages::new(batch, root)?;
-        let width = self.width();
+        let width = batches.width;
 
         let mut rows = earlier.rows(&images, batches.row_width, cancel)?;
         let (new, mut undecodable) = (std::mem::take(&mut rows.new), Vec::new());
@@ -185,9 +219,9 @@ impl Extract {
         let (kept, features, row_keys) = rows.finish();
         let image_id = Int64Array::from_iter_values(kept.iter().map(|&row| ids.value(row)));
         let split = StringArray::from_iter_values(kept.iter().map(|&row| splits.value(row)));
-        let batch = match self.grid_side() {
-            Some(side) => {
-                let regions = RegionColumn::new(features, side * side, width)?;
+        let batch = match self.regions() {
+            Some(places) => {
+                let regions = RegionColumn::new(features, places, width)?;
                 tables::regions::TableColumns { image_id, split, regions }.into_batch()?
             }
             None if self.captions.is_some() => {

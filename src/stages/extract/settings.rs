@@ -5,7 +5,7 @@ use arrow::datatypes::SchemaRef;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::options::{EmbeddedCaptions, FeaturePooling, OnUndecodable, VectorStorage, WeightSource};
+use super::options::{EmbeddedCaptions, FeaturePooling, OnUndecodable, TorchScriptFile, VectorStorage, WeightSource};
 use crate::error::Result;
 use crate::io::image::EncodedImages;
 use crate::kernels::resize::Interpolation;
@@ -53,16 +53,23 @@ pub struct Extract {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub splits: Vec<String>,
     /// Network, by the name of torchvision, timm (`inception_resnet_v2`) or `open_clip` (`ViT-B-32`; OpenAI's weights need
-    /// the names that end in `-quickgelu`).
-    pub network: Network,
+    /// the names that end in `-quickgelu`). Needed, as `weights`, without `torchscript`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
     /// Weights of the network.
-    pub weights: WeightSource,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<WeightSource>,
+    /// Module of yours, in place of `network` and `weights`. The code in its file runs with the rights of this program,
+    /// so use only files that you trust.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub torchscript: Option<TorchScriptFile>,
     /// Named layer whose output is used in place of the last feature maps, or of the last feature vector: `layer3` of a
     /// ResNet, `classifier.1` (fc6) of VGG. The names are those of the published code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layer: Option<String>,
     /// Output of the network to use as the feature. By default the feature vector of networks that have one (`embedding`),
-    /// and the average of the last feature maps of others (`average`).
+    /// and the average of the last feature maps of others (`average`). Of a module of yours it says what the module
+    /// returns: a vector an image by default (`embedding`), feature maps (`average`, `grid`), or `regions`.
     #[serde(default)]
     pub pooling: Option<FeaturePooling>,
     /// True if features are divided by their L2 norm, as VSE++ does before its linear layer.
@@ -169,10 +176,10 @@ impl Stage for Extract {
             let input = self.input();
             settings.insert("resize".to_owned(), input.resize.into());
             settings.insert("crop".to_owned(), input.crop.into());
-            if self.interpolation == Some(self.network.architecture().input.interpolation) {
+            if self.interpolation == Some(self.usual_input().interpolation) {
                 settings.remove("interpolation");
             }
-            if let WeightSource::File(_) | WeightSource::Model(_) = &self.weights {
+            if !matches!(self.weights, Some(WeightSource::Random)) {
                 settings.remove("seed");
             }
         }
@@ -183,10 +190,11 @@ impl Stage for Extract {
         let images = StageInput::table("images", &self.images, &tables::images::table());
         let mut inputs = vec![images.with_values(PICTURES)];
         match &self.weights {
-            WeightSource::File(file) => inputs.push(StageInput::source("weights.file", file)),
-            WeightSource::Model(model) => inputs.push(StageInput::files("weights.model", model, "model")),
-            WeightSource::Random => {}
+            Some(WeightSource::File(file)) => inputs.push(StageInput::source("weights.file", file)),
+            Some(WeightSource::Model(model)) => inputs.push(StageInput::files("weights.model", model, "model")),
+            Some(WeightSource::Random) | None => {}
         }
+        inputs.extend(self.torchscript.iter().map(|module| StageInput::source("torchscript.file", &module.file)));
         if let Some(EmbeddedCaptions { table, merges }) = &self.captions {
             inputs.push(StageInput::table("captions.table", table, &tables::captions::table()));
             inputs.push(StageInput::source("captions.merges", merges));
@@ -196,25 +204,24 @@ impl Stage for Extract {
 
     fn outputs(&self) -> Vec<StageOutput> {
         let table = |schema| StageOutput::table(self.output_name(), self.stored_schema(schema), PART_ROWS);
+        // 0 stands for one width that is not known yet.
+        let width = self.width().unwrap_or_default();
         if self.captions.is_some() {
-            let captions = tables::caption_embeddings::table().schema_with_width(self.width());
+            let captions = tables::caption_embeddings::table().schema_with_width(width);
             return vec![
-                table(tables::image_embeddings::table().schema_with_width(self.width())),
+                table(tables::image_embeddings::table().schema_with_width(width)),
                 StageOutput::table(CAPTIONS, self.stored_schema(captions), CAPTION_ROWS),
             ];
         }
-        match self.grid_side() {
-            Some(side) => {
-                let boxes = tables::region_boxes::table().schema_with_shape(&[side * side, 4]);
-                vec![
-                    table(tables::regions::table().schema_with_shape(&[side * side, self.width()])),
-                    StageOutput::table(BOXES, boxes, PART_ROWS),
-                ]
-            }
-            None => {
-                vec![table(tables::features::table().schema_with_width(self.width()))]
-            }
+        let Some(places) = self.regions() else {
+            return vec![table(tables::features::table().schema_with_width(width))];
+        };
+        let mut outputs = vec![table(tables::regions::table().schema_with_shape(&[places, width]))];
+        if self.grid_side().is_some() {
+            let boxes = tables::region_boxes::table().schema_with_shape(&[places, 4]);
+            outputs.push(StageOutput::table(BOXES, boxes, PART_ROWS));
         }
+        outputs
     }
 
     fn copied_rows(&self) -> Option<CopiedRows> {
@@ -240,25 +247,36 @@ impl Extract {
     /// Name of the table that the stage writes.
     #[must_use]
     pub fn output_name(&self) -> &'static str {
-        match (&self.captions, self.grid_side()) {
+        match (&self.captions, self.regions()) {
             (Some(_), _) => "image_embeddings",
             (None, Some(_)) => "regions",
             (None, None) => "features",
         }
     }
 
-    /// Architecture up to the chosen layer. An unknown layer is a problem of the settings and has no effect here.
-    pub(super) fn architecture(&self) -> Architecture {
-        let whole = self.network.architecture();
+    /// Architecture up to the chosen layer; `None` for a module of the user's. An unknown layer is a problem of the
+    /// settings and has no effect here.
+    pub(super) fn architecture(&self) -> Option<Architecture> {
+        let whole = self.network?.architecture();
         let cut = self.layer.as_ref().and_then(|layer| whole.up_to(layer));
-        cut.unwrap_or(whole)
+        Some(cut.unwrap_or(whole))
     }
 
     /// Output of the network that becomes the feature.
     pub(super) fn effective_pooling(&self) -> FeaturePooling {
-        self.pooling.unwrap_or_else(|| {
-            if self.architecture().embedding.is_empty() { FeaturePooling::Average } else { FeaturePooling::Embedding }
+        self.pooling.unwrap_or_else(|| match self.architecture() {
+            Some(architecture) if architecture.embedding.is_empty() => FeaturePooling::Average,
+            _ => FeaturePooling::Embedding,
         })
+    }
+
+    /// Number of regions of an image; `None` if it has one vector.
+    pub(super) fn regions(&self) -> Option<usize> {
+        match self.pooling {
+            Some(FeaturePooling::Grid(side)) => Some(side.saturating_mul(side)),
+            Some(FeaturePooling::Regions(count)) => Some(count),
+            _ => None,
+        }
     }
 
     /// Number of cells of a side of the grid; `None` for other outputs.
@@ -271,12 +289,21 @@ impl Extract {
 
     /// Preprocessing of an image.
     pub(super) fn input(&self) -> NetworkInput {
-        let own = self.network.architecture().input;
+        let own = self.usual_input();
         NetworkInput {
             resize: self.resize.map_or(own.resize, |side| side as usize),
             crop: self.crop.map_or(own.crop, |side| side as usize),
             interpolation: self.interpolation.unwrap_or(own.interpolation),
             ..own
+        }
+    }
+
+    /// Preprocessing without the settings that change it.
+    pub(super) fn usual_input(&self) -> NetworkInput {
+        match (&self.torchscript, self.network) {
+            (Some(module), _) => NetworkInput { statistics: module.statistics(), ..NetworkInput::IMAGENET },
+            (None, Some(network)) => network.architecture().input,
+            (None, None) => NetworkInput::IMAGENET,
         }
     }
 
@@ -306,19 +333,25 @@ impl Extract {
         self.splits.is_empty() || self.splits.iter().any(|wanted| wanted == split)
     }
 
+    /// Number of images of every batch.
+    pub(super) fn full_batch(&self) -> usize {
+        self.batch_size.min(PART_ROWS)
+    }
+
     /// Number of squares of an image that the network sees.
     pub(super) fn crops(&self) -> usize {
         if self.ten_crop { 10 } else { 1 }
     }
 
-    /// Width of a feature vector.
+    /// Width of a feature vector; `None` for a module of the user's, which says it when it runs.
     #[must_use]
-    pub fn width(&self) -> usize {
-        let network = self.architecture();
-        match self.effective_pooling() {
+    pub fn width(&self) -> Option<usize> {
+        let network = self.architecture()?;
+        Some(match self.effective_pooling() {
             FeaturePooling::Average | FeaturePooling::Grid(_) => network.width,
             FeaturePooling::Embedding => network.embedding_width,
             FeaturePooling::Logits => network.classes,
-        }
+            FeaturePooling::Regions(_) => return None,
+        })
     }
 }

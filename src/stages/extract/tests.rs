@@ -102,7 +102,7 @@ fn the_schema_contains_the_width() {
         (json!({"network": "resnet18"}), 512),
         (json!({"network": "resnet152"}), 2048),
     ] {
-        assert_eq!(extract(more).width(), width);
+        assert_eq!(extract(more).width(), Some(width));
     }
     let stage = extract(json!({"pooling": "logits", "normalize": true}));
     let mut host = host(&[inline(png(1)), inline(jpeg())]);
@@ -297,7 +297,7 @@ fn weights_of_another_network_are_refused() {
     host.run(&extract(file.clone())).unwrap();
 
     let mut other = extract(file);
-    other.network = super::Network::ResNet18;
+    other.network = Some(super::Network::ResNet18);
     let error = host.run(&other).unwrap_err();
     assert_eq!(error.category(), ErrorCategory::Data);
     assert!(
@@ -334,7 +334,7 @@ fn settings_are_checked_without_data() {
 
     // The seed has no effect with a file of weights, so it must not enter the key.
     let file = super::WeightSource::File(SourceRef::new("x.safetensors"));
-    let settings = Extract { weights: file, ..extract(json!({"seed": 9})) }.settings();
+    let settings = Extract { weights: Some(file), ..extract(json!({"seed": 9})) }.settings();
     assert!(settings.get("seed").is_none() && settings.get("network").is_some());
     assert_eq!(extract(json!({"seed": 9})).settings()["seed"], 9);
 }
@@ -403,7 +403,7 @@ fn defaults_are_those_of_the_network() {
     ] {
         let short = stage(json!({"network": network}));
         assert_eq!(short.check(), [], "{network}");
-        assert_eq!(short.width(), width);
+        assert_eq!(short.width(), Some(width));
         let long = json!({"network": network, "resize": resize, "crop": crop, "pooling": pooling});
         assert_eq!(short.settings(), stage(long).settings(), "{network}");
     }

@@ -19,7 +19,7 @@ const DIGEST_DIGITS: usize = 12;
 /// the order of their names.
 const MAIN_SETTINGS: [(&str, &[&str]); 6] = [
     ("score_captions", &["measure", "pairs"]),
-    ("extract", &["network", "weights", "pooling"]),
+    ("extract", &["network", "weights", "torchscript", "pooling"]),
     ("train", &["loss", "epochs", "batch_size", "learning_rate", "seed", "memory_bank", "model"]),
     ("import_model", &["model"]),
     ("evaluate", &["dataset", "split", "methods", "protocols", "similarity"]),
