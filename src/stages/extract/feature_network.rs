@@ -5,7 +5,7 @@ use crate::model::networks::{ImageNetwork, NetworkOutput, TorchScriptModule};
 
 /// Network of the stage, with the output that becomes the feature.
 pub(super) enum FeatureNetwork {
-    Published { network: ImageNetwork, output: NetworkOutput },
+    Published { network: Box<ImageNetwork>, output: NetworkOutput },
     Module(TorchScriptModule),
 }
 
@@ -13,7 +13,9 @@ impl FeatureNetwork {
     /// The same network for another thread.
     pub fn share(&self) -> Self {
         match self {
-            Self::Published { network, output } => Self::Published { network: network.share(), output: *output },
+            Self::Published { network, output } => {
+                Self::Published { network: Box::new(network.share()), output: *output }
+            }
             Self::Module(module) => Self::Module(module.clone()),
         }
     }
@@ -33,7 +35,9 @@ impl FeatureNetwork {
     pub fn compute(&self, pixels: &[f32], side: usize) -> Result<Vec<f32>> {
         match self {
             Self::Published { network, output } => network.compute(pixels, side, *output),
-            Self::Module(module) => module.compute(pixels, side),
+            Self::Module(module) => {
+                module.compute(pixels, side).map_err(|error| error.context("the module of `torchscript.file`"))
+            }
         }
     }
 }

@@ -92,7 +92,7 @@ impl Extract {
         let whole = self.load_whole_network(cx, local_rank)?;
         let network = self.layer.iter().try_fold(whole, |network, layer| network.up_to(layer))?;
         let network = network.prepare(self.is_mixed())?.with_cancel(cancel.clone());
-        Ok(FeatureNetwork::Published { network, output: self.output()? })
+        Ok(FeatureNetwork::Published { network: Box::new(network), output: self.output()? })
     }
 
     fn load_module(&self, cx: &mut StageContext<'_>, local_rank: usize) -> Result<TorchScriptModule> {

@@ -158,7 +158,7 @@ fn outputs_are_vectors_means_of_maps_grids_and_regions() {
     let regions = host.output("regions");
     let (values, count, width) = tables::regions::values(&regions).unwrap();
     assert_eq!((values.len(), count, width), (2 * 5 * 2, 5, 2));
-    assert!(host.output_tables.get("region_boxes").is_none());
+    assert!(!host.output_tables.contains_key("region_boxes"));
 }
 
 #[test]
