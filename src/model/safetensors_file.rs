@@ -3,11 +3,14 @@
 //! Format: an 8-byte length, a JSON header, raw little-endian tensors (<https://huggingface.co/docs/safetensors>).
 //! Pickles (`.pth`, `.pt`) are not read, because reading a pickle runs the program in it.
 
-use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
+use safetensors::{SafeTensorError, SafeTensors};
 use tch::{Kind, Tensor};
 
 use crate::error::{Error, Result, TruncatedList};
+
+/// End of the message about values that are not finite.
+pub(super) const NOT_FINITE: &str = "holds a NaN or an infinity";
 
 /// Parses a safetensors file. The tensors stay bytes.
 ///
@@ -15,7 +18,13 @@ use crate::error::{Error, Result, TruncatedList};
 /// Bytes that are not safetensors, or are truncated.
 pub fn parse(bytes: &[u8]) -> Result<SafeTensors<'_>> {
     SafeTensors::deserialize(bytes).map_err(|error| {
-        let this = Error::data(format!("not a safetensors file ({error:?})"));
+        let this = Error::data(match (&error, bytes) {
+            (_, []) => "not a safetensors file: it is empty (0 bytes)".to_owned(),
+            (SafeTensorError::MetadataIncompleteBuffer, _) => {
+                "the safetensors file is cut short or damaged: its tensors do not fill it".to_owned()
+            }
+            _ => format!("not a safetensors file ({error:?})"),
+        });
         if is_pickle(bytes) {
             return this.hint(
                 "this looks like a pickle of `torch.save`, which is not read because that can run code; convert it once \
@@ -49,7 +58,7 @@ pub(super) fn read_tensor(
     }
     let mut values = view.data().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
     if !values.all(f32::is_finite) {
-        return Err(format!("`{name}` holds a NaN or an infinity"));
+        return Err(format!("`{name}` {NOT_FINITE}"));
     }
     let of_tensor = |error: Error| format!("`{name}`: {error}");
     let shape = to_tensor_shape(view.shape()).map_err(of_tensor)?;

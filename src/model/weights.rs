@@ -31,19 +31,30 @@ pub fn read(
     let mut found: HashMap<String, TensorView<'_>> = file.tensors().into_iter().collect();
     let mut tensors = HashMap::with_capacity(wanted.len());
     let mut mistakes = TruncatedList::default();
+    let mut are_all_values = true;
     for ExpectedParameter { name, shape } in wanted {
         match found.remove(name).map(|view| read_weights(name, &view, shape)) {
-            None => mistakes.push(format!("`{name}` {shape:?} is missing")),
-            Some(Err(mistake)) => mistakes.push(mistake),
+            None => {
+                are_all_values = false;
+                mistakes.push(format!("`{name}` {shape:?} is missing"));
+            }
+            Some(Err(mistake)) => {
+                are_all_values &= mistake.ends_with(safetensors_file::NOT_FINITE);
+                mistakes.push(mistake);
+            }
             Some(Ok(tensor)) => {
                 tensors.insert(name.clone(), tensor);
             }
         }
     }
     let unknown: BTreeSet<String> = found.into_keys().filter(|name| !unneeded(name)).collect();
+    let has_unknown = !unknown.is_empty();
     mistakes.extend(unknown.into_iter().map(|name| format!("`{name}` is not a parameter of this CNN")));
     match safetensors_file::mistakes_error(&mistakes) {
         None => Ok(tensors),
+        Some(error) if are_all_values && !has_unknown => {
+            Err(error.hint("the file is damaged, or the training that wrote it diverged"))
+        }
         Some(error) => Err(error.hint(
             "the names or shapes of the parameters differ: check that the file belongs to the CNN of the settings",
         )),
@@ -67,7 +78,7 @@ fn read_weights(name: &str, view: &TensorView<'_>, shape: &[usize]) -> std::resu
     let finite = tensor.f_isfinite().and_then(|finite| finite.f_all());
     match finite {
         Ok(finite) if finite.int64_value(&[]) == 1 => Ok(tensor),
-        _ => Err(format!("`{name}` holds a NaN or an infinity")),
+        _ => Err(format!("`{name}` {}", safetensors_file::NOT_FINITE)),
     }
 }
 
@@ -117,6 +128,13 @@ mod tests {
         let bad = file(&[("half", Dtype::F16, &[2], infinite.as_flattened())]);
         let error = read(&bad, &[wanted("half", &[2])], |_| false).unwrap_err();
         assert_eq!(error.to_string(), "`half` holds a NaN or an infinity");
+        assert!(error.hint_text().is_some_and(|hint| hint.starts_with("the file is damaged")), "{error:?}");
+        let error = read(&bad, &[wanted("half", &[2]), wanted("more", &[1])], |_| false).unwrap_err();
+        assert!(error.hint_text().is_some_and(|hint| hint.contains("names or shapes")), "{error:?}");
+        let whole = file(&parameters);
+        let error = read(&whole[..whole.len() - 1], &[], |_| false).unwrap_err().to_string();
+        assert_eq!(error, "the safetensors file is cut short or damaged: its tensors do not fill it");
+        assert_eq!(read(&[], &[], |_| false).unwrap_err().to_string(), "not a safetensors file: it is empty (0 bytes)");
     }
 
     #[test]

@@ -61,6 +61,12 @@ struct FailedFetch {
 }
 
 impl FailedFetch {
+    /// The same failure, of a URL to which another one redirects.
+    fn after_redirect(self, url: &Url) -> Self {
+        let url: String = url.as_str().chars().take(SHOWN_URL).collect();
+        Self { message: format!("it redirects to `{url}`: {}", self.message), ..self }
+    }
+
     fn final_one(message: impl Into<String>) -> Self {
         Self { message: message.into(), retry: None }
     }
@@ -137,14 +143,19 @@ impl ImageFetcher {
     /// Sends a request and follows its redirects.
     async fn fetch_once(&self, url: &str) -> Result<Vec<u8>, FailedFetch> {
         let mut url = Url::parse(url).map_err(|error| FailedFetch::final_one(format!("it is no URL: {error}")))?;
-        for _ in 0..=MAX_REDIRECTS {
-            self.check_host(&url)?;
+        for redirects in 0..=MAX_REDIRECTS {
+            let named = |failed: FailedFetch| if redirects == 0 { failed } else { failed.after_redirect(&url) };
+            self.check_host(&url).map_err(named)?;
             self.ticks.lock().await.tick().await;
             let sent = self.client.get(url.clone()).send().await;
             let response = sent.map_err(|error| {
                 let text = with_causes(&error);
                 // A name that resolves to private addresses stays refused.
-                if text.contains(PRIVATE) { FailedFetch::final_one(PRIVATE) } else { FailedFetch::temporary(text) }
+                if text.contains(PRIVATE) {
+                    named(FailedFetch::final_one(PRIVATE))
+                } else {
+                    FailedFetch::temporary(text)
+                }
             })?;
             let status = response.status();
             if status.is_redirection() {
@@ -203,6 +214,9 @@ impl ImageFetcher {
         }
     }
 }
+
+/// Number of characters of a URL that a message shows.
+const SHOWN_URL: usize = 200;
 
 /// Reason why an address is not asked.
 const PRIVATE: &str = "its host is a private address";

@@ -118,6 +118,8 @@ fn images_are_fetched_in_order_and_failures_say_why() {
             _ => panic!("{url}: {got:?}, wanted {wanted:?}"),
         }
     }
+    let metadata = got[5].as_ref().unwrap_err();
+    assert!(metadata.starts_with("it redirects to `http://169.254.169.254/"), "{metadata}");
     // One request each, with those to follow: a redirect (1), tries of `/twice` (1), `/loop` (5), `/cut` and `/busy` (2).
     assert_eq!(count.load(Ordering::SeqCst), paths.len() + 1 + 1 + 5 + 2 + 2);
 }

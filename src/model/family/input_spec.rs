@@ -100,6 +100,9 @@ pub struct FinetunedCnn {
     pub side: usize,
     /// Shorter side, in pixels, of a resized image before the centre crop, if it is not augmented.
     pub resize: usize,
+    /// True if its batch normalisation uses the statistics of the batch in training, and updates the stored ones.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub batch_statistics: bool,
 }
 
 impl InputSpec {

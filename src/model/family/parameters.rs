@@ -356,7 +356,16 @@ impl Parameters {
     /// # Errors
     /// As [`ImageNetwork::forward_with_tape`].
     pub fn cnn_features_with_tape(&self, rows: &Tensor, input_spec: &InputSpec) -> Result<Option<NetworkTape>> {
-        self.network.as_ref().map(|network| network.forward_with_tape(&to_images(rows, input_spec)?)).transpose()
+        let of_batch = input_spec.pictures.is_some_and(|cnn| cnn.batch_statistics);
+        let forward = |network: &ImageNetwork| network.forward_with_tape(&to_images(rows, input_spec)?, of_batch);
+        self.network.as_ref().map(forward).transpose()
+    }
+
+    /// Takes the new statistics of the CNN's batch normalisation out of a tape.
+    #[must_use]
+    pub fn cnn_statistics(&self, tape: &mut NetworkTape) -> BufferUpdates {
+        let statistics = std::mem::take(&mut tape.statistics).into_iter();
+        statistics.map(|(number, value)| (self.specs.len() + number, value)).collect()
     }
 
     /// Returns the features that the encoder of images reads: the L2-normalised features of raw images if the model has

@@ -1,8 +1,8 @@
 //! Fine-tuning of an image network together with the model that reads its features.
 //!
-//! libtorch differentiates the network. Batch normalisation uses the stored mean and variance and does not update them.
-//! Published code puts the whole network in training mode instead, so mean and variance drift with the batches even if
-//! nothing else is trained.
+//! libtorch differentiates the network. Batch normalisation uses the stored mean and variance and does not update them,
+//! or, as in published code, which puts the whole network in training mode, those of the batch, with which the stored ones
+//! drift.
 
 use tch::{Kind, Tensor};
 
@@ -14,6 +14,8 @@ use crate::error::Result;
 pub struct NetworkTape {
     /// L2-normalised features, `[n, width]`.
     pub features: Tensor,
+    /// New statistics of batch normalisation, with their numbers in [`ImageNetwork::parameters`]; none if they are kept.
+    pub statistics: Vec<(usize, Tensor)>,
     /// Trainable parameters, in the order of [`ImageNetwork::parameters`].
     leaves: Vec<Tensor>,
 }
@@ -36,16 +38,24 @@ impl ImageNetwork {
         Ok(features / norms)
     }
 
-    /// Computes the same features with the graph for their gradient.
+    /// Computes the same features with the graph for their gradient. With `of_batch`, batch normalisation uses the statistics
+    /// of these images, and the tape has the stored ones after an update with momentum 0.1.
     ///
     /// # Errors
     /// As [`ImageNetwork::features`].
-    pub fn forward_with_tape(&self, images: &Tensor) -> Result<NetworkTape> {
-        let shared =
-            self.map_parameters(|name, parameter| parameter.detach().set_requires_grad(Self::is_trainable(name)));
+    pub fn forward_with_tape(&self, images: &Tensor, of_batch: bool) -> Result<NetworkTape> {
+        let leaf = |name: &str, parameter: &Tensor| match (Self::is_trainable(name), of_batch) {
+            // libtorch updates it in place.
+            (false, true) => parameter.copy(),
+            (is_trainable, _) => parameter.detach().set_requires_grad(is_trainable),
+        };
+        let shared = self.map_parameters(leaf).with_batch_statistics(of_batch);
         let features = shared.normalized_features(images)?;
-        let leaves = shared.parameters().into_iter().filter(|(name, _)| Self::is_trainable(name));
-        Ok(NetworkTape { features, leaves: leaves.map(|(_, leaf)| leaf).collect() })
+        let (leaves, statistics): (Vec<_>, Vec<_>) =
+            shared.parameters().into_iter().enumerate().partition(|(_, (name, _))| Self::is_trainable(name));
+        let statistics = statistics.into_iter().filter(|_| of_batch).map(|(number, (_, tensor))| (number, tensor));
+        let leaves = leaves.into_iter().map(|(_, (_, leaf))| leaf).collect();
+        Ok(NetworkTape { features, statistics: statistics.collect(), leaves })
     }
 }
 
@@ -66,7 +76,7 @@ mod tests {
     use crate::model::networks::Network;
     use crate::model::networks::clip_golden_tests::SMALL;
     use crate::model::networks::layer::Layer;
-    use crate::model::networks::testing::formula_weights;
+    use crate::model::networks::testing::{formula_image, formula_weights};
 
     /// Change of a sum of the features along a direction of a parameter, beside its gradient, in f64.
     #[test]
@@ -85,7 +95,8 @@ mod tests {
             let drawn = ImageNetwork::from_file(architecture, &weights, Device::Cpu).unwrap();
             let network = drawn.map_parameters(|_, parameter| parameter.to_kind(Kind::Double));
             let images = Tensor::randn([2, 3, side, side], (Kind::Double, Device::Cpu));
-            let tape = network.forward_with_tape(&images).unwrap();
+            let tape = network.forward_with_tape(&images, false).unwrap();
+            assert!(tape.statistics.is_empty());
             let d = Tensor::randn_like(&tape.features);
             let value = |network: &ImageNetwork| {
                 let features = tch::no_grad(|| network.normalized_features(&images)).unwrap();
@@ -111,5 +122,72 @@ mod tests {
                 assert!((difference - gradient).abs() < 1e-3 * scale, "{name}: {gradient}, wanted {difference}");
             }
         }
+    }
+
+    #[derive(serde::Deserialize)]
+    struct BatchStatisticsGolden {
+        features: Vec<Vec<f32>>,
+        statistics: std::collections::BTreeMap<String, Vec<f32>>,
+        gradients: std::collections::BTreeMap<String, Vec<f64>>,
+    }
+
+    /// `tests/golden/batch_statistics.py` wrote the values of torchvision in training mode.
+    #[test]
+    fn statistics_of_a_batch_equal_torchvision() {
+        let golden: BatchStatisticsGolden =
+            serde_json::from_value(test_data::golden_json("batch_statistics.json")).unwrap();
+        let architecture = Network::ResNet18.backbone();
+        let weights = formula_weights(architecture.parameters());
+        let network = ImageNetwork::from_file(architecture, &weights, Device::Cpu).unwrap();
+        let network = network.map_parameters(|_, parameter| parameter.to_kind(Kind::Double));
+        let mut pixels = Vec::new();
+        for (width, height) in [(64, 64), (80, 70), (70, 90)] {
+            let rgb = formula_image(width, height).rgb;
+            // The bottom right square of 64 pixels, channels first, in 0..1.
+            let (top, left) = (height - 64, width - 64);
+            for channel in 0..3 {
+                let place = |i: usize| ((top + i / 64) * width + left + i % 64) * 3 + channel;
+                pixels.extend((0..64 * 64).map(|i| f64::from(rgb[place(i)]) / 255.0));
+            }
+        }
+        let images = Tensor::from_slice(&pixels).view([3, 3, 64, 64]);
+        let tape = network.forward_with_tape(&images, true).unwrap();
+        let near = |got: f64, wanted: f64| (got - wanted).abs() <= 1e-6 * wanted.abs().max(1e-2);
+        for (row, wanted) in (0..).zip(&golden.features) {
+            for (column, &wanted) in (0..).zip(wanted) {
+                let got = tape.features.double_value(&[row, column]);
+                assert!(near(got, f64::from(wanted)), "feature {row}, {column}: {got}, wanted {wanted}");
+            }
+        }
+        let names: Vec<String> = network.parameters().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(tape.statistics.len(), names.iter().filter(|name| name.contains(".running_")).count());
+        for (name, wanted) in &golden.statistics {
+            let of_name = |(number, tensor): &(usize, Tensor)| (&names[*number] == name).then(|| tensor.copy());
+            let found = tape.statistics.iter().find_map(of_name).expect("statistics");
+            for (place, &wanted) in (0..).zip(wanted) {
+                let got = found.double_value(&[place]);
+                assert!(near(got, f64::from(wanted)), "{name} {place}: {got}, wanted {wanted}");
+            }
+        }
+        // The stored ones are changed by the step that uses them.
+        let kept = network.parameters().into_iter().find(|(name, _)| name == "bn1.running_mean").expect("statistics");
+        let changed = tape.statistics.iter().find(|(number, _)| names[*number] == "bn1.running_mean").expect("them");
+        assert_ne!(kept.1, changed.1);
+        let d = Tensor::arange(3 * 512, (Kind::Double, Device::Cpu)).view([3, 512]).sin();
+        let gradients = tape.backward(&d);
+        let trainable: Vec<&String> = names.iter().filter(|name| ImageNetwork::is_trainable(name)).collect();
+        for (name, wanted) in &golden.gradients {
+            let number = trainable.iter().position(|known| *known == name).expect("a parameter");
+            let got = gradients[number].view(-1);
+            let scale = wanted.iter().fold(0.0f64, |most, value| most.max(value.abs()));
+            for (place, &wanted) in (0..).zip(wanted) {
+                let got = got.double_value(&[place]);
+                assert!((got - wanted).abs() < 1e-6 * scale, "{name} {place}: {got}, wanted {wanted}");
+            }
+        }
+        // One value of a channel has no variance: the stored statistics are used and kept.
+        let small = images.narrow(0, 0, 1).narrow(2, 0, 32).narrow(3, 0, 32);
+        let tape = network.forward_with_tape(&small, true).unwrap();
+        assert!(tape.statistics.iter().all(|(_, tensor)| tensor.isfinite().all().int64_value(&[]) == 1));
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
 use super::architecture::{Architecture, FilePart};
@@ -45,6 +46,9 @@ pub(super) fn grid(maps: &Tensor, side: usize) -> Result<Tensor> {
     Ok(means.flatten(2, 3).transpose(1, 2))
 }
 
+/// Share of the statistics of a batch in the stored ones, as in `torch.nn.BatchNorm2d`.
+const BATCH_MOMENTUM: f64 = 0.1;
+
 /// Prefix of the names of a network's parameters in a model.
 pub const MODEL_PREFIX: &str = "img_enc.cnn.";
 
@@ -57,6 +61,8 @@ pub struct ImageNetwork {
     /// libtorch computes alone, and can differentiate.
     pub(super) products: Option<Arc<PackedProducts>>,
     pub(super) device: tch::Device,
+    /// True if batch normalisation uses the statistics of the batch, and updates the stored ones in place.
+    pub(super) batch_statistics: bool,
     pub(super) cancel: CancelToken,
 }
 
@@ -121,7 +127,8 @@ impl ImageNetwork {
             .into_iter()
             .map(|(name, tensor)| Ok((name, tensor.f_to_device(device).map_err(|error| libtorch_error(&error))?)))
             .collect::<Result<_>>()?;
-        Ok(Self { architecture, parameters, products: None, device, cancel: CancelToken::new() })
+        let cancel = CancelToken::new();
+        Ok(Self { architecture, parameters, products: None, device, batch_statistics: false, cancel })
     }
 
     /// Creates the network from parameters in the order of [`Architecture::parameters`]. The tensors are shared, so
@@ -214,7 +221,13 @@ impl ImageNetwork {
     pub(super) fn map_parameters(&self, change: impl Fn(&str, &Tensor) -> Tensor) -> Self {
         let parameters = self.parameters.iter().map(|(name, tensor)| (name.clone(), change(name, tensor))).collect();
         let (products, cancel) = (self.products.clone(), self.cancel.clone());
-        Self { architecture: self.architecture.clone(), parameters, products, device: self.device, cancel }
+        let (architecture, device) = (self.architecture.clone(), self.device);
+        Self { architecture, parameters, products, device, batch_statistics: self.batch_statistics, cancel }
+    }
+
+    /// Returns the network with statistics of the batch, or with the stored ones.
+    pub(super) fn with_batch_statistics(self, batch_statistics: bool) -> Self {
+        Self { batch_statistics, ..self }
     }
 
     /// Returns the network with a token that is checked before each layer.
@@ -314,8 +327,9 @@ impl ImageNetwork {
                 Some(self.get(name, "bias")?),
                 Some(self.get(name, "running_mean")?),
                 Some(self.get(name, "running_var")?),
-                false,
-                0.0,
+                // One value of a channel has no unbiased variance.
+                self.batch_statistics && x.numel() > x.size().get(1).map_or(0, |&channels| channels.saturating_as()),
+                BATCH_MOMENTUM,
                 *epsilon,
                 true,
             ),

@@ -164,6 +164,16 @@ fn either_features_or_finetune_is_required() {
         settings(&format!("{finetune}, crop = 8, resize = 4 }}")),
         ["finetune.crop", "finetune.resize", "finetune.resize"]
     );
+    let of_batch = format!("{finetune}, batch_norm = \"batch\" }}");
+    assert_eq!(settings(&of_batch), [""; 0]);
+    assert_eq!(settings(&format!("ranks = 2\n{of_batch}")), ["ranks"]);
+    assert_eq!(settings(&of_batch.replace("resnet18", "vgg16")), ["finetune.batch_norm"]);
+    let frozen = format!("{finetune}, batch_norm = \"frozen\" }}");
+    let keys = [frozen, format!("{finetune} }}")].map(|text| {
+        let stage: Train = toml::from_str(&format!("captions = \"x.captions\"\nepochs = 1\n{text}")).unwrap();
+        stage.settings()
+    });
+    assert_eq!(keys[0], keys[1], "the key of older results");
     let mixed = "mixed_with = [{ features = \"y.features\", captions = \"y.captions\", weight = 1.0 }]";
     assert_eq!(settings(&format!("{finetune} }}\n{mixed}")), ["mixed_with"]);
 }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kernels::epoch::MemoryBankSampling;
+use crate::model::family::batch_norm::BatchNormStatistics;
 use crate::model::loss::{Loss, MemoryBankWeights, sum::SumLoss};
 use crate::model::memory_bank::MemoryBankMask;
 use crate::model::networks::Network;
@@ -103,9 +104,12 @@ pub enum SameImagePolicy {
 pub struct FinetuneSettings {
     /// The images.
     pub images: TableRef,
-    /// Network. Its batch normalisation uses the stored statistics and does not update them, and it has no dropout. Its
-    /// features are the means of its last feature maps, or fc7 of VGG.
+    /// Network. It has no dropout. Its features are the means of its last feature maps, or fc7 of VGG.
     pub network: Network,
+    /// Statistics of its batch normalisation in training. `frozen` are the stored ones, which do not change. `batch` are those
+    /// of the batch, which update the stored ones with momentum 0.1, as published code trains.
+    #[serde(default = "frozen", skip_serializing_if = "is_frozen")]
+    pub batch_norm: BatchNormStatistics,
     /// Initial weights of the network.
     pub weights: InitialWeights,
     /// Side of the square crop that is the input of the network, in pixels. By default that of the network's published
@@ -116,6 +120,16 @@ pub struct FinetuneSettings {
     /// network's published weights: 256, and 333 for `inception_resnet_v2`.
     #[serde(default)]
     pub resize: Option<usize>,
+}
+
+fn frozen() -> BatchNormStatistics {
+    BatchNormStatistics::Frozen
+}
+
+/// Returns true for the default of a setting that was added later: leaving it out keeps the keys of older results.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
+fn is_frozen(statistics: &BatchNormStatistics) -> bool {
+    *statistics == BatchNormStatistics::Frozen
 }
 
 /// Initial weights of a network.
@@ -156,7 +170,14 @@ impl FinetuneSettings {
             let message = format!("{resize} pixels, wanted at least {crop}, the value of `crop`");
             problems.push(Problem::new("finetune.resize", message));
         }
-        let own = self.network.architecture().input;
+        let architecture = self.network.architecture();
+        let has_statistics =
+            architecture.parameters().iter().any(|parameter| parameter.name.ends_with(".running_mean"));
+        if self.batch_norm == BatchNormStatistics::Batch && !has_statistics {
+            let message = format!("{} has no batch normalisation", self.network.name());
+            problems.push(Problem::new("finetune.batch_norm", message).hint("leave it out"));
+        }
+        let own = architecture.input;
         if own.fixed && crop != own.crop {
             let message = format!("{crop} pixels, wanted {}: {} takes no other", own.crop, self.network.name());
             problems.push(Problem::new("finetune.crop", message));

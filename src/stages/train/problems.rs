@@ -74,7 +74,8 @@ impl Train {
 
     /// Message if this model is not trained by so many ranks.
     fn rank_problem(&self, ranks: usize) -> Option<String> {
-        let reason = self.model.capabilities().single_rank_reason.filter(|_| ranks > 1)?;
+        let of_network = self.finetune.as_ref().and_then(|finetune| finetune.batch_norm.single_rank_reason());
+        let reason = self.model.capabilities().single_rank_reason.or(of_network).filter(|_| ranks > 1)?;
         Some(format!("got {ranks}, but a model of `{}` is trained by 1: {reason}", self.model.name()))
     }
 

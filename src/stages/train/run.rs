@@ -20,6 +20,7 @@ use crate::kernels::epoch::Shuffle;
 use crate::loader::{AllocateBuffer, Loader, LoaderStart};
 use crate::model::collective::CollectiveGroup;
 use crate::model::device::{device_of_rank, set_thread_count};
+use crate::model::family::batch_norm::BatchNormStatistics;
 use crate::model::family::input_spec::{self, InputSpec};
 use crate::model::family::registry::ModelConfig;
 use crate::model::loss::Objective;
@@ -313,6 +314,7 @@ impl Train {
                 network: settings.network,
                 side: settings.crop(),
                 resize: settings.resize(),
+                batch_statistics: settings.batch_norm == BatchNormStatistics::Batch,
             }),
         })
     }

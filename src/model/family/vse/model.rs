@@ -109,7 +109,8 @@ impl Model for Vse {
             return Ok(self.encode_empty_batch());
         }
         let rows = batch.images.tensor();
-        let cnn = self.parameters.cnn_features_with_tape(rows, &self.config.data)?;
+        let mut cnn = self.parameters.cnn_features_with_tape(rows, &self.config.data)?;
+        let buffers = cnn.as_mut().map(|cnn| self.parameters.cnn_statistics(cnn)).unwrap_or_default();
         let VseConfig { normalize_images, absolute, .. } = self.config;
         let (precision, options) = (self.precision, self.config.caption_options());
         let ((images, image_tape), (captions, caption_tape)) = tch::no_grad(|| {
@@ -130,13 +131,7 @@ impl Model for Vse {
             Ok(gradients)
         };
         let (images, captions) = (EncodedItems::from_vectors(images), EncodedItems::from_vectors(captions));
-        Ok(EncodedBatch {
-            images,
-            captions,
-            losses: Vec::new(),
-            buffers: BTreeMap::new(),
-            backward: Box::new(backward),
-        })
+        Ok(EncodedBatch { images, captions, losses: Vec::new(), buffers, backward: Box::new(backward) })
     }
 
     fn score_batch<'m>(

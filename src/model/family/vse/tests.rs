@@ -114,7 +114,8 @@ fn f32_and_bf16_are_near_to_f64_in_every_variant() {
 /// Directional derivative along a random direction by central differences, in f64.
 #[test]
 fn gradients_of_a_fine_tuned_cnn_are_central_differences() {
-    let pictures = Some(FinetunedCnn { network: Network::SqueezeNet1_0, side: 32, resize: 32 });
+    let pictures =
+        Some(FinetunedCnn { network: Network::SqueezeNet1_0, side: 32, resize: 32, batch_statistics: false });
     let mut config = VseConfig::new(512, 5, 3, 8);
     config.data.pictures = pictures;
     let drawn = create(&config, 3);
@@ -156,10 +157,17 @@ fn gradients_of_a_fine_tuned_cnn_are_central_differences() {
     assert!(of_cnn > 1e-3, "the network's gradient is {of_cnn}");
 }
 
-/// Training with a ResNet updates all parameters except the statistics of batch normalisation.
+/// Training with a ResNet updates all parameters except the statistics of batch normalisation, and these as well if they
+/// are those of the batch.
 #[test]
-fn fine_tuning_keeps_the_statistics_of_batch_normalisation() {
-    let pictures = Some(FinetunedCnn { network: Network::ResNet18, side: 32, resize: 32 });
+fn fine_tuning_keeps_or_updates_the_statistics_of_batch_normalisation() {
+    for batch_statistics in [false, true] {
+        fine_tuned_parameters_move(batch_statistics);
+    }
+}
+
+fn fine_tuned_parameters_move(batch_statistics: bool) {
+    let pictures = Some(FinetunedCnn { network: Network::ResNet18, side: 32, resize: 32, batch_statistics });
     let mut config = VseConfig::new(512, 5, 3, 8);
     config.data.pictures = pictures;
     let vse = create(&config, 3);
@@ -172,7 +180,7 @@ fn fine_tuning_keeps_the_statistics_of_batch_normalisation() {
         training.model().parameters().tensors().iter().zip(&before).zip(training.model().parameters().names())
     {
         let moved = max_difference(now, before) > 0.0;
-        assert_eq!(moved, !name.contains("running_"), "{name}");
+        assert_eq!(moved, batch_statistics || !name.contains("running_"), "{name}");
     }
     config.data.image = 511;
     assert!(registry::ModelConfig::Vse(config).create(1, Device::Cpu).is_err());

@@ -80,7 +80,10 @@ pub(in super::super) fn run(settings: &ImageUrls, cx: &mut StageContext<'_>) -> 
                 }
             }
         }
-        mistakes.hint("leave out images that cannot be fetched with `on_missing = \"skip\"`");
+        mistakes.hint(
+            "leave out images that cannot be fetched with `on_missing = \"skip\"`; `private_hosts = [\"10.0.0.7:80\"]` allows a \
+             host of your network",
+        );
         mistakes.into_result()?;
         progress.asked += wanted.len();
         if (block + 1) % BLOCKS_OF_STATE == 0 {
