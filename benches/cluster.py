@@ -3,7 +3,7 @@
     python benches/cluster.py [--program PATH] [--images N] [--captions M] [--width D] [--executors 0 1 2 4] [--turns T] [--kills]
 
 Writes random unit vectors (M is a multiple of N) and ingests them once. Every measurement begins with a store of its own that
-has only the vectors, and with a scheduler and executors of its own, which have one thread each; 0 executors is `pairloom
+has only the vectors, with a cache of its own, and with a scheduler and executors of its own, which have one thread each; 0 executors is `pairloom
 run` without a cluster, with all threads. Needs numpy, and `unshare` and `ip` of Linux.
 
 A line for each measurement:
@@ -30,12 +30,13 @@ import tempfile
 import time
 
 NAMESPACE = "PAIRLOOM_BENCH_NAMESPACE"
-PIPELINE = """
+VECTORS = """
 [stage.theirs.ingest.embeddings]
 images = "images.npy"
 captions = "captions.npy"
 captions_per_image = {captions_per_image}
-
+"""
+EVALUATION = """
 [stage.test.evaluate]
 images = "theirs.image_embeddings"
 captions = "theirs.caption_embeddings"
@@ -89,17 +90,17 @@ class Server:
 class Bench:
     def __init__(self, options, folder):
         self.options, self.folder, self.stores = options, folder, 0
-        self.pipeline = os.path.join(folder, "pipeline.toml")
-        methods = ", ".join(options.methods)
+        self.pipeline, self.ingested = os.path.join(folder, "pipeline.toml"), os.path.join(folder, "ingested")
+        vectors = VECTORS.format(captions_per_image=options.captions // options.images)
         with open(self.pipeline, "w") as file:
-            file.write(PIPELINE.format(captions_per_image=options.captions // options.images, methods=methods))
-        self.ingested = os.path.join(folder, "ingested")
-        # An evaluation whose results are removed.
+            file.write(vectors)
         subprocess.run(self.run_arguments(self.ingested), check=True)
-        shutil.rmtree(os.path.join(self.ingested, "v1", "evaluate"))
+        with open(self.pipeline, "w") as file:
+            file.write(vectors + EVALUATION.format(methods=", ".join(options.methods)))
 
     def run_arguments(self, store):
-        return [self.options.program, "run", "--quiet", "--store", store, self.pipeline]
+        # The cache of the user has the searches of earlier turns.
+        return [self.options.program, "run", "--quiet", "--store", store, "--cache", f"{store}-cache", self.pipeline]
 
     def measure(self, executors, kill_after=None):
         self.stores += 1
@@ -120,7 +121,8 @@ class Bench:
         finally:
             for server in reversed(servers):
                 server.stop()
-            shutil.rmtree(store)
+            for made in (store, f"{store}-cache"):
+                shutil.rmtree(made, ignore_errors=True)
 
     def run(self, store, arguments, executors, kill_after):
         """Runs the command beside executors, and prints its line. Returns its seconds and the digest of its tables."""

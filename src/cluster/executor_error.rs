@@ -3,6 +3,8 @@
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 
+use crate::error::{Error, ErrorCategory};
+
 /// Error of an executor from the text in which the scheduler passes it on.
 ///
 /// The text names the kind of the error and quotes its message, as in `Shared(Execution("no such file"))`. The whole text is
@@ -11,6 +13,9 @@ pub(super) fn executor_error(text: &str) -> DataFusionError {
     let before_message = text.split_once('"').map_or(text, |(before, _)| before);
     if before_message.contains("DivideByZero") {
         return ArrowError::DivideByZero.into();
+    }
+    if let Some(error) = own_error(text) {
+        return DataFusionError::External(Box::new(error));
     }
     let other = || DataFusionError::Execution(format!("the cluster failed: {}", reason(text)));
     let Some((kind, message)) = first_message(text) else { return other() };
@@ -23,10 +28,29 @@ pub(super) fn executor_error(text: &str) -> DataFusionError {
         "ResourcesExhausted" => DataFusionError::ResourcesExhausted(message),
         "Plan" => DataFusionError::Plan(message),
         "Internal" => DataFusionError::Internal(message),
-        // An error of ours has a field of this name.
-        "Execution" | "message" => DataFusionError::Execution(message),
+        "Execution" => DataFusionError::Execution(message),
         _ => other(),
     }
+}
+
+/// Error of ours in such a text, with its hint.
+fn own_error(text: &str) -> Option<Error> {
+    let (_, fields) = text.split_once("Error { kind: ")?;
+    let (kind, rest) = fields.split_once(", ")?;
+    let category = match kind {
+        "Usage" => ErrorCategory::Usage,
+        "Data" => ErrorCategory::Data,
+        "Internal" => ErrorCategory::Internal,
+        "Interrupted" => ErrorCategory::Interrupted,
+        _ => ErrorCategory::Stage,
+    };
+    let (message, rest) = quoted(rest.strip_prefix("message: \"")?)?;
+    let error = Error::new(category, message);
+    let hint = rest.strip_prefix(", hint: Some(\"").and_then(quoted);
+    Some(match hint {
+        Some((hint, _)) => error.hint(hint),
+        None => error,
+    })
 }
 
 /// Message that such a text quotes first.
@@ -37,18 +61,24 @@ pub(super) fn quoted_message(text: &str) -> Option<String> {
 /// First quoted text, and the name before it.
 fn first_message(text: &str) -> Option<(&str, String)> {
     let (before, rest) = text.split_once('"')?;
-    let end = rest.char_indices().scan(false, |is_escaped, (at, c)| {
+    let (message, _) = quoted(rest)?;
+    let name = before.strip_suffix('(').or_else(|| before.strip_suffix(": "))?;
+    let start = name.rfind(|c: char| !c.is_alphanumeric()).map_or(0, |at| at + 1);
+    Some((&name[start..], message))
+}
+
+/// Text up to the next quotation mark without its escapes, and what follows the mark.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let end = text.char_indices().scan(false, |is_escaped, (at, c)| {
         let is_end = c == '"' && !*is_escaped;
         *is_escaped = c == '\\' && !*is_escaped;
         Some(is_end.then_some(at))
     });
     let end = end.flatten().next()?;
     // The escapes of Rust's debug text are those of JSON, except for rare characters.
-    let quoted = &rest[..end];
-    let message = serde_json::from_str(&format!("\"{quoted}\"")).unwrap_or_else(|_| quoted.to_owned());
-    let name = before.strip_suffix('(').or_else(|| before.strip_suffix(": "))?;
-    let start = name.rfind(|c: char| !c.is_alphanumeric()).map_or(0, |at| at + 1);
-    Some((&name[start..], message))
+    let content = &text[..end];
+    let unescaped = serde_json::from_str(&format!("\"{content}\"")).unwrap_or_else(|_| content.to_owned());
+    Some((unescaped, &text[end + 1..]))
 }
 
 /// Reason of a failed job without the names of its stages.
@@ -60,6 +90,22 @@ fn reason(error: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_of_this_program_keep_their_category_and_hint() {
+        for hint in [Some("say \"again\", hint: none"), None] {
+            let mut own = Error::data("section 3, hint: Some(\"x\"), is damaged");
+            if let Some(hint) = hint {
+                own = own.hint(hint);
+            }
+            let text =
+                format!("{:?}", DataFusionError::Shared(std::sync::Arc::new(DataFusionError::External(Box::new(own)))));
+            let DataFusionError::External(error) = executor_error(&text) else { panic!("wanted an error of ours") };
+            let error = error.downcast_ref::<Error>().expect("ours");
+            assert_eq!(error.to_string(), "section 3, hint: Some(\"x\"), is damaged");
+            assert_eq!((error.category(), error.hint_text()), (ErrorCategory::Data, hint));
+        }
+    }
 
     #[test]
     fn kinds_and_messages_are_those_of_the_executor() {
@@ -74,8 +120,6 @@ mod tests {
         assert_eq!(got(nested), "Execution error: a \"quoted\" name\nand \\ a line");
         let memory = executor_error(r#"Shared(ResourcesExhausted("too large"))"#);
         assert!(matches!(memory, DataFusionError::ResourcesExhausted(text) if text == "too large"));
-        let own = r#"External(Error { category: Data, message: "section 3 is damaged", hint: Some("run again") })"#;
-        assert_eq!(got(own), "Execution error: section 3 is damaged");
         let cast = r#"ArrowError(CastError("Cannot cast string 'DivideByZero'"))"#;
         assert_eq!(got(cast), "Arrow error: Cast error: Cannot cast string 'DivideByZero'");
         let bucket = r#"ObjectStore(Generic { store: "S3", source: Timeout })"#;

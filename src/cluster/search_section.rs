@@ -95,10 +95,7 @@ impl ScalarUDFImpl for SearchSection {
             let compute = || compute(store, worker, folders.value(row), job, section);
             let computed = std::thread::scope(|scope| scope.spawn(compute).join());
             let computed = computed.unwrap_or_else(|_| Err(Error::internal("the search of a section panicked")));
-            computed.map_err(|error| {
-                let hint = error.hint_text().map_or_else(String::new, |hint| format!(" (hint: {hint})"));
-                DataFusionError::Execution(format!("{error}{hint}"))
-            })
+            computed.map_err(|error| DataFusionError::External(Box::new(error)))
         });
         let sizes: ArrayRef = Arc::new(sizes.collect::<SqlResult<UInt64Array>>()?);
         Ok(ColumnarValue::Array(sizes))

@@ -42,10 +42,9 @@ impl Sections {
         let sections = |minimum: u64| cost.div_ceil(minimum.max(1).into()).clamp(1, MAX_SECTIONS);
         let count = progress.checkpoint_store().map_or(1, |store| sections(store.minimum_cost()));
         let sections = cut(stripes, group, count.saturating_as());
-        let each = sections[0].len();
         let name = (sections.len() > 1).then(|| {
             checkpoint_name(|fields| {
-                fields.write_usize(each);
+                fields.write_usize(sections.len());
                 identity(fields);
             })
         });
@@ -69,8 +68,31 @@ impl Sections {
     }
 }
 
-/// Cuts stripes into about `count` sections of whole groups, at least one section.
+/// Cuts stripes into at most `count` sections of whole groups, at least one section. Their sizes differ by one group at
+/// most, so that processes that share them end at about the same time.
 pub fn cut(stripes: usize, group: usize, count: usize) -> Vec<Range<usize>> {
-    let each = stripes.div_ceil(count.max(1)).max(1).next_multiple_of(group);
-    (0..stripes.max(1)).step_by(each).map(|first| first..stripes.min(first + each)).collect()
+    let groups = stripes.div_ceil(group).max(1);
+    let count = count.clamp(1, groups);
+    let end = |section: usize| stripes.min(section * groups / count * group);
+    (0..count).map(|section| end(section)..end(section + 1)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_cover_all_stripes_in_whole_groups_of_nearly_one_size() {
+        assert_eq!(cut(0, 1, 4), [0..0]);
+        assert_eq!(cut(3, 1, 8), [0..1, 1..2, 2..3]);
+        assert_eq!(cut(10, 3, 2), [0..6, 6..10]);
+        assert_eq!(cut(64, 1, 5), [0..12, 12..25, 25..38, 38..51, 51..64]);
+        for (stripes, group, count) in [(66, 2, 4), (1_000, 7, 64), (17, 17, 3), (5, 9, 2)] {
+            let sections = cut(stripes, group, count);
+            assert_eq!((sections[0].start, sections[sections.len() - 1].end), (0, stripes));
+            assert!(sections.windows(2).all(|pair| pair[0].end == pair[1].start && pair[0].end % group == 0));
+            let groups: Vec<usize> = sections.iter().map(|section| section.len().div_ceil(group)).collect();
+            assert!(groups.iter().max().expect("some") - groups.iter().min().expect("some") <= 1, "{groups:?}");
+        }
+    }
 }

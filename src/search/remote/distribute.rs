@@ -18,8 +18,8 @@ const SECTION_COST: u128 = 1 << 38;
 /// Number of sections of a short pass, as far as it has that many stripes; and the maximum.
 const MIN_SECTIONS: u128 = 4;
 const MAX_SECTIONS: u128 = 64;
-/// Rows of a section beyond [`MIN_SECTIONS`]. Each section finds k best rows of its own for every column, with exact scores,
-/// which takes as long as comparing a column with some thousand rows.
+/// Rows of a section beyond [`MIN_SECTIONS`]. Each section scores the positives and sets up the lists of all columns, which
+/// takes as long as comparing the columns with some thousand rows.
 const SECTION_ROWS: usize = 25_000;
 
 /// Answers the requests of both sides by sections that `remote` computes. Their results have the bits of one process.
@@ -29,7 +29,8 @@ const SECTION_ROWS: usize = 25_000;
 ///
 /// # Cost
 /// The job holds the vectors of both sides, and for each query its positives and for each item its shift. A section
-/// returns 12·k bytes for each row; for each column 12·k + 16 bytes, and 12 or 16 bytes for each sum and group of stripes.
+/// returns 12·k bytes for each row; for each column at most 12·k + 16 bytes, and 12 or 16 bytes for each sum and group of
+/// stripes. The i-th section of a worker returns about k / i of the k best rows of a column.
 pub fn distribute(
     scan: &Scan<'_>,
     vectors: ScoredVectors<'_>,
@@ -73,6 +74,9 @@ pub fn distribute(
         }
     }
     remote.finish(&job, sections.len())?;
+    if !pass.is_complete(&state) {
+        return Err(Error::internal("the sections of a search returned fewer rows than there are"));
+    }
     Ok(results(&pass, state))
 }
 

@@ -19,6 +19,9 @@ struct LocalTasks {
     /// Results that are damaged when they are first written.
     damaged: Mutex<Vec<usize>>,
     computed: Mutex<Vec<usize>>,
+    /// Bytes of the results, in the order of their computation.
+    sizes: Mutex<Vec<usize>>,
+    worker: SearchWorker,
     computed_here: Mutex<Vec<String>>,
 }
 
@@ -34,7 +37,6 @@ impl RemoteTasks for LocalTasks {
     }
 
     fn run(&self, job: &str, tasks: usize, report: &mut dyn FnMut(usize) -> Result<()>) -> Result<()> {
-        let worker = SearchWorker::default();
         // In another order than that of the sections.
         for task in (0..tasks).rev() {
             report(tasks - 1 - task)?;
@@ -44,8 +46,9 @@ impl RemoteTasks for LocalTasks {
             let mut read = |name: &str| {
                 lock(&self.objects).get(name).cloned().ok_or_else(|| Error::data(format!("`{name}` is absent")))
             };
-            let mut result = worker.compute(job, task, &mut read, &mut |_, _| Ok(()))?;
+            let mut result = self.worker.compute(job, task, &mut read, &mut |_, _| Ok(()))?;
             lock(&self.computed).push(task);
+            lock(&self.sizes).push(result.len());
             let mut damaged = lock(&self.damaged);
             if let Some(place) = damaged.iter().position(|damaged| *damaged == task) {
                 damaged.remove(place);
@@ -124,6 +127,31 @@ fn sections_of_other_processes_have_the_bits_of_one_process() {
                 assert!(lock(&tasks.results).is_empty(), "results are removed");
             }
         }
+    }
+}
+
+/// Of random rows, the i-th part has k / i of the k best of the first i parts on average.
+#[test]
+fn later_sections_of_a_worker_return_shorter_lists() {
+    let (n, m, width, k) = (4_000, 1_000, 16, 20);
+    let (a, b) = (
+        random_vectors(VectorDistribution::Spread, 1, n, width),
+        random_vectors(VectorDistribution::Spread, 2, m, width),
+    );
+    let rows = VectorMatrix::new("rows", &a, width).expect("good");
+    let columns = VectorMatrix::new("columns", &b, width).expect("good");
+    let search = || Search::from_vectors(&rows, &columns, SCORE_FUNCTIONS[0], 1).expect("of one width");
+    let requests = [SearchRequest::default(), SearchRequest { k, ..SearchRequest::default() }];
+    let tasks = Arc::new(LocalTasks::default());
+    let distributed = search().with_remote(Some(Arc::<LocalTasks>::clone(&tasks)));
+    let found = distributed.find(&requests[0], &requests[1], &mut |_, _| Ok(())).expect("possible");
+    assert!(found == search().find(&requests[0], &requests[1], &mut |_, _| Ok(())).expect("possible"));
+    let entries: Vec<f64> = lock(&tasks.sizes).iter().map(|&bytes| bytes as f64 / (12 * m) as f64).collect();
+    assert_eq!(entries.len(), 4);
+    for (i, entries) in entries.into_iter().enumerate() {
+        let lists = k as f64 / (i + 1) as f64;
+        // A list has a count and the three of its ranks beside it: 16 bytes.
+        assert!((entries - 16.0 / 12.0 - lists).abs() < 0.2 * lists, "section {i}: {entries}, wanted about {lists}");
     }
 }
 

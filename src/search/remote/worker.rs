@@ -6,22 +6,30 @@ use super::job::{PublishedRequest, SearchJob};
 use super::vectors::PublishedVectors;
 use crate::error::{Error, Result};
 use crate::search::checkpoint::{SearchProgress, seal};
-use crate::search::scan::{Scan, ScanOverrides, find_section, stripe_count};
+use crate::search::scan::{KnownColumns, Scan, ScanOverrides, find_section, stripe_count};
 use crate::search::scores::{ScoreFunction, VectorScores};
 
 /// Jobs and sources of scores that a worker keeps.
 const KEPT: usize = 2;
 
-/// Worker that computes sections of search jobs. It keeps the last two jobs and the vectors of the last two sources for
-/// further sections.
+/// Worker that computes sections of search jobs. For further sections it keeps the last two jobs, with the best rows of
+/// every column so far, and the vectors of the last two sources.
 ///
 /// # Cost
-/// Memory: the vectors of both sides, and a packed copy of the columns, for each source; for each section that is
-/// computed at the same time what [`Search::find`](crate::search::Search::find) needs on one thread.
+/// Memory: the vectors of both sides, and a packed copy of the columns, for each source; 16·k bytes and some 40 more for
+/// every column of a job; for each section that is computed at the same time what
+/// [`Search::find`](crate::search::Search::find) needs on one thread.
 #[derive(Debug, Default)]
 pub struct SearchWorker {
-    jobs: Mutex<Vec<(String, Arc<SearchJob>)>>,
+    jobs: Mutex<Vec<(String, Arc<StartedJob>)>>,
     sources: Mutex<Vec<(SourceName, Arc<VectorScores<'static>>)>>,
+}
+
+/// Job of which the worker may have computed sections.
+#[derive(Debug)]
+struct StartedJob {
+    job: SearchJob,
+    known: KnownColumns,
 }
 
 /// Everything that a source of scores depends on.
@@ -44,7 +52,10 @@ impl SearchWorker {
         read: &mut dyn FnMut(&str) -> Result<Vec<u8>>,
         progress: &mut dyn SearchProgress,
     ) -> Result<Vec<u8>> {
-        let job = kept(&self.jobs, &name.to_owned(), || SearchJob::decode(&read(name)?))?;
+        let started = kept(&self.jobs, &name.to_owned(), || {
+            Ok(StartedJob { job: SearchJob::decode(&read(name)?)?, known: KnownColumns::default() })
+        })?;
+        let StartedJob { job, known } = &*started;
         let description = &job.description;
         let source = SourceName { score_function: description.score_function, vectors: description.vectors.clone() };
         let scores = kept(&self.sources, &source, || {
@@ -60,7 +71,7 @@ impl SearchWorker {
         };
         let scan = Scan { scores: &*scores, threads: 1, overrides: ScanOverrides::default() };
         let requests = job.requests.each_ref().map(PublishedRequest::as_request);
-        let payload = find_section(&scan, requests.each_ref(), stripes.clone(), progress)?;
+        let payload = find_section(&scan, requests.each_ref(), stripes.clone(), known, progress)?;
         let sealed = seal(&result_name(name, section), payload);
         Ok(sealed.into_iter().flat_map(i32::to_le_bytes).collect())
     }

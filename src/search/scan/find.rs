@@ -1,6 +1,7 @@
 //! Search pass: top-k lists, ranks and statistics of both sides in one scan.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::blocks::{Scan, ScoreVisitor};
@@ -69,26 +70,7 @@ pub fn prepare<'p>(
     }
     let list_lengths = [requests[0].list_length(counts[0], counts[1])?, requests[1].list_length(counts[1], counts[0])?];
     let sums = SumStatistics::new(scan, requests.map(|request| request.statistics))?;
-    Ok(SearchPass { requests, list_lengths, counts, sums, sections })
-}
-
-/// Results of a pass over `stripes` alone, encoded for [`SearchPass::merge_section`]. The stripes are whole groups.
-///
-/// # Errors
-/// An invalid request; or the first error of `progress` or of the source.
-pub fn find_section(
-    scan: &Scan<'_>,
-    requests: [&SearchRequest<'_>; 2],
-    stripes: Range<usize>,
-    progress: &mut dyn SearchProgress,
-) -> Result<Vec<i32>> {
-    let pass = prepare(scan, requests, Sections::without_checkpoints(vec![stripes.clone()]))?;
-    if let Some(sums) = &pass.sums {
-        sums.keep_groups(stripes);
-    }
-    let mut state = PassState::default();
-    scan_pass(scan, &pass, &mut state, progress)?;
-    Ok(pass.section_payload(&state))
+    Ok(SearchPass { requests, list_lengths, counts, sums, sections, known_columns: Arc::default() })
 }
 
 /// Results of a pass whose state is complete.
@@ -101,7 +83,10 @@ pub fn results(pass: &SearchPass<'_>, state: PassState) -> [UnroundedResults; 2]
 }
 
 /// Scans all remaining sections: with coarse scores, if these are faster and suffice.
-fn scan_pass(
+///
+/// # Errors
+/// The first error of `progress` or of the source.
+pub fn scan_pass(
     scan: &Scan<'_>,
     pass: &SearchPass<'_>,
     state: &mut PassState,
@@ -140,7 +125,8 @@ fn scan_sections(
     };
     let summed = pass.sums.as_ref();
     while let Some(stripes) = pass.sections.stripes.get(state.section) {
-        let visitor = |_| NearestAndSums(NearestVisitor::new(&context, &state.columns), summed.map(SumVisitor::new));
+        let known = if state.columns.is_empty() { &*pass.known_columns } else { &state.columns };
+        let visitor = |_| NearestAndSums(NearestVisitor::new(&context, known), summed.map(SumVisitor::new));
         let visitors = (0..scan.threads).map(visitor).collect();
         let visitors = scan.run(precision, stripes.clone(), visitors, progress)?;
         if context.abandoned.load(Ordering::Relaxed) {

@@ -1,6 +1,6 @@
 //! Top-k items of every row and every column, and the ranks of their positives, in one pass.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::blocks::{Scan, ScoreVisitor};
@@ -133,11 +133,10 @@ impl QueryState {
         self.count.write(payload);
     }
 
-    /// Reads the state of a query that has been compared with `items` and keeps `keep`; `None` if the payload does not
-    /// fit.
-    pub fn read(payload: &mut PayloadReader<'_>, items: &Range<usize>, keep: usize) -> Option<Self> {
-        let wanted = keep.min(items.len());
-        let count = payload.read_index(wanted).filter(|&count| count == wanted)?;
+    /// Reads the state of a query that has been compared with `items` and has one of `counts` best items; `None` if the
+    /// payload does not fit.
+    pub fn read(payload: &mut PayloadReader<'_>, items: &Range<usize>, counts: &RangeInclusive<usize>) -> Option<Self> {
+        let count = payload.read_index(*counts.end()).filter(|count| counts.contains(count))?;
         let mut one = || {
             let score = payload.read_f64().filter(|score| !score.is_nan())?;
             let item = payload.read_index(items.end - 1)?;
@@ -153,6 +152,18 @@ impl QueryState {
         sort_best_first(&mut self.best);
         self.best.truncate(keep);
         self.count.merge(other.count);
+    }
+
+    /// Drops the items that are worse than the `keep` best of `known`, which has these items and others.
+    pub fn drop_worse(&mut self, known: &Self, keep: usize) {
+        if let Some(&(kth, _)) = keep.checked_sub(1).and_then(|last| known.best.get(last)) {
+            self.best.retain(|&(score, _)| score >= kth);
+        }
+    }
+
+    /// Number of best items.
+    pub fn n_best(&self) -> usize {
+        self.best.len()
     }
 
     /// Returns the best items, and the rank of the best positive if there is one.
@@ -223,7 +234,8 @@ struct UncertainPair {
 }
 
 impl<'n> NearestVisitor<'n> {
-    /// Starts from the states of the columns after the rows of earlier sections; `known` is empty if there were none.
+    /// Starts from the states of the columns after other rows; `known` is empty if there were none. A row that is worse
+    /// than the best of these becomes no candidate.
     pub fn new(context: &'n NearestContext<'n>, known: &[QueryState]) -> Self {
         let n = context.scan.scores.shape()[1];
         let mut columns = vec![ColumnThresholds::NONE; n.div_ceil(TILE_COLUMNS)];

@@ -1,6 +1,7 @@
 //! Resumption of a search pass: saves its state after each section, and restores it.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
 
 use super::nearest::QueryState;
 use super::ordered_sum::parts_per_group;
@@ -21,6 +22,8 @@ pub struct SearchPass<'p> {
     pub counts: [usize; 2],
     pub sums: Option<SumStatistics>,
     pub sections: Sections,
+    /// States of all columns after rows outside of the pass; empty if there were none. They only save work.
+    pub known_columns: Arc<Vec<QueryState>>,
 }
 
 /// State of a pass after some sections.
@@ -55,8 +58,11 @@ impl SearchPass<'_> {
         }
         while let Some(last) = rows.len().checked_sub(1) {
             let saved = self.sections.load(COLUMNS, last, progress)?;
+            let counts = |seen: usize| self.list_lengths[1].min(seen)..=self.list_lengths[1].min(seen);
             let seen = 0..stripe_rows_range(&self.sections.stripes[last], self.counts[0]).end;
-            if let Some((columns, sums)) = saved.and_then(|payload| self.read_columns(seen, 1, &payload)) {
+            if let Some((columns, sums)) =
+                saved.and_then(|payload| self.read_columns(seen.clone(), counts(seen.len()), 1, &payload))
+            {
                 if let (Some(summed), Some(sums)) = (&self.sums, sums.into_iter().next()) {
                     summed.resume(sums, self.sections.stripes[last].end);
                 }
@@ -88,6 +94,12 @@ impl SearchPass<'_> {
         Ok(())
     }
 
+    /// True if every column has as many best rows as it can have.
+    pub fn is_complete(&self, state: &PassState) -> bool {
+        let wanted = self.list_lengths[1].min(self.counts[0]);
+        state.columns.len() == self.counts[1] && state.columns.iter().all(|known| known.n_best() == wanted)
+    }
+
     /// Encodes the results of a section that was scanned alone: of its rows, and the state of all columns.
     pub fn section_payload(&self, state: &PassState) -> Vec<i32> {
         let rows = state.rows.to_payload();
@@ -107,7 +119,9 @@ impl SearchPass<'_> {
         let (rows, columns) = reader.0.split_at_checked(length)?;
         let rows = UnroundedResults::from_payload(rows, self.requests[0], own.len(), self.counts[1])?;
         let groups = stripes.len().div_ceil(parts_per_group(stripe_count(self.counts[0])));
-        let (columns, sums) = self.read_columns(own, groups, columns)?;
+        // A section drops rows that are worse than those that its worker knows from other sections.
+        let (columns, sums) =
+            self.read_columns(own.clone(), 0..=self.list_lengths[1].min(own.len()), groups, columns)?;
         state.rows.append(rows);
         state.columns.resize(columns.len(), QueryState::default());
         for (known, of_section) in state.columns.iter_mut().zip(columns) {
@@ -137,15 +151,17 @@ impl SearchPass<'_> {
         payload.0
     }
 
-    /// Decodes the state of all columns that were compared with the rows `seen`, and their sums over `groups` groups.
+    /// Decodes the state of all columns that were compared with the rows `seen` and have one of `counts` best rows, and
+    /// their sums over `groups` groups.
     fn read_columns(
         &self,
         seen: Range<usize>,
+        counts: RangeInclusive<usize>,
         groups: usize,
         payload: &[i32],
     ) -> Option<(Vec<QueryState>, Vec<ColumnTotals>)> {
         let mut payload = PayloadReader(payload);
-        let known = (0..self.counts[1]).map(|_| QueryState::read(&mut payload, &seen, self.list_lengths[1]));
+        let known = (0..self.counts[1]).map(|_| QueryState::read(&mut payload, &seen, &counts));
         let known = known.collect::<Option<Vec<_>>>()?;
         let sums = match &self.sums {
             Some(sums) => (0..groups).map(|_| sums.read(&mut payload)).collect::<Option<Vec<_>>>()?,
