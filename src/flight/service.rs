@@ -153,7 +153,10 @@ fn damaged_cancellation() -> Status {
 
 /// Error for a command that would write.
 fn read_only() -> Status {
-    Status::invalid_argument("the store is read-only, wanted a query; only `pairloom run` writes to a store")
+    Status::invalid_argument(
+        "the store is read-only, wanted a query; only `pairloom run` writes to a store. For many rows of values, execute a \
+         query once with all of them, not as an update (`executemany`)",
+    )
 }
 
 /// `FlightInfo` of a result that the client fetches with `ticket`.

@@ -66,6 +66,7 @@ pub fn rank_items(
 pub fn cosine_problem(method: &Method, banks: usize) -> Option<Problem> {
     let context = MethodContext {
         query_bank: banks > 0,
+        bank_items: banks > 1,
         bank_pairs: banks > 1,
         has_validation_split: false,
         bank_of_validation: false,

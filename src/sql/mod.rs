@@ -40,6 +40,7 @@ mod planning_messages;
 mod query_options;
 mod query_threads;
 mod rank_of_positive;
+mod small_batches;
 mod read_once;
 mod read_order;
 mod session_catalog;

@@ -12,18 +12,23 @@ use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 
 use crate::sql::pass_through::{PassThroughExec, ReadInput};
+use crate::sql::small_batches::small_batches;
 
-/// Optimizer rule for joins without an equality. When one runs out of memory, DataFusion reads its left input again,
-/// from operators that have given their rows already, and so loses rows without an error. Here the query fails.
+/// Optimizer rule for joins without an equality.
+///
+/// When one runs out of memory, DataFusion reads its left input again, from operators that have given their rows already, and
+/// so loses rows without an error. Here the query fails. The right input is read in [small
+/// batches](super::small_batches::SmallBatchesExec), so that the join can be interrupted.
 #[derive(Debug)]
-pub(super) struct ReadLeftInputsOnce;
+pub(super) struct InputsOfLoopJoins;
 
-impl PhysicalOptimizerRule for ReadLeftInputsOnce {
+impl PhysicalOptimizerRule for InputsOfLoopJoins {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_up(|node| {
             let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() else { return Ok(Transformed::no(node)) };
             let left = Arc::new(read_once(Arc::clone(join.left())));
-            let inputs: Vec<Arc<dyn ExecutionPlan>> = vec![left, Arc::clone(join.right())];
+            let right = Arc::new(small_batches(Arc::clone(join.right())));
+            let inputs: Vec<Arc<dyn ExecutionPlan>> = vec![left, right];
             let keep = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
             Ok(Transformed::yes(Arc::clone(&node).replace_children(inputs, keep)?))
         })
@@ -31,7 +36,7 @@ impl PhysicalOptimizerRule for ReadLeftInputsOnce {
     }
 
     fn name(&self) -> &'static str {
-        "read_left_inputs_once"
+        "inputs_of_loop_joins"
     }
 
     fn schema_check(&self) -> bool {

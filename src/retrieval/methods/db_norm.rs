@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::method::{LearnsFrom, RankingMethod, ScoreKind};
+use super::method::{LearnsFrom, MethodContext, RankingMethod, ScoreKind};
 #[cfg(test)]
 use super::testing::ReferenceScores;
-use crate::error::Result;
+use crate::error::{Problem, Result};
 use crate::kernels::hubness::db_norm as kernel;
 #[cfg(test)]
 use crate::kernels::hubness::dense_scores::DenseScores;
@@ -83,6 +83,10 @@ impl RankingMethod for DbNorm {
 
     fn unused_settings(&self) -> &'static [&'static str] {
         if self.dynamic { &[] } else { &["k"] }
+    }
+
+    fn nested_problems(&self, at: &str, context: MethodContext) -> Vec<Problem> {
+        context.bank_items_problem(at).into_iter().collect()
     }
 
     fn refusal(&self, scores: ScoreKind) -> Option<&'static str> {

@@ -35,6 +35,8 @@ impl LearnsFrom {
 pub struct MethodContext {
     /// True if there is a bank.
     pub query_bank: bool,
+    /// True if the bank has items too, beside its queries.
+    pub bank_items: bool,
     /// True if there are scores of the bank's images with its captions.
     pub bank_pairs: bool,
     /// True if there is a validation split.
@@ -45,11 +47,26 @@ pub struct MethodContext {
     pub score_kind: ScoreKind,
 }
 
+impl MethodContext {
+    /// Problem of a method that reads the items of a bank, if there are none.
+    pub(super) fn bank_items_problem(self, at: &str) -> Option<Problem> {
+        let lacks_items = self.query_bank && !self.bank_items;
+        lacks_items.then(|| Problem::new(at, "learns from the items of a bank too, and there are none"))
+    }
+}
+
 #[cfg(test)]
 impl MethodContext {
     /// Context with everything that a method can need.
     pub(crate) fn complete(score_kind: ScoreKind) -> Self {
-        Self { query_bank: true, bank_pairs: true, has_validation_split: true, bank_of_validation: true, score_kind }
+        Self {
+            query_bank: true,
+            bank_items: true,
+            bank_pairs: true,
+            has_validation_split: true,
+            bank_of_validation: true,
+            score_kind,
+        }
     }
 }
 

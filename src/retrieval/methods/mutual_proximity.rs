@@ -5,10 +5,10 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::method::{LearnsFrom, RankingMethod};
+use super::method::{LearnsFrom, MethodContext, RankingMethod};
 #[cfg(test)]
 use super::testing::ReferenceScores;
-use crate::error::{Error, Result};
+use crate::error::{Error, Problem, Result};
 #[cfg(test)]
 use crate::kernels::hubness::dense_scores::DenseScores;
 #[cfg(test)]
@@ -62,6 +62,11 @@ impl RankingMethod for MutualProximity {
             Distribution::Normal => ranker.statistical_corrections(&self.normal(), comparable, progress),
             Distribution::Empirical => self.empirical(ranker, progress),
         }
+    }
+
+    fn nested_problems(&self, at: &str, context: MethodContext) -> Vec<Problem> {
+        let reads_items = self.query_bank && self.distribution == Distribution::Empirical;
+        context.bank_items_problem(at).filter(|_| reads_items).into_iter().collect()
     }
 
     #[cfg(test)]

@@ -130,7 +130,7 @@ fn sections_of_other_processes_have_the_bits_of_one_process() {
     }
 }
 
-/// Of random rows, the i-th part has k / i of the k best of the first i parts on average.
+/// Expected number by chance: the i-th part of random rows has k / i of the k best of the first i parts.
 #[test]
 #[expect(clippy::cast_precision_loss, reason = "test values are small")]
 fn later_sections_of_a_worker_return_shorter_lists() {

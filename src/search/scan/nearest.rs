@@ -151,6 +151,8 @@ impl QueryState {
         self.best.extend(other.best);
         sort_best_first(&mut self.best);
         self.best.truncate(keep);
+        // States are kept for long.
+        self.best.shrink_to_fit();
         self.count.merge(other.count);
     }
 

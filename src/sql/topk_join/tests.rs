@@ -373,6 +373,15 @@ fn wrong_calls_say_what_is_wanted() {
             "topk_join('q.features', 'q.features', 2, 'cosine_similarity', 'dual_bank_sinkhorn', 'q.features')",
             "and the seventh is the table of its items",
         ),
+        (
+            "topk_join('q.features', 'q.features', 2, 'cosine_similarity', 'db_norm', 'q.features')",
+            "the method `db_norm` learns from the items of a bank too, and there are none",
+        ),
+        (
+            "topk_join('q.features', 'q.features', 2, 'cosine_similarity', '{\"mutual_proximity\": {\"query_bank\": true, \
+             \"distribution\": \"empirical\"}}', 'q.features')",
+            "the method `mutual_proximity` learns from the items of a bank too, and there are none",
+        ),
         ("topk_join('q.features', 'q.features', 2, 'cosine_similarity', '{\"csls\": {\"k\": 0}}')", "csls.k"),
     ] {
         let message = error(&format!("SELECT * FROM {call}"));

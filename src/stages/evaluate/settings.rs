@@ -240,6 +240,7 @@ impl Stage for Evaluate {
         }
         let given = MethodContext {
             query_bank: self.query_bank.is_some(),
+            bank_items: self.query_bank.is_some(),
             bank_pairs: self.query_bank.as_ref().is_some_and(|bank| bank.has_pairs(self.scores.is_some())),
             has_validation_split: self.validation_split.is_some(),
             bank_of_validation: self.scores.is_none()

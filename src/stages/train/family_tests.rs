@@ -264,6 +264,7 @@ fn methods_that_need_vectors_or_a_query_bank_are_refused_by_check() {
     let score_kind = ScoreKind::Model;
     let given = MethodContext {
         query_bank: false,
+        bank_items: false,
         bank_pairs: false,
         has_validation_split: false,
         bank_of_validation: false,

@@ -1,0 +1,104 @@
+//! Inputs that a join reads a few rows at a time.
+
+use std::sync::Arc;
+
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::{StreamExt, TryStreamExt, stream};
+
+use crate::sql::pass_through::{PassThroughExec, ReadInput};
+
+/// Largest number of rows of a batch. DataFusion compares fewer than a tenth of its own batches with many rows of the other
+/// side at once, so such batches cost little.
+const ROWS: usize = 512;
+
+/// Operator with the rows of its input in small batches, with a pause after each.
+///
+/// A join without an equality compares a batch of its right input with all rows of the left one before it can be
+/// interrupted, unless pairs match.
+pub(super) type SmallBatchesExec = PassThroughExec<SmallBatches>;
+
+/// Returns the operator over `input`.
+pub(super) fn small_batches(input: Arc<dyn ExecutionPlan>) -> SmallBatchesExec {
+    PassThroughExec::new(input, SmallBatches)
+}
+
+/// Reader of small batches.
+#[derive(Debug)]
+pub(super) struct SmallBatches;
+
+impl ReadInput for SmallBatches {
+    const NAME: &'static str = "SmallBatchesExec";
+
+    fn of_other(&self, _: &Arc<dyn ExecutionPlan>) -> Self {
+        Self
+    }
+
+    fn read(
+        &self,
+        input: &Arc<dyn ExecutionPlan>,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let batches = input.execute(partition, context)?;
+        let parts = batches.map_ok(|batch| {
+            let starts = (0..batch.num_rows()).step_by(ROWS);
+            let slices = starts.map(move |start| batch.slice(start, ROWS.min(batch.num_rows() - start)));
+            // The pause comes before each, when the join is done with the one before.
+            stream::iter(slices).then(|slice| async {
+                tokio::task::yield_now().await;
+                Ok(slice)
+            })
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(input.schema(), parts.try_flatten())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use datafusion::physical_plan::{collect, displayable};
+    use datafusion::prelude::SessionContext;
+
+    use crate::sql::state::session_state;
+
+    /// A billion pairs, none of which matches, take far longer than a second.
+    #[test]
+    fn a_join_without_matches_ends_soon_after_its_time() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let start = Instant::now();
+        let ended = runtime.block_on(async {
+            let context = SessionContext::new_with_state(session_state(None, None).unwrap());
+            let sql = "SELECT count(*) FROM generate_series(1, 30000) a(x) JOIN generate_series(1, 1000000) b(x) ON \
+                 sin(a.x * b.x) > 2";
+            let plan = context.sql(sql).await.unwrap().create_physical_plan().await.unwrap();
+            let text = displayable(plan.as_ref()).indent(false).to_string();
+            assert!(text.contains("SmallBatchesExec"), "{text}");
+            let rows = tokio::spawn(collect(plan, context.task_ctx()));
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            rows.abort();
+            rows.await
+        });
+        assert!(ended.unwrap_err().is_cancelled());
+        // Tasks that compute hold the end of the runtime up.
+        drop(runtime);
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    }
+
+    #[tokio::test]
+    async fn the_pairs_are_those_of_the_condition() {
+        let context = SessionContext::new_with_state(session_state(None, None).unwrap());
+        // Of 1..=1300 and 1..=1000 the pairs with a + b > 2290: Σ over d = 1..10 of d, for a from 1291 and b up to 1000.
+        for (join, wanted) in
+            [("JOIN", 55), ("LEFT JOIN", 55 + 1290), ("RIGHT JOIN", 55 + 990), ("FULL JOIN", 55 + 1290 + 990)]
+        {
+            let sql = format!(
+                "SELECT a.x, b.x AS y FROM generate_series(1, 1300) a(x) {join} generate_series(1, 1000) b(x) ON a.x + b.x > 2290"
+            );
+            assert_eq!(context.sql(&sql).await.unwrap().count().await.unwrap(), wanted, "{join}");
+        }
+    }
+}
