@@ -32,7 +32,9 @@ fn with_settings(method: Value) -> Value {
                 match (setting.as_str(), value) {
                     ("over", inner) => *inner = with_settings(inner.take()),
                     ("methods", Value::Array(inner)) => {
-                        inner.iter_mut().for_each(|inner| *inner = with_settings(inner.take()));
+                        for one in inner {
+                            *one = with_settings(one.take());
+                        }
                     }
                     _ => {}
                 }
