@@ -28,6 +28,8 @@ pub(super) fn executor_error(text: &str) -> DataFusionError {
         "ResourcesExhausted" => DataFusionError::ResourcesExhausted(message),
         "Plan" => DataFusionError::Plan(message),
         "Internal" => DataFusionError::Internal(message),
+        // Of Parquet's reader.
+        "General" => DataFusionError::Execution(format!("the cluster failed: {message}")),
         "Execution" => DataFusionError::Execution(message),
         _ => other(),
     }
@@ -118,6 +120,8 @@ mod tests {
         assert_eq!(got(cast), "Arrow error: Cast error: Cannot cast string 'nns' to value of Int32 type");
         let nested = r#"DataFusionError(Execution("a \"quoted\" name\nand \\ a line"))"#;
         assert_eq!(got(nested), "Execution error: a \"quoted\" name\nand \\ a line");
+        let missing = r#"DataFusionError(Shared(ParquetError(General("no part at `a`"))))"#;
+        assert_eq!(got(missing), "Execution error: the cluster failed: no part at `a`");
         let memory = executor_error(r#"Shared(ResourcesExhausted("too large"))"#);
         assert!(matches!(memory, DataFusionError::ResourcesExhausted(text) if text == "too large"));
         let cast = r#"ArrowError(CastError("Cannot cast string 'DivideByZero'"))"#;

@@ -7,8 +7,8 @@ use test_data::hubness::golden;
 use super::method::{ListedMethod, MethodContext, RankingMethod, ScoreKind};
 use super::testing::{CAPTIONS_PER_IMAGE, ReferenceScores, SyntheticPool};
 use super::{
-    Csls, DbNorm, DisSimLocal, DualBankSinkhorn, InvertedSoftmax, KBestAssignment, Method, QbNorm, RelaxedGreedy,
-    Sinkhorn,
+    Csls, DbNorm, DisSimLocal, Distribution, DualBankSinkhorn, InvertedSoftmax, KBestAssignment, Method,
+    MutualProximity, QbNorm, RelaxedGreedy, Sinkhorn,
 };
 use crate::kernels::hubness::dense_scores::DenseScores;
 use crate::kernels::hubness::inverted_softmax::{NormalisationSet, inverted_softmax};
@@ -84,6 +84,18 @@ fn rankings_of_stored_scores_equal_those_of_the_definitions() {
     let problems = Method::from(DualBankSinkhorn::default()).problems("methods.0", alone);
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert!(Method::from(QbNorm::default()).problems("methods.0", alone).is_empty());
+    // Without items of the bank, those that read them.
+    let proximity = |query_bank| MutualProximity { query_bank, distribution: Distribution::Empirical };
+    let of_queries = MethodContext { bank_items: false, ..MethodContext::complete(ScoreKind::Cosine) };
+    for (method, is_refused) in [
+        (Method::from(DbNorm::default()), true),
+        (proximity(true).into(), true),
+        (proximity(false).into(), false),
+        (MutualProximity { query_bank: true, ..MutualProximity::default() }.into(), false),
+        (QbNorm::default().into(), false),
+    ] {
+        assert_eq!(method.problems("methods.0", of_queries).len(), usize::from(is_refused), "{method:?}");
+    }
     // The bank may be scored with the test split only.
     let chosen = |method: Method, bank_of_validation: bool| {
         let context = MethodContext { bank_of_validation, ..context };
