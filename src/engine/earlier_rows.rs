@@ -15,8 +15,10 @@ use crate::stage::{EarlierRows, FoundRows, RowKey, SharedEarlierRows, Warning};
 use crate::store::key::ArtefactIdentity;
 use crate::store::{Artefact, FileEntry, Manifest, Part, ROW_KEYS_FOLDER, Store};
 
-/// Number of parts that are kept in memory: the blocks of a few threads copy rows of two parts each.
-const RECENT_PARTS: usize = 16;
+/// Bytes of the parts that are kept in memory, so that the blocks of a few threads do not read a part again.
+const RECENT_BYTES: usize = 256 << 20;
+/// Least number of parts that are kept, of whatever size: the rows of a block lie in two parts or in one.
+const MIN_RECENT_PARTS: usize = 2;
 
 /// Finds the rows of `output` in the complete artefacts whose identity is `identity` apart from the settings and inputs
 /// `not_of_rows`.
@@ -121,9 +123,7 @@ impl StoredRows {
             Ok(batch) => {
                 let mut recent = lock(&self.recent);
                 recent.push_back((number, batch.clone()));
-                if recent.len() > RECENT_PARTS {
-                    recent.pop_front();
-                }
+                forget_oldest(&mut recent, RECENT_BYTES);
                 Ok(Some(batch))
             }
             Err(error) if error.category() == ErrorCategory::Data => {
@@ -158,6 +158,36 @@ impl EarlierRows for StoredRows {
     }
 }
 
+/// Drops the oldest parts beyond `bytes`, but keeps [`MIN_RECENT_PARTS`].
+fn forget_oldest(recent: &mut VecDeque<(u32, RecordBatch)>, bytes: usize) {
+    let mut total: usize = recent.iter().map(|(_, part)| part.get_array_memory_size()).sum();
+    while recent.len() > MIN_RECENT_PARTS && total > bytes {
+        let Some((_, oldest)) = recent.pop_front() else { break };
+        total -= oldest.get_array_memory_size();
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{ArrayRef, Int64Array};
+
+    use super::*;
+
+    /// A part of 1,000 integers has 8,000 bytes.
+    #[test]
+    fn recent_parts_are_bounded_by_their_bytes() {
+        let part = |number| {
+            let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1_000));
+            (number, RecordBatch::try_from_iter([("image_id", ids)]).unwrap())
+        };
+        for (bytes, kept) in [(100_000, vec![0, 1, 2, 3, 4]), (30_000, vec![2, 3, 4]), (10, vec![3, 4])] {
+            let mut recent: VecDeque<_> = (0..5).map(part).collect();
+            forget_oldest(&mut recent, bytes);
+            assert_eq!(recent.iter().map(|(number, _)| *number).collect::<Vec<u32>>(), kept, "{bytes}");
+        }
+    }
 }
