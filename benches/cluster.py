@@ -3,8 +3,8 @@
     python benches/cluster.py [--program PATH] [--images N] [--captions M] [--width D] [--executors 0 1 2 4] [--turns T] [--kills]
 
 Writes random unit vectors (M is a multiple of N) and ingests them once. Every measurement begins with a store of its own that
-has only the vectors, with a cache of its own, and with a scheduler and executors of its own, which have one thread each; 0 executors is `pairloom
-run` without a cluster, with all threads. Needs numpy, and `unshare` and `ip` of Linux.
+has only the vectors, with a cache of its own, and with a scheduler and executors of its own, which have one thread each;
+0 executors is `pairloom run` without a cluster, with all threads. Needs numpy, and `unshare` and `ip` of Linux.
 
 A line for each measurement:
     seconds      of the stage `evaluate`, as the store records them, and of the whole command

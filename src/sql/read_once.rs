@@ -3,46 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::joins::NestedLoopJoinExec;
-use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
+use datafusion::physical_plan::ExecutionPlan;
 
 use crate::sql::pass_through::{PassThroughExec, ReadInput};
-use crate::sql::small_batches::small_batches;
-
-/// Optimizer rule for joins without an equality.
-///
-/// When one runs out of memory, DataFusion reads its left input again, from operators that have given their rows already, and
-/// so loses rows without an error. Here the query fails. The right input is read in [small
-/// batches](super::small_batches::SmallBatchesExec), so that the join can be interrupted.
-#[derive(Debug)]
-pub(super) struct InputsOfLoopJoins;
-
-impl PhysicalOptimizerRule for InputsOfLoopJoins {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|node| {
-            let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() else { return Ok(Transformed::no(node)) };
-            let left = Arc::new(read_once(Arc::clone(join.left())));
-            let right = Arc::new(small_batches(Arc::clone(join.right())));
-            let inputs: Vec<Arc<dyn ExecutionPlan>> = vec![left, right];
-            let keep = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
-            Ok(Transformed::yes(Arc::clone(&node).replace_children(inputs, keep)?))
-        })
-        .data()
-    }
-
-    fn name(&self) -> &'static str {
-        "inputs_of_loop_joins"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
 
 /// Operator with the rows of its input, which refuses to give them twice.
 pub(super) type ReadOnceExec = PassThroughExec<ReadOnce>;

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::{StreamExt, TryStreamExt, stream};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SplitMetrics};
+use datafusion::physical_plan::stream::{BatchSplitStream, RecordBatchStreamAdapter};
+use futures::StreamExt;
 
 use crate::sql::pass_through::{PassThroughExec, ReadInput};
 
-/// Largest number of rows of a batch. DataFusion compares fewer than a tenth of its own batches with many rows of the other
-/// side at once, so such batches cost little.
+/// Largest number of rows of a batch. DataFusion compares a batch of less than a tenth of its own size with many rows of the
+/// other side at once, so small batches cost little.
 const ROWS: usize = 512;
 
 /// Operator with the rows of its input in small batches, with a pause after each.
@@ -42,17 +43,14 @@ impl ReadInput for SmallBatches {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let batches = input.execute(partition, context)?;
-        let parts = batches.map_ok(|batch| {
-            let starts = (0..batch.num_rows()).step_by(ROWS);
-            let slices = starts.map(move |start| batch.slice(start, ROWS.min(batch.num_rows() - start)));
-            // The pause comes before each, when the join is done with the one before.
-            stream::iter(slices).then(|slice| async {
-                tokio::task::yield_now().await;
-                Ok(slice)
-            })
+        let metrics = SplitMetrics::new(&ExecutionPlanMetricsSet::new(), partition);
+        let batches = BatchSplitStream::new(input.execute(partition, context)?, ROWS, metrics);
+        // The pause comes when the join asks for the next batch, and so is done with the one before.
+        let batches = batches.then(|batch| async {
+            tokio::task::yield_now().await;
+            batch
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(input.schema(), parts.try_flatten())))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(input.schema(), batches)))
     }
 }
 

@@ -14,9 +14,9 @@ use datafusion::prelude::SessionConfig;
 
 use crate::sql::bounded_functions::bounded_functions;
 use crate::sql::cooperative::CooperativeOperators;
+use crate::sql::nested_loop_joins::NestedLoopJoinInputs;
 use crate::sql::planners::VectorOperators;
 use crate::sql::rank_of_positive::RankOfPositive;
-use crate::sql::read_once::InputsOfLoopJoins;
 use crate::sql::sort_measures::SortMeasures;
 use crate::sql::text_views::GroupTextViews;
 use crate::sql::topk_join::{LateralTopK, SessionPlanner};
@@ -76,7 +76,7 @@ pub(super) fn session_state(
         .with_analyzer_rules(rules)
         .with_optimizer_rule(Arc::new(GroupTextViews))
         .with_query_planner(Arc::new(SessionPlanner))
-        .with_physical_optimizer_rule(Arc::new(InputsOfLoopJoins))
+        .with_physical_optimizer_rule(Arc::new(NestedLoopJoinInputs))
         .with_physical_optimizer_rule(Arc::new(CooperativeOperators))
         .with_scalar_functions(bounded_functions(SessionStateDefaults::default_scalar_functions()))
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())

@@ -19,7 +19,7 @@ const SECTION_COST: u128 = 1 << 38;
 const MIN_SECTIONS: u128 = 4;
 const MAX_SECTIONS: u128 = 64;
 /// Rows of a section beyond [`MIN_SECTIONS`]. Each section scores the positives and sets up the lists of all columns, which
-/// takes as long as comparing the columns with some thousand rows.
+/// takes as long as comparing them with about a thousand rows.
 const SECTION_ROWS: usize = 25_000;
 
 /// Answers the requests of both sides by sections that `remote` computes. Their results have the bits of one process.

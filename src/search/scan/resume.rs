@@ -1,6 +1,6 @@
 //! Resumption of a search pass: saves its state after each section, and restores it.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::nearest::QueryState;
@@ -58,11 +58,8 @@ impl SearchPass<'_> {
         }
         while let Some(last) = rows.len().checked_sub(1) {
             let saved = self.sections.load(COLUMNS, last, progress)?;
-            let counts = |seen: usize| self.list_lengths[1].min(seen)..=self.list_lengths[1].min(seen);
             let seen = 0..stripe_rows_range(&self.sections.stripes[last], self.counts[0]).end;
-            if let Some((columns, sums)) =
-                saved.and_then(|payload| self.read_columns(seen.clone(), counts(seen.len()), 1, &payload))
-            {
+            if let Some((columns, sums)) = saved.and_then(|payload| self.read_columns(seen, usize::MAX, 1, &payload)) {
                 if let (Some(summed), Some(sums)) = (&self.sums, sums.into_iter().next()) {
                     summed.resume(sums, self.sections.stripes[last].end);
                 }
@@ -120,8 +117,7 @@ impl SearchPass<'_> {
         let rows = UnroundedResults::from_payload(rows, self.requests[0], own.len(), self.counts[1])?;
         let groups = stripes.len().div_ceil(parts_per_group(stripe_count(self.counts[0])));
         // A section drops rows that are worse than those that its worker knows from other sections.
-        let (columns, sums) =
-            self.read_columns(own.clone(), 0..=self.list_lengths[1].min(own.len()), groups, columns)?;
+        let (columns, sums) = self.read_columns(own, 0, groups, columns)?;
         state.rows.append(rows);
         state.columns.resize(columns.len(), QueryState::default());
         for (known, of_section) in state.columns.iter_mut().zip(columns) {
@@ -151,16 +147,18 @@ impl SearchPass<'_> {
         payload.0
     }
 
-    /// Decodes the state of all columns that were compared with the rows `seen` and have one of `counts` best rows, and
-    /// their sums over `groups` groups.
+    /// Decodes the state of all columns that were compared with the rows `seen`, and their sums over `groups` groups. A
+    /// column has at least `least` best rows, or as many as it can have.
     fn read_columns(
         &self,
         seen: Range<usize>,
-        counts: RangeInclusive<usize>,
+        least: usize,
         groups: usize,
         payload: &[i32],
     ) -> Option<(Vec<QueryState>, Vec<ColumnTotals>)> {
         let mut payload = PayloadReader(payload);
+        let most = self.list_lengths[1].min(seen.len());
+        let counts = least.min(most)..=most;
         let known = (0..self.counts[1]).map(|_| QueryState::read(&mut payload, &seen, &counts));
         let known = known.collect::<Option<Vec<_>>>()?;
         let sums = match &self.sums {
