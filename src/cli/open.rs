@@ -62,7 +62,7 @@ pub(super) fn print_warnings(warnings: &Diagnostics, console: Console) {
 /// Subfolder for the layout that this version reads. A folder that has it is a store.
 const LAYOUT_FOLDER: &str = "v1";
 
-/// Prefixes of the environment variables that configure access to a store at a URL.
+/// Prefixes of the environment variables that configure access to a store or a source at a URL.
 const SERVICE_PREFIXES: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
 
 /// Opens the store of `--store`. A missing folder is created.
@@ -82,11 +82,16 @@ fn location(common: &CommonArgs) -> Result<Location> {
     Location::parse(common.store.clone()).map_err(|error| error.context("`--store`"))
 }
 
-fn open_at(location: &Location) -> Result<Store> {
-    let settings: Vec<(String, String)> = std::env::vars_os()
+/// Settings of clients of buckets.
+fn client_settings() -> Vec<(String, String)> {
+    std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(name, _)| SERVICE_PREFIXES.iter().any(|service| name.starts_with(service)))
-        .collect();
+        .collect()
+}
+
+fn open_at(location: &Location) -> Result<Store> {
+    let settings = client_settings();
     let locks = dirs::cache_dir().map(|folder| folder.join("pairloom/claims"));
     Store::at(location, &settings, locks.as_deref())
 }
@@ -123,7 +128,7 @@ pub(super) fn open_store_to_plan(common: &CommonArgs) -> Result<(Store, Option<S
     if let Location::Folder(folder) = &location {
         refuse_file(folder)?;
         if !folder.join(LAYOUT_FOLDER).is_dir() {
-            return Ok((Store::empty(folder), note()));
+            return Ok((Store::empty(folder).with_client_settings(&client_settings()), note()));
         }
     }
     let store = open_at(&location)?.read_only();

@@ -12,6 +12,7 @@ use crate::engine::feed::ArtefactFeed;
 use crate::engine::reader::{OnWait, TableReader};
 use crate::engine::sources;
 use crate::error::{Error, Result};
+use crate::io::objects::ObjectStorage;
 use crate::io::table_shards::TableShards;
 use crate::runtime::CancelToken;
 use crate::stage::FileKeys;
@@ -78,6 +79,14 @@ impl StageInputs {
             Some(OpenInput::Source(path)) => Ok(Some(path.clone())),
             Some(OpenInput::Table(_, root)) => Ok(root.clone()),
             _ => Err(Error::internal(format!("stage `{}` declares no source and no table `{input}`", self.stage))),
+        }
+    }
+
+    /// Objects of a source at a URL.
+    pub fn objects(&self, input: &str, store: &Store) -> Result<Option<ObjectStorage>> {
+        match self.path(input)? {
+            Some(path) => store.objects_of_source(&path),
+            None => Ok(None),
         }
     }
 

@@ -24,18 +24,19 @@ pub struct NewRows {
     pub new: u64,
     /// Rows that earlier results have.
     pub known: u64,
-    /// True if files of a folder were counted, because the stage that says which of them have rows would run, too.
-    pub are_files: bool,
+    /// Things that were counted in place of rows, which are among them: the stage that says which have rows would run, too.
+    pub counted: Option<&'static str>,
 }
 
 impl fmt::Display for NewRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { new, known, are_files } = *self;
+        let Self { new, known, counted } = *self;
         let all = new + known;
-        if are_files {
-            write!(f, "at most {new} rows are new: earlier results have those of {known} of {all} files in the folder")
-        } else {
-            write!(f, "{new} of {all} rows are new: earlier results have the others")
+        match counted {
+            Some(things) => {
+                write!(f, "at most {new} rows are new: earlier results have those of {known} of {all} {things}")
+            }
+            None => write!(f, "{new} of {all} rows are new: earlier results have the others"),
         }
     }
 }
@@ -56,18 +57,26 @@ pub(super) fn count_new_rows<S: Stage>(
     if rows.is_empty() {
         return Ok(None);
     }
-    let InputOrigin::Table { from, .. } = input(&node.stage.inputs(), name)?.origin.clone() else { return Ok(None) };
-    let Some((artefact, manifest)) = producer(&from) else { return Ok(None) };
-    let root = root_of(plan, &from);
-    let content = root.as_ref().and_then(|root| contents.get(root));
-    let count = |keys: &mut dyn Iterator<Item = Option<RowKey>>, are_files| {
-        let mut count = NewRows { new: 0, known: 0, are_files };
+    let count = |keys: &mut dyn Iterator<Item = Option<RowKey>>, counted| {
+        let mut count = NewRows { new: 0, known: 0, counted };
         for key in keys {
             let is_known = key.is_some_and(|key| rows.has(key));
             *if is_known { &mut count.known } else { &mut count.new } += 1;
         }
         count
     };
+    let from = match input(&node.stage.inputs(), name)?.origin.clone() {
+        InputOrigin::Table { from, .. } => from,
+        InputOrigin::Source(source) => {
+            let objects = contents.get(source.path()).and_then(|content| content.files.as_ref());
+            return Ok(objects
+                .map(|objects| count(&mut objects.iter().map(|(_, key)| Some(*key)), Some("objects in the bucket"))));
+        }
+        InputOrigin::Files { .. } => return Ok(None),
+    };
+    let Some((artefact, manifest)) = producer(&from) else { return Ok(None) };
+    let root = root_of(plan, &from);
+    let content = root.as_ref().and_then(|root| contents.get(root));
     let files = match content {
         Some(SourceContent { files: Some(files), .. }) => FileKeys::new(files.iter().copied()),
         Some(SourceContent { files: None, .. }) => {
@@ -76,7 +85,7 @@ pub(super) fn count_new_rows<S: Stage>(
         None => FileKeys::default(),
     };
     let Some(manifest) = manifest else {
-        return Ok(content.map(|_| count(&mut files.contents().map(Some), true)));
+        return Ok(content.map(|_| count(&mut files.contents().map(Some), Some("files in the folder"))));
     };
     let parts = manifest.tables.get(from.table()).map_or(&[][..], Vec::as_slice);
     if parts.iter().map(|part| part.bytes).sum::<u64>() > MAX_TABLE_BYTES {
@@ -88,7 +97,7 @@ pub(super) fn count_new_rows<S: Stage>(
         let batch = parquet::decode_whole(artefact.read(&name, part.bytes, &part.digest)?)?;
         keys.extend(node.stage.item_keys(&batch, &files)?);
     }
-    Ok(Some(count(&mut keys.into_iter(), false)))
+    Ok(Some(count(&mut keys.into_iter(), None)))
 }
 
 /// Folder that paths in a table are relative to.

@@ -23,6 +23,7 @@ use crate::engine::reader::OnWait;
 use crate::engine::status::StageStatus;
 use crate::engine::writer::{ArtefactCommitter, TableWriter};
 use crate::error::{Error, Result};
+use crate::io::objects::ObjectStorage;
 use crate::io::shard::Shard;
 use crate::io::table_shards::TableShards;
 use crate::runtime::{ProcessGroup, Resources, Stalls};
@@ -146,6 +147,10 @@ impl StageHost for EngineHost<'_> {
 
     fn path(&self, input: &str) -> Result<Option<PathBuf>> {
         self.inputs.path(input)
+    }
+
+    fn objects(&self, input: &str) -> Result<Option<ObjectStorage>> {
+        self.inputs.objects(input, self.run.store)
     }
 
     fn lineage(&self) -> Result<StageLineage> {

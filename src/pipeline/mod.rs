@@ -17,6 +17,7 @@ mod connect;
 pub mod diagnostic;
 mod alternative;
 mod schema_check;
+mod source_check;
 mod not_toml;
 mod setting_places;
 mod matrix;

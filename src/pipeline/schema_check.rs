@@ -14,7 +14,7 @@ use super::diagnostic::Diagnostic;
 use super::file_format::resolve;
 use super::setting_places::{near_places, places};
 use super::source_map::{SourceMap, SourceSpan};
-use super::sources::{PathPart, SourceVariables, is_secret, missing_path_hint, path_parts};
+use super::sources::SourceVariables;
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use crate::suggest::{closest_name, quoted_list};
 
@@ -48,7 +48,7 @@ pub(super) struct ValueLabel {
     pub(super) name: String,
     pub(super) span: SourceSpan,
     /// True if the value is the path of a folder.
-    is_folder: bool,
+    pub(super) is_folder: bool,
 }
 
 impl ValueLabel {
@@ -84,7 +84,7 @@ impl SchemaChecker<'_> {
         }
     }
 
-    fn report_mismatch(&mut self, node: &TomlNode, subject: &ValueLabel, wanted: &str) {
+    pub(super) fn report_mismatch(&mut self, node: &TomlNode, subject: &ValueLabel, wanted: &str) {
         let message = format!("{} is {}, wanted {wanted}", subject.name, node.describe());
         let diagnostic = Diagnostic::new(node.span, message);
         self.diagnostics.push(match scalar_hint(node, wanted) {
@@ -134,6 +134,7 @@ impl SchemaChecker<'_> {
             match definition {
                 "#/$defs/TableRef" => self.report_no_reference(node, subject),
                 "#/$defs/Source" => self.report_mismatch(node, subject, "a path, in quotes"),
+                "#/$defs/SourceOrUrl" => self.report_mismatch(node, subject, "a path or a URL, in quotes"),
                 _ => self.report_mismatch(node, subject, "a string, in quotes"),
             }
             return;
@@ -150,72 +151,9 @@ impl SchemaChecker<'_> {
             }
         } else if definition == "#/$defs/TableRef" {
             self.references.push((text.clone(), node.span));
-        } else if definition == "#/$defs/Source" {
-            self.resolve_source(node, subject);
+        } else if definition == "#/$defs/Source" || definition == "#/$defs/SourceOrUrl" {
+            self.resolve_source(node, definition == "#/$defs/SourceOrUrl", subject);
         }
-    }
-
-    /// Replaces `${NAME}`, makes the path relative to the current folder, and checks that it exists.
-    fn resolve_source(&mut self, node: &mut TomlNode, subject: &ValueLabel) {
-        let TomlValue::Text(text) = &node.value else { return };
-        let Some(parts) = path_parts(text) else {
-            self.report_mismatch(node, subject, "`${NAME}` with a name and a closing brace");
-            return;
-        };
-        let begins_with_variable = matches!(parts.first(), Some(PathPart::Variable(_)));
-        let mut path = String::new();
-        let mut is_complete = true;
-        for (i, part) in parts.iter().enumerate() {
-            match part {
-                PathPart::Text(text) => path.push_str(text),
-                PathPart::Variable(name) if is_secret(name) => {
-                    let message = format!(
-                        "stage `{}`: {} has `${{{name}}}`, which looks like a secret; messages and records show paths",
-                        self.stage, subject.name
-                    );
-                    self.diagnostics.push(Diagnostic::new(node.span, message).hint("use a variable of another name"));
-                    return;
-                }
-                PathPart::Variable(name) => {
-                    let value = (self.environment)(name).filter(|value| !value.is_empty());
-                    let is_folder = match parts.get(i + 1) {
-                        Some(PathPart::Text(rest)) => rest.starts_with('/'),
-                        Some(PathPart::Variable(_)) => false,
-                        None => subject.is_folder,
-                    };
-                    self.variables.add(name, node.span, is_folder, value.clone());
-                    is_complete &= value.is_some();
-                    path.push_str(&value.unwrap_or_else(|| format!("${{{name}}}")));
-                }
-            }
-        }
-        if self.sources_needed && !is_complete {
-            // All variables that are not set are reported together.
-            return;
-        }
-        if !node.span.is_argument() && !begins_with_variable {
-            match self.folder.join(&path).into_os_string().into_string() {
-                Ok(joined) => path = joined,
-                Err(_) => {
-                    self.report_mismatch(node, subject, "a path in Unicode, including the folder of the pipeline file");
-                }
-            }
-        }
-        if self.sources_needed && !Path::new(&path).exists() {
-            let resolved = std::path::absolute(&path).unwrap_or_else(|_| Path::new(&path).to_owned());
-            let message =
-                format!("stage `{}`: {} is `{}`, which does not exist", self.stage, subject.name, resolved.display());
-            let start = if path.contains('~') {
-                "`~` is not replaced: write `${HOME}`, or the whole path"
-            } else if node.span.is_argument() || begins_with_variable {
-                "relative paths of `--set` and of environment variables start at the current folder"
-            } else {
-                "relative paths start at the folder of the pipeline file"
-            };
-            let hint = missing_path_hint(&resolved, start);
-            self.diagnostics.push(Diagnostic::new(node.span, message).hint(hint));
-        }
-        node.value = TomlValue::Text(path);
     }
 
     fn check_integer(&mut self, node: &TomlNode, schema: &Json, subject: &ValueLabel) {

@@ -39,6 +39,36 @@ fn sources() {
     assert!(load_bytes(karpathy("${NOT_SET}/x.json").as_bytes(), &[], false).is_ok());
 }
 
+/// Images in a bucket are read by forms with a list of images. Nothing is asked before a run.
+#[test]
+fn urls_are_for_images_only() {
+    let karpathy = |images: &str, json: &str| {
+        VALID.replace(
+            "synthetic = { train = 20, val = 5, test = 5 }",
+            &format!("karpathy = {{ json = {json:?}, images = {images:?} }}"),
+        )
+    };
+    for url in ["s3://bucket/photos/", "gs://bucket", "az://container@account/a", "https://host/dav/photos"] {
+        assert!(load_bytes(karpathy(url, "there.txt").as_bytes(), &[], true).is_ok(), "{url}");
+    }
+    let refused = |images: &str, json: &str| {
+        let mut found = diagnostics_of(&karpathy(images, json), &[]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        found.remove(0)
+    };
+    let message = refused("there.txt", "s3://bucket/a.json");
+    let wanted =
+        "4:21 stage `pairs`: `json` is a URL, `s3://…`, wanted a path of this machine / copy it to this machine;";
+    assert!(message.starts_with(wanted), "{message}");
+    let message = refused("ftp://host/photos", "there.txt");
+    assert!(
+        message.contains("stage `pairs`: `images`: there are no stores at `ftp://`, wanted a folder, or `s3://`"),
+        "{message}"
+    );
+    let message = refused("s3://key:secret@bucket/photos", "there.txt");
+    assert!(message.contains("has a user or a password in it / give credentials in the environment"), "{message}");
+}
+
 #[test]
 fn stages_that_read_pictures_refuse_images_without_files() {
     let named = VALID.replace(

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{FileKeys, MapFn, MapInput, MapSummary, Progress, SharedEarlierRows, StageEvent, StageLineage, Warning};
 use crate::error::{Error, Result};
+use crate::io::objects::ObjectStorage;
 use crate::io::shard::Shard;
 use crate::io::table_shards::TableShards;
 use crate::runtime::{CancelToken, Device, ProcessGroup, Resources};
@@ -40,6 +41,9 @@ pub trait StageHost {
     /// Returns the path of a source input. For a table input, returns the folder that paths in the table are relative
     /// to, if its producer declared one.
     fn path(&self, input: &str) -> Result<Option<PathBuf>>;
+
+    /// Opens the objects of a source input at a URL; `None` if it is a file or folder.
+    fn objects(&self, input: &str) -> Result<Option<ObjectStorage>>;
 
     /// Returns the artefacts and sources that the inputs follow from, with their settings.
     fn lineage(&self) -> Result<StageLineage>;

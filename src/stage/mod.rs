@@ -38,6 +38,6 @@ pub use lineage::{AncestorArtefact, AncestorInput, StageLineage};
 pub use map::{MapBlock, MapFn, MapInput, MapOutput, MapSummary};
 pub use name_pattern::matches_glob;
 pub use output::{OutputKind, StageOutput};
-pub use reference::{SourceRef, TableRef};
-pub use row_keys::{CopiedRows, EarlierRows, FileKeys, FoundRows, RowKey, RowKeys, SharedEarlierRows};
+pub use reference::{SourceOrUrl, SourceRef, TableRef, bucket_url, is_url};
+pub use row_keys::{CopiedRows, EarlierRows, FileKeys, FoundRows, RowKey, RowKeys, SharedEarlierRows, object_key};
 pub use traits::{RunnableStage, Stage};

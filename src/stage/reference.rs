@@ -7,6 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::instance::stage_of_instance;
+use crate::error::Result as CheckResult;
+use crate::io::objects::Location;
 
 /// A table of another stage, written `stage.table` in a pipeline file. The stage can be an instance of a matrix:
 /// `fit@row=1.1,seed=3.model`.
@@ -71,7 +73,7 @@ impl Serialize for TableRef {
     }
 }
 
-/// A file or folder outside of the store, such as a folder of photographs.
+/// A file or folder outside of the store, such as a folder of photographs; of some settings, a URL of a bucket.
 ///
 /// In a pipeline file it is a path, relative to that file, in which `${NAME}` stands for an environment variable.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
@@ -98,10 +100,48 @@ impl SourceRef {
         Self(path.into())
     }
 
-    /// Path of the file or folder.
+    /// Path of the file or folder, or the text of a URL.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// True for a URL, which only settings with the schema of [`SourceOrUrl`] can be.
+    #[must_use]
+    pub fn is_url(&self) -> bool {
+        self.0.to_str().is_some_and(is_url)
+    }
+}
+
+/// True for the text of a URL in place of a path.
+#[must_use]
+pub fn is_url(text: &str) -> bool {
+    text.contains("://")
+}
+
+/// Plain form of the URL of a bucket, without a slash at its end.
+///
+/// # Errors
+/// It is no URL, or there are no buckets at URLs of this kind, or it has a password in it.
+pub fn bucket_url(text: &str) -> CheckResult<String> {
+    Location::parse(text.into()).map(|location| location.to_string())
+}
+
+/// Schema of a source that can also be the URL of objects in a bucket.
+#[derive(Debug)]
+pub struct SourceOrUrl;
+
+impl JsonSchema for SourceOrUrl {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "SourceOrUrl".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "minLength": 1,
+            "description": "A folder, relative to the pipeline file, or a prefix of objects in a bucket: `s3://bucket/photographs`; `${NAME}` stands for an environment variable.",
+        })
     }
 }
 

@@ -50,6 +50,13 @@ impl RowKey {
     }
 }
 
+/// Key of an object in a bucket: a digest of the URL of the source, the name below it and the stamp of the content.
+#[must_use]
+pub fn object_key(url: &str, name: &str, stamp: &[u8]) -> RowKey {
+    let [url, name] = [url, name].map(|text| RowKey::of(text.as_bytes()).to_bytes());
+    RowKey::of(&[url.as_slice(), name.as_slice(), stamp].concat())
+}
+
 impl fmt::Display for RowKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)
@@ -102,7 +109,7 @@ impl FileKeys {
 /// Rows of a stage that are copied from earlier results.
 #[derive(Debug, Clone, Copy)]
 pub struct CopiedRows {
-    /// Input table with the items of the rows.
+    /// Input with the items of the rows: a table, or a source in a bucket, whose objects they are.
     pub input: &'static str,
     /// Table whose rows are copied.
     pub output: &'static str,

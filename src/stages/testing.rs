@@ -10,6 +10,7 @@ use arrow::datatypes::Schema;
 use bytes::Bytes;
 
 use crate::error::{Error, ErrorCategory, Result};
+use crate::io::objects::ObjectStorage;
 use crate::io::shard::Shard;
 use crate::io::table_shards::TableShards;
 use crate::runtime::{CancelToken, Device, ProcessGroup, Resources, Stalls};
@@ -27,6 +28,8 @@ pub(crate) struct InMemoryHost {
     pub input_files: HashMap<(String, String), Bytes>,
     /// Paths of source inputs, and folders that the paths in table inputs are relative to.
     pub source_paths: HashMap<String, PathBuf>,
+    /// Objects of source inputs at URLs.
+    pub buckets: HashMap<String, ObjectStorage>,
     /// Lineage of the inputs.
     pub lineage: StageLineage,
     /// Table outputs, by name.
@@ -110,6 +113,9 @@ impl StageHost for InMemoryHost {
     }
     fn path(&self, input: &str) -> Result<Option<PathBuf>> {
         Ok(self.source_paths.get(input).cloned())
+    }
+    fn objects(&self, input: &str) -> Result<Option<ObjectStorage>> {
+        Ok(self.buckets.get(input).cloned())
     }
     fn lineage(&self) -> Result<StageLineage> {
         Ok(self.lineage.clone())

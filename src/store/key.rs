@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::stage::flat_settings::setting_changes;
+use crate::stage::matches_glob;
 
 /// Key of an artefact: a hash of everything that its content depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -71,13 +72,14 @@ impl ArtefactIdentity {
         Key(hash[..32].to_owned())
     }
 
-    /// The same identity without these settings and inputs.
+    /// The same identity without these settings and inputs; `*` in a name stands for any characters.
     #[must_use]
     pub fn without(&self, names: &[&str]) -> Self {
         let mut rest = self.clone();
-        rest.inputs.retain(|name, _| !names.contains(&name.as_str()));
+        let is_left = |name: &str| !names.iter().any(|pattern| matches_glob(pattern, name));
+        rest.inputs.retain(|name, _| is_left(name));
         if let Some(settings) = rest.settings.as_object_mut() {
-            settings.retain(|name, _| !names.contains(&name.as_str()));
+            settings.retain(|name, _| is_left(name));
         }
         rest
     }

@@ -1,5 +1,6 @@
 //! Layout of a store in a folder or at a URL.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -52,6 +53,18 @@ pub struct Store {
     is_read_only: bool,
     /// Kind of the file system of the folder, if other machines may not see its locks.
     unshared_locks: Option<String>,
+    /// Settings of clients of buckets, for sources in them.
+    client_settings: ClientSettings,
+}
+
+/// Settings of clients of buckets, named like environment variables. Some are secrets.
+#[derive(Clone, Default)]
+struct ClientSettings(Arc<[(String, String)]>);
+
+impl fmt::Debug for ClientSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} settings", self.0.len())
+    }
 }
 
 impl Store {
@@ -70,14 +83,38 @@ impl Store {
     /// The folder cannot be created, or a setting is wrong. Does not connect to a server.
     pub fn at(location: &Location, settings: &[(String, String)], locks: Option<&Path>) -> Result<Self> {
         let locks = locks.filter(|_| matches!(location, Location::Url(_)));
-        Ok(Self::with_objects(ObjectStorage::open(&location.join(LAYOUT), settings)?, ProcessIdentity::new(locks)))
+        let objects = ObjectStorage::open(&location.join(LAYOUT), settings)?;
+        Ok(Self::with_objects(objects, ProcessIdentity::new(locks)).with_client_settings(settings))
     }
 
     /// A store over these objects, for tests with a faulty object store.
     #[must_use]
     pub fn with_objects(objects: ObjectStorage, process_identity: ProcessIdentity) -> Self {
         let unshared_locks = objects.folder().and_then(lock_holder::unshared_locks);
-        Self { objects, process_identity, is_read_only: false, unshared_locks }
+        Self {
+            objects,
+            process_identity,
+            is_read_only: false,
+            unshared_locks,
+            client_settings: ClientSettings::default(),
+        }
+    }
+
+    /// The same store with these settings for sources in buckets.
+    #[must_use]
+    pub fn with_client_settings(self, settings: &[(String, String)]) -> Self {
+        Self { client_settings: ClientSettings(settings.into()), ..self }
+    }
+
+    /// Opens the objects of a source at a URL; `None` for a path.
+    ///
+    /// # Errors
+    /// The URL or a setting is wrong.
+    pub fn objects_of_source(&self, path: &Path) -> Result<Option<ObjectStorage>> {
+        match Location::parse(path.into())? {
+            Location::Folder(_) => Ok(None),
+            location @ Location::Url(_) => ObjectStorage::open(&location, &self.client_settings.0).map(Some),
+        }
     }
 
     /// Kind of the file system of a store in a folder whose locks other machines may not see. Two machines could then

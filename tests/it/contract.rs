@@ -13,6 +13,7 @@ use pairloom::engine::run::execute;
 use pairloom::engine::run_options::RunOptions;
 use pairloom::engine::run_record::RunSummary;
 use pairloom::error::{ErrorCategory, Result};
+use pairloom::io::objects::ObjectStorage;
 use pairloom::io::shard::Shard;
 use pairloom::io::table_shards::TableShards;
 use pairloom::pipeline;
@@ -105,6 +106,13 @@ impl StageHost for RecordingHost<'_, '_> {
             self.reads(input);
         }
         Ok(path)
+    }
+    fn objects(&self, input: &str) -> Result<Option<ObjectStorage>> {
+        let objects = self.cx.objects(input)?;
+        if objects.is_some() {
+            self.reads(input);
+        }
+        Ok(objects)
     }
     fn lineage(&self) -> Result<StageLineage> {
         self.cx.lineage()

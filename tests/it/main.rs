@@ -8,6 +8,7 @@ mod pipelines; // The pipelines in `pipelines/`.
 mod region_pipelines; // Those of models over regions.
 mod papers; // The tables of the papers beside the printed rows.
 mod earlier_images; // Features that are copied from earlier results.
+mod bucket_images; // Images that are read from a bucket.
 mod embeddings; // Evaluation of embeddings from files.
 mod qrels; // Relevance judgements and TREC runs.
 mod recovery; // Runs that are interrupted, damaged, or out of disk space.

@@ -1,5 +1,6 @@
 //! S3 server for tests (moto), and a proxy that injects network and server faults.
 
+use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -72,7 +73,7 @@ impl TestBucket {
     }
 
     /// Environment variables for access to the server.
-    fn settings(&self) -> [(String, String); 5] {
+    pub(crate) fn settings(&self) -> [(String, String); 5] {
         [
             ("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{}", self.port)),
             ("AWS_ALLOW_HTTP", "true".to_owned()),
@@ -89,6 +90,24 @@ impl TestBucket {
         program.arg(command).arg("--store").arg(self.url()).envs(self.settings());
         program.env("XDG_CACHE_HOME", self.cache.path());
         program
+    }
+
+    /// Puts an object whose key may be one that no client writes.
+    pub(crate) fn put(&self, key: &str, content: &[u8]) {
+        let mut path = String::new();
+        for byte in key.bytes() {
+            let _ = write!(path, "%{byte:02X}");
+        }
+        let head = format!("PUT /{}/{path} HTTP/1.1\r\nHost: s3\r\nContent-Length: {}\r\n", self.name, content.len());
+        let request = [head.as_bytes(), b"Connection: close\r\n\r\n", content].concat();
+        let answer = exchange(self.port, &request).unwrap();
+        assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+    }
+
+    /// Objects below a prefix.
+    pub(crate) fn objects_at(&self, prefix: &str) -> ObjectStorage {
+        let location = Location::parse(format!("s3://{}/{prefix}", self.name).into()).unwrap();
+        ObjectStorage::open(&location, &self.settings()).unwrap()
     }
 
     /// Objects of the store.

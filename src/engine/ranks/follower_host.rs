@@ -15,6 +15,7 @@ use crate::engine::earlier_rows::stored_rows;
 use crate::engine::inputs::StageInputs;
 use crate::engine::ordered_map::MemoryBudget;
 use crate::error::{Error, Result};
+use crate::io::objects::ObjectStorage;
 use crate::io::shard::Shard;
 use crate::io::table_shards::TableShards;
 use crate::runtime::{ProcessGroup, Resources};
@@ -59,6 +60,10 @@ impl StageHost for FollowerHost<'_> {
 
     fn path(&self, input: &str) -> Result<Option<PathBuf>> {
         self.inputs.path(input)
+    }
+
+    fn objects(&self, input: &str) -> Result<Option<ObjectStorage>> {
+        self.inputs.objects(input, self.store)
     }
 
     fn lineage(&self) -> Result<StageLineage> {

@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread as scoped;
 
+use super::bucket;
 use super::digest_list::{self, KnownDigests};
 use super::file_stamp::FileStamp;
 use super::folder_times::FolderTimes;
 use super::listing::{self, Listing, SourceFile, relative_name};
+use super::source_content::SourceContent;
 use crate::engine::event::{Event, Observer};
 use crate::error::{Error, Result};
 use crate::runtime::CancelToken;
@@ -34,16 +36,6 @@ pub struct SourceReading {
     pub trusts_folder_times: bool,
 }
 
-/// Content of a source.
-#[derive(Debug, Clone)]
-pub struct SourceContent {
-    /// Digest of a file (its content) or of a folder (the relative names and contents of all files in it and its
-    /// subfolders).
-    pub digest: String,
-    /// Keys of the path and of the content of each file; `None` if no file was looked at.
-    pub files: Option<Vec<(RowKey, RowKey)>>,
-}
-
 /// Digest of a source at the start of a run.
 #[derive(Debug, Clone)]
 pub struct SourceDigest {
@@ -53,10 +45,11 @@ pub struct SourceDigest {
     pub digest: String,
 }
 
-/// Reads a file, or all files in a folder and its subfolders, as far as their digests are not known.
+/// Reads a file, or all files in a folder and its subfolders, as far as their digests are not known. Lists the objects of a
+/// bucket.
 ///
 /// # Errors
-/// There is nothing at `path`, or it cannot be read.
+/// There is nothing at `path`, or it cannot be read or listed.
 pub fn read_source(
     store: &Store,
     path: &Path,
@@ -64,6 +57,9 @@ pub fn read_source(
     cancel: &CancelToken,
     observer: &Observer<'_>,
 ) -> Result<SourceContent> {
+    if let Some(objects) = store.objects_of_source(path)? {
+        return bucket::read_bucket(&objects);
+    }
     let path = path.canonicalize().map_err(|error| Error::io("read", path, &error))?;
     let times = FolderTimes::read(store, &path)?;
     if reading.trusts_folder_times

@@ -54,7 +54,7 @@ fn a_plan_counts_the_new_rows_of_a_stage_whose_input_is_complete() {
     let store = Store::open(folder.path()).unwrap();
     let new_rows = |n, add| {
         let status = statuses(&keyed(n, add), &store).remove(1);
-        (status.new_rows.map(|count| (count.new, count.known, count.are_files)), status.reasons.last().cloned())
+        (status.new_rows.map(|count| (count.new, count.known, count.counted.is_some())), status.reasons.last().cloned())
     };
     run(&keyed(45, 100), &store);
     assert_eq!(new_rows(45, 100), (None, None), "complete");

@@ -5,26 +5,21 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{Either, select};
-use futures::{StreamExt, stream};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{LOCATION, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode};
-use tokio::sync::Mutex;
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use url::{Host, Url};
 
 use super::public_address::is_public;
+use super::request_pace::RequestPace;
 use crate::error::{Error, Result, with_causes};
-use crate::io::objects::runtime;
 
 /// Maximum number of redirects of a request.
 const MAX_REDIRECTS: usize = 5;
 /// Longest pause that a server can ask for before a retry.
 const MAX_PAUSE: Duration = Duration::from_mins(1);
-/// Time between two looks whether the run was cancelled.
-const CANCEL_CHECK: Duration = Duration::from_millis(100);
 
 /// Limits of the requests.
 #[derive(Debug, Clone)]
@@ -50,7 +45,7 @@ pub struct FetchLimits {
 pub struct ImageFetcher {
     client: Client,
     limits: FetchLimits,
-    ticks: Mutex<Interval>,
+    pace: RequestPace,
 }
 
 /// Failure of a request.
@@ -91,10 +86,8 @@ impl ImageFetcher {
             .user_agent(concat!("pairloom/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| Error::stage(format!("cannot create a client of HTTP: {}", with_causes(&error))))?;
-        let _entered = runtime()?.enter();
-        let mut ticks = interval(Duration::from_secs_f64(1.0 / limits.per_second.max(1e-3)));
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Ok(Self { client, limits, ticks: Mutex::new(ticks) })
+        let pace = RequestPace::new(limits.parallel, limits.per_second)?;
+        Ok(Self { client, limits, pace })
     }
 
     /// Fetches images, in the order of their URLs: the bytes of each, or the reason why there are none. Calls `check` some
@@ -103,19 +96,7 @@ impl ImageFetcher {
     /// # Errors
     /// An error of `check`; or threads cannot be started.
     pub fn fetch_all(&self, urls: &[&str], check: &dyn Fn() -> Result<()>) -> Result<Vec<Result<Vec<u8>, String>>> {
-        let fetched = stream::iter(urls).map(|url| self.fetch(url)).buffered(self.limits.parallel.max(1)).collect();
-        let stopped = async {
-            loop {
-                match check() {
-                    Ok(()) => sleep(CANCEL_CHECK).await,
-                    Err(error) => return error,
-                }
-            }
-        };
-        match runtime()?.block_on(select(Box::pin(fetched), Box::pin(stopped))) {
-            Either::Left((fetched, _)) => Ok(fetched),
-            Either::Right((error, _)) => Err(error),
-        }
+        self.pace.run(urls.iter().map(|url| self.fetch(url)), check)
     }
 
     /// Fetches an image, again after temporary failures.
@@ -146,7 +127,7 @@ impl ImageFetcher {
         for redirects in 0..=MAX_REDIRECTS {
             let named = |failed: FailedFetch| if redirects == 0 { failed } else { failed.after_redirect(&url) };
             self.check_host(&url).map_err(named)?;
-            self.ticks.lock().await.tick().await;
+            self.pace.turn().await;
             let sent = self.client.get(url.clone()).send().await;
             let response = sent.map_err(|error| {
                 let text = with_causes(&error);

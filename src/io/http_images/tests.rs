@@ -6,8 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::{FetchLimits, ImageFetcher};
+use object_store::memory::InMemory;
+use object_store::path::Path as Name;
+use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload};
+
+use super::{FetchLimits, ImageFetcher, ObjectFetcher};
 use crate::error::{Error, ErrorCategory};
+use crate::io::objects::{Location, ObjectStorage};
 
 /// Server that answers by path, until the test ends. Returns its address, and the number of requests so far.
 fn server() -> (String, Arc<AtomicUsize>) {
@@ -151,4 +156,37 @@ fn the_rate_is_limited_and_a_cancelled_run_ends() {
     assert!(clock.elapsed() >= Duration::from_millis(190), "{:?}", clock.elapsed());
     let error = fetcher(&[&address], 0.01).fetch_all(&urls, &|| Err(Error::interrupted())).unwrap_err();
     assert_eq!(error.category(), ErrorCategory::Interrupted);
+}
+
+/// Objects of a bucket in memory, and the list of them.
+#[test]
+fn objects_that_change_after_they_were_listed_are_an_error() {
+    let inner: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    let objects = ObjectStorage::at_url(&inner, &Location::parse("s3://bucket/photos".into()).unwrap());
+    for name in ["a b.jpg", "ü/c.jpg", "d%20e.jpg"] {
+        let object = Name::parse(name).unwrap();
+        futures::executor::block_on(inner.put(&object, PutPayload::from(name.to_owned()))).unwrap();
+    }
+    let mut listed = objects.list_objects(|object| (object.name.to_owned(), object.bytes, object.stamp)).unwrap();
+    listed.sort_by(|a, b| a.0.cmp(&b.0));
+    assert_eq!(
+        listed.iter().map(|(name, bytes, _)| (name.as_str(), *bytes)).collect::<Vec<_>>(),
+        [("a b.jpg", 7), ("d%20e.jpg", 9), ("ü/c.jpg", 8)]
+    );
+    let fetcher = ObjectFetcher::new(objects.clone(), 2, 1e4).unwrap();
+    let wanted: Vec<_> = listed.iter().map(|(name, _, stamp)| (name.as_str(), *stamp)).collect();
+    let fetched = fetcher.fetch_all(&wanted, &|| Ok(())).unwrap();
+    assert_eq!(fetched, wanted.iter().map(|(name, _)| name.as_bytes().to_vec()).collect::<Vec<_>>());
+
+    // The same size, and gone.
+    objects.put("a b.jpg", "another".into()).unwrap();
+    futures::executor::block_on(inner.delete(&Name::parse("ü/c.jpg").unwrap())).unwrap();
+    let error = fetcher.fetch_all(&wanted, &|| Ok(())).unwrap_err();
+    assert_eq!(error.category(), ErrorCategory::Data);
+    assert_eq!(
+        error.to_string(),
+        "objects of `s3://bucket/photos` changed after they were listed: `a b.jpg`, `ü/c.jpg`"
+    );
+    let stopped = fetcher.fetch_all(&wanted, &|| Err(Error::interrupted()));
+    assert_eq!(stopped.unwrap_err().category(), ErrorCategory::Interrupted);
 }

@@ -11,6 +11,7 @@
 
 mod storage;
 mod location;
+mod listed_object;
 mod limited_client;
 mod client;
 mod folder_calls;
@@ -24,5 +25,6 @@ pub(crate) mod power_cut;
 mod tests;
 
 pub(in crate::io) use client::runtime;
+pub use listed_object::{ListedObject, ObjectStamp, ReadObject};
 pub use location::Location;
 pub use storage::{ObjectStorage, ObjectVersion};

@@ -399,7 +399,7 @@ impl ObjectStorage {
 
     /// Sends an idempotent request. `object_store` retries failures before a response begins; failures in the middle of
     /// a response are retried here, within [`MID_RESPONSE_RETRY_TIME`].
-    async fn send_idempotent<T, F: Future<Output = object_store::Result<T>>>(
+    pub(super) async fn send_idempotent<T, F: Future<Output = object_store::Result<T>>>(
         &self,
         policy: RetryPolicy,
         call: impl Fn(Arc<dyn ObjectStore>) -> F,
@@ -437,14 +437,14 @@ impl ObjectStorage {
     }
 
     /// Blocks until `work` is done: on this thread for files, on the runtime of the clients for requests.
-    fn block_on<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+    pub(super) fn block_on<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         match self.backend {
             Backend::Folder(..) => Ok(futures::executor::block_on(work)),
             Backend::Url(..) => Ok(client::runtime()?.block_on(work)),
         }
     }
 
-    fn error(&self, doing: &str, name: &str, error: &StoreError) -> Error {
+    pub(super) fn error(&self, doing: &str, name: &str, error: &StoreError) -> Error {
         match &self.backend {
             Backend::Folder(_, folder) => storage_error::folder_error(doing, &folder.join(name), error),
             Backend::Url(..) => storage_error::url_error(doing, &self.display_path(name), error),

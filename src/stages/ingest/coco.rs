@@ -8,6 +8,7 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::Coco;
+use super::listed_images;
 use super::listing::{self, DuplicateFinder, ListedImage, MissingImages};
 use super::writer;
 use crate::error::{Error, Result, ValidationErrors};
@@ -102,9 +103,8 @@ pub(super) fn run(settings: &Coco, cx: &mut StageContext<'_>) -> Result<()> {
         }
         mistakes.into_result()?;
     }
-    let images = cx.source("coco.images")?;
-    let missing = MissingImages { policy: settings.on_missing, max_skipped: settings.max_skipped, list: None };
-    listing::write_existing(cx, &entries, &images, missing)
+    let missing = MissingImages::new(settings.on_missing, settings.max_skipped);
+    listed_images::write_existing(cx, &entries, "coco.images", &missing)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use super::Flickr;
+use super::listed_images;
 use super::listing::{self, ListedImage, MissingImages};
 use super::writer;
 use crate::error::{Result, ValidationErrors};
@@ -39,9 +40,8 @@ pub(super) fn run(settings: &Flickr, cx: &mut StageContext<'_>) -> Result<()> {
             captions: image.captions,
         });
     }
-    let images = cx.source("flickr.images")?;
-    let missing = MissingImages { policy: settings.on_missing, max_skipped: settings.max_skipped, list: None };
-    listing::write_existing(cx, &entries, &images, missing)
+    let missing = MissingImages::new(settings.on_missing, settings.max_skipped);
+    listed_images::write_existing(cx, &entries, "flickr.images", &missing)
 }
 
 /// Reads the images in order of first appearance, with their captions in file order.

@@ -7,6 +7,7 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::Karpathy;
+use super::listed_images;
 use super::listing::{self, DuplicateFinder, ListedImage, MissingImages};
 use super::writer;
 use crate::error::{Result, ValidationErrors};
@@ -86,9 +87,8 @@ pub(super) fn run(settings: &Karpathy, cx: &mut StageContext<'_>) -> Result<()> 
         entries.push(ListedImage { image_id, split, file_name: image.filename, path, place: None, captions });
     }
     mistakes.into_result()?;
-    let images = cx.source("karpathy.images")?;
-    let missing = MissingImages { policy: settings.on_missing, max_skipped: settings.max_skipped, list: None };
-    listing::write_existing(cx, &entries, &images, missing)
+    let missing = MissingImages::new(settings.on_missing, settings.max_skipped);
+    listed_images::write_existing(cx, &entries, "karpathy.images", &missing)
 }
 
 #[cfg(test)]

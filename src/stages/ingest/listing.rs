@@ -6,17 +6,11 @@ use std::fmt::Display;
 use std::path::{Component, Path};
 
 use super::on_missing::OnMissing;
-use super::writer::{DataSetWriter, ImageRow};
-use crate::error::{Error, Result, SkippedItems, ValidationErrors};
-use crate::io::files::is_file;
+use crate::error::ValidationErrors;
 use crate::io::record_file::RecordPlace;
-use crate::stage::StageContext;
 
 /// Valid names of splits.
 pub(super) const SPLITS: [&str; 4] = ["train", "restval", "val", "test"];
-
-/// Number of images without a file that an error lists.
-const LISTED: usize = 20;
 
 /// Listed image with its captions.
 #[derive(Debug)]
@@ -41,115 +35,15 @@ pub(super) struct MissingImages {
     pub max_skipped: f64,
     /// Name of the list, for messages with the place of an image.
     pub list: Option<String>,
+    /// True if images without captions are left out.
+    pub needs_captions: bool,
 }
 
-/// Writes the entries whose image is a file below `root`, in order.
-///
-/// Batches are written as they fill, so stages downstream can start while later files are still checked.
-/// Images without captions are left out with a warning.
-///
-/// # Errors
-/// The folder is missing, or no image is left; with [`OnMissing::Fail`], also if image files are missing, which the
-/// error lists; with [`OnMissing::Skip`], also if more are missing than allowed.
-pub(super) fn write_existing(
-    cx: &mut StageContext<'_>,
-    entries: &[ListedImage],
-    root: &Path,
-    on_missing: MissingImages,
-) -> Result<()> {
-    if !root.is_dir() {
-        return Err(Error::data(format!("image folder `{}` is not a folder", root.display())));
+impl MissingImages {
+    /// Rule for images with captions, of a list without lines.
+    pub fn new(policy: OnMissing, max_skipped: f64) -> Self {
+        Self { policy, max_skipped, list: None, needs_captions: true }
     }
-    let mut rows = DataSetWriter::default();
-    let mut missing = ValidationErrors::in_file(root);
-    let mut skipped = SkippedItems { skipped: 0, total: entries.len() as u64, first: vec![] };
-    for entry in entries {
-        cx.check_cancelled()?;
-        if entry.captions.is_empty() {
-            cx.warn(&entry.path, "image has no captions and is left out");
-            continue;
-        }
-        if is_file(&root.join(&entry.path))? {
-            if missing.is_empty() {
-                let image = ImageRow {
-                    id: entry.image_id,
-                    split: entry.split,
-                    file_name: &entry.file_name,
-                    path: Some(&entry.path),
-                    bytes: None,
-                };
-                rows.push(cx, &image, entry.captions.iter().map(|(id, text)| (*id, text.as_str())))?;
-            }
-            continue;
-        }
-        let named = match (&on_missing.list, entry.place) {
-            (Some(list), Some(place)) => format!(", which `{list}` names in {place}"),
-            _ => String::new(),
-        };
-        match on_missing.policy {
-            OnMissing::Fail => {
-                if missing.is_empty()
-                    && let Some(hint) = meant_file(root, entry)?
-                {
-                    missing.hint(hint);
-                }
-                missing.add(format_args!("`{}`", entry.path), format_args!("there is no such file{named}"));
-            }
-            OnMissing::Skip => {
-                cx.warn(&entry.path, format!("no such file{named}; the image and its captions are left out"));
-                if skipped.first.len() < LISTED {
-                    skipped.first.push(format!("`{}`: there is no such file{named}", entry.path));
-                }
-                skipped.skipped += 1;
-            }
-        }
-    }
-    missing.hint(
-        "check the path of the folder, or leave missing images out with `on_missing = \"skip\"`; the stage then starts \
-         over",
-    );
-    missing.into_result()?;
-    skipped.check("images", on_missing.max_skipped, "check the path of the folder")?;
-    if rows.count == 0 {
-        return Err(Error::data(format!("no image is left of {} listed images", entries.len())));
-    }
-    rows.finish(cx)
-}
-
-/// Returns a hint that names the file that was probably meant by a path without a file: without its folders, with other
-/// separators of folders, with another extension, or in the caption.
-fn meant_file(root: &Path, entry: &ListedImage) -> Result<Option<String>> {
-    let path = entry.path.as_str();
-    for (_, text) in &entry.captions {
-        if let Ok(file) = image_path("", text)
-            && is_file(&root.join(&file))?
-        {
-            return Ok(Some(format!("the folder has `{file}`, which is a caption here: two columns are swapped")));
-        }
-    }
-    let base = path.rsplit('/').next().unwrap_or(path);
-    if base != path && is_file(&root.join(base))? {
-        return Ok(Some(format!("the folder has `{base}`: names are relative to the folder")));
-    }
-    let slashes = path.replace('\\', "/");
-    if slashes != path && is_file(&root.join(&slashes))? {
-        return Ok(Some(format!("the folder has `{slashes}`: folders are separated by `/`")));
-    }
-    if let Some((stem, extension)) = path.rsplit_once('.') {
-        for other in [extension.to_lowercase(), extension.to_uppercase()].iter().filter(|other| *other != extension) {
-            let named = format!("{stem}.{other}");
-            if is_file(&root.join(&named))? {
-                return Ok(Some(format!("the folder has `{named}`: names must agree in upper and lower case")));
-            }
-        }
-    }
-    for extension in ["jpg", "jpeg", "png", "JPG", "JPEG", "PNG"] {
-        let longer = format!("{path}.{extension}");
-        if is_file(&root.join(&longer))? {
-            return Ok(Some(format!("the folder has `{longer}`: file names need their extension")));
-        }
-    }
-    Ok(None)
 }
 
 /// Returns the path of the image `name` in `folder`, relative to the image folder, or an error message. The path never

@@ -30,6 +30,7 @@ mod hugging_face;
 mod image_urls;
 mod synthetic;
 mod listing;
+mod listed_images;
 mod writer;
 #[cfg(test)]
 mod testing;

@@ -18,9 +18,12 @@ use super::ratings::RatingTable;
 use super::separator::separator_problem;
 use super::synthetic::IMAGE_SIDES;
 use super::webdataset::WebDataset;
-use crate::stage::{Problem, SourceRef, Stage, StageInput, StageOutput};
+use crate::stage::{CopiedRows, Problem, SourceOrUrl, SourceRef, Stage, StageInput, StageOutput};
 use crate::tables;
 use crate::tables::published::PrintedName;
+
+/// Settings and inputs on which the bytes of an object of a bucket do not depend.
+pub(super) const NOT_OF_ROWS: &[&str] = &["karpathy*", "flickr*", "coco*", "image_folder*"];
 
 /// Reads a data set.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
@@ -65,7 +68,8 @@ pub enum Ingest {
 pub struct Karpathy {
     /// Split file, such as `dataset_coco.json`.
     pub json: SourceRef,
-    /// Image folder.
+    /// Image folder, or a prefix of a bucket (`s3://bucket/photographs`).
+    #[schemars(with = "SourceOrUrl")]
     pub images: SourceRef,
     /// Number of captions kept of each image, in file order; the published loaders keep five.
     #[serde(default = "default_captions_per_image")]
@@ -84,7 +88,8 @@ pub struct Karpathy {
 pub struct Flickr {
     /// Token file, such as `Flickr8k.token.txt`, with lines `name.jpg#k<TAB>caption`.
     pub tokens: SourceRef,
-    /// Image folder.
+    /// Image folder, or a prefix of a bucket (`s3://bucket/photographs`).
+    #[schemars(with = "SourceOrUrl")]
     pub images: SourceRef,
     /// File with the names of the training images, one per line.
     pub train: SourceRef,
@@ -104,7 +109,8 @@ pub struct Flickr {
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Coco {
-    /// Image folder, which usually contains `train2014/` and `val2014/`.
+    /// Image folder, or a prefix of a bucket, which usually contains `train2014/` and `val2014/`.
+    #[schemars(with = "SourceOrUrl")]
     pub images: SourceRef,
     /// Annotation files.
     pub files: Vec<CocoFile>,
@@ -241,6 +247,17 @@ fn default_pixels() -> u32 {
 }
 
 impl Ingest {
+    /// Images that a list names: the input, and its folder or bucket.
+    fn listed_images(&self) -> Option<(&'static str, &SourceRef)> {
+        match self {
+            Self::Karpathy(settings) => Some(("karpathy.images", &settings.images)),
+            Self::Flickr(settings) => Some(("flickr.images", &settings.images)),
+            Self::Coco(settings) => Some(("coco.images", &settings.images)),
+            Self::ImageFolder(settings) => Some(("image_folder.images", &settings.images)),
+            _ => None,
+        }
+    }
+
     /// Names of the printed rows, if the stage reads such rows and the file can be read.
     pub(crate) fn printed_names(&self) -> Option<Vec<PrintedName>> {
         match self {
@@ -321,23 +338,18 @@ impl Stage for Ingest {
             Ingest::Embeddings(_) => return PrecomputedEmbeddings::outputs(),
             _ => {}
         }
-        let has_pictures = matches!(self, Ingest::WebDataset(_) | Ingest::HuggingFace(_) | Ingest::ImageUrls(_));
+        let listed = self.listed_images();
+        let in_bucket = listed.is_some_and(|(_, images)| images.is_url());
+        let has_pictures =
+            in_bucket || matches!(self, Ingest::WebDataset(_) | Ingest::HuggingFace(_) | Ingest::ImageUrls(_));
         let rows = if has_pictures { PICTURE_PART_ROWS } else { IMAGE_PART_ROWS };
         let images = StageOutput::table("images", tables::images::table().schema(), rows);
-        let images = match self {
-            Ingest::Karpathy(_) => images.relative_to("karpathy.images"),
-            Ingest::Flickr(_) => images.relative_to("flickr.images"),
-            Ingest::Coco(_) => images.relative_to("coco.images"),
-            Ingest::ImageFolder(_) => images.relative_to("image_folder.images"),
-            Ingest::Precomp(_) | Ingest::Captions(_) => images.with_empty_columns(&tables::images::PICTURE_COLUMNS),
-            Ingest::Ratings(_)
-            | Ingest::Published(_)
-            | Ingest::Qrels(_)
-            | Ingest::Embeddings(_)
-            | Ingest::WebDataset(_)
-            | Ingest::HuggingFace(_)
-            | Ingest::ImageUrls(_)
-            | Ingest::Synthetic(_) => images,
+        let images = match (listed, self) {
+            (Some((input, _)), _) if !in_bucket => images.relative_to(input),
+            (_, Ingest::Precomp(_) | Ingest::Captions(_)) => {
+                images.with_empty_columns(&tables::images::PICTURE_COLUMNS)
+            }
+            _ => images,
         };
         let mut outputs =
             vec![images, StageOutput::table("captions", tables::captions::table().schema(), CAPTION_PART_ROWS)];
@@ -349,6 +361,11 @@ impl Stage for Ingest {
             });
         }
         outputs
+    }
+
+    fn copied_rows(&self) -> Option<CopiedRows> {
+        let (input, images) = self.listed_images()?;
+        images.is_url().then_some(CopiedRows { input, output: "images", not_of_rows: NOT_OF_ROWS })
     }
 
     fn check(&self) -> Vec<Problem> {

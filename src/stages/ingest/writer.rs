@@ -53,18 +53,30 @@ impl DataSetWriter {
         self.file_name.append_value(image.file_name);
         self.path.append_option(image.path);
         self.bytes.append_option(image.bytes);
+        self.push_captions(cx, image.id, image.split, captions)?;
+        let is_full = self.image_id.values_slice().len() == IMAGE_PART_ROWS
+            || self.bytes.values_slice().len() > MAX_BUFFERED_BYTES;
+        if is_full { self.write(cx) } else { Ok(()) }
+    }
+
+    /// Adds captions, as (id, text), of an image that is written elsewhere.
+    pub fn push_captions<'t>(
+        &mut self,
+        cx: &mut StageContext<'_>,
+        image_id: i64,
+        split: &str,
+        captions: impl IntoIterator<Item = (i64, &'t str)>,
+    ) -> Result<()> {
         for (id, text) in captions {
             self.caption_id.append_value(id);
-            self.caption_image_id.append_value(image.id);
-            self.caption_split.append_value(image.split);
+            self.caption_image_id.append_value(image_id);
+            self.caption_split.append_value(split);
             self.text.append_value(text);
             if self.caption_id.values_slice().len() == CAPTION_PART_ROWS {
                 self.write_captions(cx)?;
             }
         }
-        let is_full = self.image_id.values_slice().len() == IMAGE_PART_ROWS
-            || self.bytes.values_slice().len() > MAX_BUFFERED_BYTES;
-        if is_full { self.write(cx) } else { Ok(()) }
+        Ok(())
     }
 
     /// Writes the remaining rows.
@@ -75,7 +87,7 @@ impl DataSetWriter {
     /// Writes the rows so far.
     pub fn write(&mut self, cx: &mut StageContext<'_>) -> Result<()> {
         if self.image_id.values_slice().is_empty() {
-            return Ok(());
+            return self.write_captions(cx);
         }
         let images = images::TableColumns {
             image_id: self.image_id.finish(),

@@ -5,6 +5,8 @@ mod fractions;
 mod run;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod bucket_tests;
 
 pub(super) use run::run;
 pub use settings::{ImageFolder, ImageFolderColumns, ImageSplit, SplitFractions};

@@ -1,12 +1,15 @@
 //! Reader of `image_folder`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::super::caption_rows::{self, CaptionColumns, IdentifierColumn};
+use super::super::listed_images;
 use super::super::listing::{self, ListedImage, MissingImages};
 use super::super::separator::separator_byte;
+use super::settings::IMAGES;
 use super::{ImageFolder, ImageSplit};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::io::files::files_with_endings;
 use crate::stage::StageContext;
 
 /// Reads the table and writes the images, in order of first appearance, and their captions.
@@ -14,12 +17,53 @@ use crate::stage::StageContext;
 /// Rows with the same file have the same image: `./a.jpg` is `a.jpg`. See
 /// [`ImageFolderColumns`](super::ImageFolderColumns) for the identifiers.
 pub(in super::super) fn run(settings: &ImageFolder, cx: &mut StageContext<'_>) -> Result<()> {
+    if settings.captions.is_none() {
+        let entries = list(settings, cx)?;
+        let rule = MissingImages { needs_captions: false, ..MissingImages::new(settings.on_missing, 0.0) };
+        return listed_images::write_existing(cx, &entries, IMAGES, &rule);
+    }
     let path = cx.source("image_folder.captions")?;
     let entries = read(settings, &path, cx)?;
-    let root = cx.source("image_folder.images")?;
     let list = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    let missing = MissingImages { policy: settings.on_missing, max_skipped: settings.max_skipped, list };
-    listing::write_existing(cx, &entries, &root, missing)
+    let missing = MissingImages { list, ..MissingImages::new(settings.on_missing, settings.max_skipped) };
+    listed_images::write_existing(cx, &entries, IMAGES, &missing)
+}
+
+/// Endings of the names of images, in lower case.
+const PICTURES: [&str; 3] = [".jpg", ".jpeg", ".png"];
+
+/// Lists the images of a folder or bucket without a table, in the order of their names.
+fn list(settings: &ImageFolder, cx: &mut StageContext<'_>) -> Result<Vec<ListedImage>> {
+    let root = cx.source(IMAGES)?;
+    let mut names = match cx.objects(IMAGES)? {
+        Some(objects) => {
+            let is_picture = |name: &str| PICTURES.iter().any(|end| name.to_lowercase().ends_with(end));
+            let names = objects.list_objects(|object| is_picture(object.name).then(|| object.name.to_owned()))?;
+            names.into_iter().flatten().collect()
+        }
+        None => {
+            let name = |file: PathBuf| match file.strip_prefix(&root).unwrap_or(&file).to_str() {
+                Some(name) => Ok(name.to_owned()),
+                None => Err(Error::data(format!("the name of `{}` is no UTF-8 text", file.display()))),
+            };
+            files_with_endings(&root, &PICTURES)?.into_iter().map(name).collect::<Result<Vec<String>>>()?
+        }
+    };
+    if names.is_empty() {
+        return Err(Error::data(format!(
+            "`{}` has no object whose name ends in {}",
+            root.display(),
+            PICTURES.join(", ")
+        )));
+    }
+    names.sort_unstable();
+    let entry = |(image_id, name): (i64, String)| {
+        let split = settings.split.of(&name, None).map_err(Error::data)?;
+        Ok(ListedImage { image_id, split, file_name: name.clone(), path: name, place: None, captions: Vec::new() })
+    };
+    let entries = (0..).zip(names).map(entry).collect::<Result<Vec<_>>>()?;
+    settings.split.check_sizes(entries.len(), &entries.iter().map(|entry| entry.split).collect())?;
+    Ok(entries)
 }
 
 fn read(settings: &ImageFolder, path: &Path, cx: &mut StageContext<'_>) -> Result<Vec<ListedImage>> {

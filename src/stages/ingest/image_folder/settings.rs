@@ -8,17 +8,24 @@ use serde::{Deserialize, Serialize};
 use super::super::listing::parse_split;
 use super::super::on_missing::{OnMissing, default_max_skipped, is_default_max_skipped, max_skipped_problem};
 use crate::error::Result;
-use crate::stage::{Problem, SourceRef, StageInput};
+use crate::stage::{Problem, SourceOrUrl, SourceRef, StageInput};
 
-/// Folder of images with a table of captions.
+/// Name of the input of the images.
+pub(super) const IMAGES: &str = "image_folder.images";
+
+/// Folder of images, with or without a table of captions.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImageFolder {
-    /// Image folder. Images that the table does not name are not used.
+    /// Image folder, or a prefix of a bucket (`s3://bucket/photographs`). Images that the table does not name are not used.
+    #[schemars(with = "SourceOrUrl")]
     pub images: SourceRef,
     /// Table of captions with one caption, or a list of captions, in a row: CSV or TSV with column names in the first
     /// line, JSON Lines (each of these also `.gz`), Parquet or Arrow. The rows of an image may be anywhere in the table.
-    pub captions: SourceRef,
+    /// Without a table, all files that end in `.jpg`, `.jpeg` or `.png` are images without captions, numbered from 0 in the
+    /// order of their names: enough for features.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub captions: Option<SourceRef>,
     /// Separator of the columns of a CSV file; by default a comma. Fields may be quoted as in RFC 4180: `"a ""big"" dog"`. In
     /// TSV files, a quote is text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,15 +151,17 @@ impl Default for ImageFolderColumns {
 
 impl ImageFolder {
     pub(in super::super) fn inputs(&self) -> Vec<StageInput> {
-        vec![
-            StageInput::source("image_folder.images", &self.images),
-            StageInput::source("image_folder.captions", &self.captions),
-        ]
+        let captions = self.captions.iter().map(|table| StageInput::source("image_folder.captions", table));
+        std::iter::once(StageInput::source(IMAGES, &self.images)).chain(captions).collect()
     }
 
     pub(in super::super) fn check(&self) -> Vec<Problem> {
         let mut problems = self.split.problems("image_folder");
         problems.extend(max_skipped_problem("image_folder", self.on_missing, self.max_skipped));
+        if let (None, ImageSplit::Column(_)) = (&self.captions, &self.split) {
+            let problem = Problem::new("image_folder.split", "there is no table with such a column");
+            problems.push(problem.hint("name the table with `captions`, or write `split = \"train\"`"));
+        }
         problems
     }
 }
