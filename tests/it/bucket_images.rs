@@ -103,7 +103,7 @@ fn images_of_a_bucket_cost_what_changed_and_have_the_features_of_a_folder() {
     assert_eq!(proxy.count(ProxyAction::Forward), 1);
 
     // One picture is changed, one is gone, two are new.
-    bucket.put("my set/pictures/e.png", &picture(20));
+    objects.put("e.png", picture(20).into()).unwrap();
     bucket.put("my set/pictures/g.png", &picture(21));
     bucket.put("my set/pictures/h.png", &picture(22));
     objects.delete("f.png").unwrap();

@@ -92,7 +92,7 @@ impl TestBucket {
         program
     }
 
-    /// Puts an object whose key may be one that no client writes.
+    /// Puts a new object, whose key may be one that no client writes.
     pub(crate) fn put(&self, key: &str, content: &[u8]) {
         let mut path = String::new();
         for byte in key.bytes() {

@@ -187,6 +187,7 @@ fn objects_that_change_after_they_were_listed_are_an_error() {
         error.to_string(),
         "objects of `s3://bucket/photos` changed after they were listed: `a b.jpg`, `ü/c.jpg`"
     );
-    let stopped = fetcher.fetch_all(&wanted, &|| Err(Error::interrupted()));
+    let slow = ObjectFetcher::new(objects, 2, 0.01).unwrap();
+    let stopped = slow.fetch_all(&wanted, &|| Err(Error::interrupted()));
     assert_eq!(stopped.unwrap_err().category(), ErrorCategory::Interrupted);
 }

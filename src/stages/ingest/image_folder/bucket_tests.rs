@@ -32,6 +32,7 @@ fn run(objects: &[(&str, Vec<u8>)], table: &str, more: Value) -> Result<InMemory
     assert!(matches!(&stage.outputs()[0].kind, OutputKind::Table { root: None, .. }), "no paths in a folder");
     let mut host = InMemoryHost::default();
     host.source_paths.insert("image_folder.captions".to_owned(), set.path().join("t.csv"));
+    host.source_paths.insert("image_folder.images".to_owned(), "s3://bucket/photos".into());
     let bucket = ObjectStorage::at_url(&inner, &Location::parse("s3://bucket/photos".into()).unwrap());
     host.buckets.insert("image_folder.images".to_owned(), bucket);
     host.run(&stage)?;
