@@ -115,8 +115,8 @@ fn images_of_a_bucket_cost_what_changed_and_have_the_features_of_a_folder() {
     let before = proxy.count(ProxyAction::Forward);
     let [pairs, cnn] = &run(&watched, folder, "remote")[..] else { panic!("two stages") };
     assert_eq!((pairs, cnn), (&("pairs".to_owned(), 14, 4), &("cnn".to_owned(), 7, 4)));
-    // Three lists: at the start, by the stage, and at its end.
-    assert_eq!(proxy.count(ProxyAction::Forward) - before, 3 + 3);
+    // Four lists: by the program that plans, by the one that runs, by the stage, and at its end.
+    assert_eq!(proxy.count(ProxyAction::Forward) - before, 4 + 3);
     run(&bucket, folder, "fresh");
     let all = features(folder, "remote");
     assert!(features(folder, "fresh").iter().all(|part| all.contains(part)));
