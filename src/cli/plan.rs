@@ -8,6 +8,7 @@ use super::instance_groups::{StageGroup, coordinates_json, counts, stage_groups}
 use super::open;
 use super::progress::ProgressDisplay;
 use super::units::{format_count, format_items};
+use crate::engine::new_rows::NewRows;
 use crate::engine::sources::SourceReading;
 use crate::engine::status::{StageAction, StageStatus, stage_statuses};
 use crate::error::Result;
@@ -42,7 +43,7 @@ pub(super) fn plan(common: &CommonArgs, arguments: &PipelineArgs, console: Conso
             console.print_json(&json!({
                 "stage": status.name, "coordinates": coordinates_json(&status.coordinates), "kind": status.kind, "key": status.key.as_str(),
                 "verdict": verdict, "rows": rows, "reasons": status.reasons,
-                "new_rows": status.new_rows.map(|count| count.new),
+                "new_rows": status.new_rows.as_ref().and_then(NewRows::count).map(|count| count.new),
             }))?;
         }
         return Ok(());

@@ -17,9 +17,28 @@ use crate::store::{Artefact, Manifest, Store};
 /// Largest size in bytes of an input table that is read to count rows: larger ones have pictures in them.
 const MAX_TABLE_BYTES: u64 = 256 << 20;
 
-/// Number of rows that a run would compute.
+/// Knowledge before a run of the rows that it would compute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NewRows {
+    /// Their number.
+    Counted(RowCount),
+    /// The stage that writes the items would run first.
+    AfterRun {
+        /// Name of the stage.
+        stage: String,
+    },
+    /// The table of the items is too large to be read for this.
+    InLargeTable {
+        /// Name of the table.
+        table: String,
+        /// Bytes of its parts.
+        bytes: u64,
+    },
+}
+
+/// Number of rows that a run would compute, and of those that it would copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NewRows {
+pub struct RowCount {
     /// Rows that no earlier result has.
     pub new: u64,
     /// Rows that earlier results have.
@@ -28,22 +47,43 @@ pub struct NewRows {
     pub counted: Option<&'static str>,
 }
 
+impl NewRows {
+    /// Number of the rows, if it is known.
+    #[must_use]
+    pub fn count(&self) -> Option<RowCount> {
+        match self {
+            Self::Counted(count) => Some(*count),
+            Self::AfterRun { .. } | Self::InLargeTable { .. } => None,
+        }
+    }
+}
+
 impl fmt::Display for NewRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { new, known, counted } = *self;
-        let all = new + known;
-        match counted {
-            Some(things) => {
+        match self {
+            Self::Counted(RowCount { new, known, counted: Some(things) }) => {
+                let all = new + known;
                 write!(f, "at most {new} rows are new: earlier results have those of {known} of {all} {things}")
             }
-            None => write!(f, "{new} of {all} rows are new: earlier results have the others"),
+            Self::Counted(RowCount { new, known, counted: None }) => {
+                write!(f, "{new} of {} rows are new: earlier results have the others", new + known)
+            }
+            Self::AfterRun { stage } => write!(
+                f,
+                "how many rows are new is unknown until `{stage}` has run: those that earlier results have are copied"
+            ),
+            Self::InLargeTable { table, bytes } => write!(
+                f,
+                "how many rows are new is unknown, as `{table}` has {} MiB, which only a run reads: those that earlier \
+                 results have are copied",
+                bytes >> 20
+            ),
         }
     }
 }
 
 /// Counts the rows of a stage that is not complete. `contents` are the sources of the plan so far, and `producer` finds the
-/// artefact of a table, with its manifest if it is complete. `None` if no earlier result has rows that the stage may copy,
-/// or its input is too large to be read for this.
+/// artefact of a table, with its manifest if it is complete. `None` if no earlier result has rows that the stage may copy.
 pub(super) fn count_new_rows<S: Stage>(
     node: &PlanNode<S>,
     identity: &ArtefactIdentity,
@@ -58,19 +98,20 @@ pub(super) fn count_new_rows<S: Stage>(
         return Ok(None);
     }
     let count = |keys: &mut dyn Iterator<Item = Option<RowKey>>, counted| {
-        let mut count = NewRows { new: 0, known: 0, counted };
+        let mut count = RowCount { new: 0, known: 0, counted };
         for key in keys {
             let is_known = key.is_some_and(|key| rows.has(key));
             *if is_known { &mut count.known } else { &mut count.new } += 1;
         }
-        count
+        Some(NewRows::Counted(count))
     };
     let from = match input(&node.stage.inputs(), name)?.origin.clone() {
         InputOrigin::Table { from, .. } => from,
         InputOrigin::Source(source) => {
             let objects = contents.get(source.path()).and_then(|content| content.files.as_ref());
-            return Ok(objects
-                .map(|objects| count(&mut objects.iter().map(|(_, key)| Some(*key)), Some("objects in the bucket"))));
+            return Ok(objects.and_then(|objects| {
+                count(&mut objects.iter().map(|(_, key)| Some(*key)), Some("objects in the bucket"))
+            }));
         }
         InputOrigin::Files { .. } => return Ok(None),
     };
@@ -85,11 +126,15 @@ pub(super) fn count_new_rows<S: Stage>(
         None => FileKeys::default(),
     };
     let Some(manifest) = manifest else {
-        return Ok(content.map(|_| count(&mut files.contents().map(Some), Some("files in the folder"))));
+        return Ok(match content {
+            Some(_) => count(&mut files.contents().map(Some), Some("files in the folder")),
+            None => Some(NewRows::AfterRun { stage: from.stage().to_owned() }),
+        });
     };
     let parts = manifest.tables.get(from.table()).map_or(&[][..], Vec::as_slice);
-    if parts.iter().map(|part| part.bytes).sum::<u64>() > MAX_TABLE_BYTES {
-        return Ok(None);
+    let bytes = parts.iter().map(|part| part.bytes).sum();
+    if bytes > MAX_TABLE_BYTES {
+        return Ok(Some(NewRows::InLargeTable { table: from.to_string(), bytes }));
     }
     let mut keys = Vec::new();
     for part in parts {
@@ -97,7 +142,7 @@ pub(super) fn count_new_rows<S: Stage>(
         let batch = parquet::decode_whole(artefact.read(&name, part.bytes, &part.digest)?)?;
         keys.extend(node.stage.item_keys(&batch, &files)?);
     }
-    Ok(Some(count(&mut keys.into_iter(), None)))
+    Ok(count(&mut keys.into_iter(), None))
 }
 
 /// Folder that paths in a table are relative to.

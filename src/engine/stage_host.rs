@@ -108,6 +108,9 @@ impl<'e> EngineHost<'e> {
         for writer in self.outputs.values_mut() {
             writer.finish(&mut self.committer)?;
         }
+        if let Some(warning) = self.committer.warning_of_duplicates() {
+            self.emit(StageEvent::Warning(warning));
+        }
         self.progress.flush();
         Ok(())
     }

@@ -38,7 +38,7 @@ pub struct StageStatus {
     pub action: StageAction,
     /// Reasons for the action; empty for a reuse.
     pub reasons: Vec<String>,
-    /// Number of rows that a run would compute, if it would copy some from earlier results.
+    /// Rows that a run would compute, if it would copy some from earlier results.
     pub new_rows: Option<NewRows>,
 }
 
@@ -150,7 +150,7 @@ pub fn stage_statuses<S: Stage>(
                 Some((status.artefact(store), status.reused().cloned()))
             };
             new_rows = new_rows::count_new_rows(node, &identity, plan, store, &contents, producer)?;
-            reasons.extend(new_rows.map(|count| count.to_string()));
+            reasons.extend(new_rows.as_ref().map(ToString::to_string));
         }
         let outputs = node.stage.outputs().into_iter();
         let tables = outputs.filter(|output| matches!(output.kind, OutputKind::Table { .. }));

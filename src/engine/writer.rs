@@ -1,6 +1,6 @@
 //! Writers of an artefact: they split rows into parts, publish each part, and record it in the journal.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -91,6 +91,17 @@ impl ArtefactCommitter<'_> {
         }
         (self.observer)(&Event::StateSaved { stage: self.stage.clone(), bytes });
         Ok(())
+    }
+
+    /// Warning about rows that were computed from the same item as an earlier one, such as copies of an image. Tables of one
+    /// artefact have the same items, so the first one with such rows is named.
+    pub fn warning_of_duplicates(&self) -> Option<Warning> {
+        self.committed.row_keys.iter().find_map(|(table, keys)| {
+            let distinct = keys.iter().collect::<HashSet<_>>().len();
+            let (all, same) = (keys.len(), keys.len() - distinct);
+            let message = format!("{same} of {all} rows are of items with the same bytes as an earlier row");
+            (same > 0).then(|| Warning { subject: table.clone(), message })
+        })
     }
 
     /// Publishes the keys of the rows of each table all of whose rows have one.

@@ -102,6 +102,9 @@ fn a_changed_data_set_costs_its_new_images_and_has_the_bytes_of_a_fresh_run() {
     assert_eq!(run(&data, &store, &[]), None);
     let fresh = folder.path().join("fresh");
     assert_eq!(run(&data, &fresh, &[]), Some((16, 0)));
+    let shown = pairloom().args(["show", "latest", "cnn", "--store"]).arg(&fresh).output().unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("1 of 8 rows are of items with the same bytes as an earlier row"), "{shown}");
     let all = parts(&store);
     for (name, content) in parts(&fresh).into_iter().chain(before) {
         assert!(all.get(&name) == Some(&content), "{name}");

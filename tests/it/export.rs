@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use arrow::array::AsArray;
 use arrow::datatypes::{Float32Type, Int64Type};
 use arrow::ipc::reader::FileReader;
+use serde_json::json;
 
-use crate::support::pairloom;
+use crate::support::{pairloom, python};
 
 /// File of `NumPy` with f32 values and a shape such as `2, 3`, as the library writes it: `numpy.save` writes no comma
 /// after the last size, and `numpy.load` reads both.
@@ -187,4 +188,48 @@ fn images_with_captions_come_back_from_tar_files() {
     // Written again, the archives are the same.
     succeed(folder, &["export", "pairs.images", "--format", "webdataset", "--output", "again"]);
     assert!(files(&folder.join("again")) == files(&folder.join("tars")));
+}
+
+/// Python with numpy (`PAIRLOOM_PEER_PYTHON`), or without: then arrays are left out.
+fn python_reads(precomp: &Path, tars: &Path) -> Option<serde_json::Value> {
+    let python = std::env::var_os("PAIRLOOM_PEER_PYTHON").map(Command::new).or_else(python)?;
+    let mut python = python;
+    python.arg(test_data::root().join("tests/it/export_reader.py")).args([precomp, tars]);
+    let output = python.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+#[test]
+fn python_reads_exports_as_published_code_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    precomp(&folder.join("given"), "3, 2", 6);
+    ingest(folder, "given", true);
+    succeed(folder, &["export", "pairs.regions", "--format", "precomp", "--output", "precomp"]);
+    let synthetic = "[stage.pairs.ingest]\nsynthetic = { train = 2, val = 1, test = 1, pixels = 32 }\n";
+    fs::write(folder.join("p.toml"), synthetic).unwrap();
+    succeed(folder, &["run", "p.toml"]);
+    succeed(folder, &["export", "pairs.images", "--format", "webdataset", "--output", "tars"]);
+    let Some(read) = python_reads(&folder.join("precomp"), &folder.join("tars")) else { return };
+
+    let splits = read["splits"].as_object().unwrap();
+    for (split, images, first) in [("train", 3, 0), ("dev", 2, 300), ("test", 2, 600)] {
+        let Some(found) = splits.get(split) else { continue };
+        assert_eq!((&found["shape"], &found["dtype"]), (&json!([images, 3, 2]), &json!("float32")));
+        let last: Vec<Vec<f32>> =
+            numbers(images * 6, first)[(images - 1) * 6..].chunks(2).map(<[f32]>::to_vec).collect();
+        assert_eq!(found["last"], json!([last, format!("caption 4 of {split} {} — é", images - 1)]));
+    }
+    let captions = succeed(folder, &["sql", "--format", "jsonl", "SELECT image_id, text FROM pairs.captions"]);
+    let captions: Vec<serde_json::Value> = captions.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let pictures = read["pictures"].as_array().unwrap();
+    assert_eq!(pictures.len(), 4);
+    for (image, (picture, split)) in pictures.iter().zip(["train", "train", "val", "test"]).enumerate() {
+        let texts: Vec<_> = captions.iter().filter(|row| row["image_id"] == image).map(|row| &row["text"]).collect();
+        assert_eq!(
+            picture.as_array().unwrap()[1..],
+            [json!("png"), json!([32, 32]), texts[0].clone(), json!(split), json!(texts)]
+        );
+    }
 }

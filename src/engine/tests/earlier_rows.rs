@@ -1,6 +1,7 @@
 //! Tests of rows that are copied from earlier results.
 
 use super::*;
+use crate::engine::new_rows::{NewRows, RowCount};
 
 /// Numbers below `n`, each with `add` added.
 fn keyed(n: i64, add: i64) -> Plan<ToyStage> {
@@ -54,14 +55,19 @@ fn a_plan_counts_the_new_rows_of_a_stage_whose_input_is_complete() {
     let store = Store::open(folder.path()).unwrap();
     let new_rows = |n, add| {
         let status = statuses(&keyed(n, add), &store).remove(1);
-        (status.new_rows.map(|count| (count.new, count.known, count.counted.is_some())), status.reasons.last().cloned())
+        (status.new_rows, status.reasons.last().cloned())
     };
     run(&keyed(45, 100), &store);
     assert_eq!(new_rows(45, 100), (None, None), "complete");
-    assert_eq!(new_rows(60, 100).0, None, "the numbers are not there yet");
+    let unknown =
+        "how many rows are new is unknown until `numbers` has run: those that earlier results have are copied";
+    assert_eq!(new_rows(60, 100), (Some(NewRows::AfterRun { stage: "numbers".to_owned() }), Some(unknown.to_owned())));
     run(&plan(vec![node("numbers", ToyStage::count(60))]), &store);
     let text = "15 of 60 rows are new: earlier results have the others".to_owned();
-    assert_eq!(new_rows(60, 100), (Some((15, 45, false)), Some(text)));
+    let large = NewRows::InLargeTable { table: "numbers.rows".to_owned(), bytes: 5 << 30 };
+    assert!(large.to_string().starts_with("how many rows are new is unknown, as `numbers.rows` has 5120 MiB"));
+    let count = RowCount { new: 15, known: 45, counted: None };
+    assert_eq!(new_rows(60, 100), (Some(NewRows::Counted(count)), Some(text)));
     assert_eq!(copied(&run(&keyed(60, 100), &store).1), Some((60, 45)), "as many are copied");
     assert_eq!(new_rows(60, 101).0, None, "a changed setting");
 }

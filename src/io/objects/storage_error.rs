@@ -33,7 +33,12 @@ pub(super) fn url_error(doing: &str, place: &str, error: &object_store::Error) -
         _ if error.to_string().contains("169.254.169.254") || cause.contains("metadata") => {
             "there are no credentials: set `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, `AZURE_…` or `GOOGLE_…`"
         }
-        _ if cause.contains("NoSuchBucket") => "create the bucket first; is the region right (`AWS_REGION`)?",
+        _ if cause.contains("NoSuchBucket") => {
+            "is there a bucket of this name, and is the region right (`AWS_REGION`)?"
+        }
+        _ if cause.starts_with("405") => {
+            "a web server lists its files only with WebDAV; `image_urls` of `ingest` reads a table of URLs"
+        }
         _ if cause.contains("scheme is not allowed") => "for a server without TLS set `AWS_ALLOW_HTTP=true`",
         _ if cause.contains("redirect") => "is the region right (`AWS_REGION`)?",
         E::NotImplemented { .. } | E::NotSupported { .. } => {

@@ -1,6 +1,8 @@
 //! Rows of earlier results that a run copies: the row of an image depends on its bytes, and on the settings that say how
 //! it is computed.
 
+use std::collections::HashMap;
+
 use arrow::array::RecordBatch;
 
 use super::settings::{BOXES, NOT_OF_ROWS};
@@ -25,8 +27,10 @@ pub(super) struct BlockRows {
     pub values: Vec<f32>,
     /// Number of values of a row.
     width: usize,
-    /// Numbers of the images that no earlier result has.
+    /// Numbers of the images that no earlier result and no earlier row of the block has.
     pub new: Vec<usize>,
+    /// Number of each image that has the bytes of a new one, and of that one.
+    repeated: Vec<(usize, usize)>,
     /// True for each row whose values are known.
     pub is_known: Vec<bool>,
     /// Warnings about damaged rows of earlier results.
@@ -52,6 +56,7 @@ impl<'f> EarlierImages<'f> {
             values: vec![0.0; images.len() * width],
             width,
             new: Vec::new(),
+            repeated: Vec::new(),
             is_known: vec![false; images.len()],
             warnings: Vec::new(),
             keys,
@@ -69,16 +74,36 @@ impl<'f> EarlierImages<'f> {
                 }
             }
         }
-        rows.new = (0..images.len()).filter(|&row| !rows.is_known[row]).collect();
+        let mut first_of = HashMap::new();
+        for row in (0..images.len()).filter(|&row| !rows.is_known[row]) {
+            let first = rows.keys[row].map_or(row, |key| *first_of.entry(key).or_insert(row));
+            if first == row { rows.new.push(row) } else { rows.repeated.push((row, first)) }
+        }
         Ok(rows)
     }
 }
 
 impl BlockRows {
+    /// Number of rows whose values are known.
+    pub fn count_known(&self) -> u64 {
+        self.is_known.iter().filter(|&&is_known| is_known).count() as u64
+    }
+
     /// Sets the values of a row.
     pub fn set(&mut self, row: usize, values: &[f32]) {
         self.values[row * self.width..][..self.width].copy_from_slice(values);
         self.is_known[row] = true;
+    }
+
+    /// Gives images with the bytes of a computed one its values. Returns those whose first one has none, each with that one.
+    pub fn repeat(&mut self) -> Vec<(usize, usize)> {
+        let repeated = std::mem::take(&mut self.repeated);
+        let (known, unknown): (Vec<_>, Vec<_>) = repeated.into_iter().partition(|(_, first)| self.is_known[*first]);
+        for (row, first) in known {
+            self.values.copy_within(first * self.width..(first + 1) * self.width, row * self.width);
+            self.is_known[row] = true;
+        }
+        unknown
     }
 
     /// Numbers of the rows whose values are known, the values, and the keys of these rows.

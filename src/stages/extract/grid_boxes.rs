@@ -27,8 +27,8 @@ impl Extract {
         let ids = tables::int_column(batch, "image_id")?;
         let splits = tables::text_column(batch, "split")?;
         let input = self.input();
-        let new = std::mem::take(&mut rows.new);
-        for &row in &new {
+        let copied = rows.count_known();
+        for row in std::mem::take(&mut rows.new) {
             match images.size(row) {
                 Ok((width, height)) => {
                     let square = cropped_square(width, height, input.resize, input.crop);
@@ -38,7 +38,8 @@ impl Extract {
                 Err(error) => return Err(error.context(format!("image `{}`", images.name(row)))),
             }
         }
-        let (copied, warnings) = ((batch.num_rows() - new.len()) as u64, std::mem::take(&mut rows.warnings));
+        rows.repeat();
+        let warnings = std::mem::take(&mut rows.warnings);
         let (kept, boxes, row_keys) = rows.finish();
         let columns = region_boxes::TableColumns {
             image_id: Int64Array::from_iter_values(kept.iter().map(|&row| ids.value(row))),

@@ -20,6 +20,8 @@ mod captions;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod copies_tests;
+#[cfg(test)]
 mod storage_tests;
 #[cfg(test)]
 mod torchscript_tests;

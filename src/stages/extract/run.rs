@@ -204,18 +204,22 @@ impl Extract {
         let width = batches.width;
 
         let mut rows = earlier.rows(&images, batches.row_width, cancel)?;
-        let (new, mut undecodable) = (std::mem::take(&mut rows.new), Vec::new());
+        let (copied, new, mut undecodable) = (rows.count_known(), std::mem::take(&mut rows.new), Vec::new());
         for batch in batches.compute(&new, &images, &rows, shared.as_ref())? {
             for (&row, feature) in batch.rows.iter().zip(batch.features.chunks_exact(batches.row_width)) {
                 rows.set(row, feature);
             }
             undecodable.extend(batch.undecodable);
         }
+        undecodable.extend(rows.repeat().into_iter().map(|(row, first)| {
+            let message = format!("it has the bytes of `{}`, which cannot be decoded", images.name(first));
+            (images.name(row), Error::data(message))
+        }));
         if self.on_undecodable == OnUndecodable::Fail && !undecodable.is_empty() {
             return Err(undecodable_error(&undecodable, &block.range));
         }
 
-        let (copied, mut warnings) = ((batch.num_rows() - new.len()) as u64, std::mem::take(&mut rows.warnings));
+        let mut warnings = std::mem::take(&mut rows.warnings);
         let (kept, features, row_keys) = rows.finish();
         let image_id = Int64Array::from_iter_values(kept.iter().map(|&row| ids.value(row)));
         let split = StringArray::from_iter_values(kept.iter().map(|&row| splits.value(row)));
