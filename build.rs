@@ -46,6 +46,7 @@ fn compile_shims(libtorch: &Path) {
         .includes([&folder.join("collective"), &include, &include.join("torch/csrc/api/include")])
         .file(folder.join("collective/shim.cpp"))
         .file(folder.join("tf32.cpp"))
+        .file(folder.join("pinned_memory.cpp"))
         .file(folder.join("autograd_node.cpp"))
         .file(folder.join("networks/torchscript_prints.cpp"))
         .compile("pairloom_shims");

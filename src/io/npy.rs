@@ -458,5 +458,8 @@ mod tests {
         deep.extend(9000u16.to_le_bytes());
         deep.extend([b'('; 9000]);
         assert!(message(&deep).contains("not describe a plain array of a possible size"));
+        // Each open bracket doubles the time of the parser.
+        let open_brackets = format!("{{'descr': '<f4', {}'shape': (2, 2), }}", "[".repeat(60));
+        assert!(message(&npy(&open_brackets, &[0.0; 4])).contains("not describe a plain array of a possible size"));
     }
 }

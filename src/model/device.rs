@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::runtime::Device;
 
 /// Returns the device of libtorch, after checking that it is available. For a GPU this turns TF32 off, so that f32
-/// products are computed in f32.
+/// products and convolutions are computed in f32.
 ///
 /// The CPU part of libtorch is linked. Its CUDA part is loaded when a GPU is first requested, from the dynamic loader's
 /// path (`LD_LIBRARY_PATH`). So one binary serves machines with and without GPUs.
@@ -42,9 +42,9 @@ pub fn device_of_rank(device: Device, local: usize) -> Result<tch::Device> {
     Err(Error::usage(format!("device `cuda:{number}` does not exist: there are {count} GPUs, numbered from 0")))
 }
 
-/// Allows or forbids TF32, with its 10 bits of mantissa, for f32 products on GPUs in the whole process. Returns true if
-/// TF32 is allowed now. Searches rely on f32, so they forbid it, whatever the environment says
-/// (`TORCH_ALLOW_TF32_CUBLAS_OVERRIDE`).
+/// Allows or forbids TF32, with its 10 bits of mantissa, for f32 products and convolutions on GPUs in the whole process.
+/// Returns true if TF32 is allowed now. Searches rely on f32, and features of a network computed with TF32 differ by 1e-3, so
+/// it is forbidden, whatever the environment says (`TORCH_ALLOW_TF32_CUBLAS_OVERRIDE`).
 #[expect(unsafe_code, reason = "the function exists in C++ only, not in tch")]
 fn allow_tf32(allow: bool) -> bool {
     unsafe extern "C" {

@@ -1,8 +1,9 @@
 //! Page-locked memory of batches, for fast copies to a GPU.
 
+use std::ffi::c_void;
 use std::sync::Arc;
 
-use tch::{Device, Kind, Tensor};
+use tch::{Device, Tensor};
 
 use crate::error::{Error, Result};
 use crate::loader::{AllocateBuffer, ValueBuffer, pooled, pooled_heap};
@@ -14,7 +15,7 @@ pub fn allocator_for_device(device: Device) -> AllocateBuffer {
     if !device.is_cuda() {
         return pooled_heap();
     }
-    pooled(Arc::new(move |values| Ok(Box::new(PinnedMemory::new(values, device)?))))
+    pooled(Arc::new(|values| Ok(Box::new(PinnedMemory::new(values)?))))
 }
 
 /// Memory of a page-locked tensor.
@@ -24,9 +25,20 @@ struct PinnedMemory {
 }
 
 impl PinnedMemory {
-    fn new(values: usize, device: Device) -> Result<Self> {
+    #[expect(unsafe_code, reason = "the function exists in C++ only, not in tch")]
+    fn new(values: usize) -> Result<Self> {
+        unsafe extern "C" {
+            fn pairloom_pinned_zeros(count: i64) -> *mut c_void;
+        }
         let size = i64::try_from(values).map_err(|_| Error::internal(format!("a batch of {values} values")))?;
-        let tensor = Tensor::zeros([size], (Kind::Float, Device::Cpu)).pin_memory(device);
+        // SAFETY: the signature is that of `pinned_memory.cpp`, and any number is a valid argument.
+        let tensor = unsafe { pairloom_pinned_zeros(size) };
+        if tensor.is_null() {
+            return Err(Error::stage(format!("no page-locked memory for a batch of {values} values"))
+                .hint("give the stage smaller batches, or raise the limit of locked memory (`ulimit -l`)"));
+        }
+        // SAFETY: it is a new tensor of libtorch, which nothing else owns.
+        let tensor = unsafe { Tensor::from_ptr(tensor.cast()) };
         Ok(Self { tensor, values })
     }
 }

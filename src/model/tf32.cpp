@@ -1,4 +1,4 @@
-// Switch for TF32 in products of f32 matrices on GPUs, which tch does not offer.
+// Switch for TF32 in products of f32 matrices and in convolutions on GPUs, which tch does not offer.
 
 #include <ATen/Context.h>
 
@@ -7,7 +7,8 @@
 extern "C" bool pairloom_allow_tf32(bool allow) noexcept {
   try {
     at::globalContext().setAllowTF32CuBLAS(allow);
-    return at::globalContext().allowTF32CuBLAS();
+    at::globalContext().setAllowTF32CuDNN(allow);
+    return at::globalContext().allowTF32CuBLAS() || at::globalContext().allowTF32CuDNN();
   } catch (...) {
     return true;
   }

@@ -115,7 +115,7 @@ fn a_table_of_another_kind_is_answered_with_the_fitting_ones() {
     assert_eq!(
         changed(fit, "features = \"pairs.captions\"\ncaptions = \"pairs.captions\"\nloss"),
         [
-            "12:12 `pairs.captions` is the table `captions` of an `ingest`; `features` wants the table `features` of an `extract`, an `import_arrays` or of an `ingest` (precomp) / did you mean `cnn.features`?"
+            "12:12 `pairs.captions` is the table `captions` of an `ingest`; `features` wants the table `features` of an `extract`, an `import_features`, an `import_arrays` or of an `ingest` (precomp) / did you mean `cnn.features`?"
         ]
     );
     // The columns of captions include those of images.

@@ -6,6 +6,7 @@ pub mod build_concepts;
 pub mod extract;
 pub mod import_regions;
 pub mod import_arrays;
+pub mod import_features;
 pub mod train;
 pub mod import_model;
 pub mod embed;

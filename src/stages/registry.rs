@@ -47,6 +47,8 @@ stages! {
     Extract(super::extract::Extract),
     /// Imports the regions of a detector.
     ImportRegions(super::import_regions::ImportRegions),
+    /// Imports vectors of images from columns of tables, or from arrays with a row for each image.
+    ImportFeatures(super::import_features::ImportFeatures),
     /// Imports vectors of images from npy files, one for each image.
     ImportArrays(super::import_arrays::ImportArrays),
     /// Trains a joint embedding of images and captions.

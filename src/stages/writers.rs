@@ -7,10 +7,10 @@ const WRITERS: [(&str, &str); 33] = [
     ("ratings", "an `ingest` (ratings)"),
     ("published", "an `ingest` (published)"),
     ("qrels", "an `ingest` (qrels)"),
-    ("features", "an `extract`, an `import_arrays` or of an `ingest` (precomp)"),
+    ("features", "an `extract`, an `import_features`, an `import_arrays` or of an `ingest` (precomp)"),
     (
         "regions",
-        "an `extract` (`pooling = { grid = 7 }`), an `import_regions`, an `import_arrays` (`max_regions`) or of an `ingest` (precomp with `regions = true`)",
+        "an `extract` (`pooling = { grid = 7 }`), an `import_regions`, an `import_features` or an `import_arrays` (both with `max_regions`) or of an `ingest` (precomp with `regions = true`)",
     ),
     ("region_boxes", "an `extract` (`pooling = { grid = 7 }`) or of an `import_regions`"),
     ("caption_ngrams", "a `score_captions` (CIDEr)"),

@@ -84,7 +84,9 @@ impl CollectiveGroup {
             checked.map_err(|error| with_peer_context(operation, error))?;
         }
         let messages = RankExchange { rank, world_size, exchange: &|own| group.all_gather_bytes(own) };
-        let agreed = negotiate(&messages, gpu(), &address, *timeout, cancel);
+        // NCCL tells machines apart by this variable if it is set.
+        let machine = std::env::var("NCCL_HOSTID").unwrap_or(address);
+        let agreed = negotiate(&messages, gpu(), &machine, *timeout, cancel);
         group.nccl = agreed.map_err(|error| with_peer_context(operation, error))?;
         Ok(group)
     }

@@ -7,8 +7,8 @@
 //! r = σ(x_r + q_r)    z = σ(x_z + q_z)    n = tanh(x_n + r∘q_n)    h' = (1 − z)∘n + z∘h
 //! ```
 //!
-//! Used on GPUs, for f64 (golden tests and gradient checks), and on CPUs without AVX-512. On other CPUs `fused`
-//! computes the same in f32 or bf16 with this project's kernels; `recurrence` chooses.
+//! Used for f64 (golden tests and gradient checks), and on CPUs without AVX-512. On other CPUs `fused` computes the same
+//! in f32 or bf16 with this project's kernels, and on GPUs `graph_gru` with cuDNN; `recurrence` chooses.
 //!
 //! Differences from libtorch's GRU: the gradient of `W_hh` is one product over all word positions after the loop
 //! instead of one small product for each position, and the input product of a word that occurs several times in a batch

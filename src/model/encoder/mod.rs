@@ -7,6 +7,7 @@ pub mod packed_captions;
 pub mod sequence_states;
 mod word_states;
 pub mod gru;
+mod graph_gru;
 pub mod images;
 pub mod captions;
 mod fused;

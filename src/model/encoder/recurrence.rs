@@ -1,9 +1,10 @@
-//! One direction of a GRU over the word vectors of a batch: with this project's kernels where they apply, and libtorch
-//! elsewhere.
+//! One direction of a GRU over the word vectors of a batch: with this project's kernels where they apply, cuDNN on GPUs, and
+//! libtorch elsewhere.
 
 use tch::{Kind, Tensor};
 
 use super::fused::{self, FusedInput};
+use super::graph_gru::GraphTape;
 use super::gru;
 use super::matmul::MatmulPrecision;
 use super::packed_captions::PackedCaptions;
@@ -30,6 +31,7 @@ pub(super) struct GruInput<'t> {
 #[derive(Debug)]
 pub(super) enum RecurrenceTape {
     Fused(fused::FusedTape),
+    Graph(GraphTape),
     Tensors(gru::GruTape),
 }
 
@@ -63,12 +65,21 @@ impl<'t> GruInput<'t> {
         })
     }
 
+    /// Weights for cuDNN; `None` on the CPU.
+    fn weights_on_gpu(&self) -> Option<&'t [Tensor; 4]> {
+        let applies = self.vectors.device().is_cuda() && self.vectors.kind() == Kind::Float;
+        self.weights.try_into().ok().filter(|_| applies)
+    }
+
     /// Computes the states after every word.
     pub(super) fn forward(&self) -> RecurrenceTape {
         if let Some(input) = self.fused_input() {
             return RecurrenceTape::Fused(fused::FusedTape::forward(&input, thread_count()));
         }
         let Self { weights, precision, .. } = *self;
+        if let Some(weights) = self.weights_on_gpu() {
+            return RecurrenceTape::Graph(GraphTape::forward(self.vectors, self.token_rows, weights, self.packed));
+        }
         // The input product of a word that occurs more than once is computed once.
         let products = precision.matmul(self.vectors, &weights[0].tr()).g_add_(&weights[2]);
         let inputs = products.index_select(0, &index_tensor(self.token_rows, products.device()));
@@ -86,6 +97,13 @@ impl<'t> GruInput<'t> {
         match (tape, self.fused_input()) {
             (RecurrenceTape::Fused(tape), Some(input)) => {
                 self.backward_fused(tape, &input, state_gradient, vectors_gradient)
+            }
+            (RecurrenceTape::Graph(tape), _) => {
+                let [vectors, weights @ ..] = tape.backward(state_gradient, self.packed);
+                if let Some(vectors_gradient) = vectors_gradient {
+                    let _ = vectors_gradient.g_add_(&vectors);
+                }
+                weights
             }
             (RecurrenceTape::Tensors(tape), _) => self.backward_tensors(tape, state_gradient, vectors_gradient),
             (RecurrenceTape::Fused(_), None) => unreachable!("the fused kernels applied in the forward pass"),
@@ -142,6 +160,7 @@ impl RecurrenceTape {
     /// States after the words `chosen`, `[len, h]`.
     pub(super) fn states_at(&self, chosen: &[usize], like: &Tensor) -> Tensor {
         match self {
+            Self::Graph(tape) => tape.states().index_select(0, &index_tensor(chosen, like.device())),
             Self::Tensors(tape) => tape.states().index_select(0, &index_tensor(chosen, like.device())),
             Self::Fused(tape) => {
                 let size = [to_i64(chosen.len()), like.size()[1]];

@@ -3,7 +3,7 @@
 //! - Batch normalisation is folded into the convolution before it.
 //! - Linear layers, and convolutions with a kernel of 1 × 1, are products of this project's kernels, whose weights are
 //!   packed once, on processors with AVX-512.
-//! - The weights of other convolutions are in the order `channels_last`, which oneDNN reads best.
+//! - The weights of other convolutions are in the order that oneDNN or cuDNN reads best.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tch::{Kind, TchError, Tensor};
 
 use super::layer::{Convolution, Layer};
 use super::network::ImageNetwork;
-use super::packed_products::{PackedProducts, channels_last};
+use super::packed_products::{PackedProducts, fastest_order};
 use crate::error::{Error, Result};
 use crate::kernels::packed_layer::PackedLayer;
 use crate::kernels::product::{ElementType, has_avx512};
@@ -62,7 +62,7 @@ impl ImageNetwork {
         let kind = products.kind();
         let ordered = parameters.into_iter().map(|(name, tensor)| {
             let ordered = match tensor.dim() {
-                4 => channels_last(&tensor).and_then(|ordered| ordered.f_to_kind(kind)),
+                4 => fastest_order(&tensor, element_type).and_then(|ordered| ordered.f_to_kind(kind)),
                 _ => Ok(tensor),
             };
             Ok((name, ordered.map_err(|error| libtorch_error(&error))?))

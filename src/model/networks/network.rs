@@ -12,6 +12,7 @@ use super::layer::{Convolution, Layer, parameter_name};
 use super::packed_products::{self, PackedProducts};
 use super::random;
 use crate::error::{Error, Result};
+use crate::kernels::product::ElementType;
 use crate::model::named_tensors::NamedTensors;
 use crate::model::safetensors_file::{self, libtorch_error, to_tensor_shape};
 use crate::model::weights::{self, ExpectedParameter};
@@ -267,9 +268,11 @@ impl ImageNetwork {
         }
         let shape = to_tensor_shape(&[count, 3, side, side])?;
         tch::no_grad(|| {
-            // Operations keep this order of the values, if the weights have it too.
+            // Operations keep the order of the values, if the weights have it too.
+            let element_type = self.products.as_ref().map_or(ElementType::F32, |products| products.element_type);
             let input = Tensor::f_from_slice(pixels)
-                .and_then(|tensor| packed_products::channels_last(&tensor.f_reshape(&shape)?.f_to_device(self.device)?))
+                .and_then(|tensor| tensor.f_reshape(&shape)?.f_to_device(self.device))
+                .and_then(|tensor| packed_products::fastest_order(&tensor, element_type))
                 .map_err(|error| libtorch_error(&error))?;
             let maps = self.forward(&self.architecture.backbone, input)?;
             let result = match output {

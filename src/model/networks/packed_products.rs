@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tch::{Kind, TchError, Tensor};
+use tch::{Device, Kind, TchError, Tensor};
 
 use crate::error::{Error, Result};
 use crate::kernels::packed_layer::PackedLayer;
@@ -29,9 +29,13 @@ impl PackedProducts {
     }
 }
 
-/// Orders the values of `[n, c, h, w]` by n, h, w and c, which keeps its shape.
-pub(super) fn channels_last(tensor: &Tensor) -> std::result::Result<Tensor, TchError> {
-    tensor.f_permute([0, 2, 3, 1])?.f_contiguous()?.f_permute([0, 3, 1, 2])
+/// Orders the values of `[n, c, h, w]` as convolutions are fastest, which keeps its shape: by n, h, w and c (`channels_last`),
+/// but in f32 on GPUs by n, c, h and w, where `channels_last` took twice the time.
+pub(super) fn fastest_order(tensor: &Tensor, element_type: ElementType) -> std::result::Result<Tensor, TchError> {
+    match (tensor.device(), element_type) {
+        (Device::Cuda(_), ElementType::F32) => tensor.f_contiguous(),
+        _ => tensor.f_permute([0, 2, 3, 1])?.f_contiguous()?.f_permute([0, 3, 1, 2]),
+    }
 }
 
 /// Product of the last dimension of `x` with a packed layer.
@@ -46,7 +50,7 @@ pub(super) fn apply(layer: &PackedLayer, x: &Tensor) -> Result<Tensor> {
         return Err(Error::internal(format!("a layer of {} inputs got {width}", layer.inputs())));
     }
     *width = to_tensor_shape(&[layer.outputs()])?[0];
-    let mut out = Tensor::f_empty(&size, (Kind::Float, tch::Device::Cpu)).map_err(of_libtorch)?;
+    let mut out = Tensor::f_empty(&size, (Kind::Float, Device::Cpu)).map_err(of_libtorch)?;
     layer.apply(as_slice(&x), as_mut_slice(&mut out));
     Ok(out)
 }

@@ -31,14 +31,14 @@ pub struct RankExchange<'m> {
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct NcclOffer {
     version: c_int,
-    /// Address of the machine.
+    /// Address of the machine, or its `NCCL_HOSTID`.
     machine: String,
     /// PCI bus id of the GPU.
     bus: String,
 }
 
 /// Connects the GPUs of all ranks, or returns the reason why that is not possible; the same on all ranks. `own` is the
-/// GPU of this rank, and `machine` the address of its machine.
+/// GPU of this rank, and `machine` the address of its machine, or its `NCCL_HOSTID`.
 ///
 /// # Errors
 /// A rank is lost or silent, or `cancel` is cancelled.
