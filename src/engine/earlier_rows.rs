@@ -2,6 +2,9 @@
 //!
 //! A complete artefact has the keys of its rows as an object of its own. An index of the keys says which part has a row.
 //! A part is read whole and checked, so a damaged row is never copied.
+//!
+//! Rows of unfinished artefacts are not copied: sources are compared again at the end of a stage, so until then a key may
+//! belong to other bytes than those that were read.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
