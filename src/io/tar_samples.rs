@@ -38,19 +38,33 @@ impl TarSample {
     }
 }
 
-/// Calls `visit` for each sample of an archive, which may be compressed (`.tar.gz`, `.tgz`). Calls `check` before each
-/// file; its error ends the reading. Folders, and files without an extension, are no samples.
+/// Part of an archive.
+#[derive(Debug)]
+pub enum TarPart {
+    /// A sample.
+    Sample(TarSample),
+    /// A file that is part of no sample: a link, a device, one whose path leads out of the archive, or one of more than
+    /// [`MAX_MEMBER_BYTES`].
+    RefusedFile {
+        /// Path in the archive, fit for messages.
+        path: String,
+        /// Reason, such as `is a link, wanted a file`.
+        reason: String,
+    },
+}
+
+/// Calls `visit` for each sample and each refused file of an archive, which may be compressed (`.tar.gz`, `.tgz`). Calls
+/// `check` before each file; its error ends the reading. Folders, and files without an extension, are no samples.
 ///
 /// Memory: one sample. Files are never written.
 ///
 /// # Errors
-/// The archive is damaged or cut short, or has files that are refused, all of which the error lists: links, devices, paths
-/// that lead out of the archive, files of more than [`MAX_MEMBER_BYTES`], two of one name, and samples that `visit` refuses.
-/// Or an error of `check`.
+/// The archive is damaged or cut short, or has two files of one name, a sample of too many files, or parts that `visit`
+/// refuses: the error lists all of them. Or an error of `check`.
 pub fn for_each(
     path: &Path,
     check: impl Fn() -> Result<()>,
-    mut visit: impl FnMut(TarSample) -> Result<Result<(), String>>,
+    mut visit: impl FnMut(TarPart) -> Result<Result<(), String>>,
 ) -> Result<()> {
     let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
     let file = std::io::BufReader::with_capacity(1 << 20, bounded::open(path)?);
@@ -71,13 +85,18 @@ pub fn for_each(
         let (key, extension) = match member_name(&entry.path_bytes(), entry.header().entry_type()) {
             Ok(Some(name)) => name,
             Ok(None) => continue,
-            Err(message) => {
-                mistakes.add(place, message);
+            Err(reason) => {
+                if let Err(message) = visit(TarPart::RefusedFile { path: shown, reason })? {
+                    mistakes.add(place, message);
+                }
                 continue;
             }
         };
         if entry.size() > MAX_MEMBER_BYTES {
-            mistakes.add(place, format_args!("has {} bytes, wanted at most {MAX_MEMBER_BYTES}", entry.size()));
+            let reason = format!("has {} bytes, wanted at most {MAX_MEMBER_BYTES}", entry.size());
+            if let Err(message) = visit(TarPart::RefusedFile { path: shown, reason })? {
+                mistakes.add(place, message);
+            }
             continue;
         }
         if key != sample.key {
@@ -126,13 +145,13 @@ impl<R: Read> Read for ZeroCounter<R> {
 fn visit_sample(
     sample: TarSample,
     mistakes: &mut ValidationErrors,
-    visit: &mut impl FnMut(TarSample) -> Result<Result<(), String>>,
+    visit: &mut impl FnMut(TarPart) -> Result<Result<(), String>>,
 ) -> Result<()> {
     if sample.members.is_empty() {
         return Ok(());
     }
     let place = format!("sample `{}`", escape_line(&sample.key));
-    if let Err(message) = visit(sample)? {
+    if let Err(message) = visit(TarPart::Sample(sample))? {
         mistakes.add(place, message);
     }
     Ok(())
@@ -189,9 +208,12 @@ mod tests {
         for_each(
             &folder.path().join(name),
             || Ok(()),
-            |sample| {
-                samples.push(sample);
-                Ok(Ok(()))
+            |part| match part {
+                TarPart::Sample(sample) => {
+                    samples.push(sample);
+                    Ok(Ok(()))
+                }
+                TarPart::RefusedFile { reason, .. } => Ok(Err(reason)),
             },
         )?;
         Ok(samples)

@@ -158,6 +158,11 @@ scored_captions = ["pairwise.scored_captions", "pairwise.scored_captions"]
 folder = "npy"
 images = "pairs.images"
 
+[stage.rows.import_features]
+files = ["rows.npy"]
+ids = ["rows.txt"]
+images = "pairs.images"
+
 [stage.published.import_model]
 weights = "published.safetensors"
 vocabulary = "vocab.json"
@@ -239,10 +244,10 @@ fn ratings() -> String {
     format!("caption,image,agg_score,sampling_method\n{}", (112..128).map(line).collect::<String>())
 }
 
-/// Array of `NumPy` with two values, of which one is the number of the image.
-fn array(image: u8) -> Vec<u8> {
-    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }";
-    let values = [1.0f32, f32::from(image)].into_iter().flat_map(f32::to_le_bytes);
+/// Array of `NumPy` with two values for each image, of which one is its number.
+fn array(shape: &str, images: std::ops::Range<u8>) -> Vec<u8> {
+    let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({shape}), }}");
+    let values = images.flat_map(|image| [1.0, f32::from(image)]).flat_map(f32::to_le_bytes);
     b"\x93NUMPY\x01\x00\x76\x00".iter().copied().chain(format!("{header:<117}\n").into_bytes()).chain(values).collect()
 }
 
@@ -264,7 +269,12 @@ pub(crate) fn pipeline(folder: &Path, name: &str, change: impl FnOnce(&str) -> S
     std::fs::write(folder.join("ratings.csv"), ratings()).unwrap();
     std::fs::write(folder.join("regions.tsv"), regions()).unwrap();
     std::fs::create_dir_all(folder.join("npy")).unwrap();
-    (0..128u8).for_each(|image| std::fs::write(folder.join(format!("npy/{image}.npy")), array(image)).unwrap());
+    (0..128u8).for_each(|image| {
+        std::fs::write(folder.join(format!("npy/{image}.npy")), array("2,", image..image + 1)).unwrap()
+    });
+    std::fs::write(folder.join("rows.npy"), array("128, 2", 0..128)).unwrap();
+    std::fs::write(folder.join("rows.txt"), (0..128).rev().map(|image| format!("{image}\n")).collect::<String>())
+        .unwrap();
     std::fs::copy(test_data::golden("published.safetensors"), folder.join("published.safetensors")).unwrap();
     let vocabulary = &test_data::golden_json("published.json")["vocabulary"];
     std::fs::write(folder.join("vocab.json"), vocabulary.to_string()).unwrap();

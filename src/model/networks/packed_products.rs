@@ -30,7 +30,7 @@ impl PackedProducts {
 }
 
 /// Orders the values of `[n, c, h, w]` as convolutions are fastest, which keeps its shape: by n, h, w and c (`channels_last`),
-/// but in f32 on GPUs by n, c, h and w, where `channels_last` took twice the time.
+/// but in f32 on GPUs by n, c, h and w, as torchvision does: with `channels_last`, ResNet-152 had half of its rate there.
 pub(super) fn fastest_order(tensor: &Tensor, element_type: ElementType) -> std::result::Result<Tensor, TchError> {
     match (tensor.device(), element_type) {
         (Device::Cuda(_), ElementType::F32) => tensor.f_contiguous(),

@@ -163,7 +163,7 @@ impl Stage for Extract {
     /// convolutions round differently, because their values are in another order. Version 5: rows have keys, and the
     /// last images of a part may round differently, because every batch is full.
     fn version(&self) -> u32 {
-        5
+        6
     }
 
     fn settings(&self) -> serde_json::Value {

@@ -85,6 +85,21 @@ impl<'s> PictureRows<'s> {
         Ok(Ok(()))
     }
 
+    /// Leaves out a sample that cannot be read, with a warning, or refuses it.
+    pub fn refuse(&mut self, name: &str, reason: &str, cx: &mut StageContext<'_>) -> Result<(), String> {
+        self.skipped.total += 1;
+        self.leave_out(name, reason, cx)
+    }
+
+    /// Leaves out a file of an archive, with a warning, or refuses it. The sample that lacks it is counted, if there is one.
+    pub fn refuse_file(&self, path: &str, reason: String, cx: &mut StageContext<'_>) -> Result<(), String> {
+        if self.on_missing == OnMissing::Fail {
+            return Err(reason);
+        }
+        cx.warn(path, format!("file left out: {reason}"));
+        Ok(())
+    }
+
     /// Leaves a sample out, with a warning, or refuses it.
     fn leave_out(&mut self, name: &str, reason: &str, cx: &mut StageContext<'_>) -> Result<(), String> {
         if self.on_missing == OnMissing::Fail {

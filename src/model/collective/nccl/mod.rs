@@ -14,8 +14,8 @@
 //! example the first call of an operation, which opens connections; a thread in such a call cannot be cancelled.
 //!
 //! Tests use a fake NCCL in CPU memory (`testing.rs`). They cover the order of calls, counts, types, padding,
-//! cancellation and negotiation. They do not cover real GPUs: neither the order of NCCL and libtorch on a stream, nor
-//! failures of NCCL, nor speed.
+//! cancellation and negotiation. `benches/gpu.py` runs a training over NCCL between two processes on one GPU. Not covered:
+//! failures of NCCL, and speed.
 
 mod library;
 mod gpu;

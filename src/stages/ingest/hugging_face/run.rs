@@ -65,11 +65,16 @@ fn push_batch(
         if let Some(bytes) = picture
             && bytes.len() as u64 > MAX_MEMBER_BYTES
         {
-            mistakes.add(place, format_args!("its image has {} bytes, wanted at most {MAX_MEMBER_BYTES}", bytes.len()));
+            let reason = format!("its image has {} bytes, wanted at most {MAX_MEMBER_BYTES}", bytes.len());
+            if let Err(message) = rows.refuse(&place, &reason, cx) {
+                mistakes.add(place, message);
+            }
             continue;
         }
         if ids.as_ref().is_some_and(|ids| ids.is_null(row)) {
-            mistakes.add(place, "its identifier is missing, or too large");
+            if let Err(message) = rows.refuse(&place, "its identifier is missing, or too large", cx) {
+                mistakes.add(place, message);
+            }
             continue;
         }
         let own = || format!("{:09}.{}", rows.count(), picture.and_then(extension).unwrap_or("img"));

@@ -112,6 +112,8 @@ fn read(settings: &ImageUrls, path: &Path, cx: &mut StageContext<'_>) -> Result<
     };
     let key = |url: &str| match url.split_once("://") {
         Some(("http" | "https", rest)) if !rest.is_empty() => Ok(url.to_owned()),
+        // Others are left out when they are fetched.
+        _ if settings.on_missing == OnMissing::Skip && !url.is_empty() => Ok(url.to_owned()),
         _ => Err(format!("`{}` is no URL with `http://` or `https://`", url.escape_debug())),
     };
     let images = caption_rows::read(cx, path, &names, key, |url, field| settings.split.of(url, field))?;

@@ -41,6 +41,27 @@ fn server() -> (String, Arc<AtomicUsize>) {
     (address, count)
 }
 
+/// Rows whose URL is none, or of another scheme.
+#[test]
+fn rows_without_a_url_can_be_left_out() {
+    let (address, _) = server();
+    let table = format!("url,caption\nhttp://{address}/5.png,five\nfile:///etc/passwd,none\nhttp//x,none\n");
+    let data = folder(&[("urls.csv", table.as_bytes())]);
+    let settings = |more: serde_json::Value| {
+        let mut form =
+            json!({"table": "urls.csv", "split": "train", "private_hosts": [&address], "per_second": 1000.0});
+        form.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"image_urls": form})
+    };
+    let error = refused(ingest(data.path(), settings(json!({}))));
+    assert!(error.contains("`file:///etc/passwd` is no URL with `http://` or `https://`"), "{error}");
+    let host = ingest(data.path(), settings(json!({"on_missing": "skip", "max_skipped": 0.7}))).unwrap();
+    assert_eq!(encoded_images(&host), [png(5)]);
+    let warnings: Vec<_> = host.warnings.iter().map(|warning| warning.message.as_str()).collect();
+    let wanted = "image left out: it is no URL with `http://` or `https://`";
+    assert!(warnings.contains(&wanted) && warnings.len() == 2, "{warnings:?}");
+}
+
 #[test]
 fn images_are_fetched_once_with_their_captions() {
     let (address, count) = server();

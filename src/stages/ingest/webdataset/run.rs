@@ -7,7 +7,7 @@ use super::super::picture_rows::{PictureRows, PictureSample};
 use super::{CaptionMember, WebDataset};
 use crate::error::Result;
 use crate::io::files::files_with_endings;
-use crate::io::tar_samples::{self, TarSample};
+use crate::io::tar_samples::{self, TarPart, TarSample};
 use crate::stage::StageContext;
 
 /// Extensions of images.
@@ -26,9 +26,12 @@ pub(in super::super) fn run(settings: &WebDataset, cx: &mut StageContext<'_>) ->
         tar_samples::for_each(
             &archive,
             || cancel.check(),
-            |sample| match parse(settings, &sample, &mut have_ids) {
-                Ok(parsed) => rows.push(parsed.sample(&sample), cx),
-                Err(message) => Ok(Err(message)),
+            |part| match part {
+                TarPart::Sample(sample) => match parse(settings, &sample, &mut have_ids) {
+                    Ok(parsed) => rows.push(parsed.sample(&sample), cx),
+                    Err(message) => Ok(Err(message)),
+                },
+                TarPart::RefusedFile { path, reason } => Ok(rows.refuse_file(&path, reason, cx)),
             },
         )?;
     }

@@ -94,6 +94,39 @@ fn fields_of_json_have_captions_splits_and_identifiers() {
     }
 }
 
+/// Files of 16 MiB and more, links, and paths that lead out: the samples that lack them are left out too.
+#[test]
+fn refused_files_can_be_left_out() {
+    let large = "x".repeat((16 << 20) + 1);
+    let entries = [
+        ("a.jpg", "A"),
+        ("a.txt", "a"),
+        ("../b.jpg", "B"),
+        ("/etc/c.jpg", "C"),
+        ("d.jpg", large.as_str()),
+        ("d.txt", "d"),
+    ];
+    let data = folder(&[("x.tar", &tar(&entries))]);
+    let settings = |on_missing: &str| {
+        let share = if on_missing == "skip" { 0.5 } else { 0.1 };
+        json!({"webdataset": {"shards": "x.tar", "split": "train", "on_missing": on_missing, "max_skipped": share}})
+    };
+    let host = ingest(data.path(), settings("skip")).unwrap();
+    assert_eq!(encoded_images(&host), [b"A"]);
+    let warnings: Vec<_> =
+        host.warnings.iter().map(|warning| format!("{}: {}", warning.subject, warning.message)).collect();
+    for wanted in [
+        "../b.jpg: file left out: its path leads out of the archive",
+        "/etc/c.jpg: file left out: its path leads out of the archive",
+        "d.jpg: file left out: has 16777217 bytes, wanted at most 16777216",
+        "d: sample left out: it has no image",
+    ] {
+        assert!(warnings.iter().any(|warning| warning == wanted), "{wanted}: {warnings:?}");
+    }
+    let error = refused(ingest(data.path(), settings("fail")));
+    assert!(error.contains("file `../b.jpg`: its path leads out of the archive"), "{error}");
+}
+
 #[test]
 fn samples_that_lack_something_can_be_left_out() {
     let data = folder(&[(
