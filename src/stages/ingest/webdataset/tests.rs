@@ -12,7 +12,10 @@ fn tar(files: &[(&str, &str)]) -> Vec<u8> {
         let mut header = Header::new_gnu();
         header.set_size(content.len() as u64);
         header.set_mode(0o644);
-        builder.append_data(&mut header, name, content.as_bytes()).unwrap();
+        // Unlike the builder's own functions, this writes any path.
+        header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_cksum();
+        builder.append(&header, content.as_bytes()).unwrap();
     }
     builder.into_inner().unwrap()
 }
