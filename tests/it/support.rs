@@ -270,7 +270,7 @@ pub(crate) fn pipeline(folder: &Path, name: &str, change: impl FnOnce(&str) -> S
     std::fs::write(folder.join("regions.tsv"), regions()).unwrap();
     std::fs::create_dir_all(folder.join("npy")).unwrap();
     (0..128u8).for_each(|image| {
-        std::fs::write(folder.join(format!("npy/{image}.npy")), array("2,", image..image + 1)).unwrap()
+        std::fs::write(folder.join(format!("npy/{image}.npy")), array("2,", image..image + 1)).unwrap();
     });
     std::fs::write(folder.join("rows.npy"), array("128, 2", 0..128)).unwrap();
     std::fs::write(folder.join("rows.txt"), (0..128).rev().map(|image| format!("{image}\n")).collect::<String>())

@@ -19,7 +19,7 @@ fn columns(ids: ArrayRef, values: ArrayRef) -> RecordBatch {
     let vectors: ArrayRef = Arc::new(FixedSizeListArray::new(item, 2, values, None));
     let field = |name, array: &ArrayRef| Field::new(name, array.data_type().clone(), true);
     let schema = Schema::new(vec![field("image_id", &ids), field("feature", &vectors)]);
-    RecordBatch::try_new(Arc::new(schema), vec![ids, vectors]).unwrap()
+    tables::batch(&Arc::new(schema), vec![ids, vectors]).unwrap()
 }
 
 fn write_parquet(path: &Path, batch: &RecordBatch) {
