@@ -5,12 +5,12 @@
 PAIRLOOM is the program, FLICKR8K a folder with `dataset_flickr8k.json` and `images/`, SQUEEZENET a safetensors file of
 torchvision's weights. The folder `lib` of a CUDA libtorch 2.11 is on `LD_LIBRARY_PATH`. Parts, all by default:
 
-`models`    Losses of a training of each family, on the processors and on the GPU: largest relative difference in the first
+`models`    Losses of a training of each family over regions, on the processors and on the GPU: largest relative difference in the first
             step, in the fifth and in all.
 `networks`  Features of image networks with random weights: largest difference, relative to the largest value of a feature.
 `train`     Time of a step of VSE++ (batches of 128, 1,024 dimensions, 2,048 features), beside PyTorch with cuDNN's GRU.
 `extract`   Images a second of a whole stage, beside torchvision with PIL and a DataLoader.
-`search`    Ranks and lists of 100,000 x 100,000 x 512, on the GPU and on the processors, and PyTorch's products and `topk`.
+`search`    Ranks of 100,000 x 100,000 x 512, on the GPU and on the processors, and PyTorch's products and `topk`.
 `ranks`     A training in one process, in two that share the GPU (gloo), and in two that NCCL connects. NCCL takes them for
             two machines (`NCCL_HOSTID`), so its bytes go through sockets: this shows that it works, and no speed.
 
@@ -292,9 +292,11 @@ def ranks():
     shared = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511"}
     shared |= {"PAIRLOOM_RANK_TOKEN": os.urandom(16).hex(), "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1"}
     own = [{"RANK": str(rank), "NCCL_HOSTID": f"machine{rank}", "NCCL_DEBUG": "INFO"} for rank in (0, 1)]
-    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | shared | more) for more in own]
-    lines = [line for process in processes for line in process.communicate()[0].splitlines()]
-    assert all(process.returncode == 0 for process in processes)
+    logs = [folder / f"log{rank}" for rank in (0, 1)]
+    started = [(log.open("w"), os.environ | shared | more) for log, more in zip(logs, own)]
+    processes = [subprocess.Popen(command, stdout=output, env=environment) for output, environment in started]
+    assert [process.wait() for process in processes] == [0, 0]
+    lines = [line for log in logs for line in log.read_text().splitlines()]
     joined = [line for line in lines if "Init COMPLETE" in line]
     print(f"NCCL: {len(joined)} communicators, such as `{joined[0].split('INFO ')[1]}`")
     wanted = losses(one)

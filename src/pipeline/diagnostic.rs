@@ -130,7 +130,7 @@ impl Diagnostics {
             let _ = writeln!(text, "{margin}{} {location}", paint.blue("-->"));
         }
         let (shown, before) = visible_part(line, position.column - 1);
-        if !line.is_empty() {
+        if !line.is_empty() && !has_url_secret(line) {
             let carets = "^".repeat(width.min(shown.chars().count().saturating_sub(before)).max(1));
             let _ = writeln!(text, "{margin} {bar}");
             let _ = writeln!(text, "{} {bar} {shown}", paint.blue(&number));
@@ -154,6 +154,7 @@ impl Diagnostics {
             let position = self.source_map.position(diagnostic.span);
             let argument =
                 diagnostic.span.is_argument().then(|| self.source_map.sources[diagnostic.span.source_index].clone());
+            let argument = argument.filter(|argument| !has_url_secret(argument));
             json!({
                 "event": "fault",
                 "severity": if diagnostic.is_warning() { "warning" } else { "error" },
@@ -168,6 +169,15 @@ impl Diagnostics {
         };
         self.diagnostics.iter().map(object).collect()
     }
+}
+
+/// True if a text has a URL with a user, a password or a query, which may be a signature.
+fn has_url_secret(text: &str) -> bool {
+    text.split("://").skip(1).any(|rest| {
+        let url = rest.split(['"', '\'', ' ', '\t']).next().unwrap_or_default();
+        let host = url.split('/').next().unwrap_or_default();
+        host.contains('@') || url.contains('?')
+    })
 }
 
 impl fmt::Display for Diagnostics {

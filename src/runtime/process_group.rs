@@ -42,4 +42,7 @@ pub struct Rendezvous {
     /// Secret of the processes, by which they know each other. It is never sent.
     #[serde(skip)]
     pub token: Option<String>,
+    /// Name by which NCCL tells the machine of this process from others (`NCCL_HOSTID`), instead of its address.
+    #[serde(skip)]
+    pub nccl_host_id: Option<String>,
 }

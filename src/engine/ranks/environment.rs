@@ -35,6 +35,8 @@ pub struct RankEnvironment {
     pub prefix: String,
     /// Secret that only the processes of this launch know, for signing messages; `None` if the launcher sets none.
     pub token: Option<String>,
+    /// Name by which NCCL tells this machine from others: `NCCL_HOSTID`.
+    pub nccl_host_id: Option<String>,
     /// True if another process of this machine launched this one for a stage.
     pub is_launched_here: bool,
 }
@@ -104,6 +106,7 @@ impl EnvironmentReader<'_> {
                 .is_some_and(|value| value == "True"),
             prefix: format!("pairloom/{attempt}"),
             token: self.token(),
+            nccl_host_id: self.get("NCCL_HOSTID"),
             is_launched_here: (self.variable)(LAUNCHED_VARIABLE).is_some(),
         })
     }
@@ -128,6 +131,7 @@ impl EnvironmentReader<'_> {
             has_launcher_store: false,
             prefix,
             token: self.token(),
+            nccl_host_id: self.get("NCCL_HOSTID"),
             is_launched_here: false,
         })
     }

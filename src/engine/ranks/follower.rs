@@ -237,7 +237,11 @@ fn run_job<S: RunnableStage>(
         rank: environment.rank,
         world_size: environment.world_size,
         local_rank: environment.local_rank,
-        rendezvous: Some(Rendezvous { token: environment.token.clone(), ..job.rendezvous }),
+        rendezvous: Some(Rendezvous {
+            token: environment.token.clone(),
+            nccl_host_id: environment.nccl_host_id.clone(),
+            ..job.rendezvous
+        }),
     };
     let threads = super::threads_per_process(options.threads, environment.local_world_size);
     let resources = Resources { threads, device: options.device, cancel: cancel.clone(), remote: None };

@@ -181,6 +181,7 @@ fn run(store: &Store, ranks: &[RankPlan<'_>]) -> (Result<RunSummary>, Vec<Result
             has_launcher_store: true,
             prefix: "pairloom/0".to_owned(),
             token: None,
+            nccl_host_id: None,
             is_launched_here: false,
         };
         let ranks = RankOptions {

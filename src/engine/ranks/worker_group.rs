@@ -34,6 +34,7 @@ pub(crate) struct WorkerGroup {
     port: u16,
     /// Secret of the ranks; `None` if the launcher sets none.
     token: Option<String>,
+    nccl_host_id: Option<String>,
     timeout: Duration,
     /// True if this process launched the ranks for one stage. They end with it.
     is_launched_here: bool,
@@ -71,6 +72,7 @@ impl WorkerGroup {
             host: environment.host.clone(),
             port,
             token: environment.token.clone(),
+            nccl_host_id: environment.nccl_host_id.clone(),
             timeout: options.timeout,
             is_launched_here: false,
             next_job: AtomicU64::new(0),
@@ -96,6 +98,7 @@ impl WorkerGroup {
             host: LOOPBACK.to_owned(),
             port,
             token: Some(token),
+            nccl_host_id: None,
             timeout: options.timeout,
             is_launched_here: true,
             next_job: AtomicU64::new(0),
@@ -188,7 +191,7 @@ impl WorkerGroup {
         let number = self.next_job.fetch_add(1, Ordering::SeqCst);
         let (host, port, timeout) = (self.host.clone(), self.port, self.timeout);
         let (prefix, token) = (format!("{}/group/{number}", self.messages.prefix()), self.token.clone());
-        let rendezvous = Rendezvous { host, port, prefix, timeout, token };
+        let rendezvous = Rendezvous { host, port, prefix, timeout, token, nccl_host_id: self.nccl_host_id.clone() };
         let process_group =
             ProcessGroup { rank: 0, world_size: self.world_size, local_rank: 0, rendezvous: Some(rendezvous.clone()) };
         let mut running =

@@ -126,9 +126,6 @@ impl ImageFetcher {
         let mut url = Url::parse(url).map_err(|error| FailedFetch::final_one(format!("it is no URL: {error}")))?;
         for redirects in 0..=MAX_REDIRECTS {
             let named = |failed: FailedFetch| if redirects == 0 { failed } else { failed.after_redirect(&url) };
-            if !matches!(url.scheme(), "http" | "https") {
-                return Err(named(FailedFetch::final_one("it is no URL with `http://` or `https://`")));
-            }
             self.check_host(&url).map_err(named)?;
             self.pace.turn().await;
             let sent = self.client.get(url.clone()).send().await;

@@ -60,7 +60,8 @@ impl CollectiveGroup {
             return Ok(Self::single());
         }
         let missing = || Error::internal(format!("rank {rank} of {world_size} has no rendezvous"));
-        let Rendezvous { host, port, prefix, timeout, token } = rendezvous.as_ref().ok_or_else(missing)?;
+        let Rendezvous { host, port, prefix, timeout, token, nccl_host_id } =
+            rendezvous.as_ref().ok_or_else(missing)?;
         let (c_rank, c_world_size) = (c_int::try_from(rank), c_int::try_from(world_size));
         let (Ok(c_rank), Ok(c_world_size)) = (c_rank, c_world_size) else {
             return Err(Error::usage(format!("rank {rank} of {world_size}, wanted fewer")));
@@ -84,9 +85,8 @@ impl CollectiveGroup {
             checked.map_err(|error| with_peer_context(operation, error))?;
         }
         let messages = RankExchange { rank, world_size, exchange: &|own| group.all_gather_bytes(own) };
-        // NCCL tells machines apart by this variable if it is set.
-        let machine = std::env::var("NCCL_HOSTID").unwrap_or(address);
-        let agreed = negotiate(&messages, gpu(), &machine, *timeout, cancel);
+        let machine = nccl_host_id.as_ref().unwrap_or(&address);
+        let agreed = negotiate(&messages, gpu(), machine, *timeout, cancel);
         group.nccl = agreed.map_err(|error| with_peer_context(operation, error))?;
         Ok(group)
     }

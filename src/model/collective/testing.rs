@@ -13,7 +13,7 @@ pub(super) const HOST: &str = "127.0.0.1";
 /// Process group of a test, for one of its ranks.
 pub(super) fn test_process_group(store: &TcpStore, rank: usize, world_size: usize, timeout: Duration) -> ProcessGroup {
     let (host, prefix, token) = (HOST.to_owned(), "test".to_owned(), Some("secret of the test".to_owned()));
-    let rendezvous = Rendezvous { host, port: store.port(), prefix, timeout, token };
+    let rendezvous = Rendezvous { host, port: store.port(), prefix, timeout, token, nccl_host_id: None };
     ProcessGroup { rank, world_size, local_rank: rank, rendezvous: Some(rendezvous) }
 }
 

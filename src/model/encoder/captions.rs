@@ -5,7 +5,7 @@ use tch::Tensor;
 use super::matmul::MatmulPrecision;
 use super::normalize::{self, NormalizeTape};
 use super::pooling::{CaptionPooling, index_tensor, max, max_backward, mean, mean_backward};
-use super::recurrence::StateGradient;
+use super::state_gradient::StateGradient;
 use super::word_states::WordStatesTape;
 
 /// Options of the encoder of captions.

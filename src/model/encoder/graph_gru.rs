@@ -7,7 +7,7 @@ use tch::{Kind, Tensor};
 
 use super::packed_captions::PackedCaptions;
 use super::pooling::{index_tensor, to_i64};
-use super::recurrence::StateGradient;
+use super::state_gradient::StateGradient;
 
 /// cuDNN's number of a GRU.
 const CUDNN_GRU: i64 = 3;

@@ -16,6 +16,7 @@ mod differentiable_linear;
 mod pooling;
 mod matmul;
 mod recurrence;
+mod state_gradient;
 mod normalize;
 mod product_choice;
 

@@ -9,7 +9,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::matmul::MatmulPrecision;
 use super::pooling::to_i64;
-use super::recurrence::StateGradient;
+use super::state_gradient::StateGradient;
 use super::word_states::WordStatesTape;
 use crate::kernels::product::{ElementType, has_avx512};
 

@@ -9,6 +9,7 @@ use super::gru;
 use super::matmul::MatmulPrecision;
 use super::packed_captions::PackedCaptions;
 use super::pooling::{index_tensor, to_i64};
+use super::state_gradient::StateGradient;
 use crate::kernels::product::has_avx512;
 use crate::model::tensor_slices::{as_mut_slice, as_slice, is_f32_slice, thread_count};
 
@@ -33,15 +34,6 @@ pub(super) enum RecurrenceTape {
     Fused(fused::FusedTape),
     Graph(GraphTape),
     Tensors(gru::GruTape),
-}
-
-/// Gradient of the states.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum StateGradient<'t> {
-    /// Gradient of the state after the last word of each caption, longest caption first, `[b, h]`.
-    LastWord(&'t Tensor),
-    /// Gradient of every state, `[n, h]`.
-    EveryWord(&'t Tensor),
 }
 
 impl<'t> GruInput<'t> {

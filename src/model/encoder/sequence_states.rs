@@ -5,7 +5,8 @@ use tch::Tensor;
 use super::matmul::MatmulPrecision;
 use super::packed_captions::PackedCaptions;
 use super::pooling::{index_tensor, to_i64};
-use super::recurrence::{GruInput, RecurrenceTape, StateGradient};
+use super::recurrence::{GruInput, RecurrenceTape};
+use super::state_gradient::StateGradient;
 
 /// Forward pass of a GRU over packed sequences: its states, and the tensors that the backward pass needs.
 ///

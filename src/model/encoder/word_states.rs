@@ -4,8 +4,8 @@ use tch::Tensor;
 
 use super::matmul::MatmulPrecision;
 use super::packed_captions::PackedCaptions;
-use super::recurrence::StateGradient;
 use super::sequence_states::SequenceTape;
+use super::state_gradient::StateGradient;
 
 /// Forward pass of a GRU over captions: its states, and the tensors that the backward pass needs.
 ///

@@ -12,7 +12,6 @@ use crate::io::id_list::IdList;
 use crate::io::npy::{NpyFile, NpyRowKind, is_npy};
 use crate::io::table_file::{ColumnKind, TableFile, has_integers, integers, texts, vectors};
 use crate::stage::{Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput, TableRef};
-use crate::stages::import_arrays::ArrayNames;
 use crate::tables::{self, features, regions};
 
 /// Largest value of `max_regions`.
@@ -40,7 +39,7 @@ pub struct ImportFeatures {
     pub columns: FeatureColumns,
     /// Meaning of an identifier: `image_id`, or the file name of the image with or without its ending.
     #[serde(default)]
-    pub names: ArrayNames,
+    pub names: RowNames,
     /// Largest number of regions of an image in arrays of three dimensions; images with fewer have zeros in the rest. Without
     /// it, an image has one vector, and the stage writes `features`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,6 +47,17 @@ pub struct ImportFeatures {
     /// Largest share of the images that may have no vector. They are left out, with a warning.
     #[serde(default)]
     pub max_skipped: f64,
+}
+
+/// Meaning of the identifiers of rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RowNames {
+    /// `image_id`.
+    #[default]
+    ImageId,
+    /// File name, with or without its ending `.jpg`, `.jpeg` or `.png`.
+    FileName,
 }
 
 /// Columns of files with vectors of images.
@@ -106,7 +116,7 @@ impl Stage for ImportFeatures {
         }
         if !self.ids.is_empty() && self.ids.len() != self.files.len() {
             let message =
-                format!("got {} lists for {} files, wanted one for each npy file", self.ids.len(), self.files.len());
+                format!("got {} lists for {} files, wanted one for each file", self.ids.len(), self.files.len());
             problems.push(Problem::new("ids", message));
         }
         if let Some(places) = self.max_regions.filter(|places| !(1..=MAX_REGIONS).contains(places)) {
@@ -158,10 +168,13 @@ impl ImportFeatures {
             let names = tables::text_column(&batch, "file_name")?;
             for row in 0..batch.num_rows() {
                 let name = match self.names {
-                    ArrayNames::ImageId => None,
-                    ArrayNames::FileName => Some(names.value(row)),
+                    RowNames::ImageId => None,
+                    RowNames::FileName => Some(names.value(row)),
                 };
-                images.add(ids.value(row), splits.value(row), name);
+                images.add(ids.value(row), splits.value(row), name).map_err(|message| {
+                    Error::data(format!("`{}`: {message}", self.images))
+                        .hint("`names = \"image_id\"` tells images apart by their identifiers")
+                })?;
             }
         }
         Ok(images)
@@ -201,6 +214,10 @@ impl ImportFeatures {
         if self.max_regions.is_some() {
             return Err(Error::data(format!("`{}` is no npy file", path.display()))
                 .hint("regions are read from npy arrays of shape (images, regions, width)"));
+        }
+        if !self.ids.is_empty() {
+            return Err(Error::data(format!("`{}` is no npy file, wanted one for each list of `ids`", path.display()))
+                .hint("tables have a column of identifiers: import them in a stage of their own, without `ids`"));
         }
         let file = TableFile::open(path)?;
         let FeatureColumns { id, vector } = &self.columns;

@@ -18,6 +18,9 @@ pub(super) const FEATURE_PART_ROWS: usize = 1024;
 /// Number of rows of a part of `regions`: 38 MB for 36 regions of 2,048 values.
 pub(super) const REGION_PART_ROWS: usize = 128;
 
+/// Endings of the names of pictures.
+const ENDINGS: [&str; 3] = ["jpg", "jpeg", "png"];
+
 /// Image of the table `images`.
 pub(super) struct FeatureImage {
     pub id: i64,
@@ -33,8 +36,9 @@ pub(super) struct WantedImages {
     pub list: Vec<FeatureImage>,
     splits: Vec<String>,
     by_id: HashMap<i64, usize>,
-    /// By file names, and by those without their ending if only one image has it. `None` stands for several.
-    by_name: HashMap<String, Option<usize>>,
+    by_name: HashMap<String, usize>,
+    /// By file names without the ending of a picture. `None` stands for several images.
+    by_stem: HashMap<String, Option<usize>>,
 }
 
 /// Identifier of a row.
@@ -46,8 +50,8 @@ pub(super) enum RowId<'r> {
 }
 
 impl WantedImages {
-    /// Adds an image. With a name, rows are of the image with that name.
-    pub(super) fn add(&mut self, id: i64, split: &str, name: Option<&str>) {
+    /// Adds an image. With a name, rows are of the image with that name. The error says that another image has it.
+    pub(super) fn add(&mut self, id: i64, split: &str, name: Option<&str>) -> std::result::Result<(), String> {
         let place = self.list.len();
         let known = self.splits.iter().position(|known| known == split);
         let split = known.unwrap_or_else(|| {
@@ -57,24 +61,37 @@ impl WantedImages {
         self.list.push(FeatureImage { id, split, found: None });
         let Some(name) = name else {
             self.by_id.insert(id, place);
-            return;
+            return Ok(());
         };
-        let stem = Path::new(name).with_extension("").to_string_lossy().into_owned();
-        if stem != name {
-            self.by_name.entry(stem).and_modify(|place| *place = None).or_insert(Some(place));
+        if let Some((stem, ending)) = name.rsplit_once('.')
+            && ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known))
+        {
+            self.by_stem.entry(stem.to_owned()).and_modify(|place| *place = None).or_insert(Some(place));
         }
-        self.by_name.insert(name.to_owned(), Some(place));
+        match self.by_name.insert(name.to_owned(), place) {
+            Some(other) => Err(format!("images {} and {id} both have the file name `{name}`", self.list[other].id)),
+            None => Ok(()),
+        }
     }
 
     /// Place of the image of a row in the list.
-    fn find(&self, id: &RowId<'_>) -> Option<usize> {
+    pub(super) fn find(&self, id: &RowId<'_>) -> Option<usize> {
         match (id, self.by_name.is_empty()) {
             (RowId::Number(id), true) => self.by_id.get(id).copied(),
-            (RowId::Text(text), true) => self.by_id.get(&text.parse().ok()?).copied(),
-            (RowId::Number(id), false) => self.by_name.get(&id.to_string()).copied().flatten(),
-            (RowId::Text(text), false) => self.by_name.get(*text).copied().flatten(),
+            // Only the usual form of a number: `007` may be another image than 7.
+            (RowId::Text(text), true) => {
+                let id: i64 = text.parse().ok()?;
+                self.by_id.get(&id).copied().filter(|_| id.to_string() == *text)
+            }
+            (RowId::Number(id), false) => self.find_name(&id.to_string()),
+            (RowId::Text(text), false) => self.find_name(text),
             (RowId::Missing, _) => None,
         }
+    }
+
+    /// Place of the image with this file name, or else of the only one with it and the ending of a picture.
+    fn find_name(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied().or_else(|| self.by_stem.get(name).copied().flatten())
     }
 }
 
@@ -133,7 +150,7 @@ impl ImportedRows {
             cx.check_cancelled()?;
         }
         if matches!(id, RowId::Missing) {
-            self.mistakes.add(place, "the identifier is missing");
+            self.mistakes.add(place, "the identifier is missing, or too large for 64 bits");
             return Ok(());
         }
         let Some(index) = self.images.find(&id) else {

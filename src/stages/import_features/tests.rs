@@ -8,6 +8,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use parquet::arrow::ArrowWriter;
 
 use super::ImportFeatures;
+use super::imported_rows::{RowId, WantedImages};
 use crate::error::Result;
 use crate::stage::Stage;
 use crate::stages::testing::InMemoryHost;
@@ -106,6 +107,25 @@ fn identifiers_may_be_names_of_files() {
     assert!(error.contains("none of the 3 images of `x.images` is in the files, which have 1 others"), "{error}");
 }
 
+/// `v1` is a name, and also what is left of `v1.jpg` without its ending; `v1.5` has no ending of a picture.
+#[test]
+fn a_whole_file_name_goes_before_one_without_its_ending() {
+    for names in [["v1", "v1.jpg", "v1.5"], ["v1.5", "v1.jpg", "v1"]] {
+        let mut images = WantedImages::default();
+        for (id, name) in (0..).zip(names) {
+            images.add(id, "test", Some(name)).unwrap();
+        }
+        for (place, name) in names.iter().enumerate() {
+            assert_eq!(images.find(&RowId::Text(name)), Some(place), "{names:?}");
+        }
+        let error = images.add(3, "test", Some("v1.jpg")).unwrap_err();
+        assert_eq!(error, "images 1 and 3 both have the file name `v1.jpg`");
+    }
+    let mut images = WantedImages::default();
+    images.add(7, "test", None).unwrap();
+    assert_eq!([" 7", "7", "07", "+7"].map(|text| images.find(&RowId::Text(text))), [None, Some(0), None, None]);
+}
+
 #[test]
 fn arrays_have_lists_of_identifiers() {
     let folder = tempfile::tempdir().unwrap();
@@ -154,7 +174,12 @@ fn all_mistakes_of_a_file_are_named_with_their_rows() {
     ];
     write_parquet(&folder.path().join("a.parquet"), &columns(Arc::new(ids), Arc::new(Float32Array::from(values))));
     let error = run(folder.path(), &["a.parquet"], &[], "").map(drop).unwrap_err().to_string();
-    for wanted in ["row 1: the identifier is missing", "row 2: image 5 is also in row 0", "row 3: ", "row 4: "] {
+    for wanted in [
+        "row 1: the identifier is missing, or too large for 64 bits",
+        "row 2: image 5 is also in row 0",
+        "row 3: ",
+        "row 4: ",
+    ] {
         assert!(error.contains(wanted), "{wanted}: {error}");
     }
     let batch = columns(Arc::new(Int64Array::from(vec![5])), Arc::new(Float32Array::from(vec![1.0, 2.0])));

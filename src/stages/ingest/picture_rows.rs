@@ -37,6 +37,8 @@ pub(super) struct PictureRows<'s> {
     caption_ids: HashSet<i64>,
     next_caption: i64,
     splits: BTreeSet<&'static str>,
+    /// Key of the last sample whose picture was refused.
+    without_picture: Option<String>,
 }
 
 impl<'s> PictureRows<'s> {
@@ -52,6 +54,7 @@ impl<'s> PictureRows<'s> {
             caption_ids: HashSet::new(),
             next_caption: 0,
             splits: BTreeSet::new(),
+            without_picture: None,
         }
     }
 
@@ -62,6 +65,10 @@ impl<'s> PictureRows<'s> {
 
     /// Writes a sample. The inner error says what is wrong with it.
     pub fn push(&mut self, sample: PictureSample<'_>, cx: &mut StageContext<'_>) -> Result<Result<(), String>> {
+        if sample.picture.is_none() && self.without_picture.as_deref() == Some(sample.name) {
+            // It was counted with its picture.
+            return Ok(Ok(()));
+        }
         self.skipped.total += 1;
         let Some(picture) = sample.picture else { return Ok(self.leave_out(sample.name, "it has no image", cx)) };
         if sample.texts.is_empty() {
@@ -91,12 +98,20 @@ impl<'s> PictureRows<'s> {
         self.leave_out(name, reason, cx)
     }
 
-    /// Leaves out a file of an archive, with a warning, or refuses it. The sample that lacks it is counted, if there is one.
-    pub fn refuse_file(&self, path: &str, reason: String, cx: &mut StageContext<'_>) -> Result<(), String> {
+    /// Leaves out a file of an archive, with a warning, or refuses it. A picture counts as a sample that is left out.
+    pub fn refuse_file(&mut self, path: &str, reason: String, cx: &mut StageContext<'_>) -> Result<(), String> {
         if self.on_missing == OnMissing::Fail {
             return Err(reason);
         }
         cx.warn(path, format!("file left out: {reason}"));
+        let name_start = path.rfind('/').map_or(0, |slash| slash + 1);
+        let parts = path[name_start..].split_once('.');
+        let (key, ending) = parts.map_or((path, ""), |(stem, ending)| (&path[..name_start + stem.len()], ending));
+        if ["jpg", "jpeg", "png"].iter().any(|picture| ending.eq_ignore_ascii_case(picture)) {
+            self.skipped.total += 1;
+            self.count_skipped(path, &reason);
+            self.without_picture = Some(key.to_owned());
+        }
         Ok(())
     }
 
@@ -106,11 +121,15 @@ impl<'s> PictureRows<'s> {
             return Err(format!("{reason}: `on_missing = \"skip\"` leaves such samples out"));
         }
         cx.warn(name, format!("sample left out: {reason}"));
+        self.count_skipped(name, reason);
+        Ok(())
+    }
+
+    fn count_skipped(&mut self, name: &str, reason: &str) {
         self.skipped.skipped += 1;
         if self.skipped.first.len() < LISTED {
             self.skipped.first.push(format!("`{name}`: {reason}"));
         }
-        Ok(())
     }
 
     /// Identifiers of the next image and its captions: its own ones, or numbers.

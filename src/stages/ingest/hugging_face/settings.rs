@@ -27,7 +27,7 @@ pub struct HuggingFace {
     /// Split of the images: a name for all, `{ column = "split" }` for a column, or
     /// `{ fractions = { val = 0.1, test = 0.1 } }` for a random split by the name of the image.
     pub split: ImageSplit,
-    /// Treatment of rows without an image or without captions.
+    /// Treatment of rows without an image, without captions or without an identifier, and of images over 16 MiB.
     #[serde(default)]
     pub on_missing: OnMissing,
     /// Largest share of the rows that `on_missing = "skip"` may leave out.

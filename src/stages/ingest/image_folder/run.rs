@@ -19,7 +19,8 @@ use crate::stage::StageContext;
 pub(in super::super) fn run(settings: &ImageFolder, cx: &mut StageContext<'_>) -> Result<()> {
     if settings.captions.is_none() {
         let entries = list(settings, cx)?;
-        let rule = MissingImages { needs_captions: false, ..MissingImages::new(settings.on_missing, 0.0) };
+        let rule =
+            MissingImages { needs_captions: false, ..MissingImages::new(settings.on_missing, settings.max_skipped) };
         return listed_images::write_existing(cx, &entries, IMAGES, &rule);
     }
     let path = cx.source("image_folder.captions")?;

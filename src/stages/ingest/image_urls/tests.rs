@@ -58,8 +58,8 @@ fn rows_without_a_url_can_be_left_out() {
     let host = ingest(data.path(), settings(json!({"on_missing": "skip", "max_skipped": 0.7}))).unwrap();
     assert_eq!(encoded_images(&host), [png(5)]);
     let warnings: Vec<_> = host.warnings.iter().map(|warning| warning.message.as_str()).collect();
-    let wanted = "image left out: it is no URL with `http://` or `https://`";
-    assert!(warnings.contains(&wanted) && warnings.len() == 2, "{warnings:?}");
+    assert_eq!(warnings[0], "image left out: its scheme is `file`, wanted `http` or `https`");
+    assert!(warnings.len() == 2 && warnings[1].starts_with("image left out: it is no URL: "), "{warnings:?}");
 }
 
 #[test]

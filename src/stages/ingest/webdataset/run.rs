@@ -77,6 +77,10 @@ fn parse<'a>(
     let json = sample.member("json").map(serde_json::from_slice::<Map<String, Value>>).transpose();
     let json = json.map_err(|error| format!("its `.json` is no JSON object: {error}"))?.unwrap_or_default();
     let texts = texts(settings, sample, &json)?;
+    if picture.is_none() || texts.is_empty() {
+        // Such a sample is left out or refused, so its other files decide nothing.
+        return Ok(ParsedSample { picture, file_name: sample.key.clone(), split: None, texts, ids: None });
+    }
     let split = match &settings.split {
         ImageSplit::Column(field) => {
             let value = json.get(field).ok_or_else(|| format!("its `.json` has no `{field}`, the split"))?;

@@ -23,7 +23,8 @@ pub struct WebDataset {
     /// Split of the images: a name for all, `{ column = "split" }` for a field of the `.json`, or
     /// `{ fractions = { val = 0.1, test = 0.1 } }` for a random split by the name of the sample.
     pub split: ImageSplit,
-    /// Treatment of samples without an image or without captions.
+    /// Treatment of samples without an image or without captions, and of files that are refused: links, paths that lead out,
+    /// files over 16 MiB.
     #[serde(default)]
     pub on_missing: OnMissing,
     /// Largest share of the samples that `on_missing = "skip"` may leave out.

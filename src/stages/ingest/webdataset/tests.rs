@@ -97,7 +97,7 @@ fn fields_of_json_have_captions_splits_and_identifiers() {
     }
 }
 
-/// Files of 16 MiB and more, links, and paths that lead out: the samples that lack them are left out too.
+/// Files of more than 16 MiB and paths that lead out. A refused picture is a sample that is left out, and is counted once.
 #[test]
 fn refused_files_can_be_left_out() {
     let large = "x".repeat((16 << 20) + 1);
@@ -111,7 +111,7 @@ fn refused_files_can_be_left_out() {
     ];
     let data = folder(&[("x.tar", &tar(&entries))]);
     let settings = |on_missing: &str| {
-        let share = if on_missing == "skip" { 0.5 } else { 0.1 };
+        let share = if on_missing == "skip" { 0.75 } else { 0.1 };
         json!({"webdataset": {"shards": "x.tar", "split": "train", "on_missing": on_missing, "max_skipped": share}})
     };
     let host = ingest(data.path(), settings("skip")).unwrap();
@@ -122,10 +122,13 @@ fn refused_files_can_be_left_out() {
         "../b.jpg: file left out: its path leads out of the archive",
         "/etc/c.jpg: file left out: its path leads out of the archive",
         "d.jpg: file left out: has 16777217 bytes, wanted at most 16777216",
-        "d: sample left out: it has no image",
     ] {
         assert!(warnings.iter().any(|warning| warning == wanted), "{wanted}: {warnings:?}");
     }
+    assert_eq!(warnings.len(), 3);
+    let mut fewer = settings("skip");
+    fewer["webdataset"]["max_skipped"] = json!(0.7);
+    assert!(refused(ingest(data.path(), fewer)).contains("3 of 4 samples were left out"));
     let error = refused(ingest(data.path(), settings("fail")));
     assert!(error.contains("file `../b.jpg`: its path leads out of the archive"), "{error}");
 }
@@ -145,4 +148,15 @@ fn samples_that_lack_something_can_be_left_out() {
         refused(ingest(folder(&[("x.zip", b"")]).path(), json!({"webdataset": {"shards": ".", "split": "train"}})))
             .contains("has no file whose name ends in .tar, .tar.gz, .tgz")
     );
+}
+
+/// The first sample has no picture, so it does not decide that samples have no identifiers.
+#[test]
+fn a_sample_that_is_left_out_decides_nothing() {
+    let sample = r#"{"texts": ["a"], "image_id": 70, "caption_ids": [700]}"#;
+    let data = folder(&[("x.tar", &tar(&[("a.txt", "a"), ("b.jpg", "B"), ("b.json", sample)]))]);
+    let settings = json!({"webdataset": {"shards": "x.tar", "split": "train", "captions": {"json": "texts"},
+        "on_missing": "skip", "max_skipped": 0.5}});
+    let host = ingest(data.path(), settings).unwrap();
+    assert_eq!((images(&host)[0].0, captions(&host)[0].0), (70, 700));
 }
