@@ -67,6 +67,12 @@ fn urls_are_for_images_only() {
     );
     let message = refused("s3://key:secret@bucket/photos", "there.txt");
     assert!(message.contains("has a user or a password in it / give credentials in the environment"), "{message}");
+    for secret in ["s3://key:secret@bucket/photos", "https://host/photos?signature=secret"] {
+        // The line with the setting is not shown.
+        let diagnostics = load_bytes(karpathy(secret, "absent.txt").as_bytes(), &[], true).map(drop).unwrap_err();
+        let text = diagnostics.render(false);
+        assert!(text.contains("absent.txt") && !text.contains("secret"), "{text}");
+    }
 }
 
 #[test]

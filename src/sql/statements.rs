@@ -19,7 +19,12 @@ pub fn split_statements(text: &str) -> (Vec<String>, String) {
         match token.token {
             Token::SemiColon => {
                 let end = byte_offset(text, &starts, token.span.start.line, token.span.start.column);
-                if has_content && end >= start {
+                // Tokens within `/*! … */` have places that are not theirs.
+                if end < start || !text[end..].starts_with(';') {
+                    has_content = true;
+                    continue;
+                }
+                if has_content {
                     statements.push(text[start..end].trim().to_owned());
                 }
                 (start, has_content) = (end + 1, false);
@@ -133,6 +138,17 @@ mod tests {
             ("SELECT /* open;", vec![], "SELECT /* open;"),
         ] {
             assert_eq!(split_statements(text), (statements.iter().map(|s| (*s).to_owned()).collect(), rest.to_owned()));
+        }
+    }
+
+    /// The tokenizer reads `/*! … */` as tokens, whose places it counts from the start of the comment.
+    #[test]
+    fn wrong_places_of_tokens_cut_no_character() {
+        for letters in 0..40 {
+            let foreign = "\u{fffd}".repeat(letters);
+            let text = format!("SELE'a;b':/*!\0 {foreign}b;\u{fffd}*{foreign};\u{fffd}*/z ELE");
+            let (statements, rest) = split_statements(&text);
+            assert!(statements.iter().chain([&rest]).all(|part| text.contains(part.as_str())), "{text}");
         }
     }
 }
