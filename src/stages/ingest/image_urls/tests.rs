@@ -41,18 +41,20 @@ fn server() -> (String, Arc<AtomicUsize>) {
     (address, count)
 }
 
+/// Settings that allow the server, and others.
+fn allowing(address: &str, more: &serde_json::Value) -> serde_json::Value {
+    let mut form = json!({"table": "urls.csv", "split": "train", "private_hosts": [address], "per_second": 1000.0});
+    form.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    json!({"image_urls": form})
+}
+
 /// Rows whose URL is none, or of another scheme.
 #[test]
 fn rows_without_a_url_can_be_left_out() {
     let (address, _) = server();
     let table = format!("url,caption\nhttp://{address}/5.png,five\nfile:///etc/passwd,none\nhttp//x,none\n");
     let data = folder(&[("urls.csv", table.as_bytes())]);
-    let settings = |more: serde_json::Value| {
-        let mut form =
-            json!({"table": "urls.csv", "split": "train", "private_hosts": [&address], "per_second": 1000.0});
-        form.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        json!({"image_urls": form})
-    };
+    let settings = |more| allowing(&address, &more);
     let error = refused(ingest(data.path(), settings(json!({}))));
     assert!(error.contains("`file:///etc/passwd` is no URL with `http://` or `https://`"), "{error}");
     let host = ingest(data.path(), settings(json!({"on_missing": "skip", "max_skipped": 0.7}))).unwrap();
@@ -70,12 +72,7 @@ fn images_are_fetched_once_with_their_captions() {
          http://{address}/5.png,again five\n"
     );
     let data = folder(&[("urls.csv", table.as_bytes())]);
-    let settings = |more: serde_json::Value| {
-        let mut form =
-            json!({"table": "urls.csv", "split": "train", "private_hosts": [&address], "per_second": 1000.0});
-        form.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        json!({"image_urls": form})
-    };
+    let settings = |more| allowing(&address, &more);
     let error = refused(ingest(data.path(), settings(json!({}))));
     let place = format!("`http://{address}/page` in line 3: it is a text file (HTML, XML or SVG), wanted JPEG or PNG");
     assert!(error.contains(&place) && error.contains("on_missing"), "{error}");
