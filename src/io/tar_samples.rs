@@ -48,6 +48,8 @@ pub enum TarPart {
     RefusedFile {
         /// Path in the archive, fit for messages.
         path: String,
+        /// Key of the sample of which it would be part, and its extension in lower case.
+        member: Option<(String, String)>,
         /// Reason, such as `is a link, wanted a file`.
         reason: String,
     },
@@ -82,23 +84,17 @@ pub fn for_each(
         let mut entry = entry.map_err(damaged)?;
         let shown = escape_line(&String::from_utf8_lossy(&entry.path_bytes()));
         let place = format!("file `{shown}`");
-        let (key, extension) = match member_name(&entry.path_bytes(), entry.header().entry_type()) {
+        let (key, extension) = match member_name(&entry.path_bytes(), entry.header().entry_type(), entry.size()) {
             Ok(Some(name)) => name,
             Ok(None) => continue,
             Err(reason) => {
-                if let Err(message) = visit(TarPart::RefusedFile { path: shown, reason })? {
+                let member = key_and_extension(&String::from_utf8_lossy(&entry.path_bytes()));
+                if let Err(message) = visit(TarPart::RefusedFile { path: shown, member, reason })? {
                     mistakes.add(place, message);
                 }
                 continue;
             }
         };
-        if entry.size() > MAX_MEMBER_BYTES {
-            let reason = format!("has {} bytes, wanted at most {MAX_MEMBER_BYTES}", entry.size());
-            if let Err(message) = visit(TarPart::RefusedFile { path: shown, reason })? {
-                mistakes.add(place, message);
-            }
-            continue;
-        }
         if key != sample.key {
             let complete = std::mem::replace(&mut sample, TarSample { key, members: Vec::new() });
             visit_sample(complete, &mut mistakes, &mut visit)?;
@@ -157,8 +153,8 @@ fn visit_sample(
     Ok(())
 }
 
-/// Key and extension of a file; `None` for what is no part of a sample.
-fn member_name(path: &[u8], kind: EntryType) -> Result<Option<(String, String)>, String> {
+/// Key and extension of a file; `None` for what is no part of a sample. The error says why a file is refused.
+fn member_name(path: &[u8], kind: EntryType, size: u64) -> Result<Option<(String, String)>, String> {
     match kind {
         EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {}
         EntryType::Directory | EntryType::XGlobalHeader => return Ok(None),
@@ -170,14 +166,19 @@ fn member_name(path: &[u8], kind: EntryType) -> Result<Option<(String, String)>,
     if !Path::new(text).components().all(is_inside) {
         return Err("its path leads out of the archive".to_owned());
     }
-    let (folder, name) = text.rsplit_once('/').map_or(("", text), |(folder, name)| (folder, name));
-    let Some((stem, extension)) =
-        name.split_once('.').filter(|(stem, extension)| !stem.is_empty() && !extension.is_empty())
-    else {
-        return Ok(None);
-    };
-    let key = if folder.is_empty() { stem.to_owned() } else { format!("{folder}/{stem}") };
-    Ok(Some((key, extension.to_lowercase())))
+    let member = key_and_extension(text);
+    if member.is_some() && size > MAX_MEMBER_BYTES {
+        return Err(format!("has {size} bytes, wanted at most {MAX_MEMBER_BYTES}"));
+    }
+    Ok(member)
+}
+
+/// Path up to the first point of the name, and the rest of the name in lower case; `None` if one of them is empty.
+fn key_and_extension(path: &str) -> Option<(String, String)> {
+    let name_start = path.rfind('/').map_or(0, |slash| slash + 1);
+    let (stem, extension) = path[name_start..].split_once('.')?;
+    let are_there = !stem.is_empty() && !extension.is_empty();
+    are_there.then(|| (path[..name_start + stem.len()].to_owned(), extension.to_lowercase()))
 }
 
 #[cfg(test)]

@@ -1,10 +1,25 @@
-//! Settings `features` and `regions` of stages that read the vectors of images.
+//! Settings of stages that read or import the vectors of images.
 
 use crate::error::{Error, Result};
 use crate::model::family::input_spec::ImageInput;
 use crate::model::trained_model::TrainedModel;
 use crate::stage::{Problem, StageInput, TableRef};
 use crate::tables;
+
+/// Largest number of regions of an image that can be imported.
+const MAX_REGIONS: usize = 1000;
+
+/// Problems of the settings `max_regions` and `max_skipped` of a stage that imports vectors.
+pub(super) fn import_problems(max_regions: Option<usize>, max_skipped: f64) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if let Some(places) = max_regions.filter(|places| !(1..=MAX_REGIONS).contains(places)) {
+        problems.push(Problem::new("max_regions", format!("got {places}, wanted 1 to {MAX_REGIONS}")));
+    }
+    if !(0.0..=1.0).contains(&max_skipped) {
+        problems.push(Problem::new("max_skipped", format!("got {max_skipped}, wanted 0 to 1")));
+    }
+    problems
+}
 
 /// Input of the vectors of images.
 pub(super) fn image_vectors_input(name: impl Into<String>, from: &TableRef, input: ImageInput) -> StageInput {

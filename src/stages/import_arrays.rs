@@ -6,6 +6,7 @@ use arrow::array::{Int64Array, StringArray};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::image_vectors::import_problems;
 use crate::error::{Error, Result, SkippedItems, ValidationErrors};
 use crate::io::files::is_file;
 use crate::io::npy::{NpyFile, NpyRowKind};
@@ -19,9 +20,6 @@ use crate::tables::{self, VectorColumn, features, regions};
 
 /// Number of rows of a part: 38 MB for 36 regions of 2,048 values.
 const PART_ROWS: usize = 128;
-
-/// Largest value of `max_regions`.
-const MAX_REGIONS: usize = 1000;
 
 /// Imports vectors of images from a folder with one npy file for each: an array of f16, f32 or f64 of one dimension for
 /// `features`, or of shape (regions, width) or (height, width of a grid, width) for `regions`.
@@ -86,14 +84,7 @@ impl Stage for ImportArrays {
     }
 
     fn check(&self) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        if let Some(places) = self.max_regions.filter(|places| !(1..=MAX_REGIONS).contains(places)) {
-            problems.push(Problem::new("max_regions", format!("got {places}, wanted 1 to {MAX_REGIONS}")));
-        }
-        if !(0.0..=1.0).contains(&self.max_skipped) {
-            problems.push(Problem::new("max_skipped", format!("got {}, wanted 0 to 1", self.max_skipped)));
-        }
-        problems
+        import_problems(self.max_regions, self.max_skipped)
     }
 }
 

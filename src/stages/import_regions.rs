@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::image_vectors::import_problems;
 use crate::error::{Error, Result, ValidationErrors};
 use crate::io::bounded;
 use crate::stage::{Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput, TableRef};
@@ -22,9 +23,6 @@ const PART_ROWS: usize = 128;
 
 /// Largest length of a line. 100 regions of 2,048 values take 1.1 MB.
 const MAX_LINE_BYTES: u64 = 16 << 20;
-
-/// Largest value of `max_regions`.
-const MAX_REGIONS: usize = 1000;
 
 /// Distance in pixels by which a box may leave the picture: detectors round.
 const BOX_TOLERANCE: f32 = 1.0;
@@ -104,9 +102,7 @@ impl Stage for ImportRegions {
                     .hint("`files = [\"karpathy_train_resnet101_faster_rcnn_genome.tsv\"]`"),
             );
         }
-        if !(1..=MAX_REGIONS).contains(&self.max_regions) {
-            problems.push(Problem::new("max_regions", format!("got {}, wanted 1 to {MAX_REGIONS}", self.max_regions)));
-        }
+        problems.extend(import_problems(Some(self.max_regions), 0.0));
         problems
     }
 }

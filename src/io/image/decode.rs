@@ -38,6 +38,16 @@ pub fn extension(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
+/// Extensions of the names of images, in lower case.
+pub const IMAGE_EXTENSIONS: [&str; 3] = ["jpg", "jpeg", "png"];
+
+/// Name without the extension of an image, in letters of any case; `None` if it has none.
+#[must_use]
+pub fn strip_image_extension(name: &str) -> Option<&str> {
+    let (stem, extension) = name.rsplit_once('.')?;
+    IMAGE_EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known)).then_some(stem)
+}
+
 /// Format of an encoded image.
 enum Format {
     Jpeg,

@@ -16,7 +16,7 @@ mod decoding_memory;
 mod png;
 mod encoded_images;
 
-pub use decode::{decode, extension, image_size};
+pub use decode::{IMAGE_EXTENSIONS, decode, extension, image_size, strip_image_extension};
 pub use decoded_image::{DecodedImage, MAX_PIXELS};
 pub use decoding_memory::HeldImage;
 pub use encoded_images::EncodedImages;

@@ -12,10 +12,8 @@ use crate::io::id_list::IdList;
 use crate::io::npy::{NpyFile, NpyRowKind, is_npy};
 use crate::io::table_file::{ColumnKind, TableFile, has_integers, integers, texts, vectors};
 use crate::stage::{Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput, TableRef};
+use crate::stages::image_vectors::import_problems;
 use crate::tables::{self, features, regions};
-
-/// Largest value of `max_regions`.
-const MAX_REGIONS: usize = 1000;
 
 /// Imports vectors of images that another program computed: columns of Parquet and Arrow files, or npy arrays with lists
 /// of identifiers, such as those of `pairloom export`.
@@ -119,12 +117,7 @@ impl Stage for ImportFeatures {
                 format!("got {} lists for {} files, wanted one for each file", self.ids.len(), self.files.len());
             problems.push(Problem::new("ids", message));
         }
-        if let Some(places) = self.max_regions.filter(|places| !(1..=MAX_REGIONS).contains(places)) {
-            problems.push(Problem::new("max_regions", format!("got {places}, wanted 1 to {MAX_REGIONS}")));
-        }
-        if !(0.0..=1.0).contains(&self.max_skipped) {
-            problems.push(Problem::new("max_skipped", format!("got {}, wanted 0 to 1", self.max_skipped)));
-        }
+        problems.extend(import_problems(self.max_regions, self.max_skipped));
         problems
     }
 }

@@ -7,6 +7,7 @@ use arrow::array::{Int64Array, StringArray};
 use az::SaturatingAs;
 
 use crate::error::{Result, ValidationErrors};
+use crate::io::image::strip_image_extension;
 use crate::stage::StageContext;
 use crate::tables::regions::RegionColumn;
 use crate::tables::vector_limits::check_image_vector;
@@ -17,9 +18,6 @@ pub(super) const FEATURE_PART_ROWS: usize = 1024;
 
 /// Number of rows of a part of `regions`: 38 MB for 36 regions of 2,048 values.
 pub(super) const REGION_PART_ROWS: usize = 128;
-
-/// Endings of the names of pictures.
-const ENDINGS: [&str; 3] = ["jpg", "jpeg", "png"];
 
 /// Image of the table `images`.
 pub(super) struct FeatureImage {
@@ -63,9 +61,7 @@ impl WantedImages {
             self.by_id.insert(id, place);
             return Ok(());
         };
-        if let Some((stem, ending)) = name.rsplit_once('.')
-            && ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known))
-        {
+        if let Some(stem) = strip_image_extension(name) {
             self.by_stem.entry(stem.to_owned()).and_modify(|place| *place = None).or_insert(Some(place));
         }
         match self.by_name.insert(name.to_owned(), place) {

@@ -98,19 +98,23 @@ impl<'s> PictureRows<'s> {
         self.leave_out(name, reason, cx)
     }
 
-    /// Leaves out a file of an archive, with a warning, or refuses it. A picture counts as a sample that is left out.
-    pub fn refuse_file(&mut self, path: &str, reason: String, cx: &mut StageContext<'_>) -> Result<(), String> {
+    /// Leaves out a file of an archive, with a warning, or refuses it. The picture of the sample `picture_of` counts as a
+    /// sample that is left out.
+    pub fn refuse_file(
+        &mut self,
+        path: &str,
+        picture_of: Option<String>,
+        reason: String,
+        cx: &mut StageContext<'_>,
+    ) -> Result<(), String> {
         if self.on_missing == OnMissing::Fail {
             return Err(reason);
         }
         cx.warn(path, format!("file left out: {reason}"));
-        let name_start = path.rfind('/').map_or(0, |slash| slash + 1);
-        let parts = path[name_start..].split_once('.');
-        let (key, ending) = parts.map_or((path, ""), |(stem, ending)| (&path[..name_start + stem.len()], ending));
-        if ["jpg", "jpeg", "png"].iter().any(|picture| ending.eq_ignore_ascii_case(picture)) {
+        if picture_of.is_some() {
             self.skipped.total += 1;
             self.count_skipped(path, &reason);
-            self.without_picture = Some(key.to_owned());
+            self.without_picture = picture_of;
         }
         Ok(())
     }

@@ -62,17 +62,17 @@ fn push_batch(
         let place = format!("row {number}");
         *number += 1;
         let picture = images.get(row);
-        if let Some(bytes) = picture
-            && bytes.len() as u64 > MAX_MEMBER_BYTES
-        {
-            let reason = format!("its image has {} bytes, wanted at most {MAX_MEMBER_BYTES}", bytes.len());
-            if let Err(message) = rows.refuse(&place, &reason, cx) {
-                mistakes.add(place, message);
+        let refused = match picture {
+            Some(bytes) if bytes.len() as u64 > MAX_MEMBER_BYTES => {
+                Some(format!("its image has {} bytes, wanted at most {MAX_MEMBER_BYTES}", bytes.len()))
             }
-            continue;
-        }
-        if ids.as_ref().is_some_and(|ids| ids.is_null(row)) {
-            if let Err(message) = rows.refuse(&place, "its identifier is missing, or too large", cx) {
+            _ if ids.as_ref().is_some_and(|ids| ids.is_null(row)) => {
+                Some("its identifier is missing, or too large".to_owned())
+            }
+            _ => None,
+        };
+        if let Some(reason) = refused {
+            if let Err(message) = rows.refuse(&place, &reason, cx) {
                 mistakes.add(place, message);
             }
             continue;

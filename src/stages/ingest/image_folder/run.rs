@@ -10,6 +10,7 @@ use super::settings::IMAGES;
 use super::{ImageFolder, ImageSplit};
 use crate::error::{Error, Result};
 use crate::io::files::files_with_endings;
+use crate::io::image::{IMAGE_EXTENSIONS, strip_image_extension};
 use crate::stage::StageContext;
 
 /// Reads the table and writes the images, in order of first appearance, and their captions.
@@ -30,16 +31,14 @@ pub(in super::super) fn run(settings: &ImageFolder, cx: &mut StageContext<'_>) -
     listed_images::write_existing(cx, &entries, IMAGES, &missing)
 }
 
-/// Endings of the names of images, in lower case.
-const PICTURES: [&str; 3] = [".jpg", ".jpeg", ".png"];
-
 /// Lists the images of a folder or bucket without a table, in the order of their names.
 fn list(settings: &ImageFolder, cx: &mut StageContext<'_>) -> Result<Vec<ListedImage>> {
     let root = cx.source(IMAGES)?;
+    let endings = IMAGE_EXTENSIONS.map(|extension| format!(".{extension}"));
     let mut names = match cx.objects(IMAGES)? {
         Some(objects) => {
-            let is_picture = |name: &str| PICTURES.iter().any(|end| name.to_lowercase().ends_with(end));
-            let names = objects.list_objects(|object| is_picture(object.name).then(|| object.name.to_owned()))?;
+            let name_of_image = |name: &str| strip_image_extension(name).map(|_| name.to_owned());
+            let names = objects.list_objects(|object| name_of_image(object.name))?;
             names.into_iter().flatten().collect()
         }
         None => {
@@ -47,14 +46,17 @@ fn list(settings: &ImageFolder, cx: &mut StageContext<'_>) -> Result<Vec<ListedI
                 Some(name) => Ok(name.to_owned()),
                 None => Err(Error::data(format!("the name of `{}` is no UTF-8 text", file.display()))),
             };
-            files_with_endings(&root, &PICTURES)?.into_iter().map(name).collect::<Result<Vec<String>>>()?
+            files_with_endings(&root, &endings.each_ref().map(String::as_str))?
+                .into_iter()
+                .map(name)
+                .collect::<Result<Vec<String>>>()?
         }
     };
     if names.is_empty() {
         return Err(Error::data(format!(
             "`{}` has no object whose name ends in {}",
             root.display(),
-            PICTURES.join(", ")
+            endings.join(", ")
         )));
     }
     names.sort_unstable();

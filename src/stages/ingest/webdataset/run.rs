@@ -7,11 +7,9 @@ use super::super::picture_rows::{PictureRows, PictureSample};
 use super::{CaptionMember, WebDataset};
 use crate::error::Result;
 use crate::io::files::files_with_endings;
+use crate::io::image::IMAGE_EXTENSIONS;
 use crate::io::tar_samples::{self, TarPart, TarSample};
 use crate::stage::StageContext;
-
-/// Extensions of images.
-const PICTURES: [&str; 3] = ["jpg", "jpeg", "png"];
 
 /// Endings of the names of archives.
 const ARCHIVES: [&str; 3] = [".tar", ".tar.gz", ".tgz"];
@@ -31,7 +29,10 @@ pub(in super::super) fn run(settings: &WebDataset, cx: &mut StageContext<'_>) ->
                     Ok(parsed) => rows.push(parsed.sample(&sample), cx),
                     Err(message) => Ok(Err(message)),
                 },
-                TarPart::RefusedFile { path, reason } => Ok(rows.refuse_file(&path, reason, cx)),
+                TarPart::RefusedFile { path, member, reason } => {
+                    let picture = member.filter(|(_, extension)| IMAGE_EXTENSIONS.contains(&extension.as_str()));
+                    Ok(rows.refuse_file(&path, picture.map(|(key, _)| key), reason, cx))
+                }
             },
         )?;
     }
@@ -69,7 +70,7 @@ fn parse<'a>(
     have_ids: &mut Option<bool>,
 ) -> Result<ParsedSample<'a>, String> {
     let members = sample.members.iter().map(|(extension, content)| (extension.as_str(), content.as_slice()));
-    let pictures: Vec<_> = members.filter(|(extension, _)| PICTURES.contains(extension)).collect();
+    let pictures: Vec<_> = members.filter(|(extension, _)| IMAGE_EXTENSIONS.contains(extension)).collect();
     if pictures.len() > 1 {
         return Err("has several images".to_owned());
     }
