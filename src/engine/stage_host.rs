@@ -1,7 +1,7 @@
 //! Stage host of the engine.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -150,6 +150,10 @@ impl StageHost for EngineHost<'_> {
 
     fn path(&self, input: &str) -> Result<Option<PathBuf>> {
         self.inputs.path(input)
+    }
+
+    fn store_folder(&self) -> Option<&Path> {
+        self.run.store.objects().folder()
     }
 
     fn objects(&self, input: &str) -> Result<Option<ObjectStorage>> {

@@ -1,8 +1,11 @@
 //! Existence and first bytes of files.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+use walkdir::{DirEntry, WalkDir};
 
 use crate::error::{Error, Result};
 
@@ -35,13 +38,27 @@ pub fn first_bytes<const N: usize>(path: &Path) -> Result<[u8; N]> {
     Ok(std::array::from_fn(|i| bytes[i]))
 }
 
+/// Entries of a walk without the folder `left_out`, also where a link leads to it.
+pub fn without_folder(
+    walk: WalkDir,
+    left_out: Option<&Path>,
+) -> impl Iterator<Item = walkdir::Result<DirEntry>> + use<> {
+    let identity = |meta: &Metadata| (meta.dev(), meta.ino());
+    let left_out = left_out.and_then(|folder| Some(identity(&folder.metadata().ok()?)));
+    walk.into_iter().filter_entry(move |entry| {
+        let is_left_out = |left_out| entry.metadata().is_ok_and(|meta| identity(&meta) == left_out);
+        !entry.file_type().is_dir() || !left_out.is_some_and(is_left_out)
+    })
+}
+
 /// Finds the files at or below `path` whose names end in one of `endings`, in lower case, in the order of their names.
+/// Those in the folder `left_out` are left out.
 ///
 /// # Errors
 /// There is none, or a folder cannot be read.
-pub fn files_with_endings(path: &Path, endings: &[&str]) -> Result<Vec<PathBuf>> {
+pub fn files_with_endings(path: &Path, endings: &[&str], left_out: Option<&Path>) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    for entry in walkdir::WalkDir::new(path).follow_links(true).sort_by_file_name() {
+    for entry in without_folder(WalkDir::new(path).follow_links(true).sort_by_file_name(), left_out) {
         let entry = entry.map_err(|error| Error::data(format!("cannot read `{}`: {error}", path.display())))?;
         let name = entry.file_name().to_string_lossy().to_lowercase();
         if entry.file_type().is_file() && endings.iter().any(|end| name.ends_with(end)) {
@@ -67,11 +84,18 @@ mod tests {
         for name in ["b.TAR", "a/2.tar", "a/1.tar.gz", "c.tarx"] {
             std::fs::write(root.join(name), b"").unwrap();
         }
-        let found = files_with_endings(root, &[".tar", ".tar.gz"]).unwrap();
-        let names: Vec<_> = found.iter().map(|path| path.strip_prefix(root).unwrap().to_str().unwrap()).collect();
-        assert_eq!(names, ["a/1.tar.gz", "a/2.tar", "b.TAR"]);
-        assert_eq!(files_with_endings(&root.join("b.TAR"), &[".tar"]).unwrap(), [root.join("b.TAR")]);
-        let error = files_with_endings(root, &[".parquet"]).unwrap_err().to_string();
+        let names = |left_out: Option<&Path>| -> Vec<String> {
+            let found = files_with_endings(root, &[".tar", ".tar.gz"], left_out).unwrap();
+            found.iter().map(|path| path.strip_prefix(root).unwrap().to_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(names(None), ["a/1.tar.gz", "a/2.tar", "b.TAR"]);
+        // A link to the folder leads there, too.
+        std::os::unix::fs::symlink(root.join("a"), root.join("link")).unwrap();
+        assert_eq!(names(None).len(), 5);
+        assert_eq!(names(Some(&root.join("a"))), ["b.TAR"]);
+        assert_eq!(names(Some(&root.join("none"))).len(), 5);
+        assert_eq!(files_with_endings(&root.join("b.TAR"), &[".tar"], None).unwrap(), [root.join("b.TAR")]);
+        let error = files_with_endings(root, &[".parquet"], None).unwrap_err().to_string();
         assert!(error.ends_with("has no file whose name ends in .parquet"), "{error}");
     }
 

@@ -1,6 +1,6 @@
 //! Interface through which a running stage reads, writes and reports.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{FileKeys, MapFn, MapInput, MapSummary, Progress, SharedEarlierRows, StageEvent, StageLineage, Warning};
 use crate::error::{Error, Result};
+use crate::io::files::files_with_endings;
 use crate::io::objects::ObjectStorage;
 use crate::io::shard::Shard;
 use crate::io::table_shards::TableShards;
@@ -41,6 +42,9 @@ pub trait StageHost {
     /// Returns the path of a source input. For a table input, returns the folder that paths in the table are relative
     /// to, if its producer declared one.
     fn path(&self, input: &str) -> Result<Option<PathBuf>>;
+
+    /// Folder of the store, which is no part of a source that contains it; `None` for a store at a URL.
+    fn store_folder(&self) -> Option<&Path>;
 
     /// Opens the objects of a source input at a URL; `None` if it is a file or folder.
     fn objects(&self, input: &str) -> Result<Option<ObjectStorage>>;
@@ -152,6 +156,14 @@ impl dyn StageHost + '_ {
     /// The stage declares no such source.
     pub fn source(&self, input: &str) -> Result<PathBuf> {
         self.path(input)?.ok_or_else(|| Error::internal(format!("`{input}` is no source")))
+    }
+
+    /// Finds the files of a source whose names end in one of `endings`, in lower case, in the order of their names.
+    ///
+    /// # Errors
+    /// There is none, or a folder cannot be read.
+    pub fn source_files(&self, input: &str, endings: &[&str]) -> Result<Vec<PathBuf>> {
+        files_with_endings(&self.source(input)?, endings, self.store_folder())
     }
 
     /// Emits a warning.

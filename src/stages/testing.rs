@@ -1,7 +1,7 @@
 //! In-memory stage host for the tests of stages.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -113,6 +113,9 @@ impl StageHost for InMemoryHost {
     }
     fn path(&self, input: &str) -> Result<Option<PathBuf>> {
         Ok(self.source_paths.get(input).cloned())
+    }
+    fn store_folder(&self) -> Option<&Path> {
+        None
     }
     fn objects(&self, input: &str) -> Result<Option<ObjectStorage>> {
         Ok(self.buckets.get(input).cloned())

@@ -106,14 +106,18 @@ impl Store {
         Self { client_settings: ClientSettings(settings.into()), ..self }
     }
 
-    /// Opens the objects of a source at a URL; `None` for a path.
+    /// Opens the objects of a source at a URL; `None` for a path. A list of them leaves out this store, which each run
+    /// changes.
     ///
     /// # Errors
     /// The URL or a setting is wrong.
     pub fn objects_of_source(&self, path: &Path) -> Result<Option<ObjectStorage>> {
         match Location::parse(path.into())? {
             Location::Folder(_) => Ok(None),
-            location @ Location::Url(_) => ObjectStorage::open(&location, &self.client_settings.0).map(Some),
+            location @ Location::Url(_) => {
+                let objects = ObjectStorage::open(&location, &self.client_settings.0)?;
+                Ok(Some(objects.without(self.objects.location().name_below(&location).as_deref())))
+            }
         }
     }
 

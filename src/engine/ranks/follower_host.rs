@@ -1,7 +1,7 @@
 //! Stage host of a follower: it reads like that of the engine, and discards everything that is written.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -60,6 +60,10 @@ impl StageHost for FollowerHost<'_> {
 
     fn path(&self, input: &str) -> Result<Option<PathBuf>> {
         self.inputs.path(input)
+    }
+
+    fn store_folder(&self) -> Option<&Path> {
+        self.store.objects().folder()
     }
 
     fn objects(&self, input: &str) -> Result<Option<ObjectStorage>> {

@@ -11,6 +11,7 @@ use walkdir::{DirEntry, WalkDir};
 
 use super::file_stamp::FileStamp;
 use crate::error::{Error, Result};
+use crate::io::files::without_folder;
 use crate::runtime::CancelToken;
 use crate::stage::RowKey;
 
@@ -99,8 +100,7 @@ fn walk(
 ) -> Result<Vec<(PathBuf, FileStamp)>> {
     let mut folders = Vec::new();
     let mut block = Vec::new();
-    let is_source = |entry: &DirEntry| !entry.file_type().is_dir() || Some(entry.path()) != store;
-    for entry in WalkDir::new(path).follow_links(true).into_iter().filter_entry(is_source) {
+    for entry in without_folder(WalkDir::new(path).follow_links(true), store) {
         let entry = entry.map_err(|error| unreadable_entry(path, &error))?;
         if entry.file_type().is_dir() {
             cancel.check()?;

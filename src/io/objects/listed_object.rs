@@ -1,5 +1,7 @@
 //! Objects below a URL that others wrote, such as the photographs of a bucket: their list, and reading one of them.
 
+use std::future::ready;
+
 use futures::TryStreamExt;
 use object_store::path::Path as Name;
 use object_store::{Error as StoreError, ObjectMeta, ObjectStoreExt as _};
@@ -13,35 +15,54 @@ use crate::error::{Error, Result};
 pub struct ListedObject<'n> {
     /// Name below the URL.
     pub name: &'n str,
-    /// Size.
-    pub bytes: u64,
     /// Stamp of its content.
     pub stamp: ObjectStamp,
 }
 
-/// Stamp of the content of an object: as long as it stays the same, so does the content. A digest of the size and the
-/// `ETag`, or without one of the time of the last change.
+/// Stamp of the content of an object: as long as it stays the same, so does the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ObjectStamp([u8; 16]);
+pub struct ObjectStamp {
+    /// Digest of the size and the `ETag`, or without one of the time of the last change.
+    digest: [u8; 16],
+    /// Size.
+    pub bytes: u64,
+    /// Milliseconds since 1970 of the last change.
+    changed: i64,
+}
 
 impl ObjectStamp {
     fn of(meta: &ObjectMeta) -> Self {
-        let size = meta.size.to_string();
-        // Lists of some servers have the tag without quotes.
-        let version = match &meta.e_tag {
-            Some(tag) => tag.trim_start_matches("W/").trim_matches('"').to_owned(),
-            None => meta.last_modified.timestamp_millis().to_string(),
-        };
-        let mut stamp = [0; 16];
-        stamp.copy_from_slice(&blake3::hash(format!("{size}\0{version}").as_bytes()).as_bytes()[..16]);
-        Self(stamp)
+        let changed = meta.last_modified.timestamp_millis();
+        let digest = digest(meta.size, &meta.e_tag.as_deref().map_or_else(|| changed.to_string(), plain_tag));
+        Self { digest, bytes: meta.size, changed }
     }
 
     /// Bytes of the digest.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        &self.digest
     }
+
+    /// True if an object of the list is still the same in this answer. `ETag`s decide if the list and the answer have one.
+    /// Otherwise, size and time do: many WebDAV servers give the tag in answers only, and answers have whole seconds.
+    fn is_of(&self, answer: &ObjectMeta) -> bool {
+        let has_tag = self.digest != digest(self.bytes, &self.changed.to_string());
+        match answer.e_tag.as_deref().filter(|_| has_tag) {
+            Some(tag) => self.digest == digest(answer.size, &plain_tag(tag)),
+            None => self.bytes == answer.size && answer.last_modified.timestamp_millis() <= self.changed,
+        }
+    }
+}
+
+/// Tag as all servers write it: lists of some have it without quotes.
+fn plain_tag(tag: &str) -> String {
+    tag.trim_start_matches("W/").trim_matches('"').to_owned()
+}
+
+fn digest(bytes: u64, version: &str) -> [u8; 16] {
+    let mut digest = [0; 16];
+    digest.copy_from_slice(&blake3::hash(format!("{bytes}\0{version}").as_bytes()).as_bytes()[..16]);
+    digest
 }
 
 /// Answer to the request of an object in a list.
@@ -49,7 +70,7 @@ impl ObjectStamp {
 pub enum ReadObject {
     /// Its bytes.
     Bytes(Vec<u8>),
-    /// It is gone, or has another stamp.
+    /// It is gone, or has changed.
     Changed,
 }
 
@@ -59,13 +80,13 @@ impl ObjectStorage {
     /// # Errors
     /// The server cannot be asked or does not allow it, or an object has a name that no path can have.
     pub fn list_objects<T>(&self, of: impl Fn(ListedObject<'_>) -> T) -> Result<Vec<T>> {
+        let of = |meta: ObjectMeta| {
+            let name = meta.location.as_ref();
+            (!self.is_left_out(name)).then(|| of(ListedObject { name, stamp: ObjectStamp::of(&meta) }))
+        };
         let of = &of;
         let list = |store: std::sync::Arc<dyn object_store::ObjectStore>| async move {
-            let kept = store.list(None).map_ok(|meta| {
-                let stamp = ObjectStamp::of(&meta);
-                of(ListedObject { name: meta.location.as_ref(), bytes: meta.size, stamp })
-            });
-            kept.try_collect().await
+            store.list(None).try_filter_map(|meta| ready(Ok(of(meta)))).try_collect().await
         };
         match self.block_on(self.send_idempotent(RetryPolicy::Standard, list))? {
             Ok(kept) => Ok(kept),
@@ -77,7 +98,7 @@ impl ObjectStorage {
         }
     }
 
-    /// Reads an object with this stamp.
+    /// Reads an object that was listed with this stamp.
     ///
     /// # Errors
     /// The server cannot be asked or does not allow it.
@@ -87,7 +108,7 @@ impl ObjectStorage {
         let read = |store: std::sync::Arc<dyn object_store::ObjectStore>| async move {
             let found = store.get(object).await?;
             // Before memory is reserved: the list has the size, too.
-            if ObjectStamp::of(&found.meta) != stamp {
+            if !stamp.is_of(&found.meta) {
                 return Ok(ReadObject::Changed);
             }
             Ok(ReadObject::Bytes(found.bytes().await?.into()))

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
+use object_store::path::Path as Name;
 use url::Url;
 
 use crate::error::{Error, Result};
@@ -69,6 +70,23 @@ impl Location {
             }
         }
     }
+
+    /// Name of this location relative to one above it: `a/b` for `s3://bucket/x/a/b` in `s3://bucket/x`. `None` for a location
+    /// elsewhere.
+    #[must_use]
+    pub fn name_below(&self, above: &Self) -> Option<String> {
+        match (self, above) {
+            (Self::Folder(folder), Self::Folder(above)) => Some(folder.strip_prefix(above).ok()?.to_str()?.to_owned()),
+            (Self::Url(url), Self::Url(above)) => {
+                let bucket = |url: &Url| url[..url::Position::BeforePath].replacen("s3a:", "s3:", 1);
+                let name = |url: &Url| Name::from_url_path(url.path()).ok();
+                let (name, above_name) = (name(url)?, name(above)?);
+                let below = name.prefix_match(&above_name).filter(|_| bucket(url) == bucket(above))?;
+                Some(below.collect::<Name>().to_string())
+            }
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Location {
@@ -93,6 +111,30 @@ mod tests {
         assert_eq!(shown("az://container@account/a"), "az://container@account/a");
         assert_eq!(Location::parse("s3://bucket".into()).unwrap().join("v1").to_string(), "s3://bucket/v1");
         assert_eq!(Location::parse("s3://bucket/a".into()).unwrap().join("v1").to_string(), "s3://bucket/a/v1");
+    }
+
+    #[test]
+    fn a_location_below_another_has_a_name_there() {
+        let name = |text: &str, above: &str| {
+            let [location, above] = [text, above].map(|text| Location::parse(text.into()).unwrap());
+            location.name_below(&above)
+        };
+        let some = |name: &str| Some(name.to_owned());
+        assert_eq!(name("s3://b/my%20store/v1", "s3://b/"), some("my store/v1"));
+        assert_eq!(name("s3a://b/a b/é/v1", "s3://b/a%20b"), some("é/v1"));
+        assert_eq!(name("https://host:80/a/b", "https://host:80/a/"), some("b"));
+        for (text, above) in [
+            ("s3://b/photos-store/v1", "s3://b/photos"),
+            ("s3://b/a", "s3://c"),
+            ("gs://b/a", "s3://b"),
+            ("https://host:80/a/b", "https://host:81/a"),
+            ("s3://b", "s3://b/a"),
+            ("b/a", "s3://b"),
+        ] {
+            assert_eq!(name(text, above), None, "{text} {above}");
+        }
+        assert_eq!(name("/data/a/b", "/data"), some("a/b"));
+        assert_eq!(name("/data", "/data/a"), None);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! In a folder each write and removal is on the disk when it returns (`durable_folder.rs`).
 
 mod storage;
+mod read_whole;
 mod location;
 mod listed_object;
 mod limited_client;
@@ -27,4 +28,5 @@ mod tests;
 pub(in crate::io) use client::runtime;
 pub use listed_object::{ListedObject, ObjectStamp, ReadObject};
 pub use location::Location;
-pub use storage::{ObjectStorage, ObjectVersion};
+pub use read_whole::ObjectVersion;
+pub use storage::ObjectStorage;

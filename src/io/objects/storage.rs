@@ -9,14 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use az::SaturatingAs;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::memory::InMemory;
 use object_store::path::Path as Name;
 use object_store::{
-    Error as StoreError, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
-    PutPayload, UpdateVersion,
+    Error as StoreError, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion,
 };
 
 use crate::error::{Error, Result};
@@ -25,11 +23,9 @@ use crate::io::objects::durable_folder::DurableFolder;
 use crate::io::objects::file_sizes::file_sizes;
 #[cfg(test)]
 use crate::io::objects::folder_calls::FolderCalls;
-use crate::io::objects::limited_client::MAX_OBJECT_BYTES;
+use crate::io::objects::read_whole::{self, CONCURRENT_REQUESTS, ObjectVersion};
 use crate::io::objects::{Location, storage_error};
 
-/// Maximum number of concurrent requests of one call.
-const CONCURRENT_REQUESTS: usize = 8;
 /// Maximum number of attempts of a conditional write whose outcome is unknown.
 const MAX_WRITE_ATTEMPTS: u32 = 4;
 /// Time limit for retries: a request that fails in the middle of a response is retried within this time from its start.
@@ -42,6 +38,8 @@ pub struct ObjectStorage {
     policy: RetryPolicy,
     /// True if the objects are files, which can be listed without the client.
     has_files: bool,
+    /// Prefix below which objects are no sources.
+    left_out: Option<Arc<str>>,
 }
 
 /// Folder or URL of the objects.
@@ -49,13 +47,6 @@ pub struct ObjectStorage {
 enum Backend {
     Folder(Arc<dyn ObjectStore>, PathBuf),
     Url(Arc<UrlClient>, Location),
-}
-
-/// Version of an object's content: `ETag` and generation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ObjectVersion {
-    tag: Option<String>,
-    generation: Option<String>,
 }
 
 impl ObjectStorage {
@@ -69,8 +60,7 @@ impl ObjectStorage {
             Location::Folder(folder) => Self::local(folder),
             Location::Url(url) => {
                 let client = Arc::new(UrlClient::new(url, settings)?);
-                let backend = Backend::Url(client, location.clone());
-                Ok(Self { backend, policy: RetryPolicy::Standard, has_files: false })
+                Ok(Self::new(Backend::Url(client, location.clone())))
             }
         }
     }
@@ -96,8 +86,11 @@ impl ObjectStorage {
 
     /// Storage over `inner`, whose objects are in `folder`: for tests with a faulty store.
     pub fn with_inner(inner: Arc<dyn ObjectStore>, folder: &Path) -> Self {
-        let backend = Backend::Folder(inner, folder.to_owned());
-        Self { backend, policy: RetryPolicy::Standard, has_files: false }
+        Self::new(Backend::Folder(inner, folder.to_owned()))
+    }
+
+    fn new(backend: Backend) -> Self {
+        Self { backend, policy: RetryPolicy::Standard, has_files: false, left_out: None }
     }
 
     /// Storage in an existing folder that is written by these calls, for tests.
@@ -109,10 +102,26 @@ impl ObjectStorage {
 
     /// Storage over `inner` as if at a URL, for tests.
     pub fn at_url(inner: &Arc<dyn ObjectStore>, location: &Location) -> Self {
-        Self {
-            backend: Backend::Url(Arc::new(UrlClient::single(inner)), location.clone()),
-            policy: RetryPolicy::Standard,
-            has_files: false,
+        Self::new(Backend::Url(Arc::new(UrlClient::single(inner)), location.clone()))
+    }
+
+    /// The same objects, of which lists of sources leave out those below a prefix.
+    #[must_use]
+    pub fn without(self, prefix: Option<&str>) -> Self {
+        Self { left_out: prefix.map(|prefix| format!("{prefix}/").into()), ..self }
+    }
+
+    /// True if an object is below the prefix that is left out.
+    pub(super) fn is_left_out(&self, name: &str) -> bool {
+        self.left_out.as_ref().is_some_and(|prefix| name.starts_with(&**prefix))
+    }
+
+    /// Location of the objects.
+    #[must_use]
+    pub fn location(&self) -> Location {
+        match &self.backend {
+            Backend::Folder(_, folder) => Location::Folder(folder.clone()),
+            Backend::Url(_, location) => location.clone(),
         }
     }
 
@@ -192,7 +201,7 @@ impl ObjectStorage {
     async fn read_version(&self, name: &str) -> Result<Option<(Bytes, ObjectVersion)>> {
         let object = Name::from(name);
         let at_url = self.folder().is_none();
-        let read = |store| read(store, object.clone(), at_url);
+        let read = |store| read_whole::read(store, object.clone(), at_url);
         match self.send_idempotent(RetryPolicy::Standard, read).await {
             Ok(found) => Ok(Some(found)),
             Err(StoreError::NotFound { .. }) => Ok(None),
@@ -454,42 +463,4 @@ impl ObjectStorage {
 
 fn retry_policy(content: &Bytes) -> RetryPolicy {
     if content.len() as u64 > MAX_REQUEST_BYTES { RetryPolicy::Large } else { RetryPolicy::Standard }
-}
-
-/// Reads an object and its version.
-async fn read(store: Arc<dyn ObjectStore>, name: Name, at_url: bool) -> object_store::Result<(Bytes, ObjectVersion)> {
-    let found = store.get(&name).await?;
-    let meta = found.meta.clone();
-    // Before memory is reserved for what the server claims.
-    if at_url && meta.size > MAX_OBJECT_BYTES {
-        let message = format!("it has {} bytes, wanted at most {MAX_OBJECT_BYTES}", meta.size);
-        return Err(StoreError::Generic { store: "URL", source: message.into() });
-    }
-    let version = ObjectVersion { tag: meta.e_tag.clone(), generation: meta.version };
-    let content = match meta.e_tag {
-        // A large object is read by several requests, each with a time-out of its own, for the same version.
-        Some(tag) if at_url && meta.size > MAX_REQUEST_BYTES => {
-            drop(found);
-            read_ranges(store, name, meta.size, tag).await?
-        }
-        _ => found.bytes().await?,
-    };
-    Ok((content, version))
-}
-
-/// Reads a large object in ranges, several at once.
-async fn read_ranges(store: Arc<dyn ObjectStore>, name: Name, size: u64, tag: String) -> object_store::Result<Bytes> {
-    let starts = (0..size).step_by(MAX_REQUEST_BYTES.saturating_as::<usize>());
-    let pieces = starts.map(move |start| {
-        let range = Some(GetRange::Bounded(start..(start + MAX_REQUEST_BYTES).min(size)));
-        let options = GetOptions { range, if_match: Some(tag.clone()), ..GetOptions::default() };
-        let (store, name) = (Arc::clone(&store), name.clone());
-        async move { store.get_opts(&name, options).await?.bytes().await }
-    });
-    let mut pieces = stream::iter(pieces).buffered(CONCURRENT_REQUESTS);
-    let mut content = BytesMut::with_capacity(size.saturating_as::<usize>());
-    while let Some(piece) = pieces.next().await {
-        content.extend_from_slice(&piece?);
-    }
-    Ok(content.freeze())
 }

@@ -203,24 +203,24 @@ fn write_objects(
 ) -> Result<()> {
     let url = objects.display_path("");
     // 48 bytes an object: buckets have millions.
-    let mut listed = objects.list_objects(|object| (RowKey::of(object.name.as_bytes()), object.bytes, object.stamp))?;
+    let mut listed = objects.list_objects(|object| (RowKey::of(object.name.as_bytes()), object.stamp))?;
     listed.sort_unstable_by_key(|(name, ..)| *name);
     let find = |path: &str| {
         let at = listed.binary_search_by_key(&RowKey::of(path.as_bytes()), |(name, ..)| *name).ok()?;
-        listed.get(at).map(|(_, bytes, stamp)| (*bytes, *stamp))
+        listed.get(at).map(|(_, stamp)| *stamp)
     };
     let look = |path: &str| {
         Ok(match find(path) {
             None => Found::Nothing("object"),
-            Some((bytes, _)) if bytes > MAX_OBJECT => {
-                Found::Refused(format!("the object has {bytes} bytes, wanted at most {MAX_OBJECT}"))
+            Some(stamp) if stamp.bytes > MAX_OBJECT => {
+                Found::Refused(format!("the object has {} bytes, wanted at most {MAX_OBJECT}", stamp.bytes))
             }
             Some(_) => Found::Image,
         })
     };
     let mut wanted = Vec::new();
     choose(cx, entries, Path::new(&url), on_missing, &look, &mut |_, entry| {
-        if let Some((_, stamp)) = find(&entry.path) {
+        if let Some(stamp) = find(&entry.path) {
             let key = object_key(&url, &entry.path, stamp.as_bytes());
             wanted.push(ListedObjectOf { entry, stamp, key });
         }

@@ -6,7 +6,6 @@ use super::super::image_folder::ImageSplit;
 use super::super::picture_rows::{PictureRows, PictureSample};
 use super::HuggingFace;
 use crate::error::{Result, ValidationErrors};
-use crate::io::files::files_with_endings;
 use crate::io::image::extension;
 use crate::io::table_file::{ColumnKind, TableFile, integers, pictures, text_lists, texts};
 use crate::io::tar_samples::MAX_MEMBER_BYTES;
@@ -22,7 +21,7 @@ pub(in super::super) fn run(settings: &HuggingFace, cx: &mut StageContext<'_>) -
         ImageSplit::Column(name) => Some(name.as_str()),
         _ => None,
     };
-    for path in files_with_endings(&cx.source("hugging_face.files")?, &TABLES)? {
+    for path in cx.source_files("hugging_face.files", &TABLES)? {
         let file = TableFile::open(&path)?;
         let mut columns = vec![
             (settings.image.as_str(), ColumnKind::Pictures),

@@ -9,7 +9,6 @@ use super::super::separator::separator_byte;
 use super::settings::IMAGES;
 use super::{ImageFolder, ImageSplit};
 use crate::error::{Error, Result};
-use crate::io::files::files_with_endings;
 use crate::io::image::{IMAGE_EXTENSIONS, strip_image_extension};
 use crate::stage::StageContext;
 
@@ -46,7 +45,7 @@ fn list(settings: &ImageFolder, cx: &mut StageContext<'_>) -> Result<Vec<ListedI
                 Some(name) => Ok(name.to_owned()),
                 None => Err(Error::data(format!("the name of `{}` is no UTF-8 text", file.display()))),
             };
-            files_with_endings(&root, &endings.each_ref().map(String::as_str))?
+            cx.source_files(IMAGES, &endings.each_ref().map(String::as_str))?
                 .into_iter()
                 .map(name)
                 .collect::<Result<Vec<String>>>()?

@@ -6,7 +6,6 @@ use super::super::image_folder::ImageSplit;
 use super::super::picture_rows::{PictureRows, PictureSample};
 use super::{CaptionMember, WebDataset};
 use crate::error::Result;
-use crate::io::files::files_with_endings;
 use crate::io::image::IMAGE_EXTENSIONS;
 use crate::io::tar_samples::{self, TarPart, TarSample};
 use crate::stage::StageContext;
@@ -19,7 +18,7 @@ pub(in super::super) fn run(settings: &WebDataset, cx: &mut StageContext<'_>) ->
     let mut rows = PictureRows::new(&settings.split, settings.on_missing, settings.max_skipped);
     // True if samples have identifiers, which the first one decides.
     let mut have_ids = None;
-    for archive in files_with_endings(&cx.source("webdataset.shards")?, &ARCHIVES)? {
+    for archive in cx.source_files("webdataset.shards", &ARCHIVES)? {
         let cancel = cx.cancel().clone();
         tar_samples::for_each(
             &archive,
