@@ -93,9 +93,11 @@ impl SchemaChecker<'_> {
         let scheme = url.split("://").next().unwrap_or_default();
         let message =
             format!("stage `{}`: {} is a URL, `{scheme}://…`, wanted a path of this machine", self.stage, subject.name);
-        self.diagnostics.push(Diagnostic::new(node.span, message).hint(
+        self.diagnostics.push(Diagnostic::new(node.span, message).hint(if scheme == "file" {
+            "write the path alone, without `file://`"
+        } else {
             "copy it to this machine; from URLs come only the `images` of `image_folder`, `karpathy`, `flickr` and \
-             `coco`, which can be in a bucket, and the images of `image_urls`",
-        ));
+             `coco`, which can be in a bucket, and the images of `image_urls`"
+        }));
     }
 }

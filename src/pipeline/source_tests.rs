@@ -62,9 +62,14 @@ fn urls_are_for_images_only() {
     assert!(message.starts_with(wanted), "{message}");
     let message = refused("ftp://host/photos", "there.txt");
     assert!(
-        message.contains("stage `pairs`: `images`: there are no stores at `ftp://`, wanted a folder, or `s3://`"),
+        message
+            .contains("stage `pairs`: `images`: nothing is read or written at `ftp://`, wanted a folder, or `s3://`"),
         "{message}"
     );
+    let message = refused("file:///photos", "there.txt");
+    assert!(message.contains("`images`: a folder is named by its path, without `file://`"), "{message}");
+    let message = refused("there.txt", "file:///a.json");
+    assert!(message.ends_with("wanted a path of this machine / write the path alone, without `file://`"), "{message}");
     let message = refused("s3://key:secret@bucket/photos", "there.txt");
     assert!(message.contains("has a user or a password in it / give credentials in the environment"), "{message}");
     for secret in ["s3://key:secret@bucket/photos", "https://host/photos?signature=secret"] {

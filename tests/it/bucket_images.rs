@@ -146,3 +146,55 @@ fn mistakes_with_buckets_say_what_is_wrong() {
     let text = refused("s3://mistakes", "plan");
     assert!(text.contains("cannot list `s3://mistakes`") && text.contains("rename or remove this object"), "{text}");
 }
+
+/// The keys of a bucket with characters that mean something in URLs, and a store that lies below the source.
+#[test]
+fn a_source_is_read_without_the_store_in_it() {
+    let Some(server) = server() else { return };
+    let bucket = server.bucket("whole");
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path();
+    let names = ["a+b.png", "a#b.png", "a?b=c&d.png", "100%.png", "d%2Fe.png", "sub/日本 é.png", "~'(x)!*;=@,$.png"];
+    for (name, seed) in names.into_iter().zip(1..) {
+        bucket.put(name, &picture(seed));
+        let path = folder.join("set").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, picture(seed)).unwrap();
+    }
+    let pipeline = |images: &str| {
+        write_pipeline(folder, images, &[]);
+        let path = folder.join("features.toml");
+        let text = std::fs::read_to_string(&path).unwrap().replace(r#"captions = "captions.csv", "#, "");
+        std::fs::write(path, text).unwrap();
+    };
+    let run_twice = |store: &str| {
+        // A result beside the pictures looks like one of them.
+        let run = || {
+            let mut command = pairloom();
+            command.args(["run", "--json", "--store", store]).arg(folder.join("features.toml")).envs(bucket.settings());
+            output_of(command.env("XDG_CACHE_HOME", bucket.cache.path()))
+        };
+        let text = run();
+        assert_eq!(text.matches("\"stage_finished\"").count(), 2, "{text}");
+        let text = run();
+        assert!(!text.contains("\"stage_finished\"") && !text.contains("rror"), "{text}");
+    };
+    pipeline("s3://whole/");
+    run_twice("s3://whole/store");
+    let local = folder.join("set/store");
+    pipeline("set");
+    std::fs::create_dir_all(local.join("v1")).unwrap();
+    std::fs::write(local.join("v1/z.png"), "no picture").unwrap();
+    // A link to the store leads there, too.
+    std::os::unix::fs::symlink(local.join("v1"), folder.join("set/link")).unwrap();
+    run_twice(local.to_str().unwrap());
+    // The same pictures, in the same order.
+    let remote = folder.join("remote");
+    pipeline("s3://whole/");
+    for name in bucket.objects_at("store").list("").unwrap() {
+        bucket.objects_at("store").delete(&name).unwrap();
+    }
+    run(&bucket, folder, "remote");
+    assert!(remote.is_dir());
+    assert_eq!(features(folder, "remote"), features(folder, "set/store"));
+}

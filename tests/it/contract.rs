@@ -107,6 +107,9 @@ impl StageHost for RecordingHost<'_, '_> {
         }
         Ok(path)
     }
+    fn store_folder(&self) -> Option<&Path> {
+        self.cx.store_folder()
+    }
     fn objects(&self, input: &str) -> Result<Option<ObjectStorage>> {
         let objects = self.cx.objects(input)?;
         if objects.is_some() {

@@ -12,6 +12,7 @@ use reqwest::{Client, Response, StatusCode};
 use tokio::time::{sleep, timeout};
 use url::{Host, Url};
 
+use super::image_url::shown_url;
 use super::public_address::is_public;
 use super::request_pace::RequestPace;
 use crate::error::{Error, Result, with_causes};
@@ -58,8 +59,7 @@ struct FailedFetch {
 impl FailedFetch {
     /// The same failure, of a URL to which another one redirects.
     fn after_redirect(self, url: &Url) -> Self {
-        let url: String = url.as_str().chars().take(SHOWN_URL).collect();
-        Self { message: format!("it redirects to `{url}`: {}", self.message), ..self }
+        Self { message: format!("it redirects to `{}`: {}", shown_url(url.as_str()), self.message), ..self }
     }
 
     fn final_one(message: impl Into<String>) -> Self {
@@ -123,6 +123,9 @@ impl ImageFetcher {
 
     /// Sends a request and follows its redirects.
     async fn fetch_once(&self, url: &str) -> Result<Vec<u8>, FailedFetch> {
+        if url.is_empty() {
+            return Err(FailedFetch::final_one("there is no URL"));
+        }
         let mut url = Url::parse(url).map_err(|error| FailedFetch::final_one(format!("it is no URL: {error}")))?;
         for redirects in 0..=MAX_REDIRECTS {
             let named = |failed: FailedFetch| if redirects == 0 { failed } else { failed.after_redirect(&url) };
@@ -130,7 +133,7 @@ impl ImageFetcher {
             self.pace.turn().await;
             let sent = self.client.get(url.clone()).send().await;
             let response = sent.map_err(|error| {
-                let text = with_causes(&error);
+                let text = with_causes(&error.without_url());
                 // A name that resolves to private addresses stays refused.
                 if text.contains(PRIVATE) {
                     named(FailedFetch::final_one(PRIVATE))
@@ -190,14 +193,11 @@ impl ImageFetcher {
                 Ok(Some(chunk)) if bytes.len() as u64 + chunk.len() as u64 > limit => return Err(too_large()),
                 Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
                 Ok(None) => return Ok(bytes),
-                Err(error) => return Err(FailedFetch::temporary(with_causes(&error))),
+                Err(error) => return Err(FailedFetch::temporary(with_causes(&error.without_url()))),
             }
         }
     }
 }
-
-/// Number of characters of a URL that a message shows.
-const SHOWN_URL: usize = 200;
 
 /// Reason why an address is not asked.
 const PRIVATE: &str = "its host is a private address";

@@ -191,3 +191,88 @@ fn objects_that_change_after_they_were_listed_are_an_error() {
     let stopped = slow.fetch_all(&wanted, &|| Err(Error::interrupted()));
     assert_eq!(stopped.unwrap_err().category(), ErrorCategory::Interrupted);
 }
+
+/// WebDAV server. Names say how the answer differs from the list; `tag` and `time` are those of the list if it has any.
+fn webdav() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let serve = move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let mut reader = BufReader::new(stream);
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).unwrap() > 0 {}
+            let name = head.split(' ').nth(1).unwrap_or_default().rsplit('/').next().unwrap_or_default().to_owned();
+            let (status, fields, body) = if head.starts_with("PROPFIND") {
+                (
+                    "207 Multi-Status",
+                    String::new(),
+                    format!("<multistatus>{}</multistatus>", LISTED.map(entry).concat()),
+                )
+            } else {
+                let (tag, time, body) = answer(&name);
+                let tag = tag.map(|tag| format!("ETag: {tag}\r\n")).unwrap_or_default();
+                let time = time.map(|time| format!("Last-Modified: {time}\r\n")).unwrap_or_default();
+                ("200 OK", tag + &time, body.to_owned())
+            };
+            let length = body.len();
+            let answer =
+                format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {length}\r\n{fields}\r\n{body}");
+            let _ = reader.get_mut().write_all(answer.as_bytes());
+        }
+    };
+    std::thread::Builder::new().name("server".to_owned()).spawn(serve).unwrap();
+    address
+}
+
+/// Names of the objects, and the tags that the list has.
+const LISTED: [(&str, Option<&str>); 9] = [
+    ("tag-in-answer", None),
+    ("weak-tag", Some("W/&quot;1&quot;")),
+    ("no-tag-in-answer", Some("&quot;1&quot;")),
+    ("no-time-in-answer", None),
+    ("earlier", None),
+    ("later", None),
+    ("later-without-tag", Some("&quot;1&quot;")),
+    ("other-size", None),
+    ("other-tag", Some("&quot;1&quot;")),
+];
+const TIME: &str = "Mon, 02 Nov 2026 10:00:00 GMT";
+const LATER: &str = "Mon, 02 Nov 2026 10:00:01 GMT";
+
+/// Tag, time and content in the answer.
+fn answer(name: &str) -> (Option<&'static str>, Option<&'static str>, &'static str) {
+    match name {
+        "tag-in-answer" => (Some("\"1\""), Some(TIME), "picture"),
+        "weak-tag" => (Some("\"1\""), Some(LATER), "picture"),
+        "no-time-in-answer" => (Some("\"1\""), None, "picture"),
+        "earlier" => (None, Some("Mon, 02 Nov 2026 09:00:00 GMT"), "picture"),
+        "later" => (Some("\"1\""), Some(LATER), "picture"),
+        "later-without-tag" => (None, Some(LATER), "picture"),
+        "other-size" => (None, Some(TIME), "pictures"),
+        "other-tag" => (Some("\"2\""), Some(TIME), "picture"),
+        _ => (None, Some(TIME), "picture"),
+    }
+}
+
+fn entry((name, tag): (&str, Option<&str>)) -> String {
+    let tag = tag.map(|tag| format!("<getetag>{tag}</getetag>")).unwrap_or_default();
+    format!(
+        "<response><href>/photos/{name}</href><propstat><prop><getlastmodified>{TIME}</getlastmodified>\
+         <getcontentlength>7</getcontentlength><resourcetype/>{tag}</prop><status>HTTP/1.1 200 OK</status></propstat>\
+         </response>"
+    )
+}
+
+#[test]
+fn an_answer_is_compared_with_what_the_list_had() {
+    let location = Location::parse(format!("http://{}/photos", webdav()).into()).unwrap();
+    let objects = ObjectStorage::open(&location, &[]).unwrap();
+    let mut listed = objects.list_objects(|object| (object.name.to_owned(), object.stamp)).unwrap();
+    listed.sort_by_key(|(name, _)| LISTED.iter().position(|(listed, _)| listed == name));
+    let wanted: Vec<_> = listed.iter().map(|(name, stamp)| (name.as_str(), *stamp)).collect();
+    assert_eq!(wanted.len(), LISTED.len());
+    let fetcher = ObjectFetcher::new(objects, 2, 1e4).unwrap();
+    assert_eq!(fetcher.fetch_all(&wanted[..5], &|| Ok(())).unwrap(), vec![b"picture".to_vec(); 5]);
+    let error = fetcher.fetch_all(&wanted, &|| Ok(())).unwrap_err().to_string();
+    assert!(error.ends_with("listed: `later`, `later-without-tag`, `other-size`, `other-tag`"), "{error}");
+}

@@ -58,8 +58,8 @@ pub(super) enum RetryPolicy {
 impl UrlClient {
     /// Creates the clients of the store at `url`. Settings have the names of environment variables (`AWS_REGION`).
     pub(super) fn new(url: &Url, settings: &[(String, String)]) -> Result<Self> {
-        let (_, prefix) = ObjectStoreScheme::parse(url)
-            .map_err(|error| Error::usage(format!("cannot open the store at `{url}`: {error}")))?;
+        let (_, prefix) =
+            ObjectStoreScheme::parse(url).map_err(|error| Error::usage(format!("cannot open `{url}`: {error}")))?;
         let whole = open(url, settings, RetryPolicy::Standard)?;
         let below = |store| -> Arc<dyn ObjectStore> { Arc::new(PrefixStore::new(store, prefix.clone())) };
         let standard = below(Arc::clone(&whole));
@@ -149,11 +149,11 @@ macro_rules! built {
 fn open(url: &Url, settings: &[(String, String)], policy: RetryPolicy) -> Result<Arc<dyn ObjectStore>> {
     let wrong = |error: object_store::Error| {
         let error = super::storage_error::cause(&error);
-        Error::usage(format!("cannot open the store at `{url}`: {error}"))
+        Error::usage(format!("cannot open `{url}`: {error}"))
             .hint("its settings come from the environment: `AWS_REGION`, `AZURE_STORAGE_ACCOUNT_NAME` and their like")
     };
-    let (scheme, _) = ObjectStoreScheme::parse(url)
-        .map_err(|error| Error::usage(format!("cannot open the store at `{url}`: {error}")))?;
+    let (scheme, _) =
+        ObjectStoreScheme::parse(url).map_err(|error| Error::usage(format!("cannot open `{url}`: {error}")))?;
     let timeout = if policy == RetryPolicy::Large { "600s" } else { "30s" };
     Ok(match scheme {
         ObjectStoreScheme::AmazonS3 => {

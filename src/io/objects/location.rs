@@ -35,11 +35,13 @@ impl Location {
         let mut url = Url::parse(url).map_err(|error| Error::usage(format!("not a URL: {error}")))?;
         let scheme = url.scheme();
         if scheme == "file" {
-            return Err(Error::usage("a store in a folder is named by its path, without `file://`"));
+            return Err(Error::usage("a folder is named by its path, without `file://`"));
         }
         if !SCHEMES.contains(&scheme) {
             let known = "`s3://`, `gs://`, `az://`, `http://` or `https://`";
-            return Err(Error::usage(format!("there are no stores at `{scheme}://`, wanted a folder, or {known}")));
+            return Err(Error::usage(format!(
+                "nothing is read or written at `{scheme}://`, wanted a folder, or {known}"
+            )));
         }
         // In `az://container@account/…` the user part is the container.
         let account = scheme.starts_with('a') && url.password().is_none();

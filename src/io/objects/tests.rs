@@ -36,6 +36,21 @@ fn in_a_folder_an_object_is_absent_or_whole() {
 }
 
 #[test]
+fn a_list_leaves_out_the_objects_below_a_prefix() {
+    let objects = in_memory();
+    for name in ["a.jpg", "store/v1/runs/1.json", "store/v10/a.jpg", "store/v1.jpg"] {
+        objects.put(name, "a".into()).unwrap();
+    }
+    let listed = |objects: ObjectStorage| {
+        let mut names = objects.list_objects(|object| object.name.to_owned()).unwrap();
+        names.sort();
+        names
+    };
+    assert_eq!(listed(objects.clone()).len(), 4);
+    assert_eq!(listed(objects.without(Some("store/v1"))), ["a.jpg", "store/v1.jpg", "store/v10/a.jpg"]);
+}
+
+#[test]
 fn at_a_url_an_object_is_absent_or_whole() {
     an_object_is_absent_or_whole(&in_memory());
 }

@@ -1,8 +1,7 @@
 //! Image networks with the names, shapes and values of torchvision, timm and `open_clip`.
 //!
 //! An [`Architecture`] is plain data without tensors. Parameter specifications, their initialisation and the
-//! computation ([`ImageNetwork`]) follow from it. To add a network, write one file with a function that returns its architecture,
-//! and a line of the list in `catalog.rs`. A module of the user's ([`TorchScriptModule`]) is no architecture: its file has
+//! computation ([`ImageNetwork`]) follow from it. CONTRIBUTING.md has what a new network takes. A module of the user's ([`TorchScriptModule`]) is no architecture: its file has
 //! the code that computes it.
 
 mod architecture;

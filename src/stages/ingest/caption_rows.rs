@@ -62,6 +62,8 @@ pub(super) struct CaptionColumns<'s> {
     pub split: Option<&'s str>,
     /// Separator of the columns of a CSV file, if it is no comma.
     pub separator: Option<u8>,
+    /// Form of the name of an image in messages.
+    pub shown: fn(&str) -> String,
     /// Hint of the error for missing columns.
     pub hint: &'static str,
     /// Hint of the error for identifiers of a column that nobody named.
@@ -108,7 +110,8 @@ struct ImageFields<'r> {
 /// Reads the images in order of first appearance. Without a column of caption identifiers, captions are numbered from 0
 /// in the order of the table.
 ///
-/// `key_of` returns the key of a name: rows with equal keys have the same image. `split_of` returns the split of an image
+/// `key_of` returns the key of a name, or of a field without one, in a row: rows with equal keys have the same image.
+/// `split_of` returns the split of an image
 /// from its key and the field of the split column.
 ///
 /// # Errors
@@ -118,7 +121,7 @@ pub(super) fn read(
     cx: &mut StageContext<'_>,
     path: &Path,
     columns: &CaptionColumns<'_>,
-    key_of: impl Fn(&str) -> Result<String, String>,
+    key_of: impl Fn(Result<&str, String>, RecordPlace) -> Result<String, String>,
     split_of: impl Fn(&str, Option<&str>) -> Result<&'static str, String>,
 ) -> Result<Vec<CaptionTableImage>> {
     let check = || cx.check_cancelled();
@@ -144,15 +147,16 @@ pub(super) fn read(
         let mut more = more.iter();
         let mut named = |column: Option<&'_ str>| column.and_then(|column| Some((column.to_owned(), more.next()?)));
         let (image_id, caption_id, split) = (named(image_ids), named(caption_ids), named(columns.split));
-        let name = image.name().map_err(|problem| format!("`{}` {problem}", columns.image))?;
-        let key = key_of(&name)?;
+        let name = image.name().map_err(|problem| format!("`{}` {problem}", columns.image));
+        let key = key_of(name.as_deref().map_err(Clone::clone), place)?;
+        let name = name.unwrap_or_default();
         let id = image_id.map(|(column, value)| value.name().map_err(|problem| format!("`{column}` {problem}")));
         let id = id.transpose().inspect_err(wrong_id)?;
         let split = split.map(|(column, value)| value.name().map_err(|problem| format!("`{column}` {problem}")));
         let split = split_of(&key, split.transpose()?.as_deref())?;
         let fields = ImageFields { name: &name, key, id: id.as_deref(), split };
         let image = rows.add_image(fields, place).inspect_err(wrong_id)?;
-        rows.check_split(image, &name, split)?;
+        rows.check_split(image, &(columns.shown)(&name), split)?;
         let texts = text.texts().map_err(|problem| format!("`{}` {problem}", columns.text))?;
         match caption_id {
             Some(_) if texts.len() > 1 => {

@@ -22,13 +22,14 @@ pub(super) fn run(settings: &CaptionTable, cx: &mut StageContext<'_>) -> Result<
         caption_id: IdentifierColumn::of_setting(settings.caption_id.as_deref(), "caption_id"),
         split: settings.split_column.as_deref(),
         separator: separator_byte(settings.separator),
+        shown: str::to_owned,
         hint: "name them with `image`, `text` and `caption_id`",
         identifier_hint: "captions have the identifiers of the column `caption_id`, since the table has it: \
                           `caption_id = \"\"` numbers them instead",
     };
     let fixed = settings.split.as_deref().map(listing::parse_split).transpose().map_err(Error::data)?;
     let split_of = |_: &str, field: Option<&str>| fixed.map_or_else(|| listing::parse_split(field.unwrap_or("")), Ok);
-    let images = caption_rows::read(cx, &path, &columns, |name| Ok(name.to_owned()), split_of)?;
+    let images = caption_rows::read(cx, &path, &columns, |name, _| name.map(str::to_owned), split_of)?;
     let names: Vec<&str> = images.iter().map(|image| image.name.as_str()).collect();
     let ids = caption_rows::image_ids(cx, &path, &names)?;
     let mut rows = DataSetWriter::default();

@@ -17,7 +17,7 @@ pub(super) const SPLITS: [&str; 4] = ["train", "restval", "val", "test"];
 pub(super) struct ListedImage {
     pub image_id: i64,
     pub split: &'static str,
-    /// Name of the file, without folders.
+    /// Name of the image: of its file as the list has it, or the text by which the list identifies the image.
     pub file_name: String,
     /// Path of the file, relative to the image folder.
     pub path: String,

@@ -12,7 +12,8 @@ pub enum OnMissing {
     /// Stops with an error that names all of them.
     #[default]
     Fail,
-    /// Leaves such images and their captions out, with a warning for each image. `max_skipped` limits their share.
+    /// Leaves such images and their captions out, with a warning for each image. `max_skipped` limits their share; one image at
+    /// least must be left.
     Skip,
 }
 

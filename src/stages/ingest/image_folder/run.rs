@@ -77,12 +77,13 @@ fn read(settings: &ImageFolder, path: &Path, cx: &mut StageContext<'_>) -> Resul
         caption_id: IdentifierColumn::of_setting(columns.caption_id.as_deref(), "caption_id"),
         split: if let ImageSplit::Column(name) = split { Some(name) } else { None },
         separator: separator_byte(settings.separator),
+        shown: str::to_owned,
         identifier_hint: "the columns `image_id` and `caption_id` have the identifiers, if the table has them: \
                           `columns.image_id = \"\"` numbers the images instead, `columns.caption_id = \"\"` the captions",
         hint: "name them with `columns`, such as `columns = { file_name = \"image\", caption = \"text\" }`",
     };
     let split_of = |file: &str, field: Option<&str>| split.of(file, field);
-    let images = caption_rows::read(cx, path, &names, |name| listing::image_path("", name), split_of)?;
+    let images = caption_rows::read(cx, path, &names, |name, _| listing::image_path("", name?), split_of)?;
     split.check_sizes(images.len(), &images.iter().map(|image| image.split).collect())?;
     // File names are texts, so images without identifiers are numbered.
     let own: Option<Vec<&str>> = images.iter().map(|image| image.id.as_deref()).collect();

@@ -12,8 +12,9 @@ use super::super::separator::separator_byte;
 use super::super::writer::{DataSetWriter, ImageRow};
 use super::ImageUrls;
 use crate::error::{Error, Result, SkippedItems, ValidationErrors};
-use crate::io::http_images::{FetchLimits, ImageFetcher};
+use crate::io::http_images::{FetchLimits, ImageFetcher, is_image_url, shown_url};
 use crate::io::image::image_size;
+use crate::io::record_file::RecordPlace;
 use crate::stage::StageContext;
 
 /// Number of images that are fetched and kept in memory together.
@@ -56,7 +57,7 @@ pub(in super::super) fn run(settings: &ImageUrls, cx: &mut StageContext<'_>) -> 
     let first = progress.asked;
     for (block, wanted) in images[first..].chunks(BLOCK).enumerate() {
         cx.progress(progress.asked as u64, Some(images.len() as u64), "images");
-        let urls: Vec<&str> = wanted.iter().map(|image| image.key.as_str()).collect();
+        let urls: Vec<&str> = wanted.iter().map(|image| image.name.as_str()).collect();
         let cancel = cx.cancel().clone();
         let fetched = fetcher.fetch_all(&urls, &|| cancel.check())?;
         let mut mistakes = ValidationErrors::in_file(&path);
@@ -66,16 +67,18 @@ pub(in super::super) fn run(settings: &ImageUrls, cx: &mut StageContext<'_>) -> 
                 Ok(_) => Ok(bytes),
                 Err(error) => Err(error.to_string()),
             });
+            let url = shown_url(&image.name);
             match picture {
                 Ok(bytes) => push(cx, &mut rows, image, number, &bytes)?,
                 Err(message) if settings.on_missing == OnMissing::Fail => {
-                    mistakes.add(format_args!("`{}` in {}", image.key, image.first), message);
+                    mistakes.add(format_args!("`{url}` in {}", image.first), message);
                 }
                 Err(message) => {
-                    cx.warn(&image.key, format!("image left out: {message}"));
+                    let named = format!("`{url}` in {}: {message}", image.first);
+                    cx.warn(url, format!("the image in {} is left out: {message}", image.first));
                     progress.skipped += 1;
                     if progress.first.len() < LISTED {
-                        progress.first.push(format!("`{}`: {message}", image.key));
+                        progress.first.push(named);
                     }
                 }
             }
@@ -107,14 +110,16 @@ fn read(settings: &ImageUrls, path: &Path, cx: &mut StageContext<'_>) -> Result<
         caption_id: IdentifierColumn::Unused,
         split: if let ImageSplit::Column(name) = &settings.split { Some(name) } else { None },
         separator: separator_byte(settings.separator),
+        shown: shown_url,
         identifier_hint: "",
         hint: "name them with `columns`, such as `columns = { url = \"image_url\", caption = \"text\" }`",
     };
-    let key = |url: &str| match url.split_once("://") {
-        Some(("http" | "https", rest)) if !rest.is_empty() => Ok(url.to_owned()),
-        // Others are left out when they are fetched.
-        _ if settings.on_missing == OnMissing::Skip && !url.is_empty() => Ok(url.to_owned()),
-        _ => Err(format!("`{}` is no URL with `http://` or `https://`", url.escape_debug())),
+    let key = |url: Result<&str, String>, place: RecordPlace| match url {
+        Ok(url) if is_image_url(url) => Ok(url.to_owned()),
+        // Each such row is an image of its own, which is left out. No URL is the text of a place.
+        _ if settings.on_missing == OnMissing::Skip => Ok(place.to_string()),
+        Ok(url) => Err(format!("`{}` is no URL with `http://` or `https://`", shown_url(url))),
+        Err(problem) => Err(problem),
     };
     let images = caption_rows::read(cx, path, &names, key, |url, field| settings.split.of(url, field))?;
     settings.split.check_sizes(images.len(), &images.iter().map(|image| image.split).collect())?;

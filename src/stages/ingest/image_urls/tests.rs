@@ -48,20 +48,84 @@ fn allowing(address: &str, more: &serde_json::Value) -> serde_json::Value {
     json!({"image_urls": form})
 }
 
-/// Rows whose URL is none, or of another scheme.
+/// Rows whose URL is none, or of another scheme: each is one image, also where texts are equal. Rows with the same URL are
+/// one image.
 #[test]
 fn rows_without_a_url_can_be_left_out() {
     let (address, _) = server();
-    let table = format!("url,caption\nhttp://{address}/5.png,five\nfile:///etc/passwd,none\nhttp//x,none\n");
+    let table = format!(
+        "url,caption\nhttp://{address}/5.png,five\nfile:///etc/passwd,none\nhttp//x,none\n,none\nhttp//x,none\n \
+         ,none\nhttp://{address}/page,none\nhttp://{address}/page,none\n"
+    );
     let data = folder(&[("urls.csv", table.as_bytes())]);
     let settings = |more| allowing(&address, &more);
     let error = refused(ingest(data.path(), settings(json!({}))));
-    assert!(error.contains("`file:///etc/passwd` is no URL with `http://` or `https://`"), "{error}");
-    let host = ingest(data.path(), settings(json!({"on_missing": "skip", "max_skipped": 0.7}))).unwrap();
+    for wanted in [
+        "has 5 mistakes",
+        "line 3: `file:///etc/passwd` is no URL with `http://` or `https://`",
+        "line 5: `url` is empty",
+        "line 6: `http//x` is no URL",
+    ] {
+        assert!(error.contains(wanted), "{error}");
+    }
+    let host = ingest(data.path(), settings(json!({"on_missing": "skip", "max_skipped": 0.9}))).unwrap();
     assert_eq!(encoded_images(&host), [png(5)]);
-    let warnings: Vec<_> = host.warnings.iter().map(|warning| warning.message.as_str()).collect();
-    assert_eq!(warnings[0], "image left out: its scheme is `file`, wanted `http` or `https`");
-    assert!(warnings.len() == 2 && warnings[1].starts_with("image left out: it is no URL: "), "{warnings:?}");
+    let ids: Vec<_> = images(&host).into_iter().map(|(id, ..)| id).collect();
+    assert_eq!((ids, captions(&host).len()), (vec![0], 1));
+    let warnings: Vec<_> = host.warnings.iter().map(|warning| (&*warning.subject, &*warning.message)).collect();
+    let page = format!("http://{address}/page");
+    for (warning, (url, place, message)) in warnings.iter().zip([
+        ("file:///etc/passwd", "line 3", "its scheme is `file`, wanted `http` or `https`"),
+        ("http//x", "line 4", "it is no URL"),
+        ("", "line 5", "there is no URL"),
+        ("http//x", "line 6", "it is no URL"),
+        ("", "line 7", "there is no URL"),
+        (&page, "line 8", "it is a text file"),
+    ]) {
+        assert_eq!(warning.0, url);
+        assert!(warning.1.starts_with(&format!("the image in {place} is left out: {message}")), "{warning:?}");
+    }
+    assert_eq!(warnings.len(), 6);
+    let error = refused(ingest(data.path(), settings(json!({"on_missing": "skip"}))));
+    assert!(error.contains("6 of 7 images were left out") && error.contains("`http//x` in line 6: it is"), "{error}");
+}
+
+/// Queries of URLs have signatures.
+#[test]
+fn messages_show_no_query_of_a_url() {
+    let (address, _) = server();
+    let url = format!("http://{address}/page?sig=secret");
+    let table = format!(
+        "url,caption,split\n{url},a,train\nhttp://127.0.0.1:1/a.png?sig=secret,b,train\nftp://u:secret@x/a?sig=secret,c,val\n"
+    );
+    let data = folder(&[("urls.csv", table.as_bytes()), ("two.csv", format!("{table}{url},a,val\n").as_bytes())]);
+    let run = |more| {
+        let mut settings = allowing(&address, &more);
+        settings["image_urls"]["private_hosts"] = json!([address, "127.0.0.1:1"]);
+        settings["image_urls"]["retries"] = json!(0);
+        ingest(data.path(), settings)
+    };
+    let skip = json!({"on_missing": "skip", "max_skipped": 1.0});
+    let mut two = skip.clone();
+    two.as_object_mut()
+        .unwrap()
+        .extend([("table".to_owned(), json!("two.csv")), ("split".to_owned(), json!({"column": "split"}))]);
+    for (settings, wanted) in [
+        (skip, "`http://127.0.0.1:1/a.png` in line 3: "),
+        (two, "line 5: image `http://"),
+        (json!({}), "line 4: `ftp://x/a` is no URL"),
+    ] {
+        let message = refused(run(settings));
+        assert!(message.contains(wanted) && !message.contains("secret"), "{message}");
+    }
+    let valid =
+        format!("url,caption\n{url},a\nhttp://127.0.0.1:1/a.png?sig=secret,b\nhttp://{address}/5.png?sig=secret,c\n");
+    std::fs::write(data.path().join("urls.csv"), valid).unwrap();
+    let message = refused(run(json!({})));
+    assert!(message.contains("/page` in line 2: it is a text file") && !message.contains("secret"), "{message}");
+    let host = run(json!({"on_missing": "skip", "max_skipped": 0.7})).unwrap();
+    assert_eq!(host.warnings.len(), 2);
+    assert!(host.warnings.iter().all(|warning| !format!("{warning:?}").contains("secret")), "{:?}", host.warnings);
 }
 
 #[test]
