@@ -1,6 +1,8 @@
 //! Format of a pipeline file, as Rust types and as JSON Schema.
 
+use std::any::TypeId;
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
@@ -166,6 +168,13 @@ pub fn schema<S: JsonSchema>() -> Value {
     let mut schema = settings.into_generator().into_root_schema_for::<PipelineFile<S>>();
     Shorthand { definitions: schema.get("$defs").cloned().unwrap_or_default() }.transform(&mut schema);
     schema.to_value()
+}
+
+/// The schema that [`schema`] returns, made once for each type: it takes longer than everything else in reading a file.
+pub(super) fn shared_schema<S: JsonSchema + 'static>() -> &'static Value {
+    static SCHEMAS: Mutex<BTreeMap<TypeId, &'static Value>> = Mutex::new(BTreeMap::new());
+    let mut schemas = SCHEMAS.lock().unwrap_or_else(PoisonError::into_inner);
+    schemas.entry(TypeId::of::<S>()).or_insert_with(|| Box::leak(Box::new(schema::<S>())))
 }
 
 /// Transform that allows the name alone, `loss = "max"`, for an alternative whose settings all have defaults.

@@ -11,7 +11,7 @@ use toml::de::DeTable;
 use super::alternative::Alternative;
 use super::connect::{ParsedStage, Reference, connect_stages};
 use super::diagnostic::{Diagnostic, Diagnostics};
-use super::file_format::{Expectation, resolve, schema};
+use super::file_format::{Expectation, resolve, shared_schema};
 use super::instance_names::without_coordinates;
 use super::instances::{InstanceArguments, check_stages};
 use super::not_toml::syntax_diagnostics;
@@ -96,7 +96,7 @@ fn parse<S: PipelineStage>(
     }
     let mut root = TomlNode::from_table(SourceSpan::default(), table.get_ref(), &SourceSpan::in_file);
     let mut diagnostics = Vec::new();
-    let schema = schema::<S>();
+    let schema = shared_schema::<S>();
     let paths = SettingPaths { definitions: &schema["$defs"], stage: &schema["$defs"][S::schema_name().as_ref()] };
     let assignments = options.overrides.iter().enumerate();
     let assignments: Vec<SettingAssignment> = assignments

@@ -21,9 +21,9 @@ use crate::suggest::quoted_list;
 const RESERVED_STAGE_NAMES: [&str; 4] = ["store", "all_runs", "files", "information_schema"];
 
 /// Stage that can be read from a pipeline file: a type whose JSON Schema has one alternative for each kind of stage.
-pub trait PipelineStage: Stage + Clone + DeserializeOwned + JsonSchema {}
+pub trait PipelineStage: Stage + Clone + DeserializeOwned + JsonSchema + 'static {}
 
-impl<S: Stage + Clone + DeserializeOwned + JsonSchema> PipelineStage for S {}
+impl<S: Stage + Clone + DeserializeOwned + JsonSchema + 'static> PipelineStage for S {}
 
 /// Reports names of stages that SQL cannot distinguish from others.
 pub(super) fn check_stage_names(checker: &mut SchemaChecker<'_>, entries: &[TomlEntry]) {

@@ -119,7 +119,7 @@ fn messages_show_no_query_of_a_url() {
         assert!(message.contains(wanted) && !message.contains("secret"), "{message}");
     }
     let valid =
-        format!("url,caption\n{url},a\nhttp://127.0.0.1:1/a.png?sig=secret,b\nhttp://{address}/5.png?sig=secret,c\n");
+        format!("url,caption\n{url},a\nhttp://127.0.0.1:1/a.png?sig=secret,b\nhttp://{address}/5.png#secret,c\n");
     std::fs::write(data.path().join("urls.csv"), valid).unwrap();
     let message = refused(run(json!({})));
     assert!(message.contains("/page` in line 2: it is a text file") && !message.contains("secret"), "{message}");
