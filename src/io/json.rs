@@ -38,11 +38,14 @@ pub fn read_small<T: DeserializeOwned>(path: &Path, wanted: &str, max_bytes: u64
     })
 }
 
+/// Size in bytes of a file that is read before anyone would cancel it. A thread would take longer than the reading.
+const SMALL: u64 = 1 << 20;
+
 /// Time between two checks for a cancellation.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Reads as [`read`], on a thread of its own, and calls `check` now and then. If `check` fails, the thread ends with
-/// its file, and its result is dropped.
+/// Reads as [`read`] and calls `check` now and then. A large file is read on a thread of its own: if `check` fails, the
+/// thread ends with its file, and its result is dropped.
 ///
 /// # Errors
 /// As [`read`], or the first error of `check`.
@@ -51,6 +54,10 @@ pub fn read_while<T: DeserializeOwned + Send + 'static>(
     wanted: &'static str,
     check: impl Fn() -> Result<()>,
 ) -> Result<T> {
+    if path.metadata().is_ok_and(|meta| meta.len() <= SMALL) {
+        check()?;
+        return read(path, wanted);
+    }
     let (sender, result) = bounded_channel(1);
     let path = path.to_owned();
     let work = move || {
@@ -98,6 +105,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.json");
         std::fs::write(&path, b"{\"x\": 3}").unwrap();
+        assert_eq!(read_while::<Point>(&path, "a point", || Ok(())).unwrap().x, 3);
+        std::fs::write(&path, format!("{{\"x\": 3{}}}", " ".repeat(2 << 20))).unwrap();
         assert_eq!(read_while::<Point>(&path, "a point", || Ok(())).unwrap().x, 3);
         // 40 MB take longer than the time to the first check.
         std::fs::write(&path, format!("{{\"y\": [{}0]}}", "0,".repeat(20_000_000))).unwrap();
