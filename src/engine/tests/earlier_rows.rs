@@ -49,6 +49,44 @@ fn only_new_rows_are_computed_and_the_bytes_are_those_of_a_fresh_run() {
     assert_eq!(manifest.row_keys["rows"].bytes, 60 * 16);
 }
 
+/// Number of names of the file of each part of the stage `more`.
+fn names_of_parts(n: i64, store: &Store) -> Vec<u64> {
+    use std::os::unix::fs::MetadataExt as _;
+    let folder = statuses(&keyed(n, 100), store)[1].artefact(store).folder().unwrap().join("rows");
+    let mut parts: Vec<_> = std::fs::read_dir(folder).unwrap().map(|part| part.unwrap().path()).collect();
+    parts.sort();
+    parts.iter().map(|part| part.metadata().unwrap().nlink()).collect()
+}
+
+#[test]
+fn parts_with_the_same_rows_are_files_that_results_share() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    run(&keyed(45, 100), &store);
+    assert_eq!(names_of_parts(45, &store), [1; 7]);
+    // The last part of the first result has three rows, the seventh of the second one seven.
+    assert_eq!(copied(&run(&keyed(60, 100), &store).1), Some((60, 45)));
+    assert_eq!(names_of_parts(60, &store), [2, 2, 2, 2, 2, 2, 1, 1, 1]);
+    run(&keyed(14, 100), &store);
+    assert_eq!(names_of_parts(14, &store), [3, 3]);
+    for n in [45, 60, 14] {
+        assert_contains(folder.path(), fresh(n, 100));
+    }
+    // What is removed takes nothing from the others.
+    statuses(&keyed(45, 100), &store)[1].artefact(&store).remove().unwrap();
+    assert_eq!(names_of_parts(60, &store), [2, 2, 1, 1, 1, 1, 1, 1, 1]);
+    assert_contains(folder.path(), fresh(60, 100));
+    // A damaged file is damaged for all, and is not shared again.
+    let part = statuses(&keyed(60, 100), &store)[1].artefact(&store).folder().unwrap().join("rows/part-00001.parquet");
+    let mut flipped = std::fs::read(&part).unwrap();
+    flipped[20] ^= 1;
+    std::fs::write(&part, flipped).unwrap();
+    let (summary, events) = run(&keyed(45, 100), &store);
+    assert!(summary.error.is_none(), "{:?}", summary.error);
+    assert_eq!(copied(&events), Some((45, 38)));
+    assert_contains(folder.path(), fresh(45, 100));
+}
+
 #[test]
 fn a_plan_counts_the_new_rows_of_a_stage_whose_input_is_complete() {
     let folder = tempfile::tempdir().unwrap();
