@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::engine::new_rows::{NewRows, RowCount};
+use crate::store::gc::collect_garbage;
 
 /// Numbers below `n`, each with `add` added.
 fn keyed(n: i64, add: i64) -> Plan<ToyStage> {
@@ -72,6 +73,14 @@ fn parts_with_the_same_rows_are_files_that_results_share() {
     for n in [45, 60, 14] {
         assert_contains(folder.path(), fresh(n, 100));
     }
+    let bytes = |n, parts: std::ops::Range<usize>| -> u64 {
+        let manifest = statuses(&keyed(n, 100), &store).remove(1).reused().unwrap().clone();
+        manifest.tables["rows"][parts].iter().map(|part| part.bytes).sum()
+    };
+    // Of the two older results, the disk gets back what the kept one with 14 numbers does not share.
+    let collected = collect_garbage(&store, 1, false).unwrap();
+    let all: u64 = collected.garbage.iter().map(|item| item.bytes).sum();
+    assert_eq!(all - collected.freed_bytes, bytes(45, 0..6) + bytes(60, 0..2));
     // What is removed takes nothing from the others.
     statuses(&keyed(45, 100), &store)[1].artefact(&store).remove().unwrap();
     assert_eq!(names_of_parts(60, &store), [2, 2, 1, 1, 1, 1, 1, 1, 1]);
