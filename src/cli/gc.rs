@@ -26,7 +26,7 @@ pub(super) fn gc(common: &CommonArgs, arguments: &GcArgs, console: Console) -> R
         ));
     }
     let keep = arguments.keep_runs.saturating_as::<usize>();
-    let GarbageCollection { garbage, runs, spared_runs, pinned, searches } =
+    let GarbageCollection { garbage, freed_bytes, runs, spared_runs, pinned, searches } =
         collect_garbage(&store, keep, arguments.delete)?;
     if console.json {
         for item in &garbage {
@@ -51,7 +51,12 @@ pub(super) fn gc(common: &CommonArgs, arguments: &GcArgs, console: Console) -> R
         let rows: Vec<_> = std::iter::once(title).chain(garbage.iter().map(|item| table_row(item, keep))).collect();
         console.print(&align_columns(&rows, &[false, false, false, false, true, false, false]))?;
     }
-    let total = format_bytes(garbage.iter().map(|item| item.bytes).sum());
+    let bytes = garbage.iter().map(|item| item.bytes).sum();
+    let total = if freed_bytes == bytes {
+        format_bytes(bytes)
+    } else {
+        format!("{} of {}, as results share files", format_bytes(freed_bytes), format_bytes(bytes))
+    };
     let results = format_items(garbage.len(), "results");
     console.info(&match (garbage.len(), arguments.delete) {
         (0, _) if keep == 1 => {

@@ -14,7 +14,7 @@ use az::SaturatingAs;
 
 use crate::error::{Error, ErrorCategory, Result};
 use crate::io::parquet;
-use crate::stage::{EarlierRows, FoundRows, RowKey, SharedEarlierRows, Warning};
+use crate::stage::{EarlierPart, EarlierRows, FoundRows, PartKey, RowKey, SharedEarlierRows, Warning};
 use crate::store::key::ArtefactIdentity;
 use crate::store::{Artefact, FileEntry, Manifest, Part, ROW_KEYS_FOLDER, Store};
 
@@ -66,6 +66,8 @@ pub(super) struct StoredRows {
     parts: Vec<(Artefact, String, Part)>,
     /// Part and number in it of each row.
     places: HashMap<RowKey, (u32, u32)>,
+    /// Number of the part with each key.
+    keyed_parts: HashMap<PartKey, u32>,
     /// Parts that were read last, by their number.
     recent: Mutex<VecDeque<(u32, RecordBatch)>>,
     /// Parts that are damaged.
@@ -104,9 +106,17 @@ impl StoredRows {
                 let Some(key) = keys.next() else { break };
                 self.places.entry(RowKey::from_bytes(*key)).or_insert((number, row));
             }
+            if let Some(key) = &part.key {
+                self.keyed_parts.entry(key.clone()).or_insert(number);
+            }
             self.parts.push((artefact.clone(), Artefact::part_name(table, part.index), part));
         }
         Ok(())
+    }
+
+    fn part(&self, number: u32) -> Result<&(Artefact, String, Part)> {
+        let part = self.parts.get(number.saturating_as::<usize>());
+        part.ok_or_else(|| Error::internal("a row of a part that is not known"))
     }
 
     /// Rows of a part; `None` if it is damaged. The first time that this is seen, `warnings` gets a warning.
@@ -117,10 +127,7 @@ impl StoredRows {
         if lock(&self.damaged).contains(&number) {
             return Ok(None);
         }
-        let (artefact, name, part) = self
-            .parts
-            .get(number.saturating_as::<usize>())
-            .ok_or_else(|| Error::internal("a row of a part that is not known"))?;
+        let (artefact, name, part) = self.part(number)?;
         let whole = artefact.read(name, part.bytes, &part.digest).and_then(parquet::decode_whole);
         match whole {
             Ok(batch) => {
@@ -158,6 +165,20 @@ impl EarlierRows for StoredRows {
             }
         }
         Ok(found)
+    }
+
+    fn find_part(&self, key: &PartKey) -> Result<Option<EarlierPart>> {
+        let Some(number) = self.keyed_parts.get(key) else { return Ok(None) };
+        if lock(&self.damaged).contains(number) {
+            return Ok(None);
+        }
+        let (artefact, name, part) = self.part(*number)?;
+        match artefact.read(name, part.bytes, &part.digest) {
+            Ok(content) => Ok(Some(EarlierPart { object: artefact.name(name), rows: part.rows, content })),
+            // The search for its rows warns.
+            Err(error) if error.category() == ErrorCategory::Data => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 

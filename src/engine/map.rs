@@ -56,7 +56,7 @@ struct EncodedPart {
     block: usize,
     /// Rows or indices of the block.
     units: usize,
-    /// Rows of the output, unless another rank mapped the block.
+    /// Rows of the output, unless another rank mapped the block or an earlier result has them.
     batch: Option<RecordBatch>,
     part: SharedPart,
 }
@@ -154,16 +154,19 @@ impl ParallelMap<'_, '_> {
             }
         };
         let sink = |EncodedPart { block, units, batch, part }: EncodedPart| {
-            let SharedPart { rows, warnings, row_keys, copied: copied_rows, content } = part;
-            let is_own = batch.is_some();
+            let SharedPart { rows, warnings, row_keys, part_key: key, copied: copied_rows, content, object } = part;
             batch.map_or(Ok(()), |batch| writer.check(&batch))?;
             for warning in &warnings {
                 progress.report_warning(warning);
             }
-            committer.commit_part(writer.table(), content, RowsOfPart { rows, warnings, row_keys })?;
+            committer.commit_part(
+                writer.table(),
+                content,
+                RowsOfPart { rows, warnings, row_keys, key, shared: object },
+            )?;
             writer.count_committed(rows);
             *copied += copied_rows;
-            if let Some(shared) = shared.as_ref().filter(|_| !is_own) {
+            if let Some(shared) = shared.as_ref().filter(|shared| !shared.is_own(block)) {
                 shared.remove(block)?;
             }
             signals.done.store(signals.done.load() + units as u64);
@@ -181,6 +184,6 @@ impl ParallelMap<'_, '_> {
 /// Encodes the rows of a block as a part. Also returns the bytes that rows and part take in memory.
 fn encode_part(block: usize, units: usize, mapped: MapOutput) -> Result<(EncodedPart, u64)> {
     let (batch, part) = SharedPart::encode(mapped)?;
-    let bytes = batch_bytes(&batch) + part.content.len() as u64;
-    Ok((EncodedPart { block, units, batch: Some(batch), part }, bytes))
+    let bytes = batch.as_ref().map_or(0, batch_bytes) + part.content.len() as u64;
+    Ok((EncodedPart { block, units, batch, part }, bytes))
 }

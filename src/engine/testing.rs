@@ -9,8 +9,8 @@ use serde_json::json;
 use crate::error::{Error, Result};
 use crate::plan::PlanNode;
 use crate::stage::{
-    CopiedRows, FileKeys, MapInput, MapOutput, MapSummary, Problem, RowKey, RowKeys, RunnableStage, SourceRef, Stage,
-    StageContext, StageInput, StageOutput, TableRef,
+    CopiedRows, FileKeys, MapInput, MapOutput, MapSummary, PartKey, Problem, RowKey, RowKeys, RunnableStage, SourceRef,
+    Stage, StageContext, StageInput, StageOutput, TableRef,
 };
 use crate::tables;
 
@@ -140,6 +140,12 @@ impl RunnableStage for ToyStage {
                 cx.map(MapInput::Table("rows"), "rows", 7, &|block| {
                     let got = tables::int_column(&block.rows, "x")?.values();
                     let keys: Vec<RowKey> = got.iter().map(|x| RowKey::of(&x.to_le_bytes())).collect();
+                    let part_key = PartKey::of(keys.iter().zip(got).map(|(key, x)| (Some(*key), *x, [])));
+                    if let (Some(earlier), Some(part_key)) = (&earlier, &part_key)
+                        && let Some(part) = earlier.find_part(part_key)?
+                    {
+                        return Ok(MapOutput::earlier(part, part_key.clone(), keys));
+                    }
                     let found = earlier.as_ref().map(|earlier| earlier.find(&keys)).transpose()?.unwrap_or_default();
                     let mut copied = 0;
                     let mut row = |place: usize, x: i64| match found.rows.get(place).and_then(Option::as_ref) {
@@ -151,7 +157,7 @@ impl RunnableStage for ToyStage {
                     };
                     let rows = got.iter().enumerate().map(|(place, &x)| row(place, x)).collect::<Result<Vec<_>>>()?;
                     let (row_keys, warnings) = (RowKeys(keys), found.warnings);
-                    Ok(MapOutput { warnings, row_keys, copied, ..MapOutput::new(numbers(rows)?) })
+                    Ok(MapOutput { warnings, row_keys, part_key, copied, ..MapOutput::new(numbers(rows)?) })
                 })?;
                 Ok(())
             }

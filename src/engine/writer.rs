@@ -12,7 +12,7 @@ use crate::engine::event::{Event, Observer};
 use crate::engine::feed::ArtefactFeed;
 use crate::error::{Error, Result};
 use crate::io::parquet;
-use crate::stage::{RowKeys, Warning, missing_columns};
+use crate::stage::{PartKey, RowKeys, Warning, missing_columns};
 use crate::store::claim::ArtefactClaim;
 use crate::store::journal::{self, CommittedContent, JournalEntry};
 use crate::store::{Artefact, BlockDigests, FileEntry, Part, ROW_KEYS_FOLDER};
@@ -41,6 +41,10 @@ pub(super) struct RowsOfPart {
     pub rows: u64,
     pub warnings: Vec<Warning>,
     pub row_keys: RowKeys,
+    /// Key by which later artefacts share the part.
+    pub key: Option<PartKey>,
+    /// Object of the store that has the content already.
+    pub shared: Option<String>,
 }
 
 impl RowsOfPart {
@@ -53,11 +57,11 @@ impl RowsOfPart {
 impl ArtefactCommitter<'_> {
     /// Publishes a part of a table.
     pub fn commit_part(&mut self, table: &str, content: Bytes, rows: RowsOfPart) -> Result<()> {
-        let RowsOfPart { rows, warnings, row_keys } = rows;
+        let RowsOfPart { rows, warnings, row_keys, key, shared } = rows;
         let index = self.committed.tables.get(table).map_or(0, Vec::len);
         let (digest, blocks) = (digest(&content), BlockDigests::of(&content));
-        let part = Part { index, rows, bytes: content.len() as u64, digest, blocks };
-        self.claim.publish(&self.artefact, &Artefact::part_name(table, index), content)?;
+        let part = Part { index, rows, bytes: content.len() as u64, digest, blocks, key };
+        self.claim.publish_shared(&self.artefact, &Artefact::part_name(table, index), content, shared.as_deref())?;
         self.append_entry(JournalEntry::Part { table: table.to_owned(), part: part.clone(), warnings, row_keys })?;
         let (stage, table) = (self.stage.clone(), table.to_owned());
         self.feed.publish_part(&table, part.clone());

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use arrow::array::RecordBatch;
 
-use super::{RowKeys, Warning};
+use super::{EarlierPart, PartKey, RowKey, RowKeys, Warning};
 use crate::error::Result;
 
 /// Input of a parallel map.
@@ -25,15 +25,26 @@ pub struct MapBlock {
     pub rows: RecordBatch,
 }
 
+/// Rows of the output for one block.
+#[derive(Debug)]
+pub enum MappedRows {
+    /// Rows in order; may be fewer than the rows of the block.
+    New(RecordBatch),
+    /// Rows of a part of an earlier result, which has exactly these.
+    Earlier(EarlierPart),
+}
+
 /// Result of a map for one block.
 #[derive(Debug)]
 pub struct MapOutput {
-    /// Rows of the output, in order; may be fewer than the rows of the block.
-    pub batch: RecordBatch,
+    /// Rows of the output.
+    pub rows: MappedRows,
     /// Warnings about these rows.
     pub warnings: Vec<Warning>,
     /// Key of each row, by which later results copy it; empty if they compute it again.
     pub row_keys: RowKeys,
+    /// Key of the part that the rows become, by which a later result takes it as a whole; `None` if it does not.
+    pub part_key: Option<PartKey>,
     /// Number of rows that were copied from earlier results.
     pub copied: u64,
 }
@@ -42,7 +53,15 @@ impl MapOutput {
     /// Rows without warnings and keys.
     #[must_use]
     pub fn new(batch: RecordBatch) -> Self {
-        Self { batch, warnings: Vec::new(), row_keys: RowKeys::default(), copied: 0 }
+        let rows = MappedRows::New(batch);
+        Self { rows, warnings: Vec::new(), row_keys: RowKeys::default(), part_key: None, copied: 0 }
+    }
+
+    /// A part of an earlier result with the key `part_key`, whose rows have the keys `row_keys`.
+    #[must_use]
+    pub fn earlier(part: EarlierPart, part_key: PartKey, row_keys: Vec<RowKey>) -> Self {
+        let (copied, row_keys) = (part.rows, RowKeys(row_keys));
+        Self { rows: MappedRows::Earlier(part), warnings: Vec::new(), row_keys, part_key: Some(part_key), copied }
     }
 }
 

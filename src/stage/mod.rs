@@ -35,9 +35,11 @@ pub use instance::{
     is_instance_character, names_of_instances, stage_of_instance, value_text,
 };
 pub use lineage::{AncestorArtefact, AncestorInput, StageLineage};
-pub use map::{MapBlock, MapFn, MapInput, MapOutput, MapSummary};
+pub use map::{MapBlock, MapFn, MapInput, MapOutput, MapSummary, MappedRows};
 pub use name_pattern::matches_glob;
 pub use output::{OutputKind, StageOutput};
 pub use reference::{SourceOrUrl, SourceRef, TableRef, bucket_url, is_url};
-pub use row_keys::{CopiedRows, EarlierRows, FileKeys, FoundRows, RowKey, RowKeys, SharedEarlierRows, object_key};
+pub use row_keys::{
+    CopiedRows, EarlierPart, EarlierRows, FileKeys, FoundRows, PartKey, RowKey, RowKeys, SharedEarlierRows, object_key,
+};
 pub use traits::{RunnableStage, Stage};

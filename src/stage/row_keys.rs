@@ -1,10 +1,11 @@
-//! Keys of rows, by which a later result copies rows in place of computing them.
+//! Keys of rows and parts, by which a later result copies rows in place of computing them, and shares whole parts.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::Warning;
@@ -83,6 +84,42 @@ impl From<String> for RowKeys {
     }
 }
 
+/// Key of a part of a table, as text: a digest of the items of its rows, and of the values that the rows take over from
+/// them, in order.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PartKey(String);
+
+impl PartKey {
+    /// Key of a part whose rows have these keys, identifiers and texts; `None` if a row has no key.
+    #[must_use]
+    pub fn of<'t, const TEXTS: usize>(
+        rows: impl Iterator<Item = (Option<RowKey>, i64, [&'t str; TEXTS])>,
+    ) -> Option<Self> {
+        let mut hasher = blake3::Hasher::new();
+        for (key, identifier, texts) in rows {
+            hasher.update(&key?.to_bytes());
+            hasher.update(&identifier.to_le_bytes());
+            for text in texts {
+                hasher.update(&(text.len() as u64).to_le_bytes());
+                hasher.update(text.as_bytes());
+            }
+        }
+        Some(Self(RowKey::of_hash(&hasher.finalize()).to_string()))
+    }
+}
+
+/// Part of an earlier result, which was read and is not damaged.
+#[derive(Debug, Clone)]
+pub struct EarlierPart {
+    /// Name of its object in the store.
+    pub object: String,
+    /// Number of rows.
+    pub rows: u64,
+    /// Bytes of the object.
+    pub content: Bytes,
+}
+
 /// Keys of the files of a folder, by their paths in it.
 #[derive(Debug, Default)]
 pub struct FileKeys(HashMap<RowKey, RowKey>);
@@ -124,6 +161,12 @@ pub trait EarlierRows: fmt::Debug + Send + Sync {
     /// # Errors
     /// The store cannot be read.
     fn find(&self, keys: &[RowKey]) -> Result<FoundRows>;
+
+    /// Finds the part with this key; `None` if there is none that is not damaged.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn find_part(&self, key: &PartKey) -> Result<Option<EarlierPart>>;
 }
 
 /// Rows of earlier results for some keys.
@@ -156,6 +199,19 @@ mod tests {
         let text = serde_json::to_string(&keys).unwrap();
         assert_eq!(serde_json::from_str::<RowKeys>(&text).unwrap(), keys);
         assert_eq!(RowKeys::from("af13é".repeat(9)), RowKeys::default());
+        let part_key = |rows: &[(Option<RowKey>, i64, [&str; 2])]| PartKey::of(rows.iter().copied());
+        let rows = [(Some(empty), 7, ["train", "a"]), (Some(empty), 8, ["test", ""])];
+        let keys = [
+            part_key(&rows),
+            part_key(&[rows[1], rows[0]]),
+            part_key(&rows[..1]),
+            part_key(&[(Some(empty), 7, ["traina", ""]), rows[1]]),
+            part_key(&[(Some(RowKey::of(b"a")), 7, rows[0].2), rows[1]]),
+            part_key(&[(Some(empty), 9, rows[0].2), rows[1]]),
+        ];
+        assert!(keys.iter().all(Option::is_some));
+        assert_eq!(keys.iter().collect::<std::collections::HashSet<_>>().len(), keys.len(), "order, rows and values");
+        assert_eq!(part_key(&[rows[0], (None, 8, rows[1].2)]), None);
         let files = FileKeys::new([(RowKey::of(b"a/b.jpg"), empty)].into_iter());
         assert_eq!((files.get("a/b.jpg"), files.get("b.jpg")), (Some(empty), None));
     }

@@ -15,8 +15,8 @@ use crate::io::shard::Shard;
 use crate::io::table_shards::TableShards;
 use crate::runtime::{CancelToken, Device, ProcessGroup, Resources, Stalls};
 use crate::stage::{
-    FileKeys, MapBlock, MapFn, MapInput, MapSummary, RunnableStage, SharedEarlierRows, StageContext, StageEvent,
-    StageHost, StageLineage, ValidationScores, Warning,
+    FileKeys, MapBlock, MapFn, MapInput, MapSummary, MappedRows, RunnableStage, SharedEarlierRows, StageContext,
+    StageEvent, StageHost, StageLineage, ValidationScores, Warning,
 };
 
 /// Stage host that reads its inputs from memory and collects the outputs there.
@@ -146,10 +146,13 @@ impl StageHost for InMemoryHost {
                 None => RecordBatch::new_empty(Schema::empty().into()),
             };
             let mapped = function(&MapBlock { range, rows })?;
-            summary.rows += mapped.batch.num_rows() as u64;
+            let MappedRows::New(batch) = mapped.rows else {
+                return Err(Error::internal("a part of an earlier result, of which there are none"));
+            };
+            summary.rows += batch.num_rows() as u64;
             summary.warnings.extend(mapped.warnings.iter().cloned());
             self.warnings.extend(mapped.warnings);
-            self.write(output, mapped.batch)?;
+            self.write(output, batch)?;
         }
         summary.warnings.truncate(MapSummary::WARNINGS);
         Ok(summary)

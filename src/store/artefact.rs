@@ -10,7 +10,7 @@ use super::block_digests::BlockDigests;
 use super::key::ArtefactIdentity;
 use crate::error::{Error, Result};
 use crate::io::objects::{ObjectStorage, ObjectVersion};
-use crate::stage::Warning;
+use crate::stage::{PartKey, Warning};
 
 /// Folder of the keys of rows in an artefact.
 pub(crate) const ROW_KEYS_FOLDER: &str = "row_keys";
@@ -36,6 +36,9 @@ pub struct Part {
     /// Digests of its blocks.
     #[serde(default, skip_serializing_if = "BlockDigests::is_empty")]
     pub blocks: BlockDigests,
+    /// Key by which a later artefact shares it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<PartKey>,
 }
 
 /// File of a files output.
@@ -251,6 +254,22 @@ impl Artefact {
     /// The store cannot be written.
     pub fn put(&self, name: &str, content: Bytes) -> Result<()> {
         self.objects.put(&self.name(name), content)
+    }
+
+    /// Publishes an object with the content of another object of the store, which it shares as a file if it can.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn put_shared(&self, name: &str, content: Bytes, object: &str) -> Result<()> {
+        if self.objects.link(object, &self.name(name))? { Ok(()) } else { self.put(name, content) }
+    }
+
+    /// Reads an object of another artefact of the store without checks; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn get_object(&self, object: &str) -> Result<Option<Bytes>> {
+        self.objects.get(object)
     }
 
     /// Publishes an object if none of this name exists. Returns true if it did.

@@ -1,6 +1,7 @@
 //! Garbage collection: removes the results of old runs. Records of runs stay.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use crate::error::{Error, Result};
@@ -51,6 +52,8 @@ pub struct PinnedArtefact {
 pub struct GarbageCollection {
     /// Removed artefacts, ordered by the time of the last use.
     pub garbage: Vec<Garbage>,
+    /// Bytes of the disk that their removal frees. Files that artefacts share are freed with the last one of these.
+    pub freed_bytes: u64,
     /// Runs that lose results, latest first: name and pipeline.
     pub runs: Vec<(String, String)>,
     /// Runs whose results stay because of a label, with the reason: name and reason.
@@ -101,7 +104,7 @@ pub fn collect_garbage(store: &Store, keep_runs: usize, remove: bool) -> Result<
         }
     }
     kept.extend(pinned_artefacts(&log, &labels)?);
-    result.garbage = find_garbage(&log, &runs, &kept)?;
+    (result.garbage, result.freed_bytes) = find_garbage(&log, &runs, &kept)?;
     let names: BTreeSet<(&str, &str)> =
         result.garbage.iter().map(|item| (item.kind.as_str(), item.key.as_str())).collect();
     result.pinned = labels.pinned_artefacts.iter().map(|(kind, key)| pinned_artefact(&runs, kind, key)).collect();
@@ -188,9 +191,31 @@ fn pinned_artefacts(log: &RunLog, labels: &Labels) -> Result<BTreeSet<(String, S
     Ok(kept)
 }
 
-/// Artefacts of the store that are not in `kept`, with their uses in `runs`.
-fn find_garbage(log: &RunLog, runs: &[&RunRecord], kept: &BTreeSet<(String, String)>) -> Result<Vec<Garbage>> {
+/// Sum of the sizes of files, some of which have several names.
+#[derive(Debug, Default)]
+struct FreedBytes {
+    bytes: u64,
+    /// Names of each file that has several, and how many of them were added.
+    names: HashMap<(u64, u64), (u64, u64)>,
+}
+
+impl FreedBytes {
+    /// Adds an object that is removed. Its bytes count when it is the last name of its file.
+    fn add(&mut self, store: &Store, object: &str, bytes: u64) {
+        let metadata = store.objects().folder().and_then(|folder| std::fs::symlink_metadata(folder.join(object)).ok());
+        let is_last = metadata.filter(|file| file.nlink() > 1).is_none_or(|file| {
+            let (names, added) = self.names.entry((file.dev(), file.ino())).or_insert((file.nlink(), 0));
+            *added += 1;
+            added == names
+        });
+        self.bytes += if is_last { bytes } else { 0 };
+    }
+}
+
+/// Artefacts of the store that are not in `kept`, with their uses in `runs`, and the bytes that their removal frees.
+fn find_garbage(log: &RunLog, runs: &[&RunRecord], kept: &BTreeSet<(String, String)>) -> Result<(Vec<Garbage>, u64)> {
     let pipelines = log.pipeline_names()?;
+    let mut freed = FreedBytes::default();
     let mut garbage: BTreeMap<(String, String), Garbage> = BTreeMap::new();
     for (object, bytes) in log.store().objects().sizes("")? {
         let [kind, key, _, ..] = object.split('/').collect::<Vec<_>>()[..] else { continue };
@@ -213,6 +238,7 @@ fn find_garbage(log: &RunLog, runs: &[&RunRecord], kept: &BTreeSet<(String, Stri
             last_use: None,
         });
         item.bytes += bytes;
+        freed.add(log.store(), &object, bytes);
     }
     for run in runs {
         for stage in &run.stages {
@@ -225,5 +251,5 @@ fn find_garbage(log: &RunLog, runs: &[&RunRecord], kept: &BTreeSet<(String, Stri
     }
     let mut garbage: Vec<Garbage> = garbage.into_values().collect();
     garbage.sort_by(|a, b| a.last_use.cmp(&b.last_use));
-    Ok(garbage)
+    Ok((garbage, freed.bytes))
 }

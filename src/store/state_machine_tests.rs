@@ -145,7 +145,7 @@ impl WrittenJournal {
         let entry = if is_state {
             JournalEntry::State { file: FileEntry { name: name.clone(), bytes, digest }, warnings: vec![] }
         } else {
-            let part = Part { index: self.parts, rows: 1, bytes, digest, blocks: BlockDigests::default() };
+            let part = Part { index: self.parts, rows: 1, bytes, digest, blocks: BlockDigests::default(), key: None };
             self.parts += 1;
             JournalEntry::Part { table: "rows".to_owned(), part, warnings: vec![], row_keys: RowKeys::default() }
         };

@@ -78,7 +78,14 @@ pub(crate) fn put_artefact(
         let write = |(index, (content, rows)): (usize, &(Bytes, u64))| {
             artefact.put(&Artefact::part_name(table, index), content.clone()).expect("the store can be written");
             let digest = blake3::hash(content).to_hex().to_string();
-            Part { index, rows: *rows, bytes: content.len() as u64, digest, blocks: BlockDigests::of(content) }
+            Part {
+                index,
+                rows: *rows,
+                bytes: content.len() as u64,
+                digest,
+                blocks: BlockDigests::of(content),
+                key: None,
+            }
         };
         parts_of.insert((*table).to_owned(), parts.iter().enumerate().map(write).collect::<Vec<_>>());
     }

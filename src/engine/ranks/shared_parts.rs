@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::io::parquet;
 use crate::runtime::{CancelToken, ProcessGroup};
-use crate::stage::{MapOutput, RowKeys, Warning};
+use crate::stage::{EarlierPart, MapOutput, MappedRows, PartKey, RowKeys, Warning};
 use crate::store::Artefact;
 
 /// Folder of the blocks in the artefact.
@@ -36,25 +36,35 @@ pub(crate) struct SharedPart {
     pub rows: u64,
     pub warnings: Vec<Warning>,
     pub row_keys: RowKeys,
+    pub part_key: Option<PartKey>,
     /// Number of rows that were copied from earlier results.
     pub copied: u64,
     /// Encoded rows.
     pub content: Bytes,
+    /// Object of the store that has the content already: a part of an earlier result.
+    pub object: Option<String>,
 }
 
 impl SharedPart {
-    /// Encodes a mapped block. Also returns its rows.
+    /// Encodes a mapped block. Also returns its rows, if they are new.
     ///
     /// # Errors
     /// The rows cannot be encoded, or not all of them have keys.
-    pub fn encode(mapped: MapOutput) -> Result<(RecordBatch, Self)> {
-        let MapOutput { batch, warnings, row_keys, copied } = mapped;
-        let (rows, keys) = (batch.num_rows(), row_keys.0.len());
+    pub fn encode(mapped: MapOutput) -> Result<(Option<RecordBatch>, Self)> {
+        let MapOutput { rows, warnings, row_keys, part_key, copied } = mapped;
+        let (batch, rows, content, object) = match rows {
+            MappedRows::New(batch) => {
+                let content = parquet::encode(&batch.schema(), std::slice::from_ref(&batch))?;
+                let rows = batch.num_rows() as u64;
+                (Some(batch), rows, content, None)
+            }
+            MappedRows::Earlier(EarlierPart { object, rows, content }) => (None, rows, content, Some(object)),
+        };
+        let keys = row_keys.0.len() as u64;
         if keys > 0 && keys != rows {
             return Err(Error::internal(format!("{keys} keys of {rows} rows")));
         }
-        let content = parquet::encode(&batch.schema(), std::slice::from_ref(&batch))?;
-        Ok((batch, Self { rows: rows as u64, warnings, row_keys, copied, content }))
+        Ok((batch, Self { rows, warnings, row_keys, part_key, copied, content, object }))
     }
 }
 
@@ -64,9 +74,12 @@ struct Header {
     rows: u64,
     warnings: Vec<Warning>,
     row_keys: RowKeys,
+    part_key: Option<PartKey>,
     copied: u64,
     /// Digest of the encoded rows.
     digest: String,
+    /// Object of the store with the encoded rows; `None` if they follow the header.
+    object: Option<String>,
 }
 
 impl SharedParts {
@@ -99,11 +112,12 @@ impl SharedParts {
     /// The store cannot be written.
     pub fn write(&self, block: usize, part: &SharedPart) -> Result<()> {
         let digest = blake3::hash(&part.content).to_hex().to_string();
-        let SharedPart { rows, warnings, row_keys, copied, .. } = part.clone();
-        let header = Header { rows, warnings, row_keys, copied, digest };
+        let SharedPart { rows, warnings, row_keys, part_key, copied, content, object } = part.clone();
+        let follows = if object.is_some() { Bytes::new() } else { content };
+        let header = Header { rows, warnings, row_keys, part_key, copied, digest, object };
         let header = serde_json::to_vec(&header).map_err(|error| Error::internal(error.to_string()))?;
         let length = (header.len() as u64).to_le_bytes();
-        self.artefact.put(&self.name(block), [&length[..], &header, &part.content].concat().into())
+        self.artefact.put(&self.name(block), [&length[..], &header, &follows].concat().into())
     }
 
     /// Waits for a block of another rank.
@@ -115,7 +129,7 @@ impl SharedParts {
         loop {
             cancel.check()?;
             if let Some(object) = self.artefact.get(&self.name(block))? {
-                if let Some(part) = parse(&object) {
+                if let Some(part) = self.parse(&object)? {
                     return Ok(part);
                 }
                 self.remove(block)?;
@@ -134,22 +148,26 @@ impl SharedParts {
     pub fn remove(&self, block: usize) -> Result<()> {
         self.artefact.delete(&self.name(block))
     }
+
+    /// Block in the store; `None` if it is damaged, or what it refers to.
+    fn parse(&self, written: &Bytes) -> Result<Option<SharedPart>> {
+        let Some((header, follows)) = split_header(written) else { return Ok(None) };
+        let Header { rows, warnings, row_keys, part_key, copied, digest, object } = header;
+        let content = match &object {
+            Some(object) => self.artefact.get_object(object)?.unwrap_or_default(),
+            None => follows,
+        };
+        let is_whole = blake3::hash(&content).to_hex().as_str() == digest;
+        Ok(is_whole.then_some(SharedPart { rows, warnings, row_keys, part_key, copied, content, object }))
+    }
 }
 
-/// Block in the store; `None` if it is damaged.
-fn parse(object: &Bytes) -> Option<SharedPart> {
-    let (length, rest) = object.split_first_chunk::<8>()?;
+/// Header of a block, and what follows it; `None` if the header is damaged.
+fn split_header(written: &Bytes) -> Option<(Header, Bytes)> {
+    let (length, rest) = written.split_first_chunk::<8>()?;
     let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-    let (header, content) = rest.split_at_checked(length)?;
-    let Header { rows, warnings, row_keys, copied, digest } = serde_json::from_slice(header).ok()?;
-    let content = object.slice_ref(content);
-    (blake3::hash(&content).to_hex().as_str() == digest).then_some(SharedPart {
-        rows,
-        warnings,
-        row_keys,
-        copied,
-        content,
-    })
+    let (header, follows) = rest.split_at_checked(length)?;
+    Some((serde_json::from_slice(header).ok()?, written.slice_ref(follows)))
 }
 
 #[cfg(test)]
@@ -171,11 +189,21 @@ mod tests {
         assert!(first.is_own(4) && !first.is_own(5) && second.is_own(5));
         let warning = Warning { subject: "a.jpg".to_owned(), message: "odd".to_owned() };
         let (rows, warnings, content) = (1, vec![warning], Bytes::from_static(b"rows"));
-        let part = SharedPart { rows, warnings, row_keys: RowKeys(vec![RowKey::of(b"a")]), copied: 1, content };
+        let row_keys = RowKeys(vec![RowKey::of(b"a")]);
+        let part_key = PartKey::of([(Some(row_keys.0[0]), 1, [])].into_iter());
+        let part = SharedPart { rows, warnings, row_keys, part_key, copied: 1, content, object: None };
         assert!(!first.has(5).unwrap());
         second.write(5, &part).unwrap();
         let cancel = CancelToken::new();
         assert!(first.has(5).unwrap() && first.wait(5, &cancel).unwrap() == part);
+        // A part of an earlier result is not written a second time.
+        artefact.put("earlier", part.content.clone()).unwrap();
+        let shared = SharedPart { object: Some(artefact.name("earlier")), ..part.clone() };
+        second.write(9, &shared).unwrap();
+        assert!(first.wait(9, &cancel).unwrap() == shared);
+        assert!(!artefact.get("shared/rows/00000009").unwrap().unwrap().ends_with(b"rows"));
+        artefact.put("earlier", Bytes::from_static(b"rowz")).unwrap();
+        assert_eq!(first.wait(9, &cancel).unwrap_err().category(), ErrorCategory::Data);
         artefact.put("shared/rows/00000007", Bytes::from_static(b"\x01\0\0\0\0\0\0\0{")).unwrap();
         assert_eq!(first.wait(7, &cancel).unwrap_err().category(), ErrorCategory::Data);
         assert!(!first.has(7).unwrap(), "it was removed");

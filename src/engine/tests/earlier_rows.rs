@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::engine::new_rows::{NewRows, RowCount};
+use crate::store::gc::collect_garbage;
 
 /// Numbers below `n`, each with `add` added.
 fn keyed(n: i64, add: i64) -> Plan<ToyStage> {
@@ -47,6 +48,52 @@ fn only_new_rows_are_computed_and_the_bytes_are_those_of_a_fresh_run() {
     }
     let manifest = statuses(&keyed(60, 100), &store).remove(1).reused().unwrap().clone();
     assert_eq!(manifest.row_keys["rows"].bytes, 60 * 16);
+}
+
+/// Number of names of the file of each part of the stage `more`.
+fn names_of_parts(n: i64, store: &Store) -> Vec<u64> {
+    use std::os::unix::fs::MetadataExt as _;
+    let folder = statuses(&keyed(n, 100), store)[1].artefact(store).folder().unwrap().join("rows");
+    let mut parts: Vec<_> = std::fs::read_dir(folder).unwrap().map(|part| part.unwrap().path()).collect();
+    parts.sort();
+    parts.iter().map(|part| part.metadata().unwrap().nlink()).collect()
+}
+
+#[test]
+fn parts_with_the_same_rows_are_files_that_results_share() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    run(&keyed(45, 100), &store);
+    assert_eq!(names_of_parts(45, &store), [1; 7]);
+    // The last part of the first result has three rows, the seventh of the second one seven.
+    assert_eq!(copied(&run(&keyed(60, 100), &store).1), Some((60, 45)));
+    assert_eq!(names_of_parts(60, &store), [2, 2, 2, 2, 2, 2, 1, 1, 1]);
+    run(&keyed(14, 100), &store);
+    assert_eq!(names_of_parts(14, &store), [3, 3]);
+    for n in [45, 60, 14] {
+        assert_contains(folder.path(), fresh(n, 100));
+    }
+    let bytes = |n, parts: std::ops::Range<usize>| -> u64 {
+        let manifest = statuses(&keyed(n, 100), &store).remove(1).reused().unwrap().clone();
+        manifest.tables["rows"][parts].iter().map(|part| part.bytes).sum()
+    };
+    // Of the two older results, the disk gets back what the kept one with 14 numbers does not share.
+    let collected = collect_garbage(&store, 1, false).unwrap();
+    let all: u64 = collected.garbage.iter().map(|item| item.bytes).sum();
+    assert_eq!(all - collected.freed_bytes, bytes(45, 0..6) + bytes(60, 0..2));
+    // What is removed takes nothing from the others.
+    statuses(&keyed(45, 100), &store)[1].artefact(&store).remove().unwrap();
+    assert_eq!(names_of_parts(60, &store), [2, 2, 1, 1, 1, 1, 1, 1, 1]);
+    assert_contains(folder.path(), fresh(60, 100));
+    // A damaged file is damaged for all, and is not shared again.
+    let part = statuses(&keyed(60, 100), &store)[1].artefact(&store).folder().unwrap().join("rows/part-00001.parquet");
+    let mut flipped = std::fs::read(&part).unwrap();
+    flipped[20] ^= 1;
+    std::fs::write(&part, flipped).unwrap();
+    let (summary, events) = run(&keyed(45, 100), &store);
+    assert!(summary.error.is_none(), "{:?}", summary.error);
+    assert_eq!(copied(&events), Some((45, 38)));
+    assert_contains(folder.path(), fresh(45, 100));
 }
 
 #[test]

@@ -76,6 +76,31 @@ fn after_a_power_cut_at_any_call_nothing_announced_is_lost_and_a_run_gives_the_s
 }
 
 #[test]
+fn after_a_power_cut_at_any_call_parts_that_results_share_are_whole() {
+    let keyed = |n| plan(vec![node("numbers", ToyStage::count(n)), node("more", ToyStage::keyed("numbers.rows", 100))]);
+    let folder = tempfile::tempdir().unwrap();
+    let (store, calls) = recorded_store(folder.path());
+    assert!(run(&keyed(20), &store).0.error.is_none());
+    let before = calls.count();
+    assert!(run(&keyed(30), &store).0.error.is_none());
+    let expected = content(folder.path());
+    for cut in before..=calls.count() {
+        for survival in [Survival::Nothing, Survival::Names, Survival::Drawn(cut as u64)] {
+            let disk = tempfile::tempdir().unwrap();
+            calls.write_disk(cut, survival, &disk.path().join("v1"));
+            let (store, _) = recorded_store(disk.path());
+            let place = format!("{cut} calls, {survival:?}");
+            assert!(statuses(&keyed(20), &store).iter().all(StageStatus::is_reuse), "{place}");
+            for n in [30, 20] {
+                let (summary, _) = run(&keyed(n), &store);
+                assert!(summary.error.is_none(), "{place}: {:?}", summary.error);
+            }
+            assert_eq!(content(disk.path()), expected, "{place}");
+        }
+    }
+}
+
+#[test]
 fn a_torn_manifest_falls_back_to_the_journal() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = recorded_store(folder.path());

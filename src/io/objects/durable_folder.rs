@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -28,8 +28,8 @@ use futures::{StreamExt, TryStreamExt};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as Name;
 use object_store::{
-    CopyOptions, Error as StoreError, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    CopyMode, CopyOptions, Error as StoreError, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 
 use super::folder_calls::{FolderCalls, SystemCalls};
@@ -67,7 +67,7 @@ impl DurableFolder {
 
     /// Writes a file under a name that nobody reads, and syncs it.
     fn stage(&self, path: &Path, payload: &PutPayload) -> io::Result<(PathBuf, Metadata)> {
-        let (mut file, staged) = self.create_staged(path)?;
+        let (mut file, staged) = with_staged_name(path, |staged| self.calls.create(staged))?;
         let mut write = || {
             for piece in payload {
                 self.calls.write(&mut file, &staged, piece)?;
@@ -85,23 +85,6 @@ impl DurableFolder {
         }
     }
 
-    fn create_staged(&self, path: &Path) -> io::Result<(File, PathBuf)> {
-        let mut number = 1;
-        loop {
-            let mut staged = path.as_os_str().to_owned();
-            staged.push(format!("#{number}"));
-            match self.calls.create(Path::new(&staged)) {
-                Ok(file) => return Ok((file, staged.into())),
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
-                Err(error) if error.kind() == ErrorKind::NotFound => match path.parent() {
-                    Some(folder) if !folder.exists() => std::fs::create_dir_all(folder)?,
-                    _ => return Err(error),
-                },
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
     fn put(&self, path: &Path, payload: &PutPayload, is_new: bool) -> io::Result<Metadata> {
         let (staged, metadata) = self.stage(path, payload)?;
         let named = if is_new { self.calls.link(&staged, path) } else { self.calls.rename(&staged, path) };
@@ -112,6 +95,16 @@ impl DurableFolder {
         named?;
         self.sync_names(path)?;
         Ok(metadata)
+    }
+
+    /// Gives a file a second name, in place of a file that has it.
+    fn link(&self, from: &Path, path: &Path) -> io::Result<()> {
+        let ((), staged) = with_staged_name(path, |staged| self.calls.link(from, staged))?;
+        let named = self.calls.rename(&staged, path);
+        // Nothing is renamed if both names were those of one file already.
+        let _ = self.calls.remove(&staged);
+        named?;
+        self.sync_names(path)
     }
 
     /// Waits until the name of a file is on the disk, and the names of the folders above it.
@@ -134,6 +127,24 @@ impl DurableFolder {
             below = above;
         }
         Ok(())
+    }
+}
+
+/// Makes a file under a name beside `path` that nobody reads, and its folder if that is missing.
+fn with_staged_name<T>(path: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<(T, PathBuf)> {
+    let mut number = 1;
+    loop {
+        let mut staged = path.as_os_str().to_owned();
+        staged.push(format!("#{number}"));
+        match make(Path::new(&staged)) {
+            Ok(made) => return Ok((made, staged.into())),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
+            Err(error) if error.kind() == ErrorKind::NotFound => match path.parent() {
+                Some(folder) if !folder.exists() => std::fs::create_dir_all(folder)?,
+                _ => return Err(error),
+            },
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -224,8 +235,13 @@ impl ObjectStore for DurableFolder {
         self.files.list_with_delimiter(prefix).await
     }
 
-    async fn copy_opts(&self, _: &Name, _: &Name, _: CopyOptions) -> Result<()> {
-        Err(unsupported("copying"))
+    /// Objects are never changed, so a copy is a second name of the same file.
+    async fn copy_opts(&self, from: &Name, to: &Name, options: CopyOptions) -> Result<()> {
+        if !matches!(options.mode, CopyMode::Overwrite) {
+            return Err(unsupported("copying to a new name"));
+        }
+        let (from, to) = (self.files.path_to_filesystem(from)?, self.files.path_to_filesystem(to)?);
+        self.link(&from, &to).map_err(|error| store_error(&to, error))
     }
 }
 

@@ -259,6 +259,20 @@ impl ObjectStorage {
         wrote.map(drop).map_err(|error| self.error("write", name, &error))
     }
 
+    /// Gives the file of the object `from` a second name, atomically, in place of an object of this name. Returns false if
+    /// nothing was done, because objects are not files of a folder, or the file system has no hard links.
+    ///
+    /// # Errors
+    /// The client cannot be started.
+    pub fn link(&self, from: &str, name: &str) -> Result<bool> {
+        let Backend::Folder(inner, _) = &self.backend else { return Ok(false) };
+        if !self.has_files {
+            return Ok(false);
+        }
+        let (from, name) = (Name::from(from), Name::from(name));
+        Ok(self.block_on(inner.copy(&from, &name))?.is_ok())
+    }
+
     /// Writes an object atomically if it is absent. Returns true if it was written.
     ///
     /// At a URL the response to a successful write may get lost. So an existing object with the same content counts as

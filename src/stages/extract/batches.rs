@@ -82,7 +82,7 @@ impl<'e> BatchComputation<'e> {
         for &row in numbers {
             self.cancel.check()?;
             let decode = || images.decode(row);
-            let decoded_image = match (shared, rows.keys[row]) {
+            let decoded_image = match (shared, rows.keys.rows[row]) {
                 (Some(shared), Some(key)) => shared.decode(key, &self.cancel, decode),
                 _ => decode().map(Arc::new),
             };

@@ -9,7 +9,7 @@ use super::settings::{BOXES, NOT_OF_ROWS};
 use crate::error::Result;
 use crate::io::image::EncodedImages;
 use crate::runtime::CancelToken;
-use crate::stage::{FileKeys, RowKey, RowKeys, SharedEarlierRows, StageContext, Warning};
+use crate::stage::{FileKeys, MapOutput, PartKey, RowKey, RowKeys, SharedEarlierRows, StageContext, Warning};
 use crate::tables;
 
 /// Rows of a table in earlier results, and the keys of image files.
@@ -19,10 +19,18 @@ pub(super) struct EarlierImages<'f> {
     files: &'f FileKeys,
 }
 
+/// Keys of a block of images.
+pub(super) struct BlockKeys {
+    /// Key of each image; `None` if its bytes cannot be read.
+    pub rows: Vec<Option<RowKey>>,
+    /// Key of the part that all their rows become; `None` if one of them has none.
+    part: Option<PartKey>,
+}
+
 /// Rows of a block of images.
 pub(super) struct BlockRows {
-    /// Key of each image; `None` if its bytes cannot be read.
-    pub keys: Vec<Option<RowKey>>,
+    /// Keys of the images.
+    pub keys: BlockKeys,
     /// Values of all rows, those of copied rows filled in.
     pub values: Vec<f32>,
     /// Number of values of a row.
@@ -37,14 +45,26 @@ pub(super) struct BlockRows {
     pub warnings: Vec<Warning>,
 }
 
+/// Rows of a block that become rows of the output.
+pub(super) struct KeptRows {
+    /// Their numbers in the block.
+    pub kept: Vec<usize>,
+    /// Their values.
+    pub values: Vec<f32>,
+    /// Their keys.
+    pub row_keys: RowKeys,
+    /// Key of the part that they become, if no image was left out.
+    pub part_key: Option<PartKey>,
+}
+
 impl<'f> EarlierImages<'f> {
     /// Finds the rows of `output` in earlier results. `files` are the keys of the image files.
     pub fn open(output: &'static str, files: &'f FileKeys, cx: &mut StageContext<'_>) -> Result<Self> {
         Ok(Self { output, rows: cx.earlier_rows(output, NOT_OF_ROWS)?, files })
     }
 
-    /// Rows of `width` values for a block of images, with those of earlier results.
-    pub fn rows(&self, images: &EncodedImages<'_>, width: usize, cancel: &CancelToken) -> Result<BlockRows> {
+    /// Keys of a block of images, whose rows take over the columns `image_id` and `split` of `batch`.
+    pub fn keys(&self, batch: &RecordBatch, images: &EncodedImages<'_>, cancel: &CancelToken) -> Result<BlockKeys> {
         let mut keys = Vec::with_capacity(images.len());
         for row in 0..images.len() {
             cancel.check()?;
@@ -52,18 +72,36 @@ impl<'f> EarlierImages<'f> {
             // The error of an image that cannot be read is that of its decoding.
             keys.push(known.or_else(|| images.encoded(row).ok().map(|bytes| RowKey::of(&bytes))));
         }
+        let ids = tables::int_column(batch, "image_id")?.values();
+        let splits = tables::text_column(batch, "split")?;
+        let rows = keys.iter().zip(ids).enumerate();
+        let part = PartKey::of(rows.map(|(row, (key, id))| (*key, *id, [splits.value(row)])));
+        Ok(BlockKeys { rows: keys, part })
+    }
+
+    /// Part of an earlier result with exactly the rows of a block.
+    pub fn part(&self, keys: &BlockKeys) -> Result<Option<MapOutput>> {
+        let (Some(earlier), Some(part_key)) = (&self.rows, &keys.part) else { return Ok(None) };
+        let Some(part) = earlier.find_part(part_key)? else { return Ok(None) };
+        let row_keys = keys.rows.iter().flatten().copied().collect();
+        Ok(Some(MapOutput::earlier(part, part_key.clone(), row_keys)))
+    }
+
+    /// Rows of `width` values for a block of images, with those of earlier results.
+    pub fn rows(&self, keys: BlockKeys, width: usize) -> Result<BlockRows> {
+        let count = keys.rows.len();
         let mut rows = BlockRows {
-            values: vec![0.0; images.len() * width],
+            values: vec![0.0; count * width],
             width,
             new: Vec::new(),
             repeated: Vec::new(),
-            is_known: vec![false; images.len()],
+            is_known: vec![false; count],
             warnings: Vec::new(),
             keys,
         };
         if let Some(earlier) = &self.rows {
             let (places, wanted): (Vec<usize>, Vec<RowKey>) =
-                rows.keys.iter().enumerate().filter_map(|(row, key)| Some((row, (*key)?))).unzip();
+                rows.keys.rows.iter().enumerate().filter_map(|(row, key)| Some((row, (*key)?))).unzip();
             let found = earlier.find(&wanted)?;
             rows.warnings = found.warnings;
             for (row, found) in places.into_iter().zip(found.rows) {
@@ -75,8 +113,8 @@ impl<'f> EarlierImages<'f> {
             }
         }
         let mut first_of = HashMap::new();
-        for row in (0..images.len()).filter(|&row| !rows.is_known[row]) {
-            let first = rows.keys[row].map_or(row, |key| *first_of.entry(key).or_insert(row));
+        for row in (0..count).filter(|&row| !rows.is_known[row]) {
+            let first = rows.keys.rows[row].map_or(row, |key| *first_of.entry(key).or_insert(row));
             if first == row { rows.new.push(row) } else { rows.repeated.push((row, first)) }
         }
         Ok(rows)
@@ -106,16 +144,17 @@ impl BlockRows {
         unknown
     }
 
-    /// Numbers of the rows whose values are known, the values, and the keys of these rows.
-    pub fn finish(mut self) -> (Vec<usize>, Vec<f32>, RowKeys) {
+    /// Rows whose values are known.
+    pub fn finish(mut self) -> KeptRows {
         let kept: Vec<usize> = (0..self.is_known.len()).filter(|&row| self.is_known[row]).collect();
         for (place, &row) in kept.iter().enumerate().filter(|(place, row)| place != *row) {
             self.values.copy_within(row * self.width..(row + 1) * self.width, place * self.width);
         }
         self.values.truncate(kept.len() * self.width);
         // All rows have keys or none has.
-        let keys = kept.iter().map(|&row| self.keys[row]).collect::<Option<Vec<_>>>().unwrap_or_default();
-        (kept, self.values, RowKeys(keys))
+        let keys = kept.iter().map(|&row| self.keys.rows[row]).collect::<Option<Vec<_>>>().unwrap_or_default();
+        let part_key = self.keys.part.filter(|_| kept.len() == self.is_known.len());
+        KeptRows { kept, values: self.values, row_keys: RowKeys(keys), part_key }
     }
 }
 

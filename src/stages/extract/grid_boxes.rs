@@ -2,12 +2,12 @@
 
 use arrow::array::{Int64Array, RecordBatch, StringArray};
 
-use super::earlier::BlockRows;
+use super::earlier::{BlockRows, KeptRows};
 use super::settings::Extract;
 use crate::error::{ErrorCategory, Result};
 use crate::io::image::EncodedImages;
 use crate::kernels::resize::cropped_square;
-use crate::stage::MapOutput;
+use crate::stage::{MapOutput, MappedRows};
 use crate::tables::regions::RegionColumn;
 use crate::tables::{self, region_boxes};
 
@@ -40,13 +40,13 @@ impl Extract {
         }
         rows.repeat();
         let warnings = std::mem::take(&mut rows.warnings);
-        let (kept, boxes, row_keys) = rows.finish();
+        let KeptRows { kept, values: boxes, row_keys, part_key } = rows.finish();
         let columns = region_boxes::TableColumns {
             image_id: Int64Array::from_iter_values(kept.iter().map(|&row| ids.value(row))),
             split: StringArray::from_iter_values(kept.iter().map(|&row| splits.value(row))),
             boxes: RegionColumn::new(boxes, side * side, 4)?,
         };
-        Ok(MapOutput { batch: columns.into_batch()?, warnings, row_keys, copied })
+        Ok(MapOutput { rows: MappedRows::New(columns.into_batch()?), warnings, row_keys, part_key, copied })
     }
 }
 

@@ -7,7 +7,7 @@ use arrow::array::{BooleanArray, Int64Array, RecordBatch, StringArray};
 use arrow::compute::filter_record_batch;
 
 use super::batches::BatchComputation;
-use super::earlier::EarlierImages;
+use super::earlier::{EarlierImages, KeptRows};
 use super::feature_network::FeatureNetwork;
 use super::options::{FeaturePooling, OnUndecodable, WeightSource};
 use super::settings::{BOXES, Extract, PART_ROWS};
@@ -22,7 +22,7 @@ use crate::model::malloc::{keep_freed_memory, return_freed_memory};
 use crate::model::networks::{ImageNetwork, ModuleOutput, Network, NetworkOutput, TorchScriptModule};
 use crate::model::trained_model::{DESCRIPTION_FILE, ModelDescription, PARAMETERS_FILE};
 use crate::runtime::CancelToken;
-use crate::stage::{MapBlock, MapInput, MapOutput, RunnableStage, StageContext, Warning};
+use crate::stage::{MapBlock, MapInput, MapOutput, MappedRows, RunnableStage, StageContext, Warning};
 use crate::tables::regions::RegionColumn;
 use crate::tables::{self, VectorColumn};
 
@@ -71,8 +71,11 @@ impl RunnableStage for Extract {
             cancel.check()?;
             let rows = self.rows_of_splits(&block.rows)?;
             let images = EncodedImages::new(&rows, root.as_deref())?;
-            let boxes = earlier.rows(&images, side * side * 4, &cancel)?;
-            self.grid_boxes(&rows, &images, boxes, side)
+            let keys = earlier.keys(&rows, &images, &cancel)?;
+            match earlier.part(&keys)? {
+                Some(part) => Ok(part),
+                None => self.grid_boxes(&rows, &images, earlier.rows(keys, side * side * 4)?, side),
+            }
         })?;
         Ok(())
     }
@@ -203,7 +206,11 @@ impl Extract {
         let images = EncodedImages::new(batch, root)?;
         let width = batches.width;
 
-        let mut rows = earlier.rows(&images, batches.row_width, cancel)?;
+        let keys = earlier.keys(batch, &images, cancel)?;
+        if let Some(part) = earlier.part(&keys)? {
+            return Ok(part);
+        }
+        let mut rows = earlier.rows(keys, batches.row_width)?;
         let (copied, new, mut undecodable) = (rows.count_known(), std::mem::take(&mut rows.new), Vec::new());
         for batch in batches.compute(&new, &images, &rows, shared.as_ref())? {
             for (&row, feature) in batch.rows.iter().zip(batch.features.chunks_exact(batches.row_width)) {
@@ -220,7 +227,7 @@ impl Extract {
         }
 
         let mut warnings = std::mem::take(&mut rows.warnings);
-        let (kept, features, row_keys) = rows.finish();
+        let KeptRows { kept, values: features, row_keys, part_key } = rows.finish();
         let image_id = Int64Array::from_iter_values(kept.iter().map(|&row| ids.value(row)));
         let split = StringArray::from_iter_values(kept.iter().map(|&row| splits.value(row)));
         let batch = match self.regions() {
@@ -242,7 +249,8 @@ impl Extract {
                 .into_iter()
                 .map(|(name, error)| Warning { subject: name.to_owned(), message: format!("{LEFT_OUT}{error}") }),
         );
-        Ok(MapOutput { batch: self.stored(batch)?, warnings, row_keys, copied })
+        let rows = MappedRows::New(self.stored(batch)?);
+        Ok(MapOutput { rows, warnings, row_keys, part_key, copied })
     }
 }
 

@@ -14,7 +14,9 @@ use crate::error::{Error, Result, SkippedItems, ValidationErrors};
 use crate::io::files::is_file;
 use crate::io::http_images::ObjectFetcher;
 use crate::io::objects::{ObjectStamp, ObjectStorage};
-use crate::stage::{MapBlock, MapInput, MapOutput, RowKey, RowKeys, SharedEarlierRows, StageContext, object_key};
+use crate::stage::{
+    MapBlock, MapInput, MapOutput, MappedRows, PartKey, RowKey, RowKeys, SharedEarlierRows, StageContext, object_key,
+};
 use crate::tables::{Nullable, images};
 
 /// Number of images without a file that an error lists.
@@ -255,6 +257,14 @@ fn read_block(
 ) -> Result<MapOutput> {
     let wanted = wanted.get(block.range.clone()).unwrap_or_default();
     let keys: Vec<RowKey> = wanted.iter().map(|object| object.key).collect();
+    let part_key = PartKey::of(wanted.iter().map(|ListedObjectOf { entry, key, .. }| {
+        (Some(*key), entry.image_id, [entry.split, entry.file_name.as_str()])
+    }));
+    if let (Some(earlier), Some(part_key)) = (earlier, &part_key)
+        && let Some(part) = earlier.find_part(part_key)?
+    {
+        return Ok(MapOutput::earlier(part, part_key.clone(), keys));
+    }
     let found = earlier.as_ref().map(|earlier| earlier.find(&keys)).transpose()?.unwrap_or_default();
     let mut known = Vec::with_capacity(wanted.len());
     for at in 0..wanted.len() {
@@ -286,5 +296,6 @@ fn read_block(
         path: Nullable(StringArray::new_null(wanted.len())),
         bytes: Nullable(bytes.finish()),
     };
-    Ok(MapOutput { batch: batch.into_batch()?, warnings: found.warnings, row_keys: RowKeys(keys), copied })
+    let rows = MappedRows::New(batch.into_batch()?);
+    Ok(MapOutput { rows, warnings: found.warnings, row_keys: RowKeys(keys), part_key, copied })
 }

@@ -53,12 +53,25 @@ impl ArtefactClaim {
     /// # Errors
     /// The store cannot be written, or another process builds the artefact.
     pub fn publish(&self, artefact: &Artefact, name: &str, content: Bytes) -> Result<()> {
+        self.publish_shared(artefact, name, content, None)
+    }
+
+    /// As [`ArtefactClaim::publish`], for content that the object `shared` of the store has, if that is given: in a folder
+    /// both become names of one file, where the file system allows it.
+    ///
+    /// # Errors
+    /// Same as [`ArtefactClaim::publish`].
+    pub fn publish_shared(&self, artefact: &Artefact, name: &str, content: Bytes, shared: Option<&str>) -> Result<()> {
+        let put = |content: Bytes| match shared {
+            Some(object) => artefact.put_shared(name, content, object),
+            None => artefact.put(name, content),
+        };
         let lease = match &self.0 {
             HeldLock::Lease(lease) => lease,
-            HeldLock::Lock(_) => return artefact.put(name, content),
+            HeldLock::Lock(_) => return put(content),
             HeldLock::Fenced(_, token) => {
                 let is_ours = artefact.get(BUILDER)?.is_some_and(|builder| builder == token.as_bytes());
-                return if is_ours { artefact.put(name, content) } else { Err(concurrent_builder_error(artefact)) };
+                return if is_ours { put(content) } else { Err(concurrent_builder_error(artefact)) };
             }
         };
         lease.check()?;
