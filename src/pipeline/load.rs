@@ -115,16 +115,16 @@ fn parse<S: PipelineStage>(
         dropped: Vec::new(),
         diagnostics,
     };
-    let seed = check_seed(&mut checker, &mut root, &schema);
+    let seed = check_seed(&mut checker, &mut root, schema);
     let LoadOptions { profile, only, except, .. } = *options;
     let arguments = InstanceArguments { profile, only, except, assignments: &assignments };
     let (stages, is_expanded) = check_stages::<S>(&mut checker, &root, &arguments);
-    let (mut expectations, queries) = check_expectations(&mut checker, &mut root, &schema);
+    let (mut expectations, queries) = check_expectations(&mut checker, &mut root, schema);
     if !only.is_empty() || !except.is_empty() {
         // They are about the results of the whole matrix.
         expectations.clear();
     }
-    check_top_level_keys::<S>(&mut checker, &root, &schema);
+    check_top_level_keys::<S>(&mut checker, &root, schema);
     let SchemaChecker { references, mut diagnostics, mut variables, .. } = checker;
     if options.sources_must_exist {
         diagnostics.extend(variables.unset_diagnostic(&path.display().to_string()));

@@ -44,7 +44,7 @@ impl ObjectStamp {
     }
 
     /// True if an object of the list is still the same in this answer. `ETag`s decide if the list and the answer have one.
-    /// Otherwise, size and time do: many WebDAV servers give the tag in answers only, and answers have whole seconds.
+    /// Otherwise, size and time do: many `WebDAV` servers give the tag in answers only, and answers have whole seconds.
     fn is_of(&self, answer: &ObjectMeta) -> bool {
         let has_tag = self.digest != digest(self.bytes, &self.changed.to_string());
         match answer.e_tag.as_deref().filter(|_| has_tag) {
