@@ -69,7 +69,14 @@ fn add_stage(
         let digest = blake3::hash(content).to_hex().to_string();
         tables.insert(
             "summary".to_owned(),
-            vec![Part { index: 0, rows: 1, bytes: content.len() as u64, digest, blocks: BlockDigests::default() }],
+            vec![Part {
+                index: 0,
+                rows: 1,
+                bytes: content.len() as u64,
+                digest,
+                blocks: BlockDigests::default(),
+                key: None,
+            }],
         );
     }
     let stage = StageRecord {

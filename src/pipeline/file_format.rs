@@ -170,7 +170,7 @@ pub fn schema<S: JsonSchema>() -> Value {
     schema.to_value()
 }
 
-/// The schema that [`schema`] returns, made once for each type: it takes longer than everything else in reading a file.
+/// The schema that [`schema`] returns, made once for each type.
 pub(super) fn shared_schema<S: JsonSchema + 'static>() -> &'static Value {
     static SCHEMAS: Mutex<BTreeMap<TypeId, &'static Value>> = Mutex::new(BTreeMap::new());
     let mut schemas = SCHEMAS.lock().unwrap_or_else(PoisonError::into_inner);
