@@ -291,7 +291,7 @@ fn write_stage(
             let digest = blake3::hash(&content).to_hex().to_string();
             let blocks = BlockDigests::of(&content);
             let (rows, bytes) = (batch.num_rows() as u64, content.len() as u64);
-            parts.push(Part { index, rows, bytes, digest, blocks });
+            parts.push(Part { index, rows, bytes, digest, blocks, key: None });
         }
         written.insert(name.to_owned(), parts);
     }
