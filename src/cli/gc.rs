@@ -55,7 +55,7 @@ pub(super) fn gc(common: &CommonArgs, arguments: &GcArgs, console: Console) -> R
     let total = if freed_bytes == bytes {
         format_bytes(bytes)
     } else {
-        format!("{} of {}, as results share files", format_bytes(freed_bytes), format_bytes(bytes))
+        format!("{} of {}, as other names of their files stay", format_bytes(freed_bytes), format_bytes(bytes))
     };
     let results = format_items(garbage.len(), "results");
     console.info(&match (garbage.len(), arguments.delete) {

@@ -51,10 +51,9 @@ pub(super) fn stored_rows(
         let (Some(file), Some(parts)) = (manifest.row_keys.remove(output), manifest.tables.remove(output)) else {
             continue;
         };
-        // Another version of a data set may have the same images in the same order.
-        if known.insert(file.digest.clone()) {
-            rows.add(artefact, output, &file, parts)?;
-        }
+        // Another version of a data set may have the same images in the same order, with other values beside them.
+        let file = known.insert(file.digest.clone()).then_some(file);
+        rows.add(&artefact, output, file.as_ref(), parts)?;
     }
     Ok(rows)
 }
@@ -90,10 +89,12 @@ impl StoredRows {
         self.places.contains_key(&key)
     }
 
-    /// Adds the rows of a table. Rows that are known already stay.
-    fn add(&mut self, artefact: Artefact, table: &str, file: &FileEntry, parts: Vec<Part>) -> Result<()> {
-        let keys = match artefact.read(&format!("{ROW_KEYS_FOLDER}/{}", file.name), file.bytes, &file.digest) {
-            Ok(keys) => keys,
+    /// Adds the parts of a table, and its rows if their keys are given. Rows that are known already stay.
+    fn add(&mut self, artefact: &Artefact, table: &str, keys: Option<&FileEntry>, parts: Vec<Part>) -> Result<()> {
+        let read =
+            |file: &FileEntry| artefact.read(&format!("{ROW_KEYS_FOLDER}/{}", file.name), file.bytes, &file.digest);
+        let keys = match keys.map(read).transpose() {
+            Ok(keys) => keys.unwrap_or_default(),
             // The artefact is now marked: a run that needs it builds it again.
             Err(error) if error.category() == ErrorCategory::Data => return Ok(()),
             Err(error) => return Err(error),

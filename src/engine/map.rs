@@ -145,11 +145,14 @@ impl ParallelMap<'_, '_> {
         let work = |block: MapBlock| {
             let (number, units) = (block.range.start / size, block.range.len());
             match &shared {
-                Some(shared) if !shared.is_own(number) => {
-                    let part = shared.wait(number, stop)?;
-                    let bytes = part.content.len() as u64;
-                    Ok((EncodedPart { block: number, units, batch: None, part }, bytes))
-                }
+                Some(shared) if !shared.is_own(number) => match shared.wait(number, stop)? {
+                    Some(part) => {
+                        let bytes = part.content.len() as u64;
+                        Ok((EncodedPart { block: number, units, batch: None, part }, bytes))
+                    }
+                    // What a killed run left may name a result that is gone.
+                    None => encode_part(number, units, function(&block)?),
+                },
                 _ => encode_part(number, units, function(&block)?),
             }
         };
@@ -162,7 +165,7 @@ impl ParallelMap<'_, '_> {
             committer.commit_part(
                 writer.table(),
                 content,
-                RowsOfPart { rows, warnings, row_keys, key, shared: object },
+                RowsOfPart { rows, warnings, row_keys, key, linked_to: object },
             )?;
             writer.count_committed(rows);
             *copied += copied_rows;

@@ -44,7 +44,7 @@ pub(super) struct RowsOfPart {
     /// Key by which later artefacts share the part.
     pub key: Option<PartKey>,
     /// Object of the store that has the content already.
-    pub shared: Option<String>,
+    pub linked_to: Option<String>,
 }
 
 impl RowsOfPart {
@@ -57,11 +57,11 @@ impl RowsOfPart {
 impl ArtefactCommitter<'_> {
     /// Publishes a part of a table.
     pub fn commit_part(&mut self, table: &str, content: Bytes, rows: RowsOfPart) -> Result<()> {
-        let RowsOfPart { rows, warnings, row_keys, key, shared } = rows;
+        let RowsOfPart { rows, warnings, row_keys, key, linked_to } = rows;
         let index = self.committed.tables.get(table).map_or(0, Vec::len);
         let (digest, blocks) = (digest(&content), BlockDigests::of(&content));
         let part = Part { index, rows, bytes: content.len() as u64, digest, blocks, key };
-        self.claim.publish_shared(&self.artefact, &Artefact::part_name(table, index), content, shared.as_deref())?;
+        self.claim.publish_linked(&self.artefact, &Artefact::part_name(table, index), content, linked_to.as_deref())?;
         self.append_entry(JournalEntry::Part { table: table.to_owned(), part: part.clone(), warnings, row_keys })?;
         let (stage, table) = (self.stage.clone(), table.to_owned());
         self.feed.publish_part(&table, part.clone());

@@ -36,7 +36,7 @@ pub struct Part {
     /// Digests of its blocks.
     #[serde(default, skip_serializing_if = "BlockDigests::is_empty")]
     pub blocks: BlockDigests,
-    /// Key by which a later artefact shares it.
+    /// Key by which a later artefact takes it over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<PartKey>,
 }
@@ -256,11 +256,12 @@ impl Artefact {
         self.objects.put(&self.name(name), content)
     }
 
-    /// Publishes an object with the content of another object of the store, which it shares as a file if it can.
+    /// Publishes an object with the content of another object of the store. Both become names of one file, where the store
+    /// and the file system allow it.
     ///
     /// # Errors
     /// The store cannot be written.
-    pub fn put_shared(&self, name: &str, content: Bytes, object: &str) -> Result<()> {
+    pub fn put_linked(&self, name: &str, content: Bytes, object: &str) -> Result<()> {
         if self.objects.link(object, &self.name(name))? { Ok(()) } else { self.put(name, content) }
     }
 

@@ -120,21 +120,16 @@ impl SharedParts {
         self.artefact.put(&self.name(block), [&length[..], &header, &follows].concat().into())
     }
 
-    /// Waits for a block of another rank.
+    /// Waits for a block of another rank; `None` if it is damaged, or the earlier result that it names is gone.
     ///
     /// # Errors
-    /// The wait was cancelled; the store cannot be read; the block is damaged, and was removed.
-    pub fn wait(&self, block: usize, cancel: &CancelToken) -> Result<SharedPart> {
+    /// The wait was cancelled; the store cannot be read.
+    pub fn wait(&self, block: usize, cancel: &CancelToken) -> Result<Option<SharedPart>> {
         let mut pause = PAUSES[0];
         loop {
             cancel.check()?;
-            if let Some(object) = self.artefact.get(&self.name(block))? {
-                if let Some(part) = self.parse(&object)? {
-                    return Ok(part);
-                }
-                self.remove(block)?;
-                let name = self.artefact.display_path(&self.name(block));
-                return Err(Error::data(format!("`{name}` is damaged")).hint("run the same command again"));
+            if let Some(written) = self.artefact.get(&self.name(block))? {
+                return self.parse(&written);
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSES[1]);
@@ -195,18 +190,19 @@ mod tests {
         assert!(!first.has(5).unwrap());
         second.write(5, &part).unwrap();
         let cancel = CancelToken::new();
-        assert!(first.has(5).unwrap() && first.wait(5, &cancel).unwrap() == part);
+        assert!(first.has(5).unwrap() && first.wait(5, &cancel).unwrap() == Some(part.clone()));
         // A part of an earlier result is not written a second time.
         artefact.put("earlier", part.content.clone()).unwrap();
         let shared = SharedPart { object: Some(artefact.name("earlier")), ..part.clone() };
         second.write(9, &shared).unwrap();
-        assert!(first.wait(9, &cancel).unwrap() == shared);
+        assert!(first.wait(9, &cancel).unwrap() == Some(shared));
         assert!(!artefact.get("shared/rows/00000009").unwrap().unwrap().ends_with(b"rows"));
         artefact.put("earlier", Bytes::from_static(b"rowz")).unwrap();
-        assert_eq!(first.wait(9, &cancel).unwrap_err().category(), ErrorCategory::Data);
+        assert!(first.wait(9, &cancel).unwrap().is_none(), "the earlier result is damaged");
+        artefact.delete("earlier").unwrap();
+        assert!(first.wait(9, &cancel).unwrap().is_none(), "the earlier result is gone");
         artefact.put("shared/rows/00000007", Bytes::from_static(b"\x01\0\0\0\0\0\0\0{")).unwrap();
-        assert_eq!(first.wait(7, &cancel).unwrap_err().category(), ErrorCategory::Data);
-        assert!(!first.has(7).unwrap(), "it was removed");
+        assert!(first.wait(7, &cancel).unwrap().is_none(), "it is damaged");
         first.remove(5).unwrap();
         assert!(!first.has(5).unwrap());
         cancel.cancel();

@@ -6,6 +6,8 @@
 //! write NAME#1 ─► sync NAME#1 ─► rename to NAME, or link as NAME ─► sync the folder, and new folders above it
 //! ```
 //!
+//! A copy of an object is a second name of its file, made in the same order.
+//!
 //! So whatever is written after it, such as the entry of a journal, refers to something that exists. Removals are on the
 //! disk when the call returns, too: objects that are removed after others never outlast them.
 //!
@@ -15,7 +17,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -97,8 +99,13 @@ impl DurableFolder {
         Ok(metadata)
     }
 
-    /// Gives a file a second name, in place of a file that has it.
+    /// Gives the file `from` a second name. A file that has this name loses it.
     fn link(&self, from: &Path, path: &Path) -> io::Result<()> {
+        if from.symlink_metadata()?.is_symlink() {
+            return Err(io::Error::new(ErrorKind::Unsupported, "a link leads to a place of somebody else's"));
+        }
+        // Whoever copied the store may not have waited for the disk.
+        self.calls.sync_file(&File::open(from)?, from)?;
         let ((), staged) = with_staged_name(path, |staged| self.calls.link(from, staged))?;
         let named = self.calls.rename(&staged, path);
         // Nothing is renamed if both names were those of one file already.
@@ -235,7 +242,7 @@ impl ObjectStore for DurableFolder {
         self.files.list_with_delimiter(prefix).await
     }
 
-    /// Objects are never changed, so a copy is a second name of the same file.
+    /// Gives the file of an object a second name. A write replaces the file of a name, so the other name keeps its content.
     async fn copy_opts(&self, from: &Name, to: &Name, options: CopyOptions) -> Result<()> {
         if !matches!(options.mode, CopyMode::Overwrite) {
             return Err(unsupported("copying to a new name"));

@@ -260,7 +260,8 @@ impl ObjectStorage {
     }
 
     /// Gives the file of the object `from` a second name, atomically, in place of an object of this name. Returns false if
-    /// nothing was done, because objects are not files of a folder, or the file system has no hard links.
+    /// that failed, as where objects are no files of a folder, or the file system has no hard links: the caller then writes
+    /// the object.
     ///
     /// # Errors
     /// The client cannot be started.

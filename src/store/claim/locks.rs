@@ -53,17 +53,17 @@ impl ArtefactClaim {
     /// # Errors
     /// The store cannot be written, or another process builds the artefact.
     pub fn publish(&self, artefact: &Artefact, name: &str, content: Bytes) -> Result<()> {
-        self.publish_shared(artefact, name, content, None)
+        self.publish_linked(artefact, name, content, None)
     }
 
-    /// As [`ArtefactClaim::publish`], for content that the object `shared` of the store has, if that is given: in a folder
-    /// both become names of one file, where the file system allows it.
+    /// As [`ArtefactClaim::publish`]. If the object `same` of the store has this content, both become names of one file where
+    /// the store and the file system allow it.
     ///
     /// # Errors
     /// Same as [`ArtefactClaim::publish`].
-    pub fn publish_shared(&self, artefact: &Artefact, name: &str, content: Bytes, shared: Option<&str>) -> Result<()> {
-        let put = |content: Bytes| match shared {
-            Some(object) => artefact.put_shared(name, content, object),
+    pub fn publish_linked(&self, artefact: &Artefact, name: &str, content: Bytes, same: Option<&str>) -> Result<()> {
+        let put = |content: Bytes| match same {
+            Some(object) => artefact.put_linked(name, content, object),
             None => artefact.put(name, content),
         };
         let lease = match &self.0 {
