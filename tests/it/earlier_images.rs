@@ -1,6 +1,7 @@
 //! Tests of features that are copied from earlier results, on the programs as users start them.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use base64::Engine;
@@ -78,6 +79,12 @@ fn parts(store: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
+/// Number of names of parts of `extract` whose files have several.
+fn shared_parts(store: &Path) -> usize {
+    let names = parts(store).into_keys().map(|name| store.join(name).metadata().unwrap());
+    names.filter(|file| file.nlink() > 1).count()
+}
+
 #[test]
 fn a_changed_data_set_costs_its_new_images_and_has_the_bytes_of_a_fresh_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -117,6 +124,10 @@ fn a_changed_data_set_costs_its_new_images_and_has_the_bytes_of_a_fresh_run() {
     // Another setting of the features copies nothing, another choice of images everything.
     assert_eq!(run(&other, &store, &["--set", "stage.cnn.extract.normalize=true"]), Some((6, 0)));
     assert_eq!(run(&other, &store, &["--set", "stage.pairs.ingest.image_folder.split=test"]), Some((6, 6)));
+    assert_eq!(shared_parts(&store), 0, "all parts differ so far, in images or splits");
+    assert_eq!(run(&other, &store, &["--set", "stage.cnn.extract.on_undecodable=skip"]), Some((6, 6)));
+    assert_eq!(shared_parts(&store), 4, "features and boxes of the other data set, each with two names");
+    assert!(parts(&store).len() == all.len() + 8);
 }
 
 /// A module of the user's is known by its content. Its code runs only where the pipeline names it, and a warning says so.
