@@ -218,6 +218,12 @@ fn two_ranks_train_like_one() {
     assert!(stderr(&again).contains("\n0 of 5 stages ran"), "{}", stderr(&again));
 }
 
+/// Number of parts of a kind of stage in a store. Names alone are looked at: reading the store takes as long as a part.
+fn written_parts(store: &Path, kind: &str) -> usize {
+    let files = walkdir::WalkDir::new(store.join("v1").join(kind)).into_iter().filter_map(Result::ok);
+    files.filter(|file| file.path().extension().is_some_and(|extension| extension == "parquet")).count()
+}
+
 /// Three blocks of captions for two ranks, one of which is killed on the way. Each rank has one thread, on whose number
 /// the bits depend.
 #[test]
@@ -241,7 +247,7 @@ fn two_ranks_embed_to_the_bytes_of_one() {
     let killed = run(&store, &file, &two).spawn().unwrap();
     let rank = wait_for("rank 1", || followers(folder.path()).first().copied());
     // The captions come after the images, and each block needs both ranks.
-    wait_for("the images", || (!embeddings(content(&store)).is_empty()).then_some(()));
+    wait_for("the images", || (written_parts(&store, "embed") >= 1).then_some(()));
     kill(rank, "-9");
     let output = killed.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
@@ -273,13 +279,8 @@ fn two_ranks_extract_to_the_bytes_of_one() {
     std::fs::remove_dir_all(store.join("v1/extract")).unwrap();
     let two = ["--quiet", "--threads", "2", "--set", "stage.cnn.extract.ranks=2"];
     let killed = run(&store, &file, &two).spawn().unwrap();
-    // Names alone are looked at: reading the store takes as long as a part.
-    let written = || {
-        let files = walkdir::WalkDir::new(store.join("v1/extract")).into_iter().filter_map(Result::ok);
-        files.filter(|file| file.path().extension().is_some_and(|extension| extension == "parquet")).count() >= 2
-    };
     let rank = wait_for("rank 1", || followers(folder.path()).first().copied());
-    wait_for("two parts", || written().then_some(()));
+    wait_for("two parts", || (written_parts(&store, "extract") >= 2).then_some(()));
     kill(rank, "-9");
     let output = killed.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
