@@ -141,10 +141,8 @@ impl RunnableStage for ToyStage {
                     let got = tables::int_column(&block.rows, "x")?.values();
                     let keys: Vec<RowKey> = got.iter().map(|x| RowKey::of(&x.to_le_bytes())).collect();
                     let part_key = PartKey::of(keys.iter().zip(got).map(|(key, x)| (Some(*key), *x, [])));
-                    if let (Some(earlier), Some(part_key)) = (&earlier, &part_key)
-                        && let Some(part) = earlier.find_part(part_key)?
-                    {
-                        return Ok(MapOutput::earlier(part, part_key.clone(), keys));
+                    if let Some(part) = MapOutput::find_earlier(&earlier, part_key.as_ref(), || keys.clone())? {
+                        return Ok(part);
                     }
                     let found = earlier.as_ref().map(|earlier| earlier.find(&keys)).transpose()?.unwrap_or_default();
                     let mut copied = 0;

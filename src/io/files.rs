@@ -52,7 +52,7 @@ pub fn without_folder(
 }
 
 /// Finds the files at or below `path` whose names end in one of `endings`, in lower case, in the order of their names.
-/// Those in the folder `left_out` are left out.
+/// Leaves out the folder `left_out`.
 ///
 /// # Errors
 /// There is none, or a folder cannot be read.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use arrow::array::RecordBatch;
 
-use super::{EarlierPart, PartKey, RowKey, RowKeys, Warning};
+use super::{EarlierPart, PartKey, RowKey, RowKeys, SharedEarlierRows, Warning};
 use crate::error::Result;
 
 /// Input of a parallel map.
@@ -57,11 +57,23 @@ impl MapOutput {
         Self { rows, warnings: Vec::new(), row_keys: RowKeys::default(), part_key: None, copied: 0 }
     }
 
-    /// A part of an earlier result with the key `part_key`, whose rows have the keys `row_keys`.
-    #[must_use]
-    pub fn earlier(part: EarlierPart, part_key: PartKey, row_keys: Vec<RowKey>) -> Self {
-        let (copied, row_keys) = (part.rows, RowKeys(row_keys));
-        Self { rows: MappedRows::Earlier(part), warnings: Vec::new(), row_keys, part_key: Some(part_key), copied }
+    /// The part of an earlier result with the key `part_key`, whose rows have the keys `row_keys`; `None` if there is none.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn find_earlier(
+        earlier: &SharedEarlierRows,
+        part_key: Option<&PartKey>,
+        row_keys: impl FnOnce() -> Vec<RowKey>,
+    ) -> Result<Option<Self>> {
+        let (Some(earlier), Some(part_key)) = (earlier, part_key) else { return Ok(None) };
+        Ok(earlier.find_part(part_key)?.map(|part| Self {
+            copied: part.rows,
+            rows: MappedRows::Earlier(part),
+            warnings: Vec::new(),
+            row_keys: RowKeys(row_keys()),
+            part_key: Some(part_key.clone()),
+        }))
     }
 }
 

@@ -5,7 +5,7 @@ use crate::engine::new_rows::{NewRows, RowCount};
 use crate::store::gc::collect_garbage;
 
 /// Numbers below `n`, each with `add` added.
-fn keyed(n: i64, add: i64) -> Plan<ToyStage> {
+pub(super) fn keyed(n: i64, add: i64) -> Plan<ToyStage> {
     plan(vec![node("numbers", ToyStage::count(n)), node("more", ToyStage::keyed("numbers.rows", add))])
 }
 

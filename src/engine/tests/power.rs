@@ -77,7 +77,7 @@ fn after_a_power_cut_at_any_call_nothing_announced_is_lost_and_a_run_gives_the_s
 
 #[test]
 fn after_a_power_cut_at_any_call_parts_that_results_share_are_whole() {
-    let keyed = |n| plan(vec![node("numbers", ToyStage::count(n)), node("more", ToyStage::keyed("numbers.rows", 100))]);
+    let keyed = |n| earlier_rows::keyed(n, 100);
     let folder = tempfile::tempdir().unwrap();
     let (store, calls) = recorded_store(folder.path());
     assert!(run(&keyed(20), &store).0.error.is_none());

@@ -24,6 +24,8 @@ use url::Url;
 use super::limited_client::LimitedConnector;
 use crate::error::{Error, Result};
 
+/// Maximum number of concurrent requests of one call.
+pub(super) const CONCURRENT_REQUESTS: usize = 8;
 /// Maximum bytes of a request with the standard time-out.
 pub(super) const MAX_REQUEST_BYTES: u64 = 16 << 20;
 

@@ -10,6 +10,7 @@
 //! In a folder each write and removal is on the disk when it returns (`durable_folder.rs`).
 
 mod storage;
+mod object_version;
 mod read_whole;
 mod location;
 mod listed_object;
@@ -28,5 +29,5 @@ mod tests;
 pub(in crate::io) use client::runtime;
 pub use listed_object::{ListedObject, ObjectStamp, ReadObject};
 pub use location::Location;
-pub use read_whole::ObjectVersion;
+pub use object_version::ObjectVersion;
 pub use storage::ObjectStorage;

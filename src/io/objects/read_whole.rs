@@ -8,18 +8,9 @@ use futures::{StreamExt, stream};
 use object_store::path::Path as Name;
 use object_store::{Error as StoreError, GetOptions, GetRange, ObjectStore, ObjectStoreExt};
 
-use super::client::MAX_REQUEST_BYTES;
+use super::client::{CONCURRENT_REQUESTS, MAX_REQUEST_BYTES};
 use super::limited_client::MAX_OBJECT_BYTES;
-
-/// Maximum number of concurrent requests of one call.
-pub(super) const CONCURRENT_REQUESTS: usize = 8;
-
-/// Version of an object's content: `ETag` and generation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ObjectVersion {
-    pub(super) tag: Option<String>,
-    pub(super) generation: Option<String>,
-}
+use super::object_version::ObjectVersion;
 
 /// Reads an object and its version.
 pub(super) async fn read(

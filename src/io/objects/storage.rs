@@ -18,12 +18,13 @@ use object_store::{
 };
 
 use crate::error::{Error, Result};
-use crate::io::objects::client::{self, MAX_REQUEST_BYTES, RetryPolicy, UrlClient};
+use crate::io::objects::client::{self, CONCURRENT_REQUESTS, MAX_REQUEST_BYTES, RetryPolicy, UrlClient};
 use crate::io::objects::durable_folder::DurableFolder;
 use crate::io::objects::file_sizes::file_sizes;
 #[cfg(test)]
 use crate::io::objects::folder_calls::FolderCalls;
-use crate::io::objects::read_whole::{self, CONCURRENT_REQUESTS, ObjectVersion};
+use crate::io::objects::object_version::ObjectVersion;
+use crate::io::objects::read_whole;
 use crate::io::objects::{Location, storage_error};
 
 /// Maximum number of attempts of a conditional write whose outcome is unknown.

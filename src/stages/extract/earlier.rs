@@ -81,10 +81,7 @@ impl<'f> EarlierImages<'f> {
 
     /// Part of an earlier result with exactly the rows of a block.
     pub fn part(&self, keys: &BlockKeys) -> Result<Option<MapOutput>> {
-        let (Some(earlier), Some(part_key)) = (&self.rows, &keys.part) else { return Ok(None) };
-        let Some(part) = earlier.find_part(part_key)? else { return Ok(None) };
-        let row_keys = keys.rows.iter().flatten().copied().collect();
-        Ok(Some(MapOutput::earlier(part, part_key.clone(), row_keys)))
+        MapOutput::find_earlier(&self.rows, keys.part.as_ref(), || keys.rows.iter().flatten().copied().collect())
     }
 
     /// Rows of `width` values for a block of images, with those of earlier results.

@@ -260,10 +260,8 @@ fn read_block(
     let part_key = PartKey::of(wanted.iter().map(|ListedObjectOf { entry, key, .. }| {
         (Some(*key), entry.image_id, [entry.split, entry.file_name.as_str()])
     }));
-    if let (Some(earlier), Some(part_key)) = (earlier, &part_key)
-        && let Some(part) = earlier.find_part(part_key)?
-    {
-        return Ok(MapOutput::earlier(part, part_key.clone(), keys));
+    if let Some(part) = MapOutput::find_earlier(earlier, part_key.as_ref(), || keys.clone())? {
+        return Ok(part);
     }
     let found = earlier.as_ref().map(|earlier| earlier.find(&keys)).transpose()?.unwrap_or_default();
     let mut known = Vec::with_capacity(wanted.len());
