@@ -18,7 +18,15 @@ table! {
         path: Nullable<StringArray>,
         /// Encoded image (PNG or JPEG) of a data set that has no image files; missing otherwise.
         bytes: Nullable<BinaryArray>,
+        /// BLAKE3 digest of `bytes` in hexadecimal digits; missing if they are. Equal images have equal ones.
+        digest: Nullable<StringArray>,
     }
+}
+
+/// Digests of encoded images.
+#[must_use]
+pub fn digests(bytes: &BinaryArray) -> Nullable<StringArray> {
+    Nullable(bytes.iter().map(|bytes| Some(blake3::hash(bytes?).to_hex().to_string())).collect())
 }
 
 /// Columns that hold a picture: the path of its file, or its bytes.

@@ -12,6 +12,16 @@ use crate::runtime::CancelToken;
 use crate::stage::{FileKeys, MapOutput, PartKey, RowKey, RowKeys, SharedEarlierRows, StageContext, Warning};
 use crate::tables;
 
+/// Keys of images that are known without their bytes: from the keys of files, and from digests in the table.
+pub(super) fn image_keys(batch: &RecordBatch, files: &FileKeys) -> Result<Vec<Option<RowKey>>> {
+    let (paths, digests) = (tables::text_column(batch, "path")?, tables::text_column(batch, "digest")?);
+    let keys = paths.iter().zip(digests).map(|(path, digest)| match path {
+        Some(path) => files.get(path),
+        None => digest.and_then(RowKey::of_digest),
+    });
+    Ok(keys.collect())
+}
+
 /// Rows of a table in earlier results, and the keys of image files.
 pub(super) struct EarlierImages<'f> {
     output: &'static str,
@@ -65,12 +75,11 @@ impl<'f> EarlierImages<'f> {
 
     /// Keys of a block of images, whose rows take over the columns `image_id` and `split` of `batch`.
     pub fn keys(&self, batch: &RecordBatch, images: &EncodedImages<'_>, cancel: &CancelToken) -> Result<BlockKeys> {
-        let mut keys = Vec::with_capacity(images.len());
-        for row in 0..images.len() {
+        let mut keys = image_keys(batch, self.files)?;
+        for (row, key) in keys.iter_mut().enumerate().filter(|(_, key)| key.is_none()) {
             cancel.check()?;
-            let known = images.path(row).and_then(|path| self.files.get(path));
             // The error of an image that cannot be read is that of its decoding.
-            keys.push(known.or_else(|| images.encoded(row).ok().map(|bytes| RowKey::of(&bytes))));
+            *key = images.encoded(row).ok().map(|bytes| RowKey::of(&bytes));
         }
         let ids = tables::int_column(batch, "image_id")?.values();
         let splits = tables::text_column(batch, "split")?;

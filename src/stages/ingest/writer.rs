@@ -89,12 +89,14 @@ impl DataSetWriter {
         if self.image_id.values_slice().is_empty() {
             return self.write_captions(cx);
         }
+        let bytes = self.bytes.finish();
         let images = images::TableColumns {
             image_id: self.image_id.finish(),
             split: self.image_split.finish(),
             file_name: self.file_name.finish(),
             path: Nullable(self.path.finish()),
-            bytes: Nullable(self.bytes.finish()),
+            digest: images::digests(&bytes),
+            bytes: Nullable(bytes),
         };
         cx.write("images", images.into_batch()?)?;
         self.write_captions(cx)
