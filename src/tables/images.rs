@@ -23,12 +23,6 @@ table! {
     }
 }
 
-/// Digests of encoded images.
-#[must_use]
-pub fn digests(bytes: &BinaryArray) -> Nullable<StringArray> {
-    Nullable(bytes.iter().map(|bytes| Some(blake3::hash(bytes?).to_hex().to_string())).collect())
-}
-
 /// Columns that hold a picture: the path of its file, or its bytes.
 pub const PICTURE_COLUMNS: [&str; 2] = ["path", "bytes"];
 

@@ -5,22 +5,13 @@ use std::collections::HashMap;
 
 use arrow::array::RecordBatch;
 
+use super::image_keys::image_keys;
 use super::settings::{BOXES, NOT_OF_ROWS};
 use crate::error::Result;
 use crate::io::image::EncodedImages;
 use crate::runtime::CancelToken;
 use crate::stage::{FileKeys, MapOutput, PartKey, RowKey, RowKeys, SharedEarlierRows, StageContext, Warning};
 use crate::tables;
-
-/// Keys of images that are known without their bytes: from the keys of files, and from digests in the table.
-pub(super) fn image_keys(batch: &RecordBatch, files: &FileKeys) -> Result<Vec<Option<RowKey>>> {
-    let (paths, digests) = (tables::text_column(batch, "path")?, tables::text_column(batch, "digest")?);
-    let keys = paths.iter().zip(digests).map(|(path, digest)| match path {
-        Some(path) => files.get(path),
-        None => digest.and_then(RowKey::of_digest),
-    });
-    Ok(keys.collect())
-}
 
 /// Rows of a table in earlier results, and the keys of image files.
 pub(super) struct EarlierImages<'f> {

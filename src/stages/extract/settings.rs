@@ -5,7 +5,7 @@ use arrow::datatypes::SchemaRef;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::earlier::image_keys;
+use super::image_keys::image_keys;
 use super::options::{EmbeddedCaptions, FeaturePooling, OnUndecodable, TorchScriptFile, VectorStorage, WeightSource};
 use crate::error::Result;
 use crate::kernels::resize::Interpolation;

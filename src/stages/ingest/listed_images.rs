@@ -9,7 +9,7 @@ use super::listing::{ListedImage, MissingImages, image_path};
 use super::on_missing::OnMissing;
 use super::part_rows::PICTURE_PART_ROWS;
 use super::settings::NOT_OF_ROWS;
-use super::writer::{DataSetWriter, ImageRow};
+use super::writer::{DataSetWriter, ImageRow, digests};
 use crate::error::{Error, Result, SkippedItems, ValidationErrors};
 use crate::io::files::is_file;
 use crate::io::http_images::ObjectFetcher;
@@ -293,7 +293,7 @@ fn read_block(
         split: texts(|entry| entry.split),
         file_name: texts(|entry| &entry.file_name),
         path: Nullable(StringArray::new_null(wanted.len())),
-        digest: images::digests(&bytes),
+        digest: digests(&bytes),
         bytes: Nullable(bytes),
     };
     let rows = MappedRows::New(batch.into_batch()?);
