@@ -1,12 +1,15 @@
 //! Images a second of decoding, and of decoding with preprocessing, on one thread and on two.
 //!
 //! ```sh
-//! cargo bench --bench networks -- FLICKR8K
+//! cargo bench --bench networks -- FLICKR8K [PIXELS]
 //! ```
 //!
-//! `FLICKR8K` is a folder with `images/`. `benches/networks_peer.py` compares with PIL and measures whole networks.
+//! `FLICKR8K` is a folder with `images/`. The decoded pixels of all images, one after the other, are written to the file
+//! `PIXELS`. `benches/networks_peer.py` compares them and the times with PIL's, and measures whole networks.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures time and prints it")]
 
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::Instant;
 
@@ -27,7 +30,8 @@ fn work(bytes: &[u8], whole: bool, pixels: &mut Vec<f32>) {
 }
 
 fn main() {
-    let Some(folder) = std::env::args().skip(1).find(|argument| !argument.starts_with("--")) else {
+    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
+    let Some(folder) = arguments.next() else {
         println!("skipped: needs the folder of Flickr8k");
         return;
     };
@@ -35,6 +39,13 @@ fn main() {
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
     paths.sort();
     let files: Vec<Vec<u8>> = paths.iter().map(|path| std::fs::read(path).expect("a file")).collect();
+    if let Some(pixels) = arguments.next() {
+        let mut pixels = BufWriter::new(File::create(pixels).expect("a file can be made"));
+        for file in &files {
+            pixels.write_all(&decode(file).expect("a photograph").rgb).expect("a file can be written");
+        }
+        pixels.flush().expect("a file can be written");
+    }
     for (title, whole) in [("decode", false), ("decode, resize, crop, normalise", true)] {
         for threads in [1, 2] {
             let mut best = f64::INFINITY;

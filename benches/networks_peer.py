@@ -3,12 +3,12 @@
     python benches/networks_peer.py parity FLICKR8K [photographs] [network ...]     # or `mixed`, with factors of bf16
     python benches/networks_peer.py torchscript FLICKR8K [photographs] [network ...]
     python benches/networks_peer.py f64 FLICKR8K [network ...]
-    python benches/networks_peer.py speed FLICKR8K [photographs] [network ...]
+    python benches/networks_peer.py speed FLICKR8K [photographs] [network ...]              # or `speed_mixed`
     python benches/networks_peer.py decoding FLICKR8K
     python benches/networks_peer.py scan PRECOMP
 
 FLICKR8K is a folder with `dataset_flickr8k.json` and `images/`. `PAIRLOOM` names the program, by default
-`target/release/pairloom`; `decoding` runs `cargo bench --bench networks`.
+`target/release/pairloom`; `decoding` runs `cargo bench --bench networks`, with the features of cargo that `FEATURES` names.
 
 `scan` imports a `*_precomp` folder and compares the size of its features with their npy files, and the time in which all
 of them are read: the bytes, by pyarrow, and by one statement of `pairloom sql`, a process with its start.
@@ -28,7 +28,7 @@ the same weights and pixels. `folded` is PyTorch in f32 after its own folding of
 program to its end, weights read. Python: PIL, torchvision's transforms, a DataLoader and the network, from the first to
 the last batch, with the weights in memory and after a warm-up; the fastest of several numbers of workers and sizes of
 batches. The rate is that of the clock; beside it stands the processor time of an image, which other programs on the
-machine disturb less.
+machine disturb less. With `speed_mixed`, ours have `precision = "mixed"`, and PyTorch's autocast to bf16.
 """
 
 import copy
@@ -56,6 +56,7 @@ from torchvision import models, transforms
 from torchvision.models import resnet
 
 THREADS = 2
+FEATURES = ["--features", os.environ["FEATURES"]] if "FEATURES" in os.environ else []
 IMAGENET = transforms.Compose([
     transforms.Resize(256), transforms.CenterCrop(224), transforms.ToTensor(),
     transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
@@ -263,17 +264,17 @@ def fold(network):
     return network
 
 
-def python_pass(network, feature, loader):
-    """Seconds of a pass, and those of the processors, with those of its workers."""
+def python_pass(network, feature, loader, mixed):
+    """Seconds of a pass, and those of the processors, with those of its workers. With `mixed`, autocast to bf16."""
     who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     clock, used = time.perf_counter(), sum(map(processor_seconds, who))
-    with torch.inference_mode():
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=mixed):
         for pixels in loader:
             feature(network, pixels)
     return time.perf_counter() - clock, sum(map(processor_seconds, who)) - used
 
 
-def speed(flickr, names, count=991):
+def speed(flickr, names, count=991, mixed=False):
     torch.set_num_threads(THREADS)
     print(f"{THREADS} threads\n")
     print("| network, photographs | Pairloom, images/s | processor ms | Python, images/s | processor ms | ratio | of processor time |")
@@ -293,16 +294,17 @@ def speed(flickr, names, count=991):
             ways = []
             for workers in (0, 1, 2):
                 for batch in (8, 32):
-                    python_pass(network, feature, DataLoader(warm_up, batch))
+                    python_pass(network, feature, DataLoader(warm_up, batch), mixed)
                     loader = DataLoader(trial, batch, num_workers=workers)
-                    ways.append((*python_pass(network, feature, loader), workers, batch))
+                    ways.append((*python_pass(network, feature, loader, mixed), workers, batch))
             fastest, frugal = min(ways), min(ways, key=lambda way: way[1])
             theirs = []
             for _, _, workers, batch in {fastest, frugal}:
                 loader = DataLoader(photographs, batch, num_workers=workers)
-                seconds, used = python_pass(network, feature, loader)
+                seconds, used = python_pass(network, feature, loader, mixed)
                 theirs.append((seconds, used, f"{workers} workers, batch {batch}"))
-            ours = [extract(name, weights, listed, flickr, folder)[0] for _ in range(2)]
+            more = 'precision = "mixed"' if mixed else ""
+            ours = [extract(name, weights, listed, flickr, folder, more)[0] for _ in range(2)]
             seconds, used, chosen = min(theirs)
             least = min(used for _, used, _ in theirs)
             own, own_used = min(ours)
@@ -321,7 +323,16 @@ def decoding(flickr):
                 data[index]
             seconds = time.perf_counter() - clock
         print(f"PIL, one thread, {title}: {len(data) / seconds:.0f} images/s", flush=True)
-    subprocess.run(["cargo", "bench", "--quiet", "--bench", "networks", "--", str(flickr)], check=True)
+    with tempfile.TemporaryDirectory() as folder:
+        pixels = Path(folder) / "pixels"
+        subprocess.run(["cargo", "bench", "--quiet", *FEATURES, "--bench", "networks", "--", str(flickr), pixels], check=True)
+        ours, start, equal = np.memmap(pixels, np.uint8), 0, 0
+        paths = sorted((flickr / "images").iterdir())
+        for path in paths:
+            theirs = np.asarray(Image.open(path).convert("RGB")).ravel()
+            equal += np.array_equal(ours[start : start + theirs.size], theirs)
+            start += theirs.size
+        print(f"{equal} of {len(paths)} photographs have PIL's pixels", flush=True)
 
 
 def scan(precomp):
@@ -386,7 +397,8 @@ if __name__ == "__main__":
         scan(flickr)
     elif what == "f64":
         f64(flickr, names or ["resnet18", "resnet50", "resnet101", "resnet152", "resnext101_32x8d"])
-    elif what == "speed":
-        speed(flickr, names or ["squeezenet1_0", "resnet50", "vgg19", "ViT-B-32"], *counts)
+    elif what in ("speed", "speed_mixed"):
+        names = names or ["squeezenet1_0", "resnet50", "vgg19", "ViT-B-32"]
+        speed(flickr, names, *counts or [991], mixed=what == "speed_mixed")
     else:
         decoding(flickr)

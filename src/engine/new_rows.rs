@@ -8,14 +8,10 @@ use std::path::PathBuf;
 use crate::engine::earlier_rows::stored_rows;
 use crate::engine::sources::{self, SourceContent};
 use crate::error::Result;
-use crate::io::parquet;
 use crate::plan::{Plan, PlanNode};
 use crate::stage::{CopiedRows, FileKeys, InputOrigin, OutputKind, RowKey, Stage, TableRef, input};
 use crate::store::key::ArtefactIdentity;
 use crate::store::{Artefact, Manifest, Store};
-
-/// Largest size in bytes of an input table that is read to count rows: larger ones have pictures in them.
-const MAX_TABLE_BYTES: u64 = 256 << 20;
 
 /// Knowledge before a run of the rows that it would compute.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,13 +22,6 @@ pub enum NewRows {
     AfterRun {
         /// Name of the stage.
         stage: String,
-    },
-    /// The table of the items is too large to be read for this.
-    InLargeTable {
-        /// Name of the table.
-        table: String,
-        /// Bytes of its parts.
-        bytes: u64,
     },
 }
 
@@ -53,7 +42,7 @@ impl NewRows {
     pub fn count(&self) -> Option<RowCount> {
         match self {
             Self::Counted(count) => Some(*count),
-            Self::AfterRun { .. } | Self::InLargeTable { .. } => None,
+            Self::AfterRun { .. } => None,
         }
     }
 }
@@ -72,12 +61,6 @@ impl fmt::Display for NewRows {
                 f,
                 "how many rows are new is unknown until `{stage}` has run: those that earlier results have are copied"
             ),
-            Self::InLargeTable { table, bytes } => write!(
-                f,
-                "how many rows are new is unknown, as `{table}` has {} MiB, which only a run reads: those that earlier \
-                 results have are copied",
-                bytes >> 20
-            ),
         }
     }
 }
@@ -92,7 +75,9 @@ pub(super) fn count_new_rows<S: Stage>(
     contents: &HashMap<PathBuf, SourceContent>,
     producer: impl Fn(&TableRef) -> Option<(Artefact, Option<Manifest>)>,
 ) -> Result<Option<NewRows>> {
-    let Some(CopiedRows { input: name, output, not_of_rows }) = node.stage.copied_rows() else { return Ok(None) };
+    let Some(CopiedRows { input: name, output, key_columns, not_of_rows }) = node.stage.copied_rows() else {
+        return Ok(None);
+    };
     let rows = stored_rows(store, identity, output, not_of_rows)?;
     if rows.is_empty() {
         return Ok(None);
@@ -132,16 +117,11 @@ pub(super) fn count_new_rows<S: Stage>(
         });
     };
     let parts = manifest.tables.get(from.table()).map_or(&[][..], Vec::as_slice);
-    let bytes = parts.iter().map(|part| part.bytes).sum();
-    if bytes > MAX_TABLE_BYTES {
-        return Ok(Some(NewRows::InLargeTable { table: from.to_string(), bytes }));
-    }
     let mut keys = Vec::new();
-    for part in parts {
-        let name = Artefact::part_name(from.table(), part.index);
-        let batch = parquet::decode_whole(artefact.read(&name, part.bytes, &part.digest)?)?;
+    artefact.read_columns((from.table(), parts), key_columns, |batch| {
         keys.extend(node.stage.item_keys(&batch, &files)?);
-    }
+        Ok(())
+    })?;
     Ok(count(&mut keys.into_iter(), None))
 }
 

@@ -104,7 +104,7 @@ impl Stage for ToyStage {
         vec![]
     }
     fn copied_rows(&self) -> Option<CopiedRows> {
-        let copied = CopiedRows { input: "rows", output: "rows", not_of_rows: &["rows"] };
+        let copied = CopiedRows { input: "rows", output: "rows", key_columns: &["x"], not_of_rows: &["rows"] };
         matches!(self, ToyStage::Keyed { .. }).then_some(copied)
     }
     fn item_keys(&self, rows: &RecordBatch, _: &FileKeys) -> Result<Vec<Option<RowKey>>> {

@@ -294,6 +294,7 @@ fn images() -> RecordBatch {
         file_name: vec!["0.jpg", "1.jpg"].into(),
         path: tables::Nullable(vec![None::<&str>; 2].into()),
         bytes: tables::Nullable(vec![None::<&[u8]>; 2].into()),
+        digest: tables::Nullable(vec![None::<&str>; 2].into()),
     };
     columns.into_batch().expect("the columns are right")
 }

@@ -161,6 +161,7 @@ mod tests {
             Arc::new(StringArray::from_iter_values(ids.map(|id| format!("number {id}")))),
             Arc::new(StringArray::from_iter(rows.iter().map(|(path, _)| *path))),
             Arc::new(BinaryArray::from_iter(rows.iter().map(|(_, bytes)| bytes.as_deref()))),
+            Arc::new(StringArray::new_null(rows.len())),
         ];
         tables::batch(&tables::images::table().schema(), columns).unwrap()
     }

@@ -404,6 +404,7 @@ fn image_rows(shard: usize, rows: usize) -> RecordBatch {
         Arc::new(StringArray::from_iter_values(images.clone().map(|image| format!("number {image}")))),
         Arc::new(StringArray::from(vec![None::<&str>; rows])),
         Arc::new(BinaryArray::from_iter_values(images.map(png))),
+        Arc::new(StringArray::from(vec![None::<&str>; rows])),
     ];
     tables::batch(&tables::images::table().schema(), columns).unwrap()
 }

@@ -37,6 +37,12 @@ impl RowKey {
         Self(u128::from_be_bytes(bytes))
     }
 
+    /// Key of an item whose content has this BLAKE3 digest in hexadecimal digits; `None` for other texts.
+    #[must_use]
+    pub fn of_digest(digest: &str) -> Option<Self> {
+        Self::parse(digest.get(..2 * Self::BYTES)?)
+    }
+
     /// Bytes of the key.
     #[must_use]
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
@@ -150,6 +156,8 @@ pub struct CopiedRows {
     pub input: &'static str,
     /// Table whose rows are copied.
     pub output: &'static str,
+    /// Columns of the input that the keys of its items are computed from.
+    pub key_columns: &'static [&'static str],
     /// Settings and inputs on which no row depends.
     pub not_of_rows: &'static [&'static str],
 }

@@ -250,6 +250,7 @@ mod tests {
             file_name: vec!["1005.jpg", "1006.x.jpg", "1007"].into(),
             path: tables::Nullable(vec![None::<&str>; 3].into()),
             bytes: tables::Nullable(vec![None::<&[u8]>; 3].into()),
+            digest: tables::Nullable(vec![None::<&str>; 3].into()),
         };
         let mut host = InMemoryHost::default();
         host.source_paths.insert("folder".to_owned(), folder.path().to_owned());

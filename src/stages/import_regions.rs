@@ -392,6 +392,7 @@ mod tests {
             file_name: vec!["1005.jpg", "1006.jpg", "1007.jpg"].into(),
             path: tables::Nullable(vec![None::<&str>; 3].into()),
             bytes: tables::Nullable(vec![None::<&[u8]>; 3].into()),
+            digest: tables::Nullable(vec![None::<&str>; 3].into()),
         };
         columns.into_batch().expect("images")
     }

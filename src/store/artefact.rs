@@ -18,7 +18,7 @@ pub(crate) const ROW_KEYS_FOLDER: &str = "row_keys";
 /// Handle of an artefact, which may be absent, unfinished or complete.
 #[derive(Debug, Clone)]
 pub struct Artefact {
-    objects: ObjectStorage,
+    pub(super) objects: ObjectStorage,
     prefix: String,
 }
 

@@ -29,6 +29,7 @@ mod process_identity;
 mod block_digests;
 mod artefact;
 mod verified_store;
+mod part_columns;
 mod layout;
 mod lock;
 mod lock_holder;

@@ -197,3 +197,48 @@ fn a_module_in_torchscript_computes_features_and_says_that_its_code_runs() {
     assert!(!output.status.success() && stderr.contains(wanted), "{stderr}");
     assert_eq!(parts(&store), before);
 }
+
+#[test]
+fn a_plan_counts_the_new_images_of_an_archive_by_their_digests() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, store) = (folder.path().join("one"), folder.path().join("store"));
+    let write = |seeds: &[u32]| {
+        std::fs::create_dir_all(&data).unwrap();
+        let mut archive = tar::Builder::new(Vec::new());
+        for (number, seed) in seeds.iter().enumerate() {
+            for (end, content) in [("png", picture(*seed)), ("txt", b"a picture".to_vec())] {
+                let mut header = tar::Header::new_gnu();
+                header.set_size(content.len() as u64);
+                header.set_mode(0o644);
+                archive.append_data(&mut header, format!("{number}.{end}"), content.as_slice()).unwrap();
+            }
+        }
+        std::fs::write(data.join("a.tar"), archive.into_inner().unwrap()).unwrap();
+    };
+    let ingest = "[stage.pairs.ingest]\nwebdataset = { shards = \"a.tar\", split = \"train\" }\n";
+    let extract = "[stage.cnn.extract]\nimages = \"pairs.images\"\nnetwork = \"squeezenet1_0\"\nweights = \"random\"\n\
+                   resize = 40\ncrop = 40\nbatch_size = 4\n";
+    let program = |arguments: &[&str], pipeline: Option<&str>| {
+        let file = pipeline.map(|content| {
+            std::fs::write(data.join("features.toml"), content).unwrap();
+            data.join("features.toml")
+        });
+        let output = pairloom().args(arguments).arg("--store").arg(&store).args(file).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let all = format!("{ingest}{extract}");
+    write(&[1, 2, 3, 4, 5, 6]);
+    program(&["run"], Some(&all));
+    let digests = program(&["sql", "--json", "SELECT digest FROM pairs.images ORDER BY image_id"], None);
+    let wanted: String =
+        (1..=6).map(|seed| format!("{{\"digest\":\"{}\"}}\n", blake3::hash(&picture(seed)).to_hex())).collect();
+    assert_eq!(digests, wanted);
+
+    // One picture is changed, one is gone, and one is new.
+    write(&[1, 2, 30, 5, 6, 31]);
+    program(&["run"], Some(ingest));
+    let planned = program(&["plan"], Some(&all));
+    assert!(planned.contains("2 of 6 rows are new: earlier results have the others"), "{planned}");
+    assert_eq!(run(&data, &store, &[]), Some((6, 4)));
+}

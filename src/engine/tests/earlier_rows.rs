@@ -111,8 +111,6 @@ fn a_plan_counts_the_new_rows_of_a_stage_whose_input_is_complete() {
     assert_eq!(new_rows(60, 100), (Some(NewRows::AfterRun { stage: "numbers".to_owned() }), Some(unknown.to_owned())));
     run(&plan(vec![node("numbers", ToyStage::count(60))]), &store);
     let text = "15 of 60 rows are new: earlier results have the others".to_owned();
-    let large = NewRows::InLargeTable { table: "numbers.rows".to_owned(), bytes: 5 << 30 };
-    assert!(large.to_string().starts_with("how many rows are new is unknown, as `numbers.rows` has 5120 MiB"));
     let count = RowCount { new: 15, known: 45, counted: None };
     assert_eq!(new_rows(60, 100), (Some(NewRows::Counted(count)), Some(text)));
     assert_eq!(copied(&run(&keyed(60, 100), &store).1), Some((60, 45)), "as many are copied");

@@ -1,5 +1,7 @@
 //! URLs of images, and their form in messages.
 
+use std::borrow::Cow;
+
 use url::Url;
 
 /// Number of characters of a URL that a message shows.
@@ -24,6 +26,12 @@ pub fn shown_url(text: &str) -> String {
     shown.escape_debug().take(SHOWN).collect()
 }
 
+/// Form of the name of an image in messages and on pages: of a URL [`shown_url`].
+#[must_use]
+pub fn shown_name(name: &str) -> Cow<'_, str> {
+    if is_image_url(name) { shown_url(name).into() } else { name.into() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,6 +50,12 @@ mod tests {
             assert_eq!(shown_url(url), shown);
         }
         assert_eq!(shown_url(&"é".repeat(300)).chars().count(), 200);
+    }
+
+    #[test]
+    fn names_that_are_urls_are_shown_without_their_query() {
+        assert_eq!(shown_name("https://me:secret@h.org/a.jpg?signature=secret"), "https://h.org/a.jpg");
+        assert_eq!(shown_name("what?.jpg"), "what?.jpg");
     }
 
     #[test]

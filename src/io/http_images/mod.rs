@@ -10,5 +10,5 @@ mod object_fetcher;
 mod tests;
 
 pub use fetcher::{FetchLimits, ImageFetcher};
-pub use image_url::{is_image_url, shown_url};
+pub use image_url::{is_image_url, shown_name, shown_url};
 pub use object_fetcher::ObjectFetcher;

@@ -6,6 +6,7 @@ use std::path::Path;
 use arrow::array::{Array, AsArray, BinaryArray, RecordBatch, StringArray};
 
 use crate::error::{Error, Result};
+use crate::io::http_images::shown_name;
 use crate::tables;
 
 use super::{HeldImage, image_size, read_image_file};
@@ -34,8 +35,8 @@ impl<'b> EncodedImages<'b> {
     }
 
     /// File name of image `row`, for messages.
-    pub fn name(&self, row: usize) -> &'b str {
-        self.names.value(row)
+    pub fn name(&self, row: usize) -> Cow<'b, str> {
+        shown_name(self.names.value(row))
     }
 
     /// Number of images.

@@ -462,7 +462,10 @@ impl ObjectStorage {
     }
 
     /// Blocks until `work` is done: on this thread for files, on the runtime of the clients for requests.
-    pub(super) fn block_on<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+    ///
+    /// # Errors
+    /// The runtime of the clients cannot be started.
+    pub fn block_on<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         match self.backend {
             Backend::Folder(..) => Ok(futures::executor::block_on(work)),
             Backend::Url(..) => Ok(client::runtime()?.block_on(work)),

@@ -1,5 +1,6 @@
 //! Features of the images of a block, in batches on several threads.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -40,7 +41,7 @@ pub(super) struct ComputedBatch<'b> {
     /// Their features, row-major.
     pub features: Vec<f32>,
     /// Names of images that cannot be decoded, with the reasons.
-    pub undecodable: Vec<(&'b str, Error)>,
+    pub undecodable: Vec<(Cow<'b, str>, Error)>,
 }
 
 impl<'e> BatchComputation<'e> {
@@ -114,7 +115,11 @@ impl<'e> BatchComputation<'e> {
     ///
     /// A batch that is not full is filled up: libtorch chooses its algorithms by the size of a batch, and with them the
     /// roundings. So the feature of an image does not depend on how many others are computed with it.
-    fn compute_features<'n>(&self, mut pixels: Vec<f32>, names: impl Iterator<Item = &'n str>) -> Result<Vec<f32>> {
+    fn compute_features<'n>(
+        &self,
+        mut pixels: Vec<f32>,
+        names: impl Iterator<Item = Cow<'n, str>>,
+    ) -> Result<Vec<f32>> {
         let extract = self.extract;
         let broken = |_| Error::internal("another thread panicked while it copied the handles of the network");
         let network = self.network.lock().map_err(broken)?.share();

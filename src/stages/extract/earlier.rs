@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use arrow::array::RecordBatch;
 
+use super::image_keys::image_keys;
 use super::settings::{BOXES, NOT_OF_ROWS};
 use crate::error::Result;
 use crate::io::image::EncodedImages;
@@ -65,12 +66,11 @@ impl<'f> EarlierImages<'f> {
 
     /// Keys of a block of images, whose rows take over the columns `image_id` and `split` of `batch`.
     pub fn keys(&self, batch: &RecordBatch, images: &EncodedImages<'_>, cancel: &CancelToken) -> Result<BlockKeys> {
-        let mut keys = Vec::with_capacity(images.len());
-        for row in 0..images.len() {
+        let mut keys = image_keys(batch, self.files)?;
+        for (row, key) in keys.iter_mut().enumerate().filter(|(_, key)| key.is_none()) {
             cancel.check()?;
-            let known = images.path(row).and_then(|path| self.files.get(path));
             // The error of an image that cannot be read is that of its decoding.
-            keys.push(known.or_else(|| images.encoded(row).ok().map(|bytes| RowKey::of(&bytes))));
+            *key = images.encoded(row).ok().map(|bytes| RowKey::of(&bytes));
         }
         let ids = tables::int_column(batch, "image_id")?.values();
         let splits = tables::text_column(batch, "split")?;

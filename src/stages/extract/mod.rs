@@ -11,6 +11,7 @@ mod options;
 mod problems;
 mod run;
 mod feature_network;
+mod image_keys;
 mod earlier;
 mod shared_decoding;
 mod preprocess;

@@ -1,5 +1,6 @@
 //! Feature extraction: runs images through the network.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 
@@ -247,7 +248,7 @@ impl Extract {
         warnings.extend(
             undecodable
                 .into_iter()
-                .map(|(name, error)| Warning { subject: name.to_owned(), message: format!("{LEFT_OUT}{error}") }),
+                .map(|(name, error)| Warning { subject: name.into_owned(), message: format!("{LEFT_OUT}{error}") }),
         );
         let rows = MappedRows::New(self.stored(batch)?);
         Ok(MapOutput { rows, warnings, row_keys, part_key, copied })
@@ -255,7 +256,7 @@ impl Extract {
 }
 
 /// Returns the error of a block with undecodable images. `rows` are the numbers of its rows.
-fn undecodable_error(undecodable: &[(&str, Error)], rows: &Range<usize>) -> Error {
+fn undecodable_error(undecodable: &[(Cow<'_, str>, Error)], rows: &Range<usize>) -> Error {
     let mut listed = TruncatedList::new(SHOWN);
     listed.extend(undecodable.iter().map(|(name, error)| format!("image `{name}`: {error}")));
     let error = Error::data(match undecodable.len() {

@@ -5,9 +5,9 @@ use arrow::datatypes::SchemaRef;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::image_keys::image_keys;
 use super::options::{EmbeddedCaptions, FeaturePooling, OnUndecodable, TorchScriptFile, VectorStorage, WeightSource};
 use crate::error::Result;
-use crate::io::image::EncodedImages;
 use crate::kernels::resize::Interpolation;
 use crate::model::encoder::MatmulPrecision;
 pub use crate::model::networks::Network;
@@ -226,17 +226,13 @@ impl Stage for Extract {
     }
 
     fn copied_rows(&self) -> Option<CopiedRows> {
-        Some(CopiedRows { input: "images", output: self.output_name(), not_of_rows: NOT_OF_ROWS })
+        let key_columns = &["split", "path", "digest"];
+        Some(CopiedRows { input: "images", output: self.output_name(), key_columns, not_of_rows: NOT_OF_ROWS })
     }
 
     fn item_keys(&self, rows: &RecordBatch, files: &FileKeys) -> Result<Vec<Option<RowKey>>> {
         let rows = self.rows_of_splits(rows)?;
-        let images = EncodedImages::new(&rows, None)?;
-        let key = |row| match images.path(row) {
-            Some(path) => files.get(path),
-            None => images.encoded(row).ok().map(|bytes| RowKey::of(&bytes)),
-        };
-        Ok((0..images.len()).map(key).collect())
+        image_keys(&rows, files)
     }
 
     fn check(&self) -> Vec<Problem> {

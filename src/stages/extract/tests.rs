@@ -56,6 +56,7 @@ fn images(rows: &[(Option<&str>, Option<Vec<u8>>)]) -> RecordBatch {
         Arc::new(StringArray::from_iter_values(ids.map(|id| format!("picture {id}")))),
         Arc::new(StringArray::from_iter(rows.iter().map(|(path, _)| *path))),
         Arc::new(BinaryArray::from_iter(rows.iter().map(|(_, bytes)| bytes.as_deref()))),
+        Arc::new(StringArray::new_null(rows.len())),
     ];
     tables::batch(&tables::images::table().schema(), columns).unwrap()
 }

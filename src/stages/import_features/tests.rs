@@ -52,6 +52,7 @@ fn run(folder: &Path, files: &[&str], ids: &[&str], more: &str) -> Result<InMemo
         file_name: vec!["1005.jpg", "a b.jpg", "a b.png"].into(),
         path: tables::Nullable(vec![None::<&str>; 3].into()),
         bytes: tables::Nullable(vec![None::<&[u8]>; 3].into()),
+        digest: tables::Nullable(vec![None::<&str>; 3].into()),
     };
     let mut host = InMemoryHost::default();
     for (setting, names) in [("files", files), ("ids", ids)] {

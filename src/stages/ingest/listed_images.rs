@@ -9,7 +9,7 @@ use super::listing::{ListedImage, MissingImages, image_path};
 use super::on_missing::OnMissing;
 use super::part_rows::PICTURE_PART_ROWS;
 use super::settings::NOT_OF_ROWS;
-use super::writer::{DataSetWriter, ImageRow};
+use super::writer::{DataSetWriter, ImageRow, digests};
 use crate::error::{Error, Result, SkippedItems, ValidationErrors};
 use crate::io::files::is_file;
 use crate::io::http_images::ObjectFetcher;
@@ -287,12 +287,14 @@ fn read_block(
     }
     let texts =
         |of: fn(&ListedImage) -> &str| StringArray::from_iter_values(wanted.iter().map(|object| of(object.entry)));
+    let bytes = bytes.finish();
     let batch = images::TableColumns {
         image_id: Int64Array::from_iter_values(wanted.iter().map(|object| object.entry.image_id)),
         split: texts(|entry| entry.split),
         file_name: texts(|entry| &entry.file_name),
         path: Nullable(StringArray::new_null(wanted.len())),
-        bytes: Nullable(bytes.finish()),
+        digest: digests(&bytes),
+        bytes: Nullable(bytes),
     };
     let rows = MappedRows::New(batch.into_batch()?);
     Ok(MapOutput { rows, warnings: found.warnings, row_keys: RowKeys(keys), part_key, copied })

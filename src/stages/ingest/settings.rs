@@ -275,7 +275,12 @@ impl Stage for Ingest {
     fn version(&self) -> u32 {
         match self {
             Ingest::Ratings(_) => 4,
-            _ => 2,
+            Ingest::Precomp(_)
+            | Ingest::Captions(_)
+            | Ingest::Published(_)
+            | Ingest::Qrels(_)
+            | Ingest::Embeddings(_) => 2,
+            _ => 3,
         }
     }
 
@@ -365,7 +370,7 @@ impl Stage for Ingest {
 
     fn copied_rows(&self) -> Option<CopiedRows> {
         let (input, images) = self.listed_images()?;
-        images.is_url().then_some(CopiedRows { input, output: "images", not_of_rows: NOT_OF_ROWS })
+        images.is_url().then_some(CopiedRows { input, output: "images", key_columns: &[], not_of_rows: NOT_OF_ROWS })
     }
 
     fn check(&self) -> Vec<Problem> {

@@ -1,6 +1,6 @@
 //! Buffered writer of `images` and `captions`.
 
-use arrow::array::{BinaryBuilder, Int64Builder, StringBuilder};
+use arrow::array::{BinaryArray, BinaryBuilder, Int64Builder, StringArray, StringBuilder};
 
 use super::part_rows::{CAPTION_PART_ROWS, IMAGE_PART_ROWS};
 use crate::error::Result;
@@ -89,12 +89,14 @@ impl DataSetWriter {
         if self.image_id.values_slice().is_empty() {
             return self.write_captions(cx);
         }
+        let bytes = self.bytes.finish();
         let images = images::TableColumns {
             image_id: self.image_id.finish(),
             split: self.image_split.finish(),
             file_name: self.file_name.finish(),
             path: Nullable(self.path.finish()),
-            bytes: Nullable(self.bytes.finish()),
+            digest: digests(&bytes),
+            bytes: Nullable(bytes),
         };
         cx.write("images", images.into_batch()?)?;
         self.write_captions(cx)
@@ -112,6 +114,11 @@ impl DataSetWriter {
         };
         cx.write("captions", captions.into_batch()?)
     }
+}
+
+/// Digests of encoded images.
+pub(super) fn digests(bytes: &BinaryArray) -> Nullable<StringArray> {
+    Nullable(bytes.iter().map(|bytes| Some(blake3::hash(bytes?).to_hex().to_string())).collect())
 }
 
 /// Returns a caption without surrounding white space, or an error message.

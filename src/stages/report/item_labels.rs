@@ -6,6 +6,7 @@ use arrow::array::{Array, AsArray};
 
 use super::text::PageLabel;
 use crate::error::Result;
+use crate::io::http_images::shown_name;
 use crate::io::image::read_image_file;
 use crate::io::thumbnail::thumbnail;
 use crate::stage::StageContext;
@@ -71,7 +72,8 @@ impl ItemLabels {
                 if !wanted.contains(&ids.value(row)) || self.images.contains_key(&ids.value(row)) {
                     continue;
                 }
-                let text = names.value(row).to_owned();
+                // A page is handed on.
+                let text = shown_name(names.value(row)).into_owned();
                 let encoded = match (&root, bytes) {
                     (_, Some(bytes)) if bytes.is_valid(row) => Some(Ok(bytes.value(row).to_vec())),
                     (Some(root), _) if paths.is_valid(row) => Some(read_image_file(root, paths.value(row))),

@@ -248,6 +248,7 @@ fn images() -> RecordBatch {
         texts(["ten.png", "\"><img src=x onerror=alert(1)>.png", "broken.png", "outside.png"]),
         Arc::new(StringArray::from(vec![None, None, None, Some("../../etc/hostname")])),
         Arc::new(BinaryArray::from_opt_vec(vec![Some(&png), Some(&png), Some(b"no image"), None])),
+        Arc::new(StringArray::new_null(4)),
     ];
     tables::batch(&tables::images::table().schema(), columns).unwrap()
 }

@@ -41,6 +41,7 @@ fn images() -> RecordBatch {
         Arc::new(StringArray::from_iter_values(ids.clone().map(|id| format!("number {id}")))),
         Arc::new(StringArray::from_iter(ids.map(|_| None::<&str>))),
         Arc::new(BinaryArray::from_iter_values((0..IMAGES).map(png))),
+        Arc::new(StringArray::new_null(IMAGES)),
     ];
     tables::batch(&tables::images::table().schema(), columns).unwrap()
 }
