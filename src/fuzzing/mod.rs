@@ -9,4 +9,4 @@ mod mutator;
 #[cfg(test)]
 mod tests;
 
-pub use targets::{FuzzTarget, TARGETS};
+pub use targets::{FuzzTarget, TARGETS, named};

@@ -28,7 +28,7 @@ use crate::store::record::RunRecord;
 use crate::tables;
 
 /// Parser of bytes from outside.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct FuzzTarget {
     /// Name.
     pub name: &'static str,
@@ -64,6 +64,33 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "regions", run: regions },
     FuzzTarget { name: "sql", run: |_, bytes| drop(split_statements(&String::from_utf8_lossy(bytes))) },
 ];
+
+/// Parser of a name, found at compile time.
+///
+/// # Panics
+/// No parser has this name.
+#[must_use]
+pub const fn named(name: &str) -> FuzzTarget {
+    let mut rest = TARGETS;
+    while let Some((first, others)) = rest.split_first() {
+        if equal(first.name.as_bytes(), name.as_bytes()) {
+            return *first;
+        }
+        rest = others;
+    }
+    panic!("no parser has this name")
+}
+
+/// Equality of bytes, at compile time.
+const fn equal(mut a: &[u8], mut b: &[u8]) -> bool {
+    while let (Some((x, more_a)), Some((y, more_b))) = (a.split_first(), b.split_first()) {
+        if *x != *y {
+            return false;
+        }
+        (a, b) = (more_a, more_b);
+    }
+    a.is_empty() && b.is_empty()
+}
 
 /// Names of columns in the files of the tests.
 const COLUMNS: [&str; 8] = ["image_id", "caption_id", "split", "embedding", "picture", "part", "vector", "text"];

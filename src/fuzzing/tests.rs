@@ -10,8 +10,8 @@ use ::image::{DynamicImage, GrayImage, ImageFormat, Luma, Rgb, RgbImage};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use test_data::golden;
 
-use super::TARGETS;
 use super::mutator::Mutator;
+use super::{TARGETS, named};
 use crate::io::parquet_check::forged;
 use crate::io::shard;
 use crate::model::family::registry::ModelConfig;
@@ -156,6 +156,16 @@ fn undamaged_files_are_read_by_their_parsers() {
             }
         }
     }
+}
+
+#[test]
+fn every_parser_has_a_binary_for_libfuzzer() {
+    let manifest = std::fs::read_to_string(test_data::root().join("fuzz/Cargo.toml")).unwrap();
+    let manifest: toml::Table = toml::from_str(&manifest).unwrap();
+    let binaries = manifest["bin"].as_array().unwrap();
+    let binaries: Vec<&str> = binaries.iter().map(|binary| binary["name"].as_str().unwrap()).collect();
+    let parsers: Vec<&str> = TARGETS.iter().map(|target| named(target.name).name).collect();
+    assert_eq!(binaries, parsers);
 }
 
 #[test]
