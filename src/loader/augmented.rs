@@ -121,7 +121,7 @@ impl AugmentedImages {
         let root: Option<&Path> = self.root.as_deref();
         let encoded = EncodedImages::new(&self.batches[batch], root)?;
         let row = row - self.starts[batch];
-        encoded.decode(row).map_err(|error| error.context(format!("image `{}`", encoded.name(row))))
+        encoded.decode(row).map_err(|error| error.context(format!("image `{}`", encoded.shown_name(row))))
     }
 }
 

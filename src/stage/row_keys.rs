@@ -156,7 +156,7 @@ pub struct CopiedRows {
     pub input: &'static str,
     /// Table whose rows are copied.
     pub output: &'static str,
-    /// Columns of the input that the keys of its items are computed from.
+    /// Columns of an input table that the keys of its items are computed from; none of a source.
     pub key_columns: &'static [&'static str],
     /// Settings and inputs on which no row depends.
     pub not_of_rows: &'static [&'static str],

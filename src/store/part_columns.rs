@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt, stream};
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt};
+use object_store::{Error as StoreError, ObjectStore};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::arrow::async_reader::{AsyncFileReader, ParquetRecordBatchStreamBuilder};
@@ -19,6 +19,8 @@ use super::artefact::{Artefact, Part};
 use super::verified_store::VerifiedStore;
 use crate::error::{Error, Result};
 
+/// Bytes at the end of a part that are read first, which hold its footer.
+const FOOTER_BYTES: usize = 64 << 10;
 /// Number of parts that are read at the same time.
 const CONCURRENT_PARTS: usize = 8;
 
@@ -60,7 +62,12 @@ struct PartReader {
 
 impl AsyncFileReader for PartReader {
     fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, Result<Bytes, ParquetError>> {
-        self.objects.get_range(&self.location, range).map_err(|error| ParquetError::External(error.into())).boxed()
+        async move { Ok(self.get_byte_ranges(vec![range]).await?.pop().unwrap_or_default()) }.boxed()
+    }
+
+    fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, Result<Vec<Bytes>, ParquetError>> {
+        let read = async move { self.objects.get_ranges(&self.location, &ranges).await };
+        read.map_err(|error| ParquetError::External(error.into())).boxed()
     }
 
     fn get_metadata<'a>(
@@ -68,7 +75,11 @@ impl AsyncFileReader for PartReader {
         _: Option<&'a ArrowReaderOptions>,
     ) -> BoxFuture<'a, Result<Arc<ParquetMetaData>, ParquetError>> {
         let bytes = self.bytes;
-        ParquetMetaDataReader::new().load_and_finish(self, bytes).map_ok(Arc::new).boxed()
+        ParquetMetaDataReader::new()
+            .with_prefetch_hint(Some(FOOTER_BYTES))
+            .load_and_finish(self, bytes)
+            .map_ok(Arc::new)
+            .boxed()
     }
 }
 
@@ -84,6 +95,9 @@ fn of_store(error: ParquetError) -> Error {
     while let Some(at) = inner {
         if let Some(found) = at.downcast_ref::<Error>() {
             return found.clone();
+        }
+        if let Some(StoreError::NotFound { path, .. }) = at.downcast_ref() {
+            return Error::data(format!("`{path}` was removed while it was needed")).hint("run the same command again");
         }
         inner = at.source();
     }
@@ -168,6 +182,7 @@ mod tests {
             "{error}"
         );
         std::fs::remove_file(&file).unwrap();
-        assert!(read().unwrap_err().to_string().contains("part-00001.parquet"));
+        let error = read().unwrap_err();
+        assert!(error.to_string().ends_with("images/part-00001.parquet` was removed while it was needed"), "{error}");
     }
 }

@@ -18,7 +18,7 @@ table! {
         path: Nullable<StringArray>,
         /// Encoded image (PNG or JPEG) of a data set that has no image files; missing otherwise.
         bytes: Nullable<BinaryArray>,
-        /// BLAKE3 digest of `bytes` in hexadecimal digits; missing if they are. Equal images have equal ones.
+        /// BLAKE3 digest of `bytes` in hexadecimal digits; missing if `bytes` is missing.
         digest: Nullable<StringArray>,
     }
 }

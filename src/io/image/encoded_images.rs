@@ -34,9 +34,14 @@ impl<'b> EncodedImages<'b> {
         Ok(Self { names, paths, bytes, root })
     }
 
-    /// File name of image `row`, for messages.
-    pub fn name(&self, row: usize) -> Cow<'b, str> {
-        shown_name(self.names.value(row))
+    /// File name of image `row`.
+    pub fn name(&self, row: usize) -> &'b str {
+        self.names.value(row)
+    }
+
+    /// File name of image `row` in messages, see [`shown_name`].
+    pub fn shown_name(&self, row: usize) -> Cow<'b, str> {
+        shown_name(self.name(row))
     }
 
     /// Number of images.
@@ -47,11 +52,6 @@ impl<'b> EncodedImages<'b> {
     /// True if there are no images.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
-    }
-
-    /// Path of image `row`; `None` if its bytes are in the table.
-    pub fn path(&self, row: usize) -> Option<&'b str> {
-        (!self.paths.is_null(row)).then(|| self.paths.value(row))
     }
 
     /// Reads and decodes image `row`. Waits while the images that other threads hold and decode need too much memory, so
@@ -89,5 +89,27 @@ impl<'b> EncodedImages<'b> {
                 .hint("the stage that writes `images` gives no image folder, wanted `bytes`"));
         };
         read_image_file(root, path).map(Cow::Owned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::Nullable;
+
+    #[test]
+    fn names_are_whole_and_messages_show_no_query() {
+        let columns = tables::images::TableColumns {
+            image_id: vec![1].into(),
+            split: vec!["train"].into(),
+            file_name: vec!["https://h.org/a.jpg?signature=secret"].into(),
+            path: Nullable(vec![None::<&str>].into()),
+            bytes: Nullable(vec![None::<&[u8]>].into()),
+            digest: Nullable(vec![None::<&str>].into()),
+        };
+        let batch = columns.into_batch().unwrap();
+        let images = EncodedImages::new(&batch, None).unwrap();
+        assert_eq!(images.name(0), "https://h.org/a.jpg?signature=secret");
+        assert_eq!(images.shown_name(0), "https://h.org/a.jpg");
     }
 }

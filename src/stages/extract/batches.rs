@@ -97,15 +97,15 @@ impl<'e> BatchComputation<'e> {
                     batch.rows.push(row);
                 }
                 Err(error) if error.category() == ErrorCategory::Data => {
-                    batch.undecodable.push((images.name(row), error));
+                    batch.undecodable.push((images.shown_name(row), error));
                     is_broken.fetch_or(extract.on_undecodable == OnUndecodable::Fail, Ordering::Relaxed);
                 }
-                Err(error) => return Err(error.context(format!("image `{}`", images.name(row)))),
+                Err(error) => return Err(error.context(format!("image `{}`", images.shown_name(row)))),
             }
         }
         // Others are decoded then only so that the error names all that cannot be.
         if !batch.rows.is_empty() && !is_broken.load(Ordering::Relaxed) {
-            let names = batch.rows.iter().map(|&row| images.name(row));
+            let names = batch.rows.iter().map(|&row| images.shown_name(row));
             batch.features = self.compute_features(pixels, names)?;
         }
         Ok(batch)

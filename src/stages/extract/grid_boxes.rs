@@ -35,7 +35,7 @@ impl Extract {
                     rows.set(row, &cells(square, side).collect::<Vec<_>>());
                 }
                 Err(error) if error.category() == ErrorCategory::Data => {}
-                Err(error) => return Err(error.context(format!("image `{}`", images.name(row)))),
+                Err(error) => return Err(error.context(format!("image `{}`", images.shown_name(row)))),
             }
         }
         rows.repeat();

@@ -220,8 +220,8 @@ impl Extract {
             undecodable.extend(batch.undecodable);
         }
         undecodable.extend(rows.repeat().into_iter().map(|(row, first)| {
-            let message = format!("it has the bytes of `{}`, which cannot be decoded", images.name(first));
-            (images.name(row), Error::data(message))
+            let message = format!("it has the bytes of `{}`, which cannot be decoded", images.shown_name(first));
+            (images.shown_name(row), Error::data(message))
         }));
         if self.on_undecodable == OnUndecodable::Fail && !undecodable.is_empty() {
             return Err(undecodable_error(&undecodable, &block.range));

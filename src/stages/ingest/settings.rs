@@ -275,11 +275,7 @@ impl Stage for Ingest {
     fn version(&self) -> u32 {
         match self {
             Ingest::Ratings(_) => 4,
-            Ingest::Precomp(_)
-            | Ingest::Captions(_)
-            | Ingest::Published(_)
-            | Ingest::Qrels(_)
-            | Ingest::Embeddings(_) => 2,
+            Ingest::Published(_) | Ingest::Qrels(_) | Ingest::Embeddings(_) => 2,
             _ => 3,
         }
     }

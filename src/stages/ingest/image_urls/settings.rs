@@ -14,8 +14,8 @@ use crate::stage::{Problem, SourceRef, StageInput};
 /// Hosts with private addresses are not asked, whether a row or a redirect names them. An interrupted run goes on after the
 /// last 1,024 images.
 ///
-/// `file_name` of an image is its URL as it stands in the table, so that the two can be joined. Messages and reports show
-/// its scheme, host and path alone, since a query may be a signature.
+/// `file_name` of an image is its URL as it stands in the table, so that the two can be joined. Reports, and messages
+/// of this stage, `extract` and trainings, show its scheme, host and path alone, since a query may be a signature.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImageUrls {
