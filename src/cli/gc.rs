@@ -26,13 +26,14 @@ pub(super) fn gc(common: &CommonArgs, arguments: &GcArgs, console: Console) -> R
         ));
     }
     let keep = arguments.keep_runs.saturating_as::<usize>();
-    let GarbageCollection { garbage, freed_bytes, runs, spared_runs, pinned, searches } =
+    let GarbageCollection { garbage, runs, spared_runs, pinned, searches } =
         collect_garbage(&store, keep, arguments.delete)?;
     if console.json {
         for item in &garbage {
             console.print_json(&json!({
                 "kind": item.kind, "key": item.key, "name": format!("{}/{}", item.kind, item.key),
                 "stages": item.stages, "pipelines": item.pipelines, "bytes": item.bytes,
+                "freed_bytes": item.freed_bytes,
                 "last_run": item.last_use.as_ref().map(|(run, _)| run),
                 "last_used": item.last_use.as_ref().map(|(_, time)| time),
                 "reason": reason(item, keep), "removed": arguments.delete,
@@ -41,7 +42,8 @@ pub(super) fn gc(common: &CommonArgs, arguments: &GcArgs, console: Console) -> R
         let (objects, bytes) = searches;
         if objects > 0 {
             console.print_json(&json!({
-                "kind": "searches", "objects": objects, "bytes": bytes, "removed": arguments.delete,
+                "kind": "searches", "objects": objects, "bytes": bytes, "freed_bytes": bytes,
+                "removed": arguments.delete,
             }))?;
         }
         return Ok(());
@@ -51,7 +53,8 @@ pub(super) fn gc(common: &CommonArgs, arguments: &GcArgs, console: Console) -> R
         let rows: Vec<_> = std::iter::once(title).chain(garbage.iter().map(|item| table_row(item, keep))).collect();
         console.print(&align_columns(&rows, &[false, false, false, false, true, false, false]))?;
     }
-    let bytes = garbage.iter().map(|item| item.bytes).sum();
+    let (bytes, freed_bytes) =
+        garbage.iter().fold((0, 0), |(bytes, freed), item| (bytes + item.bytes, freed + item.freed_bytes));
     let total = if freed_bytes == bytes {
         format_bytes(bytes)
     } else {

@@ -50,9 +50,19 @@ impl NewRows {
 impl fmt::Display for NewRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Counted(RowCount { new: 0, known: 0, counted }) => match counted {
+                Some(things) => write!(f, "there are no rows: there are no {things}"),
+                None => f.write_str("there are no rows"),
+            },
             Self::Counted(RowCount { new, known, counted: Some(things) }) => {
                 let all = new + known;
                 write!(f, "at most {new} rows are new: earlier results have those of {known} of {all} {things}")
+            }
+            Self::Counted(RowCount { new: 0, known, counted: None }) => {
+                write!(f, "no rows are new: earlier results have all {known}")
+            }
+            Self::Counted(RowCount { new, known: 0, counted: None }) => {
+                write!(f, "all {new} rows are new: earlier results have none of them")
             }
             Self::Counted(RowCount { new, known, counted: None }) => {
                 write!(f, "{new} of {} rows are new: earlier results have the others", new + known)
@@ -133,5 +143,23 @@ fn root_of<S: Stage>(plan: &Plan<S>, table: &TableRef) -> Option<PathBuf> {
     match node.stage.inputs().into_iter().find(|input| input.name == root)?.origin {
         InputOrigin::Source(source) => Some(source.path().to_owned()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_sentences_for_none_some_and_all() {
+        let text = |new, known, counted| NewRows::Counted(RowCount { new, known, counted }).to_string();
+        assert_eq!(text(0, 0, None), "there are no rows");
+        assert_eq!(text(0, 6, None), "no rows are new: earlier results have all 6");
+        assert_eq!(text(6, 0, None), "all 6 rows are new: earlier results have none of them");
+        assert_eq!(text(2, 4, None), "2 of 6 rows are new: earlier results have the others");
+        let files = Some("files in the folder");
+        assert_eq!(text(0, 0, files), "there are no rows: there are no files in the folder");
+        let wanted = "at most 0 rows are new: earlier results have those of 6 of 6 files in the folder";
+        assert_eq!(text(0, 6, files), wanted);
     }
 }

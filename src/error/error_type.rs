@@ -127,6 +127,16 @@ impl Error {
         self
     }
 
+    /// Shows `name` in another form in the message and the hint.
+    #[must_use]
+    pub fn with_shown_name(mut self, name: &str, shown: &str) -> Self {
+        if name != shown {
+            self.message = self.message.replace(name, shown);
+            self.hint = self.hint.map(|hint| hint.replace(name, shown));
+        }
+        self
+    }
+
     /// Category of the error.
     #[must_use]
     pub fn category(&self) -> ErrorCategory {
@@ -160,10 +170,16 @@ pub fn escape_control(text: &str) -> String {
     escape(text, |c| c.is_control() && c != '\n')
 }
 
-/// As [`escape_control`], also newlines: for a name in the middle of a message.
+/// As [`escape_control`], also newlines and characters that turn the direction of what follows: for a name in the middle of
+/// a message.
 #[must_use]
 pub fn escape_line(text: &str) -> String {
-    escape(text, char::is_control)
+    escape(text, |c| c.is_control() || is_line_or_direction(c))
+}
+
+/// Separators of lines and paragraphs, and the controls of the bidirectional algorithm (Unicode Standard Annex 9).
+fn is_line_or_direction(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
@@ -206,6 +222,13 @@ mod tests {
     fn control_characters_are_escaped() {
         assert_eq!(escape_control("a\u{1b}[2J\r\t\u{0}\u{9b}\nö"), "a\\u{1b}[2J\\r\\t\\0\\u{9b}\nö");
         assert_eq!(escape_line("a\u{1b}[2J\n\"ö\""), "a\\u{1b}[2J\\n\"ö\"");
+        // Unicode Standard Annex 9, table 4 and section 2.6: the marks, embeddings, overrides and isolates.
+        for code in [0x61c, 0x200e, 0x200f, 0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068, 0x2069] {
+            let text = format!("it's \\{}", char::from_u32(code).unwrap());
+            assert_eq!(escape_line(&text), format!("it's \\\\u{{{code:x}}}"));
+            assert_eq!(escape_control(&text), text);
+        }
+        assert_eq!(escape_line("e\u{301} \u{200d} \u{2028}"), "e\u{301} \u{200d} \\u{2028}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::Path;
 use npyz::{DType, Endianness, TypeChar};
 
 use super::bounded::{self, MAX_LIST_BYTES};
+use super::http_images::shown_name;
 use super::npy::is_npy;
 use super::npy_header::read_header;
 use super::text_lines::TextLines;
@@ -41,7 +42,7 @@ impl IdList {
             let lines = TextLines::read(path)?;
             let parsed = lines.iter().enumerate().map(|(index, (_, content))| {
                 content.trim().parse().unwrap_or_else(|_| {
-                    let message = format!("`{}` is not a whole number", content.escape_debug());
+                    let message = format!("`{}` is not a whole number", shown_name(content));
                     mistakes.add(place(false, index), message);
                     0
                 })
@@ -114,6 +115,13 @@ mod tests {
         let text = format!("{text:<117}\n");
         let length = u16::try_from(text.len()).unwrap().to_le_bytes();
         [b"\x93NUMPY\x01\x00", &length[..], text.as_bytes(), values].concat()
+    }
+
+    /// Identifiers were probably meant, but these are names of images.
+    #[test]
+    fn names_that_are_urls_are_shown_without_passwords_and_queries() {
+        let error = read(b"https://me:secret@h.org/it's.jpg?signature=secret\n").unwrap_err().to_string();
+        assert!(error.ends_with("line 1: `https://h.org/it's.jpg` is not a whole number"), "{error}");
     }
 
     #[test]

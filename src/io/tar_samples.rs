@@ -7,8 +7,9 @@ use az::SaturatingAs;
 use flate2::read::MultiGzDecoder;
 use tar::{Archive, EntryType};
 
-use crate::error::{Error, Result, ValidationErrors, escape_line};
+use crate::error::{Error, Result, ValidationErrors};
 use crate::io::bounded;
+use crate::io::http_images::shown_name;
 
 /// Maximum size of a file of a sample in bytes.
 pub const MAX_MEMBER_BYTES: u64 = 16 << 20;
@@ -82,7 +83,7 @@ pub fn for_each(
     for entry in archive.entries().map_err(damaged)? {
         check()?;
         let mut entry = entry.map_err(damaged)?;
-        let shown = escape_line(&String::from_utf8_lossy(&entry.path_bytes()));
+        let shown = shown_name(&String::from_utf8_lossy(&entry.path_bytes())).into_owned();
         let place = format!("file `{shown}`");
         let (key, extension) = match member_name(&entry.path_bytes(), entry.header().entry_type(), entry.size()) {
             Ok(Some(name)) => name,
@@ -146,7 +147,7 @@ fn visit_sample(
     if sample.members.is_empty() {
         return Ok(());
     }
-    let place = format!("sample `{}`", escape_line(&sample.key));
+    let place = format!("sample `{}`", shown_name(&sample.key));
     if let Err(message) = visit(TarPart::Sample(sample))? {
         mistakes.add(place, message);
     }
@@ -269,6 +270,7 @@ mod tests {
             ("e.jpg", file, b"4"),
             ("e.JPG", file, b"5"),
             ("f.jpg", file, &large),
+            ("https:/me:secret@h.org/\u{1b}'.jpg?secret", EntryType::Symlink, b""),
         ]);
         let error = read("bad.tar", &content).unwrap_err().to_string();
         for wanted in [
@@ -279,6 +281,7 @@ mod tests {
             "file `d.jpg`: is neither a file nor a folder",
             "file `e.JPG`: its sample has two files of this extension",
             "file `f.jpg`: has 16777217 bytes, wanted at most 16777216",
+            "file `https:/h.org/\\u{1b}'.jpg`: is a link, wanted a file",
         ] {
             assert!(error.contains(wanted), "{error}");
         }

@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use super::http_images::shown_name;
+
 /// Relevance judgement of an item for a query.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judgement {
@@ -32,11 +34,11 @@ impl Judgement {
             return Err(format!("{} field{plural}, wanted 4: query, iteration, item, grade", fields.len()));
         };
         let id = |name: &str, field: &str| -> Result<i64, String> {
-            field.parse().map_err(|_| format!("{name} is `{}`, wanted a whole number", field.escape_debug()))
+            field.parse().map_err(|_| format!("{name} is `{}`, wanted a whole number", shown_name(field)))
         };
         let (query, item) = (id("query", query)?, id("item", item)?);
         let number = grade.parse().ok().filter(|number: &f64| number.is_finite());
-        let grade = number.ok_or_else(|| format!("grade is `{}`, wanted a number", grade.escape_debug()))?;
+        let grade = number.ok_or_else(|| format!("grade is `{}`, wanted a number", shown_name(grade)))?;
         Ok(Some(Self { query, item, grade }))
     }
 }
@@ -99,6 +101,12 @@ mod tests {
         ] {
             assert_eq!(judged(line), Err(message.to_owned()));
         }
+    }
+
+    #[test]
+    fn a_name_that_is_a_url_is_shown_without_its_password_and_query() {
+        let message = Judgement::parse(b"7 0 https://me:secret@h.org/it's.jpg?signature=secret 1").unwrap_err();
+        assert!(message.ends_with("is `https://h.org/it's.jpg`, wanted a whole number"), "{message}");
     }
 
     #[test]

@@ -141,6 +141,7 @@ mod tests {
 
     use super::*;
     use crate::error::ErrorCategory;
+    use crate::io::image::picture_digests;
     use crate::tables;
 
     /// PNG of 40 × 30 pixels, all of different colours.
@@ -155,13 +156,15 @@ mod tests {
     /// Rows of `images`: path or bytes.
     fn images(rows: &[(Option<&str>, Option<Vec<u8>>)]) -> RecordBatch {
         let ids = 0..i64::try_from(rows.len()).unwrap();
+        let bytes = BinaryArray::from_iter(rows.iter().map(|(_, bytes)| bytes.as_deref()));
+        let digests = picture_digests(&bytes);
         let columns: Vec<ArrayRef> = vec![
             Arc::new(Int64Array::from_iter_values(ids.clone())),
             Arc::new(StringArray::from_iter_values(ids.clone().map(|_| "train"))),
             Arc::new(StringArray::from_iter_values(ids.map(|id| format!("number {id}")))),
             Arc::new(StringArray::from_iter(rows.iter().map(|(path, _)| *path))),
-            Arc::new(BinaryArray::from_iter(rows.iter().map(|(_, bytes)| bytes.as_deref()))),
-            Arc::new(StringArray::new_null(rows.len())),
+            Arc::new(bytes),
+            Arc::new(digests),
         ];
         tables::batch(&tables::images::table().schema(), columns).unwrap()
     }

@@ -9,6 +9,7 @@ use arrow::array::{ArrayRef, BinaryArray, Int32Array, Int64Array, RecordBatch, S
 use super::*;
 use crate::error::{Error, ErrorCategory, Result};
 use crate::io::cache::ShardCache;
+use crate::io::image::picture_digests;
 use crate::io::shard::Shard;
 use crate::io::table_shards::{ShardSource, TableShards};
 use crate::kernels::epoch::{DataOrder, DataSet as PlanSet, Shuffle};
@@ -398,13 +399,15 @@ fn image_rows(shard: usize, rows: usize) -> RecordBatch {
         bytes
     };
     let images = 10 * shard..10 * shard + rows;
+    let bytes = BinaryArray::from_iter_values(images.clone().map(png));
+    let digests = picture_digests(&bytes);
     let columns: Vec<ArrayRef> = vec![
         Arc::new(Int64Array::from_iter_values(images.clone().map(|image| i64::try_from(image).unwrap()))),
         Arc::new(StringArray::from(vec!["train"; rows])),
         Arc::new(StringArray::from_iter_values(images.clone().map(|image| format!("number {image}")))),
         Arc::new(StringArray::from(vec![None::<&str>; rows])),
-        Arc::new(BinaryArray::from_iter_values(images.map(png))),
-        Arc::new(StringArray::from(vec![None::<&str>; rows])),
+        Arc::new(bytes),
+        Arc::new(digests),
     ];
     tables::batch(&tables::images::table().schema(), columns).unwrap()
 }

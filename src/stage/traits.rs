@@ -51,8 +51,9 @@ pub trait Stage: Debug + Send + Sync {
         None
     }
 
-    /// Keys of the items of [`Stage::copied_rows`] in some rows of the input; `None` for an item whose key is not known
-    /// without reading it. `files` are the keys of the files in the folder that paths in the table are relative to.
+    /// Keys of the items of [`Stage::copied_rows`] in some rows of the input, which have the columns
+    /// [`CopiedRows::key_columns`] only; `None` for an item whose key is not known without reading it. `files` are the keys of
+    /// the files in the folder that paths in the table are relative to.
     ///
     /// # Errors
     /// A column is missing.

@@ -1,6 +1,6 @@
 //! `import_arrays`: one npy file an image, `images` → `features`, or `regions`.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
 use arrow::array::{Int64Array, StringArray};
 use schemars::JsonSchema;
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::image_vectors::import_problems;
 use crate::error::{Error, Result, SkippedItems, ValidationErrors};
 use crate::io::files::is_file;
+use crate::io::http_images::shown_name;
 use crate::io::npy::{NpyFile, NpyRowKind};
 use crate::stage::{
     MapBlock, MapInput, MapOutput, Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput,
@@ -111,18 +112,19 @@ impl ImportArrays {
         if self.max_regions.is_some() { "regions" } else { "features" }
     }
 
-    /// Path of the file of an image.
-    fn path(&self, folder: &Path, id: i64, name: &str) -> Result<PathBuf> {
+    /// File of an image, relative to the folder.
+    fn file(&self, id: i64, name: &str) -> Result<String> {
         match self.names {
-            ArrayNames::ImageId => Ok(folder.join(format!("{id}.npy"))),
+            ArrayNames::ImageId => Ok(format!("{id}.npy")),
             ArrayNames::FileName => {
                 let path = Path::new(name);
                 if !path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+                    let name = shown_name(name);
                     return Err(Error::data(format!("the name `{name}` of image {id} leads out of the folder")));
                 }
                 // Unlike `with_extension`, this adds to a name that has no ending.
                 let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-                Ok(folder.join(path.with_file_name(stem + ".npy")))
+                Ok(path.with_file_name(stem + ".npy").to_string_lossy().into_owned())
             }
         }
     }
@@ -135,9 +137,9 @@ impl ImportArrays {
             count += batch.num_rows();
             for row in 0..batch.num_rows() {
                 if width.is_none() {
-                    let path = self.path(folder, ids.value(row), names.value(row))?;
-                    if is_file(&path)? {
-                        width = Some(open(&path)?.width());
+                    let file = self.file(ids.value(row), names.value(row))?;
+                    if is_there(folder, &file)? {
+                        width = Some(open(folder, &file)?.width());
                     }
                 }
             }
@@ -159,22 +161,21 @@ impl ImportArrays {
         let mut warnings = Vec::new();
         for row in 0..block.rows.num_rows() {
             let (id, name) = (ids.value(row), names.value(row));
-            let path = self.path(folder, id, name)?;
-            if !is_file(&path)? {
-                warnings
-                    .push(Warning { subject: name.to_owned(), message: "image left out: it has no file".to_owned() });
+            let (file, start) = (self.file(id, name)?, values.len());
+            if !is_there(folder, &file)? {
+                let (subject, message) = (shown_name(name).into_owned(), "image left out: it has no file".to_owned());
+                warnings.push(Warning { subject, message });
                 continue;
             }
-            let start = values.len();
-            match self.read(&path, id, width, &mut values) {
+            let array = open(folder, &file).map_err(|error| error.to_string());
+            match array.and_then(|array| self.read(&array, id, width, &mut values)) {
                 Ok(()) => {
                     kept.push(row);
                     values.resize(start + places * width, 0.0);
                 }
                 Err(message) => {
                     values.truncate(start);
-                    let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                    mistakes.add(format_args!("`{file}`"), message);
+                    mistakes.add(format_args!("`{}`", shown_name(&file)), message);
                 }
             }
         }
@@ -195,8 +196,7 @@ impl ImportArrays {
     }
 
     /// Appends the vectors of a file.
-    fn read(&self, path: &Path, id: i64, width: usize, values: &mut Vec<f32>) -> std::result::Result<(), String> {
-        let file = open(path).map_err(|error| error.to_string())?;
+    fn read(&self, file: &NpyFile, id: i64, width: usize, values: &mut Vec<f32>) -> std::result::Result<(), String> {
         let (rows, places) = (file.rows(), self.max_regions.unwrap_or(1));
         if file.width() != width {
             return Err(format!("has vectors of {} values, that of the first image {width}", file.width()));
@@ -221,8 +221,16 @@ impl ImportArrays {
     }
 }
 
-fn open(path: &Path) -> Result<NpyFile> {
-    NpyFile::open(path, NpyRowKind::OneImage, "wanted (width), (regions, width) or (height, width of a grid, width)")
+/// True if the folder has a file.
+fn is_there(folder: &Path, file: &str) -> Result<bool> {
+    is_file(&folder.join(file)).map_err(|error| error.with_shown_name(file, &shown_name(file)))
+}
+
+/// Opens a file of the folder.
+fn open(folder: &Path, file: &str) -> Result<NpyFile> {
+    let hint = "wanted (width), (regions, width) or (height, width of a grid, width)";
+    let array = NpyFile::open(&folder.join(file), NpyRowKind::OneImage, hint);
+    array.map_err(|error| error.with_shown_name(file, &shown_name(file)))
 }
 
 #[cfg(test)]
@@ -240,14 +248,20 @@ mod tests {
     }
 
     fn run(files: &[(&str, Vec<u8>)], more: &str) -> Result<InMemoryHost> {
+        run_with_names(["1005.jpg", "1006.x.jpg", "1007"], files, more)
+    }
+
+    fn run_with_names(names: [&str; 3], files: &[(&str, Vec<u8>)], more: &str) -> Result<InMemoryHost> {
         let folder = tempfile::tempdir().unwrap();
         for (name, content) in files {
-            std::fs::write(folder.path().join(name), content).unwrap();
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, content).unwrap();
         }
         let images = tables::images::TableColumns {
             image_id: vec![5, 6, 7].into(),
             split: vec!["train", "val", "test"].into(),
-            file_name: vec!["1005.jpg", "1006.x.jpg", "1007"].into(),
+            file_name: names.to_vec().into(),
             path: tables::Nullable(vec![None::<&str>; 3].into()),
             bytes: tables::Nullable(vec![None::<&[u8]>; 3].into()),
             digest: tables::Nullable(vec![None::<&str>; 3].into()),
@@ -286,6 +300,36 @@ mod tests {
         assert_eq!((host.warnings.len(), host.warnings[0].subject.as_str()), (1, "1006.x.jpg"));
         let error = run(&files, "max_regions = 4").unwrap_err().to_string();
         assert!(error.contains("1 of 3 images were left out"), "{error}");
+    }
+
+    #[test]
+    fn names_that_are_urls_are_shown_without_passwords_and_queries() {
+        let urls = ["https://me:secret@h.org/a.jpg?signature=secret.v1", "https://h.org/b.jpg?secret.v1", "1007.jpg"];
+        let files = ["https:/me:secret@h.org/a.jpg?signature=secret.npy", "https:/h.org/b.jpg?secret.npy", "1007.npy"];
+        let by_name = "names = \"file_name\"\nmax_skipped = 0.5";
+        let host =
+            run_with_names(urls, &[(files[0], npy("1,", &[1.0])), (files[2], npy("1,", &[2.0]))], by_name).unwrap();
+        assert_eq!(host.output("features").num_rows(), 2);
+        assert_eq!((host.warnings.len(), host.warnings[0].subject.as_str()), (1, "https://h.org/b.jpg"));
+        let out = "https://me:secret@h.org/../../../a.jpg?secret";
+        let one = [(files[2], npy("1,", &[2.0]))];
+        let cases = [
+            (run_with_names(urls, &one, "names = \"file_name\""), "`https://h.org/a.jpg`: image left out"),
+            (
+                run_with_names([out, urls[1], urls[2]], &one, by_name),
+                "the name `https://h.org/../../../a.jpg` of image 5",
+            ),
+            (
+                run_with_names(urls, &[(files[0], npy("1,", &[1.0])), (files[1], vec![])], by_name),
+                "`https://h.org/b.jpg`: ",
+            ),
+            (run_with_names(urls, &[(files[0], b"PK".to_vec())], by_name), "https://h.org/a.jpg`"),
+        ];
+        for (run, wanted) in cases {
+            let error = run.unwrap_err();
+            let error = format!("{error} {:?}", error.hint_text());
+            assert!(error.contains(wanted) && !error.contains("secret"), "{wanted}: {error}");
+        }
     }
 
     #[test]

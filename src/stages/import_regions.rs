@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::image_vectors::import_problems;
 use crate::error::{Error, Result, ValidationErrors};
 use crate::io::bounded;
+use crate::io::http_images::shown_name;
 use crate::stage::{Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput, TableRef};
 use crate::tables::regions::RegionColumn;
 use crate::tables::vector_limits::{LARGEST, too_large};
@@ -214,7 +215,7 @@ impl ImportRegions {
                     ImageNumbers::FileName => Path::new(name).file_stem().and_then(|stem| stem.to_str()?.parse().ok()),
                 };
                 let Some(number) = number else {
-                    let message = format!("the name `{name}` of image {id} is no number");
+                    let message = format!("the name `{}` of image {id} is no number", shown_name(name));
                     return Err(Error::data(message)
                         .hint("`image_numbers = \"image_id\"` takes the numbers of lines for `image_id`"));
                 };
@@ -385,11 +386,11 @@ mod tests {
         format!("{image}\t200\t100\t{}\t{}\t{}\n", boxes.len() / 4, base64_of(boxes), base64_of(vectors))
     }
 
-    fn images() -> RecordBatch {
+    fn images(names: [&str; 3]) -> RecordBatch {
         let columns = tables::images::TableColumns {
             image_id: vec![5, 6, 7].into(),
             split: vec!["train", "val", "test"].into(),
-            file_name: vec!["1005.jpg", "1006.jpg", "1007.jpg"].into(),
+            file_name: names.to_vec().into(),
             path: tables::Nullable(vec![None::<&str>; 3].into()),
             bytes: tables::Nullable(vec![None::<&[u8]>; 3].into()),
             digest: tables::Nullable(vec![None::<&str>; 3].into()),
@@ -398,12 +399,16 @@ mod tests {
     }
 
     fn run(text: &str, more: &str) -> Result<InMemoryHost> {
+        run_on(images(["1005.jpg", "1006.jpg", "1007.jpg"]), text, more)
+    }
+
+    fn run_on(images: RecordBatch, text: &str, more: &str) -> Result<InMemoryHost> {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.tsv");
         std::fs::write(&path, text).expect("a file");
         let mut host = InMemoryHost::default();
         host.source_paths.insert("files.0".to_owned(), path);
-        host.input_tables.insert("images".to_owned(), vec![images()]);
+        host.input_tables.insert("images".to_owned(), vec![images]);
         let settings = format!("files = [\"a.tsv\"]\nimages = \"x.images\"\nmax_regions = 2\n{more}");
         host.run(&toml::from_str::<ImportRegions>(&settings).expect("settings"))?;
         Ok(host)
@@ -436,6 +441,13 @@ mod tests {
         assert_eq!(run(&ended, "").expect("regions").output("regions").num_rows(), 1);
         let by_name = run(&line(1006, &[0.0; 4], &[1.0]), "image_numbers = \"file_name\"").expect("regions");
         assert_eq!(by_name.output("regions").num_rows(), 1);
+    }
+
+    #[test]
+    fn a_name_that_is_a_url_is_shown_without_its_password_and_query() {
+        let images = images(["1005.jpg", "https://me:secret@h.org/1006.jpg?signature=secret.v1", "1007.jpg"]);
+        let error = run_on(images, &line(1005, &[0.0; 4], &[1.0]), "image_numbers = \"file_name\"").unwrap_err();
+        assert_eq!(error.to_string(), "the name `https://h.org/1006.jpg` of image 6 is no number");
     }
 
     #[test]

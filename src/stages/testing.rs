@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{AsArray as _, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::Schema;
 use bytes::Bytes;
 
 use crate::error::{Error, ErrorCategory, Result};
+use crate::io::image::picture_digests;
 use crate::io::objects::ObjectStorage;
 use crate::io::shard::Shard;
 use crate::io::table_shards::TableShards;
@@ -73,6 +74,7 @@ impl InMemoryHost {
     /// Runs `stage` on this host.
     pub fn run(&mut self, stage: &dyn RunnableStage) -> Result<()> {
         self.next_batch.clear();
+        self.input_tables.values().flatten().for_each(assert_digests);
         stage.run(self)
     }
 
@@ -209,6 +211,16 @@ impl StageHost for InMemoryHost {
             wanted => Err(Error::internal(format!("{wanted} ranks on a host with one"))),
         }
     }
+}
+
+/// Asserts that images of a table have their digests, as those that `ingest` writes.
+fn assert_digests(batch: &RecordBatch) {
+    let (Some(bytes), Some(digests)) = (batch.column_by_name("bytes"), batch.column_by_name("digest")) else { return };
+    assert_eq!(
+        digests.as_string::<i32>(),
+        &picture_digests(bytes.as_binary()),
+        "a column `digest` that no `ingest` writes"
+    );
 }
 
 /// Checks resuming: a run that is cancelled after a saved state and resumed from it must write the same files, and the

@@ -28,6 +28,9 @@ pub struct Garbage {
     pub key: String,
     /// Size in bytes.
     pub bytes: u64,
+    /// Bytes of the disk that its removal frees, after that of the items before it. A file that artefacts share is freed with
+    /// the last of them.
+    pub freed_bytes: u64,
     /// Names of the stages that used it.
     pub stages: BTreeSet<String>,
     /// Pipeline files whose runs used it.
@@ -52,8 +55,6 @@ pub struct PinnedArtefact {
 pub struct GarbageCollection {
     /// Removed artefacts, ordered by the time of the last use.
     pub garbage: Vec<Garbage>,
-    /// Bytes of the disk that their removal frees. Files that artefacts share are freed with the last one of these.
-    pub freed_bytes: u64,
     /// Runs that lose results, latest first: name and pipeline.
     pub runs: Vec<(String, String)>,
     /// Runs whose results stay because of a label, with the reason: name and reason.
@@ -104,7 +105,7 @@ pub fn collect_garbage(store: &Store, keep_runs: usize, remove: bool) -> Result<
         }
     }
     kept.extend(pinned_artefacts(&log, &labels)?);
-    (result.garbage, result.freed_bytes) = find_garbage(&log, &runs, &kept)?;
+    result.garbage = find_garbage(&log, &runs, &kept)?;
     let names: BTreeSet<(&str, &str)> =
         result.garbage.iter().map(|item| (item.kind.as_str(), item.key.as_str())).collect();
     result.pinned = labels.pinned_artefacts.iter().map(|(kind, key)| pinned_artefact(&runs, kind, key)).collect();
@@ -191,31 +192,47 @@ fn pinned_artefacts(log: &RunLog, labels: &Labels) -> Result<BTreeSet<(String, S
     Ok(kept)
 }
 
-/// Sum of the sizes of files, some of which have several names.
+/// Files with several names, by device and inode.
 #[derive(Debug, Default)]
-struct FreedBytes {
+struct SharedFiles(HashMap<(u64, u64), SharedFile>);
+
+/// File with several names, some of which are removed.
+#[derive(Debug)]
+struct SharedFile {
     bytes: u64,
-    /// Names of each file that has several, and how many of them were added.
-    names: HashMap<(u64, u64), (u64, u64)>,
+    names: u64,
+    /// Kind and key of the artefact of each name that is removed.
+    removed: Vec<(String, String)>,
 }
 
-impl FreedBytes {
-    /// Adds an object that is removed. Its bytes count when it is the last name of its file.
-    fn add(&mut self, store: &Store, object: &str, bytes: u64) {
+impl SharedFiles {
+    /// Adds an object that is removed, if its file has other names. Returns false if it has none.
+    fn add(&mut self, store: &Store, object: &str, bytes: u64, artefact: &(String, String)) -> bool {
         let metadata = store.objects().folder().and_then(|folder| std::fs::symlink_metadata(folder.join(object)).ok());
-        let is_last = metadata.filter(|file| file.nlink() > 1).is_none_or(|file| {
-            let (names, added) = self.names.entry((file.dev(), file.ino())).or_insert((file.nlink(), 0));
-            *added += 1;
-            added == names
-        });
-        self.bytes += if is_last { bytes } else { 0 };
+        let Some(file) = metadata.filter(|file| file.nlink() > 1) else { return false };
+        let shared = self.0.entry((file.dev(), file.ino()));
+        let shared = shared.or_insert_with(|| SharedFile { bytes, names: file.nlink(), removed: Vec::new() });
+        shared.removed.push(artefact.clone());
+        true
+    }
+
+    /// Adds the bytes of files of which no name stays to the last of their artefacts in `garbage`.
+    fn count(self, garbage: &mut [Garbage]) {
+        let places = garbage.iter().enumerate().map(|(at, item)| ((item.kind.clone(), item.key.clone()), at));
+        let places: HashMap<(String, String), usize> = places.collect();
+        for SharedFile { bytes, names, removed } in self.0.into_values() {
+            let last = removed.iter().filter_map(|artefact| places.get(artefact)).max();
+            if let Some(&last) = last.filter(|_| removed.len() as u64 == names) {
+                garbage[last].freed_bytes += bytes;
+            }
+        }
     }
 }
 
-/// Artefacts of the store that are not in `kept`, with their uses in `runs`, and the bytes that their removal frees.
-fn find_garbage(log: &RunLog, runs: &[&RunRecord], kept: &BTreeSet<(String, String)>) -> Result<(Vec<Garbage>, u64)> {
+/// Artefacts of the store that are not in `kept`, with their uses in `runs`, ordered by the time of the last use.
+fn find_garbage(log: &RunLog, runs: &[&RunRecord], kept: &BTreeSet<(String, String)>) -> Result<Vec<Garbage>> {
     let pipelines = log.pipeline_names()?;
-    let mut freed = FreedBytes::default();
+    let mut shared = SharedFiles::default();
     let mut garbage: BTreeMap<(String, String), Garbage> = BTreeMap::new();
     for (object, bytes) in log.store().objects().sizes("")? {
         let [kind, key, _, ..] = object.split('/').collect::<Vec<_>>()[..] else { continue };
@@ -229,16 +246,18 @@ fn find_garbage(log: &RunLog, runs: &[&RunRecord], kept: &BTreeSet<(String, Stri
         if !is_known && !is_own() {
             continue;
         }
+        let is_shared = shared.add(log.store(), &object, bytes, &name);
         let item = garbage.entry(name).or_insert_with_key(|(kind, key)| Garbage {
             kind: kind.clone(),
             key: key.clone(),
             bytes: 0,
+            freed_bytes: 0,
             stages: BTreeSet::new(),
             pipelines: BTreeSet::new(),
             last_use: None,
         });
         item.bytes += bytes;
-        freed.add(log.store(), &object, bytes);
+        item.freed_bytes += if is_shared { 0 } else { bytes };
     }
     for run in runs {
         for stage in &run.stages {
@@ -251,5 +270,6 @@ fn find_garbage(log: &RunLog, runs: &[&RunRecord], kept: &BTreeSet<(String, Stri
     }
     let mut garbage: Vec<Garbage> = garbage.into_values().collect();
     garbage.sort_by(|a, b| a.last_use.cmp(&b.last_use));
-    Ok((garbage, freed.bytes))
+    shared.count(&mut garbage);
+    Ok(garbage)
 }

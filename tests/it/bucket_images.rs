@@ -145,6 +145,26 @@ fn mistakes_with_buckets_say_what_is_wrong() {
     assert!(text.contains("`gone.png`: there is no such object, which `captions.csv` names in line 3"), "{text}");
     let text = refused("s3://mistakes", "plan");
     assert!(text.contains("cannot list `s3://mistakes`") && text.contains("rename or remove this object"), "{text}");
+    // Keys that no path can have: with an empty part, which must not become another object, and with a slash at an end.
+    bucket.put("empty/a//c.png", &picture(3));
+    bucket.put("empty/a/c.png", &picture(4));
+    for images in ["s3://mistakes/empty", "s3://mistakes/empty/a", "s3://mistakes/empty/a/"] {
+        let text = refused(images, "plan");
+        let wanted = format!(
+            "cannot list `{}`: Path \"empty/a//c.png\" contained empty path segment",
+            images.trim_end_matches('/')
+        );
+        assert!(text.contains(&wanted) && text.contains("rename or remove this object"), "{text}");
+    }
+    let text = refused("s3://mistakes/empty/a//", "plan");
+    println!("{text}");
+    let text = refused("s3://mistakes/empty//a", "plan");
+    println!("{text}");
+    let other = server.bucket("slashes");
+    other.put("/a.png", &picture(5));
+    other.put("gone.png", &picture(6));
+    let text = refused("s3://slashes", "run");
+    println!("{text}");
 }
 
 /// The keys of a bucket with characters that mean something in URLs, and a store that lies below the source.

@@ -305,6 +305,8 @@ fn runs_are_listed_and_gc_removes_with_delete_only() {
     assert_code(&run(folder.path(), &["tag", "--remove", "base"]), 0);
     let would = json_lines(&run(folder.path(), &["gc", "--keep-runs", "1", "--json"]));
     assert_eq!((would.len(), &would[0]["removed"]), (1, &false.into()));
+    // No other result has a part of it.
+    assert!(would[0]["bytes"].as_u64() > Some(0) && would[0]["freed_bytes"] == would[0]["bytes"], "{}", would[0]);
     let name = would[0]["name"].as_str().expect("a name").to_owned();
     assert!(folder.path().join("store/v1").join(&name).is_dir(), "nothing is removed without `--delete`");
     assert_code(&run(folder.path(), &["gc", "--keep-runs", "1", "--delete"]), 0);

@@ -190,6 +190,26 @@ fn images_with_captions_come_back_from_tar_files() {
     assert!(files(&folder.join("again")) == files(&folder.join("tars")));
 }
 
+#[test]
+fn an_export_has_whole_names_and_its_errors_have_no_passwords() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let name = "https://me:secret@h.org/it's.png?signature=secret";
+    fs::write(folder.join("a.png"), "a picture").unwrap();
+    fs::write(folder.join("t.csv"), format!("file_name,image_id,caption\na.png,{name},A\n")).unwrap();
+    let pipeline = "[stage.pairs.ingest]\nimage_folder = { images = \".\", captions = \"t.csv\", split = \"test\" }\n";
+    fs::write(folder.join("p.toml"), pipeline).unwrap();
+    succeed(folder, &["run", "p.toml"]);
+    let export = ["export", "pairs.images", "--format", "webdataset", "--output"];
+    succeed(folder, &[&export[..], &["tars"]].concat());
+    let archive = fs::read(folder.join("tars/images-000000.tar")).unwrap();
+    assert!(String::from_utf8_lossy(&archive).contains(name));
+    fs::remove_file(folder.join("a.png")).unwrap();
+    let refused = command(folder, &[&export[..], &["again"]].concat());
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(text.contains("image 0, `https://h.org/it's.png`: ") && !text.contains("secret"), "{text}");
+}
+
 /// Python with numpy (`PAIRLOOM_PEER_PYTHON`), or without: then arrays are left out.
 fn python_reads(precomp: &Path, tars: &Path) -> Option<serde_json::Value> {
     let python = std::env::var_os("PAIRLOOM_PEER_PYTHON").map(Command::new).or_else(python)?;

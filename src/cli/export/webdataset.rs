@@ -50,7 +50,7 @@ pub(super) fn write_webdataset(
         let (ids, splits) = (tables::int_column(&batch, "image_id")?, tables::text_column(&batch, "split")?);
         for row in 0..images.len() {
             let (id, name) = (ids.value(row), images.name(row));
-            let of_image = |error: Error| error.context(format!("image {id}, `{name}`"));
+            let of_image = |error: Error| error.context(format!("image {id}, `{}`", images.shown_name(row)));
             let (caption_ids, texts) = captions.get(&id).ok_or_else(|| of_image(Error::data("it has no captions")))?;
             let picture = images.encoded(row).map_err(of_image)?;
             let writer = match &mut archive {

@@ -1,5 +1,7 @@
 //! Tests of rows that are copied from earlier results.
 
+use std::collections::HashMap;
+
 use super::*;
 use crate::engine::new_rows::{NewRows, RowCount};
 use crate::store::gc::collect_garbage;
@@ -59,6 +61,14 @@ fn names_of_parts(n: i64, store: &Store) -> Vec<u64> {
     parts.iter().map(|part| part.metadata().unwrap().nlink()).collect()
 }
 
+/// Sum of the sizes of the files of a folder, each of which counts once.
+fn bytes_on_disk(folder: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let files = walkdir::WalkDir::new(folder).into_iter().map(|entry| entry.unwrap().metadata().unwrap());
+    let files = files.filter(std::fs::Metadata::is_file);
+    files.map(|file| ((file.dev(), file.ino()), file.len())).collect::<HashMap<_, _>>().into_values().sum()
+}
+
 #[test]
 fn parts_with_the_same_rows_are_files_that_results_share() {
     let folder = tempfile::tempdir().unwrap();
@@ -79,10 +89,14 @@ fn parts_with_the_same_rows_are_files_that_results_share() {
     };
     // Of the two older results, the disk gets back what the kept one with 14 numbers does not share.
     let collected = collect_garbage(&store, 1, false).unwrap();
-    let all: u64 = collected.garbage.iter().map(|item| item.bytes).sum();
-    assert_eq!(all - collected.freed_bytes, bytes(45, 0..6) + bytes(60, 0..2));
+    let more: Vec<_> = collected.garbage.iter().filter(|item| item.stages.contains("more")).collect();
+    let shared: Vec<u64> = more.iter().map(|item| item.bytes - item.freed_bytes).collect();
+    assert_eq!(shared, [bytes(45, 0..6), bytes(60, 0..2)], "the first leaves six parts to the second");
+    assert!(collected.garbage.iter().all(|item| item.stages.contains("more") || item.freed_bytes == item.bytes));
     // What is removed takes nothing from the others.
+    let before = bytes_on_disk(folder.path());
     statuses(&keyed(45, 100), &store)[1].artefact(&store).remove().unwrap();
+    assert_eq!(before - bytes_on_disk(folder.path()), more[0].freed_bytes);
     assert_eq!(names_of_parts(60, &store), [2, 2, 1, 1, 1, 1, 1, 1, 1]);
     assert_contains(folder.path(), fresh(60, 100));
     // A damaged file is damaged for all, and is not shared again.

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::quotes;
 use super::record_reader::RecordReader;
-use crate::error::{Error, Result, Severity, TruncatedList, ValidationErrors, escape_line};
+use crate::error::{Error, Result, Severity, TruncatedList, ValidationErrors};
+use crate::io::http_images::shown_name;
 use crate::io::line_reader::{LineBreak, LineReader};
 
 /// Separators that people use, with their names.
@@ -241,10 +242,11 @@ impl DelimitedFile {
     }
 }
 
-/// First characters of a name, for messages. Line breaks are escaped.
+/// First characters of a name, for messages. Line breaks are escaped. In a file without a header it may be that of an image.
 fn shortened(name: &str) -> String {
     const SHOWN: usize = 60;
+    let name = shown_name(name);
     let shown: String = name.chars().take(SHOWN).collect();
     let more = if shown.len() < name.len() { "…" } else { "" };
-    format!("{}{more}", escape_line(&shown))
+    shown + more
 }

@@ -13,6 +13,7 @@
 
 use super::record::DelimitedRecord;
 use crate::error::Severity;
+use crate::io::http_images::shown_name;
 use crate::io::line_reader::MAX_LINE_BYTES;
 
 /// Number of lines of one field that are rows beyond doubt, if all of them look so.
@@ -46,8 +47,7 @@ pub(super) fn quote_mistake(record: &DelimitedRecord, separator: u8, columns: us
     if let Some(Quoted { field, open, close }) = first_text_after_quote(&record.raw, separator) {
         let (line, end) = (record.line_of(open), record.line_of(close));
         let shown = String::from_utf8_lossy(&record.raw[close..]);
-        let shown: String = shown.lines().next().unwrap_or_default().chars().take(SHOWN).collect();
-        let shown = shown.escape_debug().to_string().replace("\\\"", "\"");
+        let shown: String = shown_name(shown.lines().next().unwrap_or_default()).chars().take(SHOWN).collect();
         let message = if line == end {
             format!("field {field} has text after its closing quote: `{shown}`")
         } else {

@@ -1,5 +1,6 @@
 //! Reader of the images of a bucket.
 
+use super::image_url::shown_name;
 use super::request_pace::RequestPace;
 use crate::error::{Error, Result, TruncatedList};
 use crate::io::objects::{ObjectStamp, ObjectStorage, ReadObject};
@@ -37,7 +38,7 @@ impl ObjectFetcher {
         for (answer, (name, _)) in self.pace.run(requests, check)?.into_iter().zip(wanted) {
             match answer? {
                 ReadObject::Bytes(bytes) => read.push(bytes),
-                ReadObject::Changed => changed.extend([format!("`{}`", name.escape_debug())]),
+                ReadObject::Changed => changed.extend([format!("`{}`", shown_name(name))]),
             }
         }
         if read.len() == wanted.len() {
@@ -45,6 +46,9 @@ impl ObjectFetcher {
         }
         let (place, changed) = (self.objects.display_path(""), changed.join(", "));
         let error = Error::data(format!("objects of `{place}` changed after they were listed: {changed}"));
-        Err(error.hint("run the same command again when nothing writes there"))
+        Err(error.hint(
+            "run the same command again when nothing writes there; an object whose key begins or ends with `/` is not found \
+             again: rename or remove it",
+        ))
     }
 }

@@ -85,6 +85,7 @@ impl<'b> EncodedImages<'b> {
         }
         let path = self.paths.value(row);
         let Some(root) = self.root else {
+            let path = shown_name(path);
             return Err(Error::data(format!("its path `{path}` is relative, but there is no image folder"))
                 .hint("the stage that writes `images` gives no image folder, wanted `bytes`"));
         };

@@ -4,6 +4,7 @@ use std::path::{Component, Path};
 
 use crate::error::{Error, Result};
 use crate::io::bounded;
+use crate::io::http_images::shown_name;
 
 /// Maximum size of a file in bytes: no image of the permitted size needs more.
 const MAX_BYTES: u64 = 1 << 30;
@@ -15,9 +16,9 @@ const MAX_BYTES: u64 = 1 << 30;
 pub fn read_image_file(root: &Path, path: &str) -> Result<Vec<u8>> {
     let relative = Path::new(path);
     if !relative.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
-        return Err(Error::data(format!("its path `{path}` leads out of the image folder")));
+        return Err(Error::data(format!("its path `{}` leads out of the image folder", shown_name(path))));
     }
-    bounded::read(&root.join(relative), MAX_BYTES)
+    bounded::read(&root.join(relative), MAX_BYTES).map_err(|error| error.with_shown_name(path, &shown_name(path)))
 }
 
 #[cfg(test)]
@@ -37,6 +38,10 @@ mod tests {
             assert!(read_image_file(&inner, path).unwrap_err().to_string().contains("leads out"), "{path}");
         }
         assert!(read_image_file(&inner, "gone.jpg").unwrap_err().to_string().contains("gone.jpg"));
+        for name in ["https://me:secret@h.org/a.jpg?secret", "https://me:secret@h.org/../../../../a.jpg?secret"] {
+            let error = read_image_file(&inner, name).unwrap_err().to_string();
+            assert!(error.contains("https://h.org/") && !error.contains("secret"), "{error}");
+        }
         for folder in ["", ".", "a"] {
             assert!(read_image_file(&inner, folder).unwrap_err().to_string().ends_with("is not a file"), "{folder}");
         }

@@ -9,6 +9,7 @@
 //! profiles are ignored, and truncated images are refused.
 
 mod image_file;
+mod picture_digest;
 mod decode;
 mod jpeg;
 mod decoded_image;
@@ -21,3 +22,4 @@ pub use decoded_image::{DecodedImage, MAX_PIXELS};
 pub use decoding_memory::HeldImage;
 pub use encoded_images::EncodedImages;
 pub use image_file::read_image_file;
+pub use picture_digest::{picture_digest, picture_digests};

@@ -8,7 +8,7 @@ use object_store::{Error as StoreError, ObjectMeta, ObjectStoreExt as _};
 
 use super::client::RetryPolicy;
 use super::storage::ObjectStorage;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, escape_line};
 
 /// Object in a list.
 #[derive(Debug, Clone, Copy)]
@@ -91,7 +91,7 @@ impl ObjectStorage {
         match self.block_on(self.send_idempotent(RetryPolicy::Standard, list))? {
             Ok(kept) => Ok(kept),
             Err(StoreError::InvalidPath { source }) => {
-                let message = format!("cannot list `{}`: {}", self.display_path(""), source.to_string().escape_debug());
+                let message = format!("cannot list `{}`: {}", self.display_path(""), escape_line(&source.to_string()));
                 Err(Error::data(message).hint("rename or remove this object, or name a prefix without it"))
             }
             Err(error) => Err(self.error("list", "", &error)),

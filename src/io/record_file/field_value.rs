@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use crate::io::http_images::shown_name;
+
 /// Value of a field of a record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FieldValue<'r> {
@@ -61,7 +63,7 @@ impl<'r> FieldValue<'r> {
             Self::Texts(_) | Self::Other(_) => "is no whole number".to_owned(),
             _ => format!("{problem}, wanted a whole number"),
         })?;
-        text.parse().map_err(|_| format!("is `{}`, wanted a whole number", text.escape_debug()))
+        text.parse().map_err(|_| format!("is `{}`, wanted a whole number", shown_name(&text)))
     }
 
     /// Texts: one, or those of a list.

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::tests::{extract, host, inline, png};
+use super::tests::{extract, host, images, inline, png};
+use crate::stage::{FileKeys, RowKey, Stage as _};
 use crate::tables;
 
 #[test]
@@ -18,4 +19,18 @@ fn images_with_the_same_bytes_are_computed_once_and_fail_alike() {
     let same = "image left out: it has the bytes of `picture 1`, which cannot be decoded";
     let wanted = [("picture 1", "image left out: it is a GIF image, wanted JPEG or PNG"), ("picture 4", same)];
     assert_eq!(warnings, wanted);
+}
+
+/// What `plan` reads: of the images in the table their digests, of those in a folder their paths.
+#[test]
+fn keys_of_images_need_the_key_columns_only() {
+    let stage = extract(json!({"splits": ["train"]}));
+    let rows = [inline(png(1)), inline(png(2)), (Some("a.png"), None), inline(png(3)), (Some("b.png"), None)];
+    let rows = images(&rows);
+    let columns = stage.copied_rows().unwrap().key_columns.iter().map(|name| rows.schema().index_of(name).unwrap());
+    let rows = rows.project(&columns.collect::<Vec<_>>()).unwrap();
+    assert!(rows.column_by_name("bytes").is_none());
+    let file = RowKey::of(&png(4));
+    let files = FileKeys::new([(RowKey::of(b"b.png"), file)].into_iter());
+    assert_eq!(stage.item_keys(&rows, &files).unwrap(), [Some(RowKey::of(&png(1))), None, Some(file)]);
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::Extract;
 use crate::error::ErrorCategory;
-use crate::io::image::decode;
+use crate::io::image::{decode, picture_digests};
 use crate::stage::{SourceRef, Stage};
 use crate::stages::testing::InMemoryHost;
 use crate::tables;
@@ -48,15 +48,17 @@ fn bomb(width: u32, height: u32) -> Vec<u8> {
 }
 
 /// Rows of `images`, from their paths and bytes.
-fn images(rows: &[(Option<&str>, Option<Vec<u8>>)]) -> RecordBatch {
+pub(super) fn images(rows: &[(Option<&str>, Option<Vec<u8>>)]) -> RecordBatch {
     let ids = 0..i64::try_from(rows.len()).unwrap();
+    let bytes = BinaryArray::from_iter(rows.iter().map(|(_, bytes)| bytes.as_deref()));
+    let digests = picture_digests(&bytes);
     let columns: Vec<ArrayRef> = vec![
         Arc::new(Int64Array::from_iter_values(ids.clone().map(|id| id + 100))),
         Arc::new(StringArray::from_iter_values(ids.clone().map(|id| if id % 2 == 0 { "train" } else { "test" }))),
         Arc::new(StringArray::from_iter_values(ids.map(|id| format!("picture {id}")))),
         Arc::new(StringArray::from_iter(rows.iter().map(|(path, _)| *path))),
-        Arc::new(BinaryArray::from_iter(rows.iter().map(|(_, bytes)| bytes.as_deref()))),
-        Arc::new(StringArray::new_null(rows.len())),
+        Arc::new(bytes),
+        Arc::new(digests),
     ];
     tables::batch(&tables::images::table().schema(), columns).unwrap()
 }

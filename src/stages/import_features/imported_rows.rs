@@ -7,6 +7,7 @@ use arrow::array::{Int64Array, StringArray};
 use az::SaturatingAs;
 
 use crate::error::{Result, ValidationErrors};
+use crate::io::http_images::shown_name;
 use crate::io::image::strip_image_extension;
 use crate::stage::StageContext;
 use crate::tables::regions::RegionColumn;
@@ -65,7 +66,10 @@ impl WantedImages {
             self.by_stem.entry(stem.to_owned()).and_modify(|place| *place = None).or_insert(Some(place));
         }
         match self.by_name.insert(name.to_owned(), place) {
-            Some(other) => Err(format!("images {} and {id} both have the file name `{name}`", self.list[other].id)),
+            Some(other) => {
+                let (name, other) = (shown_name(name), self.list[other].id);
+                Err(format!("images {other} and {id} both have the file name `{name}`"))
+            }
             None => Ok(()),
         }
     }

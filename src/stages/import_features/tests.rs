@@ -123,6 +123,11 @@ fn a_whole_file_name_goes_before_one_without_its_ending() {
         assert_eq!(error, "images 1 and 3 both have the file name `v1.jpg`");
     }
     let mut images = WantedImages::default();
+    let url = "https://me:secret@h.org/a.jpg?signature=secret";
+    images.add(1, "test", Some(url)).unwrap();
+    let error = images.add(2, "test", Some(url)).unwrap_err();
+    assert_eq!(error, "images 1 and 2 both have the file name `https://h.org/a.jpg`");
+    let mut images = WantedImages::default();
     images.add(7, "test", None).unwrap();
     assert_eq!([" 7", "7", "07", "+7"].map(|text| images.find(&RowId::Text(text))), [None, Some(0), None, None]);
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::writer;
 use crate::error::{Error, Result, ValidationErrors};
+use crate::io::http_images::shown_name;
 use crate::io::record_file::{FieldValue, RecordFile, RecordPlace};
 use crate::io::table_file::ColumnKind;
 use crate::stage::StageContext;
@@ -198,6 +199,7 @@ impl ImagesByKey {
             match self.by_id.entry(id.to_owned()) {
                 Entry::Occupied(entry) if entry.get().0 != key => {
                     let (other, first) = entry.get();
+                    let (id, other) = (shown_name(id), shown_name(other));
                     return Err(format!("image identifier `{id}` is also that of `{other}` in {first}"));
                 }
                 Entry::Occupied(_) => {}
@@ -224,6 +226,7 @@ impl ImagesByKey {
         if let (Some(id), Some(before)) = (id, &image.id)
             && id != before
         {
+            let [name, id, before] = [name, id, before].map(shown_name);
             return Err(format!("image `{name}` has the identifier `{id}` here and `{before}` in {}", image.first));
         }
         Ok(index)
@@ -295,6 +298,6 @@ fn text_doubt(names: &[&str]) -> Option<String> {
         "{count} of {} identifiers of images are no whole numbers{reason}, such as `{}`: so all are texts, and images are \
          numbered from 0",
         names.len(),
-        shown.escape_debug()
+        shown_name(shown)
     ))
 }

@@ -6,6 +6,7 @@ use super::separator::separator_byte;
 use super::settings::CaptionTable;
 use super::writer::{DataSetWriter, ImageRow};
 use crate::error::{Error, Result};
+use crate::io::http_images::shown_name;
 use crate::stage::StageContext;
 
 /// Reads the table and writes images, in order of their first caption, and their captions.
@@ -22,7 +23,7 @@ pub(super) fn run(settings: &CaptionTable, cx: &mut StageContext<'_>) -> Result<
         caption_id: IdentifierColumn::of_setting(settings.caption_id.as_deref(), "caption_id"),
         split: settings.split_column.as_deref(),
         separator: separator_byte(settings.separator),
-        shown: str::to_owned,
+        shown: |name| shown_name(name).into_owned(),
         hint: "name them with `image`, `text` and `caption_id`",
         identifier_hint: "captions have the identifiers of the column `caption_id`, since the table has it: \
                           `caption_id = \"\"` numbers them instead",

@@ -10,6 +10,7 @@ use super::listed_images;
 use super::listing::{self, ListedImage, MissingImages};
 use super::writer;
 use crate::error::{Result, ValidationErrors};
+use crate::io::http_images::shown_name;
 use crate::io::text_lines::TextLines;
 use crate::stage::StageContext;
 
@@ -64,7 +65,7 @@ fn read_tokens(file: &TextLines) -> Result<Vec<CaptionedImage>> {
             continue;
         };
         if !numbers.insert((name, number)) {
-            mistakes.add(location, format_args!("`{name}#{number}` is a duplicate"));
+            mistakes.add(location, format_args!("`{}#{number}` is a duplicate", shown_name(name)));
         }
         match writer::clean_caption(caption) {
             Ok(text) => {
@@ -104,10 +105,12 @@ fn read_lists(cx: &StageContext<'_>, tokens: &[CaptionedImage]) -> Result<HashMa
                 }
             };
             if !known.contains(name) {
-                mistakes.add(LineNumber(line), format_args!("`{name}` has no captions in the token file"));
+                mistakes
+                    .add(LineNumber(line), format_args!("`{}` has no captions in the token file", shown_name(name)));
             }
             if let Some((first, _)) = splits.insert(name.to_owned(), (split, path)) {
-                mistakes.add(LineNumber(line), format_args!("`{name}` is in the list of `{first}` already"));
+                mistakes
+                    .add(LineNumber(line), format_args!("`{}` is in the list of `{first}` already", shown_name(name)));
             }
         }
         mistakes.into_result()?;

@@ -1,23 +1,25 @@
 //! Images of a list, in a folder or in a bucket: those that are there, and what is done about the others.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use arrow::array::{AsArray as _, BinaryBuilder, Int64Array, StringArray};
+use arrow::array::{Array as _, AsArray as _, BinaryBuilder, Int64Array, RecordBatch, StringArray, StringBuilder};
 
 use super::listing::{ListedImage, MissingImages, image_path};
 use super::on_missing::OnMissing;
 use super::part_rows::PICTURE_PART_ROWS;
 use super::settings::NOT_OF_ROWS;
-use super::writer::{DataSetWriter, ImageRow, digests};
+use super::writer::{DataSetWriter, ImageRow};
 use crate::error::{Error, Result, SkippedItems, ValidationErrors};
 use crate::io::files::is_file;
-use crate::io::http_images::ObjectFetcher;
+use crate::io::http_images::{ObjectFetcher, shown_name};
+use crate::io::image::picture_digest;
 use crate::io::objects::{ObjectStamp, ObjectStorage};
 use crate::stage::{
     MapBlock, MapInput, MapOutput, MappedRows, PartKey, RowKey, RowKeys, SharedEarlierRows, StageContext, object_key,
 };
-use crate::tables::{Nullable, images};
+use crate::tables::{Nullable, images, text_column};
 
 /// Number of images without a file that an error lists.
 const LISTED: usize = 20;
@@ -99,7 +101,7 @@ fn choose<'e>(
     for entry in entries {
         cx.check_cancelled()?;
         if entry.captions.is_empty() && on_missing.needs_captions {
-            cx.warn(&entry.path, "image has no captions and is left out");
+            cx.warn(shown_name(&entry.path), "image has no captions and is left out");
             continue;
         }
         let reason = match look(&entry.path)? {
@@ -124,14 +126,15 @@ fn choose<'e>(
                 {
                     missing.hint(hint);
                 }
-                missing.add(format_args!("`{}`", entry.path), format_args!("{reason}{named}"));
+                missing.add(format_args!("`{}`", shown_name(&entry.path)), format_args!("{reason}{named}"));
             }
             OnMissing::Skip => {
                 let short = reason.strip_prefix("there is ").unwrap_or(&reason);
-                cx.warn(&entry.path, format!("{short}{named}; the image and its captions are left out"));
+                let path = shown_name(&entry.path);
                 if skipped.first.len() < LISTED {
-                    skipped.first.push(format!("`{}`: {reason}{named}", entry.path));
+                    skipped.first.push(format!("`{path}`: {reason}{named}"));
                 }
+                cx.warn(path, format!("{short}{named}; the image and its captions are left out"));
                 skipped.skipped += 1;
             }
         }
@@ -152,34 +155,36 @@ fn choose<'e>(
 /// separators of folders, with another extension, or in the caption.
 fn meant_file(entry: &ListedImage, look: &dyn Fn(&str) -> Result<Found>) -> Result<Option<String>> {
     let is_there = |path: &str| Ok::<_, Error>(!matches!(look(path)?, Found::Nothing(_)));
+    let found = |shown: &str, meaning: &str| Ok(Some(format!("the folder has `{shown}`{meaning}")));
     let path = entry.path.as_str();
     for (_, text) in &entry.captions {
         if let Ok(file) = image_path("", text)
             && is_there(&file)?
         {
-            return Ok(Some(format!("the folder has `{file}`, which is a caption here: two columns are swapped")));
+            return found(&shown_name(&file), ", which is a caption here: two columns are swapped");
         }
     }
     let base = path.rsplit('/').next().unwrap_or(path);
     if base != path && is_there(base)? {
-        return Ok(Some(format!("the folder has `{base}`: names are relative to the folder")));
+        let shown = shown_name(path);
+        return found(shown.rsplit('/').next().unwrap_or_default(), ": names are relative to the folder");
     }
     let slashes = path.replace('\\', "/");
     if slashes != path && is_there(&slashes)? {
-        return Ok(Some(format!("the folder has `{slashes}`: folders are separated by `/`")));
+        return found(&shown_name(&slashes), ": folders are separated by `/`");
     }
     if let Some((stem, extension)) = path.rsplit_once('.') {
         for other in [extension.to_lowercase(), extension.to_uppercase()].iter().filter(|other| *other != extension) {
             let named = format!("{stem}.{other}");
             if is_there(&named)? {
-                return Ok(Some(format!("the folder has `{named}`: names must agree in upper and lower case")));
+                return found(&shown_name(&named), ": names must agree in upper and lower case");
             }
         }
     }
     for extension in ["jpg", "jpeg", "png", "JPG", "JPEG", "PNG"] {
         let longer = format!("{path}.{extension}");
         if is_there(&longer)? {
-            return Ok(Some(format!("the folder has `{longer}`: file names need their extension")));
+            return found(&shown_name(&longer), ": file names need their extension");
         }
     }
     Ok(None)
@@ -264,38 +269,132 @@ fn read_block(
         return Ok(part);
     }
     let found = earlier.as_ref().map(|earlier| earlier.find(&keys)).transpose()?.unwrap_or_default();
-    let mut known = Vec::with_capacity(wanted.len());
-    for at in 0..wanted.len() {
-        known.push(match found.rows.get(at) {
-            Some(Some((batch, row))) => {
-                let bytes = batch.column_by_name("bytes").and_then(|column| column.as_binary_opt::<i32>());
-                bytes.map(|bytes| (bytes, *row))
-            }
-            _ => None,
-        });
-    }
+    let known_picture = |at: usize| {
+        let (batch, row): &(RecordBatch, usize) = found.rows.get(at)?.as_ref()?;
+        let bytes = batch.column_by_name("bytes")?.as_binary_opt::<i32>()?.value(*row);
+        // The part that both are in was compared with its digest.
+        let digest = text_column(batch, "digest").ok().filter(|digests| digests.is_valid(*row));
+        Some((bytes, digest.map_or_else(|| picture_digest(bytes).into(), |digests| Cow::from(digests.value(*row)))))
+    };
+    let known: Vec<_> = (0..wanted.len()).map(known_picture).collect();
     let new = wanted.iter().zip(&known).filter(|(_, known)| known.is_none());
     let new: Vec<(&str, ObjectStamp)> = new.map(|(object, _)| (object.entry.path.as_str(), object.stamp)).collect();
     let copied = (wanted.len() - new.len()) as u64;
     let mut read = fetch(&new)?.into_iter();
-    let mut bytes = BinaryBuilder::new();
-    for known in &known {
-        match known {
-            Some((column, row)) => bytes.append_value(column.value(*row)),
-            None => bytes.append_value(read.next().ok_or_else(|| Error::internal("an object was not read"))?),
+    let (mut bytes, mut digests) = (BinaryBuilder::new(), StringBuilder::new());
+    for known in known {
+        if let Some((picture, digest)) = known {
+            bytes.append_value(picture);
+            digests.append_value(digest);
+        } else {
+            let picture = read.next().ok_or_else(|| Error::internal("an object was not read"))?;
+            digests.append_value(picture_digest(&picture));
+            bytes.append_value(picture);
         }
     }
     let texts =
         |of: fn(&ListedImage) -> &str| StringArray::from_iter_values(wanted.iter().map(|object| of(object.entry)));
-    let bytes = bytes.finish();
     let batch = images::TableColumns {
         image_id: Int64Array::from_iter_values(wanted.iter().map(|object| object.entry.image_id)),
         split: texts(|entry| entry.split),
         file_name: texts(|entry| &entry.file_name),
         path: Nullable(StringArray::new_null(wanted.len())),
-        digest: digests(&bytes),
-        bytes: Nullable(bytes),
+        digest: Nullable(digests.finish()),
+        bytes: Nullable(bytes.finish()),
     };
     let rows = MappedRows::New(batch.into_batch()?);
     Ok(MapOutput { rows, warnings: found.warnings, row_keys: RowKeys(keys), part_key, copied })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::sync::Arc;
+
+    use arrow::datatypes::Schema;
+    use object_store::memory::InMemory;
+    use object_store::{ObjectStore, ObjectStoreExt as _};
+
+    use super::*;
+    use crate::io::image::picture_digests;
+    use crate::io::objects::Location;
+    use crate::stage::{EarlierPart, EarlierRows, FoundRows};
+
+    /// Rows of one part of an earlier result.
+    #[derive(Debug)]
+    struct RowsOfPart(Vec<RowKey>, RecordBatch);
+
+    impl EarlierRows for RowsOfPart {
+        fn find(&self, keys: &[RowKey]) -> Result<FoundRows> {
+            let row = |key| self.0.iter().position(|known| known == key).map(|row| (self.1.clone(), row));
+            Ok(FoundRows { rows: keys.iter().map(row).collect(), warnings: Vec::new() })
+        }
+        fn find_part(&self, _: &PartKey) -> Result<Option<EarlierPart>> {
+            Ok(None)
+        }
+    }
+
+    fn entry(name: &str) -> ListedImage {
+        let (path, file_name) = (name.to_owned(), name.to_owned());
+        ListedImage { image_id: 7, split: "test", file_name, path, place: None, captions: Vec::new() }
+    }
+
+    #[test]
+    fn copied_rows_have_the_digests_of_a_fresh_run_and_are_not_hashed_again() {
+        let names = ["a.jpg", "b.jpg", "c.jpg"];
+        let inner: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        for name in names {
+            futures::executor::block_on(inner.put(&name.into(), name.into())).unwrap();
+        }
+        let objects = ObjectStorage::at_url(&inner, &Location::parse("s3://b".into()).unwrap());
+        let mut listed = objects.list_objects(|object| (object.name.to_owned(), object.stamp)).unwrap();
+        listed.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let entries = names.map(entry);
+        let wanted = |chosen: &[usize]| -> Vec<ListedObjectOf<'_>> {
+            let object = |at: &usize| {
+                let stamp = listed[*at].1;
+                let key = object_key("s3://b", names[*at], stamp.as_bytes());
+                ListedObjectOf { entry: &entries[*at], stamp, key }
+            };
+            chosen.iter().map(object).collect()
+        };
+        let fetched = RefCell::new(Vec::new());
+        let fetch = |wanted: &[(&str, ObjectStamp)]| {
+            fetched.borrow_mut().extend(wanted.iter().map(|(name, _)| (*name).to_owned()));
+            Ok(wanted.iter().map(|(name, _)| name.as_bytes().to_vec()).collect())
+        };
+        let read = |chosen: &[usize], earlier: &SharedEarlierRows| {
+            let block = MapBlock { range: 0..chosen.len(), rows: RecordBatch::new_empty(Schema::empty().into()) };
+            let output = read_block(&wanted(chosen), &block, earlier, &fetch).unwrap();
+            let MappedRows::New(batch) = output.rows else { panic!("there is no earlier part") };
+            (batch, output.row_keys.0, output.copied)
+        };
+        let (fresh, _, copied) = read(&[0, 1, 2], &None);
+        assert_eq!((copied, fetched.take().len()), (0, 3));
+        let bytes = fresh["bytes"].as_binary::<i32>();
+        assert_eq!(fresh["digest"].as_string::<i32>(), &picture_digests(bytes));
+
+        let (part, keys, _) = read(&[1, 0], &None);
+        fetched.take();
+        let earlier = |digests: [Option<&str>; 2]| -> SharedEarlierRows {
+            let mut columns = part.columns().to_vec();
+            let digests = StringArray::from_iter(digests.into_iter().zip(part["digest"].as_string::<i32>()).map(
+                |(made_up, own)| match made_up {
+                    Some("own") => own,
+                    made_up => made_up,
+                },
+            ));
+            columns[part.schema().index_of("digest").unwrap()] = Arc::new(digests);
+            let part = RecordBatch::try_new(part.schema(), columns).unwrap();
+            Some(Arc::new(RowsOfPart(keys.clone(), part)))
+        };
+        let (again, _, copied) = read(&[0, 1, 2], &earlier([Some("own"); 2]));
+        assert_eq!((copied, fetched.take()), (2, vec!["c.jpg".to_owned()]));
+        assert_eq!(again, fresh);
+        // A digest that nobody can compute, and one that is missing.
+        let (made_up, ..) = read(&[0, 1, 2], &earlier([Some("made up"), None]));
+        let digests: Vec<_> = made_up["digest"].as_string::<i32>().iter().map(Option::unwrap).collect();
+        let fresh = fresh["digest"].as_string::<i32>();
+        assert_eq!(digests, [fresh.value(0), "made up", fresh.value(2)]);
+    }
 }

@@ -7,6 +7,7 @@ use std::path::{Component, Path};
 
 use super::on_missing::OnMissing;
 use crate::error::ValidationErrors;
+use crate::io::http_images::shown_name;
 use crate::io::record_file::RecordPlace;
 
 /// Valid names of splits.
@@ -56,13 +57,14 @@ pub(super) fn image_path(folder: &str, name: &str) -> Result<String, String> {
         match part {
             Component::Normal(part) => parts.push(part.to_string_lossy()),
             part if leaves(part) => {
-                return Err(format!("image name `{}` leads out of the image folder", path.display()));
+                let shown = shown_name(path.to_str().unwrap_or(name));
+                return Err(format!("image name `{shown}` leads out of the image folder"));
             }
             _ => {}
         }
     }
     if name.is_empty() || parts.is_empty() || name.contains('\0') {
-        return Err(format!("image name `{}` names no file", name.escape_debug()));
+        return Err(format!("image name `{}` names no file", shown_name(name)));
     }
     Ok(parts.join("/"))
 }
@@ -72,7 +74,7 @@ pub(super) fn parse_split(name: &str) -> Result<&'static str, String> {
     SPLITS
         .into_iter()
         .find(|known| *known == name)
-        .ok_or_else(|| format!("split is `{name}`, wanted `train`, `restval`, `val` or `test`"))
+        .ok_or_else(|| format!("split is `{}`, wanted `train`, `restval`, `val` or `test`", shown_name(name)))
 }
 
 /// Finder of duplicate identifiers and paths. `P` is a location in a file, for error messages.
@@ -94,7 +96,7 @@ impl<P: Copy + Display> DuplicateFinder<P> {
             mistakes.add(location, format_args!("image id {image_id} is also that of {first}"));
         }
         if let Some(first) = self.paths.insert(path.to_owned(), location) {
-            mistakes.add(location, format_args!("image `{path}` is also that of {first}"));
+            mistakes.add(location, format_args!("image `{}` is also that of {first}", shown_name(path)));
         }
     }
 

@@ -34,6 +34,8 @@ mod listed_images;
 mod writer;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod url_names_tests;
 
 pub use embeddings::{EmbeddingColumns, PrecomputedEmbeddings};
 pub use hugging_face::HuggingFace;

@@ -6,6 +6,7 @@ use super::image_folder::ImageSplit;
 use super::on_missing::OnMissing;
 use super::writer::{DataSetWriter, ImageRow, clean_caption};
 use crate::error::{Error, Result, SkippedItems};
+use crate::io::http_images::shown_name;
 use crate::stage::StageContext;
 
 /// Number of samples that an error lists.
@@ -110,7 +111,7 @@ impl<'s> PictureRows<'s> {
         if self.on_missing == OnMissing::Fail {
             return Err(reason);
         }
-        cx.warn(path, format!("file left out: {reason}"));
+        cx.warn(shown_name(path), format!("file left out: {reason}"));
         if picture_of.is_some() {
             self.skipped.total += 1;
             self.count_skipped(path, &reason);
@@ -124,7 +125,7 @@ impl<'s> PictureRows<'s> {
         if self.on_missing == OnMissing::Fail {
             return Err(format!("{reason}: `on_missing = \"skip\"` leaves such samples out"));
         }
-        cx.warn(name, format!("sample left out: {reason}"));
+        cx.warn(shown_name(name), format!("sample left out: {reason}"));
         self.count_skipped(name, reason);
         Ok(())
     }
@@ -132,7 +133,7 @@ impl<'s> PictureRows<'s> {
     fn count_skipped(&mut self, name: &str, reason: &str) {
         self.skipped.skipped += 1;
         if self.skipped.first.len() < LISTED {
-            self.skipped.first.push(format!("`{name}`: {reason}"));
+            self.skipped.first.push(format!("`{}`: {reason}", shown_name(name)));
         }
     }
 

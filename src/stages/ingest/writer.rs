@@ -1,9 +1,10 @@
 //! Buffered writer of `images` and `captions`.
 
-use arrow::array::{BinaryArray, BinaryBuilder, Int64Builder, StringArray, StringBuilder};
+use arrow::array::{BinaryBuilder, Int64Builder, StringBuilder};
 
 use super::part_rows::{CAPTION_PART_ROWS, IMAGE_PART_ROWS};
 use crate::error::Result;
+use crate::io::image::picture_digests;
 use crate::stage::StageContext;
 use crate::tables::{Nullable, captions, images};
 
@@ -95,7 +96,7 @@ impl DataSetWriter {
             split: self.image_split.finish(),
             file_name: self.file_name.finish(),
             path: Nullable(self.path.finish()),
-            digest: digests(&bytes),
+            digest: Nullable(picture_digests(&bytes)),
             bytes: Nullable(bytes),
         };
         cx.write("images", images.into_batch()?)?;
@@ -114,11 +115,6 @@ impl DataSetWriter {
         };
         cx.write("captions", captions.into_batch()?)
     }
-}
-
-/// Digests of encoded images.
-pub(super) fn digests(bytes: &BinaryArray) -> Nullable<StringArray> {
-    Nullable(bytes.iter().map(|bytes| Some(blake3::hash(bytes?).to_hex().to_string())).collect())
 }
 
 /// Returns a caption without surrounding white space, or an error message.

@@ -10,6 +10,7 @@ use arrow::array::{
 use image::{ImageFormat, Rgb, RgbImage};
 
 use super::Report;
+use crate::io::image::picture_digests;
 use crate::stage::TableRef;
 use crate::stages::testing::InMemoryHost;
 use crate::tables;
@@ -242,13 +243,15 @@ fn images() -> RecordBatch {
     let mut png = Cursor::new(Vec::new());
     RgbImage::from_pixel(300, 200, Rgb([10, 200, 30])).write_to(&mut png, ImageFormat::Png).unwrap();
     let png = png.into_inner();
+    let bytes = BinaryArray::from_opt_vec(vec![Some(&png), Some(&png), Some(b"no image"), None]);
+    let digests = picture_digests(&bytes);
     let columns = vec![
         ints([10, 11, 12, 13]),
         texts(["test"; 4]),
         texts(["ten.png", "\"><img src=x onerror=alert(1)>.png", "broken.png", "outside.png"]),
         Arc::new(StringArray::from(vec![None, None, None, Some("../../etc/hostname")])),
-        Arc::new(BinaryArray::from_opt_vec(vec![Some(&png), Some(&png), Some(b"no image"), None])),
-        Arc::new(StringArray::new_null(4)),
+        Arc::new(bytes),
+        Arc::new(digests),
     ];
     tables::batch(&tables::images::table().schema(), columns).unwrap()
 }

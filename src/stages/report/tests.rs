@@ -1,5 +1,9 @@
 //! Tests of `report`: numbers on the pages, and escaping of the data.
 
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, StringArray};
+
 use super::testing::{floats, history, host, ints, pages, report, summary};
 use super::{Report, RunFacts, StageFacts, add_run_to_html, add_run_to_markdown};
 use crate::stage::{AncestorArtefact, AncestorInput, Stage as _};
@@ -192,6 +196,22 @@ fn matches_are_marked_and_missed_matches_listed() {
     let warned: Vec<&str> = host.warnings.iter().map(|warning| warning.subject.as_str()).collect();
     assert_eq!(warned, ["broken.png", "outside.png"]);
     assert!(host.warnings[1].message.contains("leads out of the image folder"), "{}", host.warnings[1].message);
+}
+
+/// A page is handed on.
+#[test]
+fn images_at_urls_are_named_without_passwords_and_queries() {
+    let mut host = host();
+    let images = &mut host.input_tables.get_mut("images").unwrap()[0];
+    let names = ["https://me:secret@h.org/it's.png?signature=secret", "b", "http://h.org/\u{202e}c.png?secret", "d"];
+    let mut columns = images.columns().to_vec();
+    columns[images.schema().index_of("file_name").unwrap()] = Arc::new(StringArray::from(names.to_vec()));
+    *images = RecordBatch::try_new(images.schema(), columns).unwrap();
+    host.run(&report(true)).unwrap();
+    let (markdown, html) = pages(&host);
+    assert!(markdown.contains("**https://h.org/it's.png**, best match in 1st place:"), "{markdown}");
+    assert!(html.contains("https://h.org/it's.png") && !markdown.contains("secret") && !html.contains("secret"));
+    assert_eq!(host.warnings[0].subject, "http://h.org/\\u{202e}c.png");
 }
 
 #[test]

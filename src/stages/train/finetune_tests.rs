@@ -8,6 +8,7 @@ use image::{ExtendedColorType, ImageEncoder, codecs::png::PngEncoder};
 
 use super::Train;
 use super::testing::{captions, description, file};
+use crate::io::image::picture_digests;
 use crate::kernels::random::Rng;
 use crate::loader::{AugmentedImages, PixelFormat};
 use crate::model::networks::{ImageNetwork, NetworkOutput};
@@ -35,13 +36,15 @@ fn png(number: usize) -> Vec<u8> {
 
 fn images() -> RecordBatch {
     let ids = 0..i64::try_from(IMAGES).unwrap();
+    let bytes = BinaryArray::from_iter_values((0..IMAGES).map(png));
+    let digests = picture_digests(&bytes);
     let columns: Vec<ArrayRef> = vec![
         Arc::new(Int64Array::from_iter_values(ids.clone())),
         Arc::new(StringArray::from_iter_values(ids.clone().map(|id| if id < 6 { "train" } else { "val" }))),
         Arc::new(StringArray::from_iter_values(ids.clone().map(|id| format!("number {id}")))),
         Arc::new(StringArray::from_iter(ids.map(|_| None::<&str>))),
-        Arc::new(BinaryArray::from_iter_values((0..IMAGES).map(png))),
-        Arc::new(StringArray::new_null(IMAGES)),
+        Arc::new(bytes),
+        Arc::new(digests),
     ];
     tables::batch(&tables::images::table().schema(), columns).unwrap()
 }

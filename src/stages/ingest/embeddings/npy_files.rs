@@ -8,6 +8,7 @@ use super::PrecomputedEmbeddings;
 use super::embedding_pass::EmbeddingRow;
 use super::settings::{CAPTION_IDS, IMAGE_IDS, IMAGE_OF};
 use crate::error::{Error, Result, ValidationErrors};
+use crate::io::http_images::shown_name;
 use crate::io::id_list::IdList;
 use crate::io::npy::{NpyFile, NpyRowKind};
 use crate::io::text_lines::TextLines;
@@ -187,7 +188,7 @@ fn read_image_of(path: &Path, images: &NpyFile, captions: &NpyFile) -> Result<Ve
     for (line, content) in file.iter() {
         let row = content.trim().parse::<usize>();
         if !row.as_ref().is_ok_and(|row| *row < images.rows()) {
-            let message = format!("`{}` is not a row of `{}`", content.escape_debug(), images.path().display());
+            let message = format!("`{}` is not a row of `{}`", shown_name(content), images.path().display());
             mistakes.add(format_args!("line {line}"), format_args!("{message}: wanted 0 to {}", images.rows() - 1));
         }
         listed.push(row.unwrap_or(0));

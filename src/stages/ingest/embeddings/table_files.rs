@@ -8,6 +8,7 @@ use arrow::array::{Array, Int64Array, RecordBatch};
 use super::embedding_pass::{EmbeddingRow, Parsed};
 use super::{EmbeddingColumns, PrecomputedEmbeddings};
 use crate::error::Result;
+use crate::io::http_images::shown_name;
 use crate::io::table_file::{ColumnKind, NullableTexts, TableFile, has_integers, integers, texts, vectors};
 use crate::runtime::CancelToken;
 
@@ -134,7 +135,7 @@ impl<'s> TableFiles<'s> {
                 number += 1;
                 let image_id = images.get(row, &columns.image_id).and_then(|id| match (id, &self.image_rows) {
                     (Id::Text(text), Some(rows)) => rows.get(text).copied().ok_or_else(|| {
-                        format!("image id `{}` is not in `{}`", text.escape_debug(), self.images.path().display())
+                        format!("image id `{}` is not in `{}`", shown_name(text), self.images.path().display())
                     }),
                     (id, _) => id.number(),
                 });
@@ -166,7 +167,7 @@ fn text_rows(file: &TableFile, column: &str, cancel: &CancelToken) -> Result<Has
 fn numbered(rows: &HashMap<String, i64>, text: &str, number: i64, wanted: &str) -> Parsed<i64> {
     match rows.get(text) {
         Some(&first) if first != number => {
-            Err(format!("identifier `{}` is also that of row {first}, wanted {wanted}", text.escape_debug()))
+            Err(format!("identifier `{}` is also that of row {first}, wanted {wanted}", shown_name(text)))
         }
         _ => Ok(number),
     }
@@ -208,7 +209,7 @@ impl Id<'_> {
     fn number(self) -> Parsed<i64> {
         match self {
             Self::Integer(id) => Ok(id),
-            Self::Text(text) => Err(format!("identifier `{}` is a text, wanted a whole number", text.escape_debug())),
+            Self::Text(text) => Err(format!("identifier `{}` is a text, wanted a whole number", shown_name(text))),
         }
     }
 }

@@ -9,6 +9,7 @@ use super::super::separator::separator_byte;
 use super::settings::IMAGES;
 use super::{ImageFolder, ImageSplit};
 use crate::error::{Error, Result};
+use crate::io::http_images::shown_name;
 use crate::io::image::{IMAGE_EXTENSIONS, strip_image_extension};
 use crate::stage::StageContext;
 
@@ -77,7 +78,7 @@ fn read(settings: &ImageFolder, path: &Path, cx: &mut StageContext<'_>) -> Resul
         caption_id: IdentifierColumn::of_setting(columns.caption_id.as_deref(), "caption_id"),
         split: if let ImageSplit::Column(name) = split { Some(name) } else { None },
         separator: separator_byte(settings.separator),
-        shown: str::to_owned,
+        shown: |name| shown_name(name).into_owned(),
         identifier_hint: "the columns `image_id` and `caption_id` have the identifiers, if the table has them: \
                           `columns.image_id = \"\"` numbers the images instead, `columns.caption_id = \"\"` the captions",
         hint: "name them with `columns`, such as `columns = { file_name = \"image\", caption = \"text\" }`",

@@ -8,6 +8,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
 use crate::error::{Result, ValidationErrors};
+use crate::io::http_images::shown_name;
 use crate::io::json;
 use crate::io::trec::Judgement;
 
@@ -51,7 +52,7 @@ pub(super) fn read(path: &Path, check: impl Fn() -> Result<()>) -> Result<Vec<Ju
     let mut judgements = Vec::new();
     let mut queries: HashMap<i64, &str> = HashMap::with_capacity(lists.len());
     for (key, list) in &lists {
-        let place = || format!("query `{}`", key.escape_debug());
+        let place = || format!("query `{}`", shown_name(key));
         let Ok(query) = key.trim().parse() else {
             mistakes.add(place(), "wanted a whole number");
             continue;
@@ -67,7 +68,11 @@ pub(super) fn read(path: &Path, check: impl Fn() -> Result<()>) -> Result<Vec<Ju
         let mut seen = HashSet::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
             match item.as_i64() {
-                None => mistakes.add(place(), format_args!("item {index} (from 0) is {item}, wanted a whole number")),
+                None => {
+                    let shown = item.to_string();
+                    let shown = shown_name(&shown);
+                    mistakes.add(place(), format_args!("item {index} (from 0) is {shown}, wanted a whole number"));
+                }
                 Some(item) if !seen.insert(item) => mistakes.add(place(), format_args!("item {item} appears twice")),
                 Some(item) => judgements.push(Judgement { query, item, grade: 1.0 }),
             }

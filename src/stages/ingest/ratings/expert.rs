@@ -9,6 +9,7 @@ use std::path::Path;
 use super::names::{CAPTION_SIGN, PairNames};
 use super::rows::Rating;
 use crate::error::{Result, ValidationErrors};
+use crate::io::http_images::shown_name;
 use crate::io::text_lines::TextLines;
 
 /// Number of ratings of a pair.
@@ -75,7 +76,7 @@ fn read_line(line: &str, names: &PairNames) -> Result<ExpertPair, String> {
     for (rating, text) in ratings.iter_mut().zip(of_people) {
         let number = text.parse::<u8>().ok().filter(|number| SCALE.contains(number));
         let number = number.ok_or_else(|| {
-            let text = text.escape_debug();
+            let text = shown_name(text);
             format!("rating is `{text}`, wanted a whole number from {} to {}", SCALE.start(), SCALE.end())
         })?;
         *rating = f64::from(number);

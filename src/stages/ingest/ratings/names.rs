@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::settings::{CAPTIONS, IMAGES, RatingTable};
 use crate::error::Result;
+use crate::io::http_images::shown_name;
 use crate::stage::{StageContext, TableRef};
 use crate::tables;
 
@@ -87,8 +88,8 @@ impl NamedItems {
     fn image(&self, name: &str) -> Result<i64, String> {
         match self.image_ids.get(name) {
             Some(Some(id)) => Ok(*id),
-            Some(None) => Err(format!("is `{}`, the file name of several images", name.escape_debug())),
-            None => Err(format!("is `{}`, which is no `file_name` of `{}`", name.escape_debug(), self.images)),
+            Some(None) => Err(format!("is `{}`, the file name of several images", shown_name(name))),
+            None => Err(format!("is `{}`, which is no `file_name` of `{}`", shown_name(name), self.images)),
         }
     }
 
@@ -96,12 +97,13 @@ impl NamedItems {
         let parts = name.rsplit_once(CAPTION_SIGN);
         let parts = parts.and_then(|(image, number)| Some((image, number.parse::<usize>().ok()?)));
         let Some((image, number)) = parts else {
-            return Err(format!("is `{}`, wanted `IMAGE{CAPTION_SIGN}NUMBER`", name.escape_debug()));
+            return Err(format!("is `{}`, wanted `IMAGE{CAPTION_SIGN}NUMBER`", shown_name(name)));
         };
         let of_image = self.caption_ids.get(&self.image(image)?).map_or(&[][..], Vec::as_slice);
         of_image.get(number).copied().ok_or_else(|| {
-            let name = name.escape_debug();
-            format!("is `{name}`, but that image has {} captions in `{}`", of_image.len(), self.captions)
+            let name = shown_name(image);
+            let (name, count) = (format!("{name}{CAPTION_SIGN}{number}"), of_image.len());
+            format!("is `{name}`, but that image has {count} captions in `{}`", self.captions)
         })
     }
 }
@@ -118,10 +120,10 @@ fn trailing_number(name: &str) -> Result<i64, String> {
     if is_name {
         return Err(format!(
             "is `{}`, a name without an identifier; set `images` and `captions` to look it up",
-            name.escape_debug()
+            shown_name(name)
         ));
     }
-    digits.parse().map_err(|_| format!("is `{}`, wanted a name that ends with a number", name.escape_debug()))
+    digits.parse().map_err(|_| format!("is `{}`, wanted a name that ends with a number", shown_name(name)))
 }
 
 #[cfg(test)]

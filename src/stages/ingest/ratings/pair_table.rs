@@ -11,6 +11,7 @@ use super::names::PairNames;
 use super::rows::Rating;
 use crate::error::Result;
 use crate::io::delimited::DelimitedFile;
+use crate::io::http_images::shown_name;
 use crate::stage::StageContext;
 
 /// Column that names the person who gave a rating.
@@ -34,7 +35,7 @@ pub(super) fn read(
     let read = |line: u64, fields: &[&str]| {
         let (caption_id, image_id) = (names.caption(fields[caption])?, names.image(fields[image])?);
         let value = fields[rating].trim().parse().ok().filter(|value: &f64| value.is_finite());
-        let value = value.ok_or_else(|| format!("rating is `{}`, wanted a number", fields[rating].escape_debug()))?;
+        let value = value.ok_or_else(|| format!("rating is `{}`, wanted a number", shown_name(fields[rating])))?;
         let rater = rater.map(|place| fields[place].trim().to_owned());
         if rater.as_ref().is_some_and(String::is_empty) {
             return Err(format!("the column `{RATER}` is empty, wanted a name of the person"));
@@ -42,7 +43,7 @@ pub(super) fn read(
         if let Some(first) = seen.insert((caption_id, image_id, rater.clone()), line) {
             let pair = format!("caption {caption_id} with image {image_id}");
             return Err(match rater {
-                Some(rater) => format!("{pair} is rated by `{}` in line {first} too", rater.escape_debug()),
+                Some(rater) => format!("{pair} is rated by `{}` in line {first} too", shown_name(&rater)),
                 None => {
                     format!("{pair} is rated in line {first} too; ratings of several people need a column `{RATER}`")
                 }
