@@ -21,7 +21,7 @@ fn images_with_the_same_bytes_are_computed_once_and_fail_alike() {
     assert_eq!(warnings, wanted);
 }
 
-/// What `plan` reads: of the images in the table their digests, of those in a folder their paths.
+/// Columns that `plan` reads: of images in the table their digests, of those in a folder their paths.
 #[test]
 fn keys_of_images_need_the_key_columns_only() {
     let stage = extract(json!({"splits": ["train"]}));

@@ -322,9 +322,9 @@ mod tests {
 
     /// Rows of one part of an earlier result.
     #[derive(Debug)]
-    struct RowsOfPart(Vec<RowKey>, RecordBatch);
+    struct PartInMemory(Vec<RowKey>, RecordBatch);
 
-    impl EarlierRows for RowsOfPart {
+    impl EarlierRows for PartInMemory {
         fn find(&self, keys: &[RowKey]) -> Result<FoundRows> {
             let row = |key| self.0.iter().position(|known| known == key).map(|row| (self.1.clone(), row));
             Ok(FoundRows { rows: keys.iter().map(row).collect(), warnings: Vec::new() })
@@ -386,7 +386,7 @@ mod tests {
             ));
             columns[part.schema().index_of("digest").unwrap()] = Arc::new(digests);
             let part = RecordBatch::try_new(part.schema(), columns).unwrap();
-            Some(Arc::new(RowsOfPart(keys.clone(), part)))
+            Some(Arc::new(PartInMemory(keys.clone(), part)))
         };
         let (again, _, copied) = read(&[0, 1, 2], &earlier([Some("own"); 2]));
         assert_eq!((copied, fetched.take()), (2, vec!["c.jpg".to_owned()]));

@@ -70,16 +70,16 @@ fn mistakes_of_tables_of_captions_show_no_secrets() {
     let message = refused(image_folder(&table, &with_splits));
     let wanted = ["line 3: image `https://h.org/it's.jpg` is in split `val` here and in `test` before"];
     assert_shows(&message, &[wanted[0], "line 4: split is `https://h.org/it's.jpg`, wanted `train`"]);
-    let table =
-        format!("file_name,image_id,caption,caption_id\n{URL},1,A,1\na.jpg,1,B,2\n{URL},{URL},C,3\na.jpg,1,D,{URL}\n");
+    let table = format!("file_name,image_id,caption,caption_id\n{URL},1,A,1\na.jpg,1,B,2\n{URL},{URL},C,3\n");
     assert_shows(
         &refused(image_folder(&table, &json!({}))),
         &[
             "line 3: image identifier `1` is also that of `https:/h.org/it's.jpg` in line 2",
             "line 4: image `https://h.org/it's.jpg` has the identifier `https://h.org/it's.jpg` here and `1` in line 2",
-            "`caption_id` is `https://h.org/it's.jpg`, wanted a whole number",
         ],
     );
+    let message = refused(image_folder(&format!("file_name,caption,caption_id\na.jpg,A,{URL}\n"), &json!({})));
+    assert_shows(&message, &["line 2: `caption_id` is `https://h.org/it's.jpg`, wanted a whole number"]);
     let captions = |table: &str| {
         let settings = json!({"captions": {"file": "c.csv", "split_column": "split"}});
         ingest(folder(&[("c.csv", table.as_bytes())]).path(), settings)
@@ -184,7 +184,10 @@ fn ratings_show_no_secrets() {
         ],
     );
     let message = refused(ingest(set.path(), json!({"ratings": {"file": "r.csv"}})));
-    assert_shows(&message, &["image is `https://h.org/b.jpg`"]);
+    assert_shows(&message, &["line 2: caption is `https://h.org/it's.jpg`, a name without an identifier"]);
+    let set = folder(&[("r.csv", format!("caption,image,agg_score,sampling_method\na:1,{other},1,x\n").as_bytes())]);
+    let message = refused(ingest(set.path(), json!({"ratings": {"file": "r.csv"}})));
+    assert_shows(&message, &["line 2: image is `https://h.org/b.jpg`"]);
 }
 
 #[test]
