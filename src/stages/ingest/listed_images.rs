@@ -319,6 +319,7 @@ mod tests {
     use crate::io::image::picture_digests;
     use crate::io::objects::Location;
     use crate::stage::{EarlierPart, EarlierRows, FoundRows};
+    use crate::tables;
 
     /// Rows of one part of an earlier result.
     #[derive(Debug)]
@@ -385,7 +386,7 @@ mod tests {
                 },
             ));
             columns[part.schema().index_of("digest").unwrap()] = Arc::new(digests);
-            let part = RecordBatch::try_new(part.schema(), columns).unwrap();
+            let part = tables::batch(&part.schema(), columns).unwrap();
             Some(Arc::new(PartInMemory(keys.clone(), part)))
         };
         let (again, _, copied) = read(&[0, 1, 2], &earlier([Some("own"); 2]));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, StringArray};
+use arrow::array::StringArray;
 
 use super::testing::{floats, history, host, ints, pages, report, summary};
 use super::{Report, RunFacts, StageFacts, add_run_to_html, add_run_to_markdown};
@@ -206,7 +206,7 @@ fn images_at_urls_are_named_without_passwords_and_queries() {
     let names = ["https://me:secret@h.org/it's.png?signature=secret", "b", "http://h.org/\u{202e}c.png?secret", "d"];
     let mut columns = images.columns().to_vec();
     columns[images.schema().index_of("file_name").unwrap()] = Arc::new(StringArray::from(names.to_vec()));
-    *images = RecordBatch::try_new(images.schema(), columns).unwrap();
+    *images = tables::batch(&images.schema(), columns).unwrap();
     host.run(&report(true)).unwrap();
     let (markdown, html) = pages(&host);
     assert!(markdown.contains("**https://h.org/it's.png**, best match in 1st place:"), "{markdown}");
