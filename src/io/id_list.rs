@@ -5,7 +5,7 @@ use std::path::Path;
 use npyz::{DType, Endianness, TypeChar};
 
 use super::bounded::{self, MAX_LIST_BYTES};
-use super::http_images::shown_name;
+use super::image_names::shown_name;
 use super::npy::is_npy;
 use super::npy_header::read_header;
 use super::text_lines::TextLines;

@@ -22,6 +22,7 @@ pub mod table_file;
 pub mod record_file;
 pub mod tar_samples;
 pub mod torchscript_archive;
+pub mod image_names;
 pub mod http_images;
 pub mod image;
 pub mod thumbnail;

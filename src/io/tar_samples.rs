@@ -9,7 +9,7 @@ use tar::{Archive, EntryType};
 
 use crate::error::{Error, Result, ValidationErrors};
 use crate::io::bounded;
-use crate::io::http_images::shown_name;
+use crate::io::image_names::shown_name;
 
 /// Maximum size of a file of a sample in bytes.
 pub const MAX_MEMBER_BYTES: u64 = 16 << 20;

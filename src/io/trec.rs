@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use super::http_images::shown_name;
+use super::image_names::shown_name;
 
 /// Relevance judgement of an item for a query.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::image_vectors::import_problems;
 use crate::error::{Error, Result, SkippedItems, ValidationErrors};
 use crate::io::files::is_file;
-use crate::io::http_images::shown_name;
+use crate::io::image_names::shown_name;
 use crate::io::npy::{NpyFile, NpyRowKind};
 use crate::stage::{
     MapBlock, MapInput, MapOutput, Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput,

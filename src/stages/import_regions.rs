@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::image_vectors::import_problems;
 use crate::error::{Error, Result, ValidationErrors};
 use crate::io::bounded;
-use crate::io::http_images::shown_name;
+use crate::io::image_names::shown_name;
 use crate::stage::{Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput, TableRef};
 use crate::tables::regions::RegionColumn;
 use crate::tables::vector_limits::{LARGEST, too_large};

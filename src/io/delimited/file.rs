@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::quotes;
 use super::record_reader::RecordReader;
 use crate::error::{Error, Result, Severity, TruncatedList, ValidationErrors};
-use crate::io::http_images::shown_name;
+use crate::io::image_names::shown_name;
 use crate::io::line_reader::{LineBreak, LineReader};
 
 /// Separators that people use, with their names.

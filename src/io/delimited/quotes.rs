@@ -13,7 +13,7 @@
 
 use super::record::DelimitedRecord;
 use crate::error::Severity;
-use crate::io::http_images::shown_name;
+use crate::io::image_names::shown_name;
 use crate::io::line_reader::MAX_LINE_BYTES;
 
 /// Number of lines of one field that are rows beyond doubt, if all of them look so.

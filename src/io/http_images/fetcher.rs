@@ -12,10 +12,10 @@ use reqwest::{Client, Response, StatusCode};
 use tokio::time::{sleep, timeout};
 use url::{Host, Url};
 
-use super::image_url::shown_url;
 use super::public_address::is_public;
 use super::request_pace::RequestPace;
 use crate::error::{Error, Result, with_causes};
+use crate::io::image_names::shown_url;
 
 /// Maximum number of redirects of a request.
 const MAX_REDIRECTS: usize = 5;

@@ -3,12 +3,10 @@
 
 mod public_address;
 mod request_pace;
-mod image_url;
 mod fetcher;
 mod object_fetcher;
 #[cfg(test)]
 mod tests;
 
 pub use fetcher::{FetchLimits, ImageFetcher};
-pub use image_url::{is_image_url, shown_name, shown_url};
 pub use object_fetcher::ObjectFetcher;

@@ -1,8 +1,8 @@
 //! Reader of the images of a bucket.
 
-use super::image_url::shown_name;
 use super::request_pace::RequestPace;
 use crate::error::{Error, Result, TruncatedList};
+use crate::io::image_names::shown_name;
 use crate::io::objects::{ObjectStamp, ObjectStorage, ReadObject};
 
 /// Number of changed objects that an error names.

@@ -6,7 +6,7 @@ use std::path::Path;
 use arrow::array::{Array, AsArray, BinaryArray, RecordBatch, StringArray};
 
 use crate::error::{Error, Result};
-use crate::io::http_images::shown_name;
+use crate::io::image_names::shown_name;
 use crate::tables;
 
 use super::{HeldImage, image_size, read_image_file};

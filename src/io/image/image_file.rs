@@ -4,7 +4,7 @@ use std::path::{Component, Path};
 
 use crate::error::{Error, Result};
 use crate::io::bounded;
-use crate::io::http_images::shown_name;
+use crate::io::image_names::shown_name;
 
 /// Maximum size of a file in bytes: no image of the permitted size needs more.
 const MAX_BYTES: u64 = 1 << 30;

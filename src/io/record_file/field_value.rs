@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::io::http_images::shown_name;
+use crate::io::image_names::shown_name;
 
 /// Value of a field of a record.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,8 +7,8 @@ use arrow::array::{Int64Array, StringArray};
 use az::SaturatingAs;
 
 use crate::error::{Result, ValidationErrors};
-use crate::io::http_images::shown_name;
 use crate::io::image::strip_image_extension;
+use crate::io::image_names::shown_name;
 use crate::stage::StageContext;
 use crate::tables::regions::RegionColumn;
 use crate::tables::vector_limits::check_image_vector;

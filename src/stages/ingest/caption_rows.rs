@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::writer;
 use crate::error::{Error, Result, ValidationErrors};
-use crate::io::http_images::shown_name;
+use crate::io::image_names::shown_name;
 use crate::io::record_file::{FieldValue, RecordFile, RecordPlace};
 use crate::io::table_file::ColumnKind;
 use crate::stage::StageContext;

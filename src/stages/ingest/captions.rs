@@ -6,7 +6,7 @@ use super::separator::separator_byte;
 use super::settings::CaptionTable;
 use super::writer::{DataSetWriter, ImageRow};
 use crate::error::{Error, Result};
-use crate::io::http_images::shown_name;
+use crate::io::image_names::shown_name;
 use crate::stage::StageContext;
 
 /// Reads the table and writes images, in order of their first caption, and their captions.

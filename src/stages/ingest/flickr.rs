@@ -10,7 +10,7 @@ use super::listed_images;
 use super::listing::{self, ListedImage, MissingImages};
 use super::writer;
 use crate::error::{Result, ValidationErrors};
-use crate::io::http_images::shown_name;
+use crate::io::image_names::shown_name;
 use crate::io::text_lines::TextLines;
 use crate::stage::StageContext;
 

@@ -13,8 +13,9 @@ use super::settings::NOT_OF_ROWS;
 use super::writer::{DataSetWriter, ImageRow};
 use crate::error::{Error, Result, SkippedItems, ValidationErrors};
 use crate::io::files::is_file;
-use crate::io::http_images::{ObjectFetcher, shown_name};
+use crate::io::http_images::ObjectFetcher;
 use crate::io::image::picture_digest;
+use crate::io::image_names::shown_name;
 use crate::io::objects::{ObjectStamp, ObjectStorage};
 use crate::stage::{
     MapBlock, MapInput, MapOutput, MappedRows, PartKey, RowKey, RowKeys, SharedEarlierRows, StageContext, object_key,

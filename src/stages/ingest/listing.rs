@@ -7,7 +7,7 @@ use std::path::{Component, Path};
 
 use super::on_missing::OnMissing;
 use crate::error::ValidationErrors;
-use crate::io::http_images::shown_name;
+use crate::io::image_names::shown_name;
 use crate::io::record_file::RecordPlace;
 
 /// Valid names of splits.

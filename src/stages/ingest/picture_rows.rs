@@ -6,7 +6,7 @@ use super::image_folder::ImageSplit;
 use super::on_missing::OnMissing;
 use super::writer::{DataSetWriter, ImageRow, clean_caption};
 use crate::error::{Error, Result, SkippedItems};
-use crate::io::http_images::shown_name;
+use crate::io::image_names::shown_name;
 use crate::stage::StageContext;
 
 /// Number of samples that an error lists.

@@ -6,8 +6,8 @@ use arrow::array::{Array, AsArray};
 
 use super::text::PageLabel;
 use crate::error::Result;
-use crate::io::http_images::shown_name;
 use crate::io::image::read_image_file;
+use crate::io::image_names::shown_name;
 use crate::io::thumbnail::thumbnail;
 use crate::stage::StageContext;
 use crate::tables;

@@ -8,7 +8,7 @@ use arrow::array::{Array, Int64Array, RecordBatch};
 use super::embedding_pass::{EmbeddingRow, Parsed};
 use super::{EmbeddingColumns, PrecomputedEmbeddings};
 use crate::error::Result;
-use crate::io::http_images::shown_name;
+use crate::io::image_names::shown_name;
 use crate::io::table_file::{ColumnKind, NullableTexts, TableFile, has_integers, integers, texts, vectors};
 use crate::runtime::CancelToken;
 

@@ -9,8 +9,8 @@ use super::super::separator::separator_byte;
 use super::settings::IMAGES;
 use super::{ImageFolder, ImageSplit};
 use crate::error::{Error, Result};
-use crate::io::http_images::shown_name;
 use crate::io::image::{IMAGE_EXTENSIONS, strip_image_extension};
+use crate::io::image_names::shown_name;
 use crate::stage::StageContext;
 
 /// Reads the table and writes the images, in order of first appearance, and their captions.

@@ -12,8 +12,9 @@ use super::super::separator::separator_byte;
 use super::super::writer::{DataSetWriter, ImageRow};
 use super::ImageUrls;
 use crate::error::{Error, Result, SkippedItems, ValidationErrors};
-use crate::io::http_images::{FetchLimits, ImageFetcher, is_image_url, shown_url};
+use crate::io::http_images::{FetchLimits, ImageFetcher};
 use crate::io::image::image_size;
+use crate::io::image_names::{is_image_url, shown_url};
 use crate::io::record_file::RecordPlace;
 use crate::stage::StageContext;
 

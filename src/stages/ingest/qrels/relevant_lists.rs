@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
 use crate::error::{Result, ValidationErrors};
-use crate::io::http_images::shown_name;
+use crate::io::image_names::shown_name;
 use crate::io::json;
 use crate::io::trec::Judgement;
 

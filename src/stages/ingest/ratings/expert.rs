@@ -9,7 +9,7 @@ use std::path::Path;
 use super::names::{CAPTION_SIGN, PairNames};
 use super::rows::Rating;
 use crate::error::{Result, ValidationErrors};
-use crate::io::http_images::shown_name;
+use crate::io::image_names::shown_name;
 use crate::io::text_lines::TextLines;
 
 /// Number of ratings of a pair.

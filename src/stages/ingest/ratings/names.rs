@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::settings::{CAPTIONS, IMAGES, RatingTable};
 use crate::error::Result;
-use crate::io::http_images::shown_name;
+use crate::io::image_names::shown_name;
 use crate::stage::{StageContext, TableRef};
 use crate::tables;
 

@@ -11,7 +11,7 @@ use super::names::PairNames;
 use super::rows::Rating;
 use crate::error::Result;
 use crate::io::delimited::DelimitedFile;
-use crate::io::http_images::shown_name;
+use crate::io::image_names::shown_name;
 use crate::stage::StageContext;
 
 /// Column that names the person who gave a rating.

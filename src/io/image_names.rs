@@ -1,4 +1,4 @@
-//! URLs of images, and their form in messages.
+//! Names of images in messages, where those that are URLs lose user, password and query.
 
 use std::borrow::Cow;
 
