@@ -8,7 +8,7 @@ use super::source_map::{SourceMap, SourceSpan};
 use super::toml_tree::TomlNode;
 use crate::plan::{Plan, PlanNode, StageProblem, setting_name};
 use crate::stage::{Coordinate, Problem, Stage};
-use crate::suggest::closest_name;
+use crate::suggest::{MAX_SUGGESTIONS, closest_name};
 
 /// Number of lines that a note names.
 const NAMED_LINES: usize = 5;
@@ -159,10 +159,12 @@ impl<S: Stage> ConnectionReporter<'_, S> {
     fn report_reference(&mut self, reference: &str, span: SourceSpan) {
         let Some((stage, table)) = reference.rsplit_once('.').filter(|_| !self.refused.contains(&span)) else { return };
         let Some(parsed) = self.find(stage) else {
-            let mut names: Vec<&str> = self.parsed_stages.iter().map(|parsed| parsed.base.as_str()).collect();
-            names.dedup();
-            let diagnostic = Diagnostic::new(span, format!("got `{reference}`, but no stage is called `{stage}`"))
-                .with_valid_names(stage, names);
+            let mut diagnostic = Diagnostic::new(span, format!("got `{reference}`, but no stage is called `{stage}`"));
+            if self.missing_stages.len() < MAX_SUGGESTIONS {
+                let mut names: Vec<&str> = self.parsed_stages.iter().map(|parsed| parsed.base.as_str()).collect();
+                names.dedup();
+                diagnostic = diagnostic.with_valid_names(stage, names);
+            }
             self.missing_stages.entry(stage.to_owned()).or_default().push(diagnostic);
             return;
         };

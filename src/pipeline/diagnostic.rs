@@ -96,9 +96,10 @@ impl Diagnostics {
     /// Renders the diagnostics as text, with or without ANSI colours.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
-        let paint = Paint { colour };
-        let diagnostics: TruncatedList =
-            self.diagnostics.iter().map(|diagnostic| self.render_diagnostic(diagnostic, &paint)).collect();
+        let paint = &Paint { colour };
+        // Only those that are shown are rendered: a file can have a hundred thousand.
+        let rendered = |diagnostic| fmt::from_fn(move |f| f.write_str(&self.render_diagnostic(diagnostic, paint)));
+        let diagnostics: TruncatedList = self.diagnostics.iter().map(rendered).collect();
         let mut text = diagnostics.join("\n");
         text.push_str(if diagnostics.is_truncated() { "; `--json` shows all\n\n" } else { "\n" });
         let count = match self.error_count() {

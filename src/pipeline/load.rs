@@ -19,6 +19,7 @@ use super::overrides::{self, SettingAssignment};
 use super::read_file::read_text;
 use super::schema_check::{SchemaChecker, ValueLabel};
 use super::setting_places::{SettingPaths, first_path};
+use super::size_check::check_size;
 use super::source_map::{SourceMap, SourceSpan};
 use super::sources::SourceVariables;
 use super::stage_check::{PipelineStage, stage_schema};
@@ -73,14 +74,16 @@ pub type CheckQueries<S> = dyn Fn(&[PlanNode<S>], &[Expectation]) -> Vec<(usize,
 pub fn load<S: PipelineStage>(path: &Path, options: &LoadOptions<'_, S>) -> Result<Pipeline<S>, Diagnostics> {
     let name = path.display().to_string();
     let arguments = options.overrides.iter().map(|assignment| overrides::argument_text(assignment));
-    let mut source_map = SourceMap { name, sources: std::iter::once(String::new()).chain(arguments).collect() };
-    match read_text(path) {
-        Ok(text) => source_map.sources[0] = text,
+    let (text, unreadable) = match read_text(path) {
+        Ok(text) => (text, None),
         Err(unreadable) => {
             let (text, diagnostic) = *unreadable;
-            source_map.sources[0] = text;
-            return Err(Diagnostics::new(source_map, vec![diagnostic]));
+            (text, Some(diagnostic))
         }
+    };
+    let source_map = SourceMap::new(name, std::iter::once(text).chain(arguments).collect());
+    if let Some(diagnostic) = unreadable {
+        return Err(Diagnostics::new(source_map, vec![diagnostic]));
     }
     parse(path, &source_map, options).map_err(|diagnostics| Diagnostics::new(source_map, diagnostics))
 }
@@ -95,7 +98,10 @@ fn parse<S: PipelineStage>(
         return Err(syntax_diagnostics(&source_map.sources[0], &errors));
     }
     let mut root = TomlNode::from_table(SourceSpan::default(), table.get_ref(), &SourceSpan::in_file);
-    let mut diagnostics = Vec::new();
+    let mut diagnostics = check_size(&root);
+    if !diagnostics.is_empty() {
+        return Err(diagnostics);
+    }
     let schema = shared_schema::<S>();
     let paths = SettingPaths { definitions: &schema["$defs"], stage: &schema["$defs"][S::schema_name().as_ref()] };
     let assignments = options.overrides.iter().enumerate();

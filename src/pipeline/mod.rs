@@ -19,6 +19,7 @@ mod alternative;
 mod schema_check;
 mod source_check;
 mod not_toml;
+mod size_check;
 mod setting_places;
 mod matrix;
 mod stage_check;
@@ -36,6 +37,8 @@ mod testing;
 mod tests;
 #[cfg(test)]
 mod message_tests;
+#[cfg(test)]
+mod size_tests;
 #[cfg(test)]
 mod source_tests;
 #[cfg(test)]

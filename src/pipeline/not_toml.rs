@@ -6,6 +6,10 @@ use super::source_map::SourceSpan;
 /// Form of a pipeline file, for hints.
 const FORM: &str = "a pipeline file is TOML: tables `[stage.NAME.KIND]`, settings `name = value`";
 
+/// Maximum number of errors of the parser with a diagnostic of their own. Others are counted: each looks at its line and at
+/// those before it.
+const MAX_ERRORS: usize = 200;
+
 /// Diagnostics of the errors of the TOML parser in `text`.
 pub(super) fn syntax_diagnostics(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
     let mut diagnostics = Vec::new();
@@ -15,6 +19,7 @@ pub(super) fn syntax_diagnostics(text: &str, errors: &[toml::de::Error]) -> Vec<
     let mut errors: Vec<(SourceSpan, &toml::de::Error)> =
         errors.iter().map(|error| (SourceSpan::in_file(error.span().unwrap_or_default()), error)).collect();
     errors.sort_by_key(|(span, _)| *span);
+    let more = errors.split_off(errors.len().min(MAX_ERRORS));
     for (span, error) in errors {
         let place = SyntaxPlace::new(text, span);
         if error.message().starts_with("duplicate key") {
@@ -37,6 +42,9 @@ pub(super) fn syntax_diagnostics(text: &str, errors: &[toml::de::Error]) -> Vec<
             });
         }
         has_colon |= is_colon;
+    }
+    if let Some((span, _)) = more.first() {
+        diagnostics.push(Diagnostic::new(*span, format!("not TOML: {} more places from here on", more.len())));
     }
     diagnostics
 }

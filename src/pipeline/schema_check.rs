@@ -16,7 +16,7 @@ use super::setting_places::{near_places, places};
 use super::source_map::{SourceMap, SourceSpan};
 use super::sources::SourceVariables;
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
-use crate::suggest::{closest_name, quoted_list};
+use crate::suggest::{MAX_SUGGESTIONS, closest_name, quoted_list};
 
 /// Checker of TOML values against a JSON Schema. Collects all diagnostics.
 pub(super) struct SchemaChecker<'a> {
@@ -230,6 +230,11 @@ impl SchemaChecker<'_> {
         entries.retain_mut(|entry| {
             let Some(property) = properties.get(&entry.key).or(any) else {
                 let message = format!("{} has no setting `{}`", subject.name, entry.key);
+                self.dropped.push(entry.key.clone());
+                if self.diagnostics.len() >= MAX_SUGGESTIONS {
+                    self.diagnostics.push(Diagnostic::new(entry.key_span, message));
+                    return false;
+                }
                 let names = properties.keys().map(String::as_str);
                 let mut diagnostic = Diagnostic::new(entry.key_span, message).with_valid_names(&entry.key, names);
                 let places = places(self.definitions, schema, &entry.key);
@@ -248,7 +253,6 @@ impl SchemaChecker<'_> {
                     };
                 }
                 self.diagnostics.push(diagnostic);
-                self.dropped.push(entry.key.clone());
                 mistyped.extend(closest_name(&entry.key, unset.clone()));
                 return false;
             };

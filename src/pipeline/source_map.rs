@@ -34,6 +34,8 @@ pub(super) struct SourceMap {
     /// Path of the file as shown in messages.
     pub(super) name: String,
     pub(super) sources: Vec<String>,
+    /// First byte of each line, of each text.
+    line_starts: Vec<Vec<usize>>,
 }
 
 /// Line and column, from 1; columns count characters.
@@ -44,6 +46,12 @@ pub(super) struct LineColumn {
 }
 
 impl SourceMap {
+    pub(super) fn new(name: String, sources: Vec<String>) -> Self {
+        let starts = |text: &String| std::iter::once(0).chain(text.match_indices('\n').map(|(i, _)| i + 1)).collect();
+        let line_starts = sources.iter().map(starts).collect();
+        Self { name, sources, line_starts }
+    }
+
     /// Text of a span, and the span's range widened to whole characters.
     fn range(&self, span: SourceSpan) -> (&str, usize, usize) {
         let text = self.sources.get(span.source_index).map_or("", String::as_str);
@@ -60,9 +68,9 @@ impl SourceMap {
     /// Line and column of the first character of a span.
     pub(super) fn position(&self, span: SourceSpan) -> LineColumn {
         let (text, start, _) = self.range(span);
-        let before = &text[..start];
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        LineColumn { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
+        let starts = self.line_starts.get(span.source_index).map_or(&[0][..], Vec::as_slice);
+        let line = starts.partition_point(|&line_start| line_start <= start).max(1);
+        LineColumn { line, column: text[starts[line - 1]..start].chars().count() + 1 }
     }
 
     /// Line in which a span begins, and how many of its characters the span covers (at least one).
@@ -81,7 +89,7 @@ mod tests {
 
     #[test]
     fn columns_count_characters() {
-        let source_map = SourceMap { name: "x".to_owned(), sources: vec!["a = 1\r\nä = 'ö'\n".to_owned()] };
+        let source_map = SourceMap::new("x".to_owned(), vec!["a = 1\r\nä = 'ö'\n".to_owned()]);
         let span = SourceSpan::in_file(12..16);
         assert_eq!(source_map.slice(span), "'ö'");
         assert_eq!(source_map.position(span), LineColumn { line: 2, column: 5 });

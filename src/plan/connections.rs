@@ -25,14 +25,15 @@ impl<'n> Connections<'n> {
         Self { stages, writers: S::writers }
     }
 
-    /// Problem of an input of the stage `consumer`, if it has one.
-    pub(super) fn problem(&self, consumer: &str, input: &StageInput) -> Option<Problem> {
+    /// Problem of an input of the stage `consumer`, if it has one, with a hint on request: it is looked for among all outputs.
+    pub(super) fn problem(&self, consumer: &str, input: &StageInput, with_hint: bool) -> Option<Problem> {
         let (InputOrigin::Table { from, .. } | InputOrigin::Files { from, .. }) = &input.origin else { return None };
-        let (message, hint) = match self.find(from) {
+        let (message, hint) = match self.find(from, with_hint) {
             Ok((kind, output)) => self.misfit(input, from, kind, output)?,
             Err((message, hint)) => (format!("{} is `{from}`, but {message}", setting_name(&input.name)), hint),
         };
-        let hint = hint.or_else(|| self.fitting_outputs(consumer, &input.origin));
+        let fitting = || if with_hint { self.fitting_outputs(consumer, &input.origin) } else { None };
+        let hint = hint.or_else(fitting);
         let problem = Problem::new(&input.name, message);
         Some(match hint {
             Some(hint) => problem.hint(hint),
@@ -41,13 +42,17 @@ impl<'n> Connections<'n> {
     }
 
     /// Finds the output that `from` refers to, and the kind of its stage. Otherwise returns a message and a hint.
-    fn find(&self, from: &TableRef) -> Result<(&'static str, &StageOutput), ProblemText> {
+    fn find(&self, from: &TableRef, with_hint: bool) -> Result<(&'static str, &StageOutput), ProblemText> {
         let Some((name, kind, outputs)) = self.stages.iter().find(|(name, ..)| *name == from.stage()) else {
+            let message = format!("no stage is called `{}`", from.stage());
+            if !with_hint {
+                return Err((message, None));
+            }
             let mut names: Vec<_> = self.stages.iter().map(|(name, ..)| stage_of_instance(name)).collect();
             names.sort_unstable();
             names.dedup();
             let list = quoted_list(names.iter().copied());
-            let message = format!("no stage is called `{}`; there are {list}", from.stage());
+            let message = format!("{message}; there are {list}");
             let closest = closest_name(from.stage(), names);
             return Err((message, closest.map(|name| format!("did you mean `{name}.{}`?", from.table()))));
         };

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::connections::Connections;
 use crate::stage::{Coordinate, InputOrigin, Problem, Stage, TableRef};
+use crate::suggest::MAX_SUGGESTIONS;
 
 /// Named stage: a node of the graph of a pipeline.
 #[derive(Debug, Clone)]
@@ -61,7 +62,8 @@ impl<S: Stage> Plan<S> {
             let mut producers = Vec::new();
             let mut wrong = Vec::new();
             for input in node.stage.inputs() {
-                match (connections.problem(&node.name, &input), &input.origin) {
+                let with_hint = found.len() < MAX_SUGGESTIONS;
+                match (connections.problem(&node.name, &input, with_hint), &input.origin) {
                     (Some(problem), _) => wrong.push(problem),
                     (None, InputOrigin::Table { from, .. } | InputOrigin::Files { from, .. }) => {
                         producers.extend(index.get(from.stage()).copied());

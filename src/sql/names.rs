@@ -5,9 +5,12 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use crate::error::Error;
 use crate::stage::{INSTANCE_SIGN, is_instance_character};
+use crate::suggest::name_distance;
 
 /// Maximum number of near names in a message.
 const NEAREST: usize = 5;
+/// Distance to a name that is too long to be compared.
+const FAR: usize = 1 << 20;
 /// Extensions of files of tables, which people write in place of a table.
 const FILE_EXTENSIONS: [&str; 11] =
     ["csv", "tsv", "tab", "parquet", "json", "jsonl", "ndjson", "arrow", "feather", "txt", "xlsx"];
@@ -116,7 +119,7 @@ fn file_error(name: &str) -> Option<Error> {
 /// if the other half is missing or quite different.
 fn table_distance(name: &str, table: &ListedTable) -> usize {
     let lower = name.to_lowercase().replace('"', "");
-    let distance = |a: &str, b: &str| strsim::damerau_levenshtein(a, &b.to_lowercase());
+    let distance = |a: &str, b: &str| name_distance(a, b).unwrap_or(FAR);
     let whole = distance(&lower, &format!("{}.{}", table.schema, table.table));
     // The most common mistake: `summary` instead of `test.summary`.
     let (schema, last) = lower.rsplit_once('.').unwrap_or(("", &lower));
@@ -128,8 +131,7 @@ fn table_distance(name: &str, table: &ListedTable) -> usize {
 /// Nearest of `names` to `name`, at most five, nearest first, each with its distance.
 pub(super) fn nearest_names<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Vec<(usize, &'n str)> {
     let lower = name.to_lowercase();
-    let mut near: Vec<(usize, &str)> =
-        names.map(|other| (strsim::damerau_levenshtein(&lower, &other.to_lowercase()), other)).collect();
+    let mut near: Vec<(usize, &str)> = names.filter_map(|other| Some((name_distance(&lower, other)?, other))).collect();
     near.sort_unstable();
     near.dedup();
     near.truncate(NEAREST);

@@ -14,6 +14,7 @@ use super::setting_schema::SettingSchema;
 use crate::pipeline::alternative::Alternative;
 use crate::pipeline::diagnostic::Diagnostic;
 use crate::pipeline::overrides::SettingAssignment;
+use crate::pipeline::size_check::InstanceSize;
 use crate::pipeline::source_map::SourceSpan;
 use crate::pipeline::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use crate::stage::{Coordinate, TableRef, instance_name, stage_of_instance};
@@ -58,6 +59,7 @@ impl Expansion<'_> {
         self.warn_of_replaced_rows(diagnostics);
         let mut instances = Vec::new();
         let mut left_out = BTreeSet::new();
+        let mut size = InstanceSize::default();
         for (i, entry) in self.stages.iter().enumerate() {
             for values in combinations.projected(&axes[i]).iter() {
                 let mut rewriter = ReferenceRewriter {
@@ -71,6 +73,10 @@ impl Expansion<'_> {
                 };
                 let coordinates = self.coordinates(values);
                 let mut node = self.settings(entry, &coordinates, values);
+                if let Err(too_large) = size.add(&node, entry.key_span) {
+                    diagnostics.push(too_large);
+                    return Vec::new();
+                }
                 diagnostics.extend(self.replaced_values(entry, &node, values));
                 rewriter.rewrite_stage(&mut node);
                 let entry = TomlEntry { key: instance_name(&entry.key, &coordinates), node, ..entry.clone() };

@@ -1,0 +1,84 @@
+//! Tests of large and hostile files. Their checks took minutes or gigabytes before they had limits, so a test that does not end
+//! shows that one is missing.
+
+use std::fmt::Write as _;
+
+use super::testing::load_bytes;
+use super::tests::diagnostics_of;
+
+/// A text for each number, joined.
+fn repeated(count: usize, line: impl Fn(usize) -> String) -> String {
+    (0..count).fold(String::new(), |mut text, i| {
+        let _ = write!(text, "{}", line(i));
+        text
+    })
+}
+
+#[test]
+fn a_file_with_a_hundred_thousand_errors_of_syntax_is_refused() {
+    let found = diagnostics_of(&"a\n".repeat(100_000), &[]);
+    assert_eq!(found.len(), 201);
+    assert!(found[199].starts_with("200:"), "{}", found[199]);
+    assert_eq!(found[200], "201:2 not TOML: 99800 more places from here on");
+}
+
+#[test]
+fn unknown_settings_have_their_places_and_the_first_have_suggestions() {
+    let text =
+        format!("[stage.a.extract]\nimages = \"pairs.images\"\n{}", repeated(50_000, |i| format!("netwerk{i} = 1\n")));
+    let diagnostics = load_bytes(text.as_bytes(), &[], true).expect_err("no setting has these names");
+    let found = diagnostics.as_slice();
+    let unknown: Vec<_> = found.iter().filter(|found| found.message.contains("has no setting `netwerk")).collect();
+    assert_eq!(unknown.len(), 50_000);
+    assert_eq!(diagnostics.position(unknown[49_999]), (50_002, 1));
+    assert_eq!(unknown[0].hint.as_deref(), Some("did you mean `network`?"));
+    assert_eq!((&unknown[49_999].note, &unknown[49_999].hint), (&None, &None));
+    let text = diagnostics.render(false);
+    assert!(text.contains(&format!("and {} more", found.len() - 20)), "{text}");
+}
+
+#[test]
+fn a_file_has_at_most_a_thousand_stages_and_a_hundred_profiles() {
+    let stages = |count| repeated(count, |i| format!("[stage.a{i}.extract]\nimages = \"z{i}.images\"\n"));
+    let found = diagnostics_of(&stages(1001), &[]);
+    assert_eq!(found, ["2001:8 the file has 1001 stages, wanted at most 1000 / split it into several files"]);
+    let found = diagnostics_of(&stages(1000), &[]);
+    assert!(found.iter().all(|line| !line.contains("wanted at most")), "{}", found[0]);
+
+    let profiles = repeated(101, |i| format!("[profile.p{i}]\n"));
+    let found = diagnostics_of(&profiles, &[]);
+    assert_eq!(found, ["101:10 the file has 101 profiles, wanted at most 100 / split it into several files"]);
+}
+
+#[test]
+fn a_message_about_a_missing_stage_lists_a_hundred_others_at_most() {
+    let stages = repeated(150, |i| format!("[stage.a{i}.extract]\nimages = \"z.images\"\nweights = \"random\"\n"));
+    let stages = stages.replace("weights", "network = \"squeezenet1_0\"\nweights");
+    let found = diagnostics_of(&stages, &[]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("no stage is called `z`; there are `a0`"), "{}", found[0]);
+    assert!(found[0].contains(", and 50 more"), "{}", found[0]);
+}
+
+#[test]
+fn names_have_at_most_five_hundred_bytes() {
+    let found = diagnostics_of(&format!("[stage.{}.extract]\nimages = \"x.images\"\n", "a".repeat(501)), &[]);
+    assert_eq!(found, ["1:8 a name has 501 bytes, wanted at most 500"]);
+    // Long references are compared with no name.
+    let found = diagnostics_of(&format!("[stage.a.extract]\nimages = \"{}.images\"\n", "b".repeat(500_000)), &[]);
+    assert!(found.iter().all(|line| !line.contains("did you mean")));
+}
+
+#[test]
+fn instances_have_at_most_64_mib_of_settings() {
+    let seeds: Vec<String> = (0..1000).map(|seed| seed.to_string()).collect();
+    let long = "1, ".repeat(100_000);
+    let text = format!(
+        "[matrix.seed]\nsetting = \"fit.seed\"\nvalues = [{}]\n[stage.fit.train]\nepochs = [{long}]\n",
+        seeds.join(", ")
+    );
+    let found = diagnostics_of(&text, &[]);
+    let line = found.iter().find(|line| line.contains("MiB of settings"));
+    let line = line.unwrap_or_else(|| panic!("{} mistakes, the first {}", found.len(), found[0]));
+    assert!(line.starts_with("4:8 the instances up to this stage have more than 64 MiB of settings"), "{line}");
+}
