@@ -62,7 +62,7 @@ impl Console {
     /// stdout cannot be written.
     pub(super) fn print_json(self, object: &impl Serialize) -> Result<()> {
         let line = serde_json::to_string(object).map_err(|error| Error::internal(error.to_string()))?;
-        self.print(&format!("{line}\n"))
+        self.print(&format!("{}\n", with_json_escapes(&line)))
     }
 
     /// Prints a message to stderr, unless `--quiet` is given.
@@ -105,6 +105,16 @@ fn escape_terminal(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// JSON whose control characters above U+007E are escaped, which serde leaves as they are. Outside of texts, JSON in one line
+/// has no control characters.
+fn with_json_escapes(line: &str) -> Cow<'_, str> {
+    if !line.contains(char::is_control) {
+        return Cow::Borrowed(line);
+    }
+    let escaped = |c: char| if c.is_control() { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+    Cow::Owned(line.chars().map(escaped).collect())
+}
+
 /// Writes to stderr and ignores failures.
 pub(super) fn write_stderr(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
@@ -140,4 +150,29 @@ pub(super) fn align_columns(rows: &[Vec<String>], right: &[bool]) -> String {
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The title of the window, a cleared screen, controls of one character (C1), a backspace.
+    #[test]
+    fn control_characters_are_shown_and_do_not_control_the_terminal() {
+        let text = "a\u{1b}]0;title\u{7}\tb\u{1b}[2J\u{9b}1m\u{8}\nü – c\n";
+        let shown = "a\\u{1b}]0;title\\u{7}\tb\\u{1b}[2J\\u{9b}1m\\u{8}\nü – c\n";
+        assert_eq!(escape_terminal(text), shown);
+        assert_eq!(escape_terminal("ü\t– c\n"), "ü\t– c\n");
+        assert_eq!(one_line("a\u{1b}[2J\r\n\tb\u{9b}1m"), "a\\u{1b}[2J b\\u{9b}1m");
+    }
+
+    #[test]
+    fn json_with_control_characters_is_json() {
+        let name = "a\u{9b}1m\u{7f}\u{1b}ü";
+        let line = serde_json::to_string(name).unwrap();
+        let printed = with_json_escapes(&line);
+        assert_eq!(printed, r#""a\u009b1m\u007f\u001bü""#);
+        assert_eq!(escape_terminal(&printed), printed);
+        assert_eq!(serde_json::from_str::<String>(&printed).unwrap(), name);
+    }
 }

@@ -1,5 +1,6 @@
 //! Pipeline files, stores and run options from the arguments of the command line.
 
+use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 use super::args::{CommonArgs, DEFAULT_STORE, PipelineArgs};
@@ -105,7 +106,7 @@ pub(super) fn open_existing_store(common: &CommonArgs) -> Result<Store> {
     };
     if let Location::Folder(folder) = &location {
         refuse_file(folder)?;
-        return if folder.join(LAYOUT_FOLDER).is_dir() { open_at(&location) } else { Err(missing()) };
+        return if is_store(folder)? { open_at(&location) } else { Err(missing()) };
     }
     let store = open_at(&location)?;
     // Every store has a record of the run that created it.
@@ -127,13 +128,26 @@ pub(super) fn open_store_to_plan(common: &CommonArgs) -> Result<(Store, Option<S
     let note = || Some(format!("there is no store at `{location}` yet"));
     if let Location::Folder(folder) = &location {
         refuse_file(folder)?;
-        if !folder.join(LAYOUT_FOLDER).is_dir() {
+        if !is_store(folder)? {
             return Ok((Store::empty(folder).with_client_settings(&client_settings()), note()));
         }
     }
     let store = open_at(&location)?.read_only();
     let is_new = matches!(location, Location::Url(_)) && store.objects().list("runs")?.is_empty();
     Ok((store, if is_new { note() } else { None }))
+}
+
+/// True if a folder is a store.
+///
+/// # Errors
+/// The file system does not say. There may be a store then, with all that a run would reuse.
+fn is_store(folder: &Path) -> Result<bool> {
+    let layout = folder.join(LAYOUT_FOLDER);
+    match std::fs::metadata(&layout) {
+        Ok(found) => Ok(found.is_dir()),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(Error::io("look at", &layout, &error)),
+    }
 }
 
 /// Refuses a file in place of the folder of a store.

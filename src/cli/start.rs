@@ -10,7 +10,7 @@ use super::{
     check, cluster, completions, diff, export, gc, handover, labels, plan, report, run, runs, schema, serve, show, sql,
     tensorboard, trec, verify,
 };
-use crate::error::catch_panic;
+use crate::error::{Error, Result, catch_panic};
 
 /// Runs the command line. Without `torch`, the process hands over to `pairloom-torch` if a stage has to run.
 pub fn main(torch: Option<TorchFunctions>) -> ExitCode {
@@ -21,7 +21,6 @@ pub fn main(torch: Option<TorchFunctions>) -> ExitCode {
     }
     let console = Console::new(&arguments.common);
     let common = &arguments.common;
-    // A panic, such as one of a library on odd input, is an error with exit code 70.
     let command = || match &arguments.command {
         Command::Run(pipeline) => run::run(common, pipeline, torch, console),
         Command::Plan(pipeline) => plan::plan(common, pipeline, console),
@@ -44,15 +43,49 @@ pub fn main(torch: Option<TorchFunctions>) -> ExitCode {
         Command::Schema => schema::schema(console),
         Command::Completions(shell) => completions::completions(shell, console),
     };
-    let result = handover::check_build().and_then(|()| catch_panic(command));
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
+    let code = exit_code(|| handover::check_build().and_then(|()| command()), |error| console.print_error(error));
+    ExitCode::from(code)
+}
+
+/// Runs a command, prints its error, and returns its exit code. A panic, such as one of a library on odd input, is an error
+/// with exit code 70.
+fn exit_code(command: impl FnOnce() -> Result<()>, print: impl FnOnce(&Error)) -> u8 {
+    match catch_panic(command) {
+        Ok(()) => 0,
         Err(error) => {
             // Mistakes of a pipeline file have been printed already; their error has no message.
             if !error.to_string().is_empty() {
-                console.print_error(&error);
+                print(&error);
             }
-            ExitCode::from(error.category().exit_code())
+            error.category().exit_code()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Exit code of a command, and the errors that are printed.
+    fn ended(command: impl FnOnce() -> Result<()>) -> (u8, Vec<String>) {
+        let mut printed = Vec::new();
+        let code = exit_code(command, |error| printed.push(error.to_string()));
+        (code, printed)
+    }
+
+    #[test]
+    fn a_panic_of_a_command_is_printed_as_an_error_and_has_exit_code_70() {
+        let row = 7;
+        assert_eq!(ended(|| panic!("no row {row}")), (70, vec!["panicked: no row 7".to_owned()]));
+        assert_eq!(ended(|| panic!("no row")), (70, vec!["panicked: no row".to_owned()]));
+        assert_eq!(ended(|| std::panic::panic_any(row)), (70, vec!["panicked: no message".to_owned()]));
+    }
+
+    #[test]
+    fn an_error_of_a_command_is_printed_if_it_has_a_message_and_its_category_is_the_exit_code() {
+        assert_eq!(ended(|| Ok(())), (0, vec![]));
+        assert_eq!(ended(|| Err(Error::data("no file"))), (3, vec!["no file".to_owned()]));
+        // Mistakes of a pipeline file.
+        assert_eq!(ended(|| Err(Error::usage(""))), (2, vec![]));
     }
 }

@@ -12,17 +12,18 @@ use super::run_choice::{announce_run, require_run};
 use super::units::{format_bytes, format_items};
 use crate::error::{Error, Result};
 use crate::store::key::Key;
+use crate::store::run_log::RunLog;
 use crate::store::verify::verify_artefact;
 use crate::store::{Manifest, Presence, Store};
 
 /// Look of the bar.
 const BAR: &str = "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
 
-/// Reads the results of a run, or of the whole store, and reports those that are damaged. They are marked, so that the next
-/// run builds them again.
+/// Reads the results of a run, or of the whole store with the records of its runs, and reports those that are damaged.
+/// Damaged results are marked, so that the next run builds them again.
 ///
 /// # Errors
-/// A result is damaged; there is no such run; or the store cannot be read.
+/// A result or a record is damaged; there is no such run; or the store cannot be read.
 pub(super) fn verify(common: &CommonArgs, arguments: &VerifyArgs, console: Console) -> Result<()> {
     let store = open::open_existing_store(common)?;
     let log = open::open_log(&store, console)?;
@@ -71,12 +72,32 @@ pub(super) fn verify(common: &CommonArgs, arguments: &VerifyArgs, console: Conso
     if absent > 0 {
         console.note(&format!("{} of the run were removed or are unfinished", format_items(absent, "results")));
     }
+    let unreadable = if arguments.all { unreadable_records(&log, console)? } else { 0 };
+    if unreadable > 0 {
+        let results = if damaged > 0 { format!(", {damaged} of {} results", damaged + sound) } else { String::new() };
+        let error = Error::data(format!("damaged: {} of runs{results}", format_items(unreadable, "records")));
+        return Err(error.hint("bring the records back from a copy, or remove them: nothing computes them again"));
+    }
     if damaged > 0 {
         let error = Error::data(format!("{} of {} are damaged", damaged, format_items(damaged + sound, "results")));
         return Err(error.hint("run their pipelines again: a run rebuilds damaged results"));
     }
     console.note(&format!("{}, {}: all are as they were written", format_items(sound, "results"), format_bytes(total)));
     Ok(())
+}
+
+/// Number of damaged records of runs. The log warns of each.
+fn unreadable_records(log: &RunLog, console: Console) -> Result<usize> {
+    log.read_all()?;
+    let problems: Vec<String> = log.iter().filter_map(|record| Some(record.err()?.to_string())).collect();
+    if console.json {
+        for problem in &problems {
+            console.print_json(&json!({
+                "kind": "runs", "key": null, "name": "runs", "bytes": null, "state": "damaged", "problems": [problem],
+            }))?;
+        }
+    }
+    Ok(problems.len())
 }
 
 fn manifest(presence: &Presence) -> Option<&Manifest> {

@@ -30,7 +30,7 @@ use crate::stage::{
 use crate::store::claim::{StoreLock, check_conditional_writes, claim_artefact, lock_for_run};
 use crate::store::journal::{self, CommittedContent};
 use crate::store::key::InputIdentity;
-use crate::store::{Artefact, Manifest, Presence, Store};
+use crate::store::{Artefact, Manifest, Presence, Store, with_checksum};
 
 /// Runs every stage of the plan whose artefact is not in the store.
 ///
@@ -427,7 +427,7 @@ fn publish_manifest(host: EngineHost<'_>, status: &StageStatus, seconds: f64) ->
         finished: jiff::Timestamp::now(),
         pairloom: VERSION_AND_BUILD.to_owned(),
     };
-    let content = serde_json::to_vec_pretty(&manifest).map_err(|error| Error::internal(error.to_string()))?;
+    let content = with_checksum(&manifest)?;
     if let Some(marker) = committer.artefact.get("damaged")? {
         // A reader found the damage while this stage was still running.
         let problem = String::from_utf8_lossy(&marker).into_owned();

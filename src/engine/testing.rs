@@ -17,7 +17,7 @@ use crate::tables;
 /// Toy stage. Its tables have one column of integers.
 #[derive(Debug, Clone)]
 pub(crate) enum ToyStage {
-    /// Writes the numbers 0..n in parts of 10.
+    /// Writes the numbers 0..n in parts of 10. They stand for paths relative to `source`, if there is one.
     Count { n: i64, source: Option<SourceRef> },
     /// Maps each number x to x + `add` in blocks of 7, with a warning for each multiple of 20.
     Map { rows: TableRef, add: i64 },
@@ -94,7 +94,7 @@ impl Stage for ToyStage {
     }
     fn outputs(&self) -> Vec<StageOutput> {
         match self {
-            ToyStage::Count { .. } => vec![StageOutput::table("rows", schema(), 10)],
+            ToyStage::Count { .. } => vec![StageOutput::table("rows", schema(), 10).relative_to("source")],
             ToyStage::Map { .. } | ToyStage::Keyed { .. } => vec![StageOutput::table("rows", schema(), 7)],
             ToyStage::Squares { .. } => vec![StageOutput::table("rows", schema(), 6)],
             ToyStage::Sum { .. } => vec![StageOutput::table("sums", schema(), 3), StageOutput::files("total")],

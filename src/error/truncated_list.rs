@@ -1,6 +1,9 @@
 //! List in an error message that shows its first items and counts the others.
 
-use std::fmt::Display;
+use std::fmt::{self, Display, Write as _};
+
+/// Maximum length of an item in bytes. The rest of a longer one is left out.
+const MAX_ITEM_BYTES: usize = 16 << 10;
 
 /// Default number of items that a list shows.
 pub const DEFAULT_LIMIT: usize = 20;
@@ -26,11 +29,14 @@ impl TruncatedList {
         Self { shown: Vec::new(), limit, len: 0 }
     }
 
-    /// Adds an item. It is formatted only if it is shown.
+    /// Adds an item. It is formatted only if it is shown, and at most 16 KiB of it.
     pub fn push(&mut self, item: impl Display) {
         self.len += 1;
         if self.shown.len() < self.limit {
-            self.shown.push(item.to_string());
+            let mut shown = ItemText::default();
+            // The error of the writer means that the item is cut.
+            let is_cut = write!(shown, "{item}").is_err();
+            self.shown.push(shown.0 + if is_cut { " …" } else { "" });
         }
     }
 
@@ -63,6 +69,18 @@ impl TruncatedList {
     }
 }
 
+/// Text of an item, which ends at [`MAX_ITEM_BYTES`].
+#[derive(Default)]
+struct ItemText(String);
+
+impl fmt::Write for ItemText {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = text.floor_char_boundary(MAX_ITEM_BYTES - self.0.len());
+        self.0.push_str(&text[..end]);
+        if end == text.len() { Ok(()) } else { Err(fmt::Error) }
+    }
+}
+
 impl<T: Display> Extend<T> for TruncatedList {
     fn extend<I: IntoIterator<Item = T>>(&mut self, items: I) {
         items.into_iter().for_each(|item| self.push(item));
@@ -80,6 +98,14 @@ impl<T: Display> FromIterator<T> for TruncatedList {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_items_are_cut_between_characters() {
+        let mut list = TruncatedList::new(2);
+        list.push(format_args!("a{}", "ü".repeat(1 << 20)));
+        list.push("b");
+        assert_eq!(list.join("; "), format!("a{} …; b", "ü".repeat((16 << 10) / 2 - 1)));
+    }
 
     #[test]
     fn the_first_items_are_shown_and_the_others_counted() {

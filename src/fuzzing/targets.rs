@@ -22,9 +22,9 @@ use crate::stages::AnyStage;
 use crate::stages::import_regions::ImportRegions;
 use crate::stages::ingest::Ingest;
 use crate::stages::testing::InMemoryHost;
-use crate::store::Manifest;
 use crate::store::journal::JournalEntry;
 use crate::store::record::RunRecord;
+use crate::store::{Manifest, parse_checked};
 use crate::tables;
 
 /// Parser of bytes from outside.
@@ -208,9 +208,9 @@ fn pipeline(folder: &Path, bytes: &[u8]) {
 
 /// Manifest, entry of a journal and record of a run.
 fn store(_: &Path, bytes: &[u8]) {
-    drop(serde_json::from_slice::<Manifest>(bytes));
+    drop(parse_checked::<Manifest>(bytes));
     drop(serde_json::from_slice::<JournalEntry>(bytes));
-    drop(serde_json::from_slice::<RunRecord>(bytes));
+    drop(parse_checked::<RunRecord>(bytes));
 }
 
 /// Shard without its digests, which would refuse every damage.

@@ -46,7 +46,8 @@ pub fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
 pub fn open_text(path: &Path, gzip: bool) -> Result<TextContent> {
     let file = open(path)?;
     let mut content: TextContent = if gzip {
-        let limit = expanded_limit(&file).map_err(|error| Error::io("read", path, &error))?;
+        let size = file.metadata().map_err(|error| Error::io("read", path, &error))?.len();
+        let limit = expanded_limit(size);
         let text = MultiGzDecoder::new(BufReader::with_capacity(1 << 16, file));
         Box::new(BufReader::new(LimitedReader { content: text, left: limit, limit }).take(MAX_LIST_BYTES))
     } else {
@@ -60,9 +61,9 @@ pub fn open_text(path: &Path, gzip: bool) -> Result<TextContent> {
     Ok(content)
 }
 
-/// Number of bytes that a gzip file may expand to.
-fn expanded_limit(file: &File) -> io::Result<u64> {
-    Ok(EXPANDED_BYTES.saturating_add(file.metadata()?.len().saturating_mul(EXPANDED_TIMES)))
+/// Number of bytes of text that a compressed file of this size may expand to.
+pub(in crate::io) fn expanded_limit(file_bytes: u64) -> u64 {
+    EXPANDED_BYTES.saturating_add(file_bytes.saturating_mul(EXPANDED_TIMES))
 }
 
 /// Content that is an error once it is longer than a limit.

@@ -21,6 +21,24 @@ pub fn read<T: DeserializeOwned>(path: &Path, wanted: &str) -> Result<T> {
     read_small(path, wanted, bounded::MAX_LIST_BYTES)
 }
 
+/// Reads a value of any form from a file of at most `max_bytes` bytes and `max_values` values.
+///
+/// # Errors
+/// As [`read`], or the file has more values.
+pub fn read_values(path: &Path, max_bytes: u64, max_values: usize) -> Result<serde_json::Value> {
+    if has_more_values(&bounded::read(path, max_bytes)?, max_values) {
+        return Err(Error::data(format!("`{}` has more than {max_values} values", path.display())));
+    }
+    read_small(path, "JSON", max_bytes)
+}
+
+/// True if a text of JSON has more than `most` values and names, by its commas, colons and brackets, also those in texts. A
+/// [`serde_json::Value`] has some 100 bytes for each.
+#[must_use]
+pub fn has_more_values(content: &[u8], most: usize) -> bool {
+    content.iter().filter(|byte| matches!(byte, b',' | b':' | b'[' | b'{')).count() > most
+}
+
 /// Reads as [`read`] a file of at most `max_bytes` bytes.
 ///
 /// # Errors

@@ -1,5 +1,6 @@
 //! Samples of WebDataset archives: tar files in which adjacent files of one name, up to its first point, belong together.
 
+use std::cell::{Cell, RefCell};
 use std::io::{ErrorKind, Read};
 use std::path::{Component, Path};
 
@@ -18,6 +19,15 @@ pub const MAX_MEMBER_BYTES: u64 = 16 << 20;
 const BLOCK_BYTES: u64 = 512;
 /// Largest number of bytes after the end of an archive that are read.
 const MAX_REST_BYTES: u64 = 1 << 20;
+
+/// Maximum size in bytes of the headers between two files: long names and attributes, which are kept in memory.
+const MAX_HEADER_BYTES: u64 = 1 << 20;
+
+/// Bytes between two checks for the end of a run.
+const CHECKED_BYTES: u64 = 16 << 20;
+
+/// Maximum size of the files of a sample in bytes.
+const MAX_SAMPLE_BYTES: u64 = 64 << 20;
 
 /// Maximum number of files of a sample.
 const MAX_MEMBERS: usize = 100;
@@ -57,9 +67,10 @@ pub enum TarPart {
 }
 
 /// Calls `visit` for each sample and each refused file of an archive, which may be compressed (`.tar.gz`, `.tgz`). Calls
-/// `check` before each file; its error ends the reading. Folders, and files without an extension, are no samples.
+/// `check` before each file and every 16 MiB; its error ends the reading. Folders, and files without an extension, are no
+/// samples.
 ///
-/// Memory: one sample. Files are never written.
+/// Memory: one sample, and 1 MiB of names and attributes. Files are never written.
 ///
 /// # Errors
 /// The archive is damaged or cut short, or has two files of one name, a sample of too many files, or parts that `visit`
@@ -73,16 +84,24 @@ pub fn for_each(
     let file = std::io::BufReader::with_capacity(1 << 20, bounded::open(path)?);
     let content: Box<dyn Read> =
         if name.ends_with("gz") { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+    let progress =
+        ReadProgress { allowed: Cell::new(MAX_HEADER_BYTES), unchecked: Cell::new(0), stop: RefCell::new(None) };
     let damaged = |error: std::io::Error| {
+        if let Some(stop) = progress.stop.take() {
+            return stop;
+        }
         let error = Error::data(format!("the archive `{}` is damaged or cut short: {error}", path.display()));
         error.hint("copy it or create it again")
     };
-    let mut archive = Archive::new(ZeroCounter { content, zeros: 0 });
+    let mut archive = Archive::new(LimitedContent { content, progress: &progress, check: &check, zeros: 0 });
     let mut mistakes = ValidationErrors::in_file(path);
     let mut sample = TarSample::default();
     for entry in archive.entries().map_err(damaged)? {
-        check()?;
         let mut entry = entry.map_err(damaged)?;
+        check()?;
+        // Its content, padded, and the headers of the next file. The content of a sparse file is shorter than the file.
+        let stored = entry.header().entry_size().unwrap_or_default().max(entry.size());
+        progress.allowed.set(stored.saturating_add(BLOCK_BYTES + MAX_HEADER_BYTES));
         let shown = shown_name(&String::from_utf8_lossy(&entry.path_bytes())).into_owned();
         let place = format!("file `{shown}`");
         let (key, extension) = match member_name(&entry.path_bytes(), entry.header().entry_type(), entry.size()) {
@@ -108,6 +127,11 @@ pub fn for_each(
             mistakes.add(place, format_args!("its sample has more than {MAX_MEMBERS} files"));
             continue;
         }
+        let others: usize = sample.members.iter().map(|(_, content)| content.len()).sum();
+        if others as u64 + entry.size() > MAX_SAMPLE_BYTES {
+            mistakes.add(place, format_args!("the files of its sample have more than {MAX_SAMPLE_BYTES} bytes"));
+            continue;
+        }
         let mut bytes = Vec::with_capacity(entry.size().saturating_as::<usize>());
         entry.by_ref().take(MAX_MEMBER_BYTES).read_to_end(&mut bytes).map_err(damaged)?;
         sample.members.push((extension, bytes));
@@ -119,19 +143,47 @@ pub fn for_each(
         return Err(damaged(ErrorKind::UnexpectedEof.into()));
     }
     // A compressed file has a checksum at its end.
+    progress.allowed.set(MAX_REST_BYTES);
     std::io::copy(&mut rest.by_ref().take(MAX_REST_BYTES), &mut std::io::sink()).map_err(damaged)?;
     mistakes.into_result()
 }
 
-/// Reader that counts the zeros at the end of what was read.
-struct ZeroCounter<R> {
+/// Progress of the reader of an archive.
+struct ReadProgress {
+    /// Number of bytes that may be read before the next file.
+    allowed: Cell<u64>,
+    /// Number of bytes that were read since the last check.
+    unchecked: Cell<u64>,
+    /// Error of the check.
+    stop: RefCell<Option<Error>>,
+}
+
+/// Content of an archive. It limits what is read between two files, and counts the zeros at the end of what was read.
+struct LimitedContent<'a, R> {
     content: R,
+    progress: &'a ReadProgress,
+    check: &'a dyn Fn() -> Result<()>,
     zeros: u64,
 }
 
-impl<R: Read> Read for ZeroCounter<R> {
+impl<R: Read> Read for LimitedContent<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let read = self.content.read(buffer)?;
+        let ReadProgress { allowed, unchecked, stop } = self.progress;
+        if unchecked.get() >= CHECKED_BYTES {
+            unchecked.set(0);
+            if let Err(error) = (self.check)() {
+                stop.replace(Some(error));
+                return Err(std::io::Error::other("the reading was ended"));
+            }
+        }
+        if allowed.get() == 0 {
+            let message = format!("the names and attributes before a file have more than {MAX_HEADER_BYTES} bytes");
+            return Err(std::io::Error::new(ErrorKind::InvalidData, message));
+        }
+        let wanted = buffer.len().min(allowed.get().saturating_as::<usize>());
+        let read = self.content.read(&mut buffer[..wanted])?;
+        allowed.set(allowed.get() - read as u64);
+        unchecked.set(unchecked.get() + read as u64);
         let zeros = buffer[..read].iter().rev().take_while(|&&byte| byte == 0).count();
         self.zeros = if zeros == read { self.zeros + zeros as u64 } else { zeros as u64 };
         Ok(read)
@@ -285,6 +337,48 @@ mod tests {
         ] {
             assert!(error.contains(wanted), "{error}");
         }
+    }
+
+    #[test]
+    fn long_names_are_limited_and_read() {
+        let long = |bytes: usize| [vec![b'a'; bytes], b".jpg\0".to_vec()].concat();
+        let content =
+            |name: &[u8]| archive(&[("././@LongLink", EntryType::GNULongName, name), ("x", EntryType::Regular, b"1")]);
+        let samples = read("long.tar", &content(&long(300))).unwrap();
+        assert_eq!(samples[0].key, "a".repeat(300));
+        for kind in [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader] {
+            let content = archive(&[("././@LongLink", kind, &long(2 << 20)), ("x.jpg", EntryType::Regular, b"1")]);
+            let error = read("long.tar", &content).unwrap_err().to_string();
+            assert!(error.contains("the names and attributes before a file have more than 1048576 bytes"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_sample_has_at_most_64_mib() {
+        let part = vec![0; 16 << 20];
+        let names = ["a.1", "a.2", "a.3", "a.4", "a.5"];
+        let files =
+            |count: usize| names[..count].iter().map(|name| (*name, EntryType::Regular, &part[..])).collect::<Vec<_>>();
+        assert_eq!(read("a.tar", &archive(&files(4))).unwrap()[0].members.len(), 4);
+        let error = read("a.tar", &archive(&files(5))).unwrap_err().to_string();
+        assert!(error.contains("file `a.5`: the files of its sample have more than 67108864 bytes"), "{error}");
+    }
+
+    #[test]
+    fn the_reading_of_a_long_file_can_be_ended() {
+        let large = vec![0; 40 << 20];
+        let content = archive(&[("large", EntryType::Regular, &large), ("x.jpg", EntryType::Regular, b"1")]);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.tar");
+        std::fs::write(&path, content).unwrap();
+        // The first file is checked once, and twice more while it is skipped.
+        let checks = Cell::new(0);
+        let check = || {
+            checks.set(checks.get() + 1);
+            if checks.get() < 3 { Ok(()) } else { Err(Error::usage("enough")) }
+        };
+        let error = for_each(&path, check, |_| panic!("no sample was read")).unwrap_err();
+        assert_eq!((error.to_string(), checks.get()), ("enough".to_owned(), 3));
     }
 
     #[test]

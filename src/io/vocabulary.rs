@@ -10,8 +10,11 @@ use serde_json::{Map, Value};
 use super::json;
 use crate::error::{Error, Result, ValidationErrors};
 
-/// Maximum size of a file: several times the vocabulary of a million words. Each of its values takes some 100 bytes.
+/// Maximum size of a file: several times the vocabulary of a million words.
 const MAX_BYTES: u64 = 32 << 20;
+
+/// Maximum number of words, ids and other values.
+const MAX_VALUES: usize = 4_000_000;
 
 const HINT: &str = "wanted a list of words or an object from word to number; README.md says under `Published models` how a \
                     vocabulary that is a pickle becomes one";
@@ -22,7 +25,7 @@ const HINT: &str = "wanted a list of words or an object from word to number; REA
 /// The file is not JSON or has none of these forms, or words or ids are invalid, ids are duplicated or missing: the
 /// error lists all of them.
 pub fn read(path: &Path) -> Result<Vec<String>> {
-    let value = json::read_small::<Value>(path, "JSON", MAX_BYTES).map_err(|error| error.hint(HINT))?;
+    let value = json::read_values(path, MAX_BYTES, MAX_VALUES).map_err(|error| error.hint(HINT))?;
     let mut mistakes = ValidationErrors::in_file(path);
     let words = match value {
         Value::Array(words) => words_of_list(words, &mut mistakes),
@@ -101,6 +104,9 @@ mod tests {
         std::fs::File::create(&path).unwrap().set_len(4 << 30).unwrap();
         let message = read(&path).unwrap_err().to_string();
         assert!(message.ends_with("has 4294967296 bytes, wanted at most 33554432"), "{message}");
+        // Each of these two bytes was a value of some 100 bytes in memory.
+        let message = read_text(&format!("[{}[]]", "[],".repeat(2_000_000))).unwrap_err().to_string();
+        assert!(message.ends_with("has more than 4000000 values"), "{message}");
     }
 
     #[test]

@@ -17,6 +17,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use url::Url;
 
+use super::file_records::{RecordForm, check_records};
 use crate::error::{Error, Result};
 use crate::io::bounded;
 use crate::io::parquet_check::check_file;
@@ -65,6 +66,13 @@ fn format_of(path: &Path, start: &[u8]) -> Result<Arc<dyn FileFormat>> {
         csv.with_schema_infer_max_rec(usize::MAX)
     };
     let json = |is_lines| JsonFormat::default().with_schema_infer_max_rec(usize::MAX).with_newline_delimited(is_lines);
+    let is_array = start.trim_ascii_start().first() == Some(&b'[');
+    match extension.as_deref() {
+        Some("csv" | "tsv" | "tab") => check_records(path, RecordForm::Delimited)?,
+        Some("json") if is_array => check_records(path, RecordForm::Array)?,
+        Some("json" | "jsonl" | "ndjson") => check_records(path, RecordForm::Lines)?,
+        _ => {}
+    }
     Ok(match extension.as_deref() {
         Some("csv") => Arc::new(csv()),
         Some("tsv" | "tab") => Arc::new(csv().with_delimiter(b'\t')),
@@ -79,7 +87,7 @@ fn format_of(path: &Path, start: &[u8]) -> Result<Arc<dyn FileFormat>> {
             Arc::new(ParquetFormat::default().with_options(options))
         }
         Some("jsonl" | "ndjson") => Arc::new(json(true)),
-        Some("json") => Arc::new(json(start.trim_ascii_start().first() != Some(&b'['))),
+        Some("json") => Arc::new(json(!is_array)),
         _ => {
             return Err(Error::usage(format!("unknown format of the file `{}`", path.display()))
                 .hint("the extension names the format: csv, tsv, parquet, jsonl, ndjson"));

@@ -131,10 +131,21 @@ impl Iterator for QueryRows<'_> {
     }
 }
 
+/// End of the message of the panic of Arrow at texts of more than 2 GiB.
+const ARROW_OVERFLOW: &str = "offset overflow";
+
 /// Error of a task that panicked.
 pub(super) fn of_panic(error: JoinError) -> Error {
     match error.try_into_panic() {
-        Ok(panic) => panic_error(&*panic).context("SQL"),
+        Ok(panic) => {
+            let error = panic_error(&*panic);
+            if error.to_string().ends_with(ARROW_OVERFLOW) {
+                // Arrow has no error for it: the offsets of the texts of a batch are 32 bits.
+                return Error::stage("SQL: a step of the query has more than 2 GiB of text in a batch of its rows")
+                    .hint("select the long texts after the joins, or shorten them with `left(…, 1000)`");
+            }
+            error.context("SQL")
+        }
         Err(error) => Error::internal(format!("SQL: {error}")),
     }
 }

@@ -22,6 +22,9 @@ use crate::tables::{self, region_boxes, regions};
 /// Number of rows of a part: 38 MB for 36 regions of 2,048 values.
 const PART_ROWS: usize = 128;
 
+/// Maximum number of values of a vector. Images with fewer regions are filled up with zeros.
+const MAX_WIDTH: usize = 16_384;
+
 /// Largest length of a line. 100 regions of 2,048 values take 1.1 MB.
 const MAX_LINE_BYTES: u64 = 16 << 20;
 
@@ -296,6 +299,9 @@ fn parse(line: &[u8], places: usize) -> std::result::Result<ImageRegions, String
         ));
     }
     let width = vectors.len() / count;
+    if width > MAX_WIDTH {
+        return Err(format!("its vectors have {width} values, wanted at most {MAX_WIDTH}"));
+    }
     for (region, vector) in vectors.chunks_exact(width).enumerate() {
         if let Some(value) = too_large(vector) {
             return Err(format!(
@@ -485,6 +491,8 @@ mod tests {
         assert!(one(&line(5, &[0.0; 4], &[0.0])).contains("has only zeros"));
         assert!(one(&line(5, &[0.0; 4], &[f32::NAN])).contains("is not finite"));
         assert!(one(&line(5, &[0.0; 8], &[1.0; 3])).contains("wanted a multiple of the 2 regions"));
+        let wide = one(&line(5, &[0.0; 4], &[1.0; 16_385]));
+        assert!(wide.contains("line 1: its vectors have 16385 values, wanted at most 16384"), "{wide}");
         let widths = [line(5, &[0.0; 4], &[1.0]), line(6, &[0.0; 4], &[1.0; 2])].concat();
         assert!(one(&widths).contains("line 2: its vectors have 2 values, those before 1"));
         assert!(

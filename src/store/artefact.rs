@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::block_digests::BlockDigests;
+use super::checksum::parse_checked;
 use super::key::ArtefactIdentity;
 use crate::error::{Error, Result};
 use crate::io::objects::{ObjectStorage, ObjectVersion};
@@ -155,8 +156,10 @@ impl Artefact {
         if let Some(marker) = self.objects.get(&self.name("damaged"))? {
             return Ok(Presence::Damaged(String::from_utf8_lossy(&marker).into_owned()));
         }
-        let Some(content) = self.objects.get(&self.name("manifest.json"))? else { return Ok(Presence::Absent) };
-        let Ok(manifest) = serde_json::from_slice::<Manifest>(&content) else {
+        let Some(manifest) = self.parsed("manifest.json", parse_checked::<Manifest>)? else {
+            return Ok(Presence::Absent);
+        };
+        let Ok(manifest) = manifest else {
             // The journal is removed after the manifest is on the disk. Where it is still there, it has all the manifest had.
             let has_journal = !self.list("journal")?.is_empty();
             let damage = Presence::Damaged("`manifest.json` is not a manifest".to_owned());
@@ -178,8 +181,20 @@ impl Artefact {
     /// # Errors
     /// The store cannot be read.
     pub fn manifest(&self) -> Result<Option<Manifest>> {
-        let content = self.objects.get(&self.name("manifest.json"))?;
-        Ok(content.and_then(|content| serde_json::from_slice(&content).ok()))
+        Ok(self.parsed("manifest.json", parse_checked)?.and_then(std::result::Result::ok))
+    }
+
+    /// Reads and parses an object; `None` if it does not exist. One that cannot be parsed is read a second time: a disk or a
+    /// network may err once.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn parsed<T, E>(
+        &self,
+        name: &str,
+        parse: impl Fn(&[u8]) -> std::result::Result<T, E>,
+    ) -> Result<Option<std::result::Result<T, E>>> {
+        Ok(self.objects.get_all_parsed(&[self.name(name)], |_, content| parse(content))?.remove(0))
     }
 
     /// Reads an object and checks its size and digest. One that is damaged is read a second time.
@@ -223,13 +238,15 @@ impl Artefact {
             .hint("run the same command again: it rebuilds damaged results"))
     }
 
-    /// Returns true if an object exists and has this digest. Reads it.
+    /// Returns true if an object exists and has this digest. Reads it, and reads it again if it has another one.
     ///
     /// # Errors
     /// The store cannot be read.
     pub fn has_digest(&self, name: &str, digest: &str) -> Result<bool> {
-        let content = self.objects.get(&self.name(name))?;
-        Ok(content.is_some_and(|content| blake3::hash(&content).to_hex().as_str() == digest))
+        let read = || -> Result<bool> {
+            Ok(self.get(name)?.is_some_and(|content| blake3::hash(&content).to_hex().as_str() == digest))
+        };
+        Ok(read()? || read()?)
     }
 
     /// Reads an object without checks; `None` if it does not exist.

@@ -4,10 +4,10 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use object_store::ObjectStore;
 
 use super::artefact::{Artefact, Manifest};
+use super::checksum::parse_checked;
 use super::key::Key;
 use super::lock_holder;
 use super::process_identity::ProcessIdentity;
@@ -170,16 +170,9 @@ impl Store {
     /// # Errors
     /// The store cannot be read.
     pub fn manifests(&self, objects: &[String]) -> Result<Vec<Option<Result<Manifest>>>> {
-        let parse = |object: &String, content: Bytes| {
-            serde_json::from_slice(&content)
-                .map_err(|error| Error::data(format!("`{object}` is not a manifest: {error}")))
-        };
-        let contents = self.objects.get_all(objects)?;
-        Ok(objects
-            .iter()
-            .zip(contents)
-            .map(|(object, content)| content.map(|content| parse(object, content)))
-            .collect())
+        self.objects.get_all_parsed(objects, |object, content| {
+            parse_checked(content).map_err(|error| Error::data(format!("`{object}` is not a manifest: {error}")))
+        })
     }
 
     /// Kind and key of all artefacts with a manifest, ordered by the names of their objects.

@@ -34,6 +34,7 @@ mod layout;
 mod lock;
 mod lock_holder;
 mod boot_clock;
+mod checksum;
 pub mod gc;
 pub mod verify;
 pub mod journal;
@@ -52,11 +53,14 @@ mod run_tests;
 #[cfg(test)]
 mod run_names_tests;
 #[cfg(test)]
+mod gc_tests;
+#[cfg(test)]
 mod state_machine_tests;
 
 pub(crate) use artefact::ROW_KEYS_FOLDER;
 pub use artefact::{Artefact, FileEntry, Manifest, Part, Presence};
 pub use block_digests::BlockDigests;
+pub use checksum::{parse_checked, with_checksum};
 pub(crate) use layout::{CLUSTER_FOLDER, LOCKS_FOLDER, SEARCH_FOLDER, SOURCES_FOLDER};
 pub use layout::{Store, folder_times_name, source_list_name};
 pub use process_identity::ProcessIdentity;

@@ -6,11 +6,11 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::runtime::{Stalls, VERSION_AND_BUILD};
 use crate::stage::{Coordinate, INSTANCE_SIGN, Warning, has_coordinates, has_same_coordinates, stage_of_instance};
-use crate::store::Store;
 use crate::store::key::{ArtefactIdentity, Key};
+use crate::store::{Store, with_checksum};
 
 /// Record of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -224,8 +224,7 @@ impl RunRecord {
     /// # Errors
     /// The store cannot be written.
     pub fn save(&self, store: &Store) -> Result<()> {
-        let content = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
-        store.objects().put(&format!("runs/{}.json", self.run), content.into())
+        store.objects().put(&format!("runs/{}.json", self.run), with_checksum(self)?.into())
     }
 
     /// Last four digits of the name, which usually are enough to name the run.

@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use crate::error::{Error, Result};
-use crate::store::Store;
 use crate::store::key::Key;
 use crate::store::record::{RunOutcome, RunRecord, StageRecord};
+use crate::store::{Store, parse_checked};
 
 /// Log of the runs of a store, latest first. Opening it lists the names of the runs; records are read on first use.
 ///
@@ -87,12 +87,8 @@ impl RunLog {
     pub fn read_all(&self) -> Result<()> {
         let missing: Vec<usize> = (0..self.names.len()).filter(|&i| self.records[i].get().is_none()).collect();
         let objects: Vec<String> = missing.iter().map(|&i| object_name(&self.names[i])).collect();
-        let contents = self.store.objects().get_all(&objects)?;
-        let mut records: Vec<Option<Result<RunRecord>>> = missing
-            .iter()
-            .zip(contents)
-            .map(|(&i, content)| content.map(|content| parse(&self.store, &self.names[i], &content)))
-            .collect();
+        let parse = |object: &str, content: &[u8]| parse(&self.store, object, content);
+        let mut records: Vec<Option<Result<RunRecord>>> = self.store.objects().get_all_parsed(&objects, parse)?;
         self.complete(records.iter_mut().flatten().flatten())?;
         for (i, record) in missing.into_iter().zip(records) {
             self.records[i].get_or_init(|| self.observed(record));
@@ -104,8 +100,10 @@ impl RunLog {
     #[must_use]
     pub fn record(&self, i: usize) -> Option<Result<&RunRecord>> {
         let read = || -> Result<Option<RunRecord>> {
-            let Some(content) = self.store.objects().get(&object_name(&self.names[i]))? else { return Ok(None) };
-            let mut record = parse(&self.store, &self.names[i], &content)?;
+            let objects = [object_name(&self.names[i])];
+            let parse = |object: &str, content: &[u8]| parse(&self.store, object, content);
+            let Some(record) = self.store.objects().get_all_parsed(&objects, parse)?.remove(0) else { return Ok(None) };
+            let mut record = record?;
             self.complete(std::iter::once(&mut record))?;
             Ok(Some(record))
         };
@@ -201,9 +199,9 @@ fn object_name(run: &str) -> String {
     format!("runs/{run}.json")
 }
 
-fn parse(store: &Store, run: &str, content: &[u8]) -> Result<RunRecord> {
-    serde_json::from_slice(content).map_err(|error| {
-        let path = store.objects().display_path(&object_name(run));
+fn parse(store: &Store, object: &str, content: &[u8]) -> Result<RunRecord> {
+    parse_checked(content).map_err(|error| {
+        let path = store.objects().display_path(object);
         Error::data(format!("the record of a run cannot be read: {error}: `{path}`"))
     })
 }

@@ -20,6 +20,7 @@ use object_store::{
 
 use super::artefact::{Artefact, Manifest, Part};
 use super::block_digests::BlockDigests;
+use super::checksum::parse_checked;
 use crate::error::Error;
 use crate::io::objects::ObjectStorage;
 
@@ -71,7 +72,7 @@ impl VerifiedStore {
                     Err(StoreError::NotFound { .. }) => return Ok(None),
                     Err(error) => return Err(error),
                 };
-                let Ok(manifest) = serde_json::from_slice::<Manifest>(&content) else { return Ok(None) };
+                let Ok(manifest) = parse_checked::<Manifest>(&content) else { return Ok(None) };
                 let parts = manifest.tables.into_iter().flat_map(|(table, parts)| {
                     parts.into_iter().map(move |part| (Artefact::part_name(&table, part.index), part))
                 });

@@ -4,43 +4,43 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-const PAIRLOOM: &str = env!("CARGO_BIN_EXE_pairloom");
+pub(crate) const PAIRLOOM: &str = env!("CARGO_BIN_EXE_pairloom");
 const PAIRLOOM_TORCH: &str = env!("CARGO_BIN_EXE_pairloom-torch");
 
 /// Pipeline of synthetic images only, without sources.
-const SYNTHETIC: &str = "[stage.pairs.ingest]\nsynthetic = { train = 4, val = 2, test = 2, pixels = 32 }\n";
+pub(crate) const SYNTHETIC: &str = "[stage.pairs.ingest]\nsynthetic = { train = 4, val = 2, test = 2, pixels = 32 }\n";
 
 /// Command in `folder`, with an empty environment.
-fn command(program: &str, folder: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn command(program: &str, folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.env_clear().current_dir(folder).args(arguments).stdin(Stdio::null());
     command
 }
 
-fn run(folder: &Path, arguments: &[&str]) -> Output {
+pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Output {
     command(PAIRLOOM, folder, arguments).output().expect("the program starts")
 }
 
-fn stdout(output: &Output) -> String {
+pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("stdout is text")
 }
 
-fn stderr(output: &Output) -> String {
+pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("stderr is text")
 }
 
-fn assert_code(output: &Output, code: i32) {
+pub(crate) fn assert_code(output: &Output, code: i32) {
     assert_eq!(output.status.code(), Some(code), "stdout: {}\nstderr: {}", stdout(output), stderr(output));
 }
 
 /// Creates a folder with the pipeline file `p.toml`.
-fn folder(pipeline: &str) -> tempfile::TempDir {
+pub(crate) fn folder(pipeline: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("p.toml"), pipeline).expect("a file");
     folder
 }
 
-fn json_lines(output: &Output) -> Vec<serde_json::Value> {
+pub(crate) fn json_lines(output: &Output) -> Vec<serde_json::Value> {
     stdout(output).lines().map(|line| serde_json::from_str(line).expect(line)).collect()
 }
 

@@ -1,5 +1,6 @@
-//! Checks of documentation: file heads, opening words, file lengths, links, and no path of a machine.
+//! Checks of documentation: file heads, opening words, file lengths, links, names of tests, and no path of a machine.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -14,7 +15,14 @@ const LONGEST: usize = 500;
 const LONG: &[(&str, &str)] = &[];
 
 /// Documents whose links and file names are checked.
-const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "BENCHMARKS.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+const DOCUMENTS: &[&str] =
+    &["README.md", "ARCHITECTURE.md", "BENCHMARKS.md", "CONTRIBUTING.md", "CHANGELOG.md", HOSTILE_INPUTS];
+
+/// Document whose tables have a case, its outcome, and the tests that hold it.
+const HOSTILE_INPUTS: &str = "tests/hostile_inputs.md";
+
+/// Head of these tables.
+const HEAD_OF_CASES: &str = "| case | outcome | test |";
 
 /// Rust files that do not open with what they are, and those that are too long.
 fn badly_formed(root: &Path, long: &[(&str, &str)]) -> Vec<String> {
@@ -127,6 +135,47 @@ fn machine_paths(root: &Path) -> Vec<String> {
     found
 }
 
+/// Names of the tests below `src/` and `tests/`.
+fn names_of_tests(root: &Path) -> BTreeSet<String> {
+    // Other attributes and comments may come between.
+    let test =
+        Regex::new(r"#\[(?:tokio::)?test(?:\([^)]*\))?\]\s*(?:#\[[^\]]*\]\s*|//[^\n]*\s*)*(?:async\s+)?fn\s+(\w+)");
+    let test = test.expect("a valid pattern");
+    let mut names = BTreeSet::new();
+    for (name, path) in source::files(root) {
+        if name.ends_with(".rs") && (name.starts_with("src/") || name.starts_with("tests/")) {
+            let text = fs::read_to_string(&path).expect("source code is text");
+            names.extend(test.captures_iter(&text).map(|found| found[1].to_owned()));
+        }
+    }
+    names
+}
+
+/// Rows of the tables of cases, with their line numbers.
+fn cases(document: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = document.lines().enumerate().map(|(number, line)| (number + 1, line));
+    lines.filter(|(_, line)| line.starts_with("| ") && *line != HEAD_OF_CASES)
+}
+
+/// Rows of the tables of cases in `document` whose last cell is neither `none` nor names of `tests` in backticks.
+fn cases_without_their_test(document: &str, tests: &BTreeSet<String>) -> Vec<String> {
+    let mut found = Vec::new();
+    for (number, line) in cases(document) {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let [_, _, names] = cells[..] else {
+            found.push(format!("{HOSTILE_INPUTS}:{number}: has {} cells, wanted 3", cells.len()));
+            continue;
+        };
+        for name in names.split(", ").filter(|name| *name != "none") {
+            let quoted = name.strip_prefix('`').and_then(|name| name.strip_suffix('`'));
+            if quoted.is_none_or(|name| !tests.contains(name)) {
+                found.push(format!("{HOSTILE_INPUTS}:{number}: {name} is no test"));
+            }
+        }
+    }
+    found
+}
+
 #[test]
 fn every_file_says_what_it_is_and_is_short() {
     let found = badly_formed(test_data::root(), LONG);
@@ -160,6 +209,39 @@ fn the_flow_in_the_readme_shows_every_stage() {
 fn everything_that_a_document_names_exists() {
     let found = dead_ends(test_data::root());
     assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn hostile_inputs_name_tests_that_exist() {
+    let document = fs::read_to_string(test_data::root().join(HOSTILE_INPUTS)).expect("it is there");
+    let found = cases_without_their_test(&document, &names_of_tests(test_data::root()));
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    let rows = cases(&document).count();
+    assert!(rows >= 40, "{rows} cases");
+}
+
+#[test]
+fn a_case_whose_test_does_not_exist_is_found() {
+    let root = tempfile::tempdir().expect("a temporary folder");
+    let write = |name: &str, text: &str| source::write(root.path(), name, text);
+    write("src/a.rs", "#[test]\n// Why.\n#[expect(dead_code)]\nfn one() {}\nfn helper() {}\n");
+    write(
+        "tests/it/b.rs",
+        "proptest! {\n    #[test]\n    fn two(n in 0..9) {}\n}\n#[tokio::test]\nasync fn three() {}\n",
+    );
+    write("xtask/src/c.rs", "#[test]\nfn four() {}\n");
+    let tests = names_of_tests(root.path());
+    assert!(tests.iter().eq(["one", "three", "two"]), "{tests:?}");
+    let rows = "| a | b | `one` |\n| a | b | none |\n| a | b | `two`, `helper` |\n| a | `one` |\n| a | b | three |\n";
+    let found = cases_without_their_test(&format!("{HEAD_OF_CASES}\n|---|---|---|\n{rows}"), &tests);
+    assert_eq!(
+        found,
+        [
+            "tests/hostile_inputs.md:5: `helper` is no test",
+            "tests/hostile_inputs.md:6: has 2 cells, wanted 3",
+            "tests/hostile_inputs.md:7: three is no test",
+        ]
+    );
 }
 
 #[test]

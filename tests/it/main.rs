@@ -3,6 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "clippy does not recognise helper functions of tests")]
 
 mod cli; // The command line.
+mod hostile_queries; // Queries and expectations that would end the process, or be run in part.
+mod stored_results; // Results that are damaged or removed, their provenance, and names that control a terminal.
+mod store_versions; // Stores of other builds, and changed records.
 mod contract; // The contract between stages and engine.
 mod pipelines; // The pipelines in `pipelines/`.
 mod region_pipelines; // Those of models over regions.

@@ -1,11 +1,15 @@
 //! Tests of complete runs of toy stages: reuse, crashes at every point, damage, concurrent runs, stores at URLs.
 
 mod faulty;
+mod changing_pictures;
 mod reuse;
 mod earlier_rows;
 mod crash;
 mod power;
+mod power_training;
+mod power_gc;
 mod damage;
+mod wrong_reads;
 mod at_url;
 
 use std::collections::BTreeMap;

@@ -14,12 +14,18 @@ fn short_pipeline() -> Plan<ToyStage> {
 }
 
 /// Store in `folder` whose calls are recorded.
-fn recorded_store(folder: &Path) -> (Store, Arc<RecordedCalls>) {
+pub(super) fn recorded_store(folder: &Path) -> (Store, Arc<RecordedCalls>) {
     let folder = folder.join("v1");
     std::fs::create_dir_all(&folder).unwrap();
     let calls = Arc::new(RecordedCalls::new(&folder));
     let objects = ObjectStorage::with_calls(&folder, calls.clone());
     (Store::with_objects(objects, ProcessIdentity::new(None)), calls)
+}
+
+/// Disks to draw for each cut, from `PAIRLOOM_POWER_DRAWS`; `None` in a test run.
+pub(super) fn draws() -> Option<u64> {
+    let asked = std::env::var("PAIRLOOM_POWER_DRAWS").ok()?;
+    Some(asked.parse().expect("`PAIRLOOM_POWER_DRAWS` is a number"))
 }
 
 /// Rows that a run has announced as committed, and stages that it has announced as finished, after a number of calls.

@@ -1,17 +1,15 @@
 //! Eviction of the least recently used shards. Shards in use stay.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::build_lock::{self, BuildLock};
-use super::folder::{CacheFolder, FileIdentity, ignore_missing, is_key, open_private};
+use super::folder::{CacheFolder, FileIdentity, ignore_missing, is_key};
+use super::last_use::USED;
 use crate::error::{Error, ErrorCategory, Result};
 use crate::io::shard::{self, SHARD_FILE, Shard, ShardSize};
-
-/// File of a shard that is written whenever the shard is opened; its modification time is the time of the last use.
-const USED: &str = "used";
 
 /// Shard of the cache.
 #[derive(Debug)]
@@ -74,12 +72,6 @@ pub(super) fn total_bytes(folder: &CacheFolder) -> Result<u64> {
     let unfinished_bytes =
         bytes_below(&folder.tmp()).map_err(|error| folder.io_error("look at", &folder.tmp(), &error))?;
     Ok(unfinished_bytes + list_shards(folder)?.iter().map(|entry| entry.bytes).sum::<u64>())
-}
-
-/// Sets the time of the last use of the shard in `path` to now.
-pub(super) fn set_used_now(path: &Path) -> io::Result<()> {
-    // Writing a byte sets the modification time by the file system's clock, which all processes share.
-    open_private(&path.join(USED), true)?.write_all(b"\n")
 }
 
 /// Removes the shard of `key` if its Arrow file is still the file `damaged` (`None`: missing), and every other shard

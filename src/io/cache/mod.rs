@@ -16,11 +16,13 @@
 //! - The lock of the cache: one process at a time evicts and removes shards.
 //! - `shard.arrow`: a shared lock while the shard is open, an exclusive one to evict it. So shards in use stay.
 //!
-//! A damaged shard is removed even while it is in use; processes that have it mapped keep their mapping.
+//! A damaged shard is removed even while it is in use; processes that have it mapped keep their mapping. A shard from before
+//! the last boot is read whole when it is first opened; if a power cut damaged it, it is removed and built again.
 
 mod shard_cache;
 mod folder;
 mod build_lock;
+mod last_use;
 mod eviction;
 #[cfg(test)]
 mod tests;

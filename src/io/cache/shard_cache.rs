@@ -12,6 +12,7 @@ use arrow::array::RecordBatch;
 use super::build_lock::BuildLock;
 use super::eviction;
 use super::folder::{CacheFolder, FileIdentity, is_key};
+use super::last_use::{is_of_this_boot, set_used_now};
 use crate::error::{Error, ErrorCategory, Result};
 use crate::io::shard::{self, SHARD_FILE, Shard};
 
@@ -73,7 +74,7 @@ impl ShardCache {
     /// Returns the shard of `key`; `None` if it is missing or under construction.
     ///
     /// # Errors
-    /// The shard is damaged (then it is removed), or the folder of the cache was removed.
+    /// The shard was damaged since the machine was started (then it is removed), or the folder of the cache was removed.
     pub fn get(&self, key: &str) -> Result<Option<Arc<Shard>>> {
         let state = self.key_state(key)?;
         let found = self.open_existing(key, &state, &|| Ok(()))?;
@@ -178,7 +179,7 @@ impl ShardCache {
                 Ok(file) => file,
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     // A folder appears together with its files, possibly just now.
-                    if !folder.is_dir() || path.exists() {
+                    if !folder.is_dir() || path.exists() || self.remove_if_old(key, None)? {
                         return Ok(None);
                     }
                     return Err(self.damage_error(key, None, Error::io("open the shard", &path, &error)));
@@ -195,14 +196,19 @@ impl ShardCache {
                 break (file, identity);
             }
         };
-        let mut shard = match Shard::from_file(file, &folder) {
+        let is_of_this_boot = is_of_this_boot(&folder);
+        let whole = |shard: Shard| if is_of_this_boot { Ok(shard) } else { shard.verify_all().map(|()| shard) };
+        let mut shard = match Shard::from_file(file, &folder).and_then(whole) {
             Ok(shard) => shard,
             Err(error) if error.category() == ErrorCategory::Data => {
+                if self.remove_if_old(key, Some(identity))? {
+                    return Ok(None);
+                }
                 return Err(self.damage_error(key, Some(identity), error));
             }
             Err(error) => return Err(error),
         };
-        match eviction::set_used_now(&folder) {
+        match set_used_now(&folder) {
             // Another process has just removed it as damaged.
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             touched => touched.map_err(|error| failed("note the use of", error))?,
@@ -229,11 +235,20 @@ impl ShardCache {
         shard::write(from, batch).map_err(|error| folder.check_not_removed().err().unwrap_or(error))?;
         let path = from.join(SHARD_FILE);
         let failed = |error: std::io::Error| folder.io_error("keep the shard", &to, &error);
-        eviction::set_used_now(from).map_err(failed)?;
+        set_used_now(from).map_err(failed)?;
         let file = File::open(&path).map_err(failed)?;
         folder.is_lock_taken(&path, file.try_lock_shared())?;
         std::fs::rename(from, &to).map_err(failed)?;
         Ok(file)
+    }
+
+    /// Removes a damaged shard from before the last boot, which a power cut may have cut. Returns false for another one.
+    fn remove_if_old(&self, key: &str, found: Option<FileIdentity>) -> Result<bool> {
+        let folder = &self.inner.folder;
+        if is_of_this_boot(&folder.shard(key)) {
+            return Ok(false);
+        }
+        eviction::remove_damaged(folder, key, found).map(|_| true)
     }
 
     /// Removes a shard that cannot be opened, and returns the error with a hint.

@@ -261,6 +261,40 @@ fn a_shard_may_be_built_from_other_shards() {
     assert_eq!(first(&cache.get_or_make(&key(3), sum, &never_cancel).unwrap()), 3);
 }
 
+/// As after a power cut: names and lengths are there, and the content is zeros or missing.
+#[test]
+fn shards_from_before_the_last_boot_are_read_whole_and_built_again_if_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = ShardCache::open(folder.path(), 1 << 30).unwrap();
+    for i in 1..=5 {
+        get(&cache, i).unwrap();
+    }
+    let zeros = |i, name| {
+        let path = path(&cache, i, name);
+        let length = std::fs::metadata(&path).unwrap().len();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, vec![0; usize::try_from(length).unwrap()]).unwrap();
+    };
+    zeros(1, SHARD_FILE);
+    zeros(2, DIGESTS_FILE);
+    std::fs::remove_file(path(&cache, 3, SHARD_FILE)).unwrap();
+    flip_bit(&path(&cache, 4, SHARD_FILE), 40_000);
+    for i in 1..=5 {
+        std::fs::write(path(&cache, i, "used"), "another boot").unwrap();
+    }
+    for i in 1..=5 {
+        let shard = get(&cache, i).unwrap();
+        assert_eq!(first(&shard), i64::try_from(i).unwrap());
+        shard.verify_all().unwrap();
+    }
+    let statistics = cache.statistics().unwrap();
+    assert_eq!((statistics.hits, statistics.misses), (1, 5 + 4));
+    // It was found whole in this boot, so later damage is an error.
+    flip_bit(&path(&cache, 5, SHARD_FILE), 40_000);
+    let error = get(&cache, 5).unwrap().verify_all().unwrap_err();
+    assert!(error.hint_text().unwrap().contains("run the same command again"), "{:?}", error.hint_text());
+}
+
 #[test]
 fn a_damaged_shard_is_reported_once_and_built_again() {
     let folder = tempfile::tempdir().unwrap();

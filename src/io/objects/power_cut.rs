@@ -24,6 +24,21 @@ enum Call {
     Remove(PathBuf),
 }
 
+impl Call {
+    /// Path of the file or folder. Of two names, the new one.
+    fn path(&self) -> &Path {
+        match self {
+            Self::Create(path)
+            | Self::Write(path, _)
+            | Self::SyncFile(path)
+            | Self::SyncFolder(path)
+            | Self::Rename(_, path)
+            | Self::Link(_, path)
+            | Self::Remove(path) => path,
+        }
+    }
+}
+
 /// Choice of what survives of that which was not synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Survival {
@@ -74,6 +89,11 @@ impl RecordedCalls {
     /// Number of calls so far.
     pub fn count(&self) -> usize {
         self.calls.lock().unwrap().len()
+    }
+
+    /// Path of the file or folder of each call so far; of a rename or link, the new name.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.calls.lock().unwrap().iter().map(|call| call.path().to_owned()).collect()
     }
 
     /// Writes into the folder `into` what the disk may hold if the power fails after the first `cut` calls.

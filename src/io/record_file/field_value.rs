@@ -39,6 +39,15 @@ impl<'r> FieldValue<'r> {
         }
     }
 
+    /// Number of bytes of its texts.
+    pub(super) fn text_bytes(&self) -> u64 {
+        match self {
+            Self::Text(text) => text.len() as u64,
+            Self::Texts(texts) => texts.iter().map(|text| text.len() as u64).sum(),
+            Self::Missing | Self::Integer(_) | Self::Other(_) => 0,
+        }
+    }
+
     /// Text, or a whole number as text, without surrounding white space.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{FieldValue, RecordPlace};
 use crate::error::{Result, TruncatedList, ValidationErrors, escape_line};
+use crate::io::json::has_more_values;
 use crate::io::line_reader::{LineBreak, LineReader};
 
 /// Calls `visit` for every object, with the values of the fields `names`. Blank lines are skipped.
@@ -86,11 +87,17 @@ pub(super) fn has_field(path: &Path, gzip: bool, name: &str, check: impl Fn() ->
     Ok(false)
 }
 
+/// Maximum number of values in a line.
+const MAX_VALUES: usize = 1_000_000;
+
 /// Parses the object of a line; `None` for a blank line.
 fn parse_object(line: &[u8]) -> Result<Option<Map<String, Value>>, String> {
     let text = std::str::from_utf8(line).map_err(|_| "bytes that are not UTF-8".to_owned())?.trim();
     if text.is_empty() {
         return Ok(None);
+    }
+    if has_more_values(line, MAX_VALUES) {
+        return Err(format!("more than {MAX_VALUES} values in a line"));
     }
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => Ok(Some(object)),

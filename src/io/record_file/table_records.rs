@@ -3,10 +3,14 @@
 use arrow::array::{Array, Int64Array, RecordBatch};
 
 use super::{FieldValue, RecordPlace};
-use crate::error::{Result, ValidationErrors};
+use crate::error::{Error, Result, ValidationErrors};
+use crate::io::bounded::expanded_limit;
 use crate::io::table_file::{
     ColumnKind, NullableTextLists, NullableTexts, TableFile, has_integers, integers, text_lists, texts,
 };
+
+/// Bytes that a row takes beside its texts, for the limit of what a file expands to: a dictionary has each text once.
+const ROW_BYTES: u64 = 32;
 
 /// Column of a batch.
 enum FieldColumn {
@@ -30,6 +34,8 @@ pub(super) fn for_each(
     let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
     let mut mistakes = ValidationErrors::in_file(file.path());
     let mut place = 0;
+    let file_bytes = file.path().metadata().map_err(|error| Error::io("read", file.path(), &error))?.len();
+    let (mut expanded, limit) = (0, expanded_limit(file_bytes));
     for batch in file.batches(&names, &check)? {
         let batch = batch?;
         let fields: Vec<_> =
@@ -37,6 +43,12 @@ pub(super) fn for_each(
         for row in 0..batch.num_rows() {
             check()?;
             let values: Vec<_> = fields.iter().map(|field| field.get(row)).collect();
+            expanded += ROW_BYTES + values.iter().map(FieldValue::text_bytes).sum::<u64>();
+            if expanded > limit {
+                let message =
+                    format!("`{}`: its rows up to {place} expand to more than {limit} bytes", file.path().display());
+                return Err(Error::data(message).hint("the file is made to fill the memory; if not, write it as CSV"));
+            }
             if let Err(problem) = visit(RecordPlace::Row(place), &values) {
                 mistakes.add(RecordPlace::Row(place), problem);
             }

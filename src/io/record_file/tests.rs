@@ -3,7 +3,9 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int32Array, LargeStringArray, ListBuilder, RecordBatch, StringBuilder};
+use arrow::array::{
+    ArrayRef, DictionaryArray, Int32Array, LargeStringArray, ListBuilder, RecordBatch, StringArray, StringBuilder,
+};
 
 use super::{FieldValue, RecordFile, RecordPlace};
 use crate::error::{Error, Result};
@@ -160,4 +162,37 @@ fn other_formats_are_refused_with_the_way_out() {
     assert!(hint("t.xlsx").contains("save the sheet as CSV"));
     assert!(hint("t").contains("wanted CSV (.csv), tabs (.tsv) or JSON Lines (.jsonl)"));
     assert_eq!(FieldValue::Missing.texts(), Err("is missing".to_owned()));
+}
+
+/// A kilobyte of Parquet can be gigabytes of captions.
+#[test]
+fn a_dictionary_that_makes_gigabytes_of_text_is_refused() {
+    let rows = 10_000;
+    let repeated = |text: &str| -> ArrayRef {
+        let values = Arc::new(StringArray::from(vec![text]));
+        Arc::new(DictionaryArray::new(Int32Array::from(vec![0; rows]), values))
+    };
+    let captions = repeated(&"x".repeat(16_000));
+    let batch = RecordBatch::try_from_iter([
+        ("file_name", repeated("a.jpg")),
+        ("id", Arc::new(Int32Array::from_iter_values(0..10_000)) as ArrayRef),
+        ("caption", captions),
+    ])
+    .unwrap();
+    let content = parquet(&batch);
+    assert!(content.len() < 100_000, "{} bytes", content.len());
+    // 64 MiB, and 200 times the size of the file.
+    let limit = (64 << 20) + 200 * content.len();
+    // A row has its texts and 32 bytes.
+    let row = limit / (16_000 + "a.jpg".len() + 32);
+    let message = described(read("a.parquet", &content));
+    assert!(message.contains(&format!("its rows up to {row} expand to more than {limit} bytes")), "{message}");
+    assert!(message.contains("made to fill the memory"), "{message}");
+}
+
+#[test]
+fn a_line_of_a_million_values_is_refused() {
+    let line = format!("{{\"file_name\": \"a\", \"id\": 1, \"caption\": [{}\"b\"]}}\n", "\"a\",".repeat(1_000_000));
+    let message = described(read("a.jsonl", line.as_bytes()));
+    assert!(message.contains("line 1: more than 1000000 values in a line"), "{message}");
 }

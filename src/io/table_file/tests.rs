@@ -7,8 +7,8 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Float32Array, Int64Array, ListArray, RecordBatch, StringArray, new_null_array};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field};
-use arrow::ipc::CompressionType;
 use arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+use arrow::ipc::{CompressionType, root_as_message};
 use parquet::arrow::ArrowWriter;
 
 use test_data::golden;
@@ -225,6 +225,45 @@ fn a_compressed_buffer_that_holds_more_than_it_claims_is_refused() {
     content[place..place + 8].copy_from_slice(&4i64.to_le_bytes());
     let message = message(count(&content, &["vector"]));
     assert!(message.contains("a compressed buffer has room for 20971520 bytes, and claims to have 4;"), "{message}");
+}
+
+/// Messages of an Arrow stream, each with its body, without the empty one at the end.
+fn messages(stream: &[u8]) -> Vec<&[u8]> {
+    let mut messages = Vec::new();
+    let mut rest = stream;
+    loop {
+        let length = usize::try_from(i32::from_le_bytes(rest[4..8].try_into().unwrap())).unwrap();
+        if length == 0 {
+            return messages;
+        }
+        let body = root_as_message(&rest[8..8 + length]).unwrap().bodyLength();
+        let (message, after) = rest.split_at(8 + length + usize::try_from(body).unwrap());
+        messages.push(message);
+        rest = after;
+    }
+}
+
+/// Each dictionary has 130 MiB and is compressed to a few kilobytes. Fifteen of them come to 2,044,723,200 bytes, sixteen to
+/// 2,181,038,080; a file may have 2³¹. They replace each other, so that this test needs little memory.
+#[test]
+fn dictionaries_that_are_too_large_together_are_refused() {
+    let values: ArrayRef = Arc::new(Int64Array::from(vec![0; 130 << 17]));
+    let first = arrow::array::Int8Array::from(vec![0]);
+    let column: ArrayRef = Arc::new(arrow::array::DictionaryArray::new(first, values));
+    let batch = batch(vec![("number", column)]);
+    let options = IpcWriteOptions::default().try_with_compression(Some(CompressionType::ZSTD)).unwrap();
+    let mut stream = StreamWriter::try_new_with_options(Vec::new(), &batch.schema(), options).unwrap();
+    stream.write(&batch).unwrap();
+    let stream = stream.into_inner().unwrap();
+    drop(batch);
+    let [schema, dictionary, rows] = messages(&stream)[..] else { panic!("a schema, a dictionary and a batch") };
+    assert!(dictionary.len() < 100_000, "{}", dictionary.len());
+    let end = [0xff_u8, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+    let with = |dictionaries: usize| [schema, &dictionary.repeat(dictionaries), rows, &end].concat();
+    assert_eq!(count(&with(15), &["number"]).unwrap(), [1]);
+    let message = message(count(&with(16), &["number"]));
+    assert!(message.contains("dictionaries come to 2181038080 bytes together, wanted at most 2147483648"), "{message}");
+    assert!(message.contains("without dictionaries"), "{message}");
 }
 
 #[test]

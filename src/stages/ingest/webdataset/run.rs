@@ -7,8 +7,12 @@ use super::super::picture_rows::{PictureRows, PictureSample};
 use super::{CaptionMember, WebDataset};
 use crate::error::Result;
 use crate::io::image::IMAGE_EXTENSIONS;
+use crate::io::json::has_more_values;
 use crate::io::tar_samples::{self, TarPart, TarSample};
 use crate::stage::StageContext;
+
+/// Maximum number of values in a `.json` file of a sample.
+const MAX_JSON_VALUES: usize = 1_000_000;
 
 /// Endings of the names of archives.
 const ARCHIVES: [&str; 3] = [".tar", ".tar.gz", ".tgz"];
@@ -74,6 +78,9 @@ fn parse<'a>(
         return Err("has several images".to_owned());
     }
     let picture = pictures.first().copied();
+    if sample.member("json").is_some_and(|json| has_more_values(json, MAX_JSON_VALUES)) {
+        return Err(format!("its `.json` has more than {MAX_JSON_VALUES} values"));
+    }
     let json = sample.member("json").map(serde_json::from_slice::<Map<String, Value>>).transpose();
     let json = json.map_err(|error| format!("its `.json` is no JSON object: {error}"))?.unwrap_or_default();
     let texts = texts(settings, sample, &json)?;

@@ -1,0 +1,31 @@
+//! File of a shard that is written whenever the shard is opened. Its modification time is the time of the last use, and its
+//! content names the boot of the machine in which the shard was last found whole.
+//!
+//! Shards are not synced to the disk. After a power cut, the files of a shard may have their names and lengths without their
+//! content, so a shard from before the last boot is read whole once.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::OnceLock;
+
+use super::folder::open_private;
+
+/// Name of the file.
+pub(super) const USED: &str = "used";
+
+/// Sets the time of the last use of the shard in `path` to now.
+pub(super) fn set_used_now(path: &Path) -> io::Result<()> {
+    // Writing sets the modification time by the file system's clock, which all processes share.
+    open_private(&path.join(USED), true)?.write_all(boot_id().unwrap_or("\n").as_bytes())
+}
+
+/// True if the shard in `path` was written or found whole since the machine was started, or if the system does not tell.
+pub(super) fn is_of_this_boot(path: &Path) -> bool {
+    boot_id().is_none_or(|id| std::fs::read(path.join(USED)).is_ok_and(|used| used == id.as_bytes()))
+}
+
+/// Identifier of the time since the machine was started; `None` if the system has none.
+fn boot_id() -> Option<&'static str> {
+    static ID: OnceLock<Option<String>> = OnceLock::new();
+    ID.get_or_init(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()).as_deref()
+}

@@ -1,0 +1,67 @@
+//! JSON objects whose first field is a checksum of what follows it, by which changed bytes are known.
+//!
+//! `{"checksum":"<BLAKE3 of the rest, 64 digits>",<rest>`. Readers that do not know the field ignore it.
+
+use serde::Serialize;
+use serde::de::{DeserializeOwned, Error as _};
+
+use crate::error::{Error, Result};
+
+const START: &[u8] = b"{\"checksum\":\"";
+const END: &[u8] = b"\",";
+const CHECKSUM_DIGITS: usize = 2 * blake3::OUT_LEN;
+
+/// JSON of a struct that has fields, with its checksum.
+///
+/// # Errors
+/// The value is no JSON object.
+pub fn with_checksum(value: &impl Serialize) -> Result<Vec<u8>> {
+    let json = serde_json::to_vec(value).map_err(|error| Error::internal(error.to_string()))?;
+    let rest = json.strip_prefix(b"{").ok_or_else(|| Error::internal("only objects have a checksum"))?;
+    Ok([START, blake3::hash(rest).to_hex().as_bytes(), END, rest].concat())
+}
+
+/// Parses JSON, and checks its checksum. Objects of older versions have none.
+///
+/// # Errors
+/// The checksum is another one, or the text is not JSON of such a value.
+pub fn parse_checked<T: DeserializeOwned>(content: &[u8]) -> serde_json::Result<T> {
+    if let Some((checksum, rest)) = content.strip_prefix(START).and_then(|rest| rest.split_at_checked(CHECKSUM_DIGITS))
+    {
+        let is_right = rest.strip_prefix(END).is_some_and(|rest| blake3::hash(rest).to_hex().as_bytes() == checksum);
+        if !is_right {
+            return Err(serde_json::Error::custom("it was changed after it was written: its checksum differs"));
+        }
+    }
+    serde_json::from_slice(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn every_changed_bit_is_known_or_changes_nothing() {
+        #[derive(Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        struct Scored {
+            rsum: u32,
+            of: BTreeMap<String, String>,
+        }
+        let value = Scored { rsum: 231, of: BTreeMap::from([("a".to_owned(), "b".to_owned())]) };
+        let content = with_checksum(&value).unwrap();
+        assert_eq!(parse_checked::<Scored>(&content).unwrap(), value);
+        assert_eq!(serde_json::from_slice::<Scored>(&content).unwrap(), value);
+        assert_eq!(parse_checked::<Scored>(br#"{"rsum": 231, "of": {"a": "b"}}"#).unwrap(), value);
+        for bit in 0..8 * content.len() {
+            let mut changed = content.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            // A change of the name of the field makes it an object without a checksum.
+            match parse_checked::<Scored>(&changed) {
+                Ok(read) => assert!(read == value && bit / 8 < START.len(), "{bit}"),
+                Err(error) => assert!(bit / 8 < START.len() || error.to_string().contains("checksum"), "{error}"),
+            }
+        }
+    }
+}
