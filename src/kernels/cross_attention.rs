@@ -212,7 +212,12 @@ mod tests {
     fn relevances_follow_the_definition() {
         let mut rng = Rng::new(4, &[]);
         let mut memory = AttentionMemory::default();
-        for (contexts, queries) in [(1, 1), (1, 20), (4, 16), (36, 14), (5, 17), (36, 33), (3, 1), (50, 48)] {
+        const SIZES: &[(usize, usize)] = if cfg!(miri) {
+            &[(1, 17), (5, 3)]
+        } else {
+            &[(1, 1), (1, 20), (4, 16), (36, 14), (5, 17), (36, 33), (3, 1), (50, 48)]
+        };
+        for &(contexts, queries) in SIZES {
             for form in [(0.0, 9.0), (0.1, 9.0), (0.1, 4.0), (0.0, 300.0)] {
                 let form = CrossAttention { negative_slope: form.0, lambda: form.1 };
                 let (c, q) = (unit_vectors(contexts, &mut rng), unit_vectors(queries, &mut rng));

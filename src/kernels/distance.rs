@@ -201,7 +201,8 @@ mod tests {
     /// Against sums in order, whose error is as small.
     #[test]
     fn long_vectors_have_the_sums_of_their_values() {
-        for width in [0, 1, 31, 32, 33, 100, 1024] {
+        const WIDTHS: &[usize] = if cfg!(miri) { &[0, 33] } else { &[0, 1, 31, 32, 33, 100, 1024] };
+        for &width in WIDTHS {
             let mut rng = Rng::new(7, &[]);
             #[expect(clippy::cast_possible_truncation, reason = "test values are small")]
             let mut vector = || -> Vec<f32> { (0..width).map(|_| (rng.uniform() * 2.0 - 1.0) as f32).collect() };

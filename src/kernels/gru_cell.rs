@@ -199,7 +199,7 @@ mod tests {
     #[test]
     #[expect(clippy::cast_possible_truncation, reason = "the standard library's value, rounded once")]
     fn exp_tanh_and_sigmoid_match_the_standard_library() {
-        for i in -20_000..20_000i16 {
+        for i in (-20_000..20_000i16).step_by(if cfg!(miri) { 500 } else { 1 }) {
             let x = f32::from(i) / 233.0;
             let exact = f64::from(x);
             let relative = |got: f32, wanted: f64| ((f64::from(got) - wanted) / wanted).abs();

@@ -7,6 +7,8 @@
 
 pub mod identity;
 pub mod cpu;
+#[cfg(target_arch = "x86_64")]
+mod vector_instructions;
 pub mod random;
 pub mod normal;
 pub mod epoch;

@@ -79,16 +79,18 @@ impl RunningStatement {
 
     async fn run_unless_interrupted<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         let shared = &self.interrupt.0;
-        let mut changed = pin!(shared.changed.notified());
-        // Registered before the state is read, so that no interruption is missed.
-        changed.as_mut().enable();
-        let interrupted = || Error::new(ErrorCategory::Interrupted, "the statement was interrupted");
-        if shared.state.load(Ordering::SeqCst) == INTERRUPTED {
-            return Err(interrupted());
-        }
-        match select(changed, pin!(work)).await {
-            Either::Left(_) => Err(interrupted()),
-            Either::Right((result, _)) => Ok(result),
+        let mut work = pin!(work);
+        loop {
+            let mut changed = pin!(shared.changed.notified());
+            // Registered before the state is read, so that no interruption is missed.
+            changed.as_mut().enable();
+            if shared.state.load(Ordering::SeqCst) == INTERRUPTED {
+                return Err(Error::new(ErrorCategory::Interrupted, "the statement was interrupted"));
+            }
+            // A notification may be late, of an interruption of the statement before.
+            if let Either::Right((result, _)) = select(changed, work.as_mut()).await {
+                return Ok(result);
+            }
         }
     }
 }
@@ -96,5 +98,29 @@ impl RunningStatement {
 impl Drop for RunningStatement {
     fn drop(&mut self) {
         self.interrupt.0.state.store(IDLE, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    #[test]
+    fn a_late_notification_does_not_end_the_next_statement() {
+        let interrupt = StatementInterrupt::default();
+        let before = interrupt.start(None);
+        assert!(interrupt.interrupt() && !interrupt.interrupt());
+        drop(before);
+        let statement = interrupt.start(None);
+        let mut run = pin!(statement.run(pending::<()>()));
+        let mut poll = || run.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(poll().is_pending());
+        interrupt.0.changed.notify_waiters();
+        assert!(poll().is_pending());
+        assert!(interrupt.interrupt());
+        assert!(matches!(poll(), Poll::Ready(Err(error)) if error.category() == ErrorCategory::Interrupted));
     }
 }

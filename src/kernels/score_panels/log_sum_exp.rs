@@ -179,9 +179,10 @@ mod tests {
     #[test]
     #[expect(clippy::cast_possible_truncation, reason = "test values are small")]
     fn sums_are_those_of_the_definition_for_any_beta() {
+        const SIZES: &[(usize, usize)] = if cfg!(miri) { &[(2, 3)] } else { &[(1, 1), (7, 20), (90, TILE_COLUMNS)] };
         let mut rng = Rng::new(6, &[]);
         for beta in [0.0, 1.0, 30.0, 1e4] {
-            for (n, used) in [(1, 1), (7, 20), (90, TILE_COLUMNS)] {
+            for &(n, used) in SIZES {
                 let scores: Vec<[f32; TILE_COLUMNS]> =
                     (0..n).map(|_| std::array::from_fn(|_| 2.0 * rng.uniform() as f32 - 1.0)).collect();
                 let by_column: [f32; TILE_COLUMNS] =
@@ -224,15 +225,16 @@ mod tests {
     #[test]
     #[expect(clippy::cast_possible_truncation, reason = "test values are small")]
     fn bits_do_not_depend_on_the_instructions() {
+        const N: usize = if cfg!(miri) { 3 } else { 50 };
         let mut rng = Rng::new(7, &[]);
-        let scores: Vec<[f32; TILE_COLUMNS]> = (0..50).map(|_| std::array::from_fn(|_| rng.uniform() as f32)).collect();
-        let (mut a, mut b) = (vec![RunningLogSumExp::EMPTY; 50], vec![RunningLogSumExp::EMPTY; 50]);
+        let scores: Vec<[f32; TILE_COLUMNS]> = (0..N).map(|_| std::array::from_fn(|_| rng.uniform() as f32)).collect();
+        let (mut a, mut b) = (vec![RunningLogSumExp::EMPTY; N], vec![RunningLogSumExp::EMPTY; N]);
         add_exp_rows(90.0, &scores, &[0.25; TILE_COLUMNS], &mut a);
         rows(90.0, &scores, &[0.25; TILE_COLUMNS], &mut b);
         assert_eq!(a, b);
         let (mut a, mut b) = (ColumnLogSumExps::EMPTY, ColumnLogSumExps::EMPTY);
-        add_exp_columns(90.0, &scores, &[0.25; 50], &mut a);
-        columns(90.0, &scores, &[0.25; 50], &mut b);
+        add_exp_columns(90.0, &scores, &[0.25; N], &mut a);
+        columns(90.0, &scores, &[0.25; N], &mut b);
         assert_eq!(a, b);
     }
 }
