@@ -1,7 +1,5 @@
 //! Suggestions in messages: the known name that is closest to an unknown one, and lists of names.
 
-use crate::error::TruncatedList;
-
 /// Maximum length in bytes of names that are compared. The cost of a comparison is the product of two lengths.
 const MAX_COMPARED_BYTES: usize = 256;
 
@@ -41,8 +39,12 @@ pub fn name_distance(lower: &str, name: &str) -> Option<usize> {
 
 /// Formats names as `` `a`, `b`, `c` ``, the first 100 and the number of the others.
 pub fn quoted_list<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
-    let mut list = TruncatedList::new(LISTED_NAMES);
-    list.extend(names.into_iter().map(|name| format!("`{name}`")));
+    let mut names = names.into_iter();
+    let mut list: Vec<String> = names.by_ref().take(LISTED_NAMES).map(|name| format!("`{name}`")).collect();
+    let more = names.count();
+    if more > 0 {
+        list.push(format!("and {more} more"));
+    }
     list.join(", ")
 }
 

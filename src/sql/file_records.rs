@@ -83,7 +83,7 @@ impl RecordSizes {
                 return Err(format!("records {first} to {last} have more than {MAX_GROUP_BYTES} bytes"));
             }
             if self.form == RecordForm::Delimited {
-                self.is_quoted ^= part.iter().filter(|&&byte| byte == b'"').count() % 2 == 1;
+                self.is_quoted ^= part.iter().fold(false, |is_odd, &byte| is_odd ^ (byte == b'"'));
             }
             if part.ends_with(b"\n") && !self.is_quoted {
                 self.record_bytes = 0;

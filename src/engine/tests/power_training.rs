@@ -213,7 +213,7 @@ fn after_a_power_cut_in_a_pipeline_and_its_training_nothing_announced_is_lost_an
         }
     }
     println!(
-        "cuts at {} of {} calls; trainings by the state that they went on from: {resumed:?}",
+        "{} cuts in {} calls; trainings by the state that they went on from: {resumed:?}",
         cuts.len(),
         calls.count()
     );

@@ -10,6 +10,7 @@
 //! In a folder each write and removal is on the disk when it returns (`durable_folder.rs`).
 
 mod storage;
+mod parsed_objects;
 mod object_version;
 mod read_whole;
 mod location;

@@ -1,0 +1,26 @@
+//! Objects that are read and parsed, and read again if they cannot be parsed.
+
+use super::ObjectStorage;
+use crate::error::Result;
+
+impl ObjectStorage {
+    /// Reads and parses several objects, concurrently; `None` for those that are absent. One that cannot be parsed is read a
+    /// second time: a disk or a network may err once.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn get_all_parsed<T, E>(
+        &self,
+        names: &[String],
+        parse: impl Fn(&str, &[u8]) -> std::result::Result<T, E>,
+    ) -> Result<Vec<Option<std::result::Result<T, E>>>> {
+        let contents = self.get_all(names)?;
+        let parsed = names.iter().zip(contents).map(|(name, content)| {
+            Ok(match content.map(|content| parse(name, &content)) {
+                Some(Err(_)) => self.get(name)?.map(|content| parse(name, &content)),
+                known => known,
+            })
+        });
+        parsed.collect()
+    }
+}
