@@ -143,7 +143,7 @@ pub enum Command {
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// Read all results of the store, not those of one run
+    /// Read all results of the store and the records of its runs, not the results of one run
     #[arg(long, conflicts_with_all = ["run", "pipeline"])]
     pub all: bool,
     /// Run whose results are read

@@ -145,7 +145,11 @@ fn is_store(folder: &Path) -> Result<bool> {
     let layout = folder.join(LAYOUT_FOLDER);
     match std::fs::metadata(&layout) {
         Ok(found) => Ok(found.is_dir()),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(error)
+            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename) =>
+        {
+            Ok(false)
+        }
         Err(error) => Err(Error::io("look at", &layout, &error)),
     }
 }

@@ -76,7 +76,9 @@ pub(super) fn verify(common: &CommonArgs, arguments: &VerifyArgs, console: Conso
     if unreadable > 0 {
         let results = if damaged > 0 { format!(", {damaged} of {} results", damaged + sound) } else { String::new() };
         let error = Error::data(format!("damaged: {} of runs{results}", format_items(unreadable, "records")));
-        return Err(error.hint("bring the records back from a copy, or remove them: nothing computes them again"));
+        let of_results = if damaged > 0 { "; run the pipelines of the results again, which rebuilds them" } else { "" };
+        let of_records = "bring the records back from a copy, or remove them: nothing computes them again";
+        return Err(error.hint(format!("{of_records}{of_results}")));
     }
     if damaged > 0 {
         let error = Error::data(format!("{} of {} are damaged", damaged, format_items(damaged + sound, "results")));
@@ -89,15 +91,18 @@ pub(super) fn verify(common: &CommonArgs, arguments: &VerifyArgs, console: Conso
 /// Number of damaged records of runs. The log warns of each.
 fn unreadable_records(log: &RunLog, console: Console) -> Result<usize> {
     log.read_all()?;
-    let problems: Vec<String> = log.iter().filter_map(|record| Some(record.err()?.to_string())).collect();
-    if console.json {
-        for problem in &problems {
+    let mut unreadable = 0;
+    for (i, run) in log.names().iter().enumerate() {
+        let Some(Err(problem)) = log.record(i) else { continue };
+        unreadable += 1;
+        if console.json {
+            let (name, problems) = (format!("runs/{run}"), [problem.to_string()]);
             console.print_json(&json!({
-                "kind": "runs", "key": null, "name": "runs", "bytes": null, "state": "damaged", "problems": [problem],
+                "kind": "runs", "key": run, "name": name, "bytes": null, "state": "damaged", "problems": problems,
             }))?;
         }
     }
-    Ok(problems.len())
+    Ok(unreadable)
 }
 
 fn manifest(presence: &Presence) -> Option<&Manifest> {

@@ -9,7 +9,8 @@ use crate::error::escape_line;
 /// Number of characters of a URL that a message shows.
 const SHOWN: usize = 200;
 
-/// Length in bytes of the longest name that a message shows: that of a path. Of a longer one it shows the length.
+/// Length in bytes of the longest name that a message shows, for a URL without its query: that of a path. Of a longer one it
+/// shows the length.
 const MAX_SHOWN_BYTES: usize = 4096;
 
 /// True for a URL that images can be fetched from: `http` or `https`, and a host.
@@ -35,11 +36,14 @@ pub fn shown_url(text: &str) -> String {
 }
 
 /// Form of the name of an image in messages and on pages. Of a URL, which may begin behind the name of a folder, it is
-/// [`shown_url`]; any other name is escaped as [`escape_line`] does. In place of a name of more than 4,096 bytes, its length.
+/// [`shown_url`]; any other name is escaped as [`escape_line`] does. In place of a name, or of a URL before its query, of more than 4,096 bytes, its
+/// length.
 #[must_use]
 pub fn shown_name(name: &str) -> Cow<'_, str> {
     if name.len() > MAX_SHOWN_BYTES {
-        return format!("({} bytes)", name.len()).into();
+        let start = name.split(['?', '#']).next().unwrap_or_default();
+        let is_url = start.len() <= MAX_SHOWN_BYTES && is_image_url(start);
+        return if is_url { shown_url(start).into() } else { format!("({} bytes)", name.len()).into() };
     }
     let has_scheme = name.split_once("://").is_some_and(|(scheme, _)| {
         !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
@@ -93,6 +97,8 @@ mod tests {
     fn of_a_long_name_the_length_is_shown() {
         assert_eq!(shown_name(&"a".repeat(4096)), "a".repeat(4096));
         assert_eq!(shown_name(&"a".repeat(4097)), "(4097 bytes)");
+        assert_eq!(shown_name(&format!("https://h.org/a.jpg?{}", "s".repeat(5000))), "https://h.org/a.jpg");
+        assert_eq!(shown_name(&format!("https://me:{}@h.org/a.jpg", "s".repeat(5000))), "(5023 bytes)");
     }
 
     #[test]

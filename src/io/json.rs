@@ -26,10 +26,11 @@ pub fn read<T: DeserializeOwned>(path: &Path, wanted: &str) -> Result<T> {
 /// # Errors
 /// As [`read`], or the file has more values.
 pub fn read_values(path: &Path, max_bytes: u64, max_values: usize) -> Result<serde_json::Value> {
-    if has_more_values(&bounded::read(path, max_bytes)?, max_values) {
+    let bytes = bounded::read(path, max_bytes)?;
+    if has_more_values(&bytes, max_values) {
         return Err(Error::data(format!("`{}` has more than {max_values} values", path.display())));
     }
-    read_small(path, "JSON", max_bytes)
+    parse(path, "JSON", &bytes)
 }
 
 /// True if a text of JSON has more than `most` values and names, by its commas, colons and brackets, also those in texts. A
@@ -44,8 +45,12 @@ pub fn has_more_values(content: &[u8], most: usize) -> bool {
 /// # Errors
 /// As [`read`].
 pub fn read_small<T: DeserializeOwned>(path: &Path, wanted: &str, max_bytes: u64) -> Result<T> {
-    let bytes = bounded::read(path, max_bytes)?;
-    let json = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    parse(path, wanted, &bounded::read(path, max_bytes)?)
+}
+
+/// Parses the content of the file at `path`.
+fn parse<T: DeserializeOwned>(path: &Path, wanted: &str, bytes: &[u8]) -> Result<T> {
+    let json = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     serde_json::from_slice(json).map_err(|error| {
         if error.is_data() {
             return Error::data(format!("`{}` is not {wanted}: {error}", path.display()));

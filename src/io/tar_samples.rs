@@ -8,7 +8,7 @@ use az::SaturatingAs;
 use flate2::read::MultiGzDecoder;
 use tar::{Archive, EntryType};
 
-use crate::error::{Error, Result, ValidationErrors};
+use crate::error::{Error, ErrorCategory, Result, ValidationErrors};
 use crate::io::bounded;
 use crate::io::image_names::shown_name;
 
@@ -88,7 +88,11 @@ pub fn for_each(
         ReadProgress { allowed: Cell::new(MAX_HEADER_BYTES), unchecked: Cell::new(0), stop: RefCell::new(None) };
     let damaged = |error: std::io::Error| {
         if let Some(stop) = progress.stop.take() {
-            return stop;
+            return if stop.category() == ErrorCategory::Data {
+                stop.context(format!("`{}`", path.display()))
+            } else {
+                stop
+            };
         }
         let error = Error::data(format!("the archive `{}` is damaged or cut short: {error}", path.display()));
         error.hint("copy it or create it again")
@@ -99,8 +103,13 @@ pub fn for_each(
     for entry in archive.entries().map_err(damaged)? {
         let mut entry = entry.map_err(damaged)?;
         check()?;
-        // Its content, padded, and the headers of the next file. The content of a sparse file is shorter than the file.
-        let stored = entry.header().entry_size().unwrap_or_default().max(entry.size());
+        // Its content as the reader skips it, padded, and the headers of the next file. The content of a sparse file is shorter
+        // than the file, and stands in its header. Otherwise a size in PAX attributes replaces that of the header.
+        let stored = if entry.header().entry_type() == EntryType::GNUSparse {
+            entry.header().entry_size().unwrap_or_default()
+        } else {
+            entry.size()
+        };
         progress.allowed.set(stored.saturating_add(BLOCK_BYTES + MAX_HEADER_BYTES));
         let shown = shown_name(&String::from_utf8_lossy(&entry.path_bytes())).into_owned();
         let place = format!("file `{shown}`");
@@ -178,7 +187,8 @@ impl<R: Read> Read for LimitedContent<'_, R> {
         }
         if allowed.get() == 0 {
             let message = format!("the names and attributes before a file have more than {MAX_HEADER_BYTES} bytes");
-            return Err(std::io::Error::new(ErrorKind::InvalidData, message));
+            stop.replace(Some(Error::data(message)));
+            return Err(std::io::Error::other("the reading was ended"));
         }
         let wanted = buffer.len().min(allowed.get().saturating_as::<usize>());
         let read = self.content.read(&mut buffer[..wanted])?;
@@ -253,6 +263,13 @@ mod tests {
             builder.append(&header, *content).unwrap();
         }
         builder.into_inner().unwrap()
+    }
+
+    /// Sets the checksum of a header: the sum of its bytes, with spaces in place of the checksum.
+    fn set_checksum(header: &mut [u8]) {
+        header[148..156].fill(b' ');
+        let sum: u32 = header.iter().map(|&byte| u32::from(byte)).sum();
+        header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
     }
 
     fn read(name: &str, content: &[u8]) -> Result<Vec<TarSample>> {
@@ -349,8 +366,40 @@ mod tests {
         for kind in [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader] {
             let content = archive(&[("././@LongLink", kind, &long(2 << 20)), ("x.jpg", EntryType::Regular, b"1")]);
             let error = read("long.tar", &content).unwrap_err().to_string();
-            assert!(error.contains("the names and attributes before a file have more than 1048576 bytes"), "{error}");
+            assert!(error.ends_with("the names and attributes before a file have more than 1048576 bytes"), "{error}");
         }
+        // A file that claims to be large in its header, and in its attributes to be empty: nothing is skipped.
+        let mut content =
+            archive(&[("././@PaxHeader", EntryType::XHeader, b"9 size=0\n"), ("a.jpg", EntryType::Regular, b"")]);
+        let header = &mut content[1024..1536];
+        header[124..136].copy_from_slice(b"\x80\0\0\0\0\0\x01\0\0\0\0\0");
+        set_checksum(header);
+        content.truncate(1536);
+        content.extend(archive(&[
+            ("././@LongLink", EntryType::GNULongName, &long(2 << 20)),
+            ("x", EntryType::Regular, b"1"),
+        ]));
+        let error = read("long.tar", &content).unwrap_err().to_string();
+        assert!(error.contains("the names and attributes before a file"), "{error}");
+        // A sparse file that claims to be large, and has no content.
+        let mut content = archive(&[("a.jpg", EntryType::GNUSparse, b"")]);
+        let header = &mut content[..512];
+        // One block of no bytes at the end, and the size of the file.
+        for (place, number) in [
+            (386, &b"\x80\0\0\0\0\0\x01\0\0\0\0\0"[..]),
+            (398, b"00000000000\0"),
+            (483, b"\x80\0\0\0\0\0\x01\0\0\0\0\0"),
+        ] {
+            header[place..place + 12].copy_from_slice(number);
+        }
+        set_checksum(header);
+        content.truncate(512);
+        content.extend(archive(&[
+            ("././@LongLink", EntryType::GNULongName, &long(2 << 20)),
+            ("x", EntryType::Regular, b"1"),
+        ]));
+        let error = read("long.tar", &content).unwrap_err().to_string();
+        assert!(error.contains("the names and attributes before a file"), "{error}");
     }
 
     #[test]

@@ -11,6 +11,9 @@ use crate::suggest::{closest_name, quoted_list};
 /// Maximum number of characters shown of a source line.
 const LINE_CHARACTERS: usize = 160;
 
+/// Maximum number of bytes shown of a message, a note and a hint each.
+const TEXT_BYTES: usize = 4096;
+
 /// Mistake in a pipeline file, with its source span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
@@ -126,7 +129,7 @@ impl Diagnostics {
         let margin = " ".repeat(number.len());
         let bar = paint.blue("|");
         let severity = if diagnostic.is_warning() { paint.yellow("warning") } else { paint.red("error") };
-        let _ = writeln!(text, "{severity}: {}", paint.bold(&escape_control(&diagnostic.message)));
+        let _ = writeln!(text, "{severity}: {}", paint.bold(&shown_text(&diagnostic.message)));
         if !diagnostic.span.is_nowhere() {
             let _ = writeln!(text, "{margin}{} {location}", paint.blue("-->"));
         }
@@ -139,10 +142,10 @@ impl Diagnostics {
             let _ = writeln!(text, "{margin} {bar} {}{carets}", " ".repeat(before));
         }
         if let Some(note) = &diagnostic.note {
-            let _ = writeln!(text, "{margin} {} {}", paint.blue("="), escape_control(note));
+            let _ = writeln!(text, "{margin} {} {}", paint.blue("="), shown_text(note));
         }
         if let Some(hint) = &diagnostic.hint {
-            let _ = writeln!(text, "{margin} {} {}: {}", paint.blue("="), paint.bold("hint"), escape_control(hint));
+            let _ = writeln!(text, "{margin} {} {}: {}", paint.blue("="), paint.bold("hint"), shown_text(hint));
         }
         text
     }
@@ -188,6 +191,12 @@ impl fmt::Display for Diagnostics {
 }
 
 impl std::error::Error for Diagnostics {}
+
+/// Start of a message, note or hint, with control characters escaped.
+fn shown_text(text: &str) -> String {
+    let end = text.floor_char_boundary(TEXT_BYTES);
+    format!("{}{}", escape_control(&text[..end]), if end < text.len() { " …" } else { "" })
+}
 
 /// Part of a line around column `at` (from 0), at most [`LINE_CHARACTERS`] long, and the position of `at` in it.
 /// Control characters become spaces, so that carets align.

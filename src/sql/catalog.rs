@@ -222,10 +222,11 @@ impl StoreCatalog {
             return Ok(Some((artefact, manifest)));
         }
         match self.run() {
-            Some(run) if run.outcome == RunOutcome::Finished => {
-                Err(Error::data(format!("the result of stage `{name}` of the run `{}` was removed", run.run))
-                    .hint(format!("compute it again: {}", run.command_line())))
-            }
+            Some(run) if run.outcome == RunOutcome::Finished => Err(Error::data(format!(
+                "the result of stage `{name}` of the run `{}` was removed or is damaged",
+                run.run
+            ))
+            .hint(format!("compute it again: {}", run.command_line()))),
             _ => Ok(None),
         }
     }

@@ -68,7 +68,8 @@ fn format_of(path: &Path, start: &[u8]) -> Result<Arc<dyn FileFormat>> {
     let json = |is_lines| JsonFormat::default().with_schema_infer_max_rec(usize::MAX).with_newline_delimited(is_lines);
     let is_array = start.trim_ascii_start().first() == Some(&b'[');
     match extension.as_deref() {
-        Some("csv" | "tsv" | "tab") => check_records(path, RecordForm::Delimited)?,
+        Some("csv") => check_records(path, RecordForm::Delimited(b','))?,
+        Some("tsv" | "tab") => check_records(path, RecordForm::Delimited(b'\t'))?,
         Some("json") if is_array => check_records(path, RecordForm::Array)?,
         Some("json" | "jsonl" | "ndjson") => check_records(path, RecordForm::Lines)?,
         _ => {}

@@ -141,8 +141,10 @@ pub(super) fn of_panic(error: JoinError) -> Error {
             let error = panic_error(&*panic);
             if error.to_string().ends_with(ARROW_OVERFLOW) {
                 // Arrow has no error for it: the offsets of the texts of a batch are 32 bits.
-                return Error::stage("SQL: a step of the query has more than 2 GiB of text in a batch of its rows")
-                    .hint("select the long texts after the joins, or shorten them with `left(…, 1000)`");
+                return Error::stage(
+                    "SQL: a step of the query has more than 2 GiB of texts or lists in a batch of its rows",
+                )
+                .hint("select long texts and lists after the joins, or shorten texts with `left(…, 1000)`");
             }
             error.context("SQL")
         }

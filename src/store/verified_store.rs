@@ -67,12 +67,7 @@ impl VerifiedStore {
             Some(parts) => parts,
             None => {
                 let manifest = Path::from(artefact.path("manifest.json"));
-                let content = match self.inner.get(&manifest).await {
-                    Ok(found) => found.bytes().await?,
-                    Err(StoreError::NotFound { .. }) => return Ok(None),
-                    Err(error) => return Err(error),
-                };
-                let Ok(manifest) = parse_checked::<Manifest>(&content) else { return Ok(None) };
+                let Some(manifest) = self.manifest(&manifest).await? else { return Ok(None) };
                 let parts = manifest.tables.into_iter().flat_map(|(table, parts)| {
                     parts.into_iter().map(move |part| (Artefact::part_name(&table, part.index), part))
                 });
@@ -82,6 +77,26 @@ impl VerifiedStore {
             }
         };
         Ok(parts.get(&name).map(|part| PartPlace { artefact, name, part: part.clone() }))
+    }
+
+    /// Reads a manifest; `None` if there is none. One that cannot be parsed is read a second time. Without a manifest, nothing
+    /// could be checked.
+    async fn manifest(&self, place: &Path) -> Result<Option<Manifest>> {
+        let mut problem = String::new();
+        for _ in 0..2 {
+            let content = match self.inner.get(place).await {
+                Ok(found) => found.bytes().await?,
+                Err(StoreError::NotFound { .. }) => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            match parse_checked(&content) {
+                Ok(manifest) => return Ok(Some(manifest)),
+                Err(error) => problem = error.to_string(),
+            }
+        }
+        let error = Error::data(format!("`{place}` is damaged: {problem}"))
+            .hint("run the pipeline again: a run rebuilds damaged results");
+        Err(StoreError::Generic { store: "results", source: Box::new(error) })
     }
 
     /// Reads ranges of a part and checks the blocks that they are in.

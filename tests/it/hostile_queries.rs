@@ -49,5 +49,5 @@ fn a_batch_of_more_than_two_gib_of_text_is_an_error() {
     assert_code(&output, 4);
     assert_eq!(stdout(&output), "");
     let message = stderr(&output);
-    assert!(message.contains("error: SQL: a step of the query has more than 2 GiB of text"), "{message}");
+    assert!(message.contains("error: SQL: a step of the query has more than 2 GiB of texts or lists"), "{message}");
 }

@@ -259,9 +259,12 @@ fn an_unreachable_server_is_an_error_within_two_minutes_and_the_next_run_resumes
         assert!(started.try_wait().unwrap().is_none(), "the run goes on");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    // The answers to the last claims are on their way, of all stages at once. Without them, the run would claim again, and fail
-    // sooner.
-    std::thread::sleep(std::time::Duration::from_secs(4));
+    // The answers to the last claims may be on their way. Without them, the run would claim again, and fail sooner.
+    while proxy.is_busy() {
+        assert!(started.try_wait().unwrap().is_none(), "the run goes on");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(200));
     proxy.set_refusing(true);
     #[expect(clippy::disallowed_methods, reason = "the test measures the time to the error")]
     let clock = std::time::Instant::now();

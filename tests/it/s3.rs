@@ -152,6 +152,8 @@ pub(crate) struct Proxy {
     refuses: Arc<AtomicBool>,
     ended: Arc<AtomicBool>,
     counts: Arc<[AtomicUsize; 7]>,
+    /// Number of requests without an answer yet.
+    unanswered: Arc<AtomicUsize>,
 }
 
 impl Drop for Proxy {
@@ -171,6 +173,8 @@ impl Proxy {
             (Arc::clone(&refuses), Arc::clone(&ended), Arc::clone(&counts), server.port);
         let action = Arc::new(action);
         let requests = Arc::new(AtomicUsize::new(0));
+        let unanswered = Arc::new(AtomicUsize::new(0));
+        let waiting = Arc::clone(&unanswered);
         let serve = move || {
             let mut listener = Some(listener);
             while !end.load(Ordering::SeqCst) {
@@ -187,24 +191,36 @@ impl Proxy {
                     continue;
                 };
                 let (action, counts, requests) = (Arc::clone(&action), Arc::clone(&shared), Arc::clone(&requests));
+                let waiting = Arc::clone(&waiting);
                 let pass = move || {
+                    let has_request = AtomicBool::new(false);
                     // A client may close its connection at any time.
                     let _ = pass_on(client, upstream, |method| {
+                        has_request.store(true, Ordering::SeqCst);
+                        waiting.fetch_add(1, Ordering::SeqCst);
                         let action = action(method, requests.fetch_add(1, Ordering::SeqCst));
                         counts[action as usize].fetch_add(1, Ordering::SeqCst);
                         action
                     });
+                    if has_request.into_inner() {
+                        waiting.fetch_sub(1, Ordering::SeqCst);
+                    }
                 };
                 std::thread::Builder::new().name("proxied".to_owned()).spawn(pass).unwrap();
             }
         };
         std::thread::Builder::new().name("proxy".to_owned()).spawn(serve).unwrap();
-        Self { port, refuses, ended, counts }
+        Self { port, refuses, ended, counts, unanswered }
     }
 
     /// Starts or stops refusing connections.
     pub(crate) fn set_refusing(&self, refuse: bool) {
         self.refuses.store(refuse, Ordering::SeqCst);
+    }
+
+    /// True if a request has no answer yet.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.unanswered.load(Ordering::SeqCst) > 0
     }
 
     /// Number of requests with this action.

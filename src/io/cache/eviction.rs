@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::build_lock::{self, BuildLock};
 use super::folder::{CacheFolder, FileIdentity, ignore_missing, is_key};
-use super::last_use::USED;
+use super::last_use::{USED, USED_BYTES};
 use crate::error::{Error, ErrorCategory, Result};
 use crate::io::shard::{self, SHARD_FILE, Shard, ShardSize};
 
@@ -40,9 +40,10 @@ pub(super) fn reserve(
         bytes_below(&folder.tmp()).map_err(|error| folder.io_error("look at", &folder.tmp(), &error))?;
     let mut used_bytes = unfinished_bytes + entries.iter().map(|entry| entry.bytes).sum::<u64>();
     entries.sort_by(|a, b| (a.used, &a.key).cmp(&(b.used, &b.key)));
+    let needed = size.total() + USED_BYTES;
     let mut evicted = Vec::new();
     for entry in entries {
-        if used_bytes + size.total() <= limit {
+        if used_bytes + needed <= limit {
             break;
         }
         if let Some(lock) = try_lock_unused(folder, &entry.key)? {
@@ -50,7 +51,7 @@ pub(super) fn reserve(
             evicted.push((entry.key, lock));
         }
     }
-    if used_bytes + size.total() > limit {
+    if used_bytes + needed > limit {
         return Err(Error::stage(format!(
             "a shard of {} bytes does not fit into the cache: {used_bytes} of {limit} bytes are in use in `{}`",
             size.total(),

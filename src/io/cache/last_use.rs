@@ -2,7 +2,8 @@
 //! content names the boot of the machine in which the shard was last found whole.
 //!
 //! Shards are not synced to the disk. After a power cut, the files of a shard may have their names and lengths without their
-//! content, so a shard from before the last boot is read whole once.
+//! content, so a shard from before the last boot is read whole once. Machines that share a cache have different boots: after
+//! each change between them, a shard is read whole again.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,6 +13,9 @@ use super::folder::open_private;
 
 /// Name of the file.
 pub(super) const USED: &str = "used";
+
+/// Size of the file: an identifier and a line break.
+pub(super) const USED_BYTES: u64 = 37;
 
 /// Sets the time of the last use of the shard in `path` to now.
 pub(super) fn set_used_now(path: &Path) -> io::Result<()> {

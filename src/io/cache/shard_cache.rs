@@ -174,12 +174,19 @@ impl ShardCache {
         let cache = &self.inner.folder;
         let (folder, path) = (cache.shard(key), cache.shard(key).join(SHARD_FILE));
         let failed = |doing: &str, error: std::io::Error| cache.io_error(doing, &path, &error);
+        // Decided before the shard is opened: another process may replace it by one of this boot meanwhile.
+        let mut is_old;
         let (file, identity) = loop {
+            is_old = !is_of_this_boot(&folder);
             let file = match File::open(&path) {
                 Ok(file) => file,
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     // A folder appears together with its files, possibly just now.
-                    if !folder.is_dir() || path.exists() || self.remove_if_old(key, None)? {
+                    if !folder.is_dir() || path.exists() {
+                        return Ok(None);
+                    }
+                    if is_old {
+                        eviction::remove_damaged(cache, key, None)?;
                         return Ok(None);
                     }
                     return Err(self.damage_error(key, None, Error::io("open the shard", &path, &error)));
@@ -196,14 +203,15 @@ impl ShardCache {
                 break (file, identity);
             }
         };
-        let is_of_this_boot = is_of_this_boot(&folder);
-        let whole = |shard: Shard| if is_of_this_boot { Ok(shard) } else { shard.verify_all().map(|()| shard) };
+        let whole = |shard: Shard| if is_old { shard.verify_while(cancel).map(|()| shard) } else { Ok(shard) };
         let mut shard = match Shard::from_file(file, &folder).and_then(whole) {
             Ok(shard) => shard,
+            Err(error) if error.category() == ErrorCategory::Data && is_old => {
+                // A shard that was built meanwhile is another file, and stays.
+                eviction::remove_damaged(cache, key, Some(identity))?;
+                return Ok(None);
+            }
             Err(error) if error.category() == ErrorCategory::Data => {
-                if self.remove_if_old(key, Some(identity))? {
-                    return Ok(None);
-                }
                 return Err(self.damage_error(key, Some(identity), error));
             }
             Err(error) => return Err(error),
@@ -240,15 +248,6 @@ impl ShardCache {
         folder.is_lock_taken(&path, file.try_lock_shared())?;
         std::fs::rename(from, &to).map_err(failed)?;
         Ok(file)
-    }
-
-    /// Removes a damaged shard from before the last boot, which a power cut may have cut. Returns false for another one.
-    fn remove_if_old(&self, key: &str, found: Option<FileIdentity>) -> Result<bool> {
-        let folder = &self.inner.folder;
-        if is_of_this_boot(&folder.shard(key)) {
-            return Ok(false);
-        }
-        eviction::remove_damaged(folder, key, found).map(|_| true)
     }
 
     /// Removes a shard that cannot be opened, and returns the error with a hint.

@@ -6,6 +6,9 @@ use serde_json::Value;
 
 use crate::io::image_names::shown_name;
 
+/// Bytes that a text of a list takes beside its letters.
+const ITEM_BYTES: u64 = 32;
+
 /// Value of a field of a record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FieldValue<'r> {
@@ -39,11 +42,11 @@ impl<'r> FieldValue<'r> {
         }
     }
 
-    /// Number of bytes of its texts.
+    /// Number of bytes that its texts take in memory, about.
     pub(super) fn text_bytes(&self) -> u64 {
         match self {
             Self::Text(text) => text.len() as u64,
-            Self::Texts(texts) => texts.iter().map(|text| text.len() as u64).sum(),
+            Self::Texts(texts) => texts.iter().map(|text| ITEM_BYTES + text.len() as u64).sum(),
             Self::Missing | Self::Integer(_) | Self::Other(_) => 0,
         }
     }

@@ -17,6 +17,9 @@ use super::layout::{ArrowFileLayout, catch_panic};
 use super::{SHARD_FILE, write};
 use crate::error::{Error, Result};
 
+/// Bytes that are verified between two checks for the end of a run.
+const PIECE_BYTES: usize = 64 << 20;
+
 /// Callback for damage in a shard.
 type DamageHandler = Box<dyn Fn() -> Result<()> + Send + Sync>;
 
@@ -148,6 +151,14 @@ impl Shard {
     /// The file is damaged.
     pub fn verify_all(&self) -> Result<()> {
         self.verify(0..self.bytes.len())
+    }
+
+    /// Verifies the whole file as [`Shard::verify_all`], and calls `check` every 64 MiB. Its error ends the reading.
+    pub(in crate::io) fn verify_while(&self, check: &dyn Fn() -> Result<()>) -> Result<()> {
+        (0..self.bytes.len()).step_by(PIECE_BYTES).try_for_each(|start| {
+            check()?;
+            self.verify(start..self.bytes.len().min(start + PIECE_BYTES))
+        })
     }
 
     /// Returns the whole table without copying. For small tables, since the whole file is verified.
