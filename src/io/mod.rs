@@ -4,6 +4,7 @@ pub mod objects;
 pub mod table_shards;
 pub mod parquet;
 pub mod files;
+pub mod boot_id;
 pub mod bounded;
 pub mod pread;
 pub mod text_start;

@@ -363,43 +363,33 @@ mod tests {
             |name: &[u8]| archive(&[("././@LongLink", EntryType::GNULongName, name), ("x", EntryType::Regular, b"1")]);
         let samples = read("long.tar", &content(&long(300))).unwrap();
         assert_eq!(samples[0].key, "a".repeat(300));
-        for kind in [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader] {
-            let content = archive(&[("././@LongLink", kind, &long(2 << 20)), ("x.jpg", EntryType::Regular, b"1")]);
-            let error = read("long.tar", &content).unwrap_err().to_string();
-            assert!(error.ends_with("the names and attributes before a file have more than 1048576 bytes"), "{error}");
+        let long_names = [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader]
+            .map(|kind| archive(&[("././@LongLink", kind, &long(2 << 20)), ("x.jpg", EntryType::Regular, b"1")]));
+        let message = "the names and attributes before a file have more than 1048576 bytes";
+        for content in &long_names {
+            let error = read("long.tar", content).unwrap_err().to_string();
+            assert!(error.ends_with(message), "{error}");
         }
-        // A file that claims to be large in its header, and in its attributes to be empty: nothing is skipped.
-        let mut content =
+        // A file that claims to be large, of which nothing is skipped: its attributes say that it is empty, or it is sparse,
+        // with one block of no bytes at its end.
+        let terabyte = b"\x80\0\0\0\0\0\x01\0\0\0\0\0";
+        let empty =
             archive(&[("././@PaxHeader", EntryType::XHeader, b"9 size=0\n"), ("a.jpg", EntryType::Regular, b"")]);
-        let header = &mut content[1024..1536];
-        header[124..136].copy_from_slice(b"\x80\0\0\0\0\0\x01\0\0\0\0\0");
-        set_checksum(header);
-        content.truncate(1536);
-        content.extend(archive(&[
-            ("././@LongLink", EntryType::GNULongName, &long(2 << 20)),
-            ("x", EntryType::Regular, b"1"),
-        ]));
-        let error = read("long.tar", &content).unwrap_err().to_string();
-        assert!(error.contains("the names and attributes before a file"), "{error}");
-        // A sparse file that claims to be large, and has no content.
-        let mut content = archive(&[("a.jpg", EntryType::GNUSparse, b"")]);
-        let header = &mut content[..512];
-        // One block of no bytes at the end, and the size of the file.
-        for (place, number) in [
-            (386, &b"\x80\0\0\0\0\0\x01\0\0\0\0\0"[..]),
-            (398, b"00000000000\0"),
-            (483, b"\x80\0\0\0\0\0\x01\0\0\0\0\0"),
+        let sparse = archive(&[("a.jpg", EntryType::GNUSparse, b"")]);
+        for (mut content, start, numbers) in [
+            (empty, 1024, vec![(124, terabyte)]),
+            (sparse, 0, vec![(386, terabyte), (398, b"00000000000\0"), (483, terabyte)]),
         ] {
-            header[place..place + 12].copy_from_slice(number);
+            content.truncate(start + 512);
+            let header = &mut content[start..];
+            for (place, number) in numbers {
+                header[place..place + 12].copy_from_slice(number);
+            }
+            set_checksum(header);
+            content.extend(&long_names[0]);
+            let error = read("long.tar", &content).unwrap_err().to_string();
+            assert!(error.contains(message), "{error}");
         }
-        set_checksum(header);
-        content.truncate(512);
-        content.extend(archive(&[
-            ("././@LongLink", EntryType::GNULongName, &long(2 << 20)),
-            ("x", EntryType::Regular, b"1"),
-        ]));
-        let error = read("long.tar", &content).unwrap_err().to_string();
-        assert!(error.contains("the names and attributes before a file"), "{error}");
     }
 
     #[test]

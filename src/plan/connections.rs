@@ -25,7 +25,7 @@ impl<'n> Connections<'n> {
         Self { stages, writers: S::writers }
     }
 
-    /// Problem of an input of the stage `consumer`, if it has one, with a hint on request: it is looked for among all outputs.
+    /// Problem of an input of the stage `consumer`, if it has one. With `with_hint`, an output that fits is looked for.
     pub(super) fn problem(&self, consumer: &str, input: &StageInput, with_hint: bool) -> Option<Problem> {
         let (InputOrigin::Table { from, .. } | InputOrigin::Files { from, .. }) = &input.origin else { return None };
         let (message, hint) = match self.find(from, with_hint) {

@@ -4,6 +4,8 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
+use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
+
 use crate::error::{Error, Result};
 use crate::io::bounded;
 use crate::io::line_reader::MAX_LINE_BYTES;
@@ -17,8 +19,8 @@ const MAX_GROUP_BYTES: usize = 512 << 20;
 /// Maximum size in bytes of a file that is one JSON array, which is read whole.
 const MAX_ARRAY_BYTES: u64 = 256 << 20;
 
-/// Maximum number of bytes up to an even number of quotes at the end of a line. The reader that infers the types of a CSV file
-/// knows lines and quotes alone, and keeps so much.
+/// Maximum number of bytes between two line breaks that stand behind even numbers of quotes. To infer the types of a CSV file,
+/// DataFusion splits it there, and keeps what is between.
 const MAX_QUOTED_BYTES: usize = 1 << 30;
 
 /// Form of the records of a text file.
@@ -66,21 +68,10 @@ pub(super) fn check_records(path: &Path, form: RecordForm) -> Result<()> {
     }
 }
 
-/// Place within a record, as the reader of CSV sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    ValueStart,
-    /// In a value without quotes, or behind the end of its quotes. A quote is a letter there.
-    Unquoted,
-    Quoted,
-    /// Behind a quote within quotes: their end, unless another one follows.
-    QuoteInQuotes,
-}
-
 /// Sizes of the record and the group that are being read.
 struct RecordSizes {
-    form: RecordForm,
-    place: Place,
+    /// Reader of a delimited file; `None` for lines.
+    reader: Option<Reader>,
     /// Number of records that ended.
     records: usize,
     record_bytes: usize,
@@ -93,51 +84,56 @@ struct RecordSizes {
 
 impl RecordSizes {
     fn new(form: RecordForm) -> Self {
-        let place = Place::ValueStart;
-        Self { form, place, records: 0, record_bytes: 0, group_bytes: 0, is_odd: false, quoted_bytes: 0 }
+        let reader = match form {
+            RecordForm::Delimited(delimiter) => Some(ReaderBuilder::new().delimiter(delimiter).build()),
+            RecordForm::Lines | RecordForm::Array => None,
+        };
+        Self { reader, records: 0, record_bytes: 0, group_bytes: 0, is_odd: false, quoted_bytes: 0 }
     }
 
     /// Adds bytes of the file. The error says what is too large.
     fn add(&mut self, bytes: &[u8]) -> std::result::Result<(), String> {
-        match self.form {
-            RecordForm::Delimited(delimiter) => bytes.iter().try_for_each(|&byte| self.add_byte(byte, delimiter)),
-            RecordForm::Lines | RecordForm::Array => {
-                bytes.split_inclusive(|&byte| byte == b'\n').try_for_each(|part| {
-                    self.grow(part.len())?;
-                    if part.ends_with(b"\n") {
-                        self.end_record();
-                    }
-                    Ok(())
-                })
-            }
+        if self.reader.is_some() {
+            self.add_quoted(bytes)?;
+            return self.add_delimited(bytes);
         }
+        bytes.split_inclusive(|&byte| byte == b'\n').try_for_each(|line| {
+            self.grow(line.len())?;
+            if line.ends_with(b"\n") {
+                self.end_record();
+            }
+            Ok(())
+        })
     }
 
-    /// Adds a byte of a delimited file.
-    fn add_byte(&mut self, byte: u8, delimiter: u8) -> std::result::Result<(), String> {
-        self.quoted_bytes += 1;
-        self.is_odd ^= byte == b'"';
-        if byte == b'\n' && !self.is_odd {
-            self.quoted_bytes = 0;
-        }
-        if self.quoted_bytes > MAX_QUOTED_BYTES {
-            return Err(format!("a quote before record {} takes more than {MAX_QUOTED_BYTES} bytes", self.records + 2));
-        }
-        self.grow(1)?;
-        self.place = match (self.place, byte) {
-            (Place::Quoted, b'"') => Place::QuoteInQuotes,
-            (Place::Quoted, _) | (Place::QuoteInQuotes | Place::ValueStart, b'"') => Place::Quoted,
-            (_, b'\n' | b'\r') => {
-                // Of a carriage return and a newline, the second ends an empty record, which the reader skips.
-                if self.record_bytes > 1 {
-                    self.end_record();
-                }
-                self.record_bytes = 0;
-                Place::ValueStart
+    /// Adds bytes of a delimited file to its records. Their values are not kept.
+    fn add_delimited(&mut self, mut bytes: &[u8]) -> std::result::Result<(), String> {
+        let (mut values, mut ends) = ([0; 4096], [0; 64]);
+        while !bytes.is_empty() {
+            let Some(reader) = &mut self.reader else { return Ok(()) };
+            let (result, read, ..) = reader.read_record(bytes, &mut values, &mut ends);
+            self.grow(read)?;
+            if result == ReadRecordResult::Record {
+                self.end_record();
             }
-            (_, byte) if byte == delimiter => Place::ValueStart,
-            _ => Place::Unquoted,
-        };
+            bytes = &bytes[read..];
+        }
+        Ok(())
+    }
+
+    /// Adds bytes of a delimited file to what is between line breaks behind even numbers of quotes.
+    fn add_quoted(&mut self, bytes: &[u8]) -> std::result::Result<(), String> {
+        for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+            self.quoted_bytes += line.len();
+            if self.quoted_bytes > MAX_QUOTED_BYTES {
+                let record = self.records + 2;
+                return Err(format!("a quote before record {record} takes more than {MAX_QUOTED_BYTES} bytes"));
+            }
+            self.is_odd ^= line.iter().fold(false, |is_odd, &byte| is_odd ^ (byte == b'"'));
+            if line.ends_with(b"\n") && !self.is_odd {
+                self.quoted_bytes = 0;
+            }
+        }
         Ok(())
     }
 
@@ -166,8 +162,6 @@ impl RecordSizes {
 
 #[cfg(test)]
 mod tests {
-    use csv_core::ReadRecordResult;
-
     use super::*;
 
     fn check(content: &[u8], form: RecordForm) -> std::result::Result<(), String> {
@@ -179,38 +173,22 @@ mod tests {
 
     const CSV: RecordForm = RecordForm::Delimited(b',');
 
-    /// Numbers of records that the check and the reader of CSV count.
-    fn counted(text: &str) -> (usize, usize) {
-        let mut sizes = RecordSizes::new(CSV);
-        sizes.add(text.as_bytes()).unwrap();
-        let (mut reader, mut rest, mut wanted) = (csv_core::Reader::new(), text.as_bytes(), 0);
-        let (mut output, mut ends) = ([0; 256], [0; 32]);
-        loop {
-            let (result, read, ..) = reader.read_record(rest, &mut output, &mut ends);
-            rest = &rest[read..];
-            match result {
-                ReadRecordResult::Record => wanted += 1,
-                ReadRecordResult::End => return (sizes.records + usize::from(sizes.record_bytes > 0), wanted),
-                ReadRecordResult::InputEmpty => {}
-                ReadRecordResult::OutputFull | ReadRecordResult::OutputEndsFull => panic!("the texts are short"),
-            }
-        }
-    }
-
+    /// Numbers of records by hand, however the bytes of the file are divided.
     #[test]
-    fn records_are_those_of_the_reader() {
-        let texts = [
-            "a,b\n1,2\n",
-            "a\rb\rc",
-            "a\r\nb\r\n\r\n\nc\n",
-            "a,5\" disk\n1,2\n3,4\" disk\n",
-            "\"a\nb\",\"c\"\"\n\"\nd\n",
-        ];
-        let more =
-            ["\"a\"b\nc\"d\n", "a,\"\"\nb\n", "a,\"b\r\nc\n", ",\n,\n", "\"a\" \"\nb\n", "a\"\"\n\"b\"\"\"\n\"\n"];
-        for text in texts.into_iter().chain(more) {
-            let (counted, wanted) = counted(text);
-            assert_eq!(counted, wanted, "{text:?}");
+    fn records_end_outside_of_quotes_at_any_line_break() {
+        for (text, wanted) in [
+            ("a,b\n1,2\n", 2),
+            ("a\rb\rc\r", 3),
+            ("a\r\nb\r\n\r\n\nc\n", 3),
+            ("a,5\" disk\n1,2\n3,4\" disk\n", 3),
+            ("\"a\nb\",\"c\"\"\n\"\nd\n", 2),
+            ("a,\"b\r\nc\n", 0),
+        ] {
+            for piece in 1..=text.len() {
+                let mut sizes = RecordSizes::new(CSV);
+                text.as_bytes().chunks(piece).for_each(|bytes| sizes.add(bytes).unwrap());
+                assert_eq!(sizes.records, wanted, "{text:?} in pieces of {piece}");
+            }
         }
     }
 

@@ -194,7 +194,7 @@ impl Artefact {
         name: &str,
         parse: impl Fn(&[u8]) -> std::result::Result<T, E>,
     ) -> Result<Option<std::result::Result<T, E>>> {
-        Ok(self.objects.get_all_parsed(&[self.name(name)], |_, content| parse(content))?.remove(0))
+        self.objects.get_parsed(&self.name(name), parse)
     }
 
     /// Reads an object and checks its size and digest. One that is damaged is read a second time.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::io::boot_id::boot_id;
 use crate::runtime::random_bytes;
 use crate::store::boot_clock::LeaseClock;
 use crate::store::lock::TemporaryLock;
@@ -93,6 +94,6 @@ fn machine_id(folder: &Path) -> Option<String> {
     }
     let mut hasher = blake3::Hasher::new();
     hasher.update(&fs::read(&path).ok()?);
-    hasher.update(&fs::read("/proc/sys/kernel/random/boot_id").ok()?);
+    hasher.update(boot_id()?.as_bytes());
     Some(hasher.finalize().to_hex()[..16].to_owned())
 }

@@ -100,9 +100,9 @@ impl RunLog {
     #[must_use]
     pub fn record(&self, i: usize) -> Option<Result<&RunRecord>> {
         let read = || -> Result<Option<RunRecord>> {
-            let objects = [object_name(&self.names[i])];
-            let parse = |object: &str, content: &[u8]| parse(&self.store, object, content);
-            let Some(record) = self.store.objects().get_all_parsed(&objects, parse)?.remove(0) else { return Ok(None) };
+            let object = object_name(&self.names[i]);
+            let parse = |content: &[u8]| parse(&self.store, &object, content);
+            let Some(record) = self.store.objects().get_parsed(&object, parse)? else { return Ok(None) };
             let mut record = record?;
             self.complete(std::iter::once(&mut record))?;
             Ok(Some(record))

@@ -7,7 +7,7 @@ use test_data::golden;
 
 use crate::cli::{SYNTHETIC, assert_code, folder, json_lines, run, stderr, stdout};
 
-/// Pipeline of the store in `tests/golden`, which a build without checksums wrote.
+/// Pipeline of the store in `tests/golden`, which `pairloom run` of a build without checksums wrote (`ba840e94` in its record).
 const EARLIER: &str = "[stage.pairs.ingest]\nsynthetic = { train = 4, val = 2, test = 2 }\n
 [stage.meaning.score_captions]\ncaptions = \"pairs.captions\"\nmeasure = { cider = {} }\n";
 

@@ -1,37 +1,51 @@
-//! Faulty object store for tests: writes fail after a number of them, as on a full disk.
+//! Faulty object store for tests: writes fail after a number of them, as on a full disk, or the first read of each object is
+//! wrong.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use std::path::Path as Folder;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use futures::stream::BoxStream;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions,
-    PutOptions, PutPayload, PutResult, Result, local::LocalFileSystem,
+    CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, local::LocalFileSystem,
 };
 
 use crate::io::objects::ObjectStorage;
 use crate::store::{ProcessIdentity, Store};
 
-/// A local object store in which every write after the first `writes` fails, as on a full disk.
+/// A local object store in which every write after the first `writes_left` fails, as on a full disk.
 #[derive(Debug)]
 struct FaultyObjectStore {
     inner: LocalFileSystem,
     writes_left: Arc<AtomicIsize>,
+    /// Objects that were read, if the first read of each is wrong.
+    read: Option<Mutex<BTreeSet<Path>>>,
 }
 
 /// A store in `folder` in which the first `writes` writes succeed, and the counter of the remaining ones.
 pub(super) fn store(folder: &Folder, writes: isize) -> (Store, Arc<AtomicIsize>) {
+    let writes_left = Arc::new(AtomicIsize::new(writes));
+    (faulty_store(folder, Arc::clone(&writes_left), None), writes_left)
+}
+
+/// A store in `folder` in which the first read of each part, manifest, entry of a journal and record of a run has a flipped bit.
+pub(super) fn wrong_once_store(folder: &Folder) -> Store {
+    faulty_store(folder, Arc::new(AtomicIsize::new(isize::MAX)), Some(Mutex::default()))
+}
+
+fn faulty_store(folder: &Folder, writes_left: Arc<AtomicIsize>, read: Option<Mutex<BTreeSet<Path>>>) -> Store {
     let folder = folder.join("v1");
     std::fs::create_dir_all(&folder).unwrap();
-    let writes_left = Arc::new(AtomicIsize::new(writes));
     let inner = LocalFileSystem::new_with_prefix(&folder).unwrap();
-    let faulty = FaultyObjectStore { inner, writes_left: Arc::clone(&writes_left) };
-    (Store::with_objects(ObjectStorage::with_inner(Arc::new(faulty), &folder), ProcessIdentity::new(None)), writes_left)
+    let faulty = FaultyObjectStore { inner, writes_left, read };
+    Store::with_objects(ObjectStorage::with_inner(Arc::new(faulty), &folder), ProcessIdentity::new(None))
 }
 
 impl fmt::Display for FaultyObjectStore {
@@ -57,7 +71,20 @@ impl ObjectStore for FaultyObjectStore {
         self.inner.put_multipart_opts(location, options).await
     }
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        self.inner.get_opts(location, options).await
+        let is_head = options.head;
+        let result = self.inner.get_opts(location, options).await?;
+        let is_content =
+            ["journal/", "part-", "manifest.json", "runs/"].iter().any(|part| location.as_ref().contains(part));
+        let Some(read) = self.read.as_ref().filter(|_| is_content && !is_head) else { return Ok(result) };
+        if !read.lock().unwrap().insert(location.clone()) {
+            return Ok(result);
+        }
+        let (meta, range, attributes) = (result.meta.clone(), result.range.clone(), result.attributes.clone());
+        let mut content = result.bytes().await?.to_vec();
+        let middle = content.len() / 2;
+        content[middle] ^= 1;
+        let payload = GetResultPayload::Stream(stream::once(async move { Ok(Bytes::from(content)) }).boxed());
+        Ok(GetResult { payload, meta, range, attributes })
     }
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         self.inner.get_ranges(location, ranges).await

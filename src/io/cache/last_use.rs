@@ -7,9 +7,9 @@
 
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::OnceLock;
 
 use super::folder::open_private;
+use crate::io::boot_id::boot_id;
 
 /// Name of the file.
 pub(super) const USED: &str = "used";
@@ -26,10 +26,4 @@ pub(super) fn set_used_now(path: &Path) -> io::Result<()> {
 /// True if the shard in `path` was written or found whole since the machine was started, or if the system does not tell.
 pub(super) fn is_of_this_boot(path: &Path) -> bool {
     boot_id().is_none_or(|id| std::fs::read(path.join(USED)).is_ok_and(|used| used == id.as_bytes()))
-}
-
-/// Identifier of the time since the machine was started; `None` if the system has none.
-fn boot_id() -> Option<&'static str> {
-    static ID: OnceLock<Option<String>> = OnceLock::new();
-    ID.get_or_init(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()).as_deref()
 }

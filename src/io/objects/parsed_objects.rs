@@ -4,8 +4,23 @@ use super::ObjectStorage;
 use crate::error::Result;
 
 impl ObjectStorage {
-    /// Reads and parses several objects, concurrently; `None` for those that are absent. One that cannot be parsed is read a
-    /// second time: a disk or a network may err once.
+    /// Reads and parses an object; `None` if it is absent. One that cannot be parsed is read a second time: a disk or a network
+    /// may err once.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn get_parsed<T, E>(
+        &self,
+        name: &str,
+        parse: impl Fn(&[u8]) -> std::result::Result<T, E>,
+    ) -> Result<Option<std::result::Result<T, E>>> {
+        match self.get(name)?.map(|content| parse(&content)) {
+            Some(Err(_)) => Ok(self.get(name)?.map(|content| parse(&content))),
+            known => Ok(known),
+        }
+    }
+
+    /// Reads and parses several objects as [`ObjectStorage::get_parsed`], concurrently.
     ///
     /// # Errors
     /// The store cannot be read.
