@@ -38,7 +38,12 @@ fn compile_shims(libtorch: &Path) {
         println!("cargo::rustc-link-lib=stdc++");
         return;
     }
-    cc::Build::new()
+    let mut build = cc::Build::new();
+    // A build with AddressSanitizer, as of `cargo fuzz`, has it in the shims too.
+    if std::env::var("CARGO_CFG_SANITIZE").is_ok_and(|names| names.split(',').any(|name| name == "address")) {
+        build.flag("-fsanitize=address");
+    }
+    build
         .cpp(true)
         .std("c++20")
         .warnings(false)
