@@ -1,11 +1,13 @@
-//! Benchmark of commands and queries about many runs: 1,000 runs of 20 pipelines; with `-- --growth` 100, 1,000 and 10,000
-//! runs, the last of which have 100,000 artefacts.
+//! Benchmark of commands and queries about many runs: 1,000 runs of 20 pipelines. With `-- --growth`, stores of 100, 1,000
+//! and 10,000 runs, the last of which have 100,000 artefacts, and tables of up to 10 million rows in 10,000 parts.
 //!
 //! Each run has five stages, or twelve with `--growth`. Its training and evaluation are its own; data and features are those
 //! of its pipeline. The files are like those of `pipelines/quickstart.toml`, without the tables that the commands do not
 //! read. Each command is a process of its own, with all files in the page cache, and the best of five times is printed. The
 //! limit is the reading of 1,000 records, and for queries over all runs of 1,000 manifests and 1,000 Parquet files. One more
 //! process only starts and ends.
+//!
+//! `--growth` also prints the most memory that a command had, as the system counts it (`VmHWM`), looked up each millisecond.
 //!
 //! Run: `cargo bench --bench runs`, and `cargo bench --bench runs -- --growth`.
 #![expect(
@@ -16,13 +18,14 @@
 )]
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray};
-use arrow::compute::cast;
+use arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray, UInt32Array};
+use arrow::compute::{cast, take_record_batch};
 use arrow::datatypes::{DataType, FieldRef};
 use bytes::Bytes;
 use pairloom::io::parquet;
@@ -41,6 +44,8 @@ const GROWTH: [usize; 3] = [100, 1_000, 10_000];
 const FURTHER: usize = 7;
 /// Artefacts of a run that are its own: training, embeddings, evaluation and the further ones.
 const RUN_STAGES: usize = 3 + FURTHER;
+/// Rows and parts of tables that show how times grow.
+const TABLES: [(usize, usize); 3] = [(100_000, 100), (1_000_000, 1_000), (10_000_000, 10_000)];
 /// Number of pipelines.
 const PIPELINES: usize = 20;
 /// Number of times that each command runs.
@@ -170,55 +175,157 @@ fn write_store(folder: &Path, runs: usize, further: usize) {
 
 /// Seconds of a command on a store, the best of several times.
 fn seconds(store: &Path, arguments: &[&str], times: usize) -> f64 {
-    let once = || {
+    cost(store, arguments, times).seconds
+}
+
+/// Cost of a command.
+struct Cost {
+    seconds: f64,
+    /// Most memory, in KiB.
+    peak: u64,
+}
+
+/// Cost of a command on a store: the best time and the largest memory of several times.
+fn cost(store: &Path, arguments: &[&str], times: usize) -> Cost {
+    let mut best = Cost { seconds: f64::INFINITY, peak: 0 };
+    for _ in 0..times {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pairloom"));
         command.args(arguments).arg("--store").arg(store).stdout(Stdio::null()).stderr(Stdio::null());
         let clock = Instant::now();
-        let status = command.status().unwrap();
-        assert!(status.success(), "`pairloom {}` failed", arguments.join(" "));
-        clock.elapsed().as_secs_f64()
-    };
-    (0..times).map(|_| once()).fold(f64::INFINITY, f64::min)
+        let mut child = command.spawn().unwrap();
+        let status = format!("/proc/{}/status", child.id());
+        let has_ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let peak = scope.spawn(|| {
+                let mut peak = 0;
+                while !has_ended.load(Ordering::Relaxed) {
+                    peak = peak.max(peak_in(&std::fs::read_to_string(&status).unwrap_or_default()));
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                peak
+            });
+            let ended = child.wait().unwrap();
+            best.seconds = best.seconds.min(clock.elapsed().as_secs_f64());
+            has_ended.store(true, Ordering::Relaxed);
+            best.peak = best.peak.max(peak.join().unwrap());
+            assert!(ended.success(), "`pairloom {}` failed", arguments.join(" "));
+        });
+    }
+    best
 }
 
-/// Times of commands on stores of different sizes.
-fn growth() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("small.toml");
-    std::fs::write(&file, "[stage.pairs.ingest]\nsynthetic = { train = 20, val = 5, test = 5 }\n").unwrap();
+/// Largest memory in the status of a process, in KiB; 0 if it has ended.
+fn peak_in(status: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse().ok()).unwrap_or_default()
+}
+
+/// A line for each command: its seconds and its memory for each store.
+fn print_costs(stores: &[PathBuf], commands: &[(&str, Vec<&str>)], times: usize) {
+    for (name, arguments) in commands {
+        let costs: Vec<Cost> = stores.iter().map(|store| cost(store, arguments, times)).collect();
+        let cells = costs.iter().map(|cost| format!(" {:>9.3} s {:>6} MB", cost.seconds, cost.peak * 1024 / 1_000_000));
+        println!("{name:28}{}", cells.collect::<String>());
+    }
+}
+
+/// Costs of commands on stores with more and more runs.
+fn growth_of_runs(folder: &Path) {
+    let file = small_pipeline(folder);
     let file = file.to_str().unwrap();
-    let commands: [(&str, &[&str]); 7] = [
-        ("run that changes nothing", &["run", file]),
-        ("plan", &["plan", file]),
-        ("sql, one table of a run", &["sql", "SELECT rsum FROM test.summary", "--pipeline", "study07"]),
-        ("store.runs", &["sql", "SELECT pipeline, max(score) FROM store.runs GROUP BY 1"]),
-        ("store.artefacts", &["sql", "SELECT count(*) FROM store.artefacts"]),
-        ("runs", &["runs"]),
-        ("gc, preview", &["gc"]),
-    ];
-    println!("seconds, best of 3, by number of runs (artefacts)");
+    println!("runs and artefacts: {}", GROWTH.map(|runs| format!("{runs}, {}", RUN_STAGES * runs)).join("; "));
     let stores = GROWTH.map(|runs| {
-        let store = folder.path().join(runs.to_string());
+        let store = folder.join(runs.to_string());
         write_store(&store, runs, FURTHER);
         // The first run builds the result of the small pipeline.
         seconds(&store, &["run", file], 1);
-        let artefacts = RUN_STAGES * runs;
-        print!("{:>20}", format!("{runs} ({artefacts})"));
         store
     });
-    println!();
-    for (name, arguments) in commands {
-        print!("{name:26}");
-        for store in &stores {
-            print!("{:>12.3}", seconds(store, arguments, 3));
-        }
-        println!();
+    let commands = [
+        ("run that changes nothing", vec!["run", file]),
+        ("plan", vec!["plan", file]),
+        ("sql, one table of a run", vec!["sql", "SELECT rsum FROM test.summary", "--pipeline", "study07"]),
+        ("store.runs", vec!["sql", "SELECT pipeline, max(score) FROM store.runs GROUP BY 1"]),
+        ("store.artefacts", vec!["sql", "SELECT count(*) FROM store.artefacts"]),
+        ("runs", vec!["runs"]),
+        ("gc, preview", vec!["gc"]),
+    ];
+    print_costs(&stores, &commands, 3);
+    // Of each pipeline one of 5, 50 or 500 runs stays. The next preview has little to look at.
+    print_costs(&stores, &[("gc --delete, first", vec!["gc", "--delete", "--keep-runs", "1"])], 1);
+    print_costs(&stores, &[("gc --delete, again", vec!["gc", "--delete", "--keep-runs", "1"])], 1);
+}
+
+/// Costs of commands on a table with more and more rows and parts.
+fn growth_of_tables(folder: &Path) {
+    let file = small_pipeline(folder);
+    let file = file.to_str().unwrap();
+    println!("rows and parts: {}", TABLES.map(|(rows, parts)| format!("{rows}, {parts}")).join("; "));
+    let stores = TABLES.map(|(rows, parts)| {
+        let store = folder.join(format!("{parts}-parts"));
+        seconds(&store, &["run", file], 1);
+        enlarge_captions(&Store::open(&store).unwrap(), rows, parts);
+        store
+    });
+    let commands = [
+        ("run that changes nothing", vec!["run", file]),
+        ("plan", vec!["plan", file]),
+        ("count(*)", vec!["sql", "SELECT count(*) FROM pairs.captions"]),
+        ("one row", vec!["sql", "SELECT text FROM pairs.captions WHERE caption_id = 4321"]),
+        (
+            "a group over all rows",
+            vec!["sql", "SELECT split, count(text), max(length(text)) FROM pairs.captions GROUP BY 1"],
+        ),
+        (
+            "the first 10 of a sort",
+            vec!["sql", "SELECT text, caption_id FROM pairs.captions ORDER BY text, caption_id LIMIT 10"],
+        ),
+        ("verify", vec!["verify"]),
+        ("gc, preview", vec!["gc"]),
+    ];
+    print_costs(&stores, &commands, 3);
+}
+
+/// Pipeline file with one small stage.
+fn small_pipeline(folder: &Path) -> PathBuf {
+    let file = folder.join("small.toml");
+    std::fs::write(&file, "[stage.pairs.ingest]\nsynthetic = { train = 20, val = 5, test = 5 }\n").unwrap();
+    file
+}
+
+/// Gives the captions of the small pipeline `rows` rows in `parts` parts, with ascending identifiers.
+fn enlarge_captions(store: &Store, rows: usize, parts: usize) {
+    let log = RunLog::open(store).unwrap();
+    let stage = log.readable().next().unwrap().stages[0].clone();
+    let folder = store.objects().folder().unwrap().join(&stage.kind).join(stage.key.to_string());
+    let mut manifest: Manifest = serde_json::from_slice(&std::fs::read(folder.join("manifest.json")).unwrap()).unwrap();
+    let part = |index: usize| folder.join(Artefact::part_name("captions", index));
+    let few = parquet::decode_whole(std::fs::read(part(0)).unwrap().into()).unwrap();
+    let of_part = rows / parts;
+    let repeated: UInt32Array = (0..u32::try_from(few.num_rows()).unwrap()).cycle().take(of_part).collect();
+    let few = take_record_batch(&few, &repeated).unwrap();
+    let ids = few.schema().index_of("caption_id").unwrap();
+    let table = manifest.tables.get_mut("captions").unwrap();
+    table.clear();
+    for index in 0..parts {
+        let mut columns = few.columns().to_vec();
+        let numbers = [index * of_part, (index + 1) * of_part].map(|number| i64::try_from(number).unwrap());
+        columns[ids] = Arc::new(Int64Array::from_iter_values(numbers[0]..numbers[1]));
+        let content = parquet::encode(&few.schema(), &[tables::batch(&few.schema(), columns).unwrap()]).unwrap();
+        std::fs::write(part(index), &content).unwrap();
+        let digest = blake3::hash(&content).to_hex().to_string();
+        let (rows, bytes, blocks) = (of_part as u64, content.len() as u64, BlockDigests::of(&content));
+        table.push(Part { index, rows, bytes, digest, blocks, key: None });
     }
+    std::fs::write(folder.join("manifest.json"), serde_json::to_vec(&manifest).unwrap()).unwrap();
 }
 
 fn main() {
     if std::env::args().any(|argument| argument == "--growth") {
-        return growth();
+        let folder = tempfile::tempdir().unwrap();
+        println!("best time of 3 and most memory");
+        growth_of_tables(folder.path());
+        return growth_of_runs(folder.path());
     }
     let folder = tempfile::tempdir().unwrap();
     write_store(folder.path(), RUNS, 0);

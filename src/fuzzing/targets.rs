@@ -209,7 +209,7 @@ fn pipeline(folder: &Path, bytes: &[u8]) {
 /// Manifest, entry of a journal and record of a run.
 fn store(_: &Path, bytes: &[u8]) {
     drop(parse_checked::<Manifest>(bytes));
-    drop(serde_json::from_slice::<JournalEntry>(bytes));
+    drop(parse_checked::<JournalEntry>(bytes));
     drop(parse_checked::<RunRecord>(bytes));
 }
 

@@ -7,34 +7,67 @@
 /// True if the CPU has the foundation instructions of AVX-512.
 #[must_use]
 pub fn has_avx512() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return is_x86_feature_detected!("avx512f") && has_implied();
-    #[cfg(not(target_arch = "x86_64"))]
-    return false;
-}
-
-/// True if the CPU has the older instructions that the compiler uses where it may use AVX. A virtual machine can hide them.
-#[cfg(target_arch = "x86_64")]
-fn has_implied() -> bool {
-    is_x86_feature_detected!("popcnt") && is_x86_feature_detected!("f16c") && is_x86_feature_detected!("fma")
+    Instructions::detect().are_avx512()
 }
 
 /// True if the CPU has the bf16 products of AVX-512.
 #[must_use]
 pub fn has_avx512_bf16() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return has_avx512() && is_x86_feature_detected!("avx512bf16");
-    #[cfg(not(target_arch = "x86_64"))]
-    return false;
+    Instructions::detect().are_avx512_bf16()
 }
 
 /// True if the CPU has AVX2 and fused multiply-add.
 #[must_use]
 pub fn has_avx2() -> bool {
+    Instructions::detect().are_avx2()
+}
+
+/// Sets of instructions that kernels are compiled for, and whether the CPU has them.
+#[derive(Debug, Clone, Copy)]
+struct Instructions {
+    avx512f: bool,
+    avx512bf16: bool,
+    avx2: bool,
+    popcnt: bool,
+    f16c: bool,
+    fma: bool,
+}
+
+impl Instructions {
     #[cfg(target_arch = "x86_64")]
-    return is_x86_feature_detected!("avx2") && has_implied();
+    fn detect() -> Self {
+        Self {
+            avx512f: is_x86_feature_detected!("avx512f"),
+            avx512bf16: is_x86_feature_detected!("avx512bf16"),
+            avx2: is_x86_feature_detected!("avx2"),
+            popcnt: is_x86_feature_detected!("popcnt"),
+            f16c: is_x86_feature_detected!("f16c"),
+            fma: is_x86_feature_detected!("fma"),
+        }
+    }
+
     #[cfg(not(target_arch = "x86_64"))]
-    return false;
+    fn detect() -> Self {
+        Self { avx512f: false, avx512bf16: false, avx2: false, popcnt: false, f16c: false, fma: false }
+    }
+
+    fn are_avx512(self) -> bool {
+        self.avx512f && self.has_implied()
+    }
+
+    fn are_avx512_bf16(self) -> bool {
+        self.are_avx512() && self.avx512bf16
+    }
+
+    fn are_avx2(self) -> bool {
+        self.avx2 && self.has_implied()
+    }
+
+    /// True if the CPU has the older instructions that the compiler uses where it may use AVX. A virtual machine can hide
+    /// them.
+    fn has_implied(self) -> bool {
+        self.popcnt && self.f16c && self.fma
+    }
 }
 
 /// Asks the processor to bring values into the cache that are about to be read or written. For accesses that are far apart
@@ -72,3 +105,25 @@ macro_rules! widest {
     }};
 }
 pub(crate) use widest;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_for_avx_need_the_older_instructions_too() {
+        let all = Instructions { avx512f: true, avx512bf16: true, avx2: true, popcnt: true, f16c: true, fma: true };
+        let found = |of: Instructions| [of.are_avx512(), of.are_avx512_bf16(), of.are_avx2()];
+        assert_eq!(found(all), [true; 3]);
+        for hidden in [
+            Instructions { popcnt: false, ..all },
+            Instructions { f16c: false, ..all },
+            Instructions { fma: false, ..all },
+        ] {
+            assert_eq!(found(hidden), [false; 3], "{hidden:?}");
+        }
+        assert_eq!(found(Instructions { avx512f: false, ..all }), [false, false, true]);
+        assert_eq!(found(Instructions { avx512bf16: false, ..all }), [true, false, true]);
+        assert_eq!(found(Instructions { avx2: false, ..all }), [true, true, false]);
+    }
+}

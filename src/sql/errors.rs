@@ -13,6 +13,7 @@ use crate::sql::names::{
 use crate::sql::planning_messages::{
     ArgumentMessage, ConversionMessage, FunctionMessage, GroupMessage, SignatureMessage,
 };
+use crate::sql::query_options::MAX_TEMPORARY_BYTES;
 use crate::sql::vectors::VectorMeasure;
 use crate::suggest::closest_name;
 
@@ -203,6 +204,9 @@ pub(super) fn sql_error(error: &DataFusionError) -> Error {
     if causes(error).any(is_read_error) {
         return damaged_store(message);
     }
+    if causes(error).any(is_file_error) {
+        return temporary_file_error(message);
+    }
     match root {
         DataFusionError::Internal(_) => Error::internal(format!("SQL: {message}")),
         DataFusionError::ResourcesExhausted(_) => Error::stage(format!("SQL: {}", memory_message(message)))
@@ -246,12 +250,28 @@ fn causes(error: &DataFusionError) -> impl Iterator<Item = &(dyn std::error::Err
     std::iter::successors(Some(first), |error| error.source())
 }
 
-/// Returns true for an error of a file or its format.
+/// True for an error of a file of the store, or of its format.
 fn is_read_error(error: &(dyn std::error::Error + 'static)) -> bool {
-    matches!(error.downcast_ref(), Some(ArrowError::ParquetError(_) | ArrowError::IoError(..)))
+    matches!(error.downcast_ref(), Some(ArrowError::ParquetError(_)))
         || error.is::<ParquetError>()
         || error.is::<object_store::Error>()
-        || error.is::<std::io::Error>()
+}
+
+/// True for an error of a file or of Arrow's format for files. Unless it is a read error, the file is a temporary one: a
+/// session opens no others by itself.
+fn is_file_error(error: &(dyn std::error::Error + 'static)) -> bool {
+    matches!(error.downcast_ref(), Some(ArrowError::IoError(..))) || error.is::<std::io::Error>()
+}
+
+/// Error for the temporary files of a sort or group that does not fit into the memory of its query.
+fn temporary_file_error(message: &str) -> Error {
+    let fewer = "read fewer rows or columns, or allow more memory with `--query-memory`";
+    if message.contains("exceeded the allowable limit") {
+        let gib = MAX_TEMPORARY_BYTES >> 30;
+        return Error::stage(format!("SQL: the query needs more than {gib} GiB of temporary files")).hint(fewer);
+    }
+    Error::stage(format!("SQL: a temporary file cannot be written or read: {message}"))
+        .hint(format!("they are in the folder that `TMPDIR` names, by default `/tmp`: free space there, {fewer}"))
 }
 
 /// Error for a statement that would write.
@@ -349,6 +369,28 @@ mod tests {
             assert_eq!((got.category(), got.hint_text()), (ErrorCategory::Stage, Some("free some space")), "{got}");
             assert_eq!(got.to_string(), "a full disk");
         }
+    }
+
+    #[test]
+    fn a_temporary_file_that_cannot_be_written_is_no_damage_of_the_store() {
+        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let message = full().to_string();
+        for error in [
+            DataFusionError::IoError(full()),
+            DataFusionError::ArrowError(Box::new(ArrowError::IoError(message, full())), None),
+        ] {
+            let got = sql_error(&error.context("sorting"));
+            assert_eq!(got.category(), ErrorCategory::Stage, "{got}");
+            assert!(
+                got.to_string().contains("temporary file") && got.to_string().contains("no storage space"),
+                "{got}"
+            );
+            assert!(got.hint_text().is_some_and(|hint| hint.contains("TMPDIR")), "{got}");
+        }
+        // An error of the store has one of a file as its cause.
+        let of_store = object_store::Error::Generic { store: "file", source: Box::new(full()) };
+        let got = sql_error(&DataFusionError::ObjectStore(Box::new(of_store)));
+        assert_eq!(got.category(), ErrorCategory::Data, "{got}");
     }
 
     #[test]

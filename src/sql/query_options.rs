@@ -14,7 +14,7 @@ use datafusion::execution::session_state::SessionState;
 use crate::sql::parameters::ParameterValue;
 
 /// Largest total size of the temporary files of a query whose memory is limited.
-const MAX_TEMPORARY_BYTES: u64 = 16 << 30;
+pub(super) const MAX_TEMPORARY_BYTES: u64 = 16 << 30;
 /// Operators that an error about memory names.
 const NAMED_OPERATORS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
@@ -49,10 +49,50 @@ impl QueryOptions {
 
 /// Session state whose queries have at most so many bytes of memory, all together.
 pub(super) fn with_memory(state: SessionState, bytes: u64) -> Result<SessionState> {
+    with_memory_and_files(state, bytes, MAX_TEMPORARY_BYTES)
+}
+
+/// The same with at most `temporary` bytes of temporary files.
+fn with_memory_and_files(state: SessionState, bytes: u64, temporary: u64) -> Result<SessionState> {
     let pool = TrackConsumersPool::new(FairSpillPool::new(bytes.saturating_as()), NAMED_OPERATORS);
     let environment = RuntimeEnvBuilder::from_runtime_env(state.runtime_env())
         .with_memory_pool(Arc::new(pool))
-        .with_max_temp_directory_size(MAX_TEMPORARY_BYTES)
+        .with_max_temp_directory_size(temporary)
         .build_arc()?;
     Ok(SessionStateBuilder::new_from_existing(state).with_runtime_env(environment).build())
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::RecordBatch;
+    use datafusion::prelude::{SessionConfig, SessionContext};
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::error::ErrorCategory;
+    use crate::sql::errors::sql_error;
+
+    #[test]
+    fn a_sort_and_a_distinct_use_temporary_files_up_to_their_limit() {
+        let count = |sql: &str, temporary: u64| -> crate::error::Result<usize> {
+            let config = SessionConfig::new().with_target_partitions(1);
+            let state = SessionContext::new_with_config(config).state();
+            let context = SessionContext::new_with_state(with_memory_and_files(state, 8 << 20, temporary).unwrap());
+            let batches =
+                block_on(async { context.sql(sql).await?.collect().await }).map_err(|error| sql_error(&error))?;
+            Ok(batches.iter().map(RecordBatch::num_rows).sum::<usize>())
+        };
+        let rows = "range(0, 1000000)";
+        for sql in [
+            format!("SELECT value FROM {rows} ORDER BY value % 1000, value"),
+            format!("SELECT DISTINCT value % 900000 FROM {rows}"),
+        ] {
+            // 8 MB of numbers and more for their order: memory of 8 MiB is not enough.
+            let wanted = if sql.contains("DISTINCT") { 900_000 } else { 1_000_000 };
+            assert_eq!(count(&sql, 1 << 30).unwrap(), wanted, "{sql}");
+            let error = count(&sql, 100_000).unwrap_err();
+            assert_eq!(error.category(), ErrorCategory::Stage, "{sql}: {error}");
+            assert!(error.to_string().contains("GiB of temporary files"), "{sql}: {error}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::stage::{RowKey, RowKeys, Warning};
 use crate::store::claim::locks::concurrent_builder_error;
-use crate::store::{Artefact, FileEntry, Part};
+use crate::store::{Artefact, FileEntry, Part, parse_checked, with_checksum};
 
 /// Entry of the journal: one commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -175,7 +175,7 @@ fn replay_entries(artefact: &Artefact, max_entries: usize, check: ContentCheck) 
         if *name != entry_name(committed.entries) {
             break;
         }
-        let Some(Ok(entry)) = artefact.parsed(name, |content| serde_json::from_slice::<JournalEntry>(content))? else {
+        let Some(Ok(entry)) = artefact.parsed(name, parse_checked::<JournalEntry>)? else {
             break;
         };
         let content = match &entry {
@@ -215,8 +215,8 @@ pub fn truncate(artefact: &Artefact, from: usize) -> Result<()> {
 /// # Errors
 /// The store cannot be written, or another process has written this entry.
 pub fn append(artefact: &Artefact, index: usize, entry: &JournalEntry) -> Result<()> {
-    let content = serde_json::to_vec(entry).map_err(|error| Error::internal(error.to_string()))?;
-    if artefact.create(&entry_name(index), Bytes::from(content))? {
+    let content = Bytes::from(with_checksum(entry)?);
+    if artefact.create(&entry_name(index), content)? {
         return Ok(());
     }
     Err(concurrent_builder_error(artefact))
@@ -224,4 +224,25 @@ pub fn append(artefact: &Artefact, index: usize, entry: &JournalEntry) -> Result
 
 fn entry_name(index: usize) -> String {
     format!("journal/{index:08}.json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_changed_bit_of_an_entry_is_known_or_changes_nothing() {
+        let file = FileEntry { name: "state-00000001".to_owned(), bytes: 9, digest: "ab".to_owned() };
+        let entry = JournalEntry::State { file, warnings: vec![] };
+        let content = with_checksum(&entry).unwrap();
+        let read = |content: &[u8]| parse_checked::<JournalEntry>(content).ok();
+        assert_eq!(read(&content).as_ref(), Some(&entry));
+        // Entries of older versions have no checksum.
+        assert_eq!(read(&serde_json::to_vec(&entry).unwrap()).as_ref(), Some(&entry));
+        for bit in 0..8 * content.len() {
+            let mut changed = content.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(read(&changed).is_none(), "{bit}: {}", String::from_utf8_lossy(&changed));
+        }
+    }
 }

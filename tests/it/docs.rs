@@ -157,7 +157,15 @@ fn cases(document: &str) -> impl Iterator<Item = (usize, &str)> {
     lines.filter(|(_, line)| line.starts_with("| ") && *line != HEAD_OF_CASES)
 }
 
-/// Rows of the tables of cases in `document` whose last cell is neither `none` nor names of `tests` in backticks.
+/// Names of the lints of Clippy that the workspace turns on.
+fn names_of_lints(root: &Path) -> BTreeSet<String> {
+    let text = fs::read_to_string(root.join("Cargo.toml")).expect("it is there");
+    let workspace: toml::Table = toml::from_str(&text).expect("it is TOML");
+    let lints = workspace["workspace"]["lints"]["clippy"].as_table().expect("the workspace has lints");
+    lints.iter().filter(|(_, level)| level.as_str() == Some("warn")).map(|(name, _)| name.clone()).collect()
+}
+
+/// Rows of the tables of cases in `document` whose last cell is not names of `tests` in backticks.
 fn cases_without_their_test(document: &str, tests: &BTreeSet<String>) -> Vec<String> {
     let mut found = Vec::new();
     for (number, line) in cases(document) {
@@ -166,7 +174,7 @@ fn cases_without_their_test(document: &str, tests: &BTreeSet<String>) -> Vec<Str
             found.push(format!("{HOSTILE_INPUTS}:{number}: has {} cells, wanted 3", cells.len()));
             continue;
         };
-        for name in names.split(", ").filter(|name| *name != "none") {
+        for name in names.split(", ") {
             let quoted = name.strip_prefix('`').and_then(|name| name.strip_suffix('`'));
             if quoted.is_none_or(|name| !tests.contains(name)) {
                 found.push(format!("{HOSTILE_INPUTS}:{number}: {name} is no test"));
@@ -214,7 +222,9 @@ fn everything_that_a_document_names_exists() {
 #[test]
 fn hostile_inputs_name_tests_that_exist() {
     let document = fs::read_to_string(test_data::root().join(HOSTILE_INPUTS)).expect("it is there");
-    let found = cases_without_their_test(&document, &names_of_tests(test_data::root()));
+    let (mut tests, lints) = (names_of_tests(test_data::root()), names_of_lints(test_data::root()));
+    tests.extend(lints);
+    let found = cases_without_their_test(&document, &tests);
     assert!(found.is_empty(), "{}", found.join("\n"));
     let rows = cases(&document).count();
     assert!(rows >= 40, "{rows} cases");
@@ -237,6 +247,7 @@ fn a_case_whose_test_does_not_exist_is_found() {
     assert_eq!(
         found,
         [
+            "tests/hostile_inputs.md:4: none is no test",
             "tests/hostile_inputs.md:5: `helper` is no test",
             "tests/hostile_inputs.md:6: has 2 cells, wanted 3",
             "tests/hostile_inputs.md:7: three is no test",

@@ -212,4 +212,55 @@ fn a_damaged_part_is_an_error_and_the_next_run_rebuilds_it() {
     assert!(pairloom().args(["run", "--quiet", "--store"]).arg(&store).arg(&file).status().unwrap().success());
     assert_eq!(content(&store)[name], *bytes);
     assert_eq!(verify().status.code(), Some(0));
+    // The model of a training is zeros: a check of all content finds it, as does a stage that reads it.
+    let is_vse = |folder: &Path| std::fs::read_to_string(folder.join("manifest.json")).unwrap().contains("\"vse\"");
+    let mut folders = std::fs::read_dir(store.join("v1/train")).unwrap().map(|entry| entry.unwrap().path());
+    let model = folders.find(|folder| is_vse(folder)).unwrap().join("model/model.safetensors");
+    let bytes = std::fs::read(&model).unwrap();
+    std::fs::write(&model, vec![0; bytes.len()]).unwrap();
+    let damaged = verify();
+    assert_eq!(damaged.status.code(), Some(3));
+    let found = String::from_utf8_lossy(&damaged.stdout);
+    assert!(found.contains("model/model.safetensors` is damaged: its digest differs"), "{found}");
+    assert!(pairloom().args(["run", "--quiet", "--store"]).arg(&store).arg(&file).status().unwrap().success());
+    assert!(std::fs::read(&model).unwrap() == bytes, "another model");
+    std::fs::write(&model, vec![0; bytes.len()]).unwrap();
+    let reader =
+        pipeline(folder.path(), "reader.toml", |text| text.replace("splits = [\"test\"]", "splits = [\"val\"]"));
+    let output = pairloom().args(["run", "--quiet", "--store"]).arg(&store).arg(&reader).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("model/model.safetensors") && stderr.contains("damaged"), "{stderr}");
+    assert!(pairloom().args(["run", "--quiet", "--store"]).arg(&store).arg(&file).status().unwrap().success());
+    assert!(std::fs::read(&model).unwrap() == bytes, "another model");
+    assert_eq!(verify().status.code(), Some(0));
+}
+
+#[test]
+fn a_run_with_48_open_files_gives_the_same_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = tiny_pipeline(folder.path());
+    let run = |store: &Path, files: &str| {
+        let program = pairloom();
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", files]).arg(program.get_program());
+        for (name, value) in program.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.args(["run", "--quiet", "--store"]).arg(store).arg(&file);
+        command.output().unwrap()
+    };
+    let (few, usual) = (folder.path().join("few"), folder.path().join("usual"));
+    for (store, files) in [(&few, "48"), (&usual, "1024")] {
+        let output = run(store, files);
+        assert!(output.status.success(), "{files}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_same_content(&content(&few), &content(&usual));
+    // Too few for any run.
+    let output = run(&folder.path().join("none"), "12");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(3 | 4)) && stderr.contains("Too many open files"), "{stderr}");
 }

@@ -50,3 +50,27 @@ impl FileStamp {
         self.content.0.max(self.status.0) + TIME_RESOLUTION_SECONDS < now
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_differ_in_one_thing_have_different_stamps() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let stamp = FileStamp::of(&file.as_file().metadata().unwrap());
+        assert_eq!(stamp, FileStamp::of(&std::fs::metadata(file.path()).unwrap()));
+        for other in [
+            // As after another file system was mounted in place of the first, with the same content.
+            FileStamp { device: stamp.device + 1, ..stamp },
+            FileStamp { inode: stamp.inode + 1, ..stamp },
+            FileStamp { bytes: stamp.bytes + 1, ..stamp },
+            FileStamp { content: (stamp.content.0, stamp.content.1 ^ 1), ..stamp },
+            FileStamp { content: (stamp.content.0 - 1, stamp.content.1), ..stamp },
+            FileStamp { status: (stamp.status.0, stamp.status.1 ^ 1), ..stamp },
+            FileStamp { status: (stamp.status.0 - 1, stamp.status.1), ..stamp },
+        ] {
+            assert!(other != stamp && other.key() != stamp.key(), "{other:?} {stamp:?}");
+        }
+    }
+}

@@ -9,12 +9,14 @@ use az::SaturatingAs;
 use mozjpeg::{ColorSpace, Decompress};
 
 use super::DecodedImage;
-use super::decoded_image::check_size;
+use super::decoded_image::{MAX_PIXELS, check_size};
 use crate::error::{Error, Result};
 
 /// Largest number of scans. Encoders write some ten in a progressive image. Each one passes over all pixels, so a file of
 /// many small ones takes minutes.
 const MAX_SCANS: usize = 200;
+/// Largest number of pixels that all scans pass over together: a few seconds. Nothing ends the decoder in between.
+const MAX_SCANNED_PIXELS: u64 = 20 * MAX_PIXELS;
 
 /// Decodes a JPEG image.
 ///
@@ -31,7 +33,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<DecodedImage> {
         return Err(Error::data(format!("the JPEG has {scans} scans, wanted at most {MAX_SCANS}")));
     }
     // libjpeg reports errors by a non-local exit from C, which the crate turns into unwinding without the panic hook.
-    caught(|| pixels(bytes))
+    caught(|| pixels(bytes, scans as u64))
 }
 
 /// Width and height of a JPEG in pixels, from its header.
@@ -63,9 +65,15 @@ fn read_header(bytes: &[u8]) -> Result<Decompress<&[u8]>> {
     Ok(header)
 }
 
-fn pixels(bytes: &[u8]) -> Result<DecodedImage> {
+fn pixels(bytes: &[u8], scans: u64) -> Result<DecodedImage> {
     let header = read_header(bytes)?;
     let (width, height) = header.size();
+    let most = MAX_SCANNED_PIXELS / (width as u64 * height as u64);
+    if scans > most {
+        return Err(Error::data(format!(
+            "the JPEG has {scans} scans, wanted at most {most} of its {width} × {height} pixels"
+        )));
+    }
     let four = matches!(header.color_space(), ColorSpace::JCS_CMYK | ColorSpace::JCS_YCCK);
     let wanted = if four { ColorSpace::JCS_CMYK } else { ColorSpace::JCS_RGB };
     let mut rows = header.to_colorspace(wanted).map_err(damaged)?;
@@ -121,5 +129,16 @@ mod tests {
         let message = |count: usize| decode(&file(count)).unwrap_err().to_string();
         assert_eq!(message(20_000), "the JPEG has 20000 scans, wanted at most 200");
         assert!(message(200).contains("damaged"), "{}", message(200));
+        // Few scans of many pixels: a grey progressive image.
+        let file = |edge: u16, count: usize| {
+            let [high, low] = edge.to_be_bytes();
+            let frame = [0xff, 0xc2, 0, 11, 8, high, low, high, low, 1, 1, 0x11, 0];
+            let scan = [0xff, 0xda, 0, 8, 1, 1, 0, 0, 0, 0];
+            [&[0xff, 0xd8][..], &frame, &scan.repeat(count), &[0xff, 0xd9]].concat()
+        };
+        let message = |edge, count| decode(&file(edge, count)).err().map(|error| error.to_string());
+        assert_eq!(message(9000, 23).unwrap(), "the JPEG has 23 scans, wanted at most 22 of its 9000 × 9000 pixels");
+        assert!(message(9000, 22).is_none_or(|message| !message.contains("wanted at most")));
+        assert!(message(900, 200).is_none_or(|message| !message.contains("wanted at most")));
     }
 }

@@ -6,7 +6,9 @@
 //!
 //! Source: `SimpleTokenizer` of `open_clip`.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::iter;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -22,6 +24,9 @@ const WORD_END: &str = "</w>";
 pub const START: i32 = 49_406;
 /// Token of the end of a text.
 pub const END: i32 = 49_407;
+
+/// Place of a symbol that a merge has taken. No pair has it.
+const TAKEN: i32 = -1;
 
 /// Words of a cleaned caption: the names of the two marks, English endings, runs of letters, single digits, and runs of
 /// other characters.
@@ -108,23 +113,51 @@ impl ClipTokenizer {
         tokens
     }
 
+    /// Adds the tokens of a word. Takes n · log n for n bytes: a word may fill a caption of kilobytes.
     fn append_word(&self, word: &str, tokens: &mut Vec<i32>) {
         let mut symbols: Vec<i32> = word.bytes().map(|byte| self.bytes[usize::from(byte)].0).collect();
         if let (Some(last), Some(byte)) = (symbols.last_mut(), word.bytes().last()) {
             *last = self.bytes[usize::from(byte)].1;
         }
-        let merge = |pair: &[i32]| self.merges.get(&(pair[0], pair[1])).copied();
-        while let Some((rank, merged)) = symbols.windows(2).filter_map(merge).min() {
-            let mut place = 0;
-            let mut next = Vec::with_capacity(symbols.len());
-            while place < symbols.len() {
-                let found = symbols.get(place..place + 2).and_then(merge).is_some_and(|(other, _)| other == rank);
-                next.push(if found { merged } else { symbols[place] });
-                place += 1 + usize::from(found);
+        // A linked list: a merge puts its result in the place of the first symbol and takes the second one out.
+        let end = symbols.len();
+        let mut following: Vec<usize> = (1..=end).collect();
+        let mut preceding: Vec<usize> = iter::once(end).chain(0..end).take(end).collect();
+        let merge_at = |symbols: &[i32], following: &[usize], place: usize| {
+            let second = symbols.get(*following.get(place)?)?;
+            self.merges.get(&(symbols[place], *second)).copied()
+        };
+        let rank_at = |symbols: &[i32], following: &[usize], place: usize| {
+            merge_at(symbols, following, place).map(|(rank, _)| Reverse((rank, place)))
+        };
+        let mut queue: BinaryHeap<_> = (0..end).filter_map(|place| rank_at(&symbols, &following, place)).collect();
+        let mut merged_places = Vec::new();
+        while let Some(&Reverse((rank, _))) = queue.peek() {
+            // All pairs of a rank are merged, from the left, before a pair that arises of them is looked at.
+            while let Some(&Reverse((other, place))) = queue.peek()
+                && other == rank
+            {
+                queue.pop();
+                // Other merges may have taken one of the two symbols since.
+                let Some((_, merged)) = merge_at(&symbols, &following, place).filter(|found| found.0 == rank) else {
+                    continue;
+                };
+                let second = following[place];
+                symbols[place] = merged;
+                symbols[second] = TAKEN;
+                following[place] = following[second];
+                if let Some(before) = preceding.get_mut(following[second]) {
+                    *before = place;
+                }
+                merged_places.push(place);
             }
-            symbols = next;
+            for place in merged_places.drain(..) {
+                queue.extend(
+                    [preceding[place], place].into_iter().filter_map(|first| rank_at(&symbols, &following, first)),
+                );
+            }
         }
-        tokens.extend(symbols);
+        tokens.extend(symbols.into_iter().filter(|&symbol| symbol != TAKEN));
     }
 }
 
@@ -155,6 +188,54 @@ mod tests {
         let letters: HashMap<u8, char> = byte_letters().into_iter().collect();
         assert_eq!(letters.len(), 256);
         assert_eq!([b'a', b' ', 0, 0xad, 0xff].map(|byte| letters[&byte]), ['a', 'Ġ', 'Ā', 'Ń', 'ÿ']);
+    }
+
+    /// Tokens of a word, with a pass over all of it for each merge, as the published code computes them.
+    fn in_passes(tokenizer: &ClipTokenizer, word: &str) -> Vec<i32> {
+        let bytes = word.as_bytes();
+        let token = |(place, &byte): (usize, &u8)| {
+            let (inner, last) = tokenizer.bytes[usize::from(byte)];
+            if place + 1 == bytes.len() { last } else { inner }
+        };
+        let mut symbols: Vec<i32> = bytes.iter().enumerate().map(token).collect();
+        let merge = |pair: &[i32]| tokenizer.merges.get(&(pair[0], pair[1])).copied();
+        while let Some((rank, merged)) = symbols.windows(2).filter_map(merge).min() {
+            let mut next = Vec::new();
+            let mut rest = symbols.as_slice();
+            while let [first, after @ ..] = rest {
+                let found = rest.get(..2).and_then(merge).is_some_and(|(other, _)| other == rank);
+                next.push(if found { merged } else { *first });
+                rest = if found { &after[1..] } else { after };
+            }
+            symbols = next;
+        }
+        symbols
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn words_have_the_tokens_of_passes_over_them(
+            word in "[abc]{1,60}",
+            // A symbol may be made by two merges, and be in a pair that comes before the second of them.
+            pairs in proptest::collection::vec((1..14, 1..14), 1..16),
+        ) {
+            let mut bytes = [(0, 0); 256];
+            for (token, letter) in (1..).zip("abc".bytes()) {
+                bytes[usize::from(letter)] = (token, token + 3);
+            }
+            let results = (7..14).cycle();
+            let mut merges = HashMap::new();
+            for ((rank, pair), merged) in pairs.into_iter().enumerate().zip(results) {
+                // The result of a merge is longer than its symbols.
+                if pair.0 != merged && pair.1 != merged {
+                    merges.entry(pair).or_insert((rank, merged));
+                }
+            }
+            let tokenizer = ClipTokenizer { bytes, merges };
+            let mut tokens = Vec::new();
+            tokenizer.append_word(&word, &mut tokens);
+            proptest::prop_assert_eq!(&tokens, &in_passes(&tokenizer, &word), "{:?}", tokenizer.merges);
+        }
     }
 
     #[test]

@@ -10,23 +10,16 @@ use super::secret::{self, RankSecret};
 use crate::error::{Error, Result};
 
 unsafe extern "C" {
-    fn pairloom_text_free(text: *mut c_char);
-    fn pairloom_bytes_free(bytes: *mut u8);
     fn pairloom_store_open(
         host: *const c_char,
         port: u16,
         listening: c_int,
         timeout_ms: i64,
         store: *mut *mut c_void,
-    ) -> *mut c_char;
+    ) -> *const c_char;
     fn pairloom_store_close(store: *mut c_void);
-    fn pairloom_store_set(store: *mut c_void, key: *const c_char, bytes: *const u8, length: usize) -> *mut c_char;
-    fn pairloom_store_get(
-        store: *mut c_void,
-        key: *const c_char,
-        bytes: *mut *mut u8,
-        length: *mut usize,
-    ) -> *mut c_char;
+    fn pairloom_store_set(store: *mut c_void, key: *const c_char, bytes: *const u8, length: usize) -> *const c_char;
+    fn pairloom_store_get(store: *mut c_void, key: *const c_char, take: Take, copy: *mut c_void) -> *const c_char;
     fn pairloom_group_join(
         store: *mut c_void,
         name: *const c_char,
@@ -37,12 +30,12 @@ unsafe extern "C" {
         sign: Sign,
         secret: *const u8,
         group: *mut *mut c_void,
-    ) -> *mut c_char;
-    fn pairloom_group_set_timeout(group: *mut c_void, timeout_ms: i64) -> *mut c_char;
+    ) -> *const c_char;
+    fn pairloom_group_set_timeout(group: *mut c_void, timeout_ms: i64) -> *const c_char;
     fn pairloom_group_leave(group: *mut c_void);
-    fn pairloom_group_all_gather(group: *mut c_void, rows: *const c_void, all: *const c_void) -> *mut c_char;
-    fn pairloom_group_sum(group: *mut c_void, content: *const c_void, work: *mut *mut c_void) -> *mut c_char;
-    fn pairloom_work_wait(group: *mut c_void, work: *mut c_void) -> *mut c_char;
+    fn pairloom_group_all_gather(group: *mut c_void, rows: *const c_void, all: *const c_void) -> *const c_char;
+    fn pairloom_group_sum(group: *mut c_void, content: *const c_void, work: *mut *mut c_void) -> *const c_char;
+    fn pairloom_work_wait(group: *mut c_void, work: *mut c_void) -> *const c_char;
 }
 
 /// Function that writes the signature of a value of a key: secret, key, value, signature.
@@ -66,6 +59,22 @@ extern "C" fn sign(
     let signed = secret::keyed_hash(secret, key, value);
     // SAFETY: the caller passes room for a signature.
     unsafe { *signature.cast::<[u8; blake3::OUT_LEN]>() = *signed.as_bytes() };
+}
+
+/// Function that copies the value of a key: place of the copy, bytes, length.
+type Take = extern "C" fn(*mut c_void, *const u8, usize);
+
+/// Copies the value of a key. The library of C++ has no memory of its own for it.
+extern "C" fn take(copy: *mut c_void, bytes: *const u8, length: usize) {
+    // No bytes may have no address.
+    let bytes = if length == 0 {
+        &[]
+    } else {
+        // SAFETY: the caller passes bytes of this length.
+        unsafe { std::slice::from_raw_parts(bytes, length) }
+    };
+    // SAFETY: `RawStore::get` gives this place for a copy.
+    unsafe { *copy.cast::<Option<Vec<u8>>>() = Some(bytes.to_vec()) };
 }
 
 /// Client of a key-value store, and possibly its server. Calls of several threads are serialised.
@@ -97,17 +106,10 @@ impl RawStore {
 
     pub fn get(&self, key: &str) -> Result<Option<Vec<u8>>> {
         let key = c_string(key)?;
-        let (mut bytes, mut length) = (std::ptr::null_mut(), 0);
+        let mut copy: Option<Vec<u8>> = None;
         // SAFETY: the store is open, and the pointers are valid for the call.
-        check_error(unsafe { pairloom_store_get(self.0, key.as_ptr(), &raw mut bytes, &raw mut length) })?;
-        if bytes.is_null() {
-            return Ok(None);
-        }
-        // SAFETY: the function returned a buffer of this length.
-        let value = unsafe { std::slice::from_raw_parts(bytes, length) }.to_vec();
-        // SAFETY: the buffer is owned here and not used any more.
-        unsafe { pairloom_bytes_free(bytes) };
-        Ok(Some(value))
+        check_error(unsafe { pairloom_store_get(self.0, key.as_ptr(), take, (&raw mut copy).cast()) })?;
+        Ok(copy)
     }
 }
 
@@ -187,14 +189,38 @@ fn c_string(text: &str) -> Result<CString> {
 
 /// Turns the error text of a C function into an error. Keeps only the first line; the rest is a stack trace of
 /// libtorch.
-fn check_error(text: *mut c_char) -> Result<()> {
+fn check_error(text: *const c_char) -> Result<()> {
     if text.is_null() {
         return Ok(());
     }
-    // SAFETY: error texts of `shim.cpp` are null-terminated.
+    // SAFETY: messages of `shim.cpp` are null-terminated, and valid until the next call of this thread.
     let message = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
-    // SAFETY: the text is owned here and not used any more.
-    unsafe { pairloom_text_free(text) };
     let line = message.lines().next().unwrap_or_default().trim_end_matches('.');
     Err(Error::peer(crate::error::escape_control(line)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::os::fd::IntoRawFd as _;
+
+    use super::*;
+
+    #[test]
+    fn memory_that_is_not_there_is_an_error_of_the_store() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let store = RawStore::open("127.0.0.1", port, Some(listener.into_raw_fd()), 10_000).unwrap();
+        // The memory of the copy of 2^62 bytes is asked for before a byte is read.
+        let (key, byte) = (c"key", 1);
+        // SAFETY: the store is open, and nothing reads beyond the byte, as above.
+        let error = check_error(unsafe { pairloom_store_set(store.0, key.as_ptr(), &raw const byte, 1 << 62) });
+        let message = error.unwrap_err().to_string();
+        assert!(message.contains("bad_alloc"), "{message}");
+        assert_eq!(store.get("key").unwrap(), None);
+        for value in [vec![], vec![7; 3 << 20]] {
+            store.set("key", &value).unwrap();
+            assert_eq!(store.get("key").unwrap(), Some(value));
+        }
+    }
 }

@@ -32,17 +32,13 @@ struct Group {
   std::chrono::milliseconds timeout;
 };
 
-// Text in place of one for which there is no memory. It is never freed.
-char out_of_memory[] = "out of memory";
+// Message of the last error of this thread, cut after this many bytes. Its memory is there from the start, because the
+// error may be that there is none.
+thread_local char last_message[4096];
 
-char* text(const char* message) {
-  const size_t length = std::strlen(message) + 1;
-  char* copy = static_cast<char*>(std::malloc(length));
-  if (copy == nullptr) {
-    return out_of_memory;
-  }
-  std::memcpy(copy, message, length);
-  return copy;
+const char* text(const char* message) {
+  // The last byte stays 0.
+  return std::strncpy(last_message, message, sizeof(last_message) - 1);
 }
 
 constexpr size_t signature_bytes = 32;
@@ -55,6 +51,9 @@ using Sign = void (*)(
     const uint8_t* value,
     size_t value_length,
     uint8_t* signature);
+
+// Copies the value of a key. The bytes are valid for the call.
+using Take = void (*)(void* context, const uint8_t* bytes, size_t length);
 
 // Store whose values are signed: those of processes without the secret are refused. gloo's addresses go through it.
 class SignedStore : public c10d::Store {
@@ -138,9 +137,10 @@ class SignedStore : public c10d::Store {
   std::vector<uint8_t> secret_;
 };
 
-// Calls `function`, and returns the text of the exception that it throws, if any.
+// Calls `function`, and returns the message of the exception that it throws, if any. It is valid until the next call of
+// this thread.
 template <typename Function>
-char* caught(Function&& function) noexcept {
+const char* caught(Function&& function) noexcept {
   try {
     function();
     return nullptr;
@@ -179,15 +179,9 @@ at::Tensor& tensor(void* pointer) {
 
 extern "C" {
 
-void pairloom_text_free(char* text) {
-  if (text != out_of_memory) {
-    std::free(text);
-  }
-}
-
 // Opens a client of the store at host:port. If `listening` is not negative, it is a listening socket, which the
 // function takes over, and the client is the server too.
-char* pairloom_store_open(
+const char* pairloom_store_open(
     const char* host, uint16_t port, int listening, int64_t timeout_ms, void** store) {
   return caught([&] {
     hush();
@@ -207,37 +201,25 @@ void pairloom_store_close(void* store) {
   caught([&] { delete static_cast<StorePtr*>(store); });
 }
 
-char* pairloom_store_set(void* store, const char* key, const uint8_t* bytes, size_t length) {
+const char* pairloom_store_set(void* store, const char* key, const uint8_t* bytes, size_t length) {
   return caught([&] { (*static_cast<StorePtr*>(store))->set(key, std::vector<uint8_t>(bytes, bytes + length)); });
 }
 
-// Gets the value of `key`; null in `bytes` if it is not set, otherwise to be freed with `pairloom_bytes_free`.
-char* pairloom_store_get(void* store, const char* key, uint8_t** bytes, size_t* length) {
+// Passes the value of `key` to `take`, unless the key is not set.
+const char* pairloom_store_get(void* store, const char* key, Take take, void* context) {
   return caught([&] {
-    *bytes = nullptr;
-    *length = 0;
     StorePtr& at = *static_cast<StorePtr*>(store);
-    if (!at->check({key})) {
-      return;
+    if (at->check({key})) {
+      const std::vector<uint8_t> value = at->get(key);
+      take(context, value.data(), value.size());
     }
-    const std::vector<uint8_t> value = at->get(key);
-    *bytes = static_cast<uint8_t*>(std::malloc(value.size() + 1));
-    if (*bytes == nullptr) {
-      throw std::bad_alloc();
-    }
-    std::memcpy(*bytes, value.data(), value.size());
-    *length = value.size();
   });
-}
-
-void pairloom_bytes_free(uint8_t* bytes) {
-  std::free(bytes);
 }
 
 // Joins a group as rank `rank` of `ranks`, with `name` as the prefix of its keys in the store. Returns when all ranks
 // are connected. Listens at `address` only; unless that is a loopback address, GLOO_SOCKET_IFNAME may name another
 // interface, as everywhere in c10d. If `secret`, of 32 bytes, is not null, addresses in the store are signed with it.
-char* pairloom_group_join(
+const char* pairloom_group_join(
     void* store,
     const char* name,
     const char* address,
@@ -267,7 +249,7 @@ char* pairloom_group_join(
   });
 }
 
-char* pairloom_group_set_timeout(void* group, int64_t timeout_ms) {
+const char* pairloom_group_set_timeout(void* group, int64_t timeout_ms) {
   return caught([&] {
     Group& of = *static_cast<Group*>(group);
     of.timeout = std::chrono::milliseconds(timeout_ms);
@@ -281,7 +263,7 @@ void pairloom_group_leave(void* group) {
 
 // Gathers the rows of all ranks into `all`, in the order of ranks. `rows` has the same shape on all ranks, and `all`
 // has space for the rows of all of them.
-char* pairloom_group_all_gather(void* group, void* rows, void* all) {
+const char* pairloom_group_all_gather(void* group, void* rows, void* all) {
   return caught([&] {
     Group& of = *static_cast<Group*>(group);
     std::vector<at::Tensor> inputs{tensor(rows)};
@@ -292,7 +274,7 @@ char* pairloom_group_all_gather(void* group, void* rows, void* all) {
 
 // Starts to replace `content`, which must be contiguous, by its sum over all ranks. `pairloom_work_wait` waits for the
 // end.
-char* pairloom_group_sum(void* group, void* content, void** work) {
+const char* pairloom_group_sum(void* group, void* content, void** work) {
   return caught([&] {
     Group& of = *static_cast<Group*>(group);
     std::vector<at::Tensor> tensors{tensor(content)};
@@ -303,8 +285,8 @@ char* pairloom_group_sum(void* group, void* content, void** work) {
 }
 
 // Waits for the end of `pairloom_group_sum`, and frees its handle.
-char* pairloom_work_wait(void* group, void* work) {
-  char* error = caught([&] { (*static_cast<Work*>(work))->wait(static_cast<Group*>(group)->timeout); });
+const char* pairloom_work_wait(void* group, void* work) {
+  const char* error = caught([&] { (*static_cast<Work*>(work))->wait(static_cast<Group*>(group)->timeout); });
   caught([&] { delete static_cast<Work*>(work); });
   return error;
 }
