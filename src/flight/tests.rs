@@ -310,10 +310,14 @@ fn plans_that_grow_and_deep_queries_are_refused() {
     }
     let nested = (0..14).fold("value".to_owned(), |inner, _| format!("({inner}{})", "+1".repeat(990)));
     let joined = (0..600).map(|i| format!("(VALUES (1)) t{i}(x{i})")).collect::<Vec<_>>().join(", ");
+    let chain = (0..600).map(|i| format!(", c{} AS (SELECT x + 1 x FROM c{i})", i + 1)).collect::<String>();
+    let wide = (0..2_000).map(|i| format!("{i} c{i}")).collect::<Vec<_>>().join(", ");
     for (sql, message) in [
         (format!("{doubled} SELECT count(*) FROM c29"), "the query has more than 2000 tables"),
         (format!("SELECT {nested} FROM range(3)"), "operators within each other"),
-        (format!("SELECT 1 FROM {joined}"), "more than 500 joins"),
+        (format!("SELECT 1 FROM {joined}"), "600 tables in a `SELECT`, wanted at most 100"),
+        (format!("WITH c0 AS (SELECT 1 x){chain} SELECT * FROM c600"), "more than 500 joins or steps"),
+        (format!("WITH c AS (SELECT {wide}) SELECT * FROM c a, c b, c d"), "a row of the query has 6000 columns"),
         (format!("SELECT '{}'", "a".repeat(2 << 20)), "the query has 2097161 bytes, wanted at most 1048576"),
     ] {
         let (code, text) = refusal(served.rows(&mut client, &sql));

@@ -1,22 +1,19 @@
 //! Values of the parameters of a query, and its limits of memory and time.
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
 use az::SaturatingAs;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionState;
 
 use crate::sql::parameters::ParameterValue;
+use crate::sql::query_memory::QueryMemory;
 
 /// Largest total size of the temporary files of a query whose memory is limited.
 pub(super) const MAX_TEMPORARY_BYTES: u64 = 16 << 30;
-/// Operators that an error about memory names.
-const NAMED_OPERATORS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
 /// Values of the parameters of a query, and its limit of memory. By default there are none.
 #[derive(Debug, Clone, Default)]
@@ -24,7 +21,8 @@ pub struct QueryOptions {
     /// Values of the parameters, in order.
     pub parameters: Vec<ParameterValue>,
     /// Memory of the operators that keep rows (sorts, groups, joins), in bytes. Sorts and groups that need more use
-    /// temporary files, of 16 GiB at most. Values that a function computes are not counted, but have a limit of their own.
+    /// temporary files, of 16 GiB at most; to write those of a sort, it may use as much memory again. Values that a function
+    /// computes are not counted, but have a limit of their own.
     pub memory: Option<u64>,
 }
 
@@ -54,7 +52,7 @@ pub(super) fn with_memory(state: SessionState, bytes: u64) -> Result<SessionStat
 
 /// The same with at most `temporary` bytes of temporary files.
 fn with_memory_and_files(state: SessionState, bytes: u64, temporary: u64) -> Result<SessionState> {
-    let pool = TrackConsumersPool::new(FairSpillPool::new(bytes.saturating_as()), NAMED_OPERATORS);
+    let pool = QueryMemory::new(bytes.saturating_as());
     let environment = RuntimeEnvBuilder::from_runtime_env(state.runtime_env())
         .with_memory_pool(Arc::new(pool))
         .with_max_temp_directory_size(temporary)
@@ -74,23 +72,26 @@ mod tests {
 
     #[test]
     fn a_sort_and_a_distinct_use_temporary_files_up_to_their_limit() {
-        let count = |sql: &str, temporary: u64| -> crate::error::Result<usize> {
+        let count = |sql: &str, memory: u64, temporary: u64| -> crate::error::Result<usize> {
             let config = SessionConfig::new().with_target_partitions(1);
             let state = SessionContext::new_with_config(config).state();
-            let context = SessionContext::new_with_state(with_memory_and_files(state, 8 << 20, temporary).unwrap());
+            let context = SessionContext::new_with_state(with_memory_and_files(state, memory, temporary).unwrap());
             let batches =
                 block_on(async { context.sql(sql).await?.collect().await }).map_err(|error| sql_error(&error))?;
             Ok(batches.iter().map(RecordBatch::num_rows).sum::<usize>())
         };
-        let rows = "range(0, 1000000)";
-        for sql in [
-            format!("SELECT value FROM {rows} ORDER BY value % 1000, value"),
-            format!("SELECT DISTINCT value % 900000 FROM {rows}"),
+        let rows = "range(0, 3000000)";
+        for (sql, wanted) in [
+            // 24 MB of numbers, and more for their order.
+            (format!("SELECT value FROM {rows} ORDER BY value % 1000, value"), 3_000_000),
+            (format!("SELECT value, value % 7 AS b FROM {rows} ORDER BY b, value DESC"), 3_000_000),
+            (format!("SELECT DISTINCT value % 2700000 FROM {rows}"), 2_700_000),
         ] {
-            // 8 MB of numbers and more for their order: memory of 8 MiB is not enough.
-            let wanted = if sql.contains("DISTINCT") { 900_000 } else { 1_000_000 };
-            assert_eq!(count(&sql, 1 << 30).unwrap(), wanted, "{sql}");
-            let error = count(&sql, 100_000).unwrap_err();
+            // The more memory there is, the more batches are merged before they are written.
+            for memory in [20 << 20, 40 << 20] {
+                assert_eq!(count(&sql, memory, 1 << 30).unwrap(), wanted, "{sql}");
+            }
+            let error = count(&sql, 20 << 20, 100_000).unwrap_err();
             assert_eq!(error.category(), ErrorCategory::Stage, "{sql}: {error}");
             assert!(error.to_string().contains("GiB of temporary files"), "{sql}: {error}");
         }

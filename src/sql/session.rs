@@ -21,7 +21,6 @@ use datafusion::prelude::SessionContext;
 use crate::error::{Error, Result};
 use crate::sql::catalog::{DeclaredTable, StageArtefact, StoreCatalog};
 use crate::sql::column_names::name_columns;
-use crate::sql::cte_size::check_cte_size;
 use crate::sql::deep_stack::with_deep_stack;
 use crate::sql::epoch_order::{self, EpochOrderFunction};
 use crate::sql::errors::{checked, query_error};
@@ -34,6 +33,7 @@ use crate::sql::plan_rewrites::{with_json_as_text, with_nullable_vectors};
 use crate::sql::plan_runner::PlanRunner;
 use crate::sql::plan_size::check_plan_size;
 use crate::sql::query_options::{QueryLimits, QueryOptions, with_memory};
+use crate::sql::query_size::check_query_size;
 use crate::sql::query_threads::{QueryRows, QueryStream, QueryThreads, of_panic};
 use crate::sql::result_files;
 use crate::sql::run_catalogs::RunCatalogs;
@@ -382,7 +382,7 @@ impl Session {
                 return Ok(Planned::Rows(batch));
             }
         }
-        check_cte_size(&statement)?;
+        check_query_size(&statement)?;
         number_parameters(&mut statement)?;
         let mut references = state.resolve_table_references(&statement).map_err(wrong)?;
         references.retain(|reference| {
