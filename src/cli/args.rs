@@ -230,8 +230,8 @@ pub struct SqlArgs {
     /// Replace the output file if it exists
     #[arg(long, requires = "output")]
     pub force: bool,
-    /// Memory of the sorts, groups and joins of a query in this process; executors of a cluster have their own. Sorts and
-    /// groups that need more use temporary files, of 16 GiB at most; other queries fail
+    /// Memory of the groups and joins of a query in this process, and as much again of its sorts; executors of a cluster
+    /// have their own. Sorts and groups that need more use temporary files, of 16 GiB at most; other queries fail
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = super::units::parse_capacity)]
     pub query_memory: u64,
     /// Seconds that a query may take, until its last row is written [default: no limit]

@@ -54,7 +54,8 @@ pub struct ExecutorArgs {
     /// Port for tasks of the scheduler; 0 means any free port
     #[arg(long, value_name = "PORT", default_value = "0")]
     pub tasks_port: u16,
-    /// Memory of the sorts, groups and joins of a query on one thread. Sorts and groups that need more use temporary files
+    /// Memory of the sorts, groups and joins of a query on one thread. Sorts and groups that need more use temporary files;
+    /// a sort of many short rows by several columns can fail instead
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = super::units::parse_capacity)]
     pub query_memory: u64,
     /// Folder for rows that other processes fetch, and for temporary files [default: the folder of the system]

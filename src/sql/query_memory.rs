@@ -1,39 +1,49 @@
 //! Memory of the operators of queries.
 //!
-//! A sort that uses up its memory sorts what it has, batch by batch, merges the batches and writes them to a temporary file.
-//! The merge needs memory as well: 26 bytes a row for two keys of 8 bytes. DataFusion sets 10 MB aside for it, enough for 48
-//! batches, and the sort fails where it has more of them. Here merges have memory of their own.
+//! A sort that has used up its memory sorts its rows batch by batch, merges the batches, and writes the result to a temporary
+//! file. The merge needs memory as well: the row format of the keys and the rows themselves, which for two keys of 8 bytes is
+//! twice what the sort has reserved. In one pool with the rows it finds none left, and the sort fails where it has more than
+//! the few dozen batches for which DataFusion sets memory aside. So rows and merges of sorts have memory of their own here.
 
 use std::fmt;
 use std::num::NonZeroUsize;
 
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::{
-    FairSpillPool, GreedyMemoryPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation, TrackConsumersPool,
+    FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation, TrackConsumersPool,
 };
 
 /// Operators that an error about memory names.
 const NAMED_OPERATORS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
-/// Start of the names of DataFusion's consumers that merge sorted batches.
-const MERGE: &str = "ExternalSorterMerge";
+/// Start of the names of DataFusion's consumers that keep the rows of a sort.
+const SORT_ROWS: &str = "ExternalSorter[";
+/// Start of the names of its consumers that merge sorted batches.
+const SORT_MERGES: &str = "ExternalSorterMerge[";
 
-/// Memory of the operators of queries: a limit for all of them, and as much again for merges of sorted rows.
+/// Memory of the operators of queries: a limit for all but sorts, and as much again for these.
 #[derive(Debug)]
 pub(super) struct QueryMemory {
     operators: TrackConsumersPool<FairSpillPool>,
-    merges: GreedyMemoryPool,
+    /// A fifth of the memory of sorts: merges need up to four times what the rows have, for keys of one byte.
+    sort_rows: TrackConsumersPool<FairSpillPool>,
+    /// The rest of it.
+    sort_merges: TrackConsumersPool<FairSpillPool>,
 }
 
 impl QueryMemory {
-    /// Memory of at most `bytes`, without merges.
+    /// Memory of at most `bytes`, and for sorts as much again.
     pub fn new(bytes: usize) -> Self {
-        let operators = TrackConsumersPool::new(FairSpillPool::new(bytes), NAMED_OPERATORS);
-        Self { operators, merges: GreedyMemoryPool::new(bytes) }
+        let pool = |bytes: usize| TrackConsumersPool::new(FairSpillPool::new(bytes), NAMED_OPERATORS);
+        Self { operators: pool(bytes), sort_rows: pool(bytes / 5), sort_merges: pool(bytes - bytes / 5) }
     }
 
     /// Memory from which a consumer takes its own.
-    fn of(&self, consumer: &MemoryConsumer) -> &dyn MemoryPool {
-        if consumer.name().starts_with(MERGE) { &self.merges } else { &self.operators }
+    fn of(&self, consumer: &MemoryConsumer) -> &TrackConsumersPool<FairSpillPool> {
+        match consumer.name() {
+            name if name.starts_with(SORT_ROWS) => &self.sort_rows,
+            name if name.starts_with(SORT_MERGES) => &self.sort_merges,
+            _ => &self.operators,
+        }
     }
 }
 
@@ -44,8 +54,8 @@ impl fmt::Display for QueryMemory {
 }
 
 impl MemoryPool for QueryMemory {
-    fn name(&self) -> &str {
-        self.operators.name()
+    fn name(&self) -> &'static str {
+        "query"
     }
 
     fn register(&self, consumer: &MemoryConsumer) {
@@ -69,7 +79,7 @@ impl MemoryPool for QueryMemory {
     }
 
     fn reserved(&self) -> usize {
-        self.operators.reserved() + self.merges.reserved()
+        [&self.operators, &self.sort_rows, &self.sort_merges].map(MemoryPool::reserved).iter().sum()
     }
 
     fn memory_limit(&self) -> MemoryLimit {

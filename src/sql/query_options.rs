@@ -20,9 +20,9 @@ pub(super) const MAX_TEMPORARY_BYTES: u64 = 16 << 30;
 pub struct QueryOptions {
     /// Values of the parameters, in order.
     pub parameters: Vec<ParameterValue>,
-    /// Memory of the operators that keep rows (sorts, groups, joins), in bytes. Sorts and groups that need more use
-    /// temporary files, of 16 GiB at most; to write those of a sort, it may use as much memory again. Values that a function
-    /// computes are not counted, but have a limit of their own.
+    /// Memory of the operators that keep rows: so many bytes for groups and joins, and as many for sorts. Sorts and groups that need
+    /// more use temporary files, of 16 GiB at most. Values that a function computes are not counted, but have a limit of
+    /// their own.
     pub memory: Option<u64>,
 }
 
@@ -57,7 +57,9 @@ fn with_memory_and_files(state: SessionState, bytes: u64, temporary: u64) -> Res
         .with_memory_pool(Arc::new(pool))
         .with_max_temp_directory_size(temporary)
         .build_arc()?;
-    Ok(SessionStateBuilder::new_from_existing(state).with_runtime_env(environment).build())
+    // The memory of merges is their own, so none is set aside before there is something to merge.
+    let config = state.config().clone().with_sort_spill_reservation_bytes(0);
+    Ok(SessionStateBuilder::new_from_existing(state).with_config(config).with_runtime_env(environment).build())
 }
 
 #[cfg(test)]
@@ -85,10 +87,11 @@ mod tests {
             // 24 MB of numbers, and more for their order.
             (format!("SELECT value FROM {rows} ORDER BY value % 1000, value"), 3_000_000),
             (format!("SELECT value, value % 7 AS b FROM {rows} ORDER BY b, value DESC"), 3_000_000),
+            (format!("SELECT (value % 7)::tinyint a, (value % 5)::tinyint b FROM {rows} ORDER BY a, b"), 3_000_000),
             (format!("SELECT DISTINCT value % 2700000 FROM {rows}"), 2_700_000),
         ] {
             // The more memory there is, the more batches are merged before they are written.
-            for memory in [20 << 20, 40 << 20] {
+            for memory in [20 << 20, 60 << 20] {
                 assert_eq!(count(&sql, memory, 1 << 30).unwrap(), wanted, "{sql}");
             }
             let error = count(&sql, 20 << 20, 100_000).unwrap_err();

@@ -226,8 +226,9 @@ fn a_damaged_part_is_an_error_and_the_next_run_rebuilds_it() {
     assert!(pairloom().args(["run", "--quiet", "--store"]).arg(&store).arg(&file).status().unwrap().success());
     assert!(std::fs::read(&model).unwrap() == bytes, "another model");
     std::fs::write(&model, vec![0; bytes.len()]).unwrap();
-    let reader =
-        pipeline(folder.path(), "reader.toml", |text| text.replace("splits = [\"test\"]", "splits = [\"val\"]"));
+    let reader = pipeline(folder.path(), "reader.toml", |text| {
+        text.replace("splits = [\"test\"]", "splits = [\"test\", \"val\"]")
+    });
     let output = pairloom().args(["run", "--quiet", "--store"]).arg(&store).arg(&reader).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{stderr}");
