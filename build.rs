@@ -31,7 +31,10 @@ fn compile_shims(libtorch: &Path) {
     let include = libtorch.join("include");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
     let (archive, stamp) = (out.join("libpairloom_shims.a"), out.join("shims"));
-    let sources = format!("{} {:016x}", include.display(), hash(files.chain([PathBuf::from("build.rs")])));
+    // A build with AddressSanitizer, as of `cargo fuzz`, has it in the shims too.
+    let sanitizers = std::env::var("CARGO_CFG_SANITIZE").unwrap_or_default();
+    let files = hash(files.chain([PathBuf::from("build.rs")]));
+    let sources = format!("{} {files:016x} {sanitizers}", include.display());
     if archive.is_file() && std::fs::read_to_string(&stamp).is_ok_and(|before| before == sources) {
         println!("cargo::rustc-link-search=native={}", out.display());
         println!("cargo::rustc-link-lib=static=pairloom_shims");
@@ -39,8 +42,7 @@ fn compile_shims(libtorch: &Path) {
         return;
     }
     let mut build = cc::Build::new();
-    // A build with AddressSanitizer, as of `cargo fuzz`, has it in the shims too.
-    if std::env::var("CARGO_CFG_SANITIZE").is_ok_and(|names| names.split(',').any(|name| name == "address")) {
+    if sanitizers.split(',').any(|name| name == "address") {
         build.flag("-fsanitize=address");
     }
     build

@@ -251,7 +251,7 @@ fn growth_of_runs(folder: &Path) {
         ("gc, preview", vec!["gc"]),
     ];
     print_costs(&stores, &commands, 3);
-    // Of each pipeline one of 5, 50 or 500 runs stays. The next preview has little to look at.
+    // Of each pipeline one of 5, 50 or 500 runs stays. The next removal has little to look at.
     print_costs(&stores, &[("gc --delete, first", vec!["gc", "--delete", "--keep-runs", "1"])], 1);
     print_costs(&stores, &[("gc --delete, again", vec!["gc", "--delete", "--keep-runs", "1"])], 1);
 }

@@ -230,7 +230,7 @@ pub struct SqlArgs {
     /// Replace the output file if it exists
     #[arg(long, requires = "output")]
     pub force: bool,
-    /// Memory of the groups and joins of a query in this process, and as much again of its sorts; executors of a cluster
+    /// Memory of the groups and joins of a query in this process, and as much again for its sorts; executors of a cluster
     /// have their own. Sorts and groups that need more use temporary files, of 16 GiB at most; other queries fail
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = super::units::parse_capacity)]
     pub query_memory: u64,

@@ -26,7 +26,7 @@ pub struct ServeArgs {
     /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
-    /// Memory of the groups and joins of one query, and as much again of its sorts. Sorts and groups that need more use
+    /// Memory of the groups and joins of one query, and as much again for its sorts. Sorts and groups that need more use
     /// temporary files, of 16 GiB at most; other queries fail. Values that a function computes are not counted: 1 GiB for a
     /// batch of rows at most
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = super::units::parse_capacity)]

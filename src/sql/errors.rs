@@ -1,5 +1,7 @@
 //! Errors of DataFusion as ours, with the place in the query and the nearest names.
 
+use std::io::ErrorKind;
+
 use arrow::error::ArrowError;
 use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
@@ -204,8 +206,8 @@ pub(super) fn sql_error(error: &DataFusionError) -> Error {
     if causes(error).any(is_read_error) {
         return damaged_store(message);
     }
-    if causes(error).any(is_file_error) {
-        return temporary_file_error(message);
+    if let Some(kind) = file_error_kind(error) {
+        return file_error(kind, message);
     }
     match root {
         DataFusionError::Internal(_) => Error::internal(format!("SQL: {message}")),
@@ -257,21 +259,32 @@ fn is_read_error(error: &(dyn std::error::Error + 'static)) -> bool {
         || error.is::<object_store::Error>()
 }
 
-/// True for an error of a file or of Arrow's format for files. Unless it is a read error, the file is a temporary one: a
-/// session opens no others by itself.
-fn is_file_error(error: &(dyn std::error::Error + 'static)) -> bool {
-    matches!(error.downcast_ref(), Some(ArrowError::IoError(..))) || error.is::<std::io::Error>()
+/// Kind of an error of reading or writing a file that is not in the store: a temporary file, or one of `--file`.
+fn file_error_kind(error: &DataFusionError) -> Option<ErrorKind> {
+    causes(error).find_map(|cause| match cause.downcast_ref() {
+        Some(ArrowError::IoError(_, error)) => Some(error.kind()),
+        _ => cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind),
+    })
 }
 
-/// Error for the temporary files of a sort or group that does not fit into the memory of its query.
-fn temporary_file_error(message: &str) -> Error {
+/// Error for a file that is not in the store.
+fn file_error(kind: ErrorKind, message: &str) -> Error {
     let fewer = "read fewer rows or columns, or allow more memory with `--query-memory`";
     if message.contains("exceeded the allowable limit") {
         let gib = MAX_TEMPORARY_BYTES >> 30;
         return Error::stage(format!("SQL: the query needs more than {gib} GiB of temporary files")).hint(fewer);
     }
-    Error::stage(format!("SQL: a temporary file cannot be written or read: {message}"))
-        .hint(format!("they are in the folder that `TMPDIR` names, by default `/tmp`: free space there, {fewer}"))
+    match kind {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            Error::stage(format!("SQL: a temporary file cannot be written: {message}"))
+                .hint(format!("free space in the folder that `TMPDIR` names, by default `/tmp`; or {fewer}"))
+        }
+        ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {
+            Error::data(format!("SQL: a file cannot be read: {message}"))
+        }
+        _ => Error::stage(format!("SQL: a file cannot be read or written: {message}"))
+            .hint("it is one of `--file`, or a temporary one in the folder that `TMPDIR` names, by default `/tmp`"),
+    }
 }
 
 /// Error for a statement that would write.
@@ -373,7 +386,7 @@ mod tests {
 
     #[test]
     fn a_temporary_file_that_cannot_be_written_is_no_damage_of_the_store() {
-        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let full = || std::io::Error::from(ErrorKind::StorageFull);
         let message = full().to_string();
         for error in [
             DataFusionError::IoError(full()),
@@ -387,6 +400,8 @@ mod tests {
             );
             assert!(got.hint_text().is_some_and(|hint| hint.contains("TMPDIR")), "{got}");
         }
+        let broken = || std::io::Error::from(ErrorKind::InvalidData);
+        assert_eq!(sql_error(&DataFusionError::IoError(broken())).category(), ErrorCategory::Data);
         // An error of the store has one of a file as its cause.
         let of_store = object_store::Error::Generic { store: "file", source: Box::new(full()) };
         let got = sql_error(&DataFusionError::ObjectStore(Box::new(of_store)));

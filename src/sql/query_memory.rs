@@ -1,9 +1,9 @@
 //! Memory of the operators of queries.
 //!
-//! A sort that has used up its memory sorts its rows batch by batch, merges the batches, and writes the result to a temporary
-//! file. The merge needs memory as well: the row format of the keys and the rows themselves, which for two keys of 8 bytes is
-//! twice what the sort has reserved. In one pool with the rows it finds none left, and the sort fails where it has more than
-//! the few dozen batches for which DataFusion sets memory aside. So rows and merges of sorts have memory of their own here.
+//! A sort that has used up its memory sorts its rows batch by batch, merges the batches, and writes the result to a
+//! temporary file. The merge needs memory as well: for two keys of 8 bytes, twice what the sort has reserved for its rows.
+//! In one pool with the rows it finds none left, and the sort fails if it has more than the few dozen batches for which
+//! DataFusion sets memory aside. So rows and merges of sorts have memory of their own here.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -28,13 +28,20 @@ pub(super) struct QueryMemory {
     sort_rows: TrackConsumersPool<FairSpillPool>,
     /// The rest of it.
     sort_merges: TrackConsumersPool<FairSpillPool>,
+    /// Largest size of a batch of a sort that keeps no other rows.
+    largest_batch: usize,
 }
 
 impl QueryMemory {
     /// Memory of at most `bytes`, and for sorts as much again.
     pub fn new(bytes: usize) -> Self {
         let pool = |bytes: usize| TrackConsumersPool::new(FairSpillPool::new(bytes), NAMED_OPERATORS);
-        Self { operators: pool(bytes), sort_rows: pool(bytes / 5), sort_merges: pool(bytes - bytes / 5) }
+        Self {
+            operators: pool(bytes),
+            sort_rows: pool(bytes / 5),
+            sort_merges: pool(bytes - bytes / 5),
+            largest_batch: bytes,
+        }
     }
 
     /// Memory from which a consumer takes its own.
@@ -75,7 +82,16 @@ impl MemoryPool for QueryMemory {
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        self.of(reservation.consumer()).try_grow(reservation, additional)
+        let pool = self.of(reservation.consumer());
+        pool.try_grow(reservation, additional).or_else(|error| {
+            // Without rows that it could write to a file, a sort cannot make room, and its batch is in memory already.
+            let is_first = reservation.size() == 0 && reservation.consumer().name().starts_with(SORT_ROWS);
+            if !is_first || pool.reserved().saturating_add(additional) > self.largest_batch {
+                return Err(error);
+            }
+            pool.grow(reservation, additional);
+            Ok(())
+        })
     }
 
     fn reserved(&self) -> usize {
@@ -84,5 +100,34 @@ impl MemoryPool for QueryMemory {
 
     fn memory_limit(&self) -> MemoryLimit {
         self.operators.memory_limit()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn rows_and_merges_of_sorts_have_memory_of_their_own() {
+        let memory: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(1_000));
+        let register = |name: &str| MemoryConsumer::new(name).with_can_spill(true).register(&memory);
+        let (group, rows, merge) =
+            (register("Group"), register("ExternalSorter[0]"), register("ExternalSorterMerge[0]"));
+        group.try_grow(1_000).unwrap();
+        assert!(group.try_grow(1).is_err());
+        rows.try_grow(200).unwrap();
+        assert!(rows.try_grow(1).is_err());
+        merge.try_grow(800).unwrap();
+        assert!(merge.try_grow(1).is_err());
+        assert_eq!(memory.reserved(), 2_000);
+        rows.free();
+        // The first batch of a sort may be larger than its share.
+        rows.try_grow(1_000).unwrap();
+        assert!(rows.try_grow(1).is_err());
+        assert!(register("ExternalSorter[1]").try_grow(1).is_err());
+        drop((group, rows, merge));
+        assert_eq!(memory.reserved(), 0);
     }
 }

@@ -20,9 +20,9 @@ pub(super) const MAX_TEMPORARY_BYTES: u64 = 16 << 30;
 pub struct QueryOptions {
     /// Values of the parameters, in order.
     pub parameters: Vec<ParameterValue>,
-    /// Memory of the operators that keep rows: so many bytes for groups and joins, and as many for sorts. Sorts and groups that need
-    /// more use temporary files, of 16 GiB at most. Values that a function computes are not counted, but have a limit of
-    /// their own.
+    /// Memory of the operators that keep rows, in bytes: so much for groups and joins, and as much for sorts. Sorts and
+    /// groups that need more use temporary files, of 16 GiB at most. Values that a function computes are not counted, but
+    /// have a limit of their own.
     pub memory: Option<u64>,
 }
 
@@ -45,7 +45,7 @@ impl QueryOptions {
     }
 }
 
-/// Session state whose queries have at most so many bytes of memory, all together.
+/// Session state whose queries together have so many bytes of memory for groups and joins, and as many for sorts.
 pub(super) fn with_memory(state: SessionState, bytes: u64) -> Result<SessionState> {
     with_memory_and_files(state, bytes, MAX_TEMPORARY_BYTES)
 }
@@ -66,7 +66,6 @@ fn with_memory_and_files(state: SessionState, bytes: u64, temporary: u64) -> Res
 mod tests {
     use arrow::array::RecordBatch;
     use datafusion::prelude::{SessionConfig, SessionContext};
-    use futures::executor::block_on;
 
     use super::*;
     use crate::error::ErrorCategory;
@@ -78,8 +77,9 @@ mod tests {
             let config = SessionConfig::new().with_target_partitions(1);
             let state = SessionContext::new_with_config(config).state();
             let context = SessionContext::new_with_state(with_memory_and_files(state, memory, temporary).unwrap());
-            let batches =
-                block_on(async { context.sql(sql).await?.collect().await }).map_err(|error| sql_error(&error))?;
+            let runtime = tokio::runtime::Runtime::new().unwrap();
+            let batches = runtime.block_on(async { context.sql(sql).await?.collect().await });
+            let batches = batches.map_err(|error| sql_error(&error))?;
             Ok(batches.iter().map(RecordBatch::num_rows).sum::<usize>())
         };
         let rows = "range(0, 3000000)";

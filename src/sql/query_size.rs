@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    ObjectName, Query, Select, SetExpr, TableFactor, TableWithJoins, Visit, Visitor, visit_relations,
+    GroupByExpr, ObjectName, Query, Select, SetExpr, TableFactor, TableWithJoins, Visit, Visitor, visit_relations,
 };
 
 use crate::error::{Error, Result};
@@ -14,14 +14,16 @@ use crate::error::{Error, Result};
 const MAX_TABLES: u64 = 2_000;
 /// Largest number of tables that one `SELECT` joins. The planner looks at all columns before for each one.
 const MAX_JOINED: usize = 100;
-/// Largest number of columns of a row. The time to plan a query grows with their square.
-pub(super) const MAX_COLUMNS: usize = 5_000;
+/// Largest number of columns that a `SELECT` names. The time to plan a query grows with their square.
+const MAX_COLUMNS: usize = 2_000;
+/// Largest number of expressions of a `GROUP BY`.
+const MAX_GROUPS: usize = 1_000;
 
 /// Refuses a statement that would take the planner minutes, or all memory.
 ///
 /// # Errors
-/// The statement has more than 2,000 tables after its `WITH` queries were put in, or joins more than 100 of them in one
-/// `SELECT`, or a row of it has more than 5,000 columns.
+/// The statement has more than 2,000 tables after its `WITH` queries were put in; or a `SELECT` of it joins more than 100
+/// tables, names more than 2,000 columns or groups by more than 1,000 expressions.
 pub(super) fn check_query_size(statement: &Statement) -> Result<()> {
     let sql = match statement {
         Statement::Statement(sql) => sql,
@@ -48,6 +50,9 @@ impl Visitor for RowWidths {
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Self::Break> {
         at_most(MAX_COLUMNS, select.projection.len(), "columns in a `SELECT`")?;
+        if let GroupByExpr::Expressions(groups, _) = &select.group_by {
+            at_most(MAX_GROUPS, groups.len(), "expressions in a `GROUP BY`")?;
+        }
         at_most(MAX_JOINED, select.from.iter().map(joined_tables).sum(), "tables in a `SELECT`")
     }
 
@@ -68,10 +73,13 @@ fn at_most(most: usize, count: usize, of: &'static str) -> ControlFlow<(usize, u
 
 /// Number of tables that are joined here, also those in brackets.
 fn joined_tables(tables: &TableWithJoins) -> usize {
-    let one = |table: &TableFactor| match table {
-        TableFactor::NestedJoin { table_with_joins, .. } => joined_tables(table_with_joins),
-        _ => 1,
-    };
+    fn one(table: &TableFactor) -> usize {
+        match table {
+            TableFactor::NestedJoin { table_with_joins, .. } => joined_tables(table_with_joins),
+            TableFactor::Pivot { table, .. } | TableFactor::Unpivot { table, .. } => one(table),
+            _ => 1,
+        }
+    }
     one(&tables.relation) + tables.joins.iter().map(|join| one(&join.relation)).sum::<usize>()
 }
 
@@ -135,17 +143,19 @@ mod tests {
     }
 
     #[test]
-    fn a_query_has_a_hundred_tables_and_five_thousand_columns_at_most() {
+    fn a_query_has_a_hundred_tables_and_two_thousand_columns_at_most() {
         let columns = |count: usize| (0..count).map(|i| i.to_string()).collect::<Vec<_>>().join(", ");
         let tables = |count: usize, sign: &str| (0..count).map(|i| format!("t t{i}")).collect::<Vec<_>>().join(sign);
         for (sql, wanted) in [
-            (format!("SELECT {}", columns(5_000)), None),
-            (format!("SELECT {}", columns(5_001)), Some("5001 columns in a `SELECT`, wanted at most 5000")),
-            (format!("SELECT * FROM (SELECT {}) a", columns(5_001)), Some("5001 columns in a `SELECT`")),
-            (format!("WITH a AS (SELECT {}) SELECT 1", columns(5_001)), Some("5001 columns in a `SELECT`")),
-            (format!("SELECT 1 UNION ALL SELECT {}", columns(5_001)), Some("5001 columns in a `SELECT`")),
-            (format!("VALUES ({})", columns(5_001)), Some("5001 columns in `VALUES`, wanted at most 5000")),
-            (format!("SELECT * FROM (VALUES (1), ({})) v", columns(5_001)), Some("5001 columns in `VALUES`")),
+            (format!("SELECT {}", columns(2_000)), None),
+            (format!("SELECT {}", columns(2_001)), Some("2001 columns in a `SELECT`, wanted at most 2000")),
+            (format!("SELECT * FROM (SELECT {}) a", columns(2_001)), Some("2001 columns in a `SELECT`")),
+            (format!("WITH a AS (SELECT {}) SELECT 1", columns(2_001)), Some("2001 columns in a `SELECT`")),
+            (format!("SELECT 1 UNION ALL SELECT {}", columns(2_001)), Some("2001 columns in a `SELECT`")),
+            (format!("VALUES ({})", columns(2_001)), Some("2001 columns in `VALUES`, wanted at most 2000")),
+            (format!("SELECT * FROM (VALUES (1), ({})) v", columns(2_001)), Some("2001 columns in `VALUES`")),
+            (format!("SELECT 1 GROUP BY {}", columns(1_000)), None),
+            (format!("SELECT 1 GROUP BY {}", columns(1_001)), Some("1001 expressions in a `GROUP BY`")),
             (format!("VALUES {}", "(1), ".repeat(9_000) + "(2)"), None),
             (format!("SELECT 1 FROM {}", tables(100, ", ")), None),
             (format!("SELECT 1 FROM {}", tables(101, ", ")), Some("101 tables in a `SELECT`, wanted at most 100")),

@@ -1,6 +1,6 @@
 //! JSON objects whose first field is a checksum of what follows it, by which changed bytes are known.
 //!
-//! `{"checksum":"<BLAKE3 of the rest, 64 digits>",<rest>`. Readers that do not know the field ignore it.
+//! `{"checksum":"<BLAKE3 of the rest, 64 digits>",<rest>`. Builds that do not know the field ignore it in a struct; they take an entry of a journal, which is an enum, for damaged.
 
 use serde::Serialize;
 use serde::de::{DeserializeOwned, Error as _};
@@ -30,7 +30,7 @@ pub fn parse_checked<T: DeserializeOwned>(content: &[u8]) -> serde_json::Result<
     let Some((checksum, rest)) = after_start else { return serde_json::from_slice(content) };
     match rest.strip_prefix(END) {
         Some(rest) if blake3::hash(rest).to_hex().as_bytes() == checksum => {
-            // Not with the checksum, because an enum has one field.
+            // The checksum is left out: an enum may have one field only.
             serde_json::from_slice(&[&b"{"[..], rest].concat())
         }
         _ => Err(serde_json::Error::custom("it was changed after it was written: its checksum differs")),

@@ -226,7 +226,7 @@ mod tests {
             let results = (7..14).cycle();
             let mut merges = HashMap::new();
             for ((rank, pair), merged) in pairs.into_iter().enumerate().zip(results) {
-                // The result of a merge is longer than its symbols.
+                // The result of a merge is none of its symbols.
                 if pair.0 != merged && pair.1 != merged {
                     merges.entry(pair).or_insert((rank, merged));
                 }

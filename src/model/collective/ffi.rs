@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "c10d is C++")]
 
+use std::collections::TryReserveError;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 use tch::Tensor;
@@ -61,20 +62,25 @@ extern "C" fn sign(
     unsafe { *signature.cast::<[u8; blake3::OUT_LEN]>() = *signed.as_bytes() };
 }
 
+/// Copy of a value; `None` if the key is not set.
+type Copied = std::result::Result<Option<Vec<u8>>, TryReserveError>;
+
 /// Function that copies the value of a key: place of the copy, bytes, length.
 type Take = extern "C" fn(*mut c_void, *const u8, usize);
 
-/// Copies the value of a key. The library of C++ has no memory of its own for it.
+/// Copies the value of a key, if there is memory for it.
 extern "C" fn take(copy: *mut c_void, bytes: *const u8, length: usize) {
-    // No bytes may have no address.
-    let bytes = if length == 0 {
-        &[]
-    } else {
-        // SAFETY: the caller passes bytes of this length.
-        unsafe { std::slice::from_raw_parts(bytes, length) }
-    };
+    let mut value = Vec::new();
+    let copied = value.try_reserve_exact(length).map(|()| {
+        // No bytes may have no address.
+        if length > 0 {
+            // SAFETY: the caller passes bytes of this length.
+            value.extend_from_slice(unsafe { std::slice::from_raw_parts(bytes, length) });
+        }
+        Some(value)
+    });
     // SAFETY: `RawStore::get` gives this place for a copy.
-    unsafe { *copy.cast::<Option<Vec<u8>>>() = Some(bytes.to_vec()) };
+    unsafe { *copy.cast::<Copied>() = copied };
 }
 
 /// Client of a key-value store, and possibly its server. Calls of several threads are serialised.
@@ -106,10 +112,12 @@ impl RawStore {
 
     pub fn get(&self, key: &str) -> Result<Option<Vec<u8>>> {
         let key = c_string(key)?;
-        let mut copy: Option<Vec<u8>> = None;
+        let mut copy: Copied = Ok(None);
         // SAFETY: the store is open, and the pointers are valid for the call.
         check_error(unsafe { pairloom_store_get(self.0, key.as_ptr(), take, (&raw mut copy).cast()) })?;
-        Ok(copy)
+        copy.map_err(|error| {
+            Error::peer(format!("there is no memory for the value of `{}`: {error}", key.to_string_lossy()))
+        })
     }
 }
 
@@ -218,6 +226,9 @@ mod tests {
         let message = error.unwrap_err().to_string();
         assert!(message.contains("bad_alloc"), "{message}");
         assert_eq!(store.get("key").unwrap(), None);
+        let mut copy: Copied = Ok(None);
+        take((&raw mut copy).cast(), &raw const byte, usize::MAX / 2);
+        assert!(copy.is_err());
         for value in [vec![], vec![7; 3 << 20]] {
             store.set("key", &value).unwrap();
             assert_eq!(store.get("key").unwrap(), Some(value));
