@@ -126,8 +126,11 @@ mod tests {
         // The first batch of a sort may be larger than its share.
         rows.try_grow(1_000).unwrap();
         assert!(rows.try_grow(1).is_err());
-        assert!(register("ExternalSorter[1]").try_grow(1).is_err());
-        drop((group, rows, merge));
+        // Another sort has half of the share of rows.
+        let second = register("ExternalSorter[1]");
+        assert!(second.try_grow(101).is_err());
+        second.try_grow(100).unwrap();
+        drop((group, rows, merge, second));
         assert_eq!(memory.reserved(), 0);
     }
 }
