@@ -27,7 +27,7 @@ pub(super) fn check_plan_size(plan: &LogicalPlan) -> Result<()> {
         squares += if is_table(node) { 0 } else { width * width };
         if squares > MAX_SQUARES {
             return plan_err!(
-                "the query has too many steps with {width} or so columns: their squares come to more than {MAX_SQUARES}"
+                "the query has too many steps of {width} columns: the squares of the numbers of columns add up to more than {MAX_SQUARES}"
             );
         }
         if depth > MAX_DEPTH {

@@ -1,6 +1,7 @@
 //! JSON objects whose first field is a checksum of what follows it, by which changed bytes are known.
 //!
-//! `{"checksum":"<BLAKE3 of the rest, 64 digits>",<rest>`. Builds that do not know the field ignore it in a struct; they take an entry of a journal, which is an enum, for damaged.
+//! `{"checksum":"<BLAKE3 of the rest, 64 digits>",<rest>`. Builds that do not know the field ignore it in a struct. They
+//! take an entry of a journal for damaged, because it is an enum.
 
 use serde::Serialize;
 use serde::de::{DeserializeOwned, Error as _};

@@ -213,10 +213,10 @@ fn a_damaged_part_is_an_error_and_the_next_run_rebuilds_it() {
     assert_eq!(content(&store)[name], *bytes);
     assert_eq!(verify().status.code(), Some(0));
     // The model of a training is zeros: a check of all content finds it, as does a stage that reads it.
-    let is_vse =
+    let is_of_file =
         |folder: &Path| std::fs::read_to_string(folder.join("manifest.json")).unwrap().contains("\"epochs\":2,");
     let mut folders = std::fs::read_dir(store.join("v1/train")).unwrap().map(|entry| entry.unwrap().path());
-    let model = folders.find(|folder| is_vse(folder)).unwrap().join("model/model.safetensors");
+    let model = folders.find(|folder| is_of_file(folder)).unwrap().join("model/model.safetensors");
     let bytes = std::fs::read(&model).unwrap();
     std::fs::write(&model, vec![0; bytes.len()]).unwrap();
     let damaged = verify();
