@@ -13,12 +13,15 @@ torchvision's weights. The folder `lib` of a CUDA libtorch 2.11 is on `LD_LIBRAR
 `search`    Ranks of 100,000 x 100,000 x 512, on the GPU and on the processors, and PyTorch's products and `topk`.
 `ranks`     A training in one process, in two that share the GPU (gloo), and in two that NCCL connects. NCCL takes them for
             two machines (`NCCL_HOSTID`), so its bytes go through sockets: this shows that it works, and no speed.
+`kills`     Trainings that are killed at random moments and started again, in one process and in two that NCCL connects: losses
+            and results beside those of an undisturbed training, and seconds until the other process ends.
 
 PyTorch computes in f32 without TF32, as Pairloom does, or in bf16 with autocast.
 """
 
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -28,7 +31,7 @@ from pathlib import Path
 import numpy as np
 
 PROGRAM, FLICKR8K, SQUEEZENET = (Path(argument).resolve() for argument in sys.argv[1:4])
-PARTS = sys.argv[4:] or ["models", "networks", "train", "extract", "search", "ranks"]
+PARTS = sys.argv[4:] or ["models", "networks", "train", "extract", "search", "ranks", "kills"]
 WORK = Path(tempfile.mkdtemp())
 IMAGES = f'karpathy = {{ json = "{FLICKR8K}/dataset_flickr8k.json", images = "{FLICKR8K}/images" }}'
 
@@ -310,14 +313,8 @@ def ranks():
     folder = WORK / "nccl"
     folder.mkdir()
     (folder / "pipeline.toml").write_text(text)
-    command = [PROGRAM, "run", "--quiet", "--store", folder / "store", "--device", "cuda", folder / "pipeline.toml"]
-    shared = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511"}
-    shared |= {"PAIRLOOM_RANK_TOKEN": os.urandom(16).hex(), "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1"}
-    own = [{"RANK": str(rank), "NCCL_HOSTID": f"machine{rank}", "NCCL_DEBUG": "INFO"} for rank in (0, 1)]
+    assert [process.wait() for process in start_pair(folder, 29511)] == [0, 0]
     logs = [folder / f"log{rank}" for rank in (0, 1)]
-    started = [(log.open("w"), os.environ | shared | more) for log, more in zip(logs, own)]
-    processes = [subprocess.Popen(command, stdout=output, env=environment) for output, environment in started]
-    assert [process.wait() for process in processes] == [0, 0]
     lines = [line for log in logs for line in log.read_text().splitlines()]
     joined = [line for line in lines if "Init COMPLETE" in line]
     print(f"NCCL: {len(joined)} communicators, such as `{joined[0].split('INFO ')[1]}`")
@@ -327,6 +324,81 @@ def ranks():
         print(f"{name}: difference in the loss of the first step {difference[0]:.1e}, of the tenth {difference[9]:.1e}")
 
 
+def start_pair(folder, port):
+    """Two processes of one training, which NCCL takes for two machines."""
+    command = [PROGRAM, "run", "--quiet", "--store", folder / "store", "--device", "cuda", folder / "pipeline.toml"]
+    shared = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    shared |= {"PAIRLOOM_RANK_TOKEN": os.urandom(16).hex(), "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1"}
+    processes = []
+    for rank in (0, 1):
+        own = {"RANK": str(rank), "NCCL_HOSTID": f"machine{rank}", "NCCL_DEBUG": "INFO"}
+        log = (folder / f"log{rank}").open("w")
+        processes.append(subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | shared | own))
+    return processes
+
+
+def kills():
+    text = Path("pipelines/quickstart.toml").read_text().replace("epochs = 12", "epochs = 12\ncheckpoint_steps = 20")
+    ports = iter(range(29520, 29620))
+
+    def folder(name):
+        place = WORK / f"kills-{name}"
+        place.mkdir()
+        (place / "pipeline.toml").write_text(text)
+        return place
+
+    def one(place):
+        log = (place / "log0").open("w")
+        return [subprocess.Popen(
+            [PROGRAM, "run", "--quiet", "--store", place / "store", "--device", "cuda", place / "pipeline.toml"],
+            stdout=log, stderr=log)]  # fmt: skip
+
+    def finish(processes, place):
+        codes = [process.wait(120) for process in processes]
+        assert not any(codes), (codes, [(place / f"log{rank}").read_text()[-2000:] for rank in range(len(codes))])
+
+    def results(place):
+        store = place / "store"
+        ranks = "SELECT direction, sum(rank) s, sum(rank * (query_id % 1009)) h FROM test.rankings GROUP BY 1 ORDER BY 1"
+        return losses(store), sql(store, ranks)
+
+    pair = lambda place: start_pair(place, next(ports))
+    moment = random.Random(20)
+    for name, start, rounds in (("one process", one, 8), ("two processes, NCCL", pair, 4)):
+        clock = time.perf_counter()
+        undisturbed = [folder(f"{name}-{copy}") for copy in "ab"]
+        for place in undisturbed:
+            finish(start(place), place)
+        seconds = (time.perf_counter() - clock) / 2
+        wanted, rows = results(undisturbed[0])
+        killed, after, codes, differences, equal = 0, [], set(), [], []
+        for each in range(rounds):
+            place = folder(f"{name}-{each}")
+            for share in (0.9, 0.5):  # The second training has less left to do.
+                processes = start(place)
+                time.sleep(moment.uniform(0.1, share) * seconds)
+                victim = processes.pop(moment.randrange(len(processes)))
+                if victim.poll() is None:
+                    victim.kill()
+                    killed += 1
+                    clock = time.perf_counter()
+                    codes |= {process.wait(120) for process in processes}
+                    after.append(time.perf_counter() - clock)
+                for process in [victim, *processes]:
+                    process.wait(120)
+            finish(start(place), place)
+            got, rows_got = results(place)
+            assert len(got) == len(wanted), (len(got), len(wanted))
+            differences.append((np.abs(got - wanted) / np.abs(wanted)).max())
+            equal.append(rows_got == rows)
+        again, rows_again = results(undisturbed[1])
+        print(f"{name}: {killed} kills in {rounds} trainings of {seconds:.1f} s; largest difference of {len(wanted)} losses "
+              f"{max(differences):.1e}, ranks of {sum(equal)} equal; of a second undisturbed training "
+              f"{(np.abs(again - wanted) / np.abs(wanted)).max():.1e}, ranks {'equal' if rows == rows_again else 'differ'}", flush=True)  # fmt: skip
+        if codes:
+            print(f"the other process ended after {min(after):.1f} to {max(after):.1f} s, with codes {sorted(codes)}", flush=True)
+
+
 for part in PARTS:
     print(f"## {part}", flush=True)
-    {"models": models, "networks": networks, "train": train, "extract": extract, "search": search, "ranks": ranks}[part]()
+    {"models": models, "networks": networks, "train": train, "extract": extract, "search": search, "ranks": ranks, "kills": kills}[part]()
