@@ -52,7 +52,7 @@ fn compile_shims(libtorch: &Path) {
         .define("USE_C10D_GLOO", None)
         .includes([&folder.join("collective"), &include, &include.join("torch/csrc/api/include")])
         .file(folder.join("collective/shim.cpp"))
-        .file(folder.join("tf32.cpp"))
+        .file(folder.join("gpu_arithmetic.cpp"))
         .file(folder.join("pinned_memory.cpp"))
         .file(folder.join("autograd_node.cpp"))
         .file(folder.join("networks/torchscript_prints.cpp"))

@@ -23,6 +23,9 @@ use pairloom::kernels::text::spice::{SceneGraph, SpiceBuilder};
 use pairloom::language::lexicon::Lexicon;
 use pairloom::language::scene_graph;
 
+#[path = "shared/memory.rs"]
+mod memory;
+
 /// Number of threads.
 const THREADS: usize = 2;
 /// Captions kept per image by `top`.
@@ -48,7 +51,7 @@ fn main() {
     if let (Some(flickr30k), Some(coco)) = (flickr30k(&folder, false), coco(&folder)) {
         scene_graphs(&flickr30k, &coco);
     }
-    println!("peak memory of the process {} MB", peak_memory_mb());
+    println!("peak memory of the process {} MB", memory::peak("self") / 1_000_000);
 }
 
 /// Measures parsing of all captions of Flickr30k, and SPICE-style φ of all images × all captions of COCO.
@@ -344,11 +347,4 @@ fn number_images<'a>(lines: impl Iterator<Item = (&'a str, &'a str)>) -> ImageCa
         captions.push((image, text.to_owned()));
     }
     captions
-}
-
-/// Peak resident memory of this process in MB, from Linux.
-fn peak_memory_mb() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()).map_or(0, |kb| kb / 1024)
 }

@@ -27,6 +27,9 @@ use pairloom::stage::{
 use pairloom::store::Store;
 use pairloom::tables;
 
+#[path = "shared/memory.rs"]
+mod memory;
+
 /// Rows per part.
 const PART_ROWS: usize = 4096;
 
@@ -136,7 +139,7 @@ fn main() -> Result<()> {
     if let Some(error) = summary.error {
         return Err(error);
     }
-    let peak_memory_mb = peak_memory_mb();
+    let peak_memory_mb = memory::peak("self") / 1_000_000;
     let (memory, disk) = baseline_seconds(bytes, &folder);
     let _ = std::fs::remove_dir_all(&folder);
 
@@ -177,11 +180,4 @@ fn baseline_seconds(bytes: usize, folder: &std::path::Path) -> (f64, f64) {
     let clock = Instant::now();
     std::fs::write(&path, &one).and_then(|()| std::fs::read(&path)).expect("a file in the folder of the benchmark");
     (memory, clock.elapsed().as_secs_f64())
-}
-
-/// Peak resident memory of this process in MB, from Linux.
-fn peak_memory_mb() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()).map_or(0, |kb| kb / 1024)
 }

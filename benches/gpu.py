@@ -5,8 +5,8 @@
 PAIRLOOM is the program, FLICKR8K a folder with `dataset_flickr8k.json` and `images/`, SQUEEZENET a safetensors file of
 torchvision's weights. The folder `lib` of a CUDA libtorch 2.11 is on `LD_LIBRARY_PATH`. Parts, all by default:
 
-`models`    Losses of a training of each family over regions, on the processors and on the GPU: largest relative difference in the first
-            step, in the fifth and in all.
+`models`    Losses of a training of each family over regions, and of a fine-tuned network, on the processors and on the GPU: largest
+            relative difference in the first step, in the fifth and in all; if a second training on the GPU has the same losses.
 `networks`  Features of image networks with random weights: largest difference, relative to the largest value of a feature.
 `train`     Time of a step of VSE++ (batches of 128, 1,024 dimensions, 2,048 features), beside PyTorch with cuDNN's GRU.
 `extract`   Images a second of a whole stage, beside torchvision with PIL and a DataLoader, and beside its network alone.
@@ -84,16 +84,31 @@ MODELS = {
     "cvse": 'concepts = "words.concepts"\nmodel = { cvse = { embed_size = 256, level_loss = { sum = { margin = 0.2 } } } }',
     "vse_infinity": "model = { vse_infinity = { embed_size = 256 } }",
 }
+FINETUNED = f"""
+[stage.pairs.ingest]
+{IMAGES}
+[stage.fit.train]
+finetune = {{ images = "pairs.images", network = "squeezenet1_0", weights = {{ file = "{SQUEEZENET}" }}, resize = 96, crop = 96 }}
+captions = "pairs.captions"
+model.vse.embed_size = 256
+loss = {{ sum = {{ margin = 0.2 }} }}
+batch_size = 32
+learning_rate = 2e-5
+epochs = 1
+"""
 
 
 def models():
-    print("| model | first step | fifth step | all | seconds, CPU | seconds, GPU |\n|---|---|---|---|---|---|")
-    for name, model in MODELS.items():
-        (cpu, here), (gpu, there) = (run(name, REGIONS + model + "\n", device) for device in ("cpu", "cuda"))
+    print("| model | first step | fifth step | all | same losses again | seconds, CPU | seconds, GPU |\n|---|---|---|---|---|---|---|")
+    texts = {name: REGIONS + model + "\n" for name, model in MODELS.items()}
+    for name, text in (texts | {"vse, fine-tuned": FINETUNED}).items():
+        (cpu, here), (gpu, there) = (run(name, text, device) for device in ("cpu", "cuda"))
+        again, _ = run(f"{name}, again", text, "cuda")
         wanted, got = losses(cpu), losses(gpu)
         difference = np.abs(got - wanted) / np.abs(wanted)
         seconds = here["fit"]["trained"], there["fit"]["trained"]
-        print(f"| {name} | {difference[0]:.1e} | {difference[4]:.1e} | {difference.max():.1e} | {seconds[0]:.2f} "
+        same = "yes" if np.array_equal(got, losses(again)) else "NO"
+        print(f"| {name} | {difference[0]:.1e} | {difference[4]:.1e} | {difference.max():.1e} | {same} | {seconds[0]:.2f} "
               f"| {seconds[1]:.2f} |", flush=True)  # fmt: skip
 
 

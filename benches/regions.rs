@@ -37,6 +37,8 @@ use pairloom::model::training_state::TrainingState;
 use pairloom::runtime::CancelToken;
 use tch::Device;
 
+#[path = "shared/memory.rs"]
+mod memory;
 #[path = "shared/processes.rs"]
 mod processes;
 
@@ -175,10 +177,10 @@ fn measure_model(setup: &StepSetup, captions: &[Vec<i32>]) {
         times.push(own.step());
         others.extend(of_peer.as_mut().map(|peer| peer.measure("step")));
     }
-    let (peak, time) = (peak_memory(), median(times.split_off(1)));
+    let (peak, time) = (memory::peak("self") >> 20, median(times.split_off(1)));
     drop(of_peer);
     println!(
-        "{name}, {loss}, {precision}: step of {batch} pairs, {regions} regions {:.0} ms{}; the process has {peak:.0} MiB at most, \
+        "{name}, {loss}, {precision}: step of {batch} pairs, {regions} regions {:.0} ms{}; the process has {peak} MiB at most, \
          of which parameters, gradients and moments are {fixed:.0}",
         time * 1e3,
         beside_steps(time, others)
@@ -206,13 +208,6 @@ fn beside_steps(own: f64, mut others: Vec<f64>) -> String {
     format!(", PyTorch {:.0} ms, ratio {:.2}", other * 1e3, own / other)
 }
 
-/// Peak memory of the process in MiB.
-fn peak_memory() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok()).unwrap_or(f64::NAN) / 1024.0
-}
-
 /// Scores the first `count` of 5,000 images with 25,000 captions, in blocks of images.
 fn score_many(captions: &[Vec<i32>], count: usize) {
     let MeasuredModel { config, .. } = models(REGIONS).swap_remove(0);
@@ -234,10 +229,10 @@ fn score_many(captions: &[Vec<i32>], count: usize) {
     }
     let seconds = clock.elapsed().as_secs_f64();
     println!(
-        "{count} images with 25,000 captions in {seconds:.0} s, {:.1} images/s: 5,000 in {:.0} min; peak memory {:.0} MiB",
+        "{count} images with 25,000 captions in {seconds:.0} s, {:.1} images/s: 5,000 in {:.0} min; peak memory {} MiB",
         count as f64 / seconds,
         5_000.0 * seconds / count as f64 / 60.0,
-        peak_memory()
+        memory::peak("self") >> 20
     );
 }
 

@@ -36,6 +36,9 @@ use pairloom::store::{Artefact, BlockDigests, Manifest, Part, Store};
 use pairloom::tables;
 use serde_json::{Value, json};
 
+#[path = "shared/memory.rs"]
+mod memory;
+
 /// Number of runs.
 const RUNS: usize = 1000;
 /// Numbers of runs that show how times grow.
@@ -181,7 +184,7 @@ fn seconds(store: &Path, arguments: &[&str], times: usize) -> f64 {
 /// Cost of a command.
 struct Cost {
     seconds: f64,
-    /// Most memory, in KiB.
+    /// Most memory, in bytes.
     peak: u64,
 }
 
@@ -193,13 +196,13 @@ fn cost(store: &Path, arguments: &[&str], times: usize) -> Cost {
         command.args(arguments).arg("--store").arg(store).stdout(Stdio::null()).stderr(Stdio::null());
         let clock = Instant::now();
         let mut child = command.spawn().unwrap();
-        let status = format!("/proc/{}/status", child.id());
+        let process = child.id().to_string();
         let has_ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let peak = scope.spawn(|| {
                 let mut peak = 0;
                 while !has_ended.load(Ordering::Relaxed) {
-                    peak = peak.max(peak_in(&std::fs::read_to_string(&status).unwrap_or_default()));
+                    peak = peak.max(memory::peak(&process));
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 peak
@@ -214,17 +217,11 @@ fn cost(store: &Path, arguments: &[&str], times: usize) -> Cost {
     best
 }
 
-/// Largest memory in the status of a process, in KiB; 0 if it has ended.
-fn peak_in(status: &str) -> u64 {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse().ok()).unwrap_or_default()
-}
-
 /// A line for each command: its seconds and its memory for each store.
 fn print_costs(stores: &[PathBuf], commands: &[(&str, Vec<&str>)], times: usize) {
     for (name, arguments) in commands {
         let costs: Vec<Cost> = stores.iter().map(|store| cost(store, arguments, times)).collect();
-        let cells = costs.iter().map(|cost| format!(" {:>9.3} s {:>6} MB", cost.seconds, cost.peak * 1024 / 1_000_000));
+        let cells = costs.iter().map(|cost| format!(" {:>9.3} s {:>6} MB", cost.seconds, cost.peak / 1_000_000));
         println!("{name:28}{}", cells.collect::<String>());
     }
 }

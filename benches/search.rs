@@ -34,6 +34,8 @@ use pairloom::search::{
     CpuSearchFactory, Positives, ScoreFunction, Search, SearchRequest, SearchResults, VectorMatrix,
 };
 
+#[path = "shared/memory.rs"]
+mod memory;
 #[path = "shared/processes.rs"]
 mod processes;
 
@@ -267,7 +269,12 @@ fn measure(name: &str, work: impl Fn() -> String) {
         times.push(clock.elapsed().as_secs_f64());
         busy.push((cpu_seconds() - before) / THREADS as f64);
     }
-    println!("{name:<44} {:>7.3} s {:>7.3} s {:>5} MiB   {found}", median(&times), median(&busy), peak_memory_mib());
+    println!(
+        "{name:<44} {:>7.3} s {:>7.3} s {:>5} MiB   {found}",
+        median(&times),
+        median(&busy),
+        memory::peak("self") >> 20
+    );
 }
 
 /// Measures the ten best items of `count` queries among `count` items of width 256.
@@ -296,7 +303,7 @@ fn large(count: usize) {
         "{count} queries, {count} items, {NUMBERS} numbers: the {TOP} best in {seconds:.1} s (CPU time over {THREADS}: {busy:.1} s), {:.0} % of the rate of {lanes:?} \
          products; peak memory {} MiB; {:.1} % have the matching item among them",
         100.0 * share,
-        peak_memory_mib(),
+        memory::peak("self") >> 20,
         100.0 * hits as f64 / count as f64,
     );
 }
@@ -307,13 +314,6 @@ fn cpu_seconds() -> f64 {
     let status = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = status.rsplit(") ").next().unwrap_or_default();
     fields.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
-}
-
-/// Peak resident memory of this process in MiB, on Linux.
-fn peak_memory_mib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or_default() / 1024
 }
 
 fn medians(times: &[[f64; 2]]) -> [f64; 2] {

@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 /// Maximum length of a header, as in `NumPy`.
 pub(super) const HEADER_BYTES: usize = 10_000;
 /// Maximum number of opening brackets in a header. The time of the parser doubles with each bracket that is never closed.
-/// Valid headers have two, those of records a few more.
-const HEADER_BRACKETS: usize = 8;
+/// Headers of plain arrays have two.
+const HEADER_BRACKETS: usize = 4;
 /// Maximum number of digits in a header. The parser multiplies the shape without an overflow check, and 19 digits stay
 /// below 2⁶⁴.
 const HEADER_DIGITS: usize = 19;

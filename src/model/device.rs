@@ -1,4 +1,4 @@
-//! Devices of libtorch: conversion from the run's device, loading of CUDA, TF32, number of threads.
+//! Devices of libtorch: conversion from the run's device, loading of CUDA, arithmetic on GPUs, number of threads.
 
 use std::sync::Once;
 
@@ -9,7 +9,8 @@ use crate::error::{Error, Result};
 use crate::runtime::Device;
 
 /// Returns the device of libtorch, after checking that it is available. For a GPU this turns TF32 off, so that f32
-/// products and convolutions are computed in f32.
+/// products and convolutions are computed in f32, and selects deterministic algorithms, so that a training that was killed
+/// ends with the bits of one that was not.
 ///
 /// The CPU part of libtorch is linked. Its CUDA part is loaded when a GPU is first requested, from the dynamic loader's
 /// path (`LD_LIBRARY_PATH`). So one binary serves machines with and without GPUs.
@@ -33,6 +34,9 @@ pub fn device_of_rank(device: Device, local: usize) -> Result<tch::Device> {
         if allow_tf32(false) {
             return Err(Error::internal("libtorch does not turn off TF32"));
         }
+        if !select_deterministic_algorithms() {
+            return Err(Error::internal("libtorch does not select deterministic algorithms"));
+        }
         return Ok(tch::Device::Cuda(number));
     }
     if count == 0 {
@@ -50,8 +54,21 @@ fn allow_tf32(allow: bool) -> bool {
     unsafe extern "C" {
         fn pairloom_allow_tf32(allow: bool) -> bool;
     }
-    // SAFETY: the signature is that of `tf32.cpp`, and the function only sets a flag.
+    // SAFETY: the signature is that of `gpu_arithmetic.cpp`, and the function only sets a flag.
     unsafe { pairloom_allow_tf32(allow) }
+}
+
+/// Selects algorithms that give the same bits each time, in the whole process. By default, sums over equal indices
+/// (`index_add`, and gradients of `index_select` and `gather`) are added in the order in which the threads of the GPU come.
+/// Products are deterministic only if `CUBLAS_WORKSPACE_CONFIG` has one of two values, which
+/// `pairloom` sets before it starts the program with libtorch. Returns true if they are selected now.
+#[expect(unsafe_code, reason = "the function exists in C++ only, not in tch")]
+fn select_deterministic_algorithms() -> bool {
+    unsafe extern "C" {
+        fn pairloom_select_deterministic_algorithms() -> bool;
+    }
+    // SAFETY: the signature is that of `gpu_arithmetic.cpp`, and the function only sets flags.
+    unsafe { pairloom_select_deterministic_algorithms() }
 }
 
 /// GPU of local rank `local`, of `count` GPUs, if GPU `number` was requested. `None` if that does not exist.
@@ -96,11 +113,17 @@ mod tests {
     /// Run by the next test as a child process, with an environment that allows TF32, because the flag is global.
     #[test]
     #[ignore = "run by another test"]
-    fn tf32_child_process() {
+    fn gpu_arithmetic_child_process() {
         assert!(allow_tf32(true));
         assert!(!allow_tf32(false), "the environment wins");
         allow_tf32(true);
+        assert!(select_deterministic_algorithms());
         let Ok(device) = to_tch(Device::Cuda(0)) else { return test_data::impossible("no GPU to multiply on") };
+        let index = tch::Tensor::randint(16, [1 << 20], (tch::Kind::Int64, device));
+        let values = tch::Tensor::randn([1 << 20], (tch::Kind::Float, device));
+        let sums = || tch::Tensor::zeros([16], (tch::Kind::Float, device)).index_add(0, &index, &values);
+        let first = sums();
+        assert!((0..20).all(|_| sums().equal(&first)), "sums over equal indices have the same bits");
         // (1 + 2⁻¹²)² needs more than the 10 bits of TF32.
         let ones = tch::Tensor::full([64, 64], 1.0 + 2f64.powi(-12), (tch::Kind::Float, device));
         let product = f64::try_from(ones.matmul(&ones).get(0).get(0)).unwrap();
@@ -108,9 +131,9 @@ mod tests {
     }
 
     #[test]
-    fn tf32_is_off_even_if_the_environment_allows_it() {
+    fn arithmetic_on_gpus_is_f32_and_deterministic_whatever_the_environment_says() {
         let mut program = std::process::Command::new(std::env::current_exe().unwrap());
-        program.args(["--ignored", "--exact", "model::device::tests::tf32_child_process", "--show-output"]);
+        program.args(["--ignored", "--exact", "model::device::tests::gpu_arithmetic_child_process", "--show-output"]);
         let output = program.env("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "1").output().unwrap();
         let stdout = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}");

@@ -167,7 +167,7 @@ fn pick_negatives(scores: &Tensor, candidates: &Tensor, sampler: NegativeSampler
             let draws = Tensor::from_slice(draws).to_device(scores.device()).unsqueeze(1);
             let count = candidates.sum_dim_intlist(1, true, Kind::Double);
             let place = (draws * count).floor() + 1.0;
-            candidates.cumsum(1, Kind::Double).eq_tensor(&place).logical_and(candidates)
+            candidates.cumsum(1, Kind::Int64).eq_tensor(&place).logical_and(candidates)
         }
     }
 }

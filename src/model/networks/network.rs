@@ -43,8 +43,18 @@ pub(super) fn grid(maps: &Tensor, side: usize) -> Result<Tensor> {
         ))
         .hint("set a smaller `grid`, or a larger `crop`"));
     }
-    let means = maps.f_adaptive_avg_pool2d(&cells).map_err(|error| libtorch_error(&error))?;
+    let means = means_of_cells(maps, side).map_err(|error| libtorch_error(&error))?;
     Ok(means.flatten(2, 3).transpose(1, 2))
+}
+
+/// Means of feature maps `[n, c, h, w]` over the cells of a grid: `[n, c, side, side]`. The gradient of libtorch's
+/// operation differs from run to run on a GPU, so maps as large as the grid, the usual case, go around it.
+fn means_of_cells(maps: &Tensor, side: usize) -> std::result::Result<Tensor, tch::TchError> {
+    let side = side.saturating_as::<i64>();
+    match maps.size()[2..] {
+        [height, width] if height == side && width == side => Ok(maps.shallow_clone()),
+        _ => maps.f_adaptive_avg_pool2d([side, side]),
+    }
 }
 
 /// Share of the statistics of a batch in the stored ones, as in `torch.nn.BatchNorm2d`.
@@ -341,7 +351,7 @@ impl ImageNetwork {
             Layer::Tap { .. } => Ok(x.shallow_clone()),
             Layer::MaxPool { kernel, stride, padding, ceil } => x.f_max_pool2d(*kernel, *stride, *padding, 1, *ceil),
             Layer::AveragePool3 => x.f_avg_pool2d(3, 1, 1, false, false, None),
-            Layer::GridAverage(side) => x.f_adaptive_avg_pool2d(to_tensor_shape(&[*side, *side])?),
+            Layer::GridAverage(side) => means_of_cells(x, *side),
             Layer::Flatten => x.f_flatten(1, -1),
             Layer::Scale(factor) => x.f_mul_scalar(*factor),
             Layer::GlobalAverage => x.f_adaptive_avg_pool2d([1, 1]).and_then(|averages| averages.f_flatten(1, 3)),
