@@ -57,7 +57,7 @@ pub(super) fn hand_over() -> Error {
     if std::env::var_os(TUNABLES).is_none() {
         program.env(TUNABLES, HUGE_PAGES);
     }
-    // One of the two workspaces with which products on a GPU have the same bits each time. cuBLAS reads it when it starts.
+    // One of the two workspaces with which cuBLAS gives the same bits each time. It reads the variable when it starts.
     if std::env::var_os("CUBLAS_WORKSPACE_CONFIG").is_none() {
         program.env("CUBLAS_WORKSPACE_CONFIG", ":4096:8");
     }

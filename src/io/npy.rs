@@ -458,6 +458,8 @@ mod tests {
         deep.extend(9000u16.to_le_bytes());
         deep.extend([b'('; 9000]);
         assert!(message(&deep).contains("not describe a plain array of a possible size"));
+        let record = "{'descr': [('a', '<f4'), ('b', '<f4')], 'fortran_order': False, 'shape': (1,), }";
+        assert!(message(&npy(record, &[0.0; 2])).contains("numpy.save(path, records['name'])"));
         // Each open bracket doubles the time of the parser.
         for count in [3, 60] {
             let header = format!("{{'descr': '<f4', {}'shape': (2, 2), }}", "[".repeat(count));

@@ -31,7 +31,13 @@ pub(super) fn read_header(file: &[u8]) -> Result<(usize, NpyHeader)> {
     let digits = text.iter().filter(|byte| byte.is_ascii_digit()).count();
     let hexadecimal = text.iter().any(|byte| byte.eq_ignore_ascii_case(&b'x'));
     if brackets > HEADER_BRACKETS || digits > HEADER_DIGITS || hexadecimal {
-        return Err(Error::data("npy header does not describe a plain array of a possible size"));
+        let error = Error::data("npy header does not describe a plain array of a possible size");
+        let is_record = text.windows(2).any(|pair| pair == b"[(");
+        return Err(if is_record {
+            error.hint("save one field of the records: `numpy.save(path, records['name'])`")
+        } else {
+            error
+        });
     }
     let header =
         NpyHeader::from_reader(file).map_err(|error| Error::data(format!("npy header cannot be read: {error}")))?;

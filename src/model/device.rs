@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 use crate::runtime::Device;
 
 /// Returns the device of libtorch, after checking that it is available. For a GPU this turns TF32 off, so that f32
-/// products and convolutions are computed in f32, and selects deterministic algorithms, so that a training that was killed
-/// ends with the bits of one that was not.
+/// products and convolutions are computed in f32. It also selects deterministic algorithms, so that a training that was
+/// killed ends with the bits of one that was not.
 ///
 /// The CPU part of libtorch is linked. Its CUDA part is loaded when a GPU is first requested, from the dynamic loader's
 /// path (`LD_LIBRARY_PATH`). So one binary serves machines with and without GPUs.
@@ -60,8 +60,11 @@ fn allow_tf32(allow: bool) -> bool {
 
 /// Selects algorithms that give the same bits each time, in the whole process. By default, sums over equal indices
 /// (`index_add`, and gradients of `index_select` and `gather`) are added in the order in which the threads of the GPU come.
-/// Products are deterministic only if `CUBLAS_WORKSPACE_CONFIG` has one of two values, which
-/// `pairloom` sets before it starts the program with libtorch. Returns true if they are selected now.
+/// Returns true if they are selected now.
+///
+/// libtorch 2.11 gives cuBLAS a workspace for each stream, with which products are deterministic. cuDNN's recurrent
+/// networks have one of their own, which `CUBLAS_WORKSPACE_CONFIG` governs; `pairloom` sets it before it starts the program
+/// with libtorch.
 #[expect(unsafe_code, reason = "the function exists in C++ only, not in tch")]
 fn select_deterministic_algorithms() -> bool {
     unsafe extern "C" {
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn arithmetic_on_gpus_is_f32_and_deterministic_whatever_the_environment_says() {
+    fn arithmetic_on_gpus_is_f32_whatever_the_environment_says_and_deterministic() {
         let mut program = std::process::Command::new(std::env::current_exe().unwrap());
         program.args(["--ignored", "--exact", "model::device::tests::gpu_arithmetic_child_process", "--show-output"]);
         let output = program.env("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "1").output().unwrap();

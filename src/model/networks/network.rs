@@ -47,14 +47,32 @@ pub(super) fn grid(maps: &Tensor, side: usize) -> Result<Tensor> {
     Ok(means.flatten(2, 3).transpose(1, 2))
 }
 
-/// Means of feature maps `[n, c, h, w]` over the cells of a grid: `[n, c, side, side]`. The gradient of libtorch's
-/// operation differs from run to run on a GPU, so maps as large as the grid, the usual case, go around it.
+/// Means of feature maps `[n, c, h, w]` over the cells of a grid: `[n, c, side, side]`.
+///
+/// The gradient of libtorch's operation on a GPU is added in the order in which threads come, so a fine-tuned network
+/// computes products there.
 fn means_of_cells(maps: &Tensor, side: usize) -> std::result::Result<Tensor, tch::TchError> {
-    let side = side.saturating_as::<i64>();
-    match maps.size()[2..] {
-        [height, width] if height == side && width == side => Ok(maps.shallow_clone()),
-        _ => maps.f_adaptive_avg_pool2d([side, side]),
+    if maps.requires_grad() && maps.device().is_cuda() {
+        return means_by_products(maps, side);
     }
+    let side = side.saturating_as::<i64>();
+    maps.f_adaptive_avg_pool2d([side, side])
+}
+
+/// [`means_of_cells`] as `A · maps · Bᵀ`, where a row of A has the weights of the rows of a cell, and one of B those of its
+/// columns.
+fn means_by_products(maps: &Tensor, side: usize) -> std::result::Result<Tensor, tch::TchError> {
+    let size = maps.size();
+    let weights = |length: i64| {
+        let length = length.saturating_as::<usize>();
+        let cells = (0..side).map(|cell| cell * length / side..((cell + 1) * length).div_ceil(side));
+        let rows = cells.flat_map(|cell| {
+            (0..length).map(move |place| if cell.contains(&place) { 1.0 / cell.len() as f64 } else { 0.0 })
+        });
+        let rows = Tensor::from_slice(&rows.collect::<Vec<f64>>()).view([-1, length.saturating_as::<i64>()]);
+        rows.to_kind(maps.kind()).to_device(maps.device())
+    };
+    weights(size[2]).f_matmul(maps)?.f_matmul(&weights(size[3]).transpose(0, 1))
 }
 
 /// Share of the statistics of a batch in the stored ones, as in `torch.nn.BatchNorm2d`.
@@ -449,6 +467,9 @@ mod tests {
         let maps = Tensor::cat(&[&maps, &(&maps * 10.0)], 1);
         let cells = Vec::<f32>::try_from(grid(&maps, 2).expect("a grid").contiguous().view(-1)).expect("f32");
         assert_eq!(cells, [2.0, 20.0, 3.0, 30.0, 5.0, 50.0, 6.0, 60.0]);
+        let uneven = Tensor::rand([2, 3, 8, 5], (Kind::Double, tch::Device::Cpu));
+        let difference = means_by_products(&uneven, 3).expect("means") - uneven.adaptive_avg_pool2d([3, 3]);
+        assert!(difference.abs().max().double_value(&[]) < 1e-14, "{difference}");
         let same = grid(&maps, 3).expect("a grid");
         assert_eq!((same.size(), same.double_value(&[0, 5, 1])), (vec![1, 9, 2], 50.0));
         let error = grid(&maps, 4).expect_err("too fine").to_string();

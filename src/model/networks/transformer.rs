@@ -1,6 +1,6 @@
 //! Layers of transformers.
 
-use tch::{TchError, Tensor};
+use tch::{Kind, TchError, Tensor};
 
 use super::layer::Layer;
 use super::network::ImageNetwork;
@@ -49,7 +49,44 @@ fn attention(projected: &Tensor, heads: i64, causal: bool) -> std::result::Resul
     // [query, key and value; n; heads; t; width of a head]
     let split = projected.f_view([count, tokens, 3, heads, width / heads])?.f_permute([2, 0, 3, 1, 4])?;
     let [query, key, value] = [split.f_select(0, 0)?, split.f_select(0, 1)?, split.f_select(0, 2)?];
-    let mixed =
-        Tensor::f_scaled_dot_product_attention(&query, &key, &value, None::<&Tensor>, 0.0, causal, None, false)?;
+    // On a GPU the gradient of libtorch's kernels is added in the order in which threads come.
+    let mixed = if projected.requires_grad() && projected.device().is_cuda() {
+        attention_by_products(&query, &key, &value, causal)?
+    } else {
+        Tensor::f_scaled_dot_product_attention(&query, &key, &value, None::<&Tensor>, 0.0, causal, None, false)?
+    };
     mixed.f_transpose(1, 2)?.f_reshape([count, tokens, width])
+}
+
+/// `softmax(Q · Kᵀ / √d) · V`, where with `causal` a token sees none after it: `[n, heads, t, d]`.
+fn attention_by_products(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    causal: bool,
+) -> std::result::Result<Tensor, TchError> {
+    let size = query.size();
+    let mut scores = query.f_matmul(&key.f_transpose(2, 3)?)?.f_div_scalar((size[3] as f64).sqrt())?;
+    if causal {
+        let hidden = Tensor::f_ones([size[2], size[2]], (Kind::Bool, query.device()))?.f_triu(1)?;
+        scores = scores.f_masked_fill(&hidden, f64::NEG_INFINITY)?;
+    }
+    scores.f_softmax(-1, None::<Kind>)?.f_matmul(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attention_by_products_is_that_of_libtorch() {
+        let draw = || Tensor::randn([2, 3, 7, 4], (Kind::Double, tch::Device::Cpu));
+        let (query, key, value) = (draw(), draw(), draw());
+        for causal in [false, true] {
+            let wanted =
+                Tensor::scaled_dot_product_attention(&query, &key, &value, None::<&Tensor>, 0.0, causal, None, false);
+            let difference = attention_by_products(&query, &key, &value, causal).expect("attention") - wanted;
+            assert!(difference.abs().max().double_value(&[]) < 1e-14, "{difference}");
+        }
+    }
 }
