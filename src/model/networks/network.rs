@@ -61,6 +61,7 @@ fn means_of_cells(maps: &Tensor, side: usize) -> std::result::Result<Tensor, tch
 
 /// [`means_of_cells`] as `A · maps · Bᵀ`, where a row of A has the weights of the rows of a cell, and one of B those of its
 /// columns.
+#[expect(clippy::cast_precision_loss, reason = "cells are small")]
 fn means_by_products(maps: &Tensor, side: usize) -> std::result::Result<Tensor, tch::TchError> {
     let size = maps.size();
     let weights = |length: i64| {

@@ -59,6 +59,7 @@ fn attention(projected: &Tensor, heads: i64, causal: bool) -> std::result::Resul
 }
 
 /// `softmax(Q · Kᵀ / √d) · V`, where with `causal` a token sees none after it: `[n, heads, t, d]`.
+#[expect(clippy::cast_precision_loss, reason = "widths are small")]
 fn attention_by_products(
     query: &Tensor,
     key: &Tensor,
