@@ -353,35 +353,35 @@ def ranks():
         print(f"{name}: difference in the loss of the first step {difference[0]:.1e}, of the tenth {difference[9]:.1e}")
 
 
+def start_one(folder, rank=0, variables=None):
+    """Process of a run on the GPU, as a list of one."""
+    command = [PROGRAM, "run", "--quiet", "--store", folder / "store", "--device", "cuda", folder / "pipeline.toml"]
+    log = (folder / f"log{rank}").open("w")
+    STARTED.append(subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | (variables or {})))
+    return STARTED[-1:]
+
+
 def start_pair(folder, port):
     """Two processes of one training, which NCCL takes for two machines."""
-    command = [PROGRAM, "run", "--quiet", "--store", folder / "store", "--device", "cuda", folder / "pipeline.toml"]
     shared = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     shared |= {"PAIRLOOM_RANK_TOKEN": os.urandom(16).hex(), "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1"}
     processes = []
     for rank in (0, 1):
         own = {"RANK": str(rank), "NCCL_HOSTID": f"machine{rank}", "NCCL_DEBUG": "INFO"}
-        log = (folder / f"log{rank}").open("w")
-        processes.append(subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | shared | own))
-    STARTED.extend(processes)
+        processes += start_one(folder, rank, shared | own)
     return processes
 
 
-def start_one(folder):
-    command = [PROGRAM, "run", "--quiet", "--store", folder / "store", "--device", "cuda", folder / "pipeline.toml"]
-    log = (folder / "log0").open("w")
-    STARTED.append(subprocess.Popen(command, stdout=log, stderr=log))
-    return STARTED[-1:]
-
-
 def finish(processes, folder):
+    """Waits for processes, and shows the ends of their logs if one fails."""
     codes = [process.wait(120) for process in processes]
     assert not any(codes), (codes, [(folder / f"log{rank}").read_text()[-2000:] for rank in range(len(codes))])
 
 
 def results(folder):
     """Digests of a model, of its losses and of the ranks of its vectors."""
-    files = [path for table in ("train/*/model", "train/*/history", "evaluate/*/rankings") for path in folder.glob(f"store/v1/{table}/*")]
+    tables = ("train/*/model", "train/*/history", "evaluate/*/rankings")
+    files = [path for table in tables for path in folder.glob(f"store/v1/{table}/*")]
     assert len({path.parent.name for path in files}) == 3, files
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 

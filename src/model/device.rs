@@ -62,9 +62,8 @@ fn allow_tf32(allow: bool) -> bool {
 /// (`index_add`, and gradients of `index_select` and `gather`) are added in the order in which the threads of the GPU come.
 /// Returns true if they are selected now.
 ///
-/// libtorch 2.11 gives cuBLAS a workspace for each stream, with which products are deterministic. cuDNN's recurrent
-/// networks have one of their own, which `CUBLAS_WORKSPACE_CONFIG` governs; `pairloom` sets it before it starts the program
-/// with libtorch.
+/// Recurrent networks of cuDNN need `CUBLAS_WORKSPACE_CONFIG` besides, says the reference of `torch.nn.GRU`. `pairloom` sets
+/// it before it starts the program with libtorch.
 #[expect(unsafe_code, reason = "the function exists in C++ only, not in tch")]
 fn select_deterministic_algorithms() -> bool {
     unsafe extern "C" {
