@@ -89,7 +89,9 @@ pub(super) fn find_target<'l>(
             (None, None) => require_stage(run, name).map(|stage| ResultTarget::Stage(run, stage)),
         };
     }
-    let of_latest = log.last_finished(None)?.and_then(|run| Some((run, run.stage(name)?)));
+    // Runs and keys can be named in a store whose last run is not known.
+    let latest = log.last_finished(None);
+    let of_latest = latest.as_ref().ok().copied().flatten().and_then(|run| Some((run, run.stage(name)?)));
     let mut meanings = log.meanings(name)?;
     let elsewhere = meanings.iter().position(|of| matches!(of, NameMeaning::Stage(..))).map(|i| meanings.remove(i));
     let runs = meanings.len();
@@ -110,7 +112,7 @@ pub(super) fn find_target<'l>(
     if let Some(found) = find_key(log, name)? {
         return Ok(found);
     }
-    if let Some(several) = log.last_finished(None)?.and_then(|run| several_instances(run, name)) {
+    if let Some(several) = latest?.and_then(|run| several_instances(run, name)) {
         return Err(several);
     }
     Err(match elsewhere {

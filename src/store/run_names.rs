@@ -65,12 +65,23 @@ impl RunLog {
     ///
     /// # Errors
     /// `pipeline` names no pipeline of the store or several, or no run of it has finished, or the store cannot be read.
+    /// The record of a later run cannot be read: that run may be the last one.
     pub fn last_finished(&self, pipeline: Option<&str>) -> Result<Option<&RunRecord>> {
-        let finished = |run: &&RunRecord| run.outcome == RunOutcome::Finished;
-        let Some(name) = pipeline else { return Ok(self.readable().find(finished)) };
-        let identity = self.pipeline(name)?.ok_or_else(|| self.unknown_pipeline(name))?;
-        let found = self.readable().find(|run| run.pipeline_identity() == identity && finished(run));
-        found.map(Some).ok_or_else(|| self.none_finished(Some(identity)))
+        let identity = match pipeline {
+            Some(name) => Some(self.pipeline(name)?.ok_or_else(|| self.unknown_pipeline(name))?),
+            None => None,
+        };
+        let is_of = |run: &RunRecord| identity.is_none_or(|identity| run.pipeline_identity() == identity);
+        for run in self.iter() {
+            let run = run.map_err(|error| {
+                let error = error.context("the last finished run is not known");
+                error.hint("name the run that you mean, or run the pipeline again; `pairloom runs` lists the others")
+            })?;
+            if run.outcome == RunOutcome::Finished && is_of(run) {
+                return Ok(Some(run));
+            }
+        }
+        identity.map_or(Ok(None), |identity| Err(self.none_finished(Some(identity))))
     }
 
     /// Identity of the pipeline that a person names: by the path of its file, or the last components of the path, with or

@@ -164,9 +164,37 @@ fn a_damaged_record_is_reported_once() {
         counted.fetch_add(1, Ordering::Relaxed);
     })
     .unwrap();
-    assert_eq!(found(&log, "latest").unwrap(), "0001");
+    for name in ["latest", "p.toml", "0002"] {
+        assert!(found(&log, name).unwrap_err().contains("cannot be read"), "{name}");
+    }
+    assert_eq!(found(&log, "0001").unwrap(), "0001");
     log.read_all().unwrap();
     assert_eq!((log.readable().count(), count.load(Ordering::Relaxed)), (1, 1));
+}
+
+#[test]
+fn the_last_run_is_not_the_one_before_a_record_that_cannot_be_read() {
+    let (folder, store) = empty_store();
+    let damage = |run: &RunRecord| {
+        std::fs::write(folder.path().join("v1/runs").join(format!("{}.json", run.run)), "").unwrap();
+    };
+    damage(&run(&store, 1, ("p.toml", None), 1));
+    let log = RunLog::open(&store).unwrap();
+    assert!(log.last_finished(None).is_err(), "the store has a run, but none that can be read");
+    run(&store, 2, ("p.toml", None), 1);
+    let log = RunLog::open(&store).unwrap();
+    assert_eq!(log.last_finished(None).unwrap().unwrap().short_name(), "0002", "an older damaged record is no matter");
+    // It may be a run of any pipeline.
+    damage(&run(&store, 3, ("other.toml", None), 1));
+    let log = RunLog::open(&store).unwrap();
+    for pipeline in [None, Some("p.toml")] {
+        let error = log.last_finished(pipeline).unwrap_err();
+        assert!(error.to_string().starts_with("the last finished run is not known: the record of a run"), "{error}");
+        assert!(error.hint_text().unwrap().starts_with("name the run that you mean"), "{error:?}");
+    }
+    run(&store, 4, ("p.toml", None), 1);
+    let log = RunLog::open(&store).unwrap();
+    assert_eq!(log.last_finished(Some("p.toml")).unwrap().unwrap().short_name(), "0004");
 }
 
 #[test]

@@ -32,6 +32,13 @@ impl ThriftWriter {
         self
     }
 
+    /// Field of a type by its code, with the bytes of its value.
+    pub(crate) fn raw(mut self, field: i64, kind: u8, value: &[u8]) -> Self {
+        self.field(field, kind);
+        self.content.extend_from_slice(value);
+        self
+    }
+
     fn long(mut self, field: i64, value: i64) -> Self {
         self.field(field, 6);
         self.signed(value);
@@ -45,7 +52,7 @@ impl ThriftWriter {
         self
     }
 
-    fn nested(mut self, field: i64, inner: Self) -> Self {
+    pub(crate) fn nested(mut self, field: i64, inner: Self) -> Self {
         self.field(field, 12);
         self.content.extend(inner.end());
         self
@@ -59,7 +66,7 @@ impl ThriftWriter {
         self
     }
 
-    fn end(mut self) -> Vec<u8> {
+    pub(crate) fn end(mut self) -> Vec<u8> {
         self.content.push(0);
         self.content
     }
@@ -87,7 +94,7 @@ pub(crate) enum ForgedColumn {
 
 /// File of a row group with one column, whose codec is a number of the format.
 pub(crate) fn file(column: ForgedColumn, codec: i64, rows: i64, values: i64, pages: &[ForgedPage]) -> Vec<u8> {
-    let mut content = b"PAR1".to_vec();
+    let mut content = Vec::new();
     let mut data_start = None;
     for page in pages {
         let start = content.len();
@@ -106,9 +113,22 @@ pub(crate) fn file(column: ForgedColumn, codec: i64, rows: i64, values: i64, pag
         content.extend(header.end());
         content.extend_from_slice(&page.stored);
     }
-    let size = i64::try_from(content.len() - 4).unwrap();
     let claimed = pages.iter().map(|page| page.claimed).sum();
-    let data_start = i64::try_from(data_start.unwrap()).unwrap();
+    file_of_bytes(column, codec, [rows, values, claimed], &content, data_start.unwrap())
+}
+
+/// File of a row group with one column, whose pages are these bytes. `counts` are the rows, values and bytes without
+/// compression that it claims; the first page of values begins at `data_start`.
+pub(crate) fn file_of_bytes(
+    column: ForgedColumn,
+    codec: i64,
+    [rows, values, claimed]: [i64; 3],
+    pages: &[u8],
+    data_start: usize,
+) -> Vec<u8> {
+    let content = [b"PAR1", pages].concat();
+    let size = i64::try_from(pages.len()).unwrap();
+    let data_start = i64::try_from(4 + data_start).unwrap();
     let (kind, path) = match column {
         ForgedColumn::Texts => (6, vec!["text"]),
         ForgedColumn::Vectors => (4, vec!["vector", "list", "item"]),
@@ -155,8 +175,21 @@ pub(crate) fn nested(depth: usize) -> Vec<u8> {
     with_footer(b"PAR1".to_vec(), schema, 0, vec![])
 }
 
-fn with_footer(mut content: Vec<u8>, schema: Vec<Vec<u8>>, rows: i64, groups: Vec<Vec<u8>>) -> Vec<u8> {
-    let footer = ThriftWriter::default().integer(1, 1).list(2, 12, schema).long(3, rows).list(4, 12, groups).end();
+fn with_footer(content: Vec<u8>, schema: Vec<Vec<u8>>, rows: i64, groups: Vec<Vec<u8>>) -> Vec<u8> {
+    let footer = ThriftWriter::default().integer(1, 1).list(2, 12, schema).long(3, rows).list(4, 12, groups);
+    with_metadata(content, footer)
+}
+
+/// File of a text without rows, whose metadata is changed by `change`.
+pub(crate) fn without_rows(change: impl FnOnce(ThriftWriter) -> ThriftWriter) -> Vec<u8> {
+    let root = ThriftWriter::default().text(4, "root").integer(5, 1).end();
+    let leaf = ThriftWriter::default().integer(1, 6).integer(3, 0).text(4, "text").integer(6, 0).end();
+    let metadata = ThriftWriter::default().integer(1, 1).list(2, 12, vec![root, leaf]).long(3, 0).list(4, 12, vec![]);
+    with_metadata(b"PAR1".to_vec(), change(metadata))
+}
+
+fn with_metadata(mut content: Vec<u8>, metadata: ThriftWriter) -> Vec<u8> {
+    let footer = metadata.end();
     content.extend_from_slice(&footer);
     content.extend(u32::try_from(footer.len()).unwrap().to_le_bytes());
     content.extend(b"PAR1");

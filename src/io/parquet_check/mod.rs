@@ -1,12 +1,13 @@
 //! Checks of Parquet files that others wrote, before the Parquet library decodes them.
 //!
-//! The library trusts a file in three ways: it recurses as deep as the schema is nested, it decompresses whatever a page
-//! holds (gzip, Brotli and LZ4 give more than the page claims), and it expands a batch of a fixed number of rows,
-//! however large a row is. So a file of a few kilobytes can end the process. The checks read the bytes themselves and
-//! limit what comes out of them.
+//! The library trusts a file in four ways: it recurses as deep as the schema is nested, it decompresses whatever a page
+//! holds (gzip, Brotli and LZ4 give more than the page claims), it expands a batch of a fixed number of rows, however
+//! large a row is, and it skips as many elements of an unknown list as that claims to have. So a file of a few kilobytes
+//! can end the process, or keep it busy for ever. The checks read the bytes themselves and limit what comes out of them.
 
 mod varint;
 mod thrift;
+mod structs;
 mod footer;
 mod page_header;
 mod inflated;

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use az::SaturatingAs;
 
+use super::structs::PAGE_HEADER;
 use super::thrift::{ThriftReader, ThriftType};
 use crate::io::pread::PreadFile;
 
@@ -54,30 +55,53 @@ impl<'f> PageHeaders<'f> {
     }
 }
 
+/// Number of the field with the header of a page of this type; `None` for pages that nobody writes.
+fn field_of(page_type: usize) -> Option<i64> {
+    match page_type {
+        // A page of values, a dictionary, and a page of values of version 2.
+        0 => Some(5),
+        2 => Some(7),
+        3 => Some(8),
+        _ => None,
+    }
+}
+
 /// Parses the header at the start of `content`, which is the start of `rest`.
 fn parse(content: &[u8], rest: &Range<u64>) -> Option<PageHeader> {
+    ThriftReader::new(content).structure(PAGE_HEADER)?;
     let mut reader = ThriftReader::new(content);
+    let (mut wanted, mut found) = (None, None);
     let (mut claimed, mut length, mut values, mut plain, mut is_compressed) = (None, None, 0, 0usize, true);
-    reader.fields(|reader, field, kind| {
-        match (field, kind) {
-            (2, ThriftType::Integer) => claimed = Some(usize::try_from(reader.integer()?).ok()?),
-            (3, ThriftType::Integer) => length = Some(u64::try_from(reader.integer()?).ok()?),
-            // Header of a page of values, of a dictionary, or of a page of version 2.
-            (5 | 7 | 8, ThriftType::Struct) => reader.fields(|reader, inner, kind| {
-                match (field, inner, kind) {
-                    (_, 1, ThriftType::Integer) => values = usize::try_from(reader.integer()?).ok()?,
-                    (8, 5 | 6, ThriftType::Integer) => {
-                        plain = plain.checked_add(usize::try_from(reader.integer()?).ok()?)?;
-                    }
-                    (8, 7, ThriftType::False) => is_compressed = false,
-                    _ => return Some(false),
+    reader.fields(|reader, field, _| {
+        match field {
+            1 => wanted = Some(field_of(reader.size()?)?),
+            2 => claimed = Some(reader.size()?),
+            3 => length = Some(reader.size()? as u64),
+            5 | 7 | 8 => {
+                // One header only.
+                if found.replace(field).is_some() {
+                    return None;
                 }
-                Some(true)
-            })?,
+                reader.fields(|reader, inner, kind| {
+                    match (field, inner) {
+                        (_, 1) => values = reader.size()?,
+                        (8, 5 | 6) => plain = plain.checked_add(reader.size()?)?,
+                        (8, 7) => {
+                            is_compressed = kind == ThriftType::True;
+                            return Some(false);
+                        }
+                        _ => return Some(false),
+                    }
+                    Some(true)
+                })?;
+            }
             _ => return Some(false),
         }
         Some(true)
     })?;
+    if wanted? != found? {
+        return None;
+    }
     let start = rest.start + (content.len() - reader.remaining()) as u64;
     let (claimed, length) = (claimed?, length?);
     let end = start.checked_add(length).filter(|end| *end <= rest.end)?;

@@ -11,7 +11,9 @@ use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
 use parquet::file::metadata::ParquetMetaDataReader;
 use parquet::file::properties::{WriterProperties, WriterVersion};
 
-use super::forged::{ForgedColumn, ForgedPage, constant_lengths, file, nested, run};
+use super::forged::{
+    ForgedColumn, ForgedPage, ThriftWriter, constant_lengths, file, file_of_bytes, nested, run, without_rows,
+};
 use super::{ChunkSizes, check_chunk, check_file};
 use crate::error::{Error, ErrorCategory, Result};
 use crate::io::pread::PreadFile;
@@ -219,6 +221,93 @@ fn deeply_nested_schemas_are_refused() {
     }
     let (_folder, path) = stored(&nested(50));
     assert!(TableFile::open(&path).unwrap().has_column("g"));
+}
+
+/// Codes of types.
+const NUMBER: u8 = 6;
+const LIST: u8 = 9;
+const MAP: u8 = 11;
+const STRUCT: u8 = 12;
+/// List and map of 2³¹ - 1 booleans: the library takes no byte for any of them.
+const BOOLEANS: &[u8] = &[0xf1, 0xff, 0xff, 0xff, 0xff, 0x07];
+const PAIRS_OF_BOOLEANS: &[u8] = &[0xff, 0xff, 0xff, 0xff, 0x07, 0x11];
+
+/// File of the text `a`, with this header of its page.
+fn with_header(header: ThriftWriter) -> Vec<u8> {
+    let pages = [&header.end()[..], &[1, 0, 0, 0, b'a']].concat();
+    file_of_bytes(ForgedColumn::Texts, PLAIN, [1, 1, 5], &pages, 0)
+}
+
+/// The library reads a field by its number alone, and skips what it does not know; so it would read other bytes as
+/// headers than those that were checked, or skip without an end.
+#[test]
+fn headers_that_the_library_reads_otherwise_are_refused() {
+    let start = || ThriftWriter::default().integer(1, 0).integer(2, 5).integer(3, 5);
+    let values = || ThriftWriter::default().integer(1, 1).integer(2, 0).integer(3, 3).integer(4, 3);
+    let of_version_2 = || values().integer(5, 0).integer(6, 0);
+    let sound = [
+        start().nested(5, values()),
+        start().integer(4, 77).nested(5, values()),
+        // Fields of a later version of the format: a number, a list of numbers, and a struct.
+        start().nested(5, values().raw(9, NUMBER, &[2])).raw(9, LIST, &[0x25, 2, 4]).raw(11, STRUCT, &[0x15, 2, 0]),
+    ];
+    for header in sound {
+        let what = format!("{:?}", header.content);
+        assert_eq!(batches(&with_header(header), "text").unwrap(), [1], "{what}");
+    }
+    let refused = [
+        ("booleans that take no byte", start().nested(5, values()).raw(9, LIST, BOOLEANS)),
+        ("the same within a header", start().nested(5, values().raw(6, LIST, BOOLEANS))),
+        ("the same in a list", start().nested(5, values()).raw(9, LIST, &[&[0x19][..], BOOLEANS].concat())),
+        ("pairs of them", start().nested(5, values()).raw(9, MAP, PAIRS_OF_BOOLEANS)),
+        ("a checksum that is a struct", start().raw(4, STRUCT, &[0]).nested(5, values())),
+        ("statistics that are a list", start().nested(5, values().raw(5, LIST, &[0x25, 2, 4]))),
+        ("an encoding that is a byte", start().nested(5, ThriftWriter::default().integer(1, 1).raw(2, 3, &[0]))),
+        ("an end that is no zero", start().nested(5, values()).raw(9, 0, &[])),
+        ("a field a second time", start().raw(3, 0x05, &[6, 10]).nested(5, values())),
+        ("a number of more than 16 bits", start().nested(5, values()).raw(5, 0x05, &[0x86, 0x80, 0x08, 10])),
+        ("a size of more than 32 bits", {
+            ThriftWriter::default().integer(1, 0).integer(2, 5).integer(3, (1 << 32) + 5).nested(5, values())
+        }),
+        ("a header of another type of page", start().nested(7, ThriftWriter::default().integer(1, 1).integer(2, 0))),
+        ("two headers", start().nested(5, values()).nested(8, of_version_2())),
+        ("a page of an index", {
+            ThriftWriter::default().integer(1, 1).integer(2, 5).integer(3, 5).nested(6, ThriftWriter::default())
+        }),
+    ];
+    for (what, header) in refused {
+        let content = with_header(header);
+        for got in [message(batches(&content, "text")), message(sizes(&content))] {
+            assert!(got.contains("the pages of `text` are cut short or damaged"), "{what}: {got}");
+        }
+    }
+}
+
+#[test]
+fn metadata_that_the_library_reads_otherwise_is_refused() {
+    let opened = |content: &[u8]| {
+        let (_folder, path) = stored(content);
+        TableFile::open(&path).map(|table| table.has_column("text"))
+    };
+    assert!(opened(&without_rows(|metadata| metadata)).unwrap());
+    // A field of a later version.
+    assert!(opened(&without_rows(|metadata| metadata.raw(10, LIST, &[0x25, 2, 4]))).unwrap());
+    let many = [&[0xfc, 0x81, 0x80, 0x40][..], &vec![0; (1 << 20) + 1]].concat();
+    let refused = [
+        ("booleans that take no byte", without_rows(|metadata| metadata.raw(10, LIST, BOOLEANS))),
+        ("pairs of them", without_rows(|metadata| metadata.raw(10, MAP, PAIRS_OF_BOOLEANS))),
+        ("texts with a key that are numbers", without_rows(|metadata| metadata.raw(5, LIST, &[0x25, 2, 4]))),
+        ("a program that is a number", without_rows(|metadata| metadata.raw(6, NUMBER, &[2]))),
+        ("a million texts with a key", without_rows(|metadata| metadata.raw(5, LIST, &many))),
+    ];
+    for (what, content) in refused {
+        let got = message(opened(&content));
+        assert!(got.contains("the file is cut short or damaged"), "{what}: {got}");
+    }
+    let long =
+        without_rows(|metadata| metadata.raw(6, 8, &[&[0x80, 0x80, 0x80, 0x20][..], &vec![b'x'; 64 << 20]].concat()));
+    let got = message(opened(&long));
+    assert!(got.contains("its metadata has 67108902 bytes, wanted at most 67108864"), "{got}");
 }
 
 #[test]

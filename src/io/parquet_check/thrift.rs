@@ -1,11 +1,30 @@
 //! Reader of Thrift's compact protocol, of which Parquet's metadata is made.
 //!
 //! Format: <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>.
+//!
+//! Bytes that pass are read by the Parquet library too, at the same places. It does not look at the type that a field
+//! has, and takes no byte for a boolean in a list that it skips; so a field of another type, and such a list, are refused.
 
 use super::varint::take_varint;
 
-/// Largest depth of a value that is skipped.
+/// Largest depth of a value.
 const MAX_DEPTH: usize = 32;
+/// Most elements of a list of known type. The library reserves memory for as many as a list claims.
+const MAX_ELEMENTS: usize = 1 << 20;
+
+/// Type that a field has in the format.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum ValueType {
+    Bool,
+    Byte,
+    Integer,
+    Double,
+    Binary,
+    /// List of elements of a type.
+    List(&'static ValueType),
+    /// Struct with the numbers and types of its fields.
+    Struct(&'static [(i64, ValueType)]),
+}
 
 /// Type of a field or an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +86,11 @@ impl<'c> ThriftReader<'c> {
         Some((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
     }
 
+    /// Reads a number of at least 0 and at most 32 bits: the library drops further bits.
+    pub(super) fn size(&mut self) -> Option<usize> {
+        usize::try_from(i32::try_from(self.integer()?).ok()?).ok()
+    }
+
     /// Reads the header of a list: its length, which the remaining bytes can hold, and the type of its elements.
     pub(super) fn list(&mut self) -> Option<(usize, ThriftType)> {
         let header = self.byte()?;
@@ -79,7 +103,41 @@ impl<'c> ThriftReader<'c> {
         (length <= self.rest.len()).then_some((length, kind))
     }
 
-    /// Reads the fields of a struct. `visit` gets each number and type, and returns true if it read the value.
+    /// Reads a struct whose fields have these numbers and types. Further fields, in which there may be none, are those of
+    /// a later version of the format.
+    pub(super) fn structure(&mut self, fields: &[(i64, ValueType)]) -> Option<()> {
+        self.structure_within(MAX_DEPTH, fields)
+    }
+
+    fn structure_within(&mut self, depth: usize, fields: &[(i64, ValueType)]) -> Option<()> {
+        self.fields_within(depth, &mut |reader, field, kind| {
+            let Some((_, wanted)) = fields.iter().find(|(number, _)| *number == field) else { return Some(false) };
+            reader.value(depth, kind, *wanted).map(|()| true)
+        })
+    }
+
+    /// Reads a value of a known type.
+    fn value(&mut self, depth: usize, kind: ThriftType, wanted: ValueType) -> Option<()> {
+        match (wanted, kind) {
+            (ValueType::Bool, ThriftType::True | ThriftType::False)
+            | (ValueType::Byte, ThriftType::Byte)
+            | (ValueType::Integer, ThriftType::Integer)
+            | (ValueType::Double, ThriftType::Double)
+            | (ValueType::Binary, ThriftType::Binary) => self.skip(kind, depth),
+            (ValueType::List(element), ThriftType::List) => {
+                let (length, kind) = self.list()?;
+                if length > MAX_ELEMENTS {
+                    return None;
+                }
+                (0..length).try_for_each(|_| self.value(depth.checked_sub(1)?, kind, *element))
+            }
+            (ValueType::Struct(fields), ThriftType::Struct) => self.structure_within(depth.checked_sub(1)?, fields),
+            _ => None,
+        }
+    }
+
+    /// Reads the fields of a struct, whose numbers increase. `visit` gets each number and type, and returns true if it
+    /// read the value.
     pub(super) fn fields(&mut self, mut visit: impl FnMut(&mut Self, i64, ThriftType) -> Option<bool>) -> Option<()> {
         self.fields_within(MAX_DEPTH, &mut visit)
     }
@@ -95,10 +153,15 @@ impl<'c> ThriftReader<'c> {
             if header == 0 {
                 return Some(());
             }
-            field = match header >> 4 {
+            let number = match header >> 4 {
                 0 => self.integer()?,
                 step => field.checked_add(step.into())?,
             };
+            // The library drops further bits of a number, and lets a field replace an earlier one.
+            if number <= field || number > i16::MAX.into() {
+                return None;
+            }
+            field = number;
             let kind = ThriftType::of(header & 15)?;
             if !visit(self, field, kind)? {
                 self.skip(kind, depth)?;
@@ -120,9 +183,7 @@ impl<'c> ThriftReader<'c> {
             }
             ThriftType::List => {
                 let (length, kind) = self.list()?;
-                for _ in 0..length {
-                    self.skip_element(kind, depth)?;
-                }
+                (0..length).try_for_each(|_| self.skip_element(kind, depth))?;
             }
             ThriftType::Map => {
                 let length =
@@ -141,11 +202,9 @@ impl<'c> ThriftReader<'c> {
         Some(())
     }
 
-    /// Skips an element of a list or map; a boolean is a byte there.
+    /// Skips an element of a list or map, which is no boolean.
     fn skip_element(&mut self, kind: ThriftType, depth: usize) -> Option<()> {
-        match kind {
-            ThriftType::True | ThriftType::False => self.byte().map(drop),
-            kind => self.skip(kind, depth),
-        }
+        let is_boolean = matches!(kind, ThriftType::True | ThriftType::False);
+        if is_boolean { None } else { self.skip(kind, depth) }
     }
 }
