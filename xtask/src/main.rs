@@ -10,6 +10,7 @@ use shell::TaskResult;
 mod setup;
 mod run;
 mod test;
+mod dependencies;
 mod libtorch;
 mod python_packages;
 mod wordnet;
@@ -18,7 +19,7 @@ mod shell;
 const HELP: &str = "\
 cargo xtask setup               install a CPU libtorch for the build (0.5 GB, shared by all checkouts)
 cargo xtask run PIPELINE [...]  set up, build, and run `pairloom run PIPELINE [...]`
-cargo xtask test                set up, then run the checks of CI: format, lints, documentation, tests
+cargo xtask test                set up, then run the checks of CI: format, dependencies, lints, documentation, tests
 cargo xtask wordnet FOLDER      regenerate data/wordnet/ from the database files of WordNet 3.0
 
 Set-up needs Python 3 with pip and a C++ compiler. If LIBTORCH is set, that libtorch is used.";

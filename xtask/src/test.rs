@@ -1,50 +1,65 @@
 //! `cargo xtask test`: the checks of CI, the quickest first.
 
+use std::path::Path;
 use std::time::Instant;
 
+use crate::dependencies;
 use crate::python_packages;
 use crate::setup;
 use crate::shell::{self, TaskError, TaskResult, print_message};
 
-/// Check: its name, arguments of cargo, and an environment variable.
-struct CiCheck {
+/// Check by cargo: its name, arguments, and an environment variable.
+struct CargoCheck {
     name: &'static str,
     command: &'static [&'static str],
     variable: Option<(&'static str, &'static str)>,
 }
 
-/// Checks in order.
-const CHECKS: [CiCheck; 4] = [
-    CiCheck { name: "format", command: &["fmt", "--all", "--check"], variable: None },
-    CiCheck {
+/// Check before the dependencies are looked at.
+const FORMAT: CargoCheck = CargoCheck { name: "format", command: &["fmt", "--all", "--check"], variable: None };
+
+/// Checks after it, in order.
+const CHECKS: [CargoCheck; 3] = [
+    CargoCheck {
         name: "lints",
         command: &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
         variable: None,
     },
-    CiCheck {
+    CargoCheck {
         name: "documentation",
         command: &["doc", "--workspace", "--no-deps"],
         variable: Some(("RUSTDOCFLAGS", "-D warnings")),
     },
-    CiCheck { name: "tests", command: &["test", "--workspace"], variable: None },
+    CargoCheck { name: "tests", command: &["test", "--workspace"], variable: None },
 ];
 
 /// Sets up and runs all checks, up to the first failure.
 pub(crate) fn test() -> TaskResult {
     let start = Instant::now();
     setup::setup()?;
+    run_cargo(&FORMAT, None)?;
+    timed("dependencies", dependencies::check)?;
     let packages = python_packages::provide();
-    for CiCheck { name, command, variable } in CHECKS {
-        let mut cargo = shell::cargo(command.iter().copied())?;
-        cargo.envs(variable);
-        cargo.envs(packages.iter().map(|folder| (python_packages::VARIABLE, folder)));
-        print_message(format!("{name}: {}", shell::display(&cargo)));
-        let begin = Instant::now();
-        shell::execute(&mut cargo)
-            .map_err(|failure| TaskError::new(format!("{name} failed after {}: {failure}", format_duration(begin))))?;
-        print_message(format!("{name}: passed in {}", format_duration(begin)));
+    for check in &CHECKS {
+        run_cargo(check, packages.as_deref())?;
     }
     print_message(format!("all checks passed in {}", format_duration(start)));
+    Ok(())
+}
+
+fn run_cargo(check: &CargoCheck, packages: Option<&Path>) -> TaskResult {
+    let mut cargo = shell::cargo(check.command.iter().copied())?;
+    cargo.envs(check.variable);
+    cargo.envs(packages.map(|folder| (python_packages::VARIABLE, folder)));
+    print_message(format!("{}: {}", check.name, shell::display(&cargo)));
+    timed(check.name, || shell::execute(&mut cargo))
+}
+
+/// Runs a check, and prints its time.
+fn timed(name: &str, check: impl FnOnce() -> TaskResult) -> TaskResult {
+    let begin = Instant::now();
+    check().map_err(|failure| TaskError::new(format!("{name} failed after {}: {failure}", format_duration(begin))))?;
+    print_message(format!("{name}: passed in {}", format_duration(begin)));
     Ok(())
 }
 

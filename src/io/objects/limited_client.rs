@@ -1,4 +1,5 @@
-//! Client whose answers are limited in bytes, so that a server that never ends an answer cannot fill the memory.
+//! Client whose answers are limited, so that a server that never ends an answer cannot fill the memory, and a list cannot
+//! keep the parser of XML busy.
 
 use std::error::Error as Source;
 use std::fmt;
@@ -10,11 +11,15 @@ use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
 };
+use quick_xml::events::Event;
 
 /// Largest object that is read whole.
 pub(super) const MAX_OBJECT_BYTES: u64 = 4 << 30;
-/// Largest answer whose size is not known before: a list of objects, or the text of an error.
+/// Largest answer that is no object: a list of objects, or the text of an error.
 const MAX_LIST_BYTES: u64 = 64 << 20;
+/// Largest tag of a list; tags of stores have less than 300 bytes. The parser of `object_store` (quick-xml before 0.41,
+/// RUSTSEC-2026-0194 and RUSTSEC-2026-0195) takes time that grows with the square of the attributes of a tag.
+const MAX_TAG_BYTES: usize = 1024;
 
 /// Connector whose clients limit answers.
 #[derive(Debug)]
@@ -33,21 +38,52 @@ struct LimitedService(HttpClient);
 impl HttpService for LimitedService {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let range = request.headers().get("range").and_then(|range| range_bytes(range.to_str().ok()?));
+        let asks_for_object = asks_for_object(&request);
         let answer = self.0.execute(request).await?;
         let announced = answer.headers().get("content-length").and_then(|bytes| bytes.to_str().ok()?.parse().ok());
-        let limit = answer_limit(range.filter(|_| answer.status() == 206), announced);
-        Ok(answer.map(|body| {
-            HttpResponseBody::new(Limited::new(body, limit.saturating_as()).map_err(move |error| {
-                match error.downcast::<HttpError>() {
-                    Ok(error) => *error,
-                    Err(_) => HttpError::new(HttpErrorKind::Decode, EndlessAnswer { limit }),
-                }
-            }))
-        }))
+        let is_success = answer.status().is_success();
+        if asks_for_object && is_success {
+            let limit = answer_limit(range.filter(|_| answer.status() == 206), announced);
+            return Ok(answer.map(|body| limited(body, limit)));
+        }
+        let (head, body) = answer.into_parts();
+        let content = limited(body, MAX_LIST_BYTES).bytes().await?;
+        if is_success && let Some(bytes) = long_tag(&content) {
+            return Err(HttpError::new(HttpErrorKind::Decode, RefusedAnswer::LongTag { bytes }));
+        }
+        Ok(HttpResponse::from_parts(head, content.into()))
     }
 }
 
-/// Bytes that an answer may have.
+/// True for the request of an object or a part of it; false for those of lists and changes.
+fn asks_for_object(request: &HttpRequest) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    request.method() == "GET" && !query.contains("list-type=") && !query.contains("comp=list")
+}
+
+/// Body that ends with an error after this number of bytes.
+fn limited(body: HttpResponseBody, limit: u64) -> HttpResponseBody {
+    HttpResponseBody::new(Limited::new(body, limit.saturating_as()).map_err(move |error| {
+        match error.downcast::<HttpError>() {
+            Ok(error) => *error,
+            Err(_) => HttpError::new(HttpErrorKind::Decode, RefusedAnswer::Endless { limit }),
+        }
+    }))
+}
+
+/// Size of the first tag that is too long; `None` if there is none before the end or the first mistake in the XML.
+fn long_tag(content: &[u8]) -> Option<usize> {
+    let mut reader = quick_xml::Reader::from_reader(content);
+    loop {
+        match reader.read_event() {
+            Ok(Event::Start(tag) | Event::Empty(tag)) if tag.len() > MAX_TAG_BYTES => return Some(tag.len()),
+            Ok(Event::Eof) | Err(_) => return None,
+            Ok(_) => {}
+        }
+    }
+}
+
+/// Bytes that an object, or a range of it, may have.
 fn answer_limit(range: Option<u64>, announced: Option<u64>) -> u64 {
     range.or(announced.map(|bytes| bytes.min(MAX_OBJECT_BYTES))).unwrap_or(MAX_LIST_BYTES)
 }
@@ -58,24 +94,34 @@ fn range_bytes(range: &str) -> Option<u64> {
     last.parse::<u64>().ok()?.checked_sub(first.parse().ok()?)?.checked_add(1)
 }
 
-/// Error of an answer that is longer than it may be.
+/// Error of an answer that is not read to its end.
 #[derive(Debug)]
-pub(super) struct EndlessAnswer {
-    limit: u64,
+pub(super) enum RefusedAnswer {
+    /// The answer has more bytes than it may have.
+    Endless { limit: u64 },
+    /// A tag of a list is too long.
+    LongTag { bytes: usize },
 }
 
-impl fmt::Display for EndlessAnswer {
+impl fmt::Display for RefusedAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the answer of the server has more than {} bytes", self.limit)
+        match self {
+            Self::Endless { limit } => write!(f, "the answer of the server has more than {limit} bytes"),
+            Self::LongTag { bytes } => {
+                write!(f, "the list of the server has a tag of {bytes} bytes, wanted at most {MAX_TAG_BYTES}")
+            }
+        }
     }
 }
 
-impl Source for EndlessAnswer {}
+impl Source for RefusedAnswer {}
 
 #[cfg(test)]
 mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
+
+    use object_store::client::HttpRequestBody;
 
     use super::*;
     use crate::error::Error;
@@ -119,6 +165,59 @@ mod tests {
         );
         let object = message(huge.get("runs/a.json"));
         assert!(object.contains("has 99999999999999 bytes, wanted at most 4294967296"), "{object}");
+    }
+
+    /// Store of a server that answers each request with this list.
+    fn store_of_list(list: String) -> ObjectStorage {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let serve = move || {
+            for connection in listener.incoming() {
+                let mut connection = connection.unwrap();
+                let _ = connection.read(&mut [0; 4096]);
+                let head = format!("HTTP/1.1 207 Multi-Status\r\ncontent-length: {}\r\n\r\n", list.len());
+                let _ = connection.write_all(&[head.as_bytes(), list.as_bytes()].concat());
+            }
+        };
+        std::thread::Builder::new().name("list server".to_owned()).spawn(serve).unwrap();
+        let location = Location::parse(format!("http://{address}/store").as_str().into()).unwrap();
+        ObjectStorage::open(&location, &[]).unwrap()
+    }
+
+    #[test]
+    fn a_list_with_a_tag_of_many_attributes_is_refused() {
+        let list = |attributes: &str| {
+            format!(
+                "<?xml version='1.0'?><D:multistatus xmlns:D='DAV:'{attributes}><D:response><D:href>/store/a</D:href>\
+                 <D:propstat><D:prop><D:getlastmodified>Thu, 01 Jan 2026 00:00:00 GMT</D:getlastmodified>\
+                 <D:getcontentlength>7</D:getcontentlength></D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat>\
+                 </D:response></D:multistatus>"
+            )
+        };
+        assert_eq!(store_of_list(list(" xmlns:b='urn:b'")).list("").unwrap(), ["a"]);
+        // `>` in quotes does not end a tag. The parser of the list takes minutes for a million attributes.
+        let attributes = (0..1_000_000).fold(String::new(), |text, i| text + &format!(" a{i}='>'"));
+        let got = message(store_of_list(list(&attributes)).list(""));
+        assert!(got.contains("the list of the server has a tag of 12888922 bytes, wanted at most 1024"), "{got}");
+    }
+
+    #[test]
+    fn requests_of_objects_are_known() {
+        let asks = |method: &str, uri: &str| {
+            let mut request = HttpRequest::new(HttpRequestBody::empty());
+            *request.method_mut() = method.parse().unwrap();
+            *request.uri_mut() = uri.parse().unwrap();
+            asks_for_object(&request)
+        };
+        assert!(asks("GET", "http://a/b/runs/1.json"));
+        for (method, uri) in [
+            ("GET", "http://a/b?list-type=2&prefix=runs"),
+            ("GET", "http://a/b?restype=container&comp=list"),
+            ("PROPFIND", "http://a/b"),
+            ("PUT", "http://a/b/runs/1.json"),
+        ] {
+            assert!(!asks(method, uri), "{method} {uri}");
+        }
     }
 
     #[test]

@@ -1,0 +1,43 @@
+//! Check of the dependencies by cargo-deny: licences, sources, crates in several versions, and known vulnerabilities.
+//! `deny.toml` has the rules.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::libtorch::{self, provide_with};
+use crate::shell::{self, TaskError, TaskResult, print_message};
+
+/// Version of cargo-deny to build.
+const VERSION: &str = "0.20.2";
+
+/// Builds cargo-deny in the cache if necessary, and runs it.
+///
+/// Known vulnerabilities are those of RustSec's database, which is on GitHub. Where that cannot be reached, a message
+/// says that they were not checked.
+pub(crate) fn check() -> TaskResult {
+    let folder = libtorch::folder()?.with_file_name("cargo-deny");
+    provide_with(&folder, &format!("cargo-deny {VERSION}\n"), build)?;
+    let program = folder.join("bin/cargo-deny");
+    let deny = |arguments: &[&str]| -> TaskResult<Command> {
+        let mut command = Command::new(&program);
+        command.args(["--log-level", "error"]).args(arguments).current_dir(shell::root()?);
+        Ok(command)
+    };
+    shell::execute(&mut deny(&["check", "licenses", "bans", "sources"])?)?;
+    if shell::succeeds(&mut deny(&["fetch", "db"])?) {
+        return shell::execute(&mut deny(&["check", "advisories"])?);
+    }
+    print_message("known vulnerabilities are not checked: the database of RustSec cannot be fetched from GitHub");
+    Ok(())
+}
+
+/// Builds cargo-deny from the registry, without optimisation: it runs for seconds.
+fn build(into: &Path) -> TaskResult {
+    print_message("building cargo-deny: some two minutes once");
+    let products = into.join("target");
+    let mut cargo = shell::cargo(["install", "cargo-deny", "--version", VERSION, "--locked", "--debug", "--quiet"])?;
+    cargo.arg("--root").arg(into).arg("--target-dir").arg(&products);
+    shell::execute(&mut cargo)?;
+    fs::remove_dir_all(&products).map_err(TaskError::io("remove", &products))
+}
