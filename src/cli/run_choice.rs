@@ -32,6 +32,16 @@ pub(super) fn choose_run<'l>(log: &'l RunLog, choice: &RunChoiceArgs) -> Result<
     }
 }
 
+/// As [`choose_run`], for queries: `None` too if no run is named and the last one is not known, since a record cannot be
+/// read. A query of its tables is an error then.
+///
+/// # Errors
+/// As [`choose_run`], for a run that is named.
+pub(super) fn choose_run_for_queries<'l>(log: &'l RunLog, choice: &RunChoiceArgs) -> Result<Option<&'l RunRecord>> {
+    let run = choose_run(log, choice);
+    if is_named(choice) { run } else { Ok(run.ok().flatten()) }
+}
+
 /// As [`choose_run`], with an error if no run has finished.
 ///
 /// # Errors

@@ -10,7 +10,7 @@ use super::args::CommonArgs;
 use super::console::Console;
 use super::interrupt::stop_on_signal;
 use super::open;
-use super::run_choice::choose_run;
+use super::run_choice::choose_run_for_queries;
 use super::serve_args::ServeArgs;
 use super::sql::{check_files_on_cluster, plan_runner};
 use crate::error::{Error, Result};
@@ -54,7 +54,7 @@ pub(super) fn serve(common: &CommonArgs, arguments: &ServeArgs, console: Console
         console.note(&format!("warning: {warning}"));
     }
     let of = arguments.of.clone();
-    let choose = Box::new(move |log: &_| choose_run(log, &of).map(Option::<&_>::cloned));
+    let choose = Box::new(move |log: &_| choose_run_for_queries(log, &of).map(Option::<&_>::cloned));
     let cluster = &arguments.cluster.cluster;
     check_files_on_cluster(cluster.as_ref(), &arguments.files)?;
     let runner = plan_runner(cluster.as_ref(), &store)?;

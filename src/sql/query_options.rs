@@ -82,19 +82,22 @@ mod tests {
             let batches = batches.map_err(|error| sql_error(&error))?;
             Ok(batches.iter().map(RecordBatch::num_rows).sum::<usize>())
         };
-        let rows = "range(0, 3000000)";
-        for (sql, wanted) in [
-            // 24 MB of numbers, and more for their order.
-            (format!("SELECT value FROM {rows} ORDER BY value % 1000, value"), 3_000_000),
-            (format!("SELECT value, value % 7 AS b FROM {rows} ORDER BY b, value DESC"), 3_000_000),
-            (format!("SELECT (value % 7)::tinyint a, (value % 5)::tinyint b FROM {rows} ORDER BY a, b"), 3_000_000),
-            (format!("SELECT DISTINCT value % 2700000 FROM {rows}"), 2_700_000),
+        for (sql, wanted, memories) in [
+            // 8 MB of numbers, and more for their order.
+            ("SELECT value FROM range(0, 1000000) ORDER BY value % 1000, value", 1_000_000, vec![20 << 20]),
+            ("SELECT value, value % 7 b FROM range(0, 1000000) ORDER BY b, value DESC", 1_000_000, vec![20 << 20]),
+            ("SELECT DISTINCT value % 900000 FROM range(0, 1000000)", 900_000, vec![20 << 20]),
+            // The more memory there is, the more batches of short rows are merged before they are written.
+            (
+                "SELECT (value % 7)::tinyint a, (value % 5)::tinyint b FROM range(0, 3000000) ORDER BY a, b",
+                3_000_000,
+                vec![20 << 20, 60 << 20],
+            ),
         ] {
-            // The more memory there is, the more batches are merged before they are written.
-            for memory in [20 << 20, 60 << 20] {
-                assert_eq!(count(&sql, memory, 1 << 30).unwrap(), wanted, "{sql}");
+            for memory in memories {
+                assert_eq!(count(sql, memory, 1 << 30).unwrap(), wanted, "{sql}");
             }
-            let error = count(&sql, 20 << 20, 100_000).unwrap_err();
+            let error = count(sql, 20 << 20, 100_000).unwrap_err();
             assert_eq!(error.category(), ErrorCategory::Stage, "{sql}: {error}");
             assert!(error.to_string().contains("GiB of temporary files"), "{sql}: {error}");
         }

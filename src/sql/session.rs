@@ -87,13 +87,14 @@ pub struct PreparedQuery {
 }
 
 impl Session {
-    /// Opens a session in which `stage.table` means the table of that stage in the last finished run of the store.
+    /// Opens a session in which `stage.table` means the table of that stage in the last finished run of the store. If that
+    /// is not known, since a record cannot be read, a query of such a table is an error.
     ///
     /// # Errors
     /// Threads cannot be started, or the store cannot be read.
     pub fn open(store: &Store) -> Result<Self> {
         let log = Arc::new(RunLog::open(store)?);
-        let run = log.last_finished(None)?;
+        let run = log.last_finished(None).ok().flatten();
         Self::of_run(&log, run)
     }
 

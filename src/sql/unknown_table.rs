@@ -39,7 +39,7 @@ pub(super) fn error(catalog: &StoreCatalog, reference: &TableReference) -> Resul
     if catalog.run().is_none()
         && let Some(log) = catalog.log()
         && let Some(stage) = reference.schema()
-        && matches!(log.last_finished(None), Ok(None))
+        && log.last_finished(None)?.is_none()
         && log.readable().any(|run| run.stage(stage).is_some() || run.instances(stage).next().is_some())
     {
         return Ok(log.none_finished(None).context(format!("SQL: there is no table `{name}`")));

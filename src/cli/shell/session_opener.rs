@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::cli::console::Console;
 use crate::cli::open::open_log;
-use crate::cli::run_choice::choose_run;
+use crate::cli::run_choice::choose_run_for_queries;
 use crate::cli::run_choice_args::RunChoiceArgs;
 use crate::error::Result;
 use crate::sql::{NamedFile, PlanRunner, QueryLimits, Session, VECTOR_CACHE_BYTES};
@@ -52,7 +52,7 @@ impl<'s> SessionOpener<'s> {
     /// There is no such run, the store cannot be read, or two files have one name.
     pub(in crate::cli) fn open(&self, choice: &RunChoiceArgs) -> Result<OpenSession> {
         let log = Arc::new(open_log(self.store, self.console)?);
-        let run = choose_run(&log, choice)?.cloned();
+        let run = choose_run_for_queries(&log, choice)?.cloned();
         let session = Session::of_run(&log, run.as_ref())?;
         let session = match &self.runner {
             Some(runner) => session.with_runner(Arc::clone(runner)),

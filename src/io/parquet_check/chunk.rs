@@ -6,13 +6,12 @@ use std::sync::Arc;
 use az::SaturatingAs;
 use parquet::basic::{Encoding, Type};
 use parquet::column::page::{Page, PageReader as _};
-use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::delta::LengthSums;
-use super::footer::check_footer;
 use super::inflated::holds_what_it_claims;
-use super::levels::{RowLengths, WINDOW_ROWS, level_width};
+use super::levels::{RowLengths, WINDOW_ROWS, level_width, missing};
 use super::page_header::PageHeaders;
 use super::text_sizes::{plain_sizes, text_sizes};
 use crate::error::{Error, Result};
@@ -24,7 +23,9 @@ const MAX_PAGE_BYTES: usize = 512 << 20;
 /// Largest number of values of a page.
 const MAX_PAGE_VALUES: usize = 64 << 20;
 /// Largest size of the rows that a query reads at a time.
-const MAX_WINDOW_BYTES: u64 = 4 << 30;
+pub(super) const MAX_WINDOW_BYTES: u64 = 4 << 30;
+/// Largest size of a value of fixed size. A missing one takes as much memory.
+const MAX_FIXED_BYTES: u64 = 1 << 16;
 /// Largest size of a number.
 const NUMBER_BYTES: u64 = 8;
 
@@ -37,43 +38,30 @@ pub struct ChunkSizes {
     pub longest_text: usize,
     /// Most bytes of 8,192 rows that a batch can hold: values, and the pages that they are in.
     pub largest_batch: u64,
+    /// Number of missing values, and of missing and empty lists; of lists only.
+    pub missing: u64,
+    /// Bytes that the pages claim to have without compression.
+    pub claimed: u64,
 }
 
-/// Checks a whole file before a query reads it. Calls `check` before each page; its error ends the reading.
-///
-/// Cost: reads the headers of all pages; decompresses those of gzip and Brotli, and those of lists and texts.
+/// Checks the pages of a column chunk of `rows` rows. Calls `check` before each page; its error ends the reading.
 ///
 /// # Errors
-/// The file is damaged, or made to fill the memory. Or an error of `check`.
-pub fn check_file(file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<()> {
-    check_footer(file)?;
-    let metadata = catch_panic(|| ParquetMetaDataReader::new().parse_and_finish(file))??;
-    for group in metadata.row_groups() {
-        for column in group.columns() {
-            let sizes = check_chunk(file, column, check)?;
-            if sizes.largest_batch > MAX_WINDOW_BYTES {
-                return Err(Error::data(format!(
-                    "{WINDOW_ROWS} rows of `{}` come to {} bytes, wanted at most {MAX_WINDOW_BYTES}",
-                    column.column_path().string(),
-                    sizes.largest_batch
-                )));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Checks the pages of a column chunk. Calls `check` before each page; its error ends the reading.
-///
-/// # Errors
-/// The chunk is damaged, a page holds more than it claims or is larger than the largest page. Or an error of `check`.
+/// The chunk is damaged or has another number of rows, a page holds more than it claims or is larger than the largest
+/// page. Or an error of `check`.
 pub fn check_chunk(
     file: &PreadFile,
     column: &ColumnChunkMetaData,
+    rows: i64,
     check: &dyn Fn() -> Result<()>,
 ) -> Result<ChunkSizes> {
     let name = column.column_path().string();
     let chunk = chunk_place(file, column).ok_or_else(|| damaged(&name))?;
+    if fixed_bytes(column) > MAX_FIXED_BYTES {
+        let got = fixed_bytes(column);
+        return Err(Error::data(format!("a value of `{name}` has {got} bytes, wanted at most {MAX_FIXED_BYTES}")));
+    }
+    let (mut values, mut claimed) = (0, 0);
     for page in PageHeaders::new(file, chunk) {
         check()?;
         let page = page.ok_or_else(|| damaged(&name))?;
@@ -90,8 +78,19 @@ pub fn check_chunk(
         if !holds {
             return Err(refused(format!("holds more than the {} bytes that it claims to have", page.claimed)));
         }
+        values += if page.is_dictionary { 0 } else { page.values as u64 };
+        claimed += page.claimed as u64;
     }
-    ChunkReader::new(column).read(file, check)
+    let sizes = ChunkSizes { claimed, ..ChunkReader::new(column, values).read(file, rows, check)? };
+    Ok(sizes)
+}
+
+/// Size in memory of a value, or of the space for a missing one.
+fn fixed_bytes(column: &ColumnChunkMetaData) -> u64 {
+    match column.column_type() {
+        Type::FIXED_LEN_BYTE_ARRAY => NUMBER_BYTES.max(u64::try_from(column.column_descr().type_length()).unwrap_or(0)),
+        _ => NUMBER_BYTES,
+    }
 }
 
 fn damaged(name: &str) -> Error {
@@ -99,7 +98,7 @@ fn damaged(name: &str) -> Error {
 }
 
 /// Place of a column chunk, as the library finds it.
-fn chunk_place(file: &PreadFile, column: &ColumnChunkMetaData) -> Option<Range<u64>> {
+pub(super) fn chunk_place(file: &PreadFile, column: &ColumnChunkMetaData) -> Option<Range<u64>> {
     let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
     let start = u64::try_from(start).ok()?;
     let end = start.checked_add(u64::try_from(column.compressed_size()).ok()?)?;
@@ -111,6 +110,7 @@ struct ChunkReader<'m> {
     column: &'m ColumnChunkMetaData,
     name: String,
     rows: RowLengths,
+    missing: u64,
     longest_text: u64,
     /// Bytes of the pages of the current window of rows, and of the largest one.
     window_bytes: u64,
@@ -118,13 +118,17 @@ struct ChunkReader<'m> {
 }
 
 impl<'m> ChunkReader<'m> {
-    fn new(column: &'m ColumnChunkMetaData) -> Self {
+    /// Reader of a chunk whose pages claim this number of values.
+    fn new(column: &'m ColumnChunkMetaData, values: u64) -> Self {
         let name = column.column_path().string();
-        let rows = RowLengths::default();
-        Self { column, name, rows, longest_text: 0, window_bytes: 0, largest_window: 0 }
+        let mut rows = RowLengths::default();
+        if column.column_descr().max_rep_level() == 0 && column.column_type() != Type::BYTE_ARRAY {
+            rows.add_rows(values);
+        }
+        Self { column, name, rows, missing: 0, longest_text: 0, window_bytes: 0, largest_window: 0 }
     }
 
-    fn read(mut self, file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<ChunkSizes> {
+    fn read(mut self, file: &PreadFile, rows: i64, check: &dyn Fn() -> Result<()>) -> Result<ChunkSizes> {
         let is_repeated = self.column.column_descr().max_rep_level() > 0;
         let has_texts = self.column.column_type() == Type::BYTE_ARRAY;
         if is_repeated || has_texts {
@@ -137,13 +141,19 @@ impl<'m> ChunkReader<'m> {
                     break;
                 }
             }
-        } else {
-            self.rows.longest_row = 1;
+        }
+        let is_whole = self.window_bytes.max(self.longest_text) <= MAX_WINDOW_BYTES;
+        if is_whole && u64::try_from(rows) != Ok(self.rows.rows) {
+            let (name, got) = (&self.name, self.rows.rows);
+            return Err(Error::data(format!("`{name}` has {got} rows, and the metadata of the file says {rows}"))
+                .hint("the file is damaged or made to fill the memory"));
         }
         Ok(ChunkSizes {
+            missing: self.missing,
+            claimed: 0,
             longest_row: self.rows.longest_row.saturating_as(),
             longest_text: self.longest_text.saturating_as(),
-            largest_batch: self.largest_window.max(self.rows.largest_window.saturating_mul(NUMBER_BYTES)),
+            largest_batch: self.largest_window.max(self.rows.largest_window.saturating_mul(fixed_bytes(self.column))),
         })
     }
 
@@ -182,18 +192,29 @@ impl<'m> ChunkReader<'m> {
             Page::DataPage { buf, def_level_encoding, rep_level_encoding, .. } => {
                 let mut rest = &buf[..];
                 let repetition = take_levels(&mut rest, *rep_level_encoding, max_repetition, count)?;
-                take_levels(&mut rest, *def_level_encoding, max_definition, count)?;
+                let definition = take_levels(&mut rest, *def_level_encoding, max_definition, count)?;
+                self.add_missing(definition, *def_level_encoding, count)?;
                 self.add_levels(repetition, *rep_level_encoding, max_repetition, count)?;
                 Some(rest)
             }
             Page::DataPageV2 { buf, rep_levels_byte_len, def_levels_byte_len, .. } => {
                 let repetition_end = usize::try_from(*rep_levels_byte_len).ok()?;
                 let levels_end = repetition_end.checked_add(usize::try_from(*def_levels_byte_len).ok()?)?;
+                self.add_missing(buf.get(repetition_end..levels_end)?, Encoding::RLE, count)?;
                 self.add_levels(buf.get(..repetition_end)?, Encoding::RLE, max_repetition, count)?;
                 buf.get(levels_end..)
             }
             Page::DictionaryPage { .. } => None,
         }
+    }
+
+    /// Counts what is missing in lists.
+    fn add_missing(&mut self, levels: &[u8], encoding: Encoding, count: u64) -> Option<()> {
+        let descriptor = self.column.column_descr();
+        if descriptor.max_rep_level() > 0 && descriptor.max_def_level() > 0 && encoding == Encoding::RLE {
+            self.missing += missing(levels, descriptor.max_def_level(), count)?;
+        }
+        Some(())
     }
 
     fn add_levels(&mut self, levels: &[u8], encoding: Encoding, max_level: i16, count: u64) -> Option<()> {

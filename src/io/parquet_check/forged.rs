@@ -90,6 +90,8 @@ pub(crate) enum ForgedColumn {
     Texts,
     /// Lists of f32: `vector`, with repetition and definition levels of one bit.
     Vectors,
+    /// Values of this number of bytes, none missing: `text`.
+    Fixed(i64),
 }
 
 /// File of a row group with one column, whose codec is a number of the format.
@@ -114,23 +116,25 @@ pub(crate) fn file(column: ForgedColumn, codec: i64, rows: i64, values: i64, pag
         content.extend_from_slice(&page.stored);
     }
     let claimed = pages.iter().map(|page| page.claimed).sum();
-    file_of_bytes(column, codec, [rows, values, claimed], &content, data_start.unwrap())
+    file_of_bytes(column, codec, [rows, values, claimed], &content, data_start.unwrap(), 1)
 }
 
-/// File of a row group with one column, whose pages are these bytes. `counts` are the rows, values and bytes without
-/// compression that it claims; the first page of values begins at `data_start`.
+/// File of row groups with one column, whose pages are these bytes, the same for all. Each claims these rows, values and
+/// bytes without compression; the first page of values begins at `data_start`.
 pub(crate) fn file_of_bytes(
     column: ForgedColumn,
     codec: i64,
     [rows, values, claimed]: [i64; 3],
     pages: &[u8],
     data_start: usize,
+    groups: usize,
 ) -> Vec<u8> {
     let content = [b"PAR1", pages].concat();
     let size = i64::try_from(pages.len()).unwrap();
     let data_start = i64::try_from(4 + data_start).unwrap();
     let (kind, path) = match column {
         ForgedColumn::Texts => (6, vec!["text"]),
+        ForgedColumn::Fixed(_) => (7, vec!["text"]),
         ForgedColumn::Vectors => (4, vec!["vector", "list", "item"]),
     };
     let texts = path.iter().map(|name| [&[u8::try_from(name.len()).unwrap()], name.as_bytes()].concat()).collect();
@@ -154,6 +158,10 @@ pub(crate) fn file_of_bytes(
         ForgedColumn::Texts => {
             vec![root, ThriftWriter::default().integer(1, 6).integer(3, 0).text(4, "text").integer(6, 0).end()]
         }
+        ForgedColumn::Fixed(width) => {
+            let leaf = ThriftWriter::default().integer(1, 7).integer(2, width).integer(3, 0).text(4, "text");
+            vec![root, leaf.end()]
+        }
         ForgedColumn::Vectors => vec![
             root,
             // Converted type 3 is a list.
@@ -162,7 +170,7 @@ pub(crate) fn file_of_bytes(
             ThriftWriter::default().integer(1, 4).integer(3, 0).text(4, "item").end(),
         ],
     };
-    with_footer(content, schema, rows, vec![group])
+    with_footer(content, schema, rows, vec![group; groups])
 }
 
 /// File of `depth` groups within each other, and a text.
@@ -172,6 +180,16 @@ pub(crate) fn nested(depth: usize) -> Vec<u8> {
     let leaf = ThriftWriter::default().integer(1, 6).integer(3, 0).text(4, "text").integer(6, 0).end();
     let groups = std::iter::repeat_n(group, depth);
     let schema = std::iter::once(root).chain(groups).chain([leaf]).collect();
+    with_footer(b"PAR1".to_vec(), schema, 0, vec![])
+}
+
+/// File without rows, of `columns` texts in a group whose name has `name` bytes.
+pub(crate) fn wide(columns: usize, name: usize) -> Vec<u8> {
+    let root = ThriftWriter::default().text(4, "root").integer(5, 1).end();
+    let count = i64::try_from(columns).unwrap();
+    let group = ThriftWriter::default().integer(3, 0).text(4, &"g".repeat(name)).integer(5, count).end();
+    let leaf = ThriftWriter::default().integer(1, 6).integer(3, 0).text(4, "text").integer(6, 0).end();
+    let schema = [root, group].into_iter().chain(std::iter::repeat_n(leaf, columns)).collect();
     with_footer(b"PAR1".to_vec(), schema, 0, vec![])
 }
 

@@ -1,4 +1,5 @@
-//! Numbers of values of the rows of a column, from its repetition levels: level 0 begins a row.
+//! Numbers of values of the rows of a column, from its repetition levels: level 0 begins a row. Numbers of missing values,
+//! from its definition levels: the largest one stands for a value.
 //!
 //! Format: <https://github.com/apache/parquet-format/blob/master/Encodings.md#RLE>.
 
@@ -88,6 +89,38 @@ impl RowLengths {
         }
         Some(())
     }
+}
+
+/// Number of `count` definition levels below the largest one: missing values, and missing or empty lists. `None` for other
+/// bytes.
+pub(super) fn missing(mut levels: &[u8], max_level: i16, count: u64) -> Option<u64> {
+    let width = level_width(max_level);
+    let (mut left, mut missing) = (count, 0);
+    while left > 0 {
+        let header = take_varint(&mut levels)?;
+        let count = if header & 1 == 0 {
+            let run = (header >> 1).min(left);
+            let level = levels.split_off(..width.div_ceil(8))?;
+            let level = level.iter().rev().fold(0, |level, &byte| level << 8 | u32::from(byte));
+            missing += if level == u32::try_from(max_level).ok()? { 0 } else { run };
+            run
+        } else {
+            let groups = usize::try_from(header >> 1).ok()?;
+            let packed = levels.split_off(..groups.checked_mul(width)?.min(levels.len()))?;
+            let held = left.min((packed.len() * 8 / width) as u64);
+            for place in 0..usize::try_from(held).ok()? {
+                let bits = (place * width..(place + 1) * width).rev();
+                let level = bits.fold(0, |level, bit| level << 1 | u32::from(packed[bit / 8] >> (bit % 8) & 1));
+                missing += u64::from(level != u32::try_from(max_level).ok()?);
+            }
+            held
+        };
+        if count == 0 {
+            return None;
+        }
+        left -= count;
+    }
+    Some(missing)
 }
 
 /// Number of bits of a level.

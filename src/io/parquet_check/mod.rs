@@ -1,9 +1,10 @@
 //! Checks of Parquet files that others wrote, before the Parquet library decodes them.
 //!
-//! The library trusts a file in four ways: it recurses as deep as the schema is nested, it decompresses whatever a page
-//! holds (gzip, Brotli and LZ4 give more than the page claims), it expands a batch of a fixed number of rows, however
-//! large a row is, and it skips as many elements of an unknown list as that claims to have. So a file of a few kilobytes
-//! can end the process, or keep it busy for ever. The checks read the bytes themselves and limit what comes out of them.
+//! The library trusts a file: it recurses as deep as the schema is nested, copies the path of each column, decompresses
+//! whatever a page holds (gzip, Brotli and LZ4 give more than the page claims), expands a batch of a fixed number of rows,
+//! however large a row is, believes numbers of rows, and skips as many elements of an unknown list as that claims to
+//! have. So a file of a few hundred bytes can end the process, or keep it busy for ever. The checks read the bytes
+//! themselves and limit what comes out of them.
 
 mod varint;
 mod thrift;
@@ -15,10 +16,12 @@ mod levels;
 mod delta;
 mod text_sizes;
 mod chunk;
+mod file;
 #[cfg(test)]
 pub(crate) mod forged;
 #[cfg(test)]
 mod tests;
 
-pub use chunk::{ChunkSizes, check_chunk, check_file};
+pub use chunk::{ChunkSizes, check_chunk};
+pub use file::check_file;
 pub use footer::check_footer;

@@ -22,6 +22,8 @@ pub(super) struct PageHeader {
     pub(super) claimed: usize,
     /// Number of values.
     pub(super) values: usize,
+    /// True for a dictionary, whose values are not those of rows.
+    pub(super) is_dictionary: bool,
     /// Bytes at its start that are never compressed: the levels of a page of version 2.
     pub(super) plain: usize,
     /// False for a page of version 2 that says so.
@@ -55,12 +57,15 @@ impl<'f> PageHeaders<'f> {
     }
 }
 
+/// Field with the header of a dictionary.
+const DICTIONARY: i64 = 7;
+
 /// Number of the field with the header of a page of this type; `None` for pages that nobody writes.
 fn field_of(page_type: usize) -> Option<i64> {
     match page_type {
         // A page of values, a dictionary, and a page of values of version 2.
         0 => Some(5),
-        2 => Some(7),
+        2 => Some(DICTIONARY),
         3 => Some(8),
         _ => None,
     }
@@ -77,7 +82,7 @@ fn parse(content: &[u8], rest: &Range<u64>) -> Option<PageHeader> {
             1 => wanted = Some(field_of(reader.size()?)?),
             2 => claimed = Some(reader.size()?),
             3 => length = Some(reader.size()? as u64),
-            5 | 7 | 8 => {
+            5 | DICTIONARY | 8 => {
                 // One header only.
                 if found.replace(field).is_some() {
                     return None;
@@ -99,14 +104,13 @@ fn parse(content: &[u8], rest: &Range<u64>) -> Option<PageHeader> {
         }
         Some(true)
     })?;
-    if wanted? != found? {
-        return None;
-    }
+    let field = found.filter(|_| found == wanted)?;
     let start = rest.start + (content.len() - reader.remaining()) as u64;
     let (claimed, length) = (claimed?, length?);
     let end = start.checked_add(length).filter(|end| *end <= rest.end)?;
     let is_possible = plain <= claimed && plain as u64 <= length;
-    is_possible.then_some(PageHeader { place: start..end, claimed, values, plain, is_compressed })
+    let is_dictionary = field == DICTIONARY;
+    is_possible.then_some(PageHeader { place: start..end, claimed, values, is_dictionary, plain, is_compressed })
 }
 
 impl Iterator for PageHeaders<'_> {

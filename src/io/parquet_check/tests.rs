@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, ListArray, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, FixedSizeListArray, ListArray, RecordBatch, StringArray};
 use arrow::datatypes::Float32Type;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
@@ -12,8 +12,9 @@ use parquet::file::metadata::ParquetMetaDataReader;
 use parquet::file::properties::{WriterProperties, WriterVersion};
 
 use super::forged::{
-    ForgedColumn, ForgedPage, ThriftWriter, constant_lengths, file, file_of_bytes, nested, run, without_rows,
+    ForgedColumn, ForgedPage, ThriftWriter, constant_lengths, file, file_of_bytes, nested, run, wide, without_rows,
 };
+use super::levels::missing;
 use super::{ChunkSizes, check_chunk, check_file};
 use crate::error::{Error, ErrorCategory, Result};
 use crate::io::pread::PreadFile;
@@ -42,7 +43,8 @@ fn sizes(content: &[u8]) -> Result<Vec<ChunkSizes>> {
     let file = PreadFile::open(&path)?;
     check_file(&file, &|| Ok(()))?;
     let metadata = ParquetMetaDataReader::new().parse_and_finish(&file).unwrap();
-    metadata.row_group(0).columns().iter().map(|column| check_chunk(&file, column, &|| Ok(()))).collect()
+    let group = metadata.row_group(0);
+    group.columns().iter().map(|column| check_chunk(&file, column, group.num_rows(), &|| Ok(()))).collect()
 }
 
 /// Numbers of rows of the batches of a column.
@@ -207,6 +209,90 @@ fn pages_that_claim_too_much_are_refused() {
     }
 }
 
+/// A missing value takes as much memory as one that is there, and a dictionary repeats one in a few bytes.
+#[test]
+fn values_of_a_large_fixed_size_are_refused() {
+    let page = || ForgedPage { values: 1, claimed: 4, encoding: Some(0), stored: vec![7; 4] };
+    assert_eq!(sizes(&file(ForgedColumn::Fixed(4), PLAIN, 1, 1, &[page()])).unwrap()[0].largest_batch, 8);
+    let got = message(sizes(&file(ForgedColumn::Fixed(1_000_000), PLAIN, 1, 1, &[page()])));
+    assert!(got.contains("a value of `text` has 1000000 bytes, wanted at most 65536"), "{got}");
+}
+
+#[test]
+fn other_numbers_of_rows_than_those_of_the_pages_are_refused() {
+    let text = ForgedPage { values: 1, claimed: 5, encoding: Some(0), stored: vec![1, 0, 0, 0, b'a'] };
+    let number = ForgedPage { values: 1, claimed: 4, encoding: Some(0), stored: vec![7; 4] };
+    for (column, page) in [(ForgedColumn::Texts, text), (ForgedColumn::Fixed(4), number)] {
+        let content = file(column, PLAIN, 1 << 62, 1, &[page]);
+        let wanted = "`text` has 1 rows, and the metadata of the file says 4611686018427387904";
+        for got in [message(batches(&content, "text")), message(sizes(&content))] {
+            assert!(got.contains(wanted), "{got}");
+        }
+    }
+}
+
+/// Each row group would be decompressed anew.
+#[test]
+fn columns_in_the_same_place_are_refused() {
+    let header = ThriftWriter::default().integer(1, 0).integer(2, 5).integer(3, 5);
+    let values = ThriftWriter::default().integer(1, 1).integer(2, 0).integer(3, 3).integer(4, 3);
+    let pages = [&header.nested(5, values).end()[..], &[1, 0, 0, 0, b'a']].concat();
+    let groups = |groups| file_of_bytes(ForgedColumn::Texts, PLAIN, [1, 1, 5], &pages, 0, groups);
+    assert_eq!(sizes(&groups(1)).unwrap().len(), 1);
+    let got = message(sizes(&groups(2)));
+    assert!(got.contains("two of its columns are in the same place"), "{got}");
+}
+
+/// The library copies the path of each column, and its time grows with the square of their number.
+#[test]
+fn many_columns_and_long_paths_are_refused() {
+    for (content, wanted) in [
+        (wide(20_001, 1), "it has more than 20000 columns"),
+        (wide(1_000, 20_000), "the names of its columns, with their groups, have more than 16777216 bytes"),
+    ] {
+        let (_folder, path) = stored(&content);
+        for got in [
+            message(TableFile::open(&path).map(drop)),
+            message(PreadFile::open(&path).and_then(|file| check_file(&file, &|| Ok(())))),
+        ] {
+            assert!(got.contains(wanted), "{got}");
+        }
+    }
+    let (_folder, path) = stored(&wide(1_000, 1_000));
+    assert!(TableFile::open(&path).unwrap().has_column(&"g".repeat(1_000)));
+}
+
+#[test]
+fn encrypted_files_are_named() {
+    let mut content = without_rows(|metadata| metadata);
+    let end = content.len();
+    content[end - 4..].copy_from_slice(b"PARE");
+    let keys = ThriftWriter::default().nested(1, ThriftWriter::default());
+    for content in [content, without_rows(|metadata| metadata.nested(8, keys))] {
+        let (_folder, path) = stored(&content);
+        let got = message(TableFile::open(&path).map(drop));
+        assert!(got.contains("the file is encrypted"), "{got}");
+    }
+}
+
+#[test]
+fn missing_lists_of_fixed_size_are_counted() {
+    let rows = (0..1_000).map(|i| (i % 10 != 0).then(|| vec![Some(1.0f32); 3]));
+    let vectors: ArrayRef = Arc::new(FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(rows, 3));
+    let batch = RecordBatch::try_from_iter([("vector", vectors)]).unwrap();
+    for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
+        let properties = WriterProperties::builder().set_writer_version(version).build();
+        let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).unwrap();
+        writer.write(&batch).unwrap();
+        let sizes = sizes(&writer.into_inner().unwrap()).unwrap()[0];
+        assert_eq!((sizes.missing, sizes.longest_row), (100, 3), "{version:?}");
+    }
+    // A run of level 0, a run of level 2, and eight levels of two bits: 2, 1, 0, 2, 2, 2, 0, 2.
+    let levels = [run(0, 5), run(2, 7), vec![3, 0b1000_0110, 0b1000_1010]].concat();
+    assert_eq!(missing(&levels, 2, 20), Some(5 + 3));
+    assert_eq!((missing(&levels, 2, 4), missing(&levels, 2, 21)), (Some(4), None));
+}
+
 /// The library walks the schema by recursion, and ends the process for want of stack.
 #[test]
 fn deeply_nested_schemas_are_refused() {
@@ -235,7 +321,7 @@ const PAIRS_OF_BOOLEANS: &[u8] = &[0xff, 0xff, 0xff, 0xff, 0x07, 0x11];
 /// File of the text `a`, with this header of its page.
 fn with_header(header: ThriftWriter) -> Vec<u8> {
     let pages = [&header.end()[..], &[1, 0, 0, 0, b'a']].concat();
-    file_of_bytes(ForgedColumn::Texts, PLAIN, [1, 1, 5], &pages, 0)
+    file_of_bytes(ForgedColumn::Texts, PLAIN, [1, 1, 5], &pages, 0, 1)
 }
 
 /// The library reads a field by its number alone, and skips what it does not know; so it would read other bytes as

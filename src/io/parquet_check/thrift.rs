@@ -91,6 +91,12 @@ impl<'c> ThriftReader<'c> {
         usize::try_from(i32::try_from(self.integer()?).ok()?).ok()
     }
 
+    /// Reads a text or bytes.
+    pub(super) fn binary(&mut self) -> Option<&'c [u8]> {
+        let length = usize::try_from(take_varint(&mut self.rest)?).ok()?;
+        self.rest.split_off(..length)
+    }
+
     /// Reads the header of a list: its length, which the remaining bytes can hold, and the type of its elements.
     pub(super) fn list(&mut self) -> Option<(usize, ThriftType)> {
         let header = self.byte()?;
@@ -177,10 +183,7 @@ impl<'c> ThriftReader<'c> {
             ThriftType::Byte => drop(self.byte()?),
             ThriftType::Integer => drop(take_varint(&mut self.rest)?),
             ThriftType::Double => self.rest = self.rest.get(8..)?,
-            ThriftType::Binary => {
-                let length = usize::try_from(take_varint(&mut self.rest)?).ok()?;
-                self.rest = self.rest.get(length..)?;
-            }
+            ThriftType::Binary => drop(self.binary()?),
             ThriftType::List => {
                 let (length, kind) = self.list()?;
                 (0..length).try_for_each(|_| self.skip_element(kind, depth))?;

@@ -62,12 +62,13 @@ impl ParquetFile {
     fn rows_per_batch(&self, group: usize, places: &[usize], check: &Check<'_>) -> Result<usize> {
         let schema = self.metadata.parquet_schema();
         let mut rows = BATCH_ROWS;
-        for (leaf, column) in self.metadata.metadata().row_group(group).columns().iter().enumerate() {
+        let group = self.metadata.metadata().row_group(group);
+        for (leaf, column) in group.columns().iter().enumerate() {
             let root = schema.get_column_root_idx(leaf);
             if !places.contains(&root) {
                 continue;
             }
-            let sizes = check_chunk(&self.file, column, check)?;
+            let sizes = check_chunk(&self.file, column, group.num_rows(), check)?;
             let name = || column.column_path().string();
             if sizes.longest_row > MAX_WIDTH {
                 let row = sizes.longest_row;
