@@ -13,8 +13,8 @@ const VERSION: &str = "0.20.2";
 
 /// Builds cargo-deny in the cache if necessary, and runs it.
 ///
-/// Known vulnerabilities are those of RustSec's database, which is on GitHub. Where that cannot be reached, a message
-/// says that they were not checked.
+/// The database of known vulnerabilities is that of `RustSec` on GitHub. Where it cannot be fetched, a message says that
+/// they are not checked.
 pub(crate) fn check() -> TaskResult {
     let folder = libtorch::folder()?.with_file_name(format!("cargo-deny-{VERSION}"));
     provide_with(&folder, &format!("cargo-deny {VERSION}\n"), build)?;

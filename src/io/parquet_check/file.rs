@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use arrow::datatypes::{DataType, Schema};
 use parquet::arrow::parquet_to_arrow_schema;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 
 use super::chunk::{ChunkSizes, MAX_WINDOW_BYTES, check_chunk, chunk_place};
 use super::footer::check_footer;
@@ -68,7 +68,7 @@ pub fn check_file(file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<()
 
 /// Checks that no two column chunks share bytes, so that the size of a file limits what is in it.
 fn check_places(file: &PreadFile, metadata: &ParquetMetaData) -> Result<()> {
-    let columns = metadata.row_groups().iter().flat_map(|group| group.columns());
+    let columns = metadata.row_groups().iter().flat_map(RowGroupMetaData::columns);
     let mut places: Vec<Range<u64>> = columns.filter_map(|column| chunk_place(file, column)).collect();
     places.sort_unstable_by_key(|place| (place.start, place.end));
     if places.windows(2).any(|pair| pair[1].start < pair[0].end) {
