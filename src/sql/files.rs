@@ -82,10 +82,11 @@ fn format_of(path: &Path, start: &[u8]) -> Result<Arc<dyn FileFormat>> {
                 error.context(format!("`{}`", path.display())).hint("the file is damaged: copy it or create it again")
             })?;
             // Views share the texts of a dictionary. An index of pages could name others than those checked, and Bloom
-            // filters are not checked.
+            // filters are not checked. Statistics that are wrong would leave out rows.
             let mut options = TableParquetOptions::default();
             options.global.schema_force_view_types = true;
             options.global.enable_page_index = false;
+            options.global.pruning = false;
             options.global.bloom_filter_on_read = false;
             Arc::new(ParquetFormat::default().with_options(options))
         }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use az::SaturatingAs;
-use parquet::basic::{Encoding, Type};
+use parquet::basic::{ConvertedType, Encoding, Type};
 use parquet::column::page::{Page, PageReader as _};
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
@@ -13,7 +13,7 @@ use super::delta::LengthSums;
 use super::inflated::holds_what_it_claims;
 use super::levels::{RowLengths, WINDOW_ROWS, level_width, missing};
 use super::page_header::PageHeaders;
-use super::text_sizes::{plain_sizes, text_sizes};
+use super::text_sizes::{plain_is_utf8, plain_sizes, text_sizes};
 use crate::error::{Error, Result};
 use crate::io::pread::PreadFile;
 use crate::io::shard::catch_panic;
@@ -22,10 +22,8 @@ use crate::io::shard::catch_panic;
 const MAX_PAGE_BYTES: usize = 512 << 20;
 /// Largest number of values of a page.
 const MAX_PAGE_VALUES: usize = 64 << 20;
-/// Largest size of the rows that a query reads at a time.
-pub(super) const MAX_WINDOW_BYTES: u64 = 4 << 30;
-/// Largest size of a value of fixed size. A missing one takes as much memory.
-const MAX_FIXED_BYTES: u64 = 1 << 16;
+/// Largest size of the rows that a query reads at a time, with all columns.
+pub(super) const MAX_WINDOW_BYTES: u64 = 2 << 30;
 /// Largest size of a number.
 const NUMBER_BYTES: u64 = 8;
 
@@ -44,7 +42,8 @@ pub struct ChunkSizes {
     pub claimed: u64,
 }
 
-/// Checks the pages of a column chunk of `rows` rows. Calls `check` before each page; its error ends the reading.
+/// Checks the pages of a column chunk of `rows` rows, which the library reads as texts if `is_text`. Calls `check` before
+/// each page; its error ends the reading.
 ///
 /// # Errors
 /// The chunk is damaged or has another number of rows, a page holds more than it claims or is larger than the largest
@@ -53,13 +52,14 @@ pub fn check_chunk(
     file: &PreadFile,
     column: &ColumnChunkMetaData,
     rows: i64,
+    is_text: bool,
     check: &dyn Fn() -> Result<()>,
 ) -> Result<ChunkSizes> {
     let name = column.column_path().string();
     let chunk = chunk_place(file, column).ok_or_else(|| damaged(&name))?;
-    if fixed_bytes(column) > MAX_FIXED_BYTES {
-        let got = fixed_bytes(column);
-        return Err(Error::data(format!("a value of `{name}` has {got} bytes, wanted at most {MAX_FIXED_BYTES}")));
+    // The library divides by the size.
+    if column.column_type() == Type::FIXED_LEN_BYTE_ARRAY && column.column_descr().type_length() < 1 {
+        return Err(damaged(&name));
     }
     let (mut values, mut claimed) = (0, 0);
     for page in PageHeaders::new(file, chunk) {
@@ -81,7 +81,7 @@ pub fn check_chunk(
         values += if page.is_dictionary { 0 } else { page.values as u64 };
         claimed += page.claimed as u64;
     }
-    let sizes = ChunkSizes { claimed, ..ChunkReader::new(column, values).read(file, rows, check)? };
+    let sizes = ChunkSizes { claimed, ..ChunkReader::new(column, values, is_text).read(file, rows, check)? };
     Ok(sizes)
 }
 
@@ -110,6 +110,8 @@ struct ChunkReader<'m> {
     column: &'m ColumnChunkMetaData,
     name: String,
     rows: RowLengths,
+    /// True for texts of which the library does not see whether they are UTF-8.
+    is_unchecked: bool,
     missing: u64,
     longest_text: u64,
     /// Bytes of the pages of the current window of rows, and of the largest one.
@@ -119,13 +121,15 @@ struct ChunkReader<'m> {
 
 impl<'m> ChunkReader<'m> {
     /// Reader of a chunk whose pages claim this number of values.
-    fn new(column: &'m ColumnChunkMetaData, values: u64) -> Self {
+    fn new(column: &'m ColumnChunkMetaData, values: u64, is_text: bool) -> Self {
         let name = column.column_path().string();
         let mut rows = RowLengths::default();
         if column.column_descr().max_rep_level() == 0 && column.column_type() != Type::BYTE_ARRAY {
             rows.add_rows(values);
         }
-        Self { column, name, rows, missing: 0, longest_text: 0, window_bytes: 0, largest_window: 0 }
+        // The library looks at the bytes of texts of this type only.
+        let is_unchecked = is_text && column.column_descr().converted_type() != ConvertedType::UTF8;
+        Self { column, name, rows, is_unchecked, missing: 0, longest_text: 0, window_bytes: 0, largest_window: 0 }
     }
 
     fn read(mut self, file: &PreadFile, rows: i64, check: &dyn Fn() -> Result<()>) -> Result<ChunkSizes> {
@@ -165,15 +169,24 @@ impl<'m> ChunkReader<'m> {
             if has_texts {
                 self.longest_text = self.longest_text.max(plain_sizes(buf, count).largest);
             }
-            return Some(());
+            return (!self.is_unchecked || plain_is_utf8(buf, count)).then_some(());
         }
         let first = self.rows.rows;
         let values = self.add_rows(page, count)?;
         let mut bytes = page.buffer().len() as u64;
         if has_texts {
             let LengthSums { largest, sum } = text_sizes(values, page.encoding(), count)?;
+            let has_indices = matches!(page.encoding(), Encoding::PLAIN_DICTIONARY | Encoding::RLE_DICTIONARY);
+            let is_sound = has_indices || page.encoding() == Encoding::PLAIN && plain_is_utf8(values, count);
+            if self.is_unchecked && !is_sound {
+                return None;
+            }
             self.longest_text = self.longest_text.max(largest);
             bytes = bytes.max(sum);
+            // Views share the texts of a dictionary, but in groups and lists each value has a copy.
+            if has_indices && self.column.column_path().parts().len() > 1 {
+                bytes = bytes.max(self.longest_text.saturating_mul(count.min(WINDOW_ROWS)));
+            }
         }
         if first == 0 || (first - 1) / WINDOW_ROWS == self.rows.rows.saturating_sub(1) / WINDOW_ROWS {
             self.window_bytes = self.window_bytes.saturating_add(bytes);

@@ -42,13 +42,22 @@ pub fn check_file(file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<()
                 Error::data("it has rows without columns").hint("the file is damaged: copy it or create it again")
             );
         }
+        let mut batch = 0u64;
         for (leaf, column) in group.columns().iter().enumerate() {
-            let sizes = check_chunk(file, column, group.num_rows(), check)?;
+            let is_text = lists.get(leaf).is_some_and(|lists| lists.of_texts);
+            let sizes = check_chunk(file, column, group.num_rows(), is_text, check)?;
             let name = column.column_path().string();
             if sizes.largest_batch > MAX_WINDOW_BYTES {
                 let got = sizes.largest_batch;
                 let message =
                     format!("{WINDOW_ROWS} rows of `{name}` come to {got} bytes, wanted at most {MAX_WINDOW_BYTES}");
+                return Err(Error::data(message));
+            }
+            batch = batch.saturating_add(sizes.largest_batch);
+            if batch > MAX_WINDOW_BYTES {
+                let message = format!(
+                    "{WINDOW_ROWS} rows of all columns come to {batch} bytes, wanted at most {MAX_WINDOW_BYTES}"
+                );
                 return Err(Error::data(message));
             }
             let space = lists.get(leaf).map_or(0, |lists| lists.space(&sizes));
@@ -85,6 +94,8 @@ struct FixedLists {
     length: u64,
     /// True if they are in lists of other lengths, so that a row may have many of them.
     are_in_lists: bool,
+    /// True if the values are texts.
+    of_texts: bool,
 }
 
 impl FixedLists {
@@ -116,7 +127,16 @@ fn add_lists(kind: &DataType, around: FixedLists, found: &mut Vec<FixedLists>) {
         | DataType::LargeListView(field)
         | DataType::Map(field, _) => add_lists(field.data_type(), FixedLists { are_in_lists: true, ..around }, found),
         DataType::Struct(fields) => fields.iter().for_each(|field| add_lists(field.data_type(), around, found)),
-        _ => found.push(around),
+        kind => found.push(FixedLists { of_texts: is_text(kind), ..around }),
+    }
+}
+
+/// True for texts, and for dictionaries of them.
+pub fn is_text(kind: &DataType) -> bool {
+    match kind {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Dictionary(_, values) => is_text(values),
+        _ => false,
     }
 }
 
@@ -140,8 +160,8 @@ mod tests {
             field(list(fixed(DataType::Float32, 4))),
             field(fixed(pair, 2)),
         ]);
-        let wanted = [(0, false), (35, false), (4, true), (2, false), (6, false)];
-        let wanted = wanted.map(|(length, are_in_lists)| FixedLists { length, are_in_lists });
+        let wanted = [(0, false, false), (35, false, false), (4, true, false), (2, false, true), (6, false, false)];
+        let wanted = wanted.map(|(length, are_in_lists, of_texts)| FixedLists { length, are_in_lists, of_texts });
         assert_eq!(lists_of_columns(&schema), wanted);
         let sizes = ChunkSizes { missing: 10_000, ..ChunkSizes::default() };
         assert_eq!((wanted[1].space(&sizes), wanted[2].space(&sizes)), (8_192 * 35 * 8, 10_000 * 4 * 8));

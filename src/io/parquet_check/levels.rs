@@ -29,12 +29,17 @@ impl RowLengths {
             return;
         }
         let before = self.rows.checked_sub(1).map(|last| last / WINDOW_ROWS);
+        // Rows of the last window that have not begun.
+        let rest = self.rows.next_multiple_of(WINDOW_ROWS) - self.rows;
         self.rows += count;
         let last_window = (self.rows - 1) / WINDOW_ROWS;
         if before == Some(last_window) {
             self.window += count;
         } else {
+            self.window += rest;
+            self.note();
             // Windows between hold a value a row.
+            self.largest_window = self.largest_window.max((count - rest).min(WINDOW_ROWS));
             self.window = (self.rows - 1) % WINDOW_ROWS + 1;
             self.window = self.window.min(count);
         }

@@ -23,5 +23,5 @@ pub(crate) mod forged;
 mod tests;
 
 pub use chunk::{ChunkSizes, check_chunk};
-pub use file::check_file;
+pub use file::{check_file, is_text};
 pub use footer::check_footer;

@@ -4,12 +4,14 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, FixedSizeListArray, ListArray, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, BinaryArray, FixedSizeListArray, ListArray, RecordBatch, StringArray};
 use arrow::datatypes::Float32Type;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
+use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::file::metadata::ParquetMetaDataReader;
 use parquet::file::properties::{WriterProperties, WriterVersion};
+use parquet::file::writer::SerializedFileWriter;
 
 use super::forged::{
     ForgedColumn, ForgedPage, ThriftWriter, constant_lengths, file, file_of_bytes, nested, run, wide, without_rows,
@@ -44,7 +46,7 @@ fn sizes(content: &[u8]) -> Result<Vec<ChunkSizes>> {
     check_file(&file, &|| Ok(()))?;
     let metadata = ParquetMetaDataReader::new().parse_and_finish(&file).unwrap();
     let group = metadata.row_group(0);
-    group.columns().iter().map(|column| check_chunk(&file, column, group.num_rows(), &|| Ok(()))).collect()
+    group.columns().iter().map(|column| check_chunk(&file, column, group.num_rows(), false, &|| Ok(()))).collect()
 }
 
 /// Numbers of rows of the batches of a column.
@@ -214,8 +216,11 @@ fn pages_that_claim_too_much_are_refused() {
 fn values_of_a_large_fixed_size_are_refused() {
     let page = || ForgedPage { values: 1, claimed: 4, encoding: Some(0), stored: vec![7; 4] };
     assert_eq!(sizes(&file(ForgedColumn::Fixed(4), PLAIN, 1, 1, &[page()])).unwrap()[0].largest_batch, 8);
-    let got = message(sizes(&file(ForgedColumn::Fixed(1_000_000), PLAIN, 1, 1, &[page()])));
-    assert!(got.contains("a value of `text` has 1000000 bytes, wanted at most 65536"), "{got}");
+    let many = || ForgedPage { values: 10_000, ..page() };
+    let got = message(sizes(&file(ForgedColumn::Fixed(1_000_000), PLAIN, 10_000, 10_000, &[many()])));
+    assert!(got.contains("8192 rows of `text` come to 8192000000 bytes, wanted at most 2147483648"), "{got}");
+    let got = message(sizes(&file(ForgedColumn::Fixed(0), PLAIN, 1, 1, &[page()])));
+    assert!(got.contains("cut short or damaged"), "{got}");
 }
 
 #[test]
@@ -260,6 +265,30 @@ fn many_columns_and_long_paths_are_refused() {
     }
     let (_folder, path) = stored(&wide(1_000, 1_000));
     assert!(TableFile::open(&path).unwrap().has_column(&"g".repeat(1_000)));
+}
+
+/// The library makes texts of JSON without a look at their bytes.
+#[test]
+fn texts_that_are_no_utf8_are_refused() {
+    for (bytes, is_sound) in [("{}".as_bytes(), true), (&[0xff, 0xfe], false)] {
+        let texts = BinaryArray::from_vec(vec![bytes, b"1"]);
+        let json = parquet::schema::parser::parse_message_type("message m { required binary text (JSON); }").unwrap();
+        for is_dictionary in [true, false] {
+            let properties = WriterProperties::builder().set_dictionary_enabled(is_dictionary).build();
+            let mut writer =
+                SerializedFileWriter::new(Vec::new(), Arc::new(json.clone()), Arc::new(properties)).unwrap();
+            let mut group = writer.next_row_group().unwrap();
+            let mut column = group.next_column().unwrap().unwrap();
+            let values: Vec<ByteArray> = texts.iter().flatten().map(|text| ByteArray::from(text.to_vec())).collect();
+            column.typed::<ByteArrayType>().write_batch(&values, None, None).unwrap();
+            column.close().unwrap();
+            group.close().unwrap();
+            let content = writer.into_inner().unwrap();
+            assert_eq!(batches(&content, "text").is_ok(), is_sound, "{is_dictionary} {bytes:?}");
+            let (_folder, path) = stored(&content);
+            assert_eq!(check_file(&PreadFile::open(&path).unwrap(), &|| Ok(())).is_ok(), is_sound, "{is_dictionary}");
+        }
+    }
 }
 
 #[test]

@@ -33,3 +33,16 @@ pub(super) fn plain_sizes(mut values: &[u8], count: u64) -> LengthSums {
     }
     sizes
 }
+
+/// True if up to `count` texts, each after its length, are UTF-8.
+pub(super) fn plain_is_utf8(mut values: &[u8], count: u64) -> bool {
+    for _ in 0..count {
+        let Some(length) = values.split_off(..4).and_then(|length| length.first_chunk()) else { return true };
+        let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
+        let Some(text) = values.split_off(..length) else { return false };
+        if std::str::from_utf8(text).is_err() {
+            return false;
+        }
+    }
+    true
+}

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -13,7 +13,7 @@ use super::batches::{BatchIterator, Check, MAX_WIDTH, rows_per_batch, values_per
 use crate::error::{Error, Result};
 use crate::io::line_reader::MAX_LINE_BYTES;
 use crate::io::parquet::BATCH_ROWS;
-use crate::io::parquet_check::{check_chunk, check_footer};
+use crate::io::parquet_check::{check_chunk, check_footer, is_text};
 use crate::io::pread::PreadFile;
 use crate::io::shard::catch_panic;
 
@@ -68,7 +68,13 @@ impl ParquetFile {
             if !places.contains(&root) {
                 continue;
             }
-            let sizes = check_chunk(&self.file, column, group.num_rows(), check)?;
+            let sizes = check_chunk(
+                &self.file,
+                column,
+                group.num_rows(),
+                has_texts(self.schema().field(root).data_type()),
+                check,
+            )?;
             let name = || column.column_path().string();
             if sizes.longest_row > MAX_WIDTH {
                 let row = sizes.longest_row;
@@ -87,6 +93,16 @@ impl ParquetFile {
             }
         }
         Ok(rows)
+    }
+}
+
+/// True for texts, alone or in a list. Columns of other nested types are not read.
+fn has_texts(kind: &DataType) -> bool {
+    match kind {
+        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
+            has_texts(field.data_type())
+        }
+        kind => is_text(kind),
     }
 }
 
