@@ -30,7 +30,7 @@ mod layers; // Allowed dependencies between modules.
 mod cycles; // No cyclic dependencies between the files of a module.
 mod names; // One name, one type; one scheme of names for test files.
 mod identities; // No identity of a cached result is made of `Debug` output.
-mod dependencies; // Sources, licences and versions of the crates that are used.
+mod notice; // Code of other languages in the program, and the file that names it.
 mod docs; // Every file says what it is; every file that a document names is there.
 mod source; // Reader of the checkout and its Rust code, for the rules above.
 mod support; // Helpers of several of these.

@@ -120,7 +120,7 @@ impl Source for RefusedAnswer {}
 #[cfg(test)]
 mod tests {
     use std::io::{Read as _, Write as _};
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
 
     use object_store::client::HttpRequestBody;
 
@@ -128,22 +128,37 @@ mod tests {
     use crate::error::Error;
     use crate::io::objects::{Location, ObjectStorage};
 
-    /// Store of a server that answers each request with this head and then bytes without end.
-    fn store_without_end(head: &'static str) -> ObjectStorage {
+    /// Store of a server that answers each request by `answer`.
+    fn store_of_server(answer: impl Fn(&mut TcpStream) + Send + 'static) -> ObjectStorage {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let serve = move || {
             for connection in listener.incoming() {
                 let mut connection = connection.unwrap();
                 let _ = connection.read(&mut [0; 4096]);
-                let _ = connection.write_all(format!("HTTP/1.1 {head}\r\n\r\n").as_bytes());
-                let piece = [&b"100000\r\n"[..], &vec![b'x'; 1 << 20], b"\r\n"].concat();
-                while connection.write_all(&piece).is_ok() {}
+                answer(&mut connection);
             }
         };
-        std::thread::Builder::new().name("endless server".to_owned()).spawn(serve).unwrap();
+        std::thread::Builder::new().name("test server".to_owned()).spawn(serve).unwrap();
         let location = Location::parse(format!("http://{address}/store").as_str().into()).unwrap();
         ObjectStorage::open(&location, &[]).unwrap()
+    }
+
+    /// Store of a server that answers each request with this head and then bytes without end.
+    fn store_without_end(head: &'static str) -> ObjectStorage {
+        store_of_server(move |connection| {
+            let _ = connection.write_all(format!("HTTP/1.1 {head}\r\n\r\n").as_bytes());
+            let piece = [&b"100000\r\n"[..], &vec![b'x'; 1 << 20], b"\r\n"].concat();
+            while connection.write_all(&piece).is_ok() {}
+        })
+    }
+
+    /// Store of a server that answers each request with this list.
+    fn store_of_list(list: String) -> ObjectStorage {
+        store_of_server(move |connection| {
+            let head = format!("HTTP/1.1 207 Multi-Status\r\ncontent-length: {}\r\n\r\n", list.len());
+            let _ = connection.write_all(&[head.as_bytes(), list.as_bytes()].concat());
+        })
     }
 
     fn message<T: fmt::Debug>(result: Result<T, Error>) -> String {
@@ -166,23 +181,6 @@ mod tests {
         );
         let object = message(huge.get("runs/a.json"));
         assert!(object.contains("has 99999999999999 bytes, wanted at most 4294967296"), "{object}");
-    }
-
-    /// Store of a server that answers each request with this list.
-    fn store_of_list(list: String) -> ObjectStorage {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let serve = move || {
-            for connection in listener.incoming() {
-                let mut connection = connection.unwrap();
-                let _ = connection.read(&mut [0; 4096]);
-                let head = format!("HTTP/1.1 207 Multi-Status\r\ncontent-length: {}\r\n\r\n", list.len());
-                let _ = connection.write_all(&[head.as_bytes(), list.as_bytes()].concat());
-            }
-        };
-        std::thread::Builder::new().name("list server".to_owned()).spawn(serve).unwrap();
-        let location = Location::parse(format!("http://{address}/store").as_str().into()).unwrap();
-        ObjectStorage::open(&location, &[]).unwrap()
     }
 
     #[test]

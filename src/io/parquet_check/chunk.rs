@@ -25,7 +25,7 @@ const MAX_PAGE_VALUES: usize = 64 << 20;
 /// Largest size of the rows that a query reads at a time, with all columns.
 pub(super) const MAX_WINDOW_BYTES: u64 = 2 << 30;
 /// Largest size of a number.
-const NUMBER_BYTES: u64 = 8;
+pub(super) const NUMBER_BYTES: u64 = 8;
 
 /// Sizes of the rows of a column chunk.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -81,8 +81,7 @@ pub fn check_chunk(
         values += if page.is_dictionary { 0 } else { page.values as u64 };
         claimed += page.claimed as u64;
     }
-    let sizes = ChunkSizes { claimed, ..ChunkReader::new(column, values, is_text).read(file, rows, check)? };
-    Ok(sizes)
+    ChunkReader::new(column, [values, claimed], is_text).read(file, rows, check)
 }
 
 /// Size in memory of a value, or of the space for a missing one.
@@ -109,6 +108,8 @@ pub(super) fn chunk_place(file: &PreadFile, column: &ColumnChunkMetaData) -> Opt
 struct ChunkReader<'m> {
     column: &'m ColumnChunkMetaData,
     name: String,
+    /// Bytes that the pages claim to have without compression.
+    claimed: u64,
     rows: RowLengths,
     /// True for texts of which the library does not see whether they are UTF-8.
     is_unchecked: bool,
@@ -120,8 +121,8 @@ struct ChunkReader<'m> {
 }
 
 impl<'m> ChunkReader<'m> {
-    /// Reader of a chunk whose pages claim this number of values.
-    fn new(column: &'m ColumnChunkMetaData, values: u64, is_text: bool) -> Self {
+    /// Reader of a chunk whose pages claim these numbers of values and bytes.
+    fn new(column: &'m ColumnChunkMetaData, [values, claimed]: [u64; 2], is_text: bool) -> Self {
         let name = column.column_path().string();
         let mut rows = RowLengths::default();
         if column.column_descr().max_rep_level() == 0 && column.column_type() != Type::BYTE_ARRAY {
@@ -129,7 +130,17 @@ impl<'m> ChunkReader<'m> {
         }
         // The library looks at the bytes of texts of this type only.
         let is_unchecked = is_text && column.column_descr().converted_type() != ConvertedType::UTF8;
-        Self { column, name, rows, is_unchecked, missing: 0, longest_text: 0, window_bytes: 0, largest_window: 0 }
+        Self {
+            column,
+            name,
+            claimed,
+            rows,
+            is_unchecked,
+            missing: 0,
+            longest_text: 0,
+            window_bytes: 0,
+            largest_window: 0,
+        }
     }
 
     fn read(mut self, file: &PreadFile, rows: i64, check: &dyn Fn() -> Result<()>) -> Result<ChunkSizes> {
@@ -154,7 +165,7 @@ impl<'m> ChunkReader<'m> {
         }
         Ok(ChunkSizes {
             missing: self.missing,
-            claimed: 0,
+            claimed: self.claimed,
             longest_row: self.rows.longest_row.saturating_as(),
             longest_text: self.longest_text.saturating_as(),
             largest_batch: self.largest_window.max(self.rows.largest_window.saturating_mul(fixed_bytes(self.column))),
@@ -177,9 +188,9 @@ impl<'m> ChunkReader<'m> {
         if has_texts {
             let LengthSums { largest, sum } = text_sizes(values, page.encoding(), count)?;
             let has_indices = matches!(page.encoding(), Encoding::PLAIN_DICTIONARY | Encoding::RLE_DICTIONARY);
-            let is_sound = has_indices || page.encoding() == Encoding::PLAIN && plain_is_utf8(values, count);
-            if self.is_unchecked && !is_sound {
-                return None;
+            if self.is_unchecked && !has_indices {
+                // Texts in other encodings are not looked at, so they are refused.
+                (page.encoding() == Encoding::PLAIN && plain_is_utf8(values, count)).then_some(())?;
             }
             self.longest_text = self.longest_text.max(largest);
             bytes = bytes.max(sum);

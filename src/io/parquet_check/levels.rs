@@ -59,55 +59,38 @@ impl RowLengths {
         self.largest_window = self.largest_window.max(self.window);
     }
 
-    /// Adds `count` repetition levels of up to `max_level`, in runs and bit-packed groups. `None` for other bytes.
-    pub(super) fn add_levels(&mut self, mut levels: &[u8], max_level: i16, count: u64) -> Option<()> {
-        let width = level_width(max_level);
-        let mut left = count;
-        while left > 0 {
-            let header = take_varint(&mut levels)?;
-            if header & 1 == 0 {
-                let run = (header >> 1).min(left);
-                let level = levels.split_off(..width.div_ceil(8))?;
-                if level.iter().all(|&byte| byte == 0) {
-                    self.add_rows(run);
-                } else {
-                    self.add_values(run);
-                }
-                if run == 0 {
-                    return None;
-                }
-                left -= run;
+    /// Adds `count` repetition levels of up to `max_level`. `None` for other bytes.
+    pub(super) fn add_levels(&mut self, levels: &[u8], max_level: i16, count: u64) -> Option<()> {
+        read_levels(levels, max_level, count, |level, run| {
+            if level == 0 {
+                self.add_rows(run);
             } else {
-                let groups = usize::try_from(header >> 1).ok()?;
-                let packed = levels.split_off(..groups.checked_mul(width)?.min(levels.len()))?;
-                if packed.is_empty() {
-                    return None;
-                }
-                let held = (packed.len() * 8 / width) as u64;
-                for place in 0..left.min(held) {
-                    let first = usize::try_from(place).ok()? * width;
-                    let is_row = (first..first + width).all(|bit| packed[bit / 8] >> (bit % 8) & 1 == 0);
-                    if is_row { self.add_rows(1) } else { self.add_values(1) }
-                }
-                left -= left.min(held);
+                self.add_values(run);
             }
-        }
-        Some(())
+        })
     }
 }
 
 /// Number of `count` definition levels below the largest one: missing values, and missing or empty lists. `None` for other
 /// bytes.
-pub(super) fn missing(mut levels: &[u8], max_level: i16, count: u64) -> Option<u64> {
+pub(super) fn missing(levels: &[u8], max_level: i16, count: u64) -> Option<u64> {
+    let largest = u32::try_from(max_level).ok()?;
+    let mut missing = 0;
+    read_levels(levels, max_level, count, |level, run| missing += if level == largest { 0 } else { run })?;
+    Some(missing)
+}
+
+/// Reads `count` levels of up to `max_level`, in runs and bit-packed groups. `visit` gets each level, and how often it
+/// follows. `None` for other bytes.
+fn read_levels(mut levels: &[u8], max_level: i16, count: u64, mut visit: impl FnMut(u32, u64)) -> Option<()> {
     let width = level_width(max_level);
-    let (mut left, mut missing) = (count, 0);
+    let mut left = count;
     while left > 0 {
         let header = take_varint(&mut levels)?;
-        let count = if header & 1 == 0 {
+        let read = if header & 1 == 0 {
             let run = (header >> 1).min(left);
             let level = levels.split_off(..width.div_ceil(8))?;
-            let level = level.iter().rev().fold(0, |level, &byte| level << 8 | u32::from(byte));
-            missing += if level == u32::try_from(max_level).ok()? { 0 } else { run };
+            visit(level.iter().rev().fold(0, |level, &byte| level << 8 | u32::from(byte)), run);
             run
         } else {
             let groups = usize::try_from(header >> 1).ok()?;
@@ -115,17 +98,16 @@ pub(super) fn missing(mut levels: &[u8], max_level: i16, count: u64) -> Option<u
             let held = left.min((packed.len() * 8 / width) as u64);
             for place in 0..usize::try_from(held).ok()? {
                 let bits = (place * width..(place + 1) * width).rev();
-                let level = bits.fold(0, |level, bit| level << 1 | u32::from(packed[bit / 8] >> (bit % 8) & 1));
-                missing += u64::from(level != u32::try_from(max_level).ok()?);
+                visit(bits.fold(0, |level, bit| level << 1 | u32::from(packed[bit / 8] >> (bit % 8) & 1)), 1);
             }
             held
         };
-        if count == 0 {
+        if read == 0 {
             return None;
         }
-        left -= count;
+        left -= read;
     }
-    Some(missing)
+    Some(())
 }
 
 /// Number of bits of a level.

@@ -16,12 +16,14 @@ mod levels;
 mod delta;
 mod text_sizes;
 mod chunk;
+mod arrow_columns;
 mod file;
 #[cfg(test)]
 pub(crate) mod forged;
 #[cfg(test)]
 mod tests;
 
+pub use arrow_columns::{ArrowColumn, arrow_columns};
 pub use chunk::{ChunkSizes, check_chunk};
-pub use file::{check_file, is_text};
+pub use file::check_file;
 pub use footer::check_footer;

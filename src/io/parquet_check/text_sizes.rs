@@ -1,5 +1,6 @@
 //! Sizes of the texts of a page.
 
+use az::SaturatingAs;
 use parquet::basic::Encoding;
 
 use super::delta::{LengthSums, take_lengths};
@@ -20,29 +21,31 @@ pub(super) fn text_sizes(mut values: &[u8], encoding: Encoding, count: u64) -> O
     }
 }
 
-/// Sizes of the texts of a dictionary or of a page without an encoding, up to the first that is not whole.
-pub(super) fn plain_sizes(mut values: &[u8], count: u64) -> LengthSums {
+/// Texts of a dictionary or of a page without an encoding, each after its length; `None` for one that is not whole.
+fn plain_texts(mut values: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
+    std::iter::from_fn(move || {
+        let length = u32::from_le_bytes(*values.split_off(..4)?.first_chunk()?);
+        let text = usize::try_from(length).ok().and_then(|length| values.split_off(..length));
+        if text.is_none() {
+            values = &[];
+        }
+        Some(text)
+    })
+}
+
+/// Sizes of the first `count` texts of a dictionary or of a page without an encoding, up to one that is not whole.
+pub(super) fn plain_sizes(values: &[u8], count: u64) -> LengthSums {
     let mut sizes = LengthSums::default();
-    for _ in 0..count {
-        let Some((length, rest)) = values.split_first_chunk() else { break };
-        let length = u32::from_le_bytes(*length);
-        let Some(rest) = usize::try_from(length).ok().and_then(|length| rest.get(length..)) else { break };
-        sizes.largest = sizes.largest.max(length.into());
-        sizes.sum += u64::from(length);
-        values = rest;
+    for text in plain_texts(values).take(count.saturating_as()).map_while(|text| text) {
+        sizes.largest = sizes.largest.max(text.len() as u64);
+        sizes.sum += text.len() as u64;
     }
     sizes
 }
 
-/// True if up to `count` texts, each after its length, are UTF-8.
-pub(super) fn plain_is_utf8(mut values: &[u8], count: u64) -> bool {
-    for _ in 0..count {
-        let Some(length) = values.split_off(..4).and_then(|length| length.first_chunk()) else { return true };
-        let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
-        let Some(text) = values.split_off(..length) else { return false };
-        if std::str::from_utf8(text).is_err() {
-            return false;
-        }
-    }
-    true
+/// True if the first `count` texts of a dictionary or of a page without an encoding are whole and UTF-8.
+pub(super) fn plain_is_utf8(values: &[u8], count: u64) -> bool {
+    plain_texts(values)
+        .take(count.saturating_as())
+        .all(|text| text.is_some_and(|text| std::str::from_utf8(text).is_ok()))
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -13,7 +13,7 @@ use super::batches::{BatchIterator, Check, MAX_WIDTH, rows_per_batch, values_per
 use crate::error::{Error, Result};
 use crate::io::line_reader::MAX_LINE_BYTES;
 use crate::io::parquet::BATCH_ROWS;
-use crate::io::parquet_check::{check_chunk, check_footer, is_text};
+use crate::io::parquet_check::{ArrowColumn, arrow_columns, check_chunk, check_footer};
 use crate::io::pread::PreadFile;
 use crate::io::shard::catch_panic;
 
@@ -25,6 +25,7 @@ const BATCH_TEXT_BYTES: usize = 256 << 20;
 pub(super) struct ParquetFile {
     file: PreadFile,
     metadata: ArrowReaderMetadata,
+    arrow_columns: Vec<ArrowColumn>,
 }
 
 impl ParquetFile {
@@ -34,7 +35,8 @@ impl ParquetFile {
         let metadata = metadata
             .and_then(|metadata| metadata.map_err(|error| Error::from(error).context("its metadata cannot be read")));
         let metadata = metadata.map_err(|error| error.hint("the file is damaged: copy it or create it again"))?;
-        Ok(Self { file, metadata })
+        let arrow_columns = arrow_columns(metadata.schema());
+        Ok(Self { file, metadata, arrow_columns })
     }
 
     pub(super) fn schema(&self) -> &SchemaRef {
@@ -68,13 +70,8 @@ impl ParquetFile {
             if !places.contains(&root) {
                 continue;
             }
-            let sizes = check_chunk(
-                &self.file,
-                column,
-                group.num_rows(),
-                has_texts(self.schema().field(root).data_type()),
-                check,
-            )?;
+            let is_text = self.arrow_columns.get(leaf).is_some_and(|column| column.is_text);
+            let sizes = check_chunk(&self.file, column, group.num_rows(), is_text, check)?;
             let name = || column.column_path().string();
             if sizes.longest_row > MAX_WIDTH {
                 let row = sizes.longest_row;
@@ -93,16 +90,6 @@ impl ParquetFile {
             }
         }
         Ok(rows)
-    }
-}
-
-/// True for texts, alone or in a list. Columns of other nested types are not read.
-fn has_texts(kind: &DataType) -> bool {
-    match kind {
-        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
-            has_texts(field.data_type())
-        }
-        kind => is_text(kind),
     }
 }
 

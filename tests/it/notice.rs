@@ -1,4 +1,4 @@
-//! Code of other languages in the program. `cargo xtask test` checks the rest of the dependencies by `deny.toml`.
+//! Code of other languages in the program, which the file `NOTICE` names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
