@@ -15,6 +15,8 @@ pub mod json;
 pub mod trec;
 mod not_finite;
 mod lz4_frame;
+mod arrow_metadata;
+mod expansion;
 pub mod parquet_check;
 mod npy_header;
 pub mod npy;

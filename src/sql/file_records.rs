@@ -6,6 +6,7 @@ use std::path::Path;
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 
+use super::json_names::has_too_many_names;
 use crate::error::{Error, Result};
 use crate::io::bounded;
 use crate::io::line_reader::MAX_LINE_BYTES;
@@ -19,9 +20,15 @@ const MAX_GROUP_BYTES: usize = 512 << 20;
 /// Maximum size in bytes of a file that is one JSON array, which is read whole.
 const MAX_ARRAY_BYTES: u64 = 256 << 20;
 
+/// Maximum number of columns of a delimited file, and of names in a JSON file. DataFusion has a buffer for each.
+pub(super) const MAX_COLUMNS: usize = 4096;
+
 /// Maximum number of bytes between two line breaks that stand behind even numbers of quotes. To infer the types of a CSV file,
 /// DataFusion splits it there, and keeps what is between.
 const MAX_QUOTED_BYTES: usize = 1 << 30;
+
+/// Bytes of a file that are read at a time.
+const BUFFER_BYTES: usize = 1 << 20;
 
 /// Form of the records of a text file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,38 +41,45 @@ pub(super) enum RecordForm {
     Array,
 }
 
-/// Checks that no record of a file, and no group of them, fills the memory. Reads the whole file, unless it is an array.
+/// Checks that no record of a file, and no group of them, fills the memory. Reads the whole file, JSON twice.
 ///
 /// # Errors
 /// The file cannot be read; a record has more than 16 MiB, 8,192 records have more than 512 MiB, a quote takes more than a
-/// gibibyte, or an array has more than 256 MiB.
+/// gibibyte, an array has more than 256 MiB, or the file has more than 4,096 columns or names.
 pub(super) fn check_records(path: &Path, form: RecordForm) -> Result<()> {
     let failed = |error: std::io::Error| Error::io("read", path, &error);
     let file = bounded::open(path)?;
     let hint = match form {
-        RecordForm::Delimited(_) => "a quote that is not closed takes all lines that follow",
+        RecordForm::Delimited(_) => {
+            "a quote that is not closed takes all lines that follow; many values of a kind fit into a list"
+        }
         RecordForm::Lines | RecordForm::Array => "write a JSON object in each line, with the extension `.jsonl`",
     };
     let too_large = |text: String| Error::data(format!("`{}`: {text}", path.display())).hint(hint);
     if form == RecordForm::Array {
         let bytes = file.metadata().map_err(failed)?.len();
-        return if bytes <= MAX_ARRAY_BYTES {
-            Ok(())
-        } else {
-            Err(too_large(format!("the JSON array has {bytes} bytes, wanted at most {MAX_ARRAY_BYTES}")))
-        };
-    }
-    let mut sizes = RecordSizes::new(form);
-    let mut content = BufReader::with_capacity(1 << 20, file);
-    loop {
-        let bytes = content.fill_buf().map_err(failed)?;
-        let length = bytes.len();
-        if length == 0 {
-            return Ok(());
+        if bytes > MAX_ARRAY_BYTES {
+            return Err(too_large(format!("the JSON array has {bytes} bytes, wanted at most {MAX_ARRAY_BYTES}")));
         }
-        sizes.add(bytes).map_err(too_large)?;
-        content.consume(length);
+    } else {
+        let mut sizes = RecordSizes::new(form);
+        let mut content = BufReader::with_capacity(BUFFER_BYTES, file);
+        loop {
+            let bytes = content.fill_buf().map_err(failed)?;
+            let length = bytes.len();
+            if length == 0 {
+                break;
+            }
+            sizes.add(bytes).map_err(too_large)?;
+            content.consume(length);
+        }
     }
+    let is_json = matches!(form, RecordForm::Lines | RecordForm::Array);
+    if is_json && has_too_many_names(BufReader::with_capacity(BUFFER_BYTES, bounded::open(path)?)) {
+        let message = format!("`{}` has more than {MAX_COLUMNS} different names", path.display());
+        return Err(Error::data(message).hint("write what has a name for each record as a list of pairs"));
+    }
+    Ok(())
 }
 
 /// Sizes of the record and the group that are being read.
@@ -75,6 +89,8 @@ struct RecordSizes {
     /// Number of records that ended.
     records: usize,
     record_bytes: usize,
+    /// Values of the record that have ended.
+    columns: usize,
     group_bytes: usize,
     /// True after an odd number of quotes.
     is_odd: bool,
@@ -88,7 +104,7 @@ impl RecordSizes {
             RecordForm::Delimited(delimiter) => Some(ReaderBuilder::new().delimiter(delimiter).build()),
             RecordForm::Lines | RecordForm::Array => None,
         };
-        Self { reader, records: 0, record_bytes: 0, group_bytes: 0, is_odd: false, quoted_bytes: 0 }
+        Self { reader, records: 0, record_bytes: 0, columns: 0, group_bytes: 0, is_odd: false, quoted_bytes: 0 }
     }
 
     /// Adds bytes of the file. The error says what is too large.
@@ -111,7 +127,11 @@ impl RecordSizes {
         let (mut values, mut ends) = ([0; 4096], [0; 64]);
         while !bytes.is_empty() {
             let Some(reader) = &mut self.reader else { return Ok(()) };
-            let (result, read, ..) = reader.read_record(bytes, &mut values, &mut ends);
+            let (result, read, _, columns) = reader.read_record(bytes, &mut values, &mut ends);
+            self.columns += columns;
+            if self.columns > MAX_COLUMNS {
+                return Err(format!("record {} has more than {MAX_COLUMNS} values", self.records + 1));
+            }
             self.grow(read)?;
             if result == ReadRecordResult::Record {
                 self.end_record();
@@ -153,6 +173,7 @@ impl RecordSizes {
 
     fn end_record(&mut self) {
         self.record_bytes = 0;
+        self.columns = 0;
         self.records += 1;
         if self.records.is_multiple_of(GROUP_RECORDS) {
             self.group_bytes = 0;
@@ -207,6 +228,26 @@ mod tests {
         assert_eq!(check(&lines(&many), RecordForm::Lines), Ok(()));
         let quoted = [&[&b"a,b\n1,\"closed\"\"\""[..]], &[&short[..]; 17][..]].concat();
         assert_eq!(check(&lines(&quoted), CSV), Ok(()));
+    }
+
+    #[test]
+    fn records_of_more_than_4096_values_are_refused() {
+        let line = |columns: usize| vec![&b"1"[..]; columns].join(&b',');
+        for form in [line(4096), [&line(4096)[..], b"\n", &line(4096)].concat()] {
+            assert_eq!(check(&form, CSV), Ok(()));
+        }
+        let error = Err("record 2 has more than 4096 values".to_owned());
+        assert_eq!(check(&[&line(2)[..], b"\n", &line(4097), b"\n"].concat(), CSV), error);
+        let names: Vec<_> = (0..5000).map(|name| format!("{{\"n{name}\":1}}")).collect();
+        for (text, form) in
+            [(names.join("\n"), RecordForm::Lines), (format!("[{}]", names.join(",")), RecordForm::Array)]
+        {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("a");
+            std::fs::write(&path, text).unwrap();
+            let error = check_records(&path, form).unwrap_err();
+            assert!(error.to_string().ends_with("has more than 4096 different names"), "{error}");
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod deep_stack;
 mod epoch_order;
 mod errors;
 mod files;
+mod json_names;
 mod file_records;
 mod functions;
 mod information;

@@ -6,8 +6,7 @@
 use std::io::Cursor;
 
 use az::SaturatingAs;
-use image::codecs::png::PngDecoder;
-use image::{DynamicImage, ImageDecoder, Limits};
+use png::{BitDepth, ColorType, Decoder, DecodingError, Limits, Transformations};
 
 use super::DecodedImage;
 use super::decoded_image::{MAX_PIXELS, check_size};
@@ -16,63 +15,95 @@ use crate::error::{Error, Result};
 /// Bytes of the largest pixel (16-bit RGBA).
 const MAX_PIXEL_BYTES: u64 = 8;
 
-/// Decodes a PNG image.
+/// Decodes a PNG image. Its colour profile and its texts are not decompressed.
 ///
 /// # Errors
 /// The image is damaged, truncated or too large.
 pub(super) fn decode(bytes: &[u8]) -> Result<DecodedImage> {
-    let mut decoder = read_header(bytes)?;
-    let (width, height) = decoder.dimensions();
-    decoder.set_limits(limits()).map_err(|e| damaged(&e))?;
-    let rgb = match DynamicImage::from_decoder(decoder).map_err(|e| damaged(&e))? {
-        DynamicImage::ImageRgb8(image) => image.into_raw(),
-        DynamicImage::ImageLuma8(image) => image.into_raw().into_iter().flat_map(|v| [v; 3]).collect(),
-        DynamicImage::ImageLumaA8(image) => image.into_raw().chunks_exact(2).flat_map(|p| [p[0]; 3]).collect(),
-        DynamicImage::ImageRgba8(image) => image.into_raw().chunks_exact(4).flat_map(|p| [p[0], p[1], p[2]]).collect(),
-        DynamicImage::ImageLuma16(image) => image.into_raw().into_iter().flat_map(|v| [clamp(v); 3]).collect(),
-        DynamicImage::ImageLumaA16(image) => {
-            image.into_raw().chunks_exact(2).flat_map(|p| [upper_byte(p[0]); 3]).collect()
-        }
-        DynamicImage::ImageRgb16(image) => image.into_raw().into_iter().map(upper_byte).collect(),
-        DynamicImage::ImageRgba16(image) => image
-            .into_raw()
-            .chunks_exact(4)
-            .flat_map(|p| [upper_byte(p[0]), upper_byte(p[1]), upper_byte(p[2])])
-            .collect(),
-        other => return Err(Error::data(format!("its pixels are {:?}, wanted 8 or 16 bits a channel", other.color()))),
-    };
-    DecodedImage::new(width as usize, height as usize, rgb)
+    let mut decoder = decoder(bytes);
+    let (width, height) = header_size(&mut decoder)?;
+    let mut reader = decoder.read_info().map_err(|error| damaged(&error))?;
+    let (colours, depth) = reader.output_color_type();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap_or(0)];
+    reader.next_frame(&mut pixels).map_err(|error| damaged(&error))?;
+    DecodedImage::new(width, height, to_rgb(pixels, colours, depth))
 }
 
 /// Width and height of a PNG in pixels, from its header.
 pub(super) fn size(bytes: &[u8]) -> Result<(usize, usize)> {
-    let (width, height) = read_header(bytes)?.dimensions();
-    Ok((width as usize, height as usize))
+    header_size(&mut decoder(bytes))
+}
+
+/// Decoder of whole bytes a channel, with the colours of a palette. It may allocate as much as the largest image needs.
+fn decoder(bytes: &[u8]) -> Decoder<Cursor<&[u8]>> {
+    let limits = Limits { bytes: (MAX_PIXELS * MAX_PIXEL_BYTES).saturating_as() };
+    let mut decoder = Decoder::new_with_limits(Cursor::new(bytes), limits);
+    decoder.set_transformations(Transformations::EXPAND);
+    decoder.set_ignore_iccp_chunk(true);
+    decoder.set_ignore_text_chunk(true);
+    decoder
 }
 
 /// Reads the header and checks the size in it.
-fn read_header(bytes: &[u8]) -> Result<PngDecoder<Cursor<&[u8]>>> {
-    let decoder = PngDecoder::with_limits(Cursor::new(bytes), limits()).map_err(|e| damaged(&e))?;
-    let (width, height) = decoder.dimensions();
+fn header_size(decoder: &mut Decoder<Cursor<&[u8]>>) -> Result<(usize, usize)> {
+    let header = decoder.read_header_info().map_err(|error| damaged(&error))?;
+    let (width, height) = (header.width, header.height);
     check_size(u64::from(width), u64::from(height))?;
-    Ok(decoder)
+    Ok((width as usize, height as usize))
 }
 
-/// Memory that the decoder may allocate.
-fn limits() -> Limits {
-    let mut limits = Limits::default();
-    limits.max_alloc = Some(MAX_PIXELS * MAX_PIXEL_BYTES);
-    limits
+/// RGB of pixels, of which 16-bit values begin with their upper byte.
+fn to_rgb(pixels: Vec<u8>, colours: ColorType, depth: BitDepth) -> Vec<u8> {
+    let bytes = if depth == BitDepth::Sixteen { 2 } else { 1 };
+    let pixel = |channels: usize| pixels.chunks_exact(channels * bytes);
+    match colours {
+        ColorType::Rgb if bytes == 1 => pixels,
+        ColorType::Grayscale if bytes == 2 => pixel(1).flat_map(|value| [clamp(value); 3]).collect(),
+        ColorType::Grayscale => pixel(1).flat_map(|value| [value[0]; 3]).collect(),
+        ColorType::GrayscaleAlpha => pixel(2).flat_map(|value| [value[0]; 3]).collect(),
+        ColorType::Rgba => pixel(4).flat_map(|value| [value[0], value[bytes], value[2 * bytes]]).collect(),
+        // The decoder replaces indices by the colours of the palette.
+        ColorType::Rgb | ColorType::Indexed => {
+            pixel(3).flat_map(|value| [value[0], value[bytes], value[2 * bytes]]).collect()
+        }
+    }
 }
 
-fn damaged(error: &image::ImageError) -> Error {
+fn damaged(error: &DecodingError) -> Error {
     Error::data(format!("the PNG is damaged: {error}"))
 }
 
-fn upper_byte(value: u16) -> u8 {
-    value.to_be_bytes()[0]
+/// 16-bit value, at most 255.
+fn clamp(value: &[u8]) -> u8 {
+    if value[0] == 0 { value[1] } else { u8::MAX }
 }
 
-fn clamp(value: u16) -> u8 {
-    value.saturating_as::<u8>()
+#[cfg(test)]
+mod tests {
+    use image::{ExtendedColorType, ImageEncoder as _, codecs::png::PngEncoder};
+
+    use super::*;
+
+    /// A colour profile of 64 MiB of zeros would take that memory; here the decoder may only have that of the pixels.
+    #[test]
+    fn a_colour_profile_is_not_decompressed() {
+        let mut content = Vec::new();
+        PngEncoder::new(&mut content).write_image(&[1, 2, 3, 4, 5, 6], 2, 1, ExtendedColorType::Rgb8).unwrap();
+        // The first chunk, the header, ends after 8 bytes of signature and 25 of its own.
+        let rest = content.split_off(33);
+        for profile in [&[0u8; 64 << 20][..], b"no stream of zlib"] {
+            let mut chunk = b"iCCPprofile\0\0".to_vec();
+            let mut encoder = flate2::write::ZlibEncoder::new(&mut chunk, flate2::Compression::best());
+            std::io::Write::write_all(&mut encoder, profile).unwrap();
+            encoder.finish().unwrap();
+            let mut checksum = flate2::Crc::new();
+            checksum.update(&chunk);
+            let length = u32::try_from(chunk.len() - 4).unwrap();
+            let whole = [&content[..], &length.to_be_bytes(), &chunk, &checksum.sum().to_be_bytes(), &rest].concat();
+            let mut decoder = decoder(&whole);
+            decoder.set_limits(Limits { bytes: 1 << 20 });
+            assert!(decoder.read_info().unwrap().info().icc_profile.is_none());
+            assert_eq!(decode(&whole).unwrap().rgb, [1, 2, 3, 4, 5, 6]);
+        }
+    }
 }

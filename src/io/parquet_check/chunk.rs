@@ -13,7 +13,7 @@ use super::delta::LengthSums;
 use super::inflated::holds_what_it_claims;
 use super::levels::{RowLengths, WINDOW_ROWS, level_width, missing};
 use super::page_header::PageHeaders;
-use super::text_sizes::{plain_is_utf8, plain_sizes, text_sizes};
+use super::text_sizes::{DictionaryLengths, plain_is_utf8, plain_sizes, text_sizes};
 use crate::error::{Error, Result};
 use crate::io::pread::PreadFile;
 use crate::io::shard::catch_panic;
@@ -38,7 +38,7 @@ pub struct ChunkSizes {
     pub largest_batch: u64,
     /// Number of missing values, and of missing and empty lists; of lists only.
     pub missing: u64,
-    /// Bytes that the pages claim to have without compression.
+    /// Bytes that the pages claim to have without compression, or those of their values if these are more.
     pub claimed: u64,
 }
 
@@ -108,13 +108,15 @@ pub(super) fn chunk_place(file: &PreadFile, column: &ColumnChunkMetaData) -> Opt
 struct ChunkReader<'m> {
     column: &'m ColumnChunkMetaData,
     name: String,
-    /// Bytes that the pages claim to have without compression.
+    /// Bytes that the pages claim to have without compression, or those of their values.
     claimed: u64,
     rows: RowLengths,
     /// True for texts of which the library does not see whether they are UTF-8.
     is_unchecked: bool,
     missing: u64,
     longest_text: u64,
+    /// Texts of the dictionary of a column in groups or lists, where each value has a copy.
+    dictionary: DictionaryLengths,
     /// Bytes of the pages of the current window of rows, and of the largest one.
     window_bytes: u64,
     largest_window: u64,
@@ -133,11 +135,12 @@ impl<'m> ChunkReader<'m> {
         Self {
             column,
             name,
-            claimed,
+            claimed: claimed.max(values.saturating_mul(NUMBER_BYTES)),
             rows,
             is_unchecked,
             missing: 0,
             longest_text: 0,
+            dictionary: DictionaryLengths::default(),
             window_bytes: 0,
             largest_window: 0,
         }
@@ -179,6 +182,9 @@ impl<'m> ChunkReader<'m> {
         if let Page::DictionaryPage { buf, .. } = page {
             if has_texts {
                 self.longest_text = self.longest_text.max(plain_sizes(buf, count).largest);
+                if self.has_copies() {
+                    self.dictionary = DictionaryLengths::new(buf, count);
+                }
             }
             return (!self.is_unchecked || plain_is_utf8(buf, count)).then_some(());
         }
@@ -194,9 +200,8 @@ impl<'m> ChunkReader<'m> {
             }
             self.longest_text = self.longest_text.max(largest);
             bytes = bytes.max(sum);
-            // Views share the texts of a dictionary, but in groups and lists each value has a copy.
-            if has_indices && self.column.column_path().parts().len() > 1 {
-                bytes = bytes.max(self.longest_text.saturating_mul(count.min(WINDOW_ROWS)));
+            if has_indices && self.has_copies() {
+                bytes = bytes.max(self.dictionary.sum(values, count));
             }
         }
         if first == 0 || (first - 1) / WINDOW_ROWS == self.rows.rows.saturating_sub(1) / WINDOW_ROWS {
@@ -206,6 +211,11 @@ impl<'m> ChunkReader<'m> {
         }
         self.largest_window = self.largest_window.max(self.window_bytes);
         Some(())
+    }
+
+    /// True for a column in groups or lists: views share the texts of a dictionary, but there each value has a copy.
+    fn has_copies(&self) -> bool {
+        self.column.column_path().parts().len() > 1
     }
 
     /// Adds the rows of a page of values, by its levels. Returns the bytes of its values.

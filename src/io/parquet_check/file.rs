@@ -10,12 +10,11 @@ use super::chunk::{MAX_WINDOW_BYTES, check_chunk, chunk_place};
 use super::footer::check_footer;
 use super::levels::WINDOW_ROWS;
 use crate::error::{Error, Result};
+use crate::io::arrow_metadata::check_arrow_schema;
+use crate::io::expansion::Expansion;
 use crate::io::pread::PreadFile;
 use crate::io::shard::catch_panic;
 
-/// Most bytes that all pages may claim without compression, and how many times the size of the file.
-const MAX_CLAIMED_BYTES: u64 = 16 << 30;
-const MAX_CLAIMED_TIMES: u64 = 1_000;
 /// Largest size of the space for missing lists of fixed size.
 const MAX_SPACE_BYTES: u64 = 1 << 30;
 
@@ -30,10 +29,10 @@ pub fn check_file(file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<()
     let metadata = catch_panic(|| ParquetMetaDataReader::new().parse_and_finish(file))??;
     check_places(file, &metadata)?;
     let about = metadata.file_metadata();
+    check_arrow_schema(about)?;
     let schema = catch_panic(|| parquet_to_arrow_schema(about.schema_descr(), about.key_value_metadata()))??;
     let arrow_columns = arrow_columns(&schema);
-    let most = MAX_CLAIMED_BYTES.max(file.size().saturating_mul(MAX_CLAIMED_TIMES));
-    let mut claimed = 0u64;
+    let mut expansion = Expansion::of_file(file.size());
     for group in metadata.row_groups() {
         if group.columns().is_empty() && group.num_rows() != 0 {
             return Err(
@@ -61,12 +60,9 @@ pub fn check_file(file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<()
                 let message = format!("missing lists of `{name}` take {space} bytes, wanted at most {MAX_SPACE_BYTES}");
                 return Err(Error::data(message).hint("the file is made to fill the memory"));
             }
-            claimed = claimed.saturating_add(sizes.claimed);
-            if claimed > most {
-                let message = format!("its pages come to more than {most} bytes without compression");
-                return Err(Error::data(message).hint("the file is made to take for ever"));
-            }
+            expansion.add_bytes(sizes.claimed)?;
         }
+        expansion.add_rows(u64::try_from(group.num_rows()).unwrap_or(u64::MAX))?;
     }
     Ok(())
 }

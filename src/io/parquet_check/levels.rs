@@ -80,10 +80,14 @@ pub(super) fn missing(levels: &[u8], max_level: i16, count: u64) -> Option<u64> 
     Some(missing)
 }
 
-/// Reads `count` levels of up to `max_level`, in runs and bit-packed groups. `visit` gets each level, and how often it
-/// follows. `None` for other bytes.
-fn read_levels(mut levels: &[u8], max_level: i16, count: u64, mut visit: impl FnMut(u32, u64)) -> Option<()> {
-    let width = level_width(max_level);
+/// Reads `count` levels of up to `max_level`. `visit` gets each level, and how often it follows. `None` for other bytes.
+fn read_levels(levels: &[u8], max_level: i16, count: u64, visit: impl FnMut(u32, u64)) -> Option<()> {
+    read_runs(levels, level_width(max_level), count, visit)
+}
+
+/// Reads `count` numbers of `width` bits, in runs and bit-packed groups. `visit` gets each number, and how often it follows.
+/// `None` for other bytes, after the numbers before them.
+pub(super) fn read_runs(mut levels: &[u8], width: usize, count: u64, mut visit: impl FnMut(u32, u64)) -> Option<()> {
     let mut left = count;
     while left > 0 {
         let header = take_varint(&mut levels)?;
@@ -95,7 +99,9 @@ fn read_levels(mut levels: &[u8], max_level: i16, count: u64, mut visit: impl Fn
         } else {
             let groups = usize::try_from(header >> 1).ok()?;
             let packed = levels.split_off(..groups.checked_mul(width)?.min(levels.len()))?;
-            let held = left.min((packed.len() * 8 / width) as u64);
+            // Numbers of no bits take no bytes.
+            let held = (packed.len() * 8).checked_div(width).unwrap_or(groups.saturating_mul(8));
+            let held = left.min(held as u64);
             for place in 0..usize::try_from(held).ok()? {
                 let bits = (place * width..(place + 1) * width).rev();
                 visit(bits.fold(0, |level, bit| level << 1 | u32::from(packed[bit / 8] >> (bit % 8) & 1)), 1);

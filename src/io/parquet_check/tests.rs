@@ -4,8 +4,9 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BinaryArray, FixedSizeListArray, ListArray, RecordBatch, StringArray};
-use arrow::datatypes::Float32Type;
+use arrow::array::{ArrayRef, BinaryArray, FixedSizeListArray, ListArray, RecordBatch, StringArray, StringViewBuilder};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::{DataType, Field, Float32Type};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType};
@@ -154,6 +155,47 @@ fn texts_of_a_dictionary_are_expanded_in_small_batches() {
     // A query shares them.
     let content = file(ForgedColumn::Texts, PLAIN, 100_000, 100_000, &pages(100_000));
     assert_eq!(sizes(&content).unwrap()[0].longest_text, 1 << 20);
+}
+
+/// 120 million rows in three runs of a hundred bytes.
+#[test]
+fn more_rows_than_fit_the_size_of_a_file_are_refused() {
+    let stored = [vec![1], run(0, 40_000_000)].concat();
+    let page = || ForgedPage {
+        values: 40_000_000,
+        claimed: stored.len().try_into().unwrap(),
+        encoding: Some(DICTIONARY_INDICES),
+        stored: stored.clone(),
+    };
+    let dictionary = || ForgedPage { values: 1, claimed: 5, encoding: None, stored: b"\x01\0\0\0x".to_vec() };
+    let pages = |rows| file(ForgedColumn::Texts, PLAIN, rows, rows, &[dictionary(), page(), page(), page()]);
+    let got = [message(sizes(&pages(120_000_000))), message(batches(&pages(120_000_000), "text"))];
+    for got in got {
+        assert!(got.contains("it has more than 100000000 rows, which is too many for its size"), "{got}");
+    }
+    // A false number of rows is no way around.
+    assert!(message(sizes(&pages(1))).contains("`text` has 120000000 rows, and the metadata of the file says 1"));
+}
+
+/// 2,400 texts of a MiB in lists, which a batch of a query would have, from little more than a MiB.
+#[test]
+fn texts_of_a_dictionary_in_lists_are_counted() {
+    let text = "x".repeat(1 << 20);
+    let mut texts = StringViewBuilder::new().with_fixed_block_size(4 << 20).with_deduplicate_strings();
+    (0..2_400).for_each(|_| texts.append_value(&text));
+    let item = Arc::new(Field::new("item", DataType::Utf8View, true));
+    let texts = ListArray::new(item, OffsetBuffer::from_lengths([800; 3]), Arc::new(texts.finish()), None);
+    let column: ArrayRef = Arc::new(texts);
+    let batch = RecordBatch::try_from_iter([("texts", column)]).unwrap();
+    let properties = WriterProperties::builder().set_dictionary_page_size_limit(4 << 20).build();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    let content = writer.into_inner().unwrap();
+    assert!(content.len() < 2 << 20, "{}", content.len());
+    let got = message(sizes(&content));
+    assert!(got.contains("8192 rows of `texts.list.item` come to 2516582400 bytes, wanted at most"), "{got}");
+    let got = message(batches(&content, "texts"));
+    assert!(got.contains("a row of `texts.list.item` has 838860800 bytes, wanted at most 536870912"), "{got}");
 }
 
 #[test]

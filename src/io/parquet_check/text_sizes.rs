@@ -4,6 +4,7 @@ use az::SaturatingAs;
 use parquet::basic::Encoding;
 
 use super::delta::{LengthSums, take_lengths};
+use super::levels::read_runs;
 
 /// Sizes of the texts that bytes of this encoding give, at most `count`. Texts of a dictionary are counted there. `None`
 /// for other bytes.
@@ -43,9 +44,53 @@ pub(super) fn plain_sizes(values: &[u8], count: u64) -> LengthSums {
     sizes
 }
 
+/// Lengths of the texts of a dictionary.
+#[derive(Debug, Default)]
+pub(super) struct DictionaryLengths(Vec<u32>);
+
+impl DictionaryLengths {
+    /// Lengths of the first `count` texts.
+    pub(super) fn new(texts: &[u8], count: u64) -> Self {
+        let texts = plain_texts(texts).take(count.saturating_as()).map_while(|text| text);
+        Self(texts.map(|text| text.len().saturating_as()).collect())
+    }
+
+    /// Bytes of the texts that at most `count` indices stand for: their number of bits, then runs and bit-packed groups.
+    pub(super) fn sum(&self, indices: &[u8], count: u64) -> u64 {
+        let Some((width, indices)) = indices.split_first() else { return 0 };
+        let mut sum = 0u64;
+        // Missing values have no index, so the indices may end before. The library refuses those without a text.
+        let _ = read_runs(indices, usize::from(*width).min(32), count, |index, times| {
+            let length = usize::try_from(index).ok().and_then(|index| self.0.get(index));
+            sum = sum.saturating_add(u64::from(length.copied().unwrap_or(0)).saturating_mul(times));
+        });
+        sum
+    }
+}
+
 /// True if the first `count` texts of a dictionary or of a page without an encoding are whole and UTF-8.
 pub(super) fn plain_is_utf8(values: &[u8], count: u64) -> bool {
     plain_texts(values)
         .take(count.saturating_as())
         .all(|text| text.is_some_and(|text| std::str::from_utf8(text).is_ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Indices of two bits by hand: three in a run, then a group of eight: 0, 1, 2, 0, 1, 2, 0, 1.
+    #[test]
+    fn texts_of_a_dictionary_are_counted_as_often_as_they_have_an_index() {
+        let texts = [&[5u8, 0, 0, 0][..], b"lions", &[0; 4], &[2, 0, 0, 0], b"an"].concat();
+        let lengths = DictionaryLengths::new(&texts, 3);
+        let indices = [2, 3 << 1, 2, 1 << 1 | 1, 0b00_10_01_00, 0b01_00_10_01];
+        assert_eq!(lengths.sum(&indices, 11), 3 * 2 + 3 * 5 + 2 * 2);
+        assert_eq!(lengths.sum(&indices, 5), 3 * 2 + 5);
+        // Missing values have no index.
+        assert_eq!(lengths.sum(&indices[..3], 11), 3 * 2);
+        assert_eq!(lengths.sum(&[0, 7 << 1, 1 << 1 | 1], 20), (7 + 8) * 5);
+        assert_eq!(lengths.sum(&[2, 1 << 1, 3], 1), 0);
+        assert_eq!(lengths.sum(&[], 1), 0);
+    }
 }

@@ -2,20 +2,23 @@
 //!
 //! Format: <https://arrow.apache.org/docs/format/Columnar.html#serialization-and-interprocess-communication-ipc>.
 
+use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::ops::Range;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use arrow::ipc::convert::fb_to_schema;
 use arrow::ipc::reader::{FileDecoder, read_footer_length};
 use arrow::ipc::{Block, CompressionType, Message, MessageHeader, MetadataVersion, RecordBatch as Header, Schema};
-use arrow::ipc::{root_as_footer, root_as_message};
 use az::SaturatingAs;
 
-use super::batches::{BatchIterator, Check, rows_per_batch, truncated_error, values_per_row};
+use super::batches::{BatchIterator, Check, truncated_error};
+use super::slices::BatchSlices;
 use crate::error::{Error, Result};
+use crate::io::arrow_metadata::{parse_footer, parse_message};
+use crate::io::expansion::Expansion;
 use crate::io::lz4_frame;
 use crate::io::pread::PreadFile;
 use crate::io::shard::catch_panic;
@@ -24,6 +27,8 @@ use crate::io::shard::catch_panic;
 const MARKER: [u8; 4] = [0xff; 4];
 /// Maximum size of a batch in bytes, as it is stored and decompressed.
 const MAX_BATCH: u64 = 2 << 30;
+/// Maximum size in bytes of all dictionaries together, which stay in memory.
+const MAX_DICTIONARIES: u64 = 1 << 30;
 
 /// Arrow file or stream, with the positions of its messages.
 #[derive(Debug)]
@@ -50,13 +55,11 @@ impl ArrowFile {
         let length = read_footer_length(std::array::from_fn(|i| tail[i])).map_err(|_| truncated_error())?;
         let end = last.checked_sub(length as u64).filter(|start| *start >= 8).ok_or_else(truncated_error)?;
         let content = read_at(&file, end, length)?;
-        let footer = root_as_footer(&content).map_err(|error| unreadable("footer", &error))?;
+        let footer = parse_footer(&content)?;
         let dictionaries = footer.dictionaries().into_iter().flatten().map(|block| (MessageKind::Dictionary, *block));
         let batches = footer.recordBatches().into_iter().flatten().map(|block| (MessageKind::Batch, *block));
         let blocks: Vec<_> = dictionaries.chain(batches).collect();
-        for (_, block) in &blocks {
-            byte_range(block).filter(|place| place.end <= end).ok_or_else(truncated_error)?;
-        }
+        check_places(&blocks, end)?;
         let (schema, version) = (schema(footer.schema())?, footer.version());
         Ok(Self { file, schema, version, blocks })
     }
@@ -79,7 +82,7 @@ impl ArrowFile {
             let metadata = length.checked_add(8).filter(|length| *length > 8).ok_or_else(truncated_error)?;
             let start = i64::try_from(at).map_err(|_| truncated_error())?;
             let content = read_at(&file, at, metadata.saturating_as::<usize>())?;
-            let message = parse_message(&content)?;
+            let message = message(&content)?;
             let block = Block::new(start, metadata, message.bodyLength());
             let end = byte_range(&block)
                 .map(|place| place.end)
@@ -105,17 +108,23 @@ impl ArrowFile {
 
     /// Reads the rows of the columns at these indices, in order.
     pub(super) fn batches<'f>(&'f self, places: Vec<usize>, check: Check<'f>) -> BatchIterator<'f> {
-        let mut decoder = FileDecoder::new(SchemaRef::clone(&self.schema), self.version).with_projection(places);
+        let mut reader = MessageReader {
+            file: &self.file,
+            decoder: FileDecoder::new(SchemaRef::clone(&self.schema), self.version).with_projection(places),
+            dictionaries: DictionarySizes::default(),
+            expansion: Expansion::of_file(self.file.size()),
+        };
         let mut blocks = self.blocks.iter();
-        let mut dictionary_bytes = 0;
         let mut slices = BatchSlices::default();
         Box::new(std::iter::from_fn(move || {
             loop {
-                if let Some(slice) = slices.next() {
-                    return Some(Ok(slice));
+                match slices.next(&mut reader.expansion) {
+                    Ok(Some(slice)) => return Some(Ok(slice)),
+                    Ok(None) => {}
+                    Err(error) => return Some(Err(error)),
                 }
                 let block = blocks.next()?;
-                match check().and_then(|()| self.read(&mut decoder, &mut dictionary_bytes, block)) {
+                match check().and_then(|()| reader.read(block)) {
                     Ok(None) => {}
                     Ok(Some(batch)) => slices = BatchSlices::of(batch),
                     Err(error) => return Some(Err(error)),
@@ -123,53 +132,83 @@ impl ArrowFile {
             }
         }))
     }
+}
 
-    /// Reads a message: a batch, or `None` after a dictionary. `dictionary_bytes` is the size of all dictionaries so far,
-    /// which stay in memory.
-    fn read(
-        &self,
-        decoder: &mut FileDecoder,
-        dictionary_bytes: &mut u64,
-        (kind, block): &(MessageKind, Block),
-    ) -> Result<Option<RecordBatch>> {
+/// Reader of the messages of a file, one after the other.
+struct MessageReader<'f> {
+    file: &'f PreadFile,
+    decoder: FileDecoder,
+    dictionaries: DictionarySizes,
+    expansion: Expansion,
+}
+
+impl MessageReader<'_> {
+    /// Reads a message: a batch, or `None` after a dictionary.
+    fn read(&mut self, (kind, block): &(MessageKind, Block)) -> Result<Option<RecordBatch>> {
         let place = byte_range(block).ok_or_else(truncated_error)?;
         let stored = place.end - place.start;
         if stored > MAX_BATCH {
             return Err(too_large("record batch has", stored));
         }
-        let content = read_at(&self.file, place.start, stored.saturating_as::<usize>())?;
-        let bytes = check(*kind, block, &content)?;
-        if *kind == MessageKind::Dictionary {
-            *dictionary_bytes = dictionary_bytes.saturating_add(bytes.max(stored));
-            if *dictionary_bytes > MAX_BATCH {
-                return Err(Error::data(format!(
-                    "dictionaries come to {dictionary_bytes} bytes together, wanted at most {MAX_BATCH}"
-                ))
-                .hint("write the file without dictionaries"));
-            }
-        }
+        let content = read_at(self.file, place.start, stored.saturating_as::<usize>())?;
+        self.check(*kind, block, &content)?;
         let content = Buffer::from(content);
         let batch = match kind {
-            MessageKind::Dictionary => catch_panic(|| decoder.read_dictionary(block, &content))?.map(|()| None),
-            MessageKind::Batch => catch_panic(|| decoder.read_record_batch(block, &content))?,
+            MessageKind::Dictionary => catch_panic(|| self.decoder.read_dictionary(block, &content))?.map(|()| None),
+            MessageKind::Batch => catch_panic(|| self.decoder.read_record_batch(block, &content))?,
         };
         batch.map_err(|error| Error::from(error).context("record batch cannot be read"))
     }
+
+    /// Checks the kind of a message, the decompressed size of its buffers, and what the file has given with it.
+    fn check(&mut self, kind: MessageKind, block: &Block, content: &[u8]) -> Result<()> {
+        let metadata = usize::try_from(block.metaDataLength()).map_err(|_| truncated_error())?;
+        let (metadata, body) = content.split_at_checked(metadata).ok_or_else(truncated_error)?;
+        let message = message(metadata)?;
+        let dictionary = message.header_as_dictionary_batch().filter(|_| kind == MessageKind::Dictionary);
+        let batch = match kind {
+            MessageKind::Dictionary => dictionary.and_then(|dictionary| dictionary.data()),
+            MessageKind::Batch => message.header_as_record_batch(),
+        };
+        let batch = batch.ok_or_else(|| Error::data("Arrow file has a message of the wrong kind"))?;
+        let mut bytes = content.len() as u64;
+        if let Some(compression) = batch.compression() {
+            let decompressed = decompressed_size(batch, body, compression.codec() == CompressionType::LZ4_FRAME)?;
+            if decompressed > MAX_BATCH {
+                return Err(too_large("compressed record batch comes to", decompressed));
+            }
+            bytes = bytes.max(decompressed);
+        }
+        match dictionary {
+            Some(dictionary) => bytes = self.dictionaries.add(dictionary.id(), dictionary.isDelta(), bytes)?,
+            None => self.expansion.add_rows(u64::try_from(batch.length()).map_err(|_| truncated_error())?)?,
+        }
+        self.expansion.add_bytes(bytes)
+    }
 }
 
-/// Checks the kind of a message and the decompressed size of its buffers. Returns that size; 0 without compression.
-fn check(kind: MessageKind, block: &Block, content: &[u8]) -> Result<u64> {
-    let metadata = usize::try_from(block.metaDataLength()).map_err(|_| truncated_error())?;
-    let (metadata, body) = content.split_at_checked(metadata).ok_or_else(truncated_error)?;
-    let message = parse_message(metadata)?;
-    let batch = match kind {
-        MessageKind::Dictionary => message.header_as_dictionary_batch().and_then(|dictionary| dictionary.data()),
-        MessageKind::Batch => message.header_as_record_batch(),
-    };
-    let batch = batch.ok_or_else(|| Error::data("Arrow file has a message of the wrong kind"))?;
-    let Some(compression) = batch.compression() else { return Ok(0) };
-    let bytes = decompressed_size(batch, body, compression.codec() == CompressionType::LZ4_FRAME)?;
-    if bytes > MAX_BATCH { Err(too_large("compressed record batch comes to", bytes)) } else { Ok(bytes) }
+/// Sizes in bytes of the dictionaries that are in memory, by their numbers.
+#[derive(Debug, Default)]
+struct DictionarySizes {
+    sizes: HashMap<i64, u64>,
+    sum: u64,
+}
+
+impl DictionarySizes {
+    /// Adds a dictionary, which replaces one of the same number, or continues it if it is a delta. Returns its whole size:
+    /// the library copies a dictionary for each delta.
+    fn add(&mut self, id: i64, is_delta: bool, bytes: u64) -> Result<u64> {
+        let before = self.sizes.get(&id).copied().unwrap_or(0);
+        let whole = if is_delta { before.saturating_add(bytes) } else { bytes };
+        self.sum = (self.sum - before).saturating_add(whole);
+        self.sizes.insert(id, whole);
+        if self.sum > MAX_DICTIONARIES {
+            let sum = self.sum;
+            let message = format!("dictionaries come to {sum} bytes together, wanted at most {MAX_DICTIONARIES}");
+            return Err(Error::data(message).hint("write the file without dictionaries"));
+        }
+        Ok(whole)
+    }
 }
 
 fn too_large(what: &str, bytes: u64) -> Error {
@@ -219,43 +258,24 @@ fn decompressed_size(batch: Header<'_>, body: &[u8], is_lz4: bool) -> Result<u64
     Ok(bytes)
 }
 
-/// Iterator over slices of a batch with a bounded number of values.
-#[derive(Default)]
-struct BatchSlices {
-    rest: Option<RecordBatch>,
-    rows: usize,
-}
-
-impl BatchSlices {
-    fn of(batch: RecordBatch) -> Self {
-        let rows = batch.num_rows().max(1);
-        let values = batch.columns().iter().map(|column| values(column).div_ceil(rows)).max().unwrap_or(1);
-        Self { rest: Some(batch), rows: rows_per_batch(values) }
-    }
-
-    fn next(&mut self) -> Option<RecordBatch> {
-        let batch = self.rest.take().filter(|batch| batch.num_rows() > 0)?;
-        let rows = self.rows.min(batch.num_rows());
-        self.rest = Some(batch.slice(rows, batch.num_rows() - rows));
-        Some(batch.slice(0, rows))
-    }
-}
-
-/// Total number of values of a column.
-fn values(column: &ArrayRef) -> usize {
-    match column.data_type() {
-        DataType::List(_) => column.as_list::<i32>().values().len(),
-        DataType::LargeList(_) => column.as_list::<i64>().values().len(),
-        kind => column.len().saturating_mul(values_per_row(kind)),
-    }
-}
-
-/// Parses the metadata of a message.
-fn parse_message(metadata: &[u8]) -> Result<Message<'_>> {
+/// Parses the metadata of a message, after its mark and length.
+fn message(metadata: &[u8]) -> Result<Message<'_>> {
     // Files of Arrow before 0.15 have no continuation marker.
     let prefix = if metadata.starts_with(&MARKER) { 8 } else { 4 };
     let content = metadata.get(prefix..).filter(|content| !content.is_empty()).ok_or_else(truncated_error)?;
-    root_as_message(content).map_err(|error| unreadable("message", &error))
+    parse_message(content)
+}
+
+/// Checks that all messages are before `end`, and that no two share bytes: so the size of a file limits what is in it.
+fn check_places(blocks: &[(MessageKind, Block)], end: u64) -> Result<()> {
+    let places = blocks.iter().map(|(_, block)| byte_range(block).filter(|place| place.end <= end));
+    let mut places = places.collect::<Option<Vec<_>>>().ok_or_else(truncated_error)?;
+    places.sort_unstable_by_key(|place| (place.start, place.end));
+    if places.windows(2).any(|pair| pair[1].start < pair[0].end) {
+        return Err(Error::data("two of its record batches are in the same place")
+            .hint("the file is damaged or made to take for ever"));
+    }
+    Ok(())
 }
 
 /// Byte range of a message with its body.
@@ -274,6 +294,21 @@ fn schema(schema: Option<Schema<'_>>) -> Result<SchemaRef> {
     Ok(SchemaRef::new(catch_panic(|| fb_to_schema(schema))?))
 }
 
-fn unreadable(what: &str, error: &dyn std::fmt::Display) -> Error {
-    Error::data(format!("{what} of the Arrow file cannot be read: {error}"))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sizes by hand: dictionaries are replaced, or continued and then copied whole.
+    #[test]
+    fn dictionaries_in_memory_are_limited() {
+        let mut sizes = DictionarySizes::default();
+        assert_eq!(sizes.add(1, false, 600 << 20).unwrap(), 600 << 20);
+        assert_eq!(sizes.add(1, false, 500 << 20).unwrap(), 500 << 20);
+        assert_eq!(sizes.add(1, true, 100 << 20).unwrap(), 600 << 20);
+        assert_eq!(sizes.add(2, true, 424 << 20).unwrap(), 424 << 20);
+        let error = sizes.add(7, false, 1).unwrap_err();
+        assert_eq!(error.to_string(), "dictionaries come to 1073741825 bytes together, wanted at most 1073741824");
+        assert!(error.hint_text().unwrap().contains("without dictionaries"));
+        assert!(sizes.add(7, true, u64::MAX).is_err());
+    }
 }

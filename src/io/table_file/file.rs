@@ -7,6 +7,7 @@ use arrow::datatypes::SchemaRef;
 
 use super::arrow_file::ArrowFile;
 use super::column::ColumnKind;
+use super::dictionary_texts::DictionaryTexts;
 use super::parquet_file::ParquetFile;
 use crate::error::{Error, ErrorCategory, Result, ValidationErrors, escape_line};
 use crate::io::files;
@@ -120,7 +121,9 @@ impl TableFile {
                 .hint("the file is damaged: copy it or create it again"),
         };
         let mut failed = false;
-        Ok(batches.map_err(context)?.map(move |batch| batch.map_err(context)).take_while(move |batch| {
+        let mut dictionaries = DictionaryTexts::default();
+        let batches = batches.map_err(context)?.map(move |batch| batch.and_then(|batch| dictionaries.convert(batch)));
+        Ok(batches.map(move |batch| batch.map_err(context)).take_while(move |batch| {
             let go_on = !failed;
             failed = batch.is_err();
             go_on

@@ -6,12 +6,16 @@
 
 mod batches;
 mod file;
+mod slices;
 mod arrow_file;
 mod parquet_file;
+mod dictionary_texts;
 mod column;
 mod pictures;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod hostile_arrow_tests;
 
 pub use batches::MAX_WIDTH;
 pub use column::{

@@ -1,6 +1,7 @@
 //! Parquet files of users, with any compression and any size of row groups.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -8,17 +9,16 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
+use parquet::file::metadata::ParquetMetaDataReader;
 
-use super::batches::{BatchIterator, Check, MAX_WIDTH, rows_per_batch, values_per_row};
+use super::batches::{BATCH_TEXT_BYTES, BatchIterator, Check, check_row, rows_per_batch, values_per_row};
 use crate::error::{Error, Result};
-use crate::io::line_reader::MAX_LINE_BYTES;
+use crate::io::arrow_metadata::check_arrow_schema;
+use crate::io::expansion::Expansion;
 use crate::io::parquet::BATCH_ROWS;
 use crate::io::parquet_check::{ArrowColumn, arrow_columns, check_chunk, check_footer};
 use crate::io::pread::PreadFile;
 use crate::io::shard::catch_panic;
-
-/// Maximum size in bytes of the texts of a batch of several rows.
-const BATCH_TEXT_BYTES: usize = 256 << 20;
 
 /// Parquet file with its metadata.
 #[derive(Debug)]
@@ -31,10 +31,8 @@ pub(super) struct ParquetFile {
 impl ParquetFile {
     pub(super) fn open(file: PreadFile) -> Result<Self> {
         check_footer(&file)?;
-        let metadata = catch_panic(|| ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()));
-        let metadata = metadata
-            .and_then(|metadata| metadata.map_err(|error| Error::from(error).context("its metadata cannot be read")));
-        let metadata = metadata.map_err(|error| error.hint("the file is damaged: copy it or create it again"))?;
+        let metadata =
+            read_metadata(&file).map_err(|error| error.hint("the file is damaged: copy it or create it again"))?;
         let arrow_columns = arrow_columns(metadata.schema());
         Ok(Self { file, metadata, arrow_columns })
     }
@@ -46,7 +44,8 @@ impl ParquetFile {
     /// Reads the rows of the columns at these indices, in order. Row groups are checked one after the other.
     pub(super) fn batches<'f>(&'f self, places: Vec<usize>, check: Check<'f>) -> BatchIterator<'f> {
         let groups = 0..self.metadata.metadata().num_row_groups();
-        Box::new(ParquetBatches { file: self, places, check, groups, reader: None })
+        let expansion = Expansion::of_file(self.file.size());
+        Box::new(ParquetBatches { file: self, places, check, expansion, groups, reader: None })
     }
 
     /// Reader of a row group, once its pages are checked.
@@ -72,20 +71,12 @@ impl ParquetFile {
             }
             let is_text = self.arrow_columns.get(leaf).is_some_and(|column| column.is_text);
             let sizes = check_chunk(&self.file, column, group.num_rows(), is_text, check)?;
-            let name = || column.column_path().string();
-            if sizes.longest_row > MAX_WIDTH {
-                let row = sizes.longest_row;
-                return Err(Error::data(format!("a row of `{}` has {row} values, wanted at most {MAX_WIDTH}", name())));
-            }
-            if sizes.longest_text > MAX_LINE_BYTES {
-                let text = sizes.longest_text;
-                let message = format!("a text of `{}` has {text} bytes, wanted at most {MAX_LINE_BYTES}", name());
-                return Err(Error::data(message));
-            }
+            let bytes = sizes.longest_text.saturating_mul(sizes.longest_row);
+            check_row(&column.column_path().string(), sizes.longest_row, sizes.longest_text, bytes)?;
             let values = sizes.longest_row.max(values_per_row(self.schema().field(root).data_type()));
             rows = rows.min(rows_per_batch(values));
             // Texts of a row: none is longer than the longest.
-            if let Some(fitting) = BATCH_TEXT_BYTES.checked_div(sizes.longest_text.saturating_mul(sizes.longest_row)) {
+            if let Some(fitting) = BATCH_TEXT_BYTES.checked_div(bytes) {
                 rows = rows.min(fitting.max(1));
             }
         }
@@ -93,11 +84,20 @@ impl ParquetFile {
     }
 }
 
+/// Reads the metadata of a file whose footer is checked.
+fn read_metadata(file: &PreadFile) -> Result<ArrowReaderMetadata> {
+    let unreadable = |error| Error::from(error).context("its metadata cannot be read");
+    let metadata = catch_panic(|| ParquetMetaDataReader::new().parse_and_finish(file))?.map_err(unreadable)?;
+    check_arrow_schema(metadata.file_metadata())?;
+    catch_panic(|| ArrowReaderMetadata::try_new(Arc::new(metadata), ArrowReaderOptions::new()))?.map_err(unreadable)
+}
+
 /// Batches of a file, row group by row group.
 struct ParquetBatches<'f> {
     file: &'f ParquetFile,
     places: Vec<usize>,
     check: Check<'f>,
+    expansion: Expansion,
     groups: Range<usize>,
     reader: Option<ParquetRecordBatchReader>,
 }
@@ -114,7 +114,10 @@ impl Iterator for ParquetBatches<'_> {
                     Err(error) => return Some(Err(error)),
                 }
             }
-            match self.file.group_reader(self.groups.next()?, &self.places, &self.check) {
+            let group = self.groups.next()?;
+            let reader = self.file.group_reader(group, &self.places, &self.check);
+            let rows = u64::try_from(self.file.metadata.metadata().row_group(group).num_rows()).unwrap_or(u64::MAX);
+            match reader.and_then(|reader| self.expansion.add_rows(rows).map(|()| reader)) {
                 Ok(reader) => self.reader = Some(reader),
                 Err(error) => return Some(Err(error)),
             }

@@ -1,0 +1,294 @@
+//! Tests of Arrow files that are made to fill the memory or to take for ever.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryViewArray, DictionaryArray, Int8Array, Int64Array, LargeStringArray, ListArray,
+    NullArray, RecordBatch, StringViewArray, StructArray,
+};
+use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, Field, Fields};
+use arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+use arrow::ipc::{
+    CompressionType, FieldArgs, Footer, Int, IntArgs, Message, MessageArgs, MessageHeader, Schema, SchemaArgs, Struct_,
+    Struct_Args, Type, root_as_footer, root_as_message,
+};
+use base64::Engine as _;
+use flatbuffers::FlatBufferBuilder;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+
+use super::tests::{batch, count, file, message};
+use super::*;
+use crate::error::Result;
+
+/// Views of `rows` values that share `text`.
+fn views(text: &[u8], rows: usize) -> (ScalarBuffer<u128>, Vec<Buffer>) {
+    let start: [u8; 4] = std::array::from_fn(|place| text[place]);
+    let view = u128::from(u32::try_from(text.len()).unwrap()) | u128::from(u32::from_le_bytes(start)) << 32;
+    (vec![view; rows].into(), vec![Buffer::from(text)])
+}
+
+/// Conversion would copy the text of each row: 600 MiB from one.
+#[test]
+fn texts_that_views_share_are_read_in_small_batches() {
+    let (values, buffers) = views(&[b'x'; 1 << 20], 600);
+    let texts: ArrayRef = Arc::new(StringViewArray::new(values.clone(), buffers.clone(), None));
+    let pictures: ArrayRef = Arc::new(BinaryViewArray::new(values, buffers, None));
+    let field = |name: &str, column: &ArrayRef| Arc::new(Field::new(name, column.data_type().clone(), false));
+    let pair = StructArray::new(
+        Fields::from(vec![field("bytes", &pictures), field("path", &texts)]),
+        vec![Arc::clone(&pictures), Arc::clone(&texts)],
+        None,
+    );
+    // 512 texts of a MiB fit into a row.
+    let lists = |row: usize| {
+        let item = field("item", &texts);
+        let rest = [row, 600 - row];
+        ListArray::new(item, OffsetBuffer::from_lengths(rest), Arc::clone(&texts), None)
+    };
+    let columns: Vec<(&str, ArrayRef)> =
+        vec![("text", Arc::clone(&texts)), ("picture", pictures), ("pair", Arc::new(pair))];
+    let [content, _] = written_without_parquet(&batch(columns));
+    assert!(content.len() < 5 << 20);
+    assert_eq!(count(&content, &["text"]).unwrap(), [256, 256, 88]);
+    assert_eq!(count(&content, &["picture"]).unwrap(), [256, 256, 88]);
+    assert_eq!(count(&content, &["pair"]).unwrap(), [128, 128, 128, 128, 88]);
+    let [content, _] = written_without_parquet(&batch(vec![("list", Arc::new(lists(512)))]));
+    assert_eq!(count(&content, &["list"]).unwrap(), [1, 1]);
+    let [content, _] = written_without_parquet(&batch(vec![("list", Arc::new(lists(513)))]));
+    let message = message(count(&content, &["list"]));
+    assert!(message.contains("a row of `list` has 537919488 bytes, wanted at most 536870912"), "{message}");
+}
+
+#[test]
+fn texts_of_more_than_16_mib_or_of_too_many_bytes_together_are_refused() {
+    for (bytes, rows, wanted) in [
+        (1 << 24, 1, None),
+        ((1 << 24) + 1, 1, Some("a text of `text` has 16777217 bytes, wanted at most 16777216")),
+        // 1,024 rows of 16 MiB are 16 GiB. A file of 16.8 MB may give 1,000 times its size.
+        (1 << 24, 1_003, None),
+        (1 << 24, 1_030, Some("bytes without compression, which is too many for its size")),
+    ] {
+        let (values, buffers) = views(&vec![b'x'; bytes], rows);
+        let texts: ArrayRef = Arc::new(StringViewArray::new(values, buffers, None));
+        let [_, content] = written_without_parquet(&batch(vec![("text", texts)]));
+        match (count(&content, &["text"]), wanted) {
+            (Ok(got), None) => assert_eq!(got.iter().sum::<usize>(), rows),
+            (got, wanted) => {
+                let message = message(got);
+                assert!(message.contains(wanted.unwrap()), "{message}");
+            }
+        }
+    }
+}
+
+/// A column without values takes no bytes, however many rows it has.
+#[test]
+fn more_rows_than_fit_the_size_of_a_file_are_refused() {
+    let rows = |rows: usize| written_without_parquet(&batch(vec![("none", Arc::new(NullArray::new(rows)))]));
+    for content in rows(1_000_000) {
+        assert_eq!(count(&content, &["none"]).unwrap().iter().sum::<usize>(), 1_000_000);
+    }
+    for content in rows(100_000_001) {
+        let message = message(count(&content, &["none"]));
+        assert!(message.contains("it has more than 100000000 rows, which is too many for its size"), "{message}");
+    }
+}
+
+/// Encodes a batch as an Arrow file and an Arrow stream.
+fn written_without_parquet(batch: &RecordBatch) -> [Vec<u8>; 2] {
+    let mut file = FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    file.write(batch).unwrap();
+    let mut stream = StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    stream.write(batch).unwrap();
+    [file.into_inner().unwrap(), stream.into_inner().unwrap()]
+}
+
+/// Message with the schema of `columns` structs of `fields` numbers, all of which are the same table.
+fn shared_schema(columns: usize, fields: usize) -> Vec<u8> {
+    let mut builder = FlatBufferBuilder::new();
+    let name = builder.create_string("x");
+    let number = Int::create(&mut builder, &IntArgs { bitWidth: 64, is_signed: true }).as_union_value();
+    let none = builder.create_vector::<flatbuffers::ForwardsUOffset<arrow::ipc::Field<'_>>>(&[]);
+    let leaf = arrow::ipc::Field::create(
+        &mut builder,
+        &FieldArgs {
+            name: Some(name),
+            type_type: Type::Int,
+            type_: Some(number),
+            children: Some(none),
+            ..FieldArgs::default()
+        },
+    );
+    let children = builder.create_vector(&vec![leaf; fields]);
+    let group = Struct_::create(&mut builder, &Struct_Args {}).as_union_value();
+    let column = arrow::ipc::Field::create(
+        &mut builder,
+        &FieldArgs {
+            name: Some(name),
+            type_type: Type::Struct_,
+            type_: Some(group),
+            children: Some(children),
+            ..FieldArgs::default()
+        },
+    );
+    let fields = Some(builder.create_vector(&vec![column; columns]));
+    let schema = Schema::create(&mut builder, &SchemaArgs { fields, ..SchemaArgs::default() }).as_union_value();
+    let args = MessageArgs {
+        version: arrow::ipc::MetadataVersion::V5,
+        header_type: MessageHeader::Schema,
+        header: Some(schema),
+        ..MessageArgs::default()
+    };
+    let message = Message::create(&mut builder, &args);
+    builder.finish(message, None);
+    let mut content = builder.finished_data().to_vec();
+    content.resize(content.len().next_multiple_of(8), 0);
+    content
+}
+
+/// 600 columns of 600 fields in 5 KB, also in the metadata of a Parquet file.
+#[test]
+fn schemas_whose_fields_share_a_table_are_refused() {
+    let stream = |schema: &[u8]| {
+        let length = u32::try_from(schema.len()).unwrap().to_le_bytes();
+        [&[0xff; 4], &length[..], schema, &[0xff; 4], &[0; 4]].concat()
+    };
+    let small = stream(&shared_schema(30, 30));
+    let (_folder, path) = file(&small);
+    assert!(TableFile::open(&path).unwrap().has_column("x"));
+    let large = shared_schema(600, 600);
+    assert!(large.len() < 6_000, "{}", large.len());
+    let (_folder, path) = file(&stream(&large));
+    let error_text = message(TableFile::open(&path));
+    assert!(error_text.contains("a message of the Arrow format has more than 200000 fields and types"), "{error_text}");
+
+    let ids: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+    let ids = batch(vec![("id", ids)]);
+    let schema = base64::prelude::BASE64_STANDARD.encode(&large);
+    let entry = KeyValue::new("ARROW:schema".to_owned(), schema);
+    let properties = WriterProperties::builder().set_key_value_metadata(Some(vec![entry])).build();
+    let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
+    let mut parquet = ArrowWriter::try_new_with_options(Vec::new(), ids.schema(), options).unwrap();
+    parquet.write(&ids).unwrap();
+    let content = parquet.into_inner().unwrap();
+    let error_text = message(count(&content, &["id"]));
+    assert!(error_text.contains("has more than 200000 fields and types"), "{error_text}");
+    let (_folder, path) = file(&content);
+    let file = crate::io::pread::PreadFile::open(&path).unwrap();
+    let error_text = message(crate::io::parquet_check::check_file(&file, &|| Ok(())));
+    assert!(error_text.contains("has more than 200000 fields and types"), "{error_text}");
+}
+
+/// Blocks of a footer that lead to the same batch let it be read any number of times.
+#[test]
+fn batches_in_the_same_place_are_refused() {
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
+    let ids = batch(vec![("id", ids)]);
+    let mut writer = FileWriter::try_new(Vec::new(), &ids.schema()).unwrap();
+    writer.write(&ids).unwrap();
+    writer.write(&ids).unwrap();
+    let mut content = writer.into_inner().unwrap();
+    assert_eq!(count(&content, &["id"]).unwrap(), [100, 100]);
+    let blocks = |footer: Footer<'_>| footer.recordBatches().unwrap().iter().map(|block| block.offset()).collect();
+    let [first, second]: [i64; 2] = {
+        let end = content.len() - 10;
+        let length = u32::from_le_bytes(content[end..end + 4].try_into().unwrap());
+        let blocks: Vec<_> = blocks(root_as_footer(&content[end - length as usize..end]).unwrap());
+        blocks.try_into().unwrap()
+    };
+    let place = content.windows(8).rposition(|window| window == second.to_le_bytes()).unwrap();
+    content[place..place + 8].copy_from_slice(&first.to_le_bytes());
+    let message = message(count(&content, &["id"]));
+    assert!(message.contains("two of its record batches are in the same place"), "{message}");
+}
+
+/// All slices of all batches share the converted texts.
+#[test]
+fn the_texts_of_a_dictionary_are_converted_once() {
+    let keys = Int8Array::from(vec![Some(1), None, Some(0)]);
+    let large_texts: ArrayRef = Arc::new(LargeStringArray::from(vec!["a", "b"]));
+    let (values, buffers) = views(b"a text of more than 12 bytes", 2);
+    let views: ArrayRef = Arc::new(StringViewArray::new(values, buffers, None));
+    let large: ArrayRef = Arc::new(DictionaryArray::new(keys.clone(), large_texts));
+    let view: ArrayRef = Arc::new(DictionaryArray::new(keys, views));
+    let rows = batch(vec![("large", large), ("view", view)]);
+    let mut writer = FileWriter::try_new(Vec::new(), &rows.schema()).unwrap();
+    writer.write(&rows).unwrap();
+    writer.write(&rows).unwrap();
+    let (_folder, path) = file(&writer.into_inner().unwrap());
+    let table = TableFile::open(&path).unwrap();
+    let read: Vec<_> = table.batches(&["large", "view"], || Ok(())).unwrap().collect::<Result<_>>().unwrap();
+    let [first, second] = &read[..] else { panic!("two batches") };
+    for (name, wanted) in [
+        ("large", [Some("b"), None, Some("a")]),
+        ("view", [Some("a text of more than 12 bytes"), None, Some("a text of more than 12 bytes")]),
+    ] {
+        let values = |batch: &RecordBatch| Arc::clone(batch[name].as_any_dictionary().values());
+        assert_eq!(values(first).data_type(), &DataType::Utf8);
+        assert!(Arc::ptr_eq(&values(first), &values(second)));
+        for batch in &read {
+            let read = texts(batch, name).unwrap();
+            assert_eq!([0, 1, 2].map(|row| read.get(row)), wanted);
+        }
+    }
+}
+
+/// 1,025 values of a dictionary that share a text of a MiB.
+#[test]
+fn a_dictionary_whose_values_share_their_text_is_limited() {
+    let (values, buffers) = views(&[b'x'; 1 << 20], 1_025);
+    let values: ArrayRef = Arc::new(StringViewArray::new(values, buffers, None));
+    let column: ArrayRef = Arc::new(DictionaryArray::new(Int8Array::from(vec![0]), values));
+    for content in written_without_parquet(&batch(vec![("text", column)])) {
+        let message = message(count(&content, &["text"]));
+        assert!(message.contains("the texts of the dictionary of `text` come to 1074790400 bytes"), "{message}");
+    }
+}
+
+/// Messages of an Arrow stream, each with its body, without the empty one at the end.
+fn messages(stream: &[u8]) -> Vec<&[u8]> {
+    let mut messages = Vec::new();
+    let mut rest = stream;
+    loop {
+        let length = usize::try_from(i32::from_le_bytes(rest[4..8].try_into().unwrap())).unwrap();
+        if length == 0 {
+            return messages;
+        }
+        let body = root_as_message(&rest[8..8 + length]).unwrap().bodyLength();
+        let (message, after) = rest.split_at(8 + length + usize::try_from(body).unwrap());
+        messages.push(message);
+        rest = after;
+    }
+}
+
+/// Each dictionary has 130 MiB and is compressed to a few kilobytes. Ten that replace one another are read. Eight in eight
+/// columns come to 1,090,519,040 bytes and their metadata.
+#[test]
+fn dictionaries_that_are_too_large_together_are_refused() {
+    let values: ArrayRef = Arc::new(Int64Array::from(vec![0; 130 << 17]));
+    let column: ArrayRef = Arc::new(DictionaryArray::new(Int8Array::from(vec![0]), values));
+    let eight = batch("abcdefgh".split_inclusive(|_| true).map(|name| (name, Arc::clone(&column))).collect());
+    let batch = batch(vec![("number", column)]);
+    let options = IpcWriteOptions::default().try_with_compression(Some(CompressionType::ZSTD)).unwrap();
+    let mut stream = StreamWriter::try_new_with_options(Vec::new(), &batch.schema(), options.clone()).unwrap();
+    stream.write(&batch).unwrap();
+    let stream = stream.into_inner().unwrap();
+    let mut columns = StreamWriter::try_new_with_options(Vec::new(), &eight.schema(), options).unwrap();
+    columns.write(&eight).unwrap();
+    let columns = columns.into_inner().unwrap();
+    drop((batch, eight));
+    let [schema, dictionary, rows] = messages(&stream)[..] else { panic!("a schema, a dictionary and a batch") };
+    assert!(dictionary.len() < 100_000, "{}", dictionary.len());
+    let end = [0xff_u8, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+    let with = |dictionaries: usize| [schema, &dictionary.repeat(dictionaries), rows, &end].concat();
+    assert_eq!(count(&with(10), &["number"]).unwrap(), [1]);
+    let message = message(count(&columns, &["a"]));
+    assert!(
+        message.contains("dictionaries come to 10905") && message.contains("wanted at most 1073741824"),
+        "{message}"
+    );
+}
