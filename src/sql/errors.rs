@@ -204,7 +204,7 @@ pub(super) fn sql_error(error: &DataFusionError) -> Error {
     let message = root.strip_backtrace().replace('\n', " ");
     let message = message.trim_end_matches('.');
     if causes(error).any(is_read_error) {
-        return damaged_store(message);
+        return damaged_table(message);
     }
     if let Some(kind) = file_error_kind(error) {
         return file_error(kind, message);
@@ -240,10 +240,10 @@ fn memory_message(message: &str) -> String {
     parts().unwrap_or_else(|| message.to_owned())
 }
 
-/// Error for a file of the store that cannot be read, with what the reader says about it.
-pub(super) fn damaged_store(message: &str) -> Error {
-    Error::data(format!("cannot read the store: {message}"))
-        .hint("run the pipeline again: it checks every part that it reads and rebuilds damaged ones")
+/// Error for a file that cannot be read, with what the reader says about it.
+fn damaged_table(message: &str) -> Error {
+    Error::data(format!("cannot read a table: {message}"))
+        .hint("run the pipeline again, which rebuilds damaged results; copy a file of `--file`, or create it again")
 }
 
 /// An error and its causes, outermost first.
@@ -252,7 +252,7 @@ fn causes(error: &DataFusionError) -> impl Iterator<Item = &(dyn std::error::Err
     std::iter::successors(Some(first), |error| error.source())
 }
 
-/// True for an error of a file of the store, or of its format.
+/// True for an error of a file, or of its format.
 fn is_read_error(error: &(dyn std::error::Error + 'static)) -> bool {
     matches!(error.downcast_ref(), Some(ArrowError::ParquetError(_)))
         || error.is::<ParquetError>()

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::libtorch::{self, provide_with};
+use crate::cached_folder::{cache, provide_with};
 use crate::shell::{self, TaskError, TaskResult, print_message};
 
 /// Version of cargo-deny to build.
@@ -16,7 +16,7 @@ const VERSION: &str = "0.20.2";
 /// The database of known vulnerabilities is that of `RustSec` on GitHub. Where it cannot be fetched, a message says that
 /// they are not checked.
 pub(crate) fn check() -> TaskResult {
-    let folder = libtorch::folder()?.with_file_name(format!("cargo-deny-{VERSION}"));
+    let folder = cache()?.join(format!("cargo-deny-{VERSION}"));
     provide_with(&folder, &format!("cargo-deny {VERSION}\n"), build)?;
     let program = folder.join("bin/cargo-deny");
     let deny = |arguments: &[&str]| -> TaskResult<Command> {

@@ -11,6 +11,7 @@ mod setup;
 mod run;
 mod test;
 mod dependencies;
+mod cached_folder;
 mod libtorch;
 mod python_packages;
 mod wordnet;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::libtorch::{self, provide_with};
+use crate::cached_folder::{cache, provide_with};
 use crate::shell::{self, TaskError, TaskResult, print_message};
 
 /// Environment variable with the folder of the packages, for tests.
@@ -29,7 +29,7 @@ pub(crate) fn provide() -> Option<PathBuf> {
 }
 
 fn folder() -> TaskResult<PathBuf> {
-    Ok(libtorch::folder()?.with_file_name("python-packages"))
+    Ok(cache()?.join("python-packages"))
 }
 
 fn install(into: &Path) -> TaskResult {

@@ -276,8 +276,12 @@ pub fn has_integers(batch: &RecordBatch, name: &str) -> Result<bool> {
     Ok(column(batch, name, ColumnKind::TextsOrIntegers)?.data_type().is_integer())
 }
 
+pub(super) fn no_column(name: &str) -> Error {
+    Error::data(format!("no column `{name}`"))
+}
+
 pub(super) fn column<'b>(batch: &'b RecordBatch, name: &str, kind: ColumnKind) -> Result<&'b ArrayRef> {
-    let column = batch.column_by_name(name).ok_or_else(|| Error::data(format!("no column `{name}`")))?;
+    let column = batch.column_by_name(name).ok_or_else(|| no_column(name))?;
     match kind.accepts(column.data_type()) {
         Ok(()) => Ok(column),
         Err(message) => Err(Error::data(format!("column `{name}` {message}"))),

@@ -6,12 +6,16 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
 use super::arrow_file::ArrowFile;
-use super::column::ColumnKind;
+use super::column::{ColumnKind, no_column};
 use super::dictionary_texts::DictionaryTexts;
 use super::parquet_file::ParquetFile;
 use crate::error::{Error, ErrorCategory, Result, ValidationErrors, escape_line};
 use crate::io::files;
 use crate::io::pread::PreadFile;
+
+/// Most columns of a file that a hint names, and most letters of their names and types.
+const NAMED_COLUMNS: usize = 50;
+const NAMED_LETTERS: usize = 100;
 
 /// Table in a Parquet file, an Arrow file or an Arrow stream.
 #[derive(Debug)]
@@ -82,12 +86,16 @@ impl TableFile {
                 }
             }
         }
-        let there = self
-            .schema()
-            .fields()
-            .iter()
-            .map(|field| format!("`{}` ({})", escape_line(field.name()), field.data_type()));
-        mistakes.hint(format!("the file has {}; {hint}", there.collect::<Vec<_>>().join(", ")));
+        let fields = self.schema().fields();
+        let there = fields.iter().take(NAMED_COLUMNS).map(|field| {
+            let start = |text: &str| text.chars().take(NAMED_LETTERS).collect::<String>();
+            format!("`{}` ({})", escape_line(&start(field.name())), start(&field.data_type().to_string()))
+        });
+        let rest = match fields.len().saturating_sub(NAMED_COLUMNS) {
+            0 => String::new(),
+            rest => format!(" and {rest} more"),
+        };
+        mistakes.hint(format!("the file has {}{rest}; {hint}", there.collect::<Vec<_>>().join(", ")));
         mistakes.into_result()
     }
 
@@ -104,8 +112,9 @@ impl TableFile {
         names: &[&str],
         check: F,
     ) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<'f, F>> {
-        let places = names.iter().map(|name| self.schema().index_of(name)).collect::<Result<Vec<_>, _>>();
-        let batches = places.map_err(Error::from).map(|mut places| {
+        let fields = self.schema().fields();
+        let place = |name: &&str| fields.find(name).map(|(place, _)| place).ok_or_else(|| no_column(name));
+        let batches = names.iter().map(place).collect::<Result<Vec<_>>>().map(|mut places| {
             // Names may repeat.
             places.sort_unstable();
             places.dedup();

@@ -17,8 +17,10 @@ const BORDERS: &str = "||--+-++|    ++++++";
 const NARROWEST: usize = 20;
 /// Lines over which a text is wrapped in a narrowed column. The rest is cut.
 const WRAPPED_LINES: usize = 6;
-/// Largest size of the texts of a table, which are all in memory, in bytes.
-const MAX_TEXT_BYTES: usize = 512 << 20;
+/// Largest size of a table in bytes, which is all in memory.
+const MAX_TABLE_BYTES: usize = 512 << 20;
+/// Bytes of a cell besides its text: places of the text, its lines and their style.
+const CELL_BYTES: usize = 256;
 /// Characters of a column besides its content: a space on both sides and a border.
 const COLUMN_FRAME: usize = 3;
 
@@ -163,7 +165,7 @@ pub(super) fn write_table(
 
 /// Text of all values, row by row.
 fn all_rows(batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<Vec<Vec<String>>> {
-    rows_within(MAX_TEXT_BYTES, batches)
+    rows_within(MAX_TABLE_BYTES, batches)
 }
 
 /// As [`all_rows`], of at most `limit` bytes.
@@ -171,7 +173,7 @@ fn rows_within(limit: usize, batches: impl Iterator<Item = Result<RecordBatch>>)
     let (mut rows, mut bytes) = (Vec::new(), 0);
     for batch in batches {
         let texts = display_rows(&batch?)?;
-        bytes += texts.iter().flatten().map(|text| size_of::<String>() + text.len()).sum::<usize>();
+        bytes += texts.iter().flatten().map(|text| CELL_BYTES + text.len()).sum::<usize>();
         rows.extend(texts);
         if bytes > limit {
             let message = format!("the result is too large for a table: {} rows are not all of it", rows.len());
@@ -231,8 +233,8 @@ mod tests {
     #[test]
     fn a_result_beyond_the_limit_is_refused_before_it_is_read_to_its_end() {
         let batches = || std::iter::repeat_n(scores(&[("nns", 1.0), ("csls", 2.0)]), 10).map(Ok);
-        // Texts of 3, 4 and twice 3 bytes, and their places.
-        let of_batch = 13 + 4 * size_of::<String>();
+        // Texts of 3, 4 and twice 3 bytes, in four cells.
+        let of_batch = 13 + 4 * 256;
         assert_eq!(rows_within(10 * of_batch, batches()).unwrap().len(), 20);
         let mut taken = 0;
         let error = rows_within(3 * of_batch - 1, batches().inspect(|_| taken += 1)).unwrap_err();
