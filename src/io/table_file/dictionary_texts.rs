@@ -8,6 +8,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, StringViewType};
 
 use crate::error::{Error, Result};
+use crate::tables;
 
 /// Most bytes of the texts of a dictionary. Values of a view type may share theirs.
 const MAX_BYTES: u64 = 1 << 30;
@@ -41,7 +42,7 @@ impl DictionaryTexts {
             }
         }
         let schema = SchemaRef::new(Schema::new(fields));
-        Ok(RecordBatch::try_new(schema, columns)?)
+        tables::batch(&schema, columns)
     }
 
     fn converted(&mut self, place: usize, name: &str, column: &ArrayRef) -> Result<ArrayRef> {

@@ -10,8 +10,8 @@ use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, Fields};
 use arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use arrow::ipc::{
-    CompressionType, FieldArgs, Footer, Int, IntArgs, Message, MessageArgs, MessageHeader, Schema, SchemaArgs, Struct_,
-    Struct_Args, Type, root_as_footer, root_as_message,
+    Block, CompressionType, FieldArgs, Footer, Int, IntArgs, Message, MessageArgs, MessageHeader, Schema, SchemaArgs,
+    Struct_, Struct_Args, Type, root_as_footer, root_as_message,
 };
 use base64::Engine as _;
 use flatbuffers::FlatBufferBuilder;
@@ -34,7 +34,7 @@ fn views(text: &[u8], rows: usize) -> (ScalarBuffer<u128>, Vec<Buffer>) {
 /// Conversion would copy the text of each row: 600 MiB from one.
 #[test]
 fn texts_that_views_share_are_read_in_small_batches() {
-    let (values, buffers) = views(&[b'x'; 1 << 20], 600);
+    let (values, buffers) = views(&vec![b'x'; 1 << 20], 600);
     let texts: ArrayRef = Arc::new(StringViewArray::new(values.clone(), buffers.clone(), None));
     let pictures: ArrayRef = Arc::new(BinaryViewArray::new(values, buffers, None));
     let field = |name: &str, column: &ArrayRef| Arc::new(Field::new(name, column.data_type().clone(), false));
@@ -193,7 +193,7 @@ fn batches_in_the_same_place_are_refused() {
     writer.write(&ids).unwrap();
     let mut content = writer.into_inner().unwrap();
     assert_eq!(count(&content, &["id"]).unwrap(), [100, 100]);
-    let blocks = |footer: Footer<'_>| footer.recordBatches().unwrap().iter().map(|block| block.offset()).collect();
+    let blocks = |footer: Footer<'_>| footer.recordBatches().unwrap().iter().map(Block::offset).collect();
     let [first, second]: [i64; 2] = {
         let end = content.len() - 10;
         let length = u32::from_le_bytes(content[end..end + 4].try_into().unwrap());
@@ -240,7 +240,7 @@ fn the_texts_of_a_dictionary_are_converted_once() {
 /// 1,025 values of a dictionary that share a text of a MiB.
 #[test]
 fn a_dictionary_whose_values_share_their_text_is_limited() {
-    let (values, buffers) = views(&[b'x'; 1 << 20], 1_025);
+    let (values, buffers) = views(&vec![b'x'; 1 << 20], 1_025);
     let values: ArrayRef = Arc::new(StringViewArray::new(values, buffers, None));
     let column: ArrayRef = Arc::new(DictionaryArray::new(Int8Array::from(vec![0]), values));
     for content in written_without_parquet(&batch(vec![("text", column)])) {
