@@ -102,6 +102,12 @@ fn forged_parquet_files_are_refused_or_read_in_little_memory() {
     let error = csv_with(&[("mine", path.clone())], "SELECT 1 FROM mine").unwrap_err();
     assert_eq!(error.category(), ErrorCategory::Data);
     assert!(error.to_string().contains("a.parquet`: its columns are nested more than 100 levels deep"), "{error}");
+    // Two values of four bytes in three: the library would read beyond them.
+    let cut = ForgedPage { values: 2, claimed: 3, encoding: Some(9), stored: vec![0; 3] };
+    std::fs::write(&path, file(ForgedColumn::Fixed(4), 0, 2, 2, &[cut])).unwrap();
+    let error = csv_with(&[("mine", path.clone())], "SELECT * FROM mine").unwrap_err();
+    assert_eq!(error.category(), ErrorCategory::Data);
+    assert!(error.hint_text().is_some_and(|hint| hint.contains("copy")), "{error}");
     // 100 GB of texts, all of them the one of a dictionary.
     let dictionary = [&(1u32 << 20).to_le_bytes()[..], &vec![b'x'; 1 << 20]].concat();
     let rows = 100_000;

@@ -22,6 +22,7 @@ mod query_size;
 mod deep_stack;
 mod epoch_order;
 mod errors;
+mod file_scans;
 mod files;
 mod json_names;
 mod file_records;

@@ -14,6 +14,7 @@ use datafusion::prelude::SessionConfig;
 
 use crate::sql::bounded_functions::bounded_functions;
 use crate::sql::cooperative::CooperativeOperators;
+use crate::sql::file_scans::FileScans;
 use crate::sql::nested_loop_joins::NestedLoopJoinInputs;
 use crate::sql::planners::VectorOperators;
 use crate::sql::rank_of_positive::RankOfPositive;
@@ -78,6 +79,7 @@ pub(super) fn session_state(
         .with_query_planner(Arc::new(SessionPlanner))
         .with_physical_optimizer_rule(Arc::new(NestedLoopJoinInputs))
         .with_physical_optimizer_rule(Arc::new(CooperativeOperators))
+        .with_physical_optimizer_rule(Arc::new(FileScans))
         .with_scalar_functions(bounded_functions(SessionStateDefaults::default_scalar_functions()))
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
         .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())

@@ -1,0 +1,111 @@
+//! Scans of users' files, in which a panic of a library is an error of the file.
+
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::config::ConfigOptions;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::{Stream, StreamExt};
+
+use crate::error::{Error, panic_error};
+use crate::sql::pass_through::{PassThroughExec, ReadInput};
+use crate::sql::state::STORE_URL;
+
+/// Optimizer rule that puts [`FileScan`] over the scans of files that are not in the store.
+#[derive(Debug)]
+pub(super) struct FileScans;
+
+impl PhysicalOptimizerRule for FileScans {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|node| {
+            let Some(name) = file_name(&node) else { return Ok(Transformed::no(node)) };
+            Ok(Transformed::yes(Arc::new(PassThroughExec::new(node, FileScan { name })) as Arc<dyn ExecutionPlan>))
+        })
+        .data()
+    }
+
+    fn name(&self) -> &'static str {
+        "file_scans"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Name of the file that an operator scans; `None` for other operators, and for files of the store.
+fn file_name(node: &Arc<dyn ExecutionPlan>) -> Option<String> {
+    let config = node.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()?;
+    let mut files = config.file_groups.iter().flat_map(FileGroup::iter).map(PartitionedFile::path);
+    let name = files.next().and_then(|path| Path::new(path.as_ref()).file_name()?.to_str().map(str::to_owned));
+    (config.object_store_url.as_str() != STORE_URL).then_some(name?)
+}
+
+/// Scan of a user's file.
+#[derive(Debug)]
+struct FileScan {
+    name: String,
+}
+
+impl ReadInput for FileScan {
+    const NAME: &'static str = "FileScanExec";
+
+    fn of_other(&self, _: &Arc<dyn ExecutionPlan>) -> Self {
+        Self { name: self.name.clone() }
+    }
+
+    fn read(
+        &self,
+        input: &Arc<dyn ExecutionPlan>,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let rows = caught(input.execute(partition, context)?, self.name.clone());
+        Ok(Box::pin(RecordBatchStreamAdapter::new(input.schema(), rows)))
+    }
+}
+
+/// Rows of the file `name`, which end with an error if reading them panics.
+fn caught(
+    rows: impl Stream<Item = Result<RecordBatch>> + Send,
+    name: String,
+) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    AssertUnwindSafe(rows).catch_unwind().map(move |batch| {
+        batch.unwrap_or_else(|panic| {
+            let error = Error::data(format!("`{name}` cannot be read: {}", panic_error(&*panic)));
+            Err(DataFusionError::External(error.hint("the file is damaged: copy it or create it again").into()))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+    use futures::stream;
+
+    use super::*;
+    use crate::error::ErrorCategory;
+    use crate::sql::errors::sql_error;
+    use crate::sql::testing::scores;
+
+    #[test]
+    fn a_panic_of_a_reader_is_an_error_of_the_file() {
+        let batch = scores(&[("nns", 1.0)]);
+        let rows = stream::iter(0..3).map(move |at| if at < 2 { Ok(batch.clone()) } else { panic!("page {at}") });
+        let read: Vec<_> = block_on(caught(rows, "a.parquet".to_owned()).collect());
+        let [Ok(_), Ok(_), Err(error)] = &read[..] else { panic!("two batches and an error") };
+        let error = sql_error(error);
+        assert_eq!(error.category(), ErrorCategory::Data);
+        assert_eq!(error.to_string(), "`a.parquet` cannot be read: panicked: page 2");
+    }
+}
