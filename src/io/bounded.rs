@@ -47,9 +47,8 @@ pub fn open_text(path: &Path, gzip: bool) -> Result<TextContent> {
     let file = open(path)?;
     let mut content: TextContent = if gzip {
         let size = file.metadata().map_err(|error| Error::io("read", path, &error))?.len();
-        let limit = expanded_limit(size);
         let text = MultiGzDecoder::new(BufReader::with_capacity(1 << 16, file));
-        Box::new(BufReader::new(LimitedReader { content: text, left: limit, limit }).take(MAX_LIST_BYTES))
+        Box::new(BufReader::new(limited(text, size)).take(MAX_LIST_BYTES))
     } else {
         Box::new(BufReader::with_capacity(1 << 16, file).take(MAX_LIST_BYTES))
     };
@@ -61,9 +60,15 @@ pub fn open_text(path: &Path, gzip: bool) -> Result<TextContent> {
     Ok(content)
 }
 
-/// Number of bytes of text that a compressed file of this size may expand to.
+/// Number of bytes that a compressed file of this size may expand to.
 pub(in crate::io) fn expanded_limit(file_bytes: u64) -> u64 {
     EXPANDED_BYTES.saturating_add(file_bytes.saturating_mul(EXPANDED_TIMES))
+}
+
+/// Expanded content of a compressed file of this size, which is an error once it is longer than its limit.
+pub(in crate::io) fn limited<R: Read>(content: R, file_bytes: u64) -> impl Read + use<R> {
+    let limit = expanded_limit(file_bytes);
+    LimitedReader { content, left: limit, limit }
 }
 
 /// Content that is an error once it is longer than a limit.

@@ -81,9 +81,14 @@ pub fn for_each(
     mut visit: impl FnMut(TarPart) -> Result<Result<(), String>>,
 ) -> Result<()> {
     let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
-    let file = std::io::BufReader::with_capacity(1 << 20, bounded::open(path)?);
-    let content: Box<dyn Read> =
-        if name.ends_with("gz") { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+    let file = bounded::open(path)?;
+    let bytes = file.metadata().map_err(|error| Error::io("read", path, &error))?.len();
+    let file = std::io::BufReader::with_capacity(1 << 20, file);
+    let content: Box<dyn Read> = if name.ends_with("gz") {
+        Box::new(bounded::limited(MultiGzDecoder::new(file), bytes))
+    } else {
+        Box::new(file)
+    };
     let progress =
         ReadProgress { allowed: Cell::new(MAX_HEADER_BYTES), unchecked: Cell::new(0), stop: RefCell::new(None) };
     let damaged = |error: std::io::Error| {
@@ -401,6 +406,20 @@ mod tests {
         assert_eq!(read("a.tar", &archive(&files(4))).unwrap()[0].members.len(), 4);
         let error = read("a.tar", &archive(&files(5))).unwrap_err().to_string();
         assert!(error.contains("file `a.5`: the files of its sample have more than 67108864 bytes"), "{error}");
+    }
+
+    /// 80 MiB of zeros in 80 KB. A compressed archive may expand to 64 MiB and 200 times its size.
+    #[test]
+    fn a_compressed_archive_that_expands_without_limit_is_refused() {
+        let part = vec![0; 16 << 20];
+        let files = ["a.1", "b.1", "c.1", "d.1", "e.1"].map(|name| (name, EntryType::Regular, &part[..]));
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        std::io::Write::write_all(&mut encoder, &archive(&files)).unwrap();
+        let packed = encoder.finish().unwrap();
+        let error = read("a.tar.gz", &packed).unwrap_err().to_string();
+        let limit = (64 << 20) + 200 * packed.len();
+        assert!(limit < 80 << 20, "{}", packed.len());
+        assert!(error.contains(&format!("it expands to more than {limit} bytes")), "{error}");
     }
 
     #[test]

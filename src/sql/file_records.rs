@@ -6,13 +6,13 @@ use std::path::Path;
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 
-use super::json_names::has_too_many_names;
+use super::json_names::check_names;
 use crate::error::{Error, Result};
 use crate::io::bounded;
 use crate::io::line_reader::MAX_LINE_BYTES;
 
 /// Number of records whose sizes are added. The reader has at most two such groups in part.
-const GROUP_RECORDS: usize = 8192;
+pub(super) const GROUP_RECORDS: usize = 8192;
 
 /// Maximum size of a group of records in bytes.
 const MAX_GROUP_BYTES: usize = 512 << 20;
@@ -74,10 +74,12 @@ pub(super) fn check_records(path: &Path, form: RecordForm) -> Result<()> {
             content.consume(length);
         }
     }
-    let is_json = matches!(form, RecordForm::Lines | RecordForm::Array);
-    if is_json && has_too_many_names(BufReader::with_capacity(BUFFER_BYTES, bounded::open(path)?)) {
-        let message = format!("`{}` has more than {MAX_COLUMNS} different names", path.display());
-        return Err(Error::data(message).hint("write what has a name for each record as a list of pairs"));
+    if matches!(form, RecordForm::Lines | RecordForm::Array) {
+        let content = BufReader::with_capacity(BUFFER_BYTES, bounded::open(path)?);
+        if let Err(got) = check_names(content, form == RecordForm::Array).map_err(failed)? {
+            return Err(Error::data(format!("`{}` has {got}", path.display()))
+                .hint("write what has a name for each record as a list of pairs"));
+        }
     }
     Ok(())
 }

@@ -1,10 +1,11 @@
-//! Scans of users' files, in which a panic of a library is an error of the file.
+//! Scans of users' files, in which errors of the format and panics of a library are errors of the file.
 
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use arrow::error::ArrowError;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::datasource::listing::PartitionedFile;
@@ -75,17 +76,32 @@ impl ReadInput for FileScan {
     }
 }
 
-/// Rows of the file `name`, which end with an error if reading them panics.
+/// Rows of the file `name`. Errors of its format and panics of its reader are errors of the file.
 fn caught(
     rows: impl Stream<Item = Result<RecordBatch>> + Send,
     name: String,
 ) -> impl Stream<Item = Result<RecordBatch>> + Send {
-    AssertUnwindSafe(rows).catch_unwind().map(move |batch| {
-        batch.unwrap_or_else(|panic| {
-            let error = Error::data(format!("`{name}` cannot be read: {}", panic_error(&*panic)));
-            Err(DataFusionError::External(error.hint("the file is damaged: copy it or create it again").into()))
-        })
+    let damaged = move |message: &str| {
+        let error = Error::data(format!("`{name}` cannot be read: {message}"));
+        DataFusionError::External(error.hint("the file is damaged: copy it or create it again").into())
+    };
+    AssertUnwindSafe(rows).catch_unwind().map(move |batch| match batch {
+        Ok(Err(error)) if is_format_error(error.find_root()) => {
+            Err(damaged(&error.find_root().strip_backtrace().replace('\n', " ")))
+        }
+        Ok(batch) => batch,
+        Err(panic) => Err(damaged(&panic_error(&*panic).to_string())),
     })
+}
+
+fn is_format_error(error: &DataFusionError) -> bool {
+    match error {
+        DataFusionError::ParquetError(_) => true,
+        DataFusionError::ArrowError(error, _) => {
+            matches!(**error, ArrowError::ParquetError(_) | ArrowError::JsonError(_) | ArrowError::CsvError(_))
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -107,5 +123,12 @@ mod tests {
         let error = sql_error(error);
         assert_eq!(error.category(), ErrorCategory::Data);
         assert_eq!(error.to_string(), "`a.parquet` cannot be read: panicked: page 2");
+
+        let wrong = ArrowError::JsonError("line 7".to_owned());
+        let rows = stream::iter([Err(DataFusionError::ArrowError(Box::new(wrong), None))]);
+        let read: Vec<_> = block_on(caught(rows, "a.jsonl".to_owned()).collect());
+        let error = sql_error(read[0].as_ref().unwrap_err());
+        assert_eq!(error.category(), ErrorCategory::Data);
+        assert!(error.to_string().starts_with("`a.jsonl` cannot be read: ") && error.to_string().ends_with("line 7"));
     }
 }

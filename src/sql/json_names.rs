@@ -1,29 +1,86 @@
-//! Names in the records of a JSON file. To DataFusion each is a column or a field, and it compares them with one another.
+//! Names in the records of a JSON file. To DataFusion each is a column or a field, it compares them with one another, and
+//! each object of a list has all names of the list.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::BufRead;
+use std::io::{self, BufRead};
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
-use super::file_records::MAX_COLUMNS;
+use super::file_records::{GROUP_RECORDS, MAX_COLUMNS};
 
-/// Returns true if the values of a text have more different names than a table may have columns. Objects in lists have
-/// the same names as one another, and those in other objects have their own. A text that is no JSON ends where it is
-/// none.
-pub(super) fn has_too_many_names(content: impl BufRead) -> bool {
-    let mut names = HashSet::new();
+/// Maximum number of values of the objects in the lists of a group of records, each with the names of all of them.
+const MAX_LISTED_VALUES: usize = 50_000_000;
+
+/// Mark at the start of a file in UTF-8.
+const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Checks that the values of a text do not have more different names than a table may have columns, and no lists of objects
+/// that would be expanded to many values. The records are the elements of the one array of the text, or its values. A text
+/// that is no JSON ends where it is none.
+///
+/// # Errors
+/// The text cannot be read. Or what is too large, as the inner error.
+pub(super) fn check_names(mut content: impl BufRead, is_array: bool) -> io::Result<Result<(), String>> {
+    if content.fill_buf()?.starts_with(UTF8_MARK) {
+        content.consume(UTF8_MARK.len());
+    }
+    let mut found = FoundNames::default();
     let mut values = serde_json::Deserializer::from_reader(content);
-    while (Names { found: &mut names, parent: 0 }).deserialize(&mut values).is_ok() {}
-    names.len() > MAX_COLUMNS
+    let place = Place { is_records: is_array, ..Place::default() };
+    while (Names { found: &mut found, place }).deserialize(&mut values).is_ok() {
+        found.end_record();
+    }
+    Ok(found.excess().map_or(Ok(()), Err))
+}
+
+/// Names that were found.
+#[derive(Default)]
+struct FoundNames {
+    /// Hashes of the names, with those around them.
+    names: HashSet<u64>,
+    /// Number of names in lists.
+    listed_names: usize,
+    records: usize,
+    /// Objects in the lists of the current group of records, and of the largest one.
+    objects: usize,
+    most_objects: usize,
+}
+
+impl FoundNames {
+    fn end_record(&mut self) {
+        self.records += 1;
+        if self.records.is_multiple_of(GROUP_RECORDS) {
+            self.objects = 0;
+        }
+    }
+
+    /// Text about what is too large.
+    fn excess(&self) -> Option<String> {
+        if self.names.len() > MAX_COLUMNS {
+            return Some(format!("more than {MAX_COLUMNS} different names"));
+        }
+        let (objects, names) = (self.most_objects, self.listed_names);
+        (objects.saturating_mul(names) > MAX_LISTED_VALUES).then(|| {
+            format!("{objects} objects in the lists of {GROUP_RECORDS} records, and {names} different names in them")
+        })
+    }
+}
+
+/// Place of a value in a record.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    /// Hash of the name of the value, with those around it.
+    name: u64,
+    is_listed: bool,
+    /// True for the array of all records.
+    is_records: bool,
 }
 
 /// Collects the names in a value.
 struct Names<'n> {
-    /// Hashes of the names, with those around them.
-    found: &'n mut HashSet<u64>,
-    /// Hash of the name of this value.
-    parent: u64,
+    found: &'n mut FoundNames,
+    place: Place,
 }
 
 impl<'de> DeserializeSeed<'de> for Names<'_> {
@@ -42,21 +99,34 @@ impl<'de> Visitor<'de> for Names<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(name) = map.next_key::<String>()? {
+        let Self { found, place } = self;
+        if place.is_listed {
+            found.objects += 1;
+            found.most_objects = found.most_objects.max(found.objects);
+        }
+        while let Some(text) = map.next_key::<String>()? {
             let mut hasher = DefaultHasher::new();
-            (self.parent, name).hash(&mut hasher);
-            let parent = hasher.finish();
-            self.found.insert(parent);
-            if self.found.len() > MAX_COLUMNS {
-                return Err(A::Error::custom("too many names"));
+            (place.name, text).hash(&mut hasher);
+            let name = hasher.finish();
+            if found.names.insert(name) {
+                found.listed_names += usize::from(place.is_listed);
             }
-            map.next_value_seed(Names { found: self.found, parent })?;
+            if found.excess().is_some() {
+                return Err(A::Error::custom("too large"));
+            }
+            map.next_value_seed(Names { found: &mut *found, place: Place { name, ..place } })?;
         }
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        while items.next_element_seed(Names { found: self.found, parent: self.parent })?.is_some() {}
+        let Self { found, place } = self;
+        let of_items = Place { name: place.name, is_listed: !place.is_records, is_records: false };
+        while items.next_element_seed(Names { found: &mut *found, place: of_items })?.is_some() {
+            if place.is_records {
+                found.end_record();
+            }
+        }
         Ok(())
     }
 
@@ -109,7 +179,34 @@ mod tests {
             (format!("{{]\n{}", object(5000, "1")), false),
             (String::new(), false),
         ] {
-            assert_eq!(has_too_many_names(text.as_bytes()), wanted, "{}", &text[..text.len().min(40)]);
+            for text in [text.clone(), format!("\u{feff}{text}")] {
+                let checked = check_names(text.as_bytes(), false).unwrap();
+                let message = || "more than 4096 different names".to_owned();
+                assert_eq!(checked, if wanted { Err(message()) } else { Ok(()) }, "{}", &text[..text.len().min(40)]);
+            }
         }
+    }
+
+    /// An object of 1,000 names, and empty ones in lists, which have these names as well: 50 million values with 50,000.
+    #[test]
+    fn objects_in_lists_have_all_their_names() {
+        let names: Vec<_> = (0..1_000).map(|name| format!("\"n{name}\":1")).collect();
+        let full = format!("{{{}}}", names.join(","));
+        let line = |objects: usize| format!("{{\"l\":[{full}{}]}}", ",{}".repeat(objects - 1));
+        let check = |text: &str, is_array| check_names(text.as_bytes(), is_array).unwrap();
+        let error = |objects: usize| {
+            let names = "and 1000 different names in them";
+            Err(format!("{objects} objects in the lists of 8192 records, {names}"))
+        };
+        assert_eq!(check(&line(50_000), false), Ok(()));
+        assert_eq!(check(&line(50_001), false), error(50_001));
+        // Those of a group of records are together in memory.
+        let lines = |rest: usize| [line(49_000), "{}\n".repeat(rest), line(2_000)].join("\n");
+        assert_eq!(check(&lines(8_190), false), error(50_001));
+        assert_eq!(check(&lines(8_191), false), Ok(()));
+        // The records of an array are no list.
+        let records = |count: usize| format!("[{full}{}]", ",{}".repeat(count));
+        assert_eq!(check(&records(60_000), true), Ok(()));
+        assert_eq!(check(&format!("[{}]", line(50_001)), true), error(50_001));
     }
 }

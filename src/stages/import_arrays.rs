@@ -6,7 +6,7 @@ use arrow::array::{Int64Array, StringArray};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::image_vectors::import_problems;
+use super::image_vectors::{check_row_values, import_problems};
 use crate::error::{Error, Result, SkippedItems, ValidationErrors};
 use crate::io::files::is_file;
 use crate::io::image_names::shown_name;
@@ -96,6 +96,7 @@ impl RunnableStage for ImportArrays {
             return Err(Error::data(format!("`{}` is not a folder", folder.display())));
         }
         let width = self.width(&folder, cx)?;
+        check_row_values(self.max_regions.unwrap_or(1), width).map_err(Error::data)?;
         let cancel = cx.cancel().clone();
         let summary = cx.map(MapInput::Table("images"), self.output_name(), PART_ROWS, &|block| {
             cancel.check()?;

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::image_vectors::import_problems;
+use super::image_vectors::{check_row_values, import_problems};
 use crate::error::{Error, Result, ValidationErrors};
 use crate::io::bounded;
 use crate::io::image_names::shown_name;
@@ -302,6 +302,7 @@ fn parse(line: &[u8], places: usize) -> std::result::Result<ImageRegions, String
     if width > MAX_WIDTH {
         return Err(format!("its vectors have {width} values, wanted at most {MAX_WIDTH}"));
     }
+    check_row_values(places, width)?;
     for (region, vector) in vectors.chunks_exact(width).enumerate() {
         if let Some(value) = too_large(vector) {
             return Err(format!(

@@ -23,12 +23,7 @@ const MAX_SCANNED_PIXELS: u64 = 20 * MAX_PIXELS;
 /// # Errors
 /// The image is damaged, truncated or too large, or has too many scans.
 pub(super) fn decode(bytes: &[u8]) -> Result<DecodedImage> {
-    let Some(scans) = scans(bytes) else {
-        return Err(Error::data(format!(
-            "the JPEG is truncated: its {} bytes have no end-of-image marker",
-            bytes.len()
-        )));
-    };
+    let scans = scans(bytes)?;
     if scans > MAX_SCANS {
         return Err(Error::data(format!("the JPEG has {scans} scans, wanted at most {MAX_SCANS}")));
     }
@@ -93,11 +88,17 @@ fn inverted_cmyk(pixel: &[u8]) -> [u8; 3] {
     })
 }
 
-/// Number of scans before the end-of-image marker; `None` if the file has no such marker.
+/// Number of scans before the end-of-image marker.
 ///
 /// libjpeg fills a truncated image with grey and only warns; PIL refuses it. Segments are skipped by their length,
-/// because a thumbnail in a segment has an end marker of its own.
-fn scans(bytes: &[u8]) -> Option<usize> {
+/// because a thumbnail in a segment has an end marker of its own. Where libjpeg expects a restart marker, it does not skip
+/// the segment of a reserved marker, which could hide scans; elsewhere it refuses such markers, as this function does.
+///
+/// # Errors
+/// There is no end-of-image marker, or a reserved marker before it.
+fn scans(bytes: &[u8]) -> Result<usize> {
+    let truncated =
+        || Error::data(format!("the JPEG is truncated: its {} bytes have no end-of-image marker", bytes.len()));
     const START: u8 = 0xd8;
     const END: u8 = 0xd9;
     const SCAN: u8 = 0xda;
@@ -105,18 +106,21 @@ fn scans(bytes: &[u8]) -> Option<usize> {
     while let Some(found) = bytes.get(at..).and_then(|rest| rest.iter().position(|&byte| byte == 0xff)) {
         at += found + 1;
         match bytes.get(at) {
-            Some(&END) => return Some(scans),
+            Some(&END) => return Ok(scans),
             // A stuffed zero, a fill byte, a restart marker or another marker without a segment.
             Some(0x00 | 0xff | 0x01 | 0xd0..=0xd7 | &START) => {}
+            Some(marker @ 0x02..=0xbf) => {
+                return Err(Error::data(format!("the JPEG is damaged: reserved marker 0x{marker:02x} at byte {at}")));
+            }
             Some(&marker) => {
                 scans += usize::from(marker == SCAN);
-                let Some(&[high, low]) = bytes.get(at + 1..at + 3) else { return None };
+                let Some(&[high, low]) = bytes.get(at + 1..at + 3) else { return Err(truncated()) };
                 at += 1 + usize::from(u16::from_be_bytes([high, low]));
             }
-            None => return None,
+            None => return Err(truncated()),
         }
     }
-    None
+    Err(truncated())
 }
 
 #[cfg(test)]
@@ -129,6 +133,10 @@ mod tests {
         let message = |count: usize| decode(&file(count)).unwrap_err().to_string();
         assert_eq!(message(20_000), "the JPEG has 20000 scans, wanted at most 200");
         assert!(message(200).contains("damaged"), "{}", message(200));
+        // With restart markers, libjpeg would look into the segment of a reserved marker.
+        let hidden = [&[0xff, 0xd8, 0xff, 0x02, 0, 6][..], &[0xff, 0xda, 0, 2], &[0xff, 0xd9]].concat();
+        let message = decode(&hidden).unwrap_err().to_string();
+        assert_eq!(message, "the JPEG is damaged: reserved marker 0x02 at byte 3");
         // Few scans of many pixels: a grey progressive image.
         let file = |edge: u16, count: usize| {
             let [high, low] = edge.to_be_bytes();

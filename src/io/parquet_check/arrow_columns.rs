@@ -1,15 +1,21 @@
 //! Columns of a Parquet file as the library gives them out: in the types of Arrow, which the file itself may choose.
 
 use arrow::datatypes::{DataType, Schema};
+use az::SaturatingAs as _;
 
-use super::chunk::{ChunkSizes, NUMBER_BYTES};
+use super::chunk::ChunkSizes;
 use super::levels::WINDOW_ROWS;
+
+/// Bytes of the value of a type without a fixed number.
+const NUMBER_BYTES: u64 = 8;
 
 /// Column of a Parquet file, with what its type in Arrow adds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ArrowColumn {
     /// True for texts, and for dictionaries of them.
     pub is_text: bool,
+    /// Bytes of a value besides its text.
+    pub(super) bytes: u64,
     /// Product of the lengths of the lists of fixed size around the values; 0 without such a list.
     length: u64,
     /// True if these are in lists of other lengths, so that a row may have many of them.
@@ -20,7 +26,7 @@ impl ArrowColumn {
     /// Bytes of the space for missing lists of fixed size in a batch. Space for all values of such a list is reserved.
     pub(super) fn space(self, sizes: &ChunkSizes) -> u64 {
         let missing = if self.are_in_lists { sizes.missing } else { sizes.missing.min(WINDOW_ROWS) };
-        missing.saturating_mul(self.length).saturating_mul(NUMBER_BYTES)
+        missing.saturating_mul(self.length).saturating_mul(self.bytes)
     }
 }
 
@@ -48,7 +54,17 @@ fn add_columns(kind: &DataType, around: ArrowColumn, found: &mut Vec<ArrowColumn
             add_columns(field.data_type(), ArrowColumn { are_in_lists: true, ..around }, found);
         }
         DataType::Struct(fields) => fields.iter().for_each(|field| add_columns(field.data_type(), around, found)),
-        kind => found.push(ArrowColumn { is_text: is_text(kind), ..around }),
+        kind => found.push(ArrowColumn { is_text: is_text(kind), bytes: value_bytes(kind), ..around }),
+    }
+}
+
+/// Bytes of a value of a type, besides its text.
+fn value_bytes(kind: &DataType) -> u64 {
+    match kind {
+        DataType::Dictionary(_, values) => value_bytes(values),
+        DataType::FixedSizeBinary(bytes) => (*bytes).saturating_as(),
+        DataType::Utf8View | DataType::BinaryView => size_of::<u128>() as u64,
+        kind => kind.primitive_width().map_or(NUMBER_BYTES, |bytes| bytes as u64),
     }
 }
 
@@ -79,11 +95,22 @@ mod tests {
             field(fixed(fixed(DataType::Float32, 5), 7)),
             field(list(fixed(DataType::Float32, 4))),
             field(fixed(pair, 2)),
+            field(DataType::Decimal256(50, 2)),
+            field(fixed(DataType::FixedSizeBinary(1_000), 7)),
         ]);
-        let wanted = [(0, false, false), (35, false, false), (4, true, false), (2, false, true), (6, false, false)];
-        let wanted = wanted.map(|(length, are_in_lists, is_text)| ArrowColumn { is_text, length, are_in_lists });
+        let wanted = [
+            (0, false, false, 8),
+            (35, false, false, 4),
+            (4, true, false, 4),
+            (2, false, true, 8),
+            (6, false, false, 4),
+            (0, false, false, 32),
+            (7, false, false, 1_000),
+        ];
+        let wanted =
+            wanted.map(|(length, are_in_lists, is_text, bytes)| ArrowColumn { is_text, bytes, length, are_in_lists });
         assert_eq!(arrow_columns(&schema), wanted);
         let sizes = ChunkSizes { missing: 10_000, ..ChunkSizes::default() };
-        assert_eq!((wanted[1].space(&sizes), wanted[2].space(&sizes)), (8_192 * 35 * 8, 10_000 * 4 * 8));
+        assert_eq!((wanted[1].space(&sizes), wanted[2].space(&sizes)), (8_192 * 35 * 4, 10_000 * 4 * 4));
     }
 }

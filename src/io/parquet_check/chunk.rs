@@ -9,6 +9,7 @@ use parquet::column::page::{Page, PageReader as _};
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
 
+use super::arrow_columns::ArrowColumn;
 use super::delta::LengthSums;
 use super::inflated::holds_what_it_claims;
 use super::levels::{RowLengths, WINDOW_ROWS, level_width, missing};
@@ -25,7 +26,9 @@ const MAX_PAGE_VALUES: usize = 64 << 20;
 /// Largest size of the rows that a query reads at a time, with all columns.
 pub(super) const MAX_WINDOW_BYTES: u64 = 2 << 30;
 /// Largest size of a number.
-pub(super) const NUMBER_BYTES: u64 = 8;
+const NUMBER_BYTES: u64 = 8;
+/// Size of the two levels of a value in a list.
+const LEVELS_BYTES: u64 = 4;
 
 /// Sizes of the rows of a column chunk.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -36,14 +39,16 @@ pub struct ChunkSizes {
     pub longest_text: usize,
     /// Most bytes of 8,192 rows that a batch can hold: values, and the pages that they are in.
     pub largest_batch: u64,
+    /// Bytes of all texts, those of a dictionary as often as they stand there.
+    pub texts: u64,
     /// Number of missing values, and of missing and empty lists; of lists only.
     pub missing: u64,
     /// Bytes that the pages claim to have without compression, or those of their values if these are more.
     pub claimed: u64,
 }
 
-/// Checks the pages of a column chunk of `rows` rows, which the library reads as texts if `is_text`. Calls `check` before
-/// each page; its error ends the reading.
+/// Checks the pages of a column chunk of `rows` rows, which the library reads as `arrow_column`. Calls `check` before each
+/// page; its error ends the reading.
 ///
 /// # Errors
 /// The chunk is damaged or has another number of rows, a page holds more than it claims or is larger than the largest
@@ -52,7 +57,7 @@ pub fn check_chunk(
     file: &PreadFile,
     column: &ColumnChunkMetaData,
     rows: i64,
-    is_text: bool,
+    arrow_column: ArrowColumn,
     check: &dyn Fn() -> Result<()>,
 ) -> Result<ChunkSizes> {
     let name = column.column_path().string();
@@ -81,15 +86,17 @@ pub fn check_chunk(
         values += if page.is_dictionary { 0 } else { page.values as u64 };
         claimed += page.claimed as u64;
     }
-    ChunkReader::new(column, [values, claimed], is_text).read(file, rows, check)
+    ChunkReader::new(column, [values, claimed], arrow_column).read(file, rows, check)
 }
 
-/// Size in memory of a value, or of the space for a missing one.
-fn fixed_bytes(column: &ColumnChunkMetaData) -> u64 {
-    match column.column_type() {
-        Type::FIXED_LEN_BYTE_ARRAY => NUMBER_BYTES.max(u64::try_from(column.column_descr().type_length()).unwrap_or(0)),
-        _ => NUMBER_BYTES,
-    }
+/// Size in memory of a value, or of the space for a missing one: as it is stored, and with its levels, and in Arrow.
+fn fixed_bytes(column: &ColumnChunkMetaData, arrow_column: ArrowColumn) -> u64 {
+    let stored = match column.column_type() {
+        Type::FIXED_LEN_BYTE_ARRAY => u64::try_from(column.column_descr().type_length()).unwrap_or(0),
+        _ => 0,
+    };
+    let levels = if column.column_descr().max_rep_level() > 0 { LEVELS_BYTES } else { 0 };
+    stored + levels + arrow_column.bytes
 }
 
 fn damaged(name: &str) -> Error {
@@ -107,6 +114,7 @@ pub(super) fn chunk_place(file: &PreadFile, column: &ColumnChunkMetaData) -> Opt
 /// Reader of the sizes of the rows of a chunk whose pages hold what they claim.
 struct ChunkReader<'m> {
     column: &'m ColumnChunkMetaData,
+    arrow_column: ArrowColumn,
     name: String,
     /// Bytes that the pages claim to have without compression, or those of their values.
     claimed: u64,
@@ -115,8 +123,9 @@ struct ChunkReader<'m> {
     is_unchecked: bool,
     missing: u64,
     longest_text: u64,
-    /// Texts of the dictionary of a column in groups or lists, where each value has a copy.
     dictionary: DictionaryLengths,
+    /// Bytes of all texts.
+    texts: u64,
     /// Bytes of the pages of the current window of rows, and of the largest one.
     window_bytes: u64,
     largest_window: u64,
@@ -124,16 +133,17 @@ struct ChunkReader<'m> {
 
 impl<'m> ChunkReader<'m> {
     /// Reader of a chunk whose pages claim these numbers of values and bytes.
-    fn new(column: &'m ColumnChunkMetaData, [values, claimed]: [u64; 2], is_text: bool) -> Self {
+    fn new(column: &'m ColumnChunkMetaData, [values, claimed]: [u64; 2], arrow_column: ArrowColumn) -> Self {
         let name = column.column_path().string();
         let mut rows = RowLengths::default();
         if column.column_descr().max_rep_level() == 0 && column.column_type() != Type::BYTE_ARRAY {
             rows.add_rows(values);
         }
         // The library looks at the bytes of texts of this type only.
-        let is_unchecked = is_text && column.column_descr().converted_type() != ConvertedType::UTF8;
+        let is_unchecked = arrow_column.is_text && column.column_descr().converted_type() != ConvertedType::UTF8;
         Self {
             column,
+            arrow_column,
             name,
             claimed: claimed.max(values.saturating_mul(NUMBER_BYTES)),
             rows,
@@ -141,6 +151,7 @@ impl<'m> ChunkReader<'m> {
             missing: 0,
             longest_text: 0,
             dictionary: DictionaryLengths::default(),
+            texts: 0,
             window_bytes: 0,
             largest_window: 0,
         }
@@ -169,9 +180,12 @@ impl<'m> ChunkReader<'m> {
         Ok(ChunkSizes {
             missing: self.missing,
             claimed: self.claimed,
+            texts: self.texts,
             longest_row: self.rows.longest_row.saturating_as(),
             longest_text: self.longest_text.saturating_as(),
-            largest_batch: self.largest_window.max(self.rows.largest_window.saturating_mul(fixed_bytes(self.column))),
+            largest_batch: self
+                .largest_window
+                .max(self.rows.largest_window.saturating_mul(fixed_bytes(self.column, self.arrow_column))),
         })
     }
 
@@ -182,9 +196,7 @@ impl<'m> ChunkReader<'m> {
         if let Page::DictionaryPage { buf, .. } = page {
             if has_texts {
                 self.longest_text = self.longest_text.max(plain_sizes(buf, count).largest);
-                if self.has_copies() {
-                    self.dictionary = DictionaryLengths::new(buf, count);
-                }
+                self.dictionary = DictionaryLengths::new(buf, count);
             }
             return (!self.is_unchecked || plain_is_utf8(buf, count)).then_some(());
         }
@@ -192,17 +204,22 @@ impl<'m> ChunkReader<'m> {
         let values = self.add_rows(page, count)?;
         let mut bytes = page.buffer().len() as u64;
         if has_texts {
-            let LengthSums { largest, sum } = text_sizes(values, page.encoding(), count)?;
             let has_indices = matches!(page.encoding(), Encoding::PLAIN_DICTIONARY | Encoding::RLE_DICTIONARY);
+            let LengthSums { largest, mut sum } = text_sizes(values, page.encoding(), count)?;
             if self.is_unchecked && !has_indices {
                 // Texts in other encodings are not looked at, so they are refused.
                 (page.encoding() == Encoding::PLAIN && plain_is_utf8(values, count)).then_some(())?;
             }
             self.longest_text = self.longest_text.max(largest);
-            bytes = bytes.max(sum);
-            if has_indices && self.has_copies() {
-                bytes = bytes.max(self.dictionary.sum(values, count));
+            let mut of_batch = sum;
+            if has_indices {
+                // Views share the texts of a dictionary, but most of what a query does with them makes a copy of each.
+                let sums = self.dictionary.sums(values, count);
+                sum = sums.sum;
+                of_batch = if self.column.column_descr().max_rep_level() > 0 { sum } else { sums.largest_batch };
             }
+            self.texts = self.texts.saturating_add(sum);
+            bytes = bytes.max(of_batch);
         }
         if first == 0 || (first - 1) / WINDOW_ROWS == self.rows.rows.saturating_sub(1) / WINDOW_ROWS {
             self.window_bytes = self.window_bytes.saturating_add(bytes);
@@ -211,11 +228,6 @@ impl<'m> ChunkReader<'m> {
         }
         self.largest_window = self.largest_window.max(self.window_bytes);
         Some(())
-    }
-
-    /// True for a column in groups or lists: views share the texts of a dictionary, but there each value has a copy.
-    fn has_copies(&self) -> bool {
-        self.column.column_path().parts().len() > 1
     }
 
     /// Adds the rows of a page of values, by its levels. Returns the bytes of its values.

@@ -39,10 +39,10 @@ pub fn check_file(file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<()
                 Error::data("it has rows without columns").hint("the file is damaged: copy it or create it again")
             );
         }
-        let mut batch = 0u64;
+        let (mut batch, mut space) = (0u64, 0u64);
         for (leaf, column) in group.columns().iter().enumerate() {
             let arrow_column = arrow_columns.get(leaf).copied().unwrap_or_default();
-            let sizes = check_chunk(file, column, group.num_rows(), arrow_column.is_text, check)?;
+            let sizes = check_chunk(file, column, group.num_rows(), arrow_column, check)?;
             let name = column.column_path().string();
             batch = batch.saturating_add(sizes.largest_batch);
             let (of, got) = if sizes.largest_batch > MAX_WINDOW_BYTES {
@@ -55,9 +55,10 @@ pub fn check_file(file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<()
                     format!("{WINDOW_ROWS} rows of {of} come to {got} bytes, wanted at most {MAX_WINDOW_BYTES}");
                 return Err(Error::data(message));
             }
-            let space = arrow_column.space(&sizes);
+            space = space.saturating_add(arrow_column.space(&sizes));
             if space > MAX_SPACE_BYTES {
-                let message = format!("missing lists of `{name}` take {space} bytes, wanted at most {MAX_SPACE_BYTES}");
+                let message =
+                    format!("missing lists up to `{name}` take {space} bytes, wanted at most {MAX_SPACE_BYTES}");
                 return Err(Error::data(message).hint("the file is made to fill the memory"));
             }
             expansion.add_bytes(sizes.claimed)?;
@@ -68,7 +69,7 @@ pub fn check_file(file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<()
 }
 
 /// Checks that no two column chunks share bytes, so that the size of a file limits what is in it.
-fn check_places(file: &PreadFile, metadata: &ParquetMetaData) -> Result<()> {
+pub fn check_places(file: &PreadFile, metadata: &ParquetMetaData) -> Result<()> {
     let columns = metadata.row_groups().iter().flat_map(RowGroupMetaData::columns);
     let mut places: Vec<Range<u64>> = columns.filter_map(|column| chunk_place(file, column)).collect();
     places.sort_unstable_by_key(|place| (place.start, place.end));

@@ -66,6 +66,10 @@ impl RowLengths {
                 self.add_rows(run);
             } else {
                 self.add_values(run);
+                // A value that begins lists has an offset for each.
+                let lists = u64::try_from(max_level).unwrap_or(0).saturating_sub(u64::from(level));
+                self.window = self.window.saturating_add(run.saturating_mul(lists));
+                self.note();
             }
         })
     }

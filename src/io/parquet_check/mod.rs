@@ -25,5 +25,5 @@ mod tests;
 
 pub use arrow_columns::{ArrowColumn, arrow_columns};
 pub use chunk::{ChunkSizes, check_chunk};
-pub use file::check_file;
+pub use file::{check_file, check_places};
 pub use footer::check_footer;

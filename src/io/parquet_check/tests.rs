@@ -18,7 +18,7 @@ use super::forged::{
     ForgedColumn, ForgedPage, ThriftWriter, constant_lengths, file, file_of_bytes, nested, run, wide, without_rows,
 };
 use super::levels::missing;
-use super::{ChunkSizes, check_chunk, check_file};
+use super::{ArrowColumn, ChunkSizes, check_chunk, check_file};
 use crate::error::{Error, ErrorCategory, Result};
 use crate::io::pread::PreadFile;
 use crate::io::table_file::TableFile;
@@ -47,7 +47,11 @@ fn sizes(content: &[u8]) -> Result<Vec<ChunkSizes>> {
     check_file(&file, &|| Ok(()))?;
     let metadata = ParquetMetaDataReader::new().parse_and_finish(&file).unwrap();
     let group = metadata.row_group(0);
-    group.columns().iter().map(|column| check_chunk(&file, column, group.num_rows(), false, &|| Ok(()))).collect()
+    group
+        .columns()
+        .iter()
+        .map(|column| check_chunk(&file, column, group.num_rows(), ArrowColumn::default(), &|| Ok(())))
+        .collect()
 }
 
 /// Numbers of rows of the batches of a column.
@@ -152,9 +156,12 @@ fn texts_of_a_dictionary_are_expanded_in_small_batches() {
     };
     let content = file(ForgedColumn::Texts, PLAIN, 600, 600, &pages(600));
     assert_eq!(batches(&content, "text").unwrap(), [256, 256, 88]);
-    // A query shares them.
     let content = file(ForgedColumn::Texts, PLAIN, 100_000, 100_000, &pages(100_000));
-    assert_eq!(sizes(&content).unwrap()[0].longest_text, 1 << 20);
+    let got = message(batches(&content, "text"));
+    assert!(got.contains("bytes without compression, which is too many for its size"), "{got}");
+    // A query would have twice 8,192 of them at most.
+    let got = message(sizes(&content));
+    assert!(got.contains("8192 rows of `text` come to 17179869184 bytes, wanted at most"), "{got}");
 }
 
 /// 120 million rows in three runs of a hundred bytes.

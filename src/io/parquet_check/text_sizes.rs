@@ -4,7 +4,7 @@ use az::SaturatingAs;
 use parquet::basic::Encoding;
 
 use super::delta::{LengthSums, take_lengths};
-use super::levels::read_runs;
+use super::levels::{WINDOW_ROWS, read_runs};
 
 /// Sizes of the texts that bytes of this encoding give, at most `count`. Texts of a dictionary are counted there. `None`
 /// for other bytes.
@@ -56,16 +56,37 @@ impl DictionaryLengths {
     }
 
     /// Bytes of the texts that at most `count` indices stand for: their number of bits, then runs and bit-packed groups.
-    pub(super) fn sum(&self, indices: &[u8], count: u64) -> u64 {
-        let Some((width, indices)) = indices.split_first() else { return 0 };
-        let mut sum = 0u64;
+    pub(super) fn sums(&self, indices: &[u8], count: u64) -> IndexedSums {
+        let Some((width, indices)) = indices.split_first() else { return IndexedSums::default() };
+        let (mut sum, mut largest, mut block, mut left) = (0u64, 0u64, 0u64, WINDOW_ROWS);
         // Missing values have no index, so the indices may end before. The library refuses those without a text.
         let _ = read_runs(indices, usize::from(*width).min(32), count, |index, times| {
             let length = usize::try_from(index).ok().and_then(|index| self.0.get(index));
-            sum = sum.saturating_add(u64::from(length.copied().unwrap_or(0)).saturating_mul(times));
+            let length = u64::from(length.copied().unwrap_or(0));
+            sum = sum.saturating_add(length.saturating_mul(times));
+            block = block.saturating_add(length.saturating_mul(times.min(left)));
+            largest = largest.max(block);
+            if times >= left {
+                // Blocks that end within the run have its text only.
+                let rest = times - left;
+                largest = largest.max(length.saturating_mul(rest.min(WINDOW_ROWS)));
+                block = length.saturating_mul(rest % WINDOW_ROWS);
+                left = WINDOW_ROWS - rest % WINDOW_ROWS;
+            } else {
+                left -= times;
+            }
         });
-        sum
+        IndexedSums { sum, largest_batch: largest.saturating_mul(2) }
     }
+}
+
+/// Bytes of the texts of a dictionary that indices stand for.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct IndexedSums {
+    pub(super) sum: u64,
+    /// Most bytes of 8,192 texts: twice those of the largest of the blocks that they are counted in, since they can lie
+    /// in two.
+    pub(super) largest_batch: u64,
 }
 
 /// True if the first `count` texts of a dictionary or of a page without an encoding are whole and UTF-8.
@@ -85,12 +106,24 @@ mod tests {
         let texts = [&[5u8, 0, 0, 0][..], b"lions", &[0; 4], &[2, 0, 0, 0], b"an"].concat();
         let lengths = DictionaryLengths::new(&texts, 3);
         let indices = [2, 3 << 1, 2, 1 << 1 | 1, 0b00_10_01_00, 0b01_00_10_01];
-        assert_eq!(lengths.sum(&indices, 11), 3 * 2 + 3 * 5 + 2 * 2);
-        assert_eq!(lengths.sum(&indices, 5), 3 * 2 + 5);
+        let sum = |indices: &[u8], count| lengths.sums(indices, count).sum;
+        assert_eq!(sum(&indices, 11), 3 * 2 + 3 * 5 + 2 * 2);
+        assert_eq!(sum(&indices, 5), 3 * 2 + 5);
         // Missing values have no index.
-        assert_eq!(lengths.sum(&indices[..3], 11), 3 * 2);
-        assert_eq!(lengths.sum(&[0, 7 << 1, 1 << 1 | 1], 20), (7 + 8) * 5);
-        assert_eq!(lengths.sum(&[2, 1 << 1, 3], 1), 0);
-        assert_eq!(lengths.sum(&[], 1), 0);
+        assert_eq!(sum(&indices[..3], 11), 3 * 2);
+        assert_eq!(sum(&[0, 7 << 1, 1 << 1 | 1], 20), (7 + 8) * 5);
+        assert_eq!(sum(&[2, 1 << 1, 3], 1), 0);
+        assert_eq!(sum(&[], 1), 0);
+        // 8,000 texts of 5 bytes, 400 of none, and 20,000 of 2: the third block has 2 bytes of each.
+        let run = |count: u64, index: u8| {
+            let header = [(count << 1 & 0x7f | 0x80), count << 1 >> 7 & 0x7f | 0x80, count << 1 >> 14];
+            [&header.map(|byte| byte.to_le_bytes()[0])[..], &[index]].concat()
+        };
+        let runs = [vec![2], run(8_000, 0), run(400, 1), run(20_000, 2)].concat();
+        let wanted = IndexedSums { sum: 40_000 + 40_000, largest_batch: 2 * 40_000 };
+        assert_eq!(lengths.sums(&runs, 28_400), wanted);
+        let runs = [vec![2], run(100, 0), run(20_000, 2)].concat();
+        let wanted = IndexedSums { sum: 500 + 40_000, largest_batch: 2 * (500 + 2 * 8_092) };
+        assert_eq!(lengths.sums(&runs, 20_100), wanted);
     }
 }

@@ -8,14 +8,15 @@ use std::ops::Range;
 
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::ipc::convert::fb_to_schema;
 use arrow::ipc::reader::{FileDecoder, read_footer_length};
-use arrow::ipc::{Block, CompressionType, Message, MessageHeader, MetadataVersion, RecordBatch as Header, Schema};
+use arrow::ipc::{Block, CompressionType, Message, MessageHeader, MetadataVersion, RecordBatch as Header};
 use az::SaturatingAs;
 
 use super::batches::{BatchIterator, Check, truncated_error};
 use super::slices::BatchSlices;
+use super::utf8::byte_views;
 use crate::error::{Error, Result};
 use crate::io::arrow_metadata::{parse_footer, parse_message};
 use crate::io::expansion::Expansion;
@@ -110,7 +111,8 @@ impl ArrowFile {
     pub(super) fn batches<'f>(&'f self, places: Vec<usize>, check: Check<'f>) -> BatchIterator<'f> {
         let mut reader = MessageReader {
             file: &self.file,
-            decoder: FileDecoder::new(SchemaRef::clone(&self.schema), self.version).with_projection(places),
+            decoder: FileDecoder::new(decoded_schema(&self.schema), self.version).with_projection(places),
+            schema: &self.schema,
             dictionaries: DictionarySizes::default(),
             expansion: Expansion::of_file(self.file.size()),
         };
@@ -137,6 +139,7 @@ impl ArrowFile {
 /// Reader of the messages of a file, one after the other.
 struct MessageReader<'f> {
     file: &'f PreadFile,
+    schema: &'f Schema,
     decoder: FileDecoder,
     dictionaries: DictionarySizes,
     expansion: Expansion,
@@ -151,7 +154,9 @@ impl MessageReader<'_> {
             return Err(too_large("record batch has", stored));
         }
         let content = read_at(self.file, place.start, stored.saturating_as::<usize>())?;
-        self.check(*kind, block, &content)?;
+        if !self.check(*kind, block, &content)? {
+            return Ok(None);
+        }
         let content = Buffer::from(content);
         let batch = match kind {
             MessageKind::Dictionary => catch_panic(|| self.decoder.read_dictionary(block, &content))?.map(|()| None),
@@ -160,8 +165,9 @@ impl MessageReader<'_> {
         batch.map_err(|error| Error::from(error).context("record batch cannot be read"))
     }
 
-    /// Checks the kind of a message, the decompressed size of its buffers, and what the file has given with it.
-    fn check(&mut self, kind: MessageKind, block: &Block, content: &[u8]) -> Result<()> {
+    /// Checks the kind of a message, the sizes of its buffers, and what the file has given with it. Returns false for a
+    /// dictionary that no column of a kind that is read can have.
+    fn check(&mut self, kind: MessageKind, block: &Block, content: &[u8]) -> Result<bool> {
         let metadata = usize::try_from(block.metaDataLength()).map_err(|_| truncated_error())?;
         let (metadata, body) = content.split_at_checked(metadata).ok_or_else(truncated_error)?;
         let message = message(metadata)?;
@@ -171,6 +177,10 @@ impl MessageReader<'_> {
             MessageKind::Batch => message.header_as_record_batch(),
         };
         let batch = batch.ok_or_else(|| Error::data("Arrow file has a message of the wrong kind"))?;
+        if dictionary.is_some_and(|dictionary| !is_read(self.schema, dictionary.id())) {
+            return Ok(false);
+        }
+        check_buffers(batch, body)?;
         let mut bytes = content.len() as u64;
         if let Some(compression) = batch.compression() {
             let decompressed = decompressed_size(batch, body, compression.codec() == CompressionType::LZ4_FRAME)?;
@@ -183,8 +193,45 @@ impl MessageReader<'_> {
             Some(dictionary) => bytes = self.dictionaries.add(dictionary.id(), dictionary.isDelta(), bytes)?,
             None => self.expansion.add_rows(u64::try_from(batch.length()).map_err(|_| truncated_error())?)?,
         }
-        self.expansion.add_bytes(bytes)
+        self.expansion.add_bytes(bytes)?;
+        Ok(true)
     }
+}
+
+/// Schema with which batches are decoded: without metadata, which the library copies for each batch, and with views of
+/// bytes, since it would check the texts of views before they are counted.
+fn decoded_schema(schema: &Schema) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| {
+        let field = Field::clone(field).with_metadata(HashMap::new());
+        let kind = byte_views(field.data_type());
+        field.with_data_type(kind)
+    });
+    SchemaRef::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// True if the values of a dictionary are texts or numbers. To continue a dictionary of other values, such as unions, the
+/// library may need memory of any size.
+fn is_read(schema: &Schema, id: i64) -> bool {
+    #[expect(deprecated, reason = "there is no other way from the number of a dictionary to its type")]
+    let fields = schema.fields_with_dict_id(id);
+    fields.first().is_some_and(|field| match field.data_type() {
+        DataType::Dictionary(_, values) => {
+            values.is_primitive() || matches!(**values, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+        }
+        _ => false,
+    })
+}
+
+/// Checks that the buffers of a batch fit into it one after the other. If they shared bytes, a copy of each could fill the
+/// memory.
+fn check_buffers(batch: Header<'_>, body: &[u8]) -> Result<()> {
+    let lengths = batch.buffers().into_iter().flatten().map(|buffer| u64::try_from(buffer.length()).ok());
+    let sum = lengths.sum::<Option<u64>>().ok_or_else(truncated_error)?;
+    if sum > body.len() as u64 {
+        let message = format!("the buffers of a record batch have {sum} bytes, and the batch {}", body.len());
+        return Err(Error::data(message).hint("the file is damaged or made to fill the memory"));
+    }
+    Ok(())
 }
 
 /// Sizes in bytes of the dictionaries that are in memory, by their numbers.
@@ -285,7 +332,7 @@ fn byte_range(block: &Block) -> Option<Range<u64>> {
     Some(start..body.checked_add(u64::try_from(block.bodyLength()).ok()?)?)
 }
 
-fn schema(schema: Option<Schema<'_>>) -> Result<SchemaRef> {
+fn schema(schema: Option<arrow::ipc::Schema<'_>>) -> Result<SchemaRef> {
     let schema = schema.filter(|schema| schema.fields().is_some());
     let schema = schema.ok_or_else(|| Error::data("Arrow file has no schema"))?;
     if !schema.endianness().equals_to_target_endianness() {
@@ -297,6 +344,30 @@ fn schema(schema: Option<Schema<'_>>) -> Result<SchemaRef> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn buffers_that_share_bytes_are_refused() {
+        let message_of = |buffers: &[[i64; 2]]| {
+            let mut builder = flatbuffers::FlatBufferBuilder::new();
+            let buffers: Vec<_> = buffers.iter().map(|[at, length]| arrow::ipc::Buffer::new(*at, *length)).collect();
+            let buffers = Some(builder.create_vector(&buffers));
+            let args = arrow::ipc::RecordBatchArgs { buffers, ..Default::default() };
+            let header = Some(Header::create(&mut builder, &args).as_union_value());
+            let header_type = MessageHeader::RecordBatch;
+            let message = arrow::ipc::MessageArgs { header_type, header, ..Default::default() };
+            let message = Message::create(&mut builder, &message);
+            builder.finish(message, None);
+            builder.finished_data().to_vec()
+        };
+        let check = |buffers: &[[i64; 2]]| {
+            let content = message_of(buffers);
+            check_buffers(parse_message(&content).unwrap().header_as_record_batch().unwrap(), &[0; 400])
+        };
+        check(&[[0, 0], [0, 200], [200, 200]]).unwrap();
+        let error = check(&[[0, 400], [0, 400]]).unwrap_err();
+        assert_eq!(error.to_string(), "the buffers of a record batch have 800 bytes, and the batch 400");
+        assert!(check(&[[0, -1]]).is_err());
+    }
 
     /// Sizes by hand: dictionaries are replaced, or continued and then copied whole.
     #[test]

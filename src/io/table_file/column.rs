@@ -7,8 +7,12 @@ use arrow::datatypes::{DataType, Float32Type, Float64Type, Int64Type};
 use az::SaturatingAs;
 
 use super::batches::MAX_WIDTH;
+use super::utf8::{text_views, utf8};
 use crate::error::{Error, Result};
 use crate::io::not_finite::not_finite;
+
+/// Most fields of a struct of an image. Hugging Face has two.
+const MAX_PICTURE_FIELDS: usize = 16;
 
 /// Kind of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,15 +80,27 @@ fn is_text_list(kind: &DataType) -> bool {
 }
 
 fn is_picture(kind: &DataType) -> bool {
+    let is_plain_text = |kind: &DataType| is_text(kind) && !matches!(kind, DataType::Dictionary(..));
     match kind {
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => true,
         DataType::Struct(fields) => {
-            let is_bytes =
-                |kind: &DataType| matches!(kind, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
-            fields.iter().any(|field| field.name() == "bytes" && is_bytes(field.data_type()))
+            fields.len() <= MAX_PICTURE_FIELDS
+                && fields.iter().any(|field| field.name() == "bytes" && is_binary(field.data_type()))
+                && fields.iter().all(|field| match field.name().as_str() {
+                    // Views of texts are decoded as those of bytes.
+                    "path" => is_plain_text(field.data_type()) || *field.data_type() == DataType::BinaryView,
+                    _ => {
+                        is_binary(field.data_type())
+                            || is_plain_text(field.data_type())
+                            || field.data_type().is_primitive()
+                    }
+                })
         }
-        _ => false,
+        kind => is_binary(kind),
     }
+}
+
+fn is_binary(kind: &DataType) -> bool {
+    matches!(kind, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
 fn is_vector(kind: &DataType) -> bool {
@@ -137,8 +153,7 @@ impl NullableTexts {
 /// The column is missing or of another kind.
 pub fn texts(batch: &RecordBatch, name: &str) -> Result<NullableTexts> {
     let column = column(batch, name, ColumnKind::Texts)?;
-    let plain =
-        |values: &ArrayRef| -> Result<StringArray> { Ok(cast(values, &DataType::Utf8)?.as_string::<i32>().clone()) };
+    let plain = |values| utf8(values).map_err(|error| error.context(format!("column `{name}`")));
     match column.as_any_dictionary_opt() {
         None => Ok(NullableTexts { values: plain(column)?, keys: None }),
         // If all rows are null, the dictionary may be empty.
@@ -260,11 +275,11 @@ impl NullableTextLists {
 /// The column is missing or of another kind.
 pub fn text_lists(batch: &RecordBatch, name: &str) -> Result<Option<NullableTextLists>> {
     let column = column(batch, name, ColumnKind::TextsOrLists)?;
-    if is_text(column.data_type()) {
+    if is_text(&text_views(column.data_type())) {
         return Ok(None);
     }
     let (items, bounds) = list_items(column);
-    let values = cast(&items, &DataType::Utf8)?.as_string::<i32>().clone();
+    let values = utf8(&items).map_err(|error| error.context(format!("column `{name}`")))?;
     Ok(Some(NullableTextLists { values, bounds, nulls: column.nulls().cloned() }))
 }
 
@@ -282,8 +297,17 @@ pub(super) fn no_column(name: &str) -> Error {
 
 pub(super) fn column<'b>(batch: &'b RecordBatch, name: &str, kind: ColumnKind) -> Result<&'b ArrayRef> {
     let column = batch.column_by_name(name).ok_or_else(|| no_column(name))?;
-    match kind.accepts(column.data_type()) {
+    match kind.accepts(&with_text_views(column.data_type(), kind)) {
         Ok(()) => Ok(column),
         Err(message) => Err(Error::data(format!("column `{name}` {message}"))),
+    }
+}
+
+/// Type of a column of texts with views of texts in place of those of bytes: an Arrow file is decoded with the latter, and
+/// its own types are checked by [`TableFile::check_columns`](super::TableFile::check_columns).
+fn with_text_views(data_type: &DataType, kind: ColumnKind) -> DataType {
+    match (kind, data_type) {
+        (ColumnKind::Pictures, _) => data_type.clone(),
+        _ => text_views(data_type),
     }
 }

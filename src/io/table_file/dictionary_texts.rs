@@ -4,36 +4,42 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, StringViewType};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
+use super::utf8::utf8;
 use crate::error::{Error, Result};
 use crate::tables;
 
-/// Most bytes of the texts of a dictionary. Values of a view type may share theirs.
+/// Most bytes of the texts of all dictionaries. Values of a view type may share theirs.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// Texts of the dictionaries of the columns that were read last.
 #[derive(Default)]
 pub(super) struct DictionaryTexts {
-    /// Dictionary of a column in the file, and as UTF-8 with offsets of 32 bits.
-    columns: HashMap<usize, (ArrayRef, ArrayRef)>,
+    columns: HashMap<usize, ColumnDictionary>,
+}
+
+/// Dictionary of a column.
+struct ColumnDictionary {
+    /// Values in the file.
+    values: ArrayRef,
+    texts: ArrayRef,
+    bytes: u64,
 }
 
 impl DictionaryTexts {
     /// Replaces dictionaries of large texts and of views by dictionaries of UTF-8 with offsets of 32 bits.
     ///
     /// # Errors
-    /// The texts of a dictionary come to more than 1 GiB.
+    /// The texts of all dictionaries come to more than 1 GiB, or one is not UTF-8.
     pub(super) fn convert(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
-        let is_converted = |kind: &DataType| matches!(kind, DataType::Dictionary(_, values) if matches!(**values, DataType::LargeUtf8 | DataType::Utf8View));
         if !batch.schema_ref().fields().iter().any(|field| is_converted(field.data_type())) {
             return Ok(batch);
         }
         let (mut fields, mut columns) = (Vec::new(), Vec::new());
         for (place, (field, column)) in batch.schema_ref().fields().iter().zip(batch.columns()).enumerate() {
             if is_converted(field.data_type()) {
-                let column = self.converted(place, field.name(), column)?;
+                let column = self.converted(place, column)?;
                 fields.push(Arc::new(Field::new(field.name(), column.data_type().clone(), true)));
                 columns.push(column);
             } else {
@@ -45,34 +51,41 @@ impl DictionaryTexts {
         tables::batch(&schema, columns)
     }
 
-    fn converted(&mut self, place: usize, name: &str, column: &ArrayRef) -> Result<ArrayRef> {
+    fn converted(&mut self, place: usize, column: &ArrayRef) -> Result<ArrayRef> {
         let dictionary = column.as_any_dictionary();
         let values = dictionary.values();
-        let known = self.columns.get(&place).filter(|(from, _)| from.to_data().ptr_eq(&values.to_data()));
-        let texts = match known {
-            Some((_, texts)) => ArrayRef::clone(texts),
-            None => {
-                let bytes = bytes(values);
-                if bytes > MAX_BYTES {
-                    let message = format!(
-                        "the texts of the dictionary of `{name}` come to {bytes} bytes, wanted at most {MAX_BYTES}"
-                    );
-                    return Err(Error::data(message).hint("write the file without dictionaries"));
-                }
-                let texts = cast(values, &DataType::Utf8)?;
-                self.columns.insert(place, (ArrayRef::clone(values), ArrayRef::clone(&texts)));
-                texts
-            }
-        };
+        if let Some(known) = self.columns.get(&place)
+            && known.values.to_data().ptr_eq(&values.to_data())
+        {
+            return Ok(dictionary.with_values(ArrayRef::clone(&known.texts)));
+        }
+        // The texts before are dropped first.
+        self.columns.remove(&place);
+        let bytes = bytes(values);
+        let sum = self.columns.values().fold(bytes, |sum, known| sum.saturating_add(known.bytes));
+        if sum > MAX_BYTES {
+            let message = format!("the texts of its dictionaries come to {sum} bytes, wanted at most {MAX_BYTES}");
+            return Err(Error::data(message).hint("write the file without dictionaries"));
+        }
+        let texts: ArrayRef = Arc::new(utf8(values)?);
+        let known = ColumnDictionary { values: ArrayRef::clone(values), texts: ArrayRef::clone(&texts), bytes };
+        self.columns.insert(place, known);
         Ok(dictionary.with_values(texts))
     }
 }
 
+fn is_converted(kind: &DataType) -> bool {
+    let DataType::Dictionary(_, values) = kind else { return false };
+    matches!(**values, DataType::LargeUtf8 | DataType::Utf8View | DataType::BinaryView)
+}
+
 /// Bytes of the texts of a dictionary.
 fn bytes(values: &ArrayRef) -> u64 {
-    match values.as_byte_view_opt::<StringViewType>() {
-        // The lower four bytes of a view are its length.
-        Some(texts) => texts.views().iter().map(|view| u64::try_from(view & u128::from(u32::MAX)).unwrap_or(0)).sum(),
-        None => values.as_string::<i64>().value_data().len() as u64,
+    // The lower four bytes of a view are its length.
+    let sum = |views: &[u128]| views.iter().map(|view| u64::try_from(view & u128::from(u32::MAX)).unwrap_or(0)).sum();
+    match values.data_type() {
+        DataType::Utf8View => sum(values.as_string_view().views()),
+        DataType::BinaryView => sum(values.as_binary_view().views()),
+        _ => values.as_string::<i64>().value_data().len() as u64,
     }
 }

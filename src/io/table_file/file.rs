@@ -1,6 +1,7 @@
 //! Table in a Parquet or Arrow file.
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -99,7 +100,7 @@ impl TableFile {
         mistakes.into_result()
     }
 
-    /// Reads all rows of the columns `names`, in order. Calls `check` before each page (Parquet) or record batch (Arrow);
+    /// Reads all rows of the columns `names`, in order. Calls `check` for each batch, and before each page (Parquet) or record batch (Arrow);
     /// its error ends the reading.
     ///
     /// Memory: one batch of at most 16 MiB of numbers and 256 MiB of texts, or one larger row. Of a Parquet file with
@@ -112,15 +113,17 @@ impl TableFile {
         names: &[&str],
         check: F,
     ) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<'f, F>> {
+        let check = Rc::new(check);
         let fields = self.schema().fields();
         let place = |name: &&str| fields.find(name).map(|(place, _)| place).ok_or_else(|| no_column(name));
         let batches = names.iter().map(place).collect::<Result<Vec<_>>>().map(|mut places| {
             // Names may repeat.
             places.sort_unstable();
             places.dedup();
+            let check = Rc::clone(&check);
             match &self.file {
-                FileFormat::Parquet(file) => file.batches(places, Box::new(check)),
-                FileFormat::Arrow(file) => file.batches(places, Box::new(check)),
+                FileFormat::Parquet(file) => file.batches(places, Box::new(move || check())),
+                FileFormat::Arrow(file) => file.batches(places, Box::new(move || check())),
             }
         });
         let context = move |error: Error| match error.category() {
@@ -131,7 +134,10 @@ impl TableFile {
         };
         let mut failed = false;
         let mut dictionaries = DictionaryTexts::default();
-        let batches = batches.map_err(context)?.map(move |batch| batch.and_then(|batch| dictionaries.convert(batch)));
+        let batches = batches.map_err(context)?.map(move |batch| {
+            check()?;
+            dictionaries.convert(batch?)
+        });
         Ok(batches.map(move |batch| batch.map_err(context)).take_while(move |batch| {
             let go_on = !failed;
             failed = batch.is_err();

@@ -85,6 +85,19 @@ fn texts_of_more_than_16_mib_or_of_too_many_bytes_together_are_refused() {
     }
 }
 
+/// A million views of one text of 16 MiB. The library would look at 16 TB when it decodes the batch.
+#[test]
+fn texts_of_views_are_not_looked_at_before_they_are_counted() {
+    let (values, buffers) = views(&vec![b'x'; 1 << 24], 1_000_000);
+    let bytes: ArrayRef = Arc::new(BinaryViewArray::new(values, buffers, None));
+    let text: ArrayRef = Arc::new(StringViewArray::from_iter_values(["x"]));
+    let [_, bytes] = written_without_parquet(&batch(vec![("text", bytes)]));
+    let [_, text] = written_without_parquet(&batch(vec![("text", text)]));
+    let content = [messages(&text)[0], messages(&bytes)[1], &[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]].concat();
+    let message = message(count(&content, &["text"]));
+    assert!(message.contains("bytes without compression, which is too many for its size"), "{message}");
+}
+
 /// A column without values takes no bytes, however many rows it has.
 #[test]
 fn more_rows_than_fit_the_size_of_a_file_are_refused() {
@@ -237,16 +250,70 @@ fn the_texts_of_a_dictionary_are_converted_once() {
     }
 }
 
-/// 1,025 values of a dictionary that share a text of a MiB.
+/// 1,025 values of dictionaries that share a text of a MiB, in one column and in two.
 #[test]
 fn a_dictionary_whose_values_share_their_text_is_limited() {
-    let (values, buffers) = views(&vec![b'x'; 1 << 20], 1_025);
-    let values: ArrayRef = Arc::new(StringViewArray::new(values, buffers, None));
-    let column: ArrayRef = Arc::new(DictionaryArray::new(Int8Array::from(vec![0]), values));
-    for content in written_without_parquet(&batch(vec![("text", column)])) {
-        let message = message(count(&content, &["text"]));
-        assert!(message.contains("the texts of the dictionary of `text` come to 1074790400 bytes"), "{message}");
+    let column = |values| -> ArrayRef {
+        let (values, buffers) = views(&vec![b'x'; 1 << 20], values);
+        let values: ArrayRef = Arc::new(StringViewArray::new(values, buffers, None));
+        Arc::new(DictionaryArray::new(Int8Array::from(vec![0]), values))
+    };
+    let one = batch(vec![("text", column(1_025)), ("id", Arc::new(Int64Array::from(vec![1])))]);
+    let two = batch(vec![("text", column(900)), ("id", column(125))]);
+    for content in [one, two].iter().flat_map(written_without_parquet) {
+        let message = message(count(&content, &["text", "id"]));
+        assert!(message.contains("the texts of its dictionaries come to 1074790400 bytes"), "{message}");
     }
+}
+
+/// A dictionary of structs, which the library may need any memory to continue, is left out if no column needs it.
+#[test]
+fn dictionaries_of_other_values_than_texts_and_numbers_are_not_read() {
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![5]));
+    let field = Arc::new(Field::new("x", DataType::Int64, true));
+    let values: ArrayRef = Arc::new(StructArray::new(Fields::from(vec![field]), vec![Arc::clone(&numbers)], None));
+    let odd: ArrayRef = Arc::new(DictionaryArray::new(Int8Array::from(vec![0]), values));
+    for content in written_without_parquet(&batch(vec![("odd", odd), ("id", numbers)])) {
+        assert_eq!(count(&content, &["id"]).unwrap(), [1]);
+        assert!(message(count(&content, &["odd"])).contains("record batch cannot be read"));
+    }
+}
+
+#[test]
+fn structs_of_images_have_few_plain_fields() {
+    let field = |name: &str, kind: DataType| Field::new(name, kind, true);
+    let run = DataType::RunEndEncoded(
+        Arc::new(field("run_ends", DataType::Int32)),
+        Arc::new(field("values", DataType::Utf8)),
+    );
+    let pair = |bytes, path| vec![field("bytes", bytes), field("path", path)];
+    let with = |more: DataType, times: usize| {
+        let more = (0..times).map(|number| field(&format!("f{number}"), more.clone()));
+        pair(DataType::Binary, DataType::Utf8).into_iter().chain(more).collect::<Vec<_>>()
+    };
+    let dictionary = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
+    for (fields, wanted) in [
+        (pair(DataType::LargeBinary, DataType::Utf8View), true),
+        (pair(DataType::Utf8, DataType::Utf8), false),
+        (pair(DataType::Binary, run), false),
+        (pair(DataType::Binary, dictionary), false),
+        (with(DataType::Float32, 14), true),
+        (with(DataType::Float32, 15), false),
+        (with(DataType::Null, 1), false),
+    ] {
+        let kind = DataType::Struct(Fields::from(fields));
+        assert_eq!(ColumnKind::Pictures.accepts(&kind).is_ok(), wanted, "{kind}");
+    }
+}
+
+/// Views are decoded as bytes, and looked at when they are converted.
+#[test]
+fn views_that_are_not_utf8_are_refused() {
+    let wrong: ArrayRef = Arc::new(BinaryViewArray::from_iter_values([b"\xff".as_slice()]));
+    let error_text = message(utf8::utf8(&wrong));
+    assert!(error_text.contains("a text is not UTF-8: invalid utf-8 sequence of 1 bytes from index 0"), "{error_text}");
+    let right: ArrayRef = Arc::new(BinaryViewArray::from_iter([Some("ä".as_bytes()), None]));
+    assert_eq!(utf8::utf8(&right).unwrap().iter().collect::<Vec<_>>(), [Some("ä"), None]);
 }
 
 /// Messages of an Arrow stream, each with its body, without the empty one at the end.

@@ -9,6 +9,7 @@ mod file;
 mod slices;
 mod arrow_file;
 mod parquet_file;
+mod utf8;
 mod dictionary_texts;
 mod column;
 mod pictures;

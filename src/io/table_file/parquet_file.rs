@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::io::arrow_metadata::check_arrow_schema;
 use crate::io::expansion::Expansion;
 use crate::io::parquet::BATCH_ROWS;
-use crate::io::parquet_check::{ArrowColumn, arrow_columns, check_chunk, check_footer};
+use crate::io::parquet_check::{ArrowColumn, arrow_columns, check_chunk, check_footer, check_places};
 use crate::io::pread::PreadFile;
 use crate::io::shard::catch_panic;
 
@@ -49,8 +49,14 @@ impl ParquetFile {
     }
 
     /// Reader of a row group, once its pages are checked.
-    fn group_reader(&self, group: usize, places: &[usize], check: &Check<'_>) -> Result<ParquetRecordBatchReader> {
-        let rows = self.rows_per_batch(group, places, check)?;
+    fn group_reader(
+        &self,
+        group: usize,
+        places: &[usize],
+        check: &Check<'_>,
+        expansion: &mut Expansion,
+    ) -> Result<ParquetRecordBatchReader> {
+        let rows = self.rows_per_batch(group, places, check, expansion)?;
         let mask = ProjectionMask::roots(self.metadata.parquet_schema(), places.iter().copied());
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(self.file.clone(), self.metadata.clone());
         let builder = builder.with_row_groups(vec![group]).with_projection(mask).with_batch_size(rows);
@@ -60,7 +66,13 @@ impl ParquetFile {
     /// Number of rows of a batch of a row group, by the largest row.
     ///
     /// Parquet stores a run of equal values of any length in a few bytes, so a small file could contain huge rows.
-    fn rows_per_batch(&self, group: usize, places: &[usize], check: &Check<'_>) -> Result<usize> {
+    fn rows_per_batch(
+        &self,
+        group: usize,
+        places: &[usize],
+        check: &Check<'_>,
+        expansion: &mut Expansion,
+    ) -> Result<usize> {
         let schema = self.metadata.parquet_schema();
         let mut rows = BATCH_ROWS;
         let group = self.metadata.metadata().row_group(group);
@@ -69,8 +81,9 @@ impl ParquetFile {
             if !places.contains(&root) {
                 continue;
             }
-            let is_text = self.arrow_columns.get(leaf).is_some_and(|column| column.is_text);
-            let sizes = check_chunk(&self.file, column, group.num_rows(), is_text, check)?;
+            let arrow_column = self.arrow_columns.get(leaf).copied().unwrap_or_default();
+            let sizes = check_chunk(&self.file, column, group.num_rows(), arrow_column, check)?;
+            expansion.add_bytes(sizes.claimed.max(sizes.texts))?;
             let bytes = sizes.longest_text.saturating_mul(sizes.longest_row);
             check_row(&column.column_path().string(), sizes.longest_row, sizes.longest_text, bytes)?;
             let values = sizes.longest_row.max(values_per_row(self.schema().field(root).data_type()));
@@ -80,6 +93,7 @@ impl ParquetFile {
                 rows = rows.min(fitting.max(1));
             }
         }
+        expansion.add_rows(u64::try_from(group.num_rows()).unwrap_or(u64::MAX))?;
         Ok(rows)
     }
 }
@@ -89,6 +103,7 @@ fn read_metadata(file: &PreadFile) -> Result<ArrowReaderMetadata> {
     let unreadable = |error| Error::from(error).context("its metadata cannot be read");
     let metadata = catch_panic(|| ParquetMetaDataReader::new().parse_and_finish(file))?.map_err(unreadable)?;
     check_arrow_schema(metadata.file_metadata())?;
+    check_places(file, &metadata)?;
     catch_panic(|| ArrowReaderMetadata::try_new(Arc::new(metadata), ArrowReaderOptions::new()))?.map_err(unreadable)
 }
 
@@ -115,9 +130,7 @@ impl Iterator for ParquetBatches<'_> {
                 }
             }
             let group = self.groups.next()?;
-            let reader = self.file.group_reader(group, &self.places, &self.check);
-            let rows = u64::try_from(self.file.metadata.metadata().row_group(group).num_rows()).unwrap_or(u64::MAX);
-            match reader.and_then(|reader| self.expansion.add_rows(rows).map(|()| reader)) {
+            match self.file.group_reader(group, &self.places, &self.check, &mut self.expansion) {
                 Ok(reader) => self.reader = Some(reader),
                 Err(error) => return Some(Err(error)),
             }

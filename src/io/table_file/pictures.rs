@@ -6,6 +6,7 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 
 use super::column::{ColumnKind, column};
+use super::utf8::utf8;
 use crate::error::Result;
 
 /// Encoded images of a column with nulls.
@@ -49,10 +50,7 @@ pub fn pictures(batch: &RecordBatch, name: &str) -> Result<NullablePictures> {
         Some(fields) => (fields.column_by_name("bytes").unwrap_or(column), fields.column_by_name("path")),
         None => (column, None),
     };
-    let paths = match paths {
-        Some(paths) => cast(paths, &DataType::Utf8)?.as_string_opt::<i32>().cloned(),
-        None => None,
-    };
+    let paths = paths.map(utf8).transpose()?;
     let bytes = cast(bytes, &DataType::LargeBinary)?.as_binary::<i64>().clone();
     Ok(NullablePictures { bytes, paths, nulls: column.nulls().cloned() })
 }

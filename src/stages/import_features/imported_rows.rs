@@ -10,6 +10,7 @@ use crate::error::{Result, ValidationErrors};
 use crate::io::image::strip_image_extension;
 use crate::io::image_names::shown_name;
 use crate::stage::StageContext;
+use crate::stages::image_vectors::check_row_values;
 use crate::tables::regions::RegionColumn;
 use crate::tables::vector_limits::check_image_vector;
 use crate::tables::{VectorColumn, features, regions};
@@ -174,6 +175,7 @@ impl ImportedRows {
             if width != 0 && values.len() / vectors != width {
                 return Err(format!("got {} values, wanted {width} as in the rows before", values.len() / vectors));
             }
+            check_row_values(places, values.len() / vectors)?;
             check_image_vector(image.id, values).map_err(|error| error.to_string())?;
             Ok(values)
         });
