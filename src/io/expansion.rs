@@ -2,10 +2,10 @@
 
 use crate::error::{Error, Result};
 
-/// Most rows of a small file, and of a large one for each of its bytes.
+/// Most rows of a file, unless it has more than a thousandth as many bytes: then most rows for each byte.
 const MAX_ROWS: u64 = 100_000_000;
 const MAX_ROWS_PER_BYTE: u64 = 1_000;
-/// Most bytes of a small file without compression, and of a large one for each of its bytes.
+/// Most bytes that come out of a file; of a large one, for each of its bytes.
 const MAX_BYTES: u64 = 16 << 30;
 const MAX_BYTES_PER_BYTE: u64 = 1_000;
 

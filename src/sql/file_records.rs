@@ -21,7 +21,7 @@ const MAX_GROUP_BYTES: usize = 512 << 20;
 const MAX_ARRAY_BYTES: u64 = 256 << 20;
 
 /// Maximum number of columns of a delimited file, and of names in a JSON file. DataFusion has a buffer for each.
-pub(super) const MAX_COLUMNS: usize = 4096;
+pub(super) const MAX_COLUMNS: usize = 5000;
 
 /// Maximum number of bytes between two line breaks that stand behind even numbers of quotes. To infer the types of a CSV file,
 /// DataFusion splits it there, and keeps what is between.
@@ -45,7 +45,7 @@ pub(super) enum RecordForm {
 ///
 /// # Errors
 /// The file cannot be read; a record has more than 16 MiB, 8,192 records have more than 512 MiB, a quote takes more than a
-/// gibibyte, an array has more than 256 MiB, or the file has more than 4,096 columns or names.
+/// gibibyte, an array has more than 256 MiB, or the file has more than 5,000 columns or names.
 pub(super) fn check_records(path: &Path, form: RecordForm) -> Result<()> {
     let failed = |error: std::io::Error| Error::io("read", path, &error);
     let file = bounded::open(path)?;
@@ -233,14 +233,14 @@ mod tests {
     }
 
     #[test]
-    fn records_of_more_than_4096_values_are_refused() {
+    fn records_of_more_than_5000_values_are_refused() {
         let line = |columns: usize| vec![&b"1"[..]; columns].join(&b',');
-        for form in [line(4096), [&line(4096)[..], b"\n", &line(4096)].concat()] {
+        for form in [line(5000), [&line(5000)[..], b"\n", &line(5000)].concat()] {
             assert_eq!(check(&form, CSV), Ok(()));
         }
-        let error = Err("record 2 has more than 4096 values".to_owned());
-        assert_eq!(check(&[&line(2)[..], b"\n", &line(4097), b"\n"].concat(), CSV), error);
-        let names: Vec<_> = (0..5000).map(|name| format!("{{\"n{name}\":1}}")).collect();
+        let error = Err("record 2 has more than 5000 values".to_owned());
+        assert_eq!(check(&[&line(2)[..], b"\n", &line(5001), b"\n"].concat(), CSV), error);
+        let names: Vec<_> = (0..6000).map(|name| format!("{{\"n{name}\":1}}")).collect();
         for (text, form) in
             [(names.join("\n"), RecordForm::Lines), (format!("[{}]", names.join(",")), RecordForm::Array)]
         {
@@ -248,7 +248,7 @@ mod tests {
             let path = folder.path().join("a");
             std::fs::write(&path, text).unwrap();
             let error = check_records(&path, form).unwrap_err();
-            assert!(error.to_string().ends_with("has more than 4096 different names"), "{error}");
+            assert!(error.to_string().ends_with("has more than 5000 different names"), "{error}");
         }
     }
 

@@ -112,7 +112,7 @@ fn forged_parquet_files_are_refused() {
     std::fs::write(&path, file(ForgedColumn::Fixed(4), 0, 2, 2, &[cut])).unwrap();
     let error = csv_with(&[("mine", path.clone())], "SELECT * FROM mine").unwrap_err();
     assert_eq!(error.category(), ErrorCategory::Data);
-    assert!(error.hint_text().is_some_and(|hint| hint.contains("copy")), "{error}");
+    assert!(error.to_string().starts_with("`a.parquet` cannot be read: "), "{error}");
     // 100 GB of texts, all of them the one of a dictionary.
     let dictionary = [&(1u32 << 20).to_le_bytes()[..], &vec![b'x'; 1 << 20]].concat();
     let rows = 100_000;
@@ -126,7 +126,7 @@ fn forged_parquet_files_are_refused() {
     let pages = [page(1, None, dictionary), page(rows.cast_signed(), Some(8), indices)];
     std::fs::write(&path, file(ForgedColumn::Texts, 0, rows.cast_signed(), rows.cast_signed(), &pages)).unwrap();
     let error = csv_with(&[("mine", path)], "SELECT count(text) AS n FROM mine ORDER BY n").unwrap_err();
-    assert!(error.to_string().contains("8192 rows of `text` come to 17179869184 bytes"), "{error}");
+    assert!(error.to_string().contains("8192 rows of `text` come to 8589934592 bytes"), "{error}");
 }
 
 /// Three row groups, the second of which has a NaN, which is the largest value. Statistics do not have it.
@@ -146,8 +146,14 @@ fn the_largest_value_may_be_nan() {
     let read = |sql: &str| csv_with(&[("mine", path.clone())], sql).unwrap();
     assert_eq!(read(&largest(1)), "value\nNaN\n");
     assert_eq!(read(&largest(3)), "value\nNaN\n299.0\n298.0\n");
-    let groups = "SELECT value >= 100 AS k, max(value) AS m FROM mine GROUP BY k ORDER BY m DESC LIMIT 1";
-    assert_eq!(read(groups), "k,m\ntrue,NaN\n");
+    // Groups of which one has a NaN: the first of all is the first with a limit.
+    let csv = folder.path().join("a.csv");
+    std::fs::write(&csv, "k,f\n0,10\n1,9\n1,NaN\n1,1\n2,2\n").unwrap();
+    let groups = |limit: &str| {
+        let sql = format!("SELECT k, max(f) AS m FROM mine GROUP BY k ORDER BY m DESC {limit}");
+        csv_with(&[("mine", csv.clone())], &sql).unwrap()
+    };
+    assert!(groups("").starts_with(&groups("LIMIT 1")), "{}", groups(""));
 }
 
 #[test]

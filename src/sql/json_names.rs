@@ -166,22 +166,22 @@ mod tests {
             format!("{{{}}}", names.join(","))
         };
         for (text, wanted) in [
-            (object(4096, "1"), false),
-            (object(4097, "null"), true),
-            // 8 objects of 511 names and their own; then one name more.
-            (object(8, &object(511, "[true,\"a\",-1.5]")), false),
-            (object(8, &object(512, "[]")), true),
+            (object(5000, "1"), false),
+            (object(5001, "null"), true),
+            // 8 objects of 624 names and their own; then one name more.
+            (object(8, &object(624, "[true,\"a\",-1.5]")), false),
+            (object(8, &object(625, "[]")), true),
             // The objects of a list have the same names, and so have the lines of a file.
-            (format!("[{}]", vec![object(4096, "1"); 10].join(",")), false),
-            (vec![object(4096, "1"); 3].join("\n"), false),
-            (format!("{}\n{}", object(4096, "1"), r#"{"other":1}"#), true),
+            (format!("[{}]", vec![object(5000, "1"); 10].join(",")), false),
+            (vec![object(5000, "1"); 3].join("\n"), false),
+            (format!("{}\n{}", object(5000, "1"), r#"{"other":1}"#), true),
             // The text ends at the first line that is no JSON.
-            (format!("{{]\n{}", object(5000, "1")), false),
+            (format!("{{]\n{}", object(6000, "1")), false),
             (String::new(), false),
         ] {
             for text in [text.clone(), format!("\u{feff}{text}")] {
                 let checked = check_names(text.as_bytes(), false).unwrap();
-                let message = || "more than 4096 different names".to_owned();
+                let message = || "more than 5000 different names".to_owned();
                 assert_eq!(checked, if wanted { Err(message()) } else { Ok(()) }, "{}", &text[..text.len().min(40)]);
             }
         }
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(check(&line(50_001), false), error(50_001));
         // Those of a group of records are together in memory.
         let lines = |rest: usize| [line(49_000), "{}\n".repeat(rest), line(2_000)].join("\n");
-        assert_eq!(check(&lines(8_190), false), error(50_001));
+        assert_eq!(check(&lines(8_190), false), error(51_000));
         assert_eq!(check(&lines(8_191), false), Ok(()));
         // The records of an array are no list.
         let records = |count: usize| format!("[{full}{}]", ",{}".repeat(count));

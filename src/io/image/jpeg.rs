@@ -91,8 +91,9 @@ fn inverted_cmyk(pixel: &[u8]) -> [u8; 3] {
 /// Number of scans before the end-of-image marker.
 ///
 /// libjpeg fills a truncated image with grey and only warns; PIL refuses it. Segments are skipped by their length,
-/// because a thumbnail in a segment has an end marker of its own. Where libjpeg expects a restart marker, it does not skip
-/// the segment of a reserved marker, which could hide scans; elsewhere it refuses such markers, as this function does.
+/// because a thumbnail in a segment has an end marker of its own. Reserved markers are refused. libjpeg refuses them too,
+/// but where it expects a restart marker, it looks for the next marker within their segment: scans there would not be
+/// counted here.
 ///
 /// # Errors
 /// There is no end-of-image marker, or a reserved marker before it.

@@ -43,6 +43,9 @@ fn check_chunks(bytes: &[u8]) -> Result<()> {
     // A length, a type, the content and its checksum.
     while let Some(length) = rest.first_chunk() {
         chunks += 1;
+        if rest.get(4..8) == Some(b"IEND") {
+            break;
+        }
         rest = rest.get(12 + u32::from_be_bytes(*length) as usize..).unwrap_or_default();
     }
     if chunks > most {
@@ -152,6 +155,9 @@ mod tests {
         let with = |times| decode(&with_chunk(&pixels, [1, 1], ExtendedColorType::Rgb8, b"teSt", times));
         assert_eq!(with(10_000).unwrap().rgb, pixels);
         let message = with(10_200).unwrap_err().to_string();
+        // What follows the last chunk is no part of the image.
+        let padded = [with_chunk(&pixels, [1, 1], ExtendedColorType::Rgb8, b"teSt", 0), vec![0; 200_000]].concat();
+        assert_eq!(decode(&padded).unwrap().rgb, pixels);
         assert!(message.contains("the PNG has 10203 chunks, wanted at most 10119 for its size"), "{message}");
     }
 }

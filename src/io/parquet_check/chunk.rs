@@ -89,14 +89,14 @@ pub fn check_chunk(
     ChunkReader::new(column, [values, claimed], arrow_column).read(file, rows, check)
 }
 
-/// Size in memory of a value, or of the space for a missing one: as it is stored, and with its levels, and in Arrow.
+/// Size in memory of a value, or of the space for a missing one, as it is stored or in Arrow, and of its levels.
 fn fixed_bytes(column: &ColumnChunkMetaData, arrow_column: ArrowColumn) -> u64 {
     let stored = match column.column_type() {
         Type::FIXED_LEN_BYTE_ARRAY => u64::try_from(column.column_descr().type_length()).unwrap_or(0),
         _ => 0,
     };
     let levels = if column.column_descr().max_rep_level() > 0 { LEVELS_BYTES } else { 0 };
-    stored + levels + arrow_column.bytes
+    stored.max(arrow_column.bytes) + levels
 }
 
 fn damaged(name: &str) -> Error {

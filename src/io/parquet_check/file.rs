@@ -69,6 +69,9 @@ pub fn check_file(file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<()
 }
 
 /// Checks that no two column chunks share bytes, so that the size of a file limits what is in it.
+///
+/// # Errors
+/// Two do.
 pub fn check_places(file: &PreadFile, metadata: &ParquetMetaData) -> Result<()> {
     let columns = metadata.row_groups().iter().flat_map(RowGroupMetaData::columns);
     let mut places: Vec<Range<u64>> = columns.filter_map(|column| chunk_place(file, column)).collect();

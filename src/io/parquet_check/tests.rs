@@ -159,9 +159,9 @@ fn texts_of_a_dictionary_are_expanded_in_small_batches() {
     let content = file(ForgedColumn::Texts, PLAIN, 100_000, 100_000, &pages(100_000));
     let got = message(batches(&content, "text"));
     assert!(got.contains("bytes without compression, which is too many for its size"), "{got}");
-    // A query would have twice 8,192 of them at most.
+    // A batch of a query would have 8,192 of them.
     let got = message(sizes(&content));
-    assert!(got.contains("8192 rows of `text` come to 17179869184 bytes, wanted at most"), "{got}");
+    assert!(got.contains("8192 rows of `text` come to 8589934592 bytes, wanted at most"), "{got}");
 }
 
 /// 120 million rows in three runs of a hundred bytes.
@@ -264,7 +264,7 @@ fn pages_that_claim_too_much_are_refused() {
 #[test]
 fn values_of_a_large_fixed_size_are_refused() {
     let page = || ForgedPage { values: 1, claimed: 4, encoding: Some(0), stored: vec![7; 4] };
-    assert_eq!(sizes(&file(ForgedColumn::Fixed(4), PLAIN, 1, 1, &[page()])).unwrap()[0].largest_batch, 8);
+    assert_eq!(sizes(&file(ForgedColumn::Fixed(4), PLAIN, 1, 1, &[page()])).unwrap()[0].largest_batch, 4);
     let many = || ForgedPage { values: 10_000, ..page() };
     let got = message(sizes(&file(ForgedColumn::Fixed(1_000_000), PLAIN, 10_000, 10_000, &[many()])));
     assert!(got.contains("8192 rows of `text` come to 8192000000 bytes, wanted at most 2147483648"), "{got}");

@@ -76,7 +76,7 @@ impl DictionaryLengths {
                 left -= times;
             }
         });
-        IndexedSums { sum, largest_batch: largest.saturating_mul(2) }
+        IndexedSums { sum, largest_batch: largest }
     }
 }
 
@@ -84,8 +84,7 @@ impl DictionaryLengths {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IndexedSums {
     pub(super) sum: u64,
-    /// Most bytes of 8,192 texts: twice those of the largest of the blocks that they are counted in, since they can lie
-    /// in two.
+    /// Most bytes of a block of 8,192 texts. The rows of a batch are such a block, or lie in two if values are missing.
     pub(super) largest_batch: u64,
 }
 
@@ -120,10 +119,10 @@ mod tests {
             [&header.map(|byte| byte.to_le_bytes()[0])[..], &[index]].concat()
         };
         let runs = [vec![2], run(8_000, 0), run(400, 1), run(20_000, 2)].concat();
-        let wanted = IndexedSums { sum: 40_000 + 40_000, largest_batch: 2 * 40_000 };
+        let wanted = IndexedSums { sum: 40_000 + 40_000, largest_batch: 40_000 };
         assert_eq!(lengths.sums(&runs, 28_400), wanted);
         let runs = [vec![2], run(100, 0), run(20_000, 2)].concat();
-        let wanted = IndexedSums { sum: 500 + 40_000, largest_batch: 2 * (500 + 2 * 8_092) };
+        let wanted = IndexedSums { sum: 500 + 40_000, largest_batch: 500 + 2 * 8_092 };
         assert_eq!(lengths.sums(&runs, 20_100), wanted);
     }
 }

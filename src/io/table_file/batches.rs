@@ -20,7 +20,7 @@ const MAX_ROW_BYTES: usize = 512 << 20;
 /// Iterator over the rows of a table, in order, in batches of bounded size.
 pub(super) type BatchIterator<'f> = Box<dyn Iterator<Item = Result<RecordBatch>> + 'f>;
 
-/// Function that is called before each page or record batch; its error ends the reading.
+/// Function that is called before each page and record batch, and for each batch; its error ends the reading.
 pub(super) type Check<'f> = Box<dyn Fn() -> Result<()> + 'f>;
 
 /// Number of rows in a batch if a row has `values` values.

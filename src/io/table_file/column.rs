@@ -25,7 +25,8 @@ pub enum ColumnKind {
     TextsOrIntegers,
     /// Texts, or lists of texts with or without a fixed size.
     TextsOrLists,
-    /// Encoded images: bytes, or the struct of Hugging Face with the fields `bytes` and `path`.
+    /// Encoded images: bytes, or the struct of Hugging Face with the fields `bytes` and `path`, a text. It may have other
+    /// texts and numbers.
     Pictures,
     /// Vectors: lists of f16, f32 or f64, with or without a fixed size.
     Vectors,
@@ -55,7 +56,7 @@ impl ColumnKind {
             ColumnKind::Texts => "texts",
             ColumnKind::TextsOrIntegers => "texts or whole numbers",
             ColumnKind::TextsOrLists => "texts or lists of texts",
-            ColumnKind::Pictures => "bytes, or a struct with `bytes`",
+            ColumnKind::Pictures => "bytes, or a struct of `bytes`, `path` and few other texts or numbers",
             ColumnKind::Vectors => "lists of Float16, Float32 or Float64",
         };
         Err(format!("is {kind}, wanted {wanted}"))
@@ -89,14 +90,16 @@ fn is_picture(kind: &DataType) -> bool {
                     // Views of texts are decoded as those of bytes.
                     "path" => is_plain_text(field.data_type()) || *field.data_type() == DataType::BinaryView,
                     _ => {
-                        is_binary(field.data_type())
-                            || is_plain_text(field.data_type())
-                            || field.data_type().is_primitive()
+                        is_binary(field.data_type()) || is_plain_text(field.data_type()) || is_number(field.data_type())
                     }
                 })
         }
         kind => is_binary(kind),
     }
+}
+
+fn is_number(kind: &DataType) -> bool {
+    kind.is_primitive() || *kind == DataType::Boolean
 }
 
 fn is_binary(kind: &DataType) -> bool {

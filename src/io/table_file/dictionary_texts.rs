@@ -39,7 +39,7 @@ impl DictionaryTexts {
         let (mut fields, mut columns) = (Vec::new(), Vec::new());
         for (place, (field, column)) in batch.schema_ref().fields().iter().zip(batch.columns()).enumerate() {
             if is_converted(field.data_type()) {
-                let column = self.converted(place, column)?;
+                let column = self.converted(place, field.name(), column)?;
                 fields.push(Arc::new(Field::new(field.name(), column.data_type().clone(), true)));
                 columns.push(column);
             } else {
@@ -51,7 +51,7 @@ impl DictionaryTexts {
         tables::batch(&schema, columns)
     }
 
-    fn converted(&mut self, place: usize, column: &ArrayRef) -> Result<ArrayRef> {
+    fn converted(&mut self, place: usize, name: &str, column: &ArrayRef) -> Result<ArrayRef> {
         let dictionary = column.as_any_dictionary();
         let values = dictionary.values();
         if let Some(known) = self.columns.get(&place)
@@ -64,10 +64,11 @@ impl DictionaryTexts {
         let bytes = bytes(values);
         let sum = self.columns.values().fold(bytes, |sum, known| sum.saturating_add(known.bytes));
         if sum > MAX_BYTES {
-            let message = format!("the texts of its dictionaries come to {sum} bytes, wanted at most {MAX_BYTES}");
+            let message =
+                format!("the texts of the dictionaries up to `{name}` come to {sum} bytes, wanted at most {MAX_BYTES}");
             return Err(Error::data(message).hint("write the file without dictionaries"));
         }
-        let texts: ArrayRef = Arc::new(utf8(values)?);
+        let texts: ArrayRef = Arc::new(utf8(values).map_err(|error| error.context(format!("column `{name}`")))?);
         let known = ColumnDictionary { values: ArrayRef::clone(values), texts: ArrayRef::clone(&texts), bytes };
         self.columns.insert(place, known);
         Ok(dictionary.with_values(texts))

@@ -103,7 +103,7 @@ impl TableFile {
     /// Reads all rows of the columns `names`, in order. Calls `check` for each batch, and before each page (Parquet) or record batch (Arrow);
     /// its error ends the reading.
     ///
-    /// Memory: one batch of at most 16 MiB of numbers and 256 MiB of texts, or one larger row. Of a Parquet file with
+    /// Memory: one batch, of which each column has at most 16 MiB of numbers and 256 MiB of texts, or one larger row. Of a Parquet file with
     /// compression also one page of each column, of an Arrow file one record batch, which may have 2 GiB.
     ///
     /// # Errors

@@ -28,7 +28,11 @@ impl BatchSlices {
         let Some(batch) = self.rest.take().filter(|batch| batch.num_rows() > 0) else { return Ok(None) };
         let mut rows = BATCH_ROWS.min(batch.num_rows());
         for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
-            rows = fitting_rows(column, field.name(), rows, expansion)?;
+            rows = fitting_rows(column, field.name(), rows)?;
+        }
+        for column in batch.columns() {
+            let size_of = row_sizes(column, rows);
+            expansion.add_bytes((0..rows).map(|row| size_of(row).bytes as u64).sum())?;
         }
         self.rest = Some(batch.slice(rows, batch.num_rows() - rows));
         Ok(Some(batch.slice(0, rows)))
@@ -36,7 +40,7 @@ impl BatchSlices {
 }
 
 /// Number of rows at the start of a column that fit into a slice: at least one, and `most` at most.
-fn fitting_rows(column: &ArrayRef, name: &str, most: usize, expansion: &mut Expansion) -> Result<usize> {
+fn fitting_rows(column: &ArrayRef, name: &str, most: usize) -> Result<usize> {
     let size_of = row_sizes(column, most);
     let (mut values, mut bytes) = (0, 0);
     for row in 0..most {
@@ -47,7 +51,6 @@ fn fitting_rows(column: &ArrayRef, name: &str, most: usize, expansion: &mut Expa
         }
         values += size.values;
         bytes += size.bytes;
-        expansion.add_bytes(size.bytes as u64)?;
     }
     Ok(most)
 }

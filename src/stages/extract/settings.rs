@@ -162,9 +162,9 @@ impl Stage for Extract {
     /// Version 2: tall images are resampled vertically first, as Pillow 13 does. Version 3: a grid has boxes. Version 4:
     /// convolutions round differently, because their values are in another order. Version 5: rows have keys, and the
     /// last images of a part may round differently, because every batch is full. Version 6: a GPU computes in f32 without
-    /// TF32.
+    /// TF32. Version 7: 16-bit grey PNGs with a transparent value are clamped.
     fn version(&self) -> u32 {
-        6
+        7
     }
 
     fn settings(&self) -> serde_json::Value {
