@@ -12,14 +12,14 @@ const MAX_BYTES_PER_BYTE: u64 = 1_000;
 /// Rows and bytes that a file has given, with their limits. A forged file of kilobytes could otherwise have rows, or
 /// compressed zeros, to keep a reader busy for days.
 #[derive(Debug)]
-pub(super) struct Expansion {
+pub(super) struct ExpansionLimits {
     rows: u64,
     bytes: u64,
     max_rows: u64,
     max_bytes: u64,
 }
 
-impl Expansion {
+impl ExpansionLimits {
     /// Limits for a file of this size in bytes.
     pub(super) fn of_file(size: u64) -> Self {
         Self {
@@ -65,7 +65,7 @@ mod tests {
             (100_000, 100_000_000, 17_179_869_184),
             (1 << 30, 1_073_741_824_000, 1_073_741_824_000),
         ] {
-            let mut expansion = Expansion::of_file(size);
+            let mut expansion = ExpansionLimits::of_file(size);
             expansion.add_rows(1).unwrap();
             expansion.add_rows(rows - 1).unwrap();
             let message = expansion.add_rows(1).unwrap_err().to_string();

@@ -7,21 +7,16 @@ use std::path::Path;
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 
 use super::json_names::check_names;
+use super::record_limits::{GROUP_RECORDS, MAX_COLUMNS};
 use crate::error::{Error, Result};
 use crate::io::bounded;
 use crate::io::line_reader::MAX_LINE_BYTES;
-
-/// Number of records whose sizes are added. The reader has at most two such groups in part.
-pub(super) const GROUP_RECORDS: usize = 8192;
 
 /// Maximum size of a group of records in bytes.
 const MAX_GROUP_BYTES: usize = 512 << 20;
 
 /// Maximum size in bytes of a file that is one JSON array, which is read whole.
 const MAX_ARRAY_BYTES: u64 = 256 << 20;
-
-/// Maximum number of columns of a delimited file, and of names in a JSON file. DataFusion has a buffer for each.
-pub(super) const MAX_COLUMNS: usize = 5000;
 
 /// Maximum number of bytes between two line breaks that stand behind even numbers of quotes. To infer the types of a CSV file,
 /// DataFusion splits it there, and keeps what is between.

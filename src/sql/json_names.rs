@@ -2,12 +2,12 @@
 //! each object of a list has all names of the list.
 
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, BufRead};
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
-use super::file_records::{GROUP_RECORDS, MAX_COLUMNS};
+use super::record_limits::{GROUP_RECORDS, MAX_COLUMNS};
 
 /// Maximum number of values of the objects in the lists of a group of records, each with the names of all of them.
 const MAX_LISTED_VALUES: usize = 50_000_000;
@@ -37,6 +37,7 @@ pub(super) fn check_names(mut content: impl BufRead, is_array: bool) -> io::Resu
 /// Names that were found.
 #[derive(Default)]
 struct FoundNames {
+    hashes: RandomState,
     /// Hashes of the names, with those around them.
     names: HashSet<u64>,
     /// Number of names in lists.
@@ -105,9 +106,7 @@ impl<'de> Visitor<'de> for Names<'_> {
             found.most_objects = found.most_objects.max(found.objects);
         }
         while let Some(text) = map.next_key::<String>()? {
-            let mut hasher = DefaultHasher::new();
-            (place.name, text).hash(&mut hasher);
-            let name = hasher.finish();
+            let name = found.hashes.hash_one((place.name, text));
             if found.names.insert(name) {
                 found.listed_names += usize::from(place.is_listed);
             }

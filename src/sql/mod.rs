@@ -24,6 +24,7 @@ mod epoch_order;
 mod errors;
 mod file_scans;
 mod files;
+mod record_limits;
 mod json_names;
 mod file_records;
 mod functions;

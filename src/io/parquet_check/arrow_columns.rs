@@ -3,7 +3,6 @@
 use arrow::datatypes::{DataType, Schema};
 use az::SaturatingAs as _;
 
-use super::chunk::ChunkSizes;
 use super::levels::WINDOW_ROWS;
 
 /// Bytes of the value of a type without a fixed number.
@@ -23,9 +22,9 @@ pub struct ArrowColumn {
 }
 
 impl ArrowColumn {
-    /// Bytes of the space for missing lists of fixed size in a batch. Space for all values of such a list is reserved.
-    pub(super) fn space(self, sizes: &ChunkSizes) -> u64 {
-        let missing = if self.are_in_lists { sizes.missing } else { sizes.missing.min(WINDOW_ROWS) };
+    /// Bytes of the space for `missing` lists of fixed size in a batch. Space for all values of such a list is reserved.
+    pub(super) fn space(self, missing: u64) -> u64 {
+        let missing = if self.are_in_lists { missing } else { missing.min(WINDOW_ROWS) };
         missing.saturating_mul(self.length).saturating_mul(self.bytes)
     }
 }
@@ -110,7 +109,6 @@ mod tests {
         let wanted =
             wanted.map(|(length, are_in_lists, is_text, bytes)| ArrowColumn { is_text, bytes, length, are_in_lists });
         assert_eq!(arrow_columns(&schema), wanted);
-        let sizes = ChunkSizes { missing: 10_000, ..ChunkSizes::default() };
-        assert_eq!((wanted[1].space(&sizes), wanted[2].space(&sizes)), (8_192 * 35 * 4, 10_000 * 4 * 4));
+        assert_eq!((wanted[1].space(10_000), wanted[2].space(10_000)), (8_192 * 35 * 4, 10_000 * 4 * 4));
     }
 }

@@ -11,7 +11,7 @@ use super::footer::check_footer;
 use super::levels::WINDOW_ROWS;
 use crate::error::{Error, Result};
 use crate::io::arrow_metadata::check_arrow_schema;
-use crate::io::expansion::Expansion;
+use crate::io::expansion::ExpansionLimits;
 use crate::io::pread::PreadFile;
 use crate::io::shard::catch_panic;
 
@@ -32,7 +32,7 @@ pub fn check_file(file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<()
     check_arrow_schema(about)?;
     let schema = catch_panic(|| parquet_to_arrow_schema(about.schema_descr(), about.key_value_metadata()))??;
     let arrow_columns = arrow_columns(&schema);
-    let mut expansion = Expansion::of_file(file.size());
+    let mut expansion = ExpansionLimits::of_file(file.size());
     for group in metadata.row_groups() {
         if group.columns().is_empty() && group.num_rows() != 0 {
             return Err(
@@ -55,7 +55,7 @@ pub fn check_file(file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<()
                     format!("{WINDOW_ROWS} rows of {of} come to {got} bytes, wanted at most {MAX_WINDOW_BYTES}");
                 return Err(Error::data(message));
             }
-            space = space.saturating_add(arrow_column.space(&sizes));
+            space = space.saturating_add(arrow_column.space(sizes.missing));
             if space > MAX_SPACE_BYTES {
                 let message =
                     format!("missing lists up to `{name}` take {space} bytes, wanted at most {MAX_SPACE_BYTES}");

@@ -19,7 +19,7 @@ use super::slices::BatchSlices;
 use super::utf8::byte_views;
 use crate::error::{Error, Result};
 use crate::io::arrow_metadata::{parse_footer, parse_message};
-use crate::io::expansion::Expansion;
+use crate::io::expansion::ExpansionLimits;
 use crate::io::lz4_frame;
 use crate::io::pread::PreadFile;
 use crate::io::shard::catch_panic;
@@ -114,7 +114,7 @@ impl ArrowFile {
             decoder: FileDecoder::new(decoded_schema(&self.schema), self.version).with_projection(places),
             schema: &self.schema,
             dictionaries: DictionarySizes::default(),
-            expansion: Expansion::of_file(self.file.size()),
+            expansion: ExpansionLimits::of_file(self.file.size()),
         };
         let mut blocks = self.blocks.iter();
         let mut slices = BatchSlices::default();
@@ -142,7 +142,7 @@ struct MessageReader<'f> {
     schema: &'f Schema,
     decoder: FileDecoder,
     dictionaries: DictionarySizes,
-    expansion: Expansion,
+    expansion: ExpansionLimits,
 }
 
 impl MessageReader<'_> {

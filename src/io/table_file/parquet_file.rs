@@ -14,7 +14,7 @@ use parquet::file::metadata::ParquetMetaDataReader;
 use super::batches::{BATCH_TEXT_BYTES, BatchIterator, Check, check_row, rows_per_batch, values_per_row};
 use crate::error::{Error, Result};
 use crate::io::arrow_metadata::check_arrow_schema;
-use crate::io::expansion::Expansion;
+use crate::io::expansion::ExpansionLimits;
 use crate::io::parquet::BATCH_ROWS;
 use crate::io::parquet_check::{ArrowColumn, arrow_columns, check_chunk, check_footer, check_places};
 use crate::io::pread::PreadFile;
@@ -44,7 +44,7 @@ impl ParquetFile {
     /// Reads the rows of the columns at these indices, in order. Row groups are checked one after the other.
     pub(super) fn batches<'f>(&'f self, places: Vec<usize>, check: Check<'f>) -> BatchIterator<'f> {
         let groups = 0..self.metadata.metadata().num_row_groups();
-        let expansion = Expansion::of_file(self.file.size());
+        let expansion = ExpansionLimits::of_file(self.file.size());
         Box::new(ParquetBatches { file: self, places, check, expansion, groups, reader: None })
     }
 
@@ -54,7 +54,7 @@ impl ParquetFile {
         group: usize,
         places: &[usize],
         check: &Check<'_>,
-        expansion: &mut Expansion,
+        expansion: &mut ExpansionLimits,
     ) -> Result<ParquetRecordBatchReader> {
         let rows = self.rows_per_batch(group, places, check, expansion)?;
         let mask = ProjectionMask::roots(self.metadata.parquet_schema(), places.iter().copied());
@@ -71,7 +71,7 @@ impl ParquetFile {
         group: usize,
         places: &[usize],
         check: &Check<'_>,
-        expansion: &mut Expansion,
+        expansion: &mut ExpansionLimits,
     ) -> Result<usize> {
         let schema = self.metadata.parquet_schema();
         let mut rows = BATCH_ROWS;
@@ -112,7 +112,7 @@ struct ParquetBatches<'f> {
     file: &'f ParquetFile,
     places: Vec<usize>,
     check: Check<'f>,
-    expansion: Expansion,
+    expansion: ExpansionLimits,
     groups: Range<usize>,
     reader: Option<ParquetRecordBatchReader>,
 }

@@ -6,7 +6,7 @@ use az::SaturatingAs;
 
 use super::batches::{BATCH_TEXT_BYTES, BATCH_VALUES, check_row};
 use crate::error::Result;
-use crate::io::expansion::Expansion;
+use crate::io::expansion::ExpansionLimits;
 use crate::io::parquet::BATCH_ROWS;
 
 /// Divides a batch into slices of bounded size, each of at least a row.
@@ -24,7 +24,7 @@ impl BatchSlices {
     ///
     /// # Errors
     /// A row is too large, or the texts come to too many bytes for the file.
-    pub(super) fn next(&mut self, expansion: &mut Expansion) -> Result<Option<RecordBatch>> {
+    pub(super) fn next(&mut self, expansion: &mut ExpansionLimits) -> Result<Option<RecordBatch>> {
         let Some(batch) = self.rest.take().filter(|batch| batch.num_rows() > 0) else { return Ok(None) };
         let mut rows = BATCH_ROWS.min(batch.num_rows());
         for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
