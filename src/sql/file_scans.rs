@@ -20,7 +20,6 @@ use futures::{Stream, StreamExt};
 
 use crate::error::{Error, panic_error};
 use crate::sql::pass_through::{PassThroughExec, ReadInput};
-use crate::sql::state::STORE_URL;
 
 /// Optimizer rule that puts [`FileScan`] over the scans of files that are not in the store.
 #[derive(Debug)]
@@ -49,7 +48,7 @@ fn file_name(node: &Arc<dyn ExecutionPlan>) -> Option<String> {
     let config = node.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()?;
     let mut files = config.file_groups.iter().flat_map(FileGroup::iter).map(PartitionedFile::path);
     let name = files.next().and_then(|path| Path::new(path.as_ref()).file_name()?.to_str().map(str::to_owned));
-    (config.object_store_url.as_str() != STORE_URL).then_some(name?)
+    config.object_store_url.as_str().starts_with("file:").then_some(name?)
 }
 
 /// Scan of a user's file.

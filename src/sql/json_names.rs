@@ -1,8 +1,7 @@
 //! Names in the records of a JSON file. To DataFusion each is a column or a field, it compares them with one another, and
 //! each object of a list has all names of the list.
 
-use std::collections::HashSet;
-use std::hash::{BuildHasher as _, RandomState};
+use std::collections::HashMap;
 use std::io::{self, BufRead};
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -37,9 +36,8 @@ pub(super) fn check_names(mut content: impl BufRead, is_array: bool) -> io::Resu
 /// Names that were found.
 #[derive(Default)]
 struct FoundNames {
-    hashes: RandomState,
-    /// Hashes of the names, with those around them.
-    names: HashSet<u64>,
+    /// Numbers of the names, by the number of the name around them and their text.
+    names: HashMap<(usize, String), usize>,
     /// Number of names in lists.
     listed_names: usize,
     records: usize,
@@ -71,8 +69,8 @@ impl FoundNames {
 /// Place of a value in a record.
 #[derive(Clone, Copy, Default)]
 struct Place {
-    /// Hash of the name of the value, with those around it.
-    name: u64,
+    /// Number of the name of the value; 0 for a record.
+    name: usize,
     is_listed: bool,
     /// True for the array of all records.
     is_records: bool,
@@ -106,8 +104,9 @@ impl<'de> Visitor<'de> for Names<'_> {
             found.most_objects = found.most_objects.max(found.objects);
         }
         while let Some(text) = map.next_key::<String>()? {
-            let name = found.hashes.hash_one((place.name, text));
-            if found.names.insert(name) {
+            let next = found.names.len() + 1;
+            let name = *found.names.entry((place.name, text)).or_insert(next);
+            if name == next {
                 found.listed_names += usize::from(place.is_listed);
             }
             if found.excess().is_some() {
