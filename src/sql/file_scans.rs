@@ -1,7 +1,6 @@
 //! Scans of users' files, in which errors of the format and panics of a library are errors of the file.
 
 use std::panic::AssertUnwindSafe;
-use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -46,9 +45,11 @@ impl PhysicalOptimizerRule for FileScans {
 /// Name of the file that an operator scans; `None` for other operators, and for files of the store.
 fn file_name(node: &Arc<dyn ExecutionPlan>) -> Option<String> {
     let config = node.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()?;
-    let mut files = config.file_groups.iter().flat_map(FileGroup::iter).map(PartitionedFile::path);
-    let name = files.next().and_then(|path| Path::new(path.as_ref()).file_name()?.to_str().map(str::to_owned));
-    config.object_store_url.as_str().starts_with("file:").then_some(name?)
+    if !config.object_store_url.as_str().starts_with("file:") {
+        return None;
+    }
+    let path = config.file_groups.iter().flat_map(FileGroup::iter).map(PartitionedFile::path).next()?;
+    path.filename().map(str::to_owned)
 }
 
 /// Scan of a user's file.

@@ -22,10 +22,10 @@ use crate::error::{Error, Result};
 use crate::io::bounded;
 use crate::io::parquet_check::check_file;
 use crate::io::pread::PreadFile;
+use crate::io::text_start::UTF8_MARK;
 
 /// Bytes at the start of a file that tell one form of JSON from the other.
 const START_BYTES: u64 = 4096;
-const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// File that a query reads by a name.
 #[derive(Debug, Clone, PartialEq, Eq)]

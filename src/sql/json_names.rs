@@ -7,19 +7,17 @@ use std::io::{self, BufRead};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 use super::record_limits::{GROUP_RECORDS, MAX_COLUMNS};
+use crate::io::text_start::UTF8_MARK;
 
-/// Maximum number of values of the objects in the lists of a group of records, each with the names of all of them.
+/// Maximum number of values of the objects in the lists of a group of records. Each object has the names of all.
 const MAX_LISTED_VALUES: usize = 50_000_000;
 
-/// Mark at the start of a file in UTF-8.
-const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
-
-/// Checks that the values of a text do not have more different names than a table may have columns, and no lists of objects
-/// that would be expanded to many values. The records are the elements of the one array of the text, or its values. A text
-/// that is no JSON ends where it is none.
+/// Checks the names in a text of JSON: it has at most [`MAX_COLUMNS`] different ones, and the objects in its lists are not
+/// expanded to too many values. Its records are the elements of one array if `is_array`, otherwise its values. The check
+/// ends where the text is no JSON.
 ///
 /// # Errors
-/// The text cannot be read. Or what is too large, as the inner error.
+/// The text cannot be read. The inner error says what is too large.
 pub(super) fn check_names(mut content: impl BufRead, is_array: bool) -> io::Result<Result<(), String>> {
     if content.fill_buf()?.starts_with(UTF8_MARK) {
         content.consume(UTF8_MARK.len());

@@ -175,8 +175,7 @@ impl Session {
     /// # Errors
     /// Another file has the same name.
     pub fn add_file(&self, file: NamedFile) -> Result<()> {
-        // The rows that a `LIMIT` no longer needs would be found by statistics, which a file can have wrong, and which have
-        // no NaN.
+        // A `LIMIT` would skip row groups by their statistics. Those of a file may be wrong, and they leave out NaN.
         let state = self.context.state_ref();
         state.write().config_mut().options_mut().optimizer.enable_topk_dynamic_filter_pushdown = false;
         self.tables.own().add_file(file)

@@ -59,7 +59,7 @@ pub(super) fn session_state(
         .with_default_catalog_and_schema(CATALOG, FILES);
     let options = config.options_mut();
     options.execution.parquet.schema_force_view_types = false;
-    // It leaves out the largest value of a group if that is NaN.
+    // With a `LIMIT`, it loses groups that have a NaN.
     options.optimizer.enable_topk_aggregation = false;
     // Vectors are read only of the rows that satisfy a condition.
     options.execution.parquet.pushdown_filters = true;

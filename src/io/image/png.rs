@@ -12,9 +12,9 @@ use super::DecodedImage;
 use super::decoded_image::{MAX_PIXELS, check_size};
 use crate::error::{Error, Result};
 
-/// Most chunks of a small file, and bytes of a large one for each chunk more. Encoders write the pixels in chunks of
-/// kilobytes.
+/// Chunks that a file of any size may have.
 const MAX_SMALL_CHUNKS: usize = 10_000;
+/// Bytes of a file for which it may have one chunk more. Encoders write the pixels in chunks of kilobytes.
 const CHUNK_BYTES: usize = 1024;
 /// Bytes of the largest pixel (16-bit RGBA).
 const MAX_PIXEL_BYTES: u64 = 8;
@@ -36,7 +36,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<DecodedImage> {
     DecodedImage::new(width, height, to_rgb(pixels, colours, depth, is_plain_grey))
 }
 
-/// Checks that the parts of the file are not many small ones, each of which takes time.
+/// Checks that the file does not have many small chunks. Each takes time.
 fn check_chunks(bytes: &[u8]) -> Result<()> {
     let most = MAX_SMALL_CHUNKS + bytes.len() / CHUNK_BYTES;
     let (mut rest, mut chunks) = (bytes.get(8..).unwrap_or_default(), 0);

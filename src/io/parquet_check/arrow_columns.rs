@@ -5,8 +5,8 @@ use az::SaturatingAs as _;
 
 use super::levels::WINDOW_ROWS;
 
-/// Bytes of the value of a type without a fixed number.
-const NUMBER_BYTES: u64 = 8;
+/// Bytes of a value whose type does not say it: the largest number.
+pub(super) const NUMBER_BYTES: u64 = 8;
 
 /// Column of a Parquet file, with what its type in Arrow adds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use parquet::column::page::{Page, PageReader as _};
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
 
-use super::arrow_columns::ArrowColumn;
+use super::arrow_columns::{ArrowColumn, NUMBER_BYTES};
 use super::delta::LengthSums;
 use super::inflated::holds_what_it_claims;
 use super::levels::{RowLengths, WINDOW_ROWS, level_width, missing};
@@ -25,8 +25,6 @@ const MAX_PAGE_BYTES: usize = 512 << 20;
 const MAX_PAGE_VALUES: usize = 64 << 20;
 /// Largest size of the rows that a query reads at a time, with all columns.
 pub(super) const MAX_WINDOW_BYTES: u64 = 2 << 30;
-/// Largest size of a number.
-const NUMBER_BYTES: u64 = 8;
 /// Size of the two levels of a value in a list.
 const LEVELS_BYTES: u64 = 4;
 
@@ -89,8 +87,9 @@ pub fn check_chunk(
     ChunkReader::new(column, [values, claimed], arrow_column).read(file, rows, check)
 }
 
-/// Size in memory of a value, or of the space for a missing one, as it is stored or in Arrow, and of its levels.
-fn fixed_bytes(column: &ColumnChunkMetaData, arrow_column: ArrowColumn) -> u64 {
+/// Bytes of a value in memory, or of the space for a missing one, with its levels. A type in Arrow may be larger than that
+/// in the file.
+fn value_bytes(column: &ColumnChunkMetaData, arrow_column: ArrowColumn) -> u64 {
     let stored = match column.column_type() {
         Type::FIXED_LEN_BYTE_ARRAY => u64::try_from(column.column_descr().type_length()).unwrap_or(0),
         _ => 0,
@@ -114,7 +113,8 @@ pub(super) fn chunk_place(file: &PreadFile, column: &ColumnChunkMetaData) -> Opt
 /// Reader of the sizes of the rows of a chunk whose pages hold what they claim.
 struct ChunkReader<'m> {
     column: &'m ColumnChunkMetaData,
-    arrow_column: ArrowColumn,
+    /// Bytes of a value in memory.
+    value_bytes: u64,
     name: String,
     /// Bytes that the pages claim to have without compression, or those of their values.
     claimed: u64,
@@ -143,7 +143,7 @@ impl<'m> ChunkReader<'m> {
         let is_unchecked = arrow_column.is_text && column.column_descr().converted_type() != ConvertedType::UTF8;
         Self {
             column,
-            arrow_column,
+            value_bytes: value_bytes(column, arrow_column),
             name,
             claimed: claimed.max(values.saturating_mul(NUMBER_BYTES)),
             rows,
@@ -183,9 +183,7 @@ impl<'m> ChunkReader<'m> {
             texts: self.texts,
             longest_row: self.rows.longest_row.saturating_as(),
             longest_text: self.longest_text.saturating_as(),
-            largest_batch: self
-                .largest_window
-                .max(self.rows.largest_window.saturating_mul(fixed_bytes(self.column, self.arrow_column))),
+            largest_batch: self.largest_window.max(self.rows.largest_window.saturating_mul(self.value_bytes)),
         })
     }
 

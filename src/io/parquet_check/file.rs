@@ -11,7 +11,8 @@ use super::footer::check_footer;
 use super::levels::WINDOW_ROWS;
 use crate::error::{Error, Result};
 use crate::io::arrow_metadata::check_arrow_schema;
-use crate::io::expansion::ExpansionLimits;
+use crate::io::byte_ranges::overlap;
+use crate::io::expansion_limits::ExpansionLimits;
 use crate::io::pread::PreadFile;
 use crate::io::shard::catch_panic;
 
@@ -68,15 +69,14 @@ pub fn check_file(file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<()
     Ok(())
 }
 
-/// Checks that no two column chunks share bytes, so that the size of a file limits what is in it.
+/// Checks that no two column chunks share bytes.
 ///
 /// # Errors
 /// Two do.
 pub fn check_places(file: &PreadFile, metadata: &ParquetMetaData) -> Result<()> {
     let columns = metadata.row_groups().iter().flat_map(RowGroupMetaData::columns);
     let mut places: Vec<Range<u64>> = columns.filter_map(|column| chunk_place(file, column)).collect();
-    places.sort_unstable_by_key(|place| (place.start, place.end));
-    if places.windows(2).any(|pair| pair[1].start < pair[0].end) {
+    if overlap(&mut places) {
         return Err(Error::data("two of its columns are in the same place")
             .hint("the file is damaged or made to take for ever"));
     }

@@ -91,24 +91,24 @@ fn read_levels(levels: &[u8], max_level: i16, count: u64, visit: impl FnMut(u32,
 
 /// Reads `count` numbers of `width` bits, in runs and bit-packed groups. `visit` gets each number, and how often it follows.
 /// `None` for other bytes, after the numbers before them.
-pub(super) fn read_runs(mut levels: &[u8], width: usize, count: u64, mut visit: impl FnMut(u32, u64)) -> Option<()> {
+pub(super) fn read_runs(mut runs: &[u8], width: usize, count: u64, mut visit: impl FnMut(u32, u64)) -> Option<()> {
     let mut left = count;
     while left > 0 {
-        let header = take_varint(&mut levels)?;
+        let header = take_varint(&mut runs)?;
         let read = if header & 1 == 0 {
             let run = (header >> 1).min(left);
-            let level = levels.split_off(..width.div_ceil(8))?;
-            visit(level.iter().rev().fold(0, |level, &byte| level << 8 | u32::from(byte)), run);
+            let number = runs.split_off(..width.div_ceil(8))?;
+            visit(number.iter().rev().fold(0, |number, &byte| number << 8 | u32::from(byte)), run);
             run
         } else {
             let groups = usize::try_from(header >> 1).ok()?;
-            let packed = levels.split_off(..groups.checked_mul(width)?.min(levels.len()))?;
+            let packed = runs.split_off(..groups.checked_mul(width)?.min(runs.len()))?;
             // Numbers of no bits take no bytes.
             let held = (packed.len() * 8).checked_div(width).unwrap_or(groups.saturating_mul(8));
             let held = left.min(held as u64);
             for place in 0..usize::try_from(held).ok()? {
                 let bits = (place * width..(place + 1) * width).rev();
-                visit(bits.fold(0, |level, bit| level << 1 | u32::from(packed[bit / 8] >> (bit % 8) & 1)), 1);
+                visit(bits.fold(0, |number, bit| number << 1 | u32::from(packed[bit / 8] >> (bit % 8) & 1)), 1);
             }
             held
         };

@@ -19,7 +19,8 @@ use super::slices::BatchSlices;
 use super::utf8::byte_views;
 use crate::error::{Error, Result};
 use crate::io::arrow_metadata::{parse_footer, parse_message};
-use crate::io::expansion::ExpansionLimits;
+use crate::io::byte_ranges::overlap;
+use crate::io::expansion_limits::ExpansionLimits;
 use crate::io::lz4_frame;
 use crate::io::pread::PreadFile;
 use crate::io::shard::catch_panic;
@@ -313,12 +314,11 @@ fn message(metadata: &[u8]) -> Result<Message<'_>> {
     parse_message(content)
 }
 
-/// Checks that all messages are before `end`, and that no two share bytes: so the size of a file limits what is in it.
+/// Checks that all messages are before `end`, and that no two share bytes.
 fn check_places(blocks: &[(MessageKind, Block)], end: u64) -> Result<()> {
     let places = blocks.iter().map(|(_, block)| byte_range(block).filter(|place| place.end <= end));
     let mut places = places.collect::<Option<Vec<_>>>().ok_or_else(truncated_error)?;
-    places.sort_unstable_by_key(|place| (place.start, place.end));
-    if places.windows(2).any(|pair| pair[1].start < pair[0].end) {
+    if overlap(&mut places) {
         return Err(Error::data("two of its record batches are in the same place")
             .hint("the file is damaged or made to take for ever"));
     }

@@ -300,17 +300,13 @@ pub(super) fn no_column(name: &str) -> Error {
 
 pub(super) fn column<'b>(batch: &'b RecordBatch, name: &str, kind: ColumnKind) -> Result<&'b ArrayRef> {
     let column = batch.column_by_name(name).ok_or_else(|| no_column(name))?;
-    match kind.accepts(&with_text_views(column.data_type(), kind)) {
+    // Views of texts are decoded as those of bytes. The types in the file are checked by `TableFile::check_columns`.
+    let data_type = match kind {
+        ColumnKind::Pictures => column.data_type().clone(),
+        _ => text_views(column.data_type()),
+    };
+    match kind.accepts(&data_type) {
         Ok(()) => Ok(column),
         Err(message) => Err(Error::data(format!("column `{name}` {message}"))),
-    }
-}
-
-/// Type of a column of texts with views of texts in place of those of bytes: an Arrow file is decoded with the latter, and
-/// its own types are checked by [`TableFile::check_columns`](super::TableFile::check_columns).
-fn with_text_views(data_type: &DataType, kind: ColumnKind) -> DataType {
-    match (kind, data_type) {
-        (ColumnKind::Pictures, _) => data_type.clone(),
-        _ => text_views(data_type),
     }
 }

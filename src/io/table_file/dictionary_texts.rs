@@ -82,11 +82,9 @@ fn is_converted(kind: &DataType) -> bool {
 
 /// Bytes of the texts of a dictionary.
 fn bytes(values: &ArrayRef) -> u64 {
-    // The lower four bytes of a view are its length.
-    let sum = |views: &[u128]| views.iter().map(|view| u64::try_from(view & u128::from(u32::MAX)).unwrap_or(0)).sum();
     match values.data_type() {
-        DataType::Utf8View => sum(values.as_string_view().views()),
-        DataType::BinaryView => sum(values.as_binary_view().views()),
+        DataType::Utf8View => values.as_string_view().lengths().map(u64::from).sum(),
+        DataType::BinaryView => values.as_binary_view().lengths().map(u64::from).sum(),
         _ => values.as_string::<i64>().value_data().len() as u64,
     }
 }

@@ -14,7 +14,7 @@ use parquet::file::metadata::ParquetMetaDataReader;
 use super::batches::{BATCH_TEXT_BYTES, BatchIterator, Check, check_row, rows_per_batch, values_per_row};
 use crate::error::{Error, Result};
 use crate::io::arrow_metadata::check_arrow_schema;
-use crate::io::expansion::ExpansionLimits;
+use crate::io::expansion_limits::ExpansionLimits;
 use crate::io::parquet::BATCH_ROWS;
 use crate::io::parquet_check::{ArrowColumn, arrow_columns, check_chunk, check_footer, check_places};
 use crate::io::pread::PreadFile;
@@ -63,7 +63,7 @@ impl ParquetFile {
         Ok(catch_panic(|| builder.build())??)
     }
 
-    /// Number of rows of a batch of a row group, by the largest row.
+    /// Number of rows of a batch of a row group, by the largest row. Adds the group to `expansion`.
     ///
     /// Parquet stores a run of equal values of any length in a few bytes, so a small file could contain huge rows.
     fn rows_per_batch(

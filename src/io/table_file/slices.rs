@@ -6,7 +6,7 @@ use az::SaturatingAs;
 
 use super::batches::{BATCH_TEXT_BYTES, BATCH_VALUES, check_row};
 use crate::error::Result;
-use crate::io::expansion::ExpansionLimits;
+use crate::io::expansion_limits::ExpansionLimits;
 use crate::io::parquet::BATCH_ROWS;
 
 /// Divides a batch into slices of bounded size, each of at least a row.
@@ -27,11 +27,11 @@ impl BatchSlices {
     pub(super) fn next(&mut self, expansion: &mut ExpansionLimits) -> Result<Option<RecordBatch>> {
         let Some(batch) = self.rest.take().filter(|batch| batch.num_rows() > 0) else { return Ok(None) };
         let mut rows = BATCH_ROWS.min(batch.num_rows());
-        for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
-            rows = fitting_rows(column, field.name(), rows)?;
+        let sizes: Vec<_> = batch.columns().iter().map(|column| row_sizes(column, rows)).collect();
+        for (field, size_of) in batch.schema_ref().fields().iter().zip(&sizes) {
+            rows = fitting_rows(size_of, field.name(), rows)?;
         }
-        for column in batch.columns() {
-            let size_of = row_sizes(column, rows);
+        for size_of in &sizes {
             expansion.add_bytes((0..rows).map(|row| size_of(row).bytes as u64).sum())?;
         }
         self.rest = Some(batch.slice(rows, batch.num_rows() - rows));
@@ -39,9 +39,8 @@ impl BatchSlices {
     }
 }
 
-/// Number of rows at the start of a column that fit into a slice: at least one, and `most` at most.
-fn fitting_rows(column: &ArrayRef, name: &str, most: usize) -> Result<usize> {
-    let size_of = row_sizes(column, most);
+/// Number of rows at the start of the column `name` that fit into a slice: at least one, and `most` at most.
+fn fitting_rows(size_of: &dyn Fn(usize) -> RowSize, name: &str, most: usize) -> Result<usize> {
     let (mut values, mut bytes) = (0, 0);
     for row in 0..most {
         let size = size_of(row);

@@ -2,11 +2,13 @@
 
 use crate::error::{Error, Result};
 
-/// Most rows of a file, unless it has more than a thousandth as many bytes: then most rows for each byte.
+/// Rows that a file of any size may have.
 const MAX_ROWS: u64 = 100_000_000;
+/// Rows that a file may have for each of its bytes, if these are more.
 const MAX_ROWS_PER_BYTE: u64 = 1_000;
-/// Most bytes that come out of a file; of a large one, for each of its bytes.
+/// Bytes that may come out of a file of any size.
 const MAX_BYTES: u64 = 16 << 30;
+/// Bytes that may come out of a file for each of its bytes, if these are more.
 const MAX_BYTES_PER_BYTE: u64 = 1_000;
 
 /// Rows and bytes that a file has given, with their limits. A forged file of kilobytes could otherwise have rows, or
