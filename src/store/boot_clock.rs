@@ -55,6 +55,8 @@ fn since_start() -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -66,5 +68,29 @@ mod tests {
         let before = since_boot();
         std::thread::sleep(Duration::from_millis(30));
         assert!((20..5_000).contains(&(since_boot().saturating_sub(before)).as_millis()));
+    }
+    /// In a time namespace a machine was started earlier by 1,000 seconds, and [`Instant`] is as outside, as after a
+    /// suspension of that time.
+    #[test]
+    fn suspended_time_counts() {
+        const CHILD: &str = "PAIRLOOM_TEST_BOOT_CLOCK";
+        if std::env::var_os(CHILD).is_some() {
+            println!("since boot: {}", since_boot().as_secs_f64());
+            return;
+        }
+        let test = format!("{}::suspended_time_counts", module_path!().split_once("::").unwrap().1);
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--map-root-user", "--time", "--boottime", "1000"]).arg(std::env::current_exe().unwrap());
+        let before = since_boot();
+        let output = unshare.args(["--exact", &test, "--nocapture"]).env(CHILD, "1").output();
+        let after = since_boot();
+        let output = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        let Some((_, inside)) = output.split_once("since boot: ") else {
+            test_data::impossible("no time namespace can be made here");
+            return;
+        };
+        let inside: f64 = inside.split_whitespace().next().unwrap().parse().unwrap();
+        let (earliest, latest) = (before.as_secs_f64() + 999.9, after.as_secs_f64() + 1000.1);
+        assert!((earliest..latest).contains(&inside), "{earliest} {inside} {latest}");
     }
 }

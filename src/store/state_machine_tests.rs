@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
+use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
 use serde_json::json;
 
 use super::gc::collect_garbage;
@@ -70,8 +71,15 @@ impl JournalModel {
     }
 }
 
-impl JournalModel {
-    fn steps() -> BoxedStrategy<JournalStep> {
+impl ReferenceStateMachine for JournalModel {
+    type State = Self;
+    type Transition = JournalStep;
+
+    fn init_state() -> BoxedStrategy<Self> {
+        Just(Self::default()).boxed()
+    }
+
+    fn transitions(_: &Self) -> BoxedStrategy<JournalStep> {
         use Damage::{EntryMissing, EntryTorn, ObjectCut, ObjectFlipped, ObjectMissing};
         let damages = vec![ObjectMissing, ObjectCut, ObjectFlipped, EntryMissing, EntryTorn];
         let place = || any::<prop::sample::Index>();
@@ -86,35 +94,35 @@ impl JournalModel {
         .boxed()
     }
 
-    /// True if a step is possible.
-    fn allows(&self, step: &JournalStep) -> bool {
+    fn preconditions(state: &Self, step: &JournalStep) -> bool {
         match step {
             JournalStep::Resume => true,
             JournalStep::Damage { place, .. } => {
-                !self.commits.is_empty() && self.commits[place.index(self.commits.len())].damage.is_none()
+                !state.commits.is_empty() && state.commits[place.index(state.commits.len())].damage.is_none()
             }
-            JournalStep::RecordAgain { .. } => !self.commits.is_empty() && !self.is_damaged,
-            JournalStep::Commit { .. } | JournalStep::PublishOnly => !self.is_damaged,
+            JournalStep::RecordAgain { .. } => !state.commits.is_empty() && !state.is_damaged,
+            JournalStep::Commit { .. } | JournalStep::PublishOnly => !state.is_damaged,
         }
     }
 
-    fn apply(&mut self, step: &JournalStep) {
+    fn apply(mut state: Self, step: &JournalStep) -> Self {
         match step {
             JournalStep::Commit { is_state } => {
-                self.commits.push(ModelCommit { is_state: *is_state, damage: None });
+                state.commits.push(ModelCommit { is_state: *is_state, damage: None });
             }
             JournalStep::PublishOnly | JournalStep::RecordAgain { .. } => {}
             JournalStep::Damage { place, damage } => {
-                let place = place.index(self.commits.len());
-                self.commits[place].damage = Some(*damage);
-                self.is_damaged = true;
+                let place = place.index(state.commits.len());
+                state.commits[place].damage = Some(*damage);
+                state.is_damaged = true;
             }
             JournalStep::Resume => {
-                self.resumed = self.whole();
-                self.commits.truncate(self.resumed);
-                self.is_damaged = false;
+                state.resumed = state.whole();
+                state.commits.truncate(state.resumed);
+                state.is_damaged = false;
             }
         }
+        state
     }
 }
 
@@ -174,39 +182,43 @@ impl WrittenJournal {
     }
 }
 
-impl WrittenJournal {
-    fn new() -> Self {
+impl StateMachineTest for WrittenJournal {
+    type SystemUnderTest = Self;
+    type Reference = JournalModel;
+
+    fn init_test(_: &JournalModel) -> Self {
         let key = serde_json::from_value("00000000000000000000000000000000".into()).unwrap();
         Self { artefact: memory_store().artefact("count", &key), objects: vec![], parts: 0 }
     }
 
-    fn apply(&mut self, model: &JournalModel, step: JournalStep) {
+    fn apply(mut real: Self, model: &JournalModel, step: JournalStep) -> Self {
         match step {
-            JournalStep::Commit { is_state } => self.commit(is_state, true),
-            JournalStep::PublishOnly => self.commit(false, false),
-            JournalStep::Damage { place, damage } => self.damage(place.index(self.objects.len()), damage),
+            JournalStep::Commit { is_state } => real.commit(is_state, true),
+            JournalStep::PublishOnly => real.commit(false, false),
+            JournalStep::Damage { place, damage } => real.damage(place.index(real.objects.len()), damage),
             JournalStep::RecordAgain { place } => {
-                let place = place.index(self.objects.len());
+                let place = place.index(real.objects.len());
                 let file = FileEntry { name: "other".to_owned(), bytes: 1, digest: "00".to_owned() };
                 let entry = JournalEntry::File { output: "files".to_owned(), file };
-                let error = journal::append(&self.artefact, place, &entry).unwrap_err().to_string();
+                let error = journal::append(&real.artefact, place, &entry).unwrap_err().to_string();
                 assert!(error.contains("another process builds"), "{error}");
             }
             JournalStep::Resume => {
-                let (committed, _) = journal::replay_for_resume(&self.artefact).unwrap();
+                let (committed, _) = journal::replay_for_resume(&real.artefact).unwrap();
                 assert_eq!(committed.entries, model.resumed);
-                journal::truncate(&self.artefact, committed.entries).unwrap();
-                self.objects.truncate(committed.entries);
-                self.parts = committed.tables.values().map(Vec::len).sum();
+                journal::truncate(&real.artefact, committed.entries).unwrap();
+                real.objects.truncate(committed.entries);
+                real.parts = committed.tables.values().map(Vec::len).sum();
             }
         }
+        real
     }
 
-    fn check(&self, model: &JournalModel) {
+    fn check_invariants(real: &Self, model: &JournalModel) {
         if model.is_damaged {
             return;
         }
-        let committed = journal::replay(&self.artefact).unwrap();
+        let committed = journal::replay(&real.artefact).unwrap();
         assert_eq!(committed.entries, model.commits.len());
         assert_eq!(committed.rows(), model.commits.iter().filter(|commit| !commit.is_state).count() as u64);
     }
@@ -265,8 +277,15 @@ impl RunsModel {
     }
 }
 
-impl RunsModel {
-    fn steps() -> BoxedStrategy<RunStep> {
+impl ReferenceStateMachine for RunsModel {
+    type State = Self;
+    type Transition = RunStep;
+
+    fn init_state() -> BoxedStrategy<Self> {
+        Just(Self::default()).boxed()
+    }
+
+    fn transitions(_: &Self) -> BoxedStrategy<RunStep> {
         let clock = prop::sample::select(vec![0, 0, 1, -3_600, 3_600, 100_000_000, -100_000_000]);
         let result = || (0..PIPELINES, 0..RESULTS);
         prop_oneof![
@@ -278,33 +297,33 @@ impl RunsModel {
         .boxed()
     }
 
-    /// True if a step is possible.
-    fn allows(&self, step: &RunStep) -> bool {
+    fn preconditions(state: &Self, step: &RunStep) -> bool {
         match *step {
-            RunStep::Pin { pipeline, result } => self.present.contains(&(pipeline, result)),
-            RunStep::Tag { pipeline } => self.runs.iter().any(|(of, _)| *of == pipeline),
+            RunStep::Pin { pipeline, result } => state.present.contains(&(pipeline, result)),
+            RunStep::Tag { pipeline } => state.runs.iter().any(|(of, _)| *of == pipeline),
             RunStep::Run { .. } | RunStep::Collect { .. } => true,
         }
     }
 
-    fn apply(&mut self, step: &RunStep) {
+    fn apply(mut state: Self, step: &RunStep) -> Self {
         match *step {
             RunStep::Run { pipeline, result, .. } => {
-                self.runs.push((pipeline, result));
-                self.present.insert((pipeline, result));
+                state.runs.push((pipeline, result));
+                state.present.insert((pipeline, result));
             }
             RunStep::Pin { pipeline, result } => {
-                self.pinned.insert((pipeline, result));
+                state.pinned.insert((pipeline, result));
             }
             RunStep::Tag { pipeline } => {
-                let last = self.runs.iter().rposition(|(of, _)| *of == pipeline);
-                self.tagged.extend(last);
+                let last = state.runs.iter().rposition(|(of, _)| *of == pipeline);
+                state.tagged.extend(last);
             }
             RunStep::Collect { keep } => {
-                let kept = self.kept(keep);
-                self.present.retain(|result| kept.contains(result));
+                let kept = state.kept(keep);
+                state.present.retain(|result| kept.contains(result));
             }
         }
+        state
     }
 }
 
@@ -325,48 +344,52 @@ fn name_of(store: &Store, pipeline: usize, result: u8) -> Option<(String, Key)> 
     })
 }
 
-impl WrittenRuns {
-    fn new() -> Self {
+impl StateMachineTest for WrittenRuns {
+    type SystemUnderTest = Self;
+    type Reference = RunsModel;
+
+    fn init_test(_: &RunsModel) -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self { store: Store::open(folder.path()).unwrap(), _folder: folder, runs: vec![], tags: 0 }
     }
 
-    fn apply(&mut self, _: &RunsModel, step: RunStep) {
-        let store = &self.store;
+    fn apply(mut real: Self, _: &RunsModel, step: RunStep) -> Self {
+        let store = &real.store;
         match step {
             RunStep::Run { pipeline, result, clock } => {
                 // As a run does: its name is that of its clock, moved after those of others.
                 let mut record = super::record::RunRecord::start("", super::record::RunCommand::default());
                 let started = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(clock);
-                record.run = format!("{}-{:04x}", started.strftime("%Y%m%dT%H%M%S.%3fZ"), self.runs.len());
+                record.run = format!("{}-{:04x}", started.strftime("%Y%m%dT%H%M%S.%3fZ"), real.runs.len());
                 record.name_after_others(store).unwrap();
                 let settings = json!({ "pipeline": pipeline, "result": result });
                 let stages = [stage("a", "count", settings, &[])];
                 finished_run(store, &record.run, &format!("{pipeline}.toml"), &stages);
                 let name = record.run;
-                assert!(self.runs.iter().all(|(before, ..)| *before < name), "`{name}` is after {:?}", self.runs);
-                self.runs.push((name, pipeline, result));
+                assert!(real.runs.iter().all(|(before, ..)| *before < name), "`{name}` is after {:?}", real.runs);
+                real.runs.push((name, pipeline, result));
             }
             RunStep::Pin { pipeline, result } => {
                 let (kind, key) = name_of(store, pipeline, result).unwrap();
                 labels::pin(store, &labels::PinTarget::Artefact(kind, key)).unwrap();
             }
             RunStep::Tag { pipeline } => {
-                let (run, ..) = self.runs.iter().rfind(|(_, of, _)| *of == pipeline).unwrap();
-                labels::set_tag(store, run, &format!("tag{}", self.tags), false).unwrap();
-                self.tags += 1;
+                let (run, ..) = real.runs.iter().rfind(|(_, of, _)| *of == pipeline).unwrap();
+                labels::set_tag(store, run, &format!("tag{}", real.tags), false).unwrap();
+                real.tags += 1;
             }
             RunStep::Collect { keep } => {
                 collect_garbage(store, keep, true).unwrap();
             }
         }
+        real
     }
 
-    fn check(&self, model: &RunsModel) {
+    fn check_invariants(real: &Self, model: &RunsModel) {
         let mut present = BTreeMap::new();
         for pipeline in 0..PIPELINES {
             for result in 0..RESULTS {
-                present.insert((pipeline, result), name_of(&self.store, pipeline, result).is_some());
+                present.insert((pipeline, result), name_of(&real.store, pipeline, result).is_some());
             }
         }
         let present: BTreeSet<_> = present.into_iter().filter(|(_, there)| *there).map(|(result, _)| result).collect();
@@ -374,40 +397,20 @@ impl WrittenRuns {
     }
 }
 
-proptest! {
+prop_state_machine! {
     #![proptest_config(ProptestConfig {
-        cases: test_data::model_cases(60), failure_persistence: None, ..ProptestConfig::default()
+        cases: test_data::model_cases(60), max_local_rejects: u32::MAX, failure_persistence: None, ..ProptestConfig::default()
     })]
 
     #[test]
-    fn journals_with_damage_resume_as_the_model(steps in prop::collection::vec(JournalModel::steps(), 1..40)) {
-        let mut model = JournalModel::default();
-        let mut real = WrittenJournal::new();
-        for step in steps {
-            if model.allows(&step) {
-                model.apply(&step);
-                real.apply(&model, step);
-                real.check(&model);
-            }
-        }
-    }
+    fn journals_with_damage_resume_as_the_model(sequential 1..40 => WrittenJournal);
 }
 
-proptest! {
+prop_state_machine! {
     #![proptest_config(ProptestConfig {
-        cases: test_data::model_cases(4), failure_persistence: None, ..ProptestConfig::default()
+        cases: test_data::model_cases(4), max_local_rejects: u32::MAX, failure_persistence: None, ..ProptestConfig::default()
     })]
 
     #[test]
-    fn garbage_collection_of_runs_with_wrong_clocks_keeps_as_the_model(steps in prop::collection::vec(RunsModel::steps(), 1..20)) {
-        let mut model = RunsModel::default();
-        let mut real = WrittenRuns::new();
-        for step in steps {
-            if model.allows(&step) {
-                model.apply(&step);
-                real.apply(&model, step);
-                real.check(&model);
-            }
-        }
-    }
+    fn garbage_collection_of_runs_with_wrong_clocks_keeps_as_the_model(sequential 1..20 => WrittenRuns);
 }

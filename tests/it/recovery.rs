@@ -180,6 +180,44 @@ fn two_processes_share_one_store() {
 }
 
 #[test]
+fn a_run_that_waits_for_a_stopped_one_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = pipeline(folder.path(), "training.toml", |tiny| {
+        let end = tiny.find("[stage.joint.embed]").expect("the stage after the training");
+        tiny[..end].replace("epochs = 2", "epochs = 12")
+    });
+    let store = folder.path().join("store");
+    let start = || {
+        let mut run = pairloom();
+        run.args(["run", "--json", "--store"]).arg(&store).arg(&file);
+        let mut run = run.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let events = BufReader::new(run.stdout.take().unwrap()).lines().map_while(Result::ok);
+        (run, events)
+    };
+    let signal = |name: &str, process: &str| {
+        assert!(Command::new("kill").args([name, process]).status().unwrap().success());
+    };
+    let (mut first, mut events) = start();
+    // Most of the training is left, and its claim is held.
+    assert!(events.any(|event| event.contains("\"event\":\"trained\"")));
+    let process = first.id().to_string();
+    signal("-STOP", &process);
+    let (mut second, mut messages) = start();
+    let message = messages.find(|event| event.contains("\"event\":\"waiting\"") || event.contains("waiting_for\":\""));
+    signal("-CONT", &process);
+    let message = message.expect("the second run says that it waits");
+    if std::fs::read_to_string("/proc/locks").is_ok_and(|locks| !locks.is_empty()) {
+        let wanted = format!("process {process}, which is stopped (`kill -CONT {process}` continues it)");
+        assert!(message.contains(&wanted), "{message}");
+    } else {
+        test_data::impossible("`/proc/locks` shows no locks here");
+    }
+    // Both go on to their ends.
+    assert!(events.any(|event| event.contains("run_finished")) && messages.any(|event| event.contains("run_finished")));
+    assert!(first.wait().unwrap().success() && second.wait().unwrap().success());
+}
+
+#[test]
 fn a_damaged_part_is_an_error_and_the_next_run_rebuilds_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = tiny_pipeline(folder.path());

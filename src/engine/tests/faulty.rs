@@ -48,6 +48,16 @@ fn faulty_store(folder: &Folder, writes_left: Arc<AtomicIsize>, read: Option<Mut
     Store::with_objects(ObjectStorage::with_inner(Arc::new(faulty), &folder), ProcessIdentity::new(None))
 }
 
+impl FaultyObjectStore {
+    /// True for the first read of an object, if first reads are wrong.
+    fn is_wrong_read(&self, location: &Path) -> bool {
+        let is_content =
+            ["journal/", "part-", "manifest.json", "runs/"].iter().any(|part| location.as_ref().contains(part));
+        let read = self.read.as_ref().filter(|_| is_content);
+        read.is_some_and(|read| read.lock().unwrap().insert(location.clone()))
+    }
+}
+
 impl fmt::Display for FaultyObjectStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a store that fails")
@@ -73,10 +83,7 @@ impl ObjectStore for FaultyObjectStore {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let is_head = options.head;
         let result = self.inner.get_opts(location, options).await?;
-        let is_content =
-            ["journal/", "part-", "manifest.json", "runs/"].iter().any(|part| location.as_ref().contains(part));
-        let Some(read) = self.read.as_ref().filter(|_| is_content && !is_head) else { return Ok(result) };
-        if !read.lock().unwrap().insert(location.clone()) {
+        if is_head || !self.is_wrong_read(location) {
             return Ok(result);
         }
         let (meta, range, attributes) = (result.meta.clone(), result.range.clone(), result.attributes.clone());
@@ -87,7 +94,14 @@ impl ObjectStore for FaultyObjectStore {
         Ok(GetResult { payload, meta, range, attributes })
     }
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.inner.get_ranges(location, ranges).await
+        let mut contents = self.inner.get_ranges(location, ranges).await?;
+        if self.is_wrong_read(location) {
+            let mut content = contents[0].to_vec();
+            let middle = content.len() / 2;
+            content[middle] ^= 1;
+            contents[0] = content.into();
+        }
+        Ok(contents)
     }
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
         self.inner.delete_stream(locations)

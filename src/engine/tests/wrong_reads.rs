@@ -27,6 +27,36 @@ fn finished_results_and_records_are_known_though_each_first_read_is_wrong() {
     assert!(log.iter().all(|record| record.is_ok()));
 }
 
+#[tokio::test]
+async fn a_reader_of_ranges_reads_again_what_is_wrong_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = pipeline();
+    // On a thread of its own, because a run waits for the object store.
+    let written = folder.path().to_owned();
+    let places = tokio::task::spawn_blocking(move || {
+        run(&plan, &Store::open(&written).unwrap());
+        let parts = content(&written).into_iter().filter(|(name, _)| name.contains("part-"));
+        parts.map(|(name, content)| (name.trim_start_matches("v1/").to_owned(), content)).collect::<Vec<_>>()
+    });
+    let places = places.await.unwrap();
+    assert!(places.len() >= 3, "{places:?}");
+    let objects = wrong_once_store(folder.path()).verified_objects();
+    for (name, content) in &places {
+        let place = object_store::path::Path::from(name.as_str());
+        let middle = content.len() as u64 / 2;
+        // Of the first read the byte in the middle of a block is wrong, and the manifest too.
+        let got = objects.get_ranges(&place, &[0..4, middle - 1..middle + 2]).await.unwrap();
+        let at = usize::try_from(middle).unwrap();
+        assert_eq!(got, [&content[..4], &content[at - 1..at + 2]], "{name}");
+    }
+    assert!(content(folder.path()).keys().all(|name| !name.ends_with("damaged")), "nothing is marked");
+    // Without the check, the wrong byte is what a reader gets.
+    let objects = wrong_once_store(folder.path()).objects().inner().clone();
+    let (name, content) = &places[0];
+    let got = objects.get_ranges(&name.as_str().into(), &[0..content.len() as u64]).await.unwrap();
+    assert_ne!(got[0], content[..]);
+}
+
 #[test]
 fn a_stopped_run_goes_on_after_all_its_commits_though_each_first_read_is_wrong() {
     let plan = plan(vec![node("squares", ToyStage::Squares { n: 20 })]);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
+use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
 
 use super::ShardCache;
 use super::tests::{SHARD_BYTES, cached_shards, first, get, key};
@@ -49,8 +50,15 @@ impl CacheModel {
     }
 }
 
-impl CacheModel {
-    fn steps() -> BoxedStrategy<CacheStep> {
+impl ReferenceStateMachine for CacheModel {
+    type State = Self;
+    type Transition = CacheStep;
+
+    fn init_state() -> BoxedStrategy<Self> {
+        Just(Self::default()).boxed()
+    }
+
+    fn transitions(_: &Self) -> BoxedStrategy<CacheStep> {
         let one = || (0..PROCESSES, 0..SHARDS);
         prop_oneof![
             3 => (one(), 1..100u64).prop_map(|((process, shard), time)| CacheStep::Open { process, shard, time }),
@@ -59,25 +67,25 @@ impl CacheModel {
         .boxed()
     }
 
-    /// True if a step is possible.
-    fn allows(&self, step: &CacheStep) -> bool {
+    fn preconditions(state: &Self, step: &CacheStep) -> bool {
         match *step {
             CacheStep::Open { .. } => true,
-            CacheStep::Close { process, shard } => self.open[process][shard],
+            CacheStep::Close { process, shard } => state.open[process][shard],
         }
     }
 
-    fn apply(&mut self, step: &CacheStep) {
+    fn apply(mut state: Self, step: &CacheStep) -> Self {
         match *step {
             CacheStep::Open { process, shard, time } => {
-                self.is_full = !self.cached.contains_key(&shard) && !self.make_room();
-                if !self.is_full {
-                    self.cached.insert(shard, time);
-                    self.open[process][shard] = true;
+                state.is_full = !state.cached.contains_key(&shard) && !state.make_room();
+                if !state.is_full {
+                    state.cached.insert(shard, time);
+                    state.open[process][shard] = true;
                 }
             }
-            CacheStep::Close { process, shard } => self.open[process][shard] = false,
+            CacheStep::Close { process, shard } => state.open[process][shard] = false,
         }
+        state
     }
 }
 
@@ -88,18 +96,21 @@ struct SharedFolder {
     _folder: tempfile::TempDir,
 }
 
-impl SharedFolder {
-    fn new() -> Self {
+impl StateMachineTest for SharedFolder {
+    type SystemUnderTest = Self;
+    type Reference = CacheModel;
+
+    fn init_test(_: &CacheModel) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let limit = PLACES as u64 * (SHARD_BYTES + 2000);
         let caches = [0, 1].map(|_| ShardCache::open(folder.path(), limit).unwrap());
         Self { caches, open: BTreeMap::new(), _folder: folder }
     }
 
-    fn apply(&mut self, model: &CacheModel, step: CacheStep) {
+    fn apply(mut real: Self, model: &CacheModel, step: CacheStep) -> Self {
         match step {
             CacheStep::Open { process, shard, time } => {
-                let cache = &self.caches[process];
+                let cache = &real.caches[process];
                 let opened = get(cache, shard);
                 assert_eq!(opened.is_err(), model.is_full, "{step:?}: {:?}", opened.err());
                 if let Ok(opened) = opened {
@@ -107,33 +118,24 @@ impl SharedFolder {
                     let used = cache.folder().join("v1/shards").join(key(shard)).join("used");
                     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(time);
                     File::options().write(true).open(used).unwrap().set_modified(time).unwrap();
-                    self.open.insert((process, shard), opened);
+                    real.open.insert((process, shard), opened);
                 }
             }
-            CacheStep::Close { process, shard } => drop(self.open.remove(&(process, shard))),
+            CacheStep::Close { process, shard } => drop(real.open.remove(&(process, shard))),
         }
+        real
     }
 
-    fn check(&self, model: &CacheModel) {
-        assert_eq!(cached_shards(&self.caches[0]), model.cached.keys().copied().collect::<Vec<_>>());
+    fn check_invariants(real: &Self, model: &CacheModel) {
+        assert_eq!(cached_shards(&real.caches[0]), model.cached.keys().copied().collect::<Vec<_>>());
     }
 }
 
-proptest! {
+prop_state_machine! {
     #![proptest_config(ProptestConfig {
-        cases: test_data::model_cases(8), failure_persistence: None, ..ProptestConfig::default()
+        cases: test_data::model_cases(8), max_local_rejects: u32::MAX, failure_persistence: None, ..ProptestConfig::default()
     })]
 
     #[test]
-    fn shards_that_processes_with_wrong_clocks_use_are_evicted_as_in_the_model(steps in prop::collection::vec(CacheModel::steps(), 1..40)) {
-        let mut model = CacheModel::default();
-        let mut real = SharedFolder::new();
-        for step in steps {
-            if model.allows(&step) {
-                model.apply(&step);
-                real.apply(&model, step);
-                real.check(&model);
-            }
-        }
-    }
+    fn shards_that_processes_with_wrong_clocks_use_are_evicted_as_in_the_model(sequential 1..40 => SharedFolder);
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use object_store::memory::InMemory;
 use proptest::prelude::*;
+use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
 
 use super::ArtefactClaim;
 use super::lease::{HolderObservation, Lease, LeaseAttempt};
@@ -189,8 +190,17 @@ impl LeaseModel {
             result: LeaseResult::Done,
         }
     }
+}
 
-    fn steps() -> BoxedStrategy<LeaseStep> {
+impl ReferenceStateMachine for LeaseModel {
+    type State = Self;
+    type Transition = LeaseStep;
+
+    fn init_state() -> BoxedStrategy<Self> {
+        Just(Self::new()).boxed()
+    }
+
+    fn transitions(_: &Self) -> BoxedStrategy<LeaseStep> {
         let pair = || (0..PROCESSES, 0..ARTEFACTS);
         let passed = prop::sample::select(vec![1, 99, 100, 199, 200, 201, 599, 600, 601, 1_000_000]);
         prop_oneof![
@@ -204,47 +214,47 @@ impl LeaseModel {
         .boxed()
     }
 
-    /// True if a step is possible.
-    fn allows(&self, step: &LeaseStep) -> bool {
+    fn preconditions(state: &Self, step: &LeaseStep) -> bool {
         match *step {
-            LeaseStep::Claim(p, a) => self.claims[p][a].is_none(),
+            LeaseStep::Claim(p, a) => state.claims[p][a].is_none(),
             LeaseStep::Publish(p, a, _)
             | LeaseStep::Heartbeat(p, a)
             | LeaseStep::Release(p, a)
-            | LeaseStep::Kill(p, a) => self.claims[p][a].is_some(),
+            | LeaseStep::Kill(p, a) => state.claims[p][a].is_some(),
             LeaseStep::Pass(..) => true,
         }
     }
 
-    fn apply(&mut self, step: &LeaseStep) {
+    fn apply(mut state: Self, step: &LeaseStep) -> Self {
         let held = |model: &Self, p: usize, a: usize| model.claims[p][a].expect("a precondition");
-        self.result = match *step {
-            LeaseStep::Claim(p, a) => self.claim(p, a),
+        state.result = match *step {
+            LeaseStep::Claim(p, a) => state.claim(p, a),
             LeaseStep::Publish(p, a, object) => {
-                let id = held(self, p, a);
-                done(self.publish(id, object))
+                let id = held(&state, p, a);
+                done(state.publish(id, object))
             }
             LeaseStep::Heartbeat(p, a) => {
-                let id = held(self, p, a);
-                done(self.renew(id))
+                let id = held(&state, p, a);
+                done(state.renew(id))
             }
             LeaseStep::Release(p, a) => {
-                let id = held(self, p, a);
-                self.release(id);
-                self.claims[p][a] = None;
+                let id = held(&state, p, a);
+                state.release(id);
+                state.claims[p][a] = None;
                 LeaseResult::Done
             }
             LeaseStep::Kill(p, a) => {
-                let id = held(self, p, a);
-                self.leases[id].is_alive = false;
-                self.claims[p][a] = None;
+                let id = held(&state, p, a);
+                state.leases[id].is_alive = false;
+                state.claims[p][a] = None;
                 LeaseResult::Done
             }
             LeaseStep::Pass(p, seconds) => {
-                self.clocks[p] += seconds;
+                state.clocks[p] += seconds;
                 LeaseResult::Done
             }
         };
+        state
     }
 }
 
@@ -281,8 +291,11 @@ impl LeaseProcesses {
     }
 }
 
-impl LeaseProcesses {
-    fn new(model: &LeaseModel) -> Self {
+impl StateMachineTest for LeaseProcesses {
+    type SystemUnderTest = Self;
+    type Reference = LeaseModel;
+
+    fn init_test(model: &LeaseModel) -> Self {
         let bucket: Arc<dyn object_store::ObjectStore> = Arc::new(InMemory::new());
         let machines = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let clocks = model.clocks.map(|seconds| Arc::new(AtomicU64::new(seconds)));
@@ -297,12 +310,12 @@ impl LeaseProcesses {
         Self { clocks, stores, claims, observations, _machines: machines }
     }
 
-    fn apply(&mut self, model: &LeaseModel, step: LeaseStep) {
+    fn apply(mut real: Self, model: &LeaseModel, step: LeaseStep) -> Self {
         let result = match step {
-            LeaseStep::Claim(p, a) => self.claim(p, a),
+            LeaseStep::Claim(p, a) => real.claim(p, a),
             LeaseStep::Publish(p, a, object) => {
-                let claim = self.claims[p][a].as_ref().unwrap();
-                let (place, content) = (artefact(&self.stores[p], a), model.publications.to_string());
+                let claim = real.claims[p][a].as_ref().unwrap();
+                let (place, content) = (artefact(&real.stores[p], a), model.publications.to_string());
                 let published = if object == OBJECTS - 1 {
                     claim.publish_last(&place, &object_name(object), content.into())
                 } else {
@@ -310,26 +323,27 @@ impl LeaseProcesses {
                 };
                 done(published.is_ok())
             }
-            LeaseStep::Heartbeat(p, a) => done(self.claims[p][a].as_ref().unwrap().lease().renew().is_ok()),
+            LeaseStep::Heartbeat(p, a) => done(real.claims[p][a].as_ref().unwrap().lease().renew().is_ok()),
             LeaseStep::Release(p, a) => {
-                drop(self.claims[p][a].take());
+                drop(real.claims[p][a].take());
                 LeaseResult::Done
             }
             LeaseStep::Kill(p, a) => {
-                self.claims[p][a].take().unwrap().abandon();
+                real.claims[p][a].take().unwrap().abandon();
                 LeaseResult::Done
             }
             LeaseStep::Pass(p, seconds) => {
-                self.clocks[p].fetch_add(seconds, Ordering::SeqCst);
+                real.clocks[p].fetch_add(seconds, Ordering::SeqCst);
                 LeaseResult::Done
             }
         };
         assert_eq!(result, model.result, "{step:?}");
+        real
     }
 
-    fn check(&self, model: &LeaseModel) {
+    fn check_invariants(real: &Self, model: &LeaseModel) {
         for a in 0..ARTEFACTS {
-            let place = artefact(&self.stores[0], a);
+            let place = artefact(&real.stores[0], a);
             for object in 0..OBJECTS {
                 let content = place.get(&object_name(object)).unwrap();
                 let wanted = model.published.get(&(a, object)).map(ToString::to_string);
@@ -340,21 +354,11 @@ impl LeaseProcesses {
     }
 }
 
-proptest! {
+prop_state_machine! {
     #![proptest_config(ProptestConfig {
-        cases: test_data::model_cases(60), failure_persistence: None, ..ProptestConfig::default()
+        cases: test_data::model_cases(60), max_local_rejects: u32::MAX, failure_persistence: None, ..ProptestConfig::default()
     })]
 
     #[test]
-    fn claims_of_processes_with_wrong_clocks_behave_as_the_model(steps in prop::collection::vec(LeaseModel::steps(), 1..60)) {
-        let mut model = LeaseModel::new();
-        let mut real = LeaseProcesses::new(&model);
-        for step in steps {
-            if model.allows(&step) {
-                model.apply(&step);
-                real.apply(&model, step);
-                real.check(&model);
-            }
-        }
-    }
+    fn claims_of_processes_with_wrong_clocks_behave_as_the_model(sequential 1..60 => LeaseProcesses);
 }
