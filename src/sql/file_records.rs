@@ -6,7 +6,7 @@ use std::path::Path;
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 
-use super::json_names::check_names;
+use super::json_names::{WrongNames, check_names};
 use super::record_limits::{GROUP_RECORDS, MAX_COLUMNS};
 use crate::error::{Error, Result};
 use crate::io::bounded;
@@ -17,10 +17,6 @@ const MAX_GROUP_BYTES: usize = 512 << 20;
 
 /// Maximum size in bytes of a file that is one JSON array, which is read whole.
 const MAX_ARRAY_BYTES: u64 = 256 << 20;
-
-/// Maximum number of bytes between two line breaks that stand behind even numbers of quotes. To infer the types of a CSV file,
-/// DataFusion splits it there, and keeps what is between.
-const MAX_QUOTED_BYTES: usize = 1 << 30;
 
 /// Bytes of a file that are read at a time.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -39,8 +35,8 @@ pub(super) enum RecordForm {
 /// Checks that no record of a file, and no group of them, fills the memory. Reads the whole file, JSON twice.
 ///
 /// # Errors
-/// The file cannot be read; a record has more than 16 MiB, 8,192 records have more than 512 MiB, a quote takes more than a
-/// gibibyte, an array has more than 256 MiB, or the file has more than 5,000 columns or names.
+/// The file cannot be read; a record has more than 16 MiB, 8,192 records have more than 512 MiB, an array has more than 256 MiB, an array is cut
+/// or something follows it, or the file has more than 5,000 columns or names.
 pub(super) fn check_records(path: &Path, form: RecordForm) -> Result<()> {
     let failed = |error: std::io::Error| Error::io("read", path, &error);
     let file = bounded::open(path)?;
@@ -71,9 +67,16 @@ pub(super) fn check_records(path: &Path, form: RecordForm) -> Result<()> {
     }
     if matches!(form, RecordForm::Lines | RecordForm::Array) {
         let content = BufReader::with_capacity(BUFFER_BYTES, bounded::open(path)?);
-        if let Err(got) = check_names(content, form == RecordForm::Array).map_err(failed)? {
-            return Err(Error::data(format!("`{}` has {got}", path.display()))
-                .hint("write what has a name for each record as a list of pairs"));
+        match check_names(content, form == RecordForm::Array).map_err(failed)? {
+            Ok(()) => {}
+            Err(WrongNames::TooMany(got)) => {
+                return Err(Error::data(format!("`{}` has {got}", path.display()))
+                    .hint("write what has a name for each record as a list of pairs"));
+            }
+            Err(WrongNames::NoArray(error)) => {
+                return Err(Error::data(format!("`{}` is not one JSON array: {error}", path.display()))
+                    .hint("the file is cut or has more after its end: copy it or create it again"));
+            }
         }
     }
     Ok(())
@@ -89,10 +92,6 @@ struct RecordSizes {
     /// Values of the record that have ended.
     columns: usize,
     group_bytes: usize,
-    /// True after an odd number of quotes.
-    is_odd: bool,
-    /// Bytes since the last line break after an even number of quotes.
-    quoted_bytes: usize,
 }
 
 impl RecordSizes {
@@ -101,13 +100,12 @@ impl RecordSizes {
             RecordForm::Delimited(delimiter) => Some(ReaderBuilder::new().delimiter(delimiter).build()),
             RecordForm::Lines | RecordForm::Array => None,
         };
-        Self { reader, records: 0, record_bytes: 0, columns: 0, group_bytes: 0, is_odd: false, quoted_bytes: 0 }
+        Self { reader, records: 0, record_bytes: 0, columns: 0, group_bytes: 0 }
     }
 
     /// Adds bytes of the file. The error says what is too large.
     fn add(&mut self, bytes: &[u8]) -> std::result::Result<(), String> {
         if self.reader.is_some() {
-            self.add_quoted(bytes)?;
             return self.add_delimited(bytes);
         }
         bytes.split_inclusive(|&byte| byte == b'\n').try_for_each(|line| {
@@ -134,22 +132,6 @@ impl RecordSizes {
                 self.end_record();
             }
             bytes = &bytes[read..];
-        }
-        Ok(())
-    }
-
-    /// Adds bytes of a delimited file to what is between line breaks behind even numbers of quotes.
-    fn add_quoted(&mut self, bytes: &[u8]) -> std::result::Result<(), String> {
-        for line in bytes.split_inclusive(|&byte| byte == b'\n') {
-            self.quoted_bytes += line.len();
-            if self.quoted_bytes > MAX_QUOTED_BYTES {
-                let record = self.records + 2;
-                return Err(format!("a quote before record {record} takes more than {MAX_QUOTED_BYTES} bytes"));
-            }
-            self.is_odd ^= line.iter().fold(false, |is_odd, &byte| is_odd ^ (byte == b'"'));
-            if line.ends_with(b"\n") && !self.is_odd {
-                self.quoted_bytes = 0;
-            }
         }
         Ok(())
     }

@@ -98,7 +98,8 @@ fn is_format_error(error: &DataFusionError) -> bool {
     match error {
         DataFusionError::ParquetError(_) => true,
         DataFusionError::ArrowError(error, _) => {
-            matches!(**error, ArrowError::ParquetError(_) | ArrowError::JsonError(_) | ArrowError::CsvError(_))
+            use ArrowError::{CsvError, JsonError, ParquetError, ParseError};
+            matches!(**error, ParquetError(_) | JsonError(_) | CsvError(_) | ParseError(_))
         }
         _ => false,
     }

@@ -2,10 +2,11 @@
 //!
 //! Only files that are named on the command line are read: a query cannot name a file.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use datafusion::config::TableParquetOptions;
 use datafusion::datasource::file_format::FileFormat;
@@ -17,6 +18,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use url::Url;
 
+use super::csv_schema::csv_schema;
 use super::file_records::{RecordForm, check_records};
 use crate::error::{Error, Result};
 use crate::io::bounded;
@@ -59,24 +61,21 @@ fn is_name(name: &str) -> bool {
 
 /// Reader of a format, by the extension of a file.
 fn format_of(path: &Path, start: &[u8]) -> Result<Arc<dyn FileFormat>> {
-    let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
+    let extension = extension_of(path);
+    let csv = || CsvFormat::default().with_has_header(true).with_newlines_in_values(true);
     // The types of columns are those of all values, so that a late text among numbers is no error.
-    let csv = || {
-        let csv = CsvFormat::default().with_has_header(true).with_newlines_in_values(true);
-        csv.with_schema_infer_max_rec(usize::MAX)
-    };
     let json = |is_lines| JsonFormat::default().with_schema_infer_max_rec(usize::MAX).with_newline_delimited(is_lines);
     let is_array = start.trim_ascii_start().first() == Some(&b'[');
     match extension.as_deref() {
-        Some("csv") => check_records(path, RecordForm::Delimited(b','))?,
-        Some("tsv" | "tab") => check_records(path, RecordForm::Delimited(b'\t'))?,
         Some("json") if is_array => check_records(path, RecordForm::Array)?,
         Some("json" | "jsonl" | "ndjson") => check_records(path, RecordForm::Lines)?,
         _ => {}
     }
+    if let Some(delimiter) = delimiter_of(path) {
+        check_records(path, RecordForm::Delimited(delimiter))?;
+        return Ok(Arc::new(csv().with_delimiter(delimiter)));
+    }
     Ok(match extension.as_deref() {
-        Some("csv") => Arc::new(csv()),
-        Some("tsv" | "tab") => Arc::new(csv().with_delimiter(b'\t')),
         Some("parquet") => {
             check_file(&PreadFile::open(path)?, &|| Ok(())).map_err(|error| {
                 error.context(format!("`{}`", path.display())).hint("the file is damaged: copy it or create it again")
@@ -88,6 +87,8 @@ fn format_of(path: &Path, start: &[u8]) -> Result<Arc<dyn FileFormat>> {
             options.global.enable_page_index = false;
             options.global.pruning = false;
             options.global.bloom_filter_on_read = false;
+            // In nanoseconds, dates before 1677 and after 2262 would become others.
+            options.global.coerce_int96 = Some("us".to_owned());
             Arc::new(ParquetFormat::default().with_options(options))
         }
         Some("jsonl" | "ndjson") => Arc::new(json(true)),
@@ -117,8 +118,11 @@ pub(super) async fn file_table(state: &SessionState, path: &Path) -> Result<(Arc
         .map_err(|()| Error::usage(format!("cannot read `{}`: its path is no URL", path.display())))?;
     let url = ListingTableUrl::try_new(url, None).map_err(|error| wrong(&error))?;
     let options = ListingOptions::new(format).with_file_extension("");
-    let schema = options.infer_schema(state, &url).await.map_err(|error| wrong(&error))?;
-    let schema = without_mark(&schema);
+    let schema = match delimiter_of(path) {
+        Some(delimiter) => csv_schema(path, delimiter)?,
+        None => options.infer_schema(state, &url).await.map_err(|error| wrong(&error))?,
+    };
+    check_names(path, &schema)?;
     if schema.fields().is_empty() {
         return Err(Error::data(format!("`{}` has no columns", path.display())));
     }
@@ -127,13 +131,29 @@ pub(super) async fn file_table(state: &SessionState, path: &Path) -> Result<(Arc
     Ok((Arc::new(table), bytes))
 }
 
-/// Schema whose first name does not begin with the byte order mark of the file.
-fn without_mark(schema: &SchemaRef) -> SchemaRef {
-    let fields = schema.fields().iter().map(|field| {
-        let name = field.name().trim_start_matches('\u{feff}').to_owned();
-        field.as_ref().clone().with_name(name)
-    });
-    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+/// Delimiter of the values of a file, by its extension; `None` for other formats.
+fn delimiter_of(path: &Path) -> Option<u8> {
+    match extension_of(path).as_deref() {
+        Some("csv") => Some(b','),
+        Some("tsv" | "tab") => Some(b'\t'),
+        _ => None,
+    }
+}
+
+fn extension_of(path: &Path) -> Option<String> {
+    path.extension().map(|extension| extension.to_string_lossy().to_lowercase())
+}
+
+/// Refuses a file in which two columns have one name: a query could read the first only.
+fn check_names(path: &Path, schema: &SchemaRef) -> Result<()> {
+    let mut names = HashSet::new();
+    match schema.fields().iter().find(|field| !names.insert(field.name())) {
+        None => Ok(()),
+        Some(field) => {
+            let error = Error::data(format!("`{}` has two columns with the name `{}`", path.display(), field.name()));
+            Err(error.hint("rename one of them"))
+        }
+    }
 }
 
 #[cfg(test)]

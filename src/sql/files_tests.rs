@@ -4,8 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema};
 use parquet::arrow::ArrowWriter;
+use parquet::data_type::{Int96, Int96Type};
 use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
 
 use super::testing::{store, text};
 use super::{NamedFile, OutputFormat, Session};
@@ -56,6 +60,83 @@ fn csv_json_lines_and_parquet_are_joined_by_name() {
     assert_eq!(csv_with(&files, &join("mine")).unwrap(), "rsum,mine\n345.5,345.5\n400.0,400.0\n");
     assert!(csv_with(&files, "SHOW TABLES FROM files").unwrap().contains("files,mine,,"));
     assert!(csv_with(&files, "DESCRIBE mine").unwrap().contains("mine,Float64"));
+}
+
+/// Larger than the blocks in which object stores read, 8 KiB, and than the parts into which DataFusion divides files, 1 MiB.
+#[test]
+fn long_files_are_read_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let csv = (0..3_000).map(|i| format!("{i},\"first line\nsecond, line\"\n"));
+    std::fs::write(path("a.csv"), format!("i,s\n{}", csv.collect::<String>())).unwrap();
+    let array: Vec<_> = (0..80_000).map(|i| format!("{{\"i\":{i},\"s\":\"text\"}}")).collect();
+    std::fs::write(path("a.json"), format!("[{}]", array.join(",\n"))).unwrap();
+    for (name, rows, shortest) in [("a.csv", 3_000_i64, 23), ("a.json", 80_000, 4)] {
+        let sql = "SELECT count(*), max(i), sum(i), min(length(s)) FROM mine";
+        let got = csv_with(&[("mine", path(name))], sql).unwrap();
+        let wanted = format!("\n{rows},{},{},{shortest}\n", rows - 1, rows * (rows - 1) / 2);
+        assert!(got.ends_with(&wanted), "{name}: {got}");
+    }
+}
+
+/// Days since the first of January 4713 BC, by hand: 2,440,588 is 1970-01-01, and 9999-12-31 is 2,932,896 days later.
+#[test]
+fn dates_of_int96_are_those_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let schema = Arc::new(parse_message_type("message m { required int96 t; }").unwrap());
+    let properties = Arc::new(WriterProperties::default());
+    let mut writer = SerializedFileWriter::new(std::fs::File::create(&path).unwrap(), schema, properties).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let days = [2_440_588 + 2_932_896, 2_440_588, 2_440_588 - 365].map(|day| {
+        let mut moment = Int96::new();
+        moment.set_data(0, 0, day);
+        moment
+    });
+    column.typed::<Int96Type>().write_batch(&days, None, None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+    let got = csv_with(&[("mine", path)], "SELECT t FROM mine").unwrap();
+    assert_eq!(got, "t\n9999-12-31T00:00:00\n1970-01-01T00:00:00\n1969-01-01T00:00:00\n");
+}
+
+#[test]
+fn files_with_two_columns_of_one_name_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("a.csv"), "a,b,a\n1,2,3\n").unwrap();
+    let column: ArrayRef = Arc::new(Float64Array::from(vec![1.0]));
+    let field = || Field::new("a", DataType::Float64, true);
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field(), field()])), vec![Arc::clone(&column), column]);
+    let batch = batch.unwrap();
+    let file = std::fs::File::create(path("a.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    for name in ["a.csv", "a.parquet"] {
+        let error = csv_with(&[("mine", path(name))], "SELECT count(*) FROM mine WHERE a = 3").unwrap_err();
+        assert_eq!(error.category(), ErrorCategory::Data, "{error}");
+        let text = error.to_string();
+        assert!(text.contains(name) && text.contains("two columns") && text.ends_with("name `a`"), "{text}");
+    }
+}
+
+#[test]
+fn values_that_are_no_dates_and_arrays_that_are_cut_are_errors_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content, wanted) in [
+        ("a.csv", "d\n2020-01-01\n2020-13-45\n", "2020-13-45"),
+        ("a.json", "[{\"z\":1},{\"z\":2}", "is not one JSON array: EOF"),
+        ("b.json", "[{\"z\":1}] [{\"z\":2}]", "is not one JSON array: trailing characters"),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        let error = csv_with(&[("mine", path)], "SELECT * FROM mine").unwrap_err();
+        assert_eq!(error.category(), ErrorCategory::Data, "{error}");
+        assert!(error.to_string().contains(name) && error.to_string().contains(wanted), "{error}");
+    }
 }
 
 #[test]

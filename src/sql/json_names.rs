@@ -14,21 +14,39 @@ const MAX_LISTED_VALUES: usize = 50_000_000;
 
 /// Checks the names in a text of JSON: it has at most [`MAX_COLUMNS`] different ones, and the objects in its lists are not
 /// expanded to too many values. Its records are the elements of one array if `is_array`, otherwise its values. The check
-/// ends where the text is no JSON.
+/// of values ends where the text is no JSON. An array must be whole and the end of the text, because the reader ends at the
+/// last whole record without an error.
 ///
 /// # Errors
-/// The text cannot be read. The inner error says what is too large.
-pub(super) fn check_names(mut content: impl BufRead, is_array: bool) -> io::Result<Result<(), String>> {
+/// The text cannot be read. The inner error says what is wrong.
+pub(super) fn check_names(mut content: impl BufRead, is_array: bool) -> io::Result<Result<(), WrongNames>> {
     if content.fill_buf()?.starts_with(UTF8_MARK) {
         content.consume(UTF8_MARK.len());
     }
     let mut found = FoundNames::default();
     let mut values = serde_json::Deserializer::from_reader(content);
     let place = Place { is_records: is_array, ..Place::default() };
-    while (Names { found: &mut found, place }).deserialize(&mut values).is_ok() {
-        found.end_record();
+    let mut ended = Ok(());
+    if is_array {
+        ended = Names { found: &mut found, place }.deserialize(&mut values).and_then(|()| values.end());
+    } else {
+        while (Names { found: &mut found, place }).deserialize(&mut values).is_ok() {
+            found.end_record();
+        }
     }
-    Ok(found.excess().map_or(Ok(()), Err))
+    Ok(match found.excess() {
+        Some(excess) => Err(WrongNames::TooMany(excess)),
+        None => ended.map_err(|error| WrongNames::NoArray(error.to_string())),
+    })
+}
+
+/// Mistake of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum WrongNames {
+    /// It has too many names or values.
+    TooMany(String),
+    /// It is not one array.
+    NoArray(String),
 }
 
 /// Names that were found.
@@ -177,7 +195,7 @@ mod tests {
         ] {
             for text in [text.clone(), format!("\u{feff}{text}")] {
                 let checked = check_names(text.as_bytes(), false).unwrap();
-                let message = || "more than 5000 different names".to_owned();
+                let message = || WrongNames::TooMany("more than 5000 different names".to_owned());
                 assert_eq!(checked, if wanted { Err(message()) } else { Ok(()) }, "{}", &text[..text.len().min(40)]);
             }
         }
@@ -192,7 +210,7 @@ mod tests {
         let check = |text: &str, is_array| check_names(text.as_bytes(), is_array).unwrap();
         let error = |objects: usize| {
             let names = "and 1000 different names in them";
-            Err(format!("{objects} objects in the lists of 8192 records, {names}"))
+            Err(WrongNames::TooMany(format!("{objects} objects in the lists of 8192 records, {names}")))
         };
         assert_eq!(check(&line(50_000), false), Ok(()));
         assert_eq!(check(&line(50_001), false), error(50_001));
@@ -204,5 +222,21 @@ mod tests {
         let records = |count: usize| format!("[{full}{}]", ",{}".repeat(count));
         assert_eq!(check(&records(60_000), true), Ok(()));
         assert_eq!(check(&format!("[{}]", line(50_001)), true), error(50_001));
+    }
+
+    #[test]
+    fn an_array_is_whole_and_nothing_follows_it() {
+        let check = |text: &str| check_names(text.as_bytes(), true).unwrap();
+        for text in ["[]", "[{\"z\":1},{\"z\":2}]", " [ {\"z\":[1]} ]\n\n"] {
+            assert_eq!(check(text), Ok(()), "{text}");
+        }
+        let one = "[{\"z\":1}";
+        for rest in ["", ",", ",{\"z\":2}", "]x", ",]", "] [{\"z\":3}]", "]\n[{\"z\":4}]", ",{\"z\":}]"] {
+            let checked = check(&format!("{one}{rest}"));
+            assert!(
+                matches!(&checked, Err(WrongNames::NoArray(error)) if error.contains("line")),
+                "{rest}: {checked:?}"
+            );
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! Size of a query's plan.
 
+use arrow::datatypes::DataType;
 use datafusion::common::plan_err;
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
 use datafusion::error::Result;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 
 /// Largest number of nodes of a plan. A `WITH` query that is named twice is there twice, so few lines can be a large plan.
 const MAX_NODES: usize = 10_000;
@@ -12,11 +13,14 @@ const MAX_DEPTH: usize = 500;
 /// Largest sum of the squares of the numbers of columns of the nodes: optimising a plan takes seconds for as much.
 const MAX_SQUARES: usize = 100_000_000;
 
-/// Refuses a plan that would take too long to optimise.
+/// Largest size of a value of a type of fixed size to which a query casts: a gibibyte for a batch of 8,192 rows.
+const MAX_FIXED_BYTES: u64 = 128 << 10;
+
+/// Refuses a plan that would take too long to optimise, or too much memory in a cast.
 ///
 /// # Errors
 /// The plan has more than 10,000 nodes, or more than 500 below each other; or the squares of the numbers of their columns,
-/// without those of tables, come to more than 10⁸.
+/// without those of tables, come to more than 10⁸. Or a cast makes values of a fixed size of more than 128 KiB.
 pub(super) fn check_plan_size(plan: &LogicalPlan) -> Result<()> {
     let mut waiting = vec![(plan, 1)];
     let (mut nodes, mut squares) = (0, 0);
@@ -40,11 +44,46 @@ pub(super) fn check_plan_size(plan: &LogicalPlan) -> Result<()> {
     }
     // Subqueries within expressions as well.
     let mut nodes = 0;
-    plan.apply_with_subqueries(|_| {
+    plan.apply_with_subqueries(|node| {
         nodes += 1;
+        node.apply_expressions(|expression| {
+            expression.apply(|part| check_cast(part).map(|()| TreeNodeRecursion::Continue))
+        })?;
         Ok(if nodes > MAX_NODES { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     if nodes > MAX_NODES { too_many() } else { Ok(()) }
+}
+
+/// Refuses a cast to a type of fixed size whose batch of values would fill the memory.
+fn check_cast(expression: &Expr) -> Result<()> {
+    let size = match expression {
+        Expr::Cast(cast) => fixed_size(cast.field.data_type()),
+        Expr::TryCast(cast) => fixed_size(cast.field.data_type()),
+        Expr::ScalarFunction(call) if matches!(call.name(), "arrow_cast" | "arrow_try_cast") => {
+            let kind = call.args.get(1).and_then(Expr::as_literal).and_then(|literal| literal.try_as_str().flatten());
+            kind.and_then(|kind| kind.parse::<DataType>().ok()).map_or(0, |kind| fixed_size(&kind))
+        }
+        _ => 0,
+    };
+    if size <= MAX_FIXED_BYTES {
+        return Ok(());
+    }
+    plan_err!("a value of the type of a cast has {size} bytes, wanted at most {MAX_FIXED_BYTES}")
+}
+
+/// Bytes of a value of a type that has the same number of values or bytes in each row.
+fn fixed_size(kind: &DataType) -> u64 {
+    match kind {
+        DataType::FixedSizeList(field, length) => {
+            u64::try_from(*length).unwrap_or(0).saturating_mul(fixed_size(field.data_type()))
+        }
+        DataType::FixedSizeBinary(bytes) => u64::try_from(*bytes).unwrap_or(0),
+        DataType::Struct(fields) => {
+            fields.iter().map(|field| fixed_size(field.data_type())).fold(0, u64::saturating_add)
+        }
+        DataType::List(field) | DataType::LargeList(field) | DataType::Map(field, _) => fixed_size(field.data_type()),
+        kind => kind.primitive_width().unwrap_or(size_of::<u128>()) as u64,
+    }
 }
 
 /// True for a table, possibly under another name.
@@ -58,4 +97,32 @@ fn is_table(node: &LogicalPlan) -> bool {
 
 fn too_many() -> Result<()> {
     plan_err!("the query has more than {MAX_NODES} steps, after its `WITH` queries were put in")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error::ErrorCategory;
+    use crate::sql::testing::text;
+    use crate::sql::{OutputFormat, Session};
+
+    #[test]
+    fn casts_to_large_values_of_fixed_size_are_refused() {
+        let session = Session::of_empty_tables([]).unwrap();
+        let run = |sql: &str| text(&session, sql, OutputFormat::Csv);
+        for sql in [
+            "SELECT arrow_cast([1, 2], 'FixedSizeList(2147483647, Int64)')",
+            "SELECT count(arrow_cast([value], 'FixedSizeList(1000000, Int64)')) FROM range(0, 9)",
+            "SELECT [1, 2]::BIGINT[2147483647]",
+            "SELECT TRY_CAST([1, 2] AS BIGINT[2147483647])",
+            "SELECT arrow_cast('a', 'FixedSizeBinary(2147483647)')",
+            "SELECT (SELECT arrow_cast([[1]], 'List(FixedSizeList(100000, Int64))'))",
+            "SELECT 1 FROM range(0, 9) ORDER BY [value]::BIGINT[100000]",
+        ] {
+            let error = run(sql).unwrap_err();
+            assert_eq!(error.category(), ErrorCategory::Usage, "{sql}: {error}");
+            assert!(error.to_string().contains("bytes, wanted at most 131072"), "{sql}: {error}");
+        }
+        assert_eq!(run("SELECT arrow_cast([1, 2], 'FixedSizeList(2, Float32)') AS v").unwrap(), "v\n\"[1.0, 2.0]\"\n");
+        run("SELECT array_length([1, 2]::BIGINT[2])").unwrap();
+    }
 }

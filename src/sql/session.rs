@@ -177,7 +177,13 @@ impl Session {
     pub fn add_file(&self, file: NamedFile) -> Result<()> {
         // A `LIMIT` would skip row groups by their statistics. Those of a file may be wrong, and they leave out NaN.
         let state = self.context.state_ref();
-        state.write().config_mut().options_mut().optimizer.enable_topk_dynamic_filter_pushdown = false;
+        let mut state = state.write();
+        let options = &mut state.config_mut().options_mut().optimizer;
+        options.enable_topk_dynamic_filter_pushdown = false;
+        // Of a JSON array, parts cannot be read.
+        let is_json = file.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+        options.repartition_file_scans &= !is_json;
+        drop(state);
         self.tables.own().add_file(file)
     }
 

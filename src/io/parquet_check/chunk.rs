@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use az::SaturatingAs;
-use parquet::basic::{ConvertedType, Encoding, Type};
+use parquet::basic::{ConvertedType, Encoding, LogicalType, Type};
 use parquet::column::page::{Page, PageReader as _};
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
@@ -25,6 +25,8 @@ const MAX_PAGE_BYTES: usize = 512 << 20;
 const MAX_PAGE_VALUES: usize = 64 << 20;
 /// Largest size of the rows that a query reads at a time, with all columns.
 pub(super) const MAX_WINDOW_BYTES: u64 = 2 << 30;
+/// Size of a value of the type `INT96`.
+const INT96_BYTES: u64 = 12;
 /// Size of the two levels of a value in a list.
 const LEVELS_BYTES: u64 = 4;
 
@@ -49,7 +51,7 @@ pub struct ChunkSizes {
 /// page; its error ends the reading.
 ///
 /// # Errors
-/// The chunk is damaged or has another number of rows, a page holds more than it claims or is larger than the largest
+/// The chunk is damaged, is in another file or has another number of rows, a page holds more than it claims or is larger than the largest
 /// page. Or an error of `check`.
 pub fn check_chunk(
     file: &PreadFile,
@@ -59,6 +61,10 @@ pub fn check_chunk(
     check: &dyn Fn() -> Result<()>,
 ) -> Result<ChunkSizes> {
     let name = column.column_path().string();
+    if let Some(other) = column.file_path() {
+        return Err(Error::data(format!("`{name}` is in another file, {other:?}"))
+            .hint("name that file, or write all columns into one"));
+    }
     let chunk = chunk_place(file, column).ok_or_else(|| damaged(&name))?;
     // The library divides by the size.
     if column.column_type() == Type::FIXED_LEN_BYTE_ARRAY && column.column_descr().type_length() < 1 {
@@ -87,15 +93,22 @@ pub fn check_chunk(
     ChunkReader::new(column, [values, claimed], arrow_column).read(file, rows, check)
 }
 
-/// Bytes of a value in memory, or of the space for a missing one, with its levels. A type in Arrow may be larger than that
-/// in the file.
+/// Bytes of a value in memory, or of the space for a missing one, with its levels. A value of another type in Arrow is there
+/// in both types for a while, and each group around values of a list has a bit for each of them.
 fn value_bytes(column: &ColumnChunkMetaData, arrow_column: ArrowColumn) -> u64 {
     let stored = match column.column_type() {
         Type::FIXED_LEN_BYTE_ARRAY => u64::try_from(column.column_descr().type_length()).unwrap_or(0),
+        Type::INT96 => INT96_BYTES,
         _ => 0,
     };
-    let levels = if column.column_descr().max_rep_level() > 0 { LEVELS_BYTES } else { 0 };
-    stored.max(arrow_column.bytes) + levels
+    let descriptor = column.column_descr();
+    let groups = u64::try_from(descriptor.max_def_level()).unwrap_or(0).div_ceil(8);
+    let levels = if descriptor.max_rep_level() > 0 { LEVELS_BYTES + groups } else { 0 };
+    let is_decimal = descriptor.converted_type() == ConvertedType::DECIMAL
+        || matches!(descriptor.logical_type_ref(), Some(LogicalType::Decimal { .. }));
+    let is_converted = is_decimal || column.column_type() == Type::INT96;
+    let value = if is_converted { stored + arrow_column.bytes } else { stored.max(arrow_column.bytes) };
+    value + levels
 }
 
 fn damaged(name: &str) -> Error {
@@ -284,4 +297,36 @@ fn take_levels<'p>(rest: &mut &'p [u8], encoding: Encoding, max_level: i16, coun
         (usize::try_from(count).ok()?.checked_mul(level_width(max_level))?).div_ceil(8)
     };
     rest.split_off(..length)
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::arrow::parquet_to_arrow_schema;
+    use parquet::schema::parser::parse_message_type;
+    use parquet::schema::types::SchemaDescriptor;
+
+    use super::super::arrow_columns::arrow_columns;
+    use super::*;
+
+    /// Sizes by hand: the value in the file, where it is of another type than in Arrow, and in Arrow; two levels of two bytes
+    /// in a list, and a bit for each of the groups and the value that may be missing.
+    #[test]
+    fn values_of_other_types_and_groups_around_values_count() {
+        let nested = format!("{}optional int32 x;{}", "optional group g { ".repeat(90), " }".repeat(90));
+        for (fields, wanted) in [
+            ("required int64 x;".to_owned(), 8),
+            ("required int96 x;".to_owned(), 12 + 8),
+            ("repeated group l { optional int96 x; }".to_owned(), 12 + 8 + 4 + 1),
+            ("required fixed_len_byte_array(32) x (DECIMAL(76, 2));".to_owned(), 32 + 32),
+            ("required fixed_len_byte_array(1000) x;".to_owned(), 1_000),
+            (nested.clone(), 4),
+            (format!("repeated group l {{ {nested} }}"), 4 + 4 + 12),
+        ] {
+            let schema = parse_message_type(&format!("message m {{ {fields} }}")).unwrap();
+            let schema = SchemaDescriptor::new(Arc::new(schema));
+            let columns = arrow_columns(&parquet_to_arrow_schema(&schema, None).unwrap());
+            let column = ColumnChunkMetaData::builder(schema.column(0)).build().unwrap();
+            assert_eq!(value_bytes(&column, columns[0]), wanted, "{fields}");
+        }
+    }
 }

@@ -1,7 +1,9 @@
 //! Check of a whole Parquet file before a query reads it.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
+use arrow::datatypes::Schema;
 use parquet::arrow::parquet_to_arrow_schema;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 
@@ -24,7 +26,7 @@ const MAX_SPACE_BYTES: u64 = 1 << 30;
 /// Cost: reads the headers of all pages; decompresses those of gzip and Brotli, and those of lists and texts.
 ///
 /// # Errors
-/// The file is damaged, or made to fill the memory or to take for ever. Or an error of `check`.
+/// The file is damaged, has two columns of one name, or is made to fill the memory or to take for ever. Or an error of `check`.
 pub fn check_file(file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<()> {
     check_footer(file)?;
     let metadata = catch_panic(|| ParquetMetaDataReader::new().parse_and_finish(file))??;
@@ -32,6 +34,7 @@ pub fn check_file(file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<()
     let about = metadata.file_metadata();
     check_arrow_schema(about)?;
     let schema = catch_panic(|| parquet_to_arrow_schema(about.schema_descr(), about.key_value_metadata()))??;
+    check_different_names(&schema)?;
     let arrow_columns = arrow_columns(&schema);
     let mut expansion = ExpansionLimits::of_file(file.size());
     for group in metadata.row_groups() {
@@ -54,7 +57,8 @@ pub fn check_file(file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<()
             if got > MAX_WINDOW_BYTES {
                 let message =
                     format!("{WINDOW_ROWS} rows of {of} come to {got} bytes, wanted at most {MAX_WINDOW_BYTES}");
-                return Err(Error::data(message));
+                let rows = (WINDOW_ROWS * (MAX_WINDOW_BYTES >> 20) / (got >> 20)).max(1);
+                return Err(Error::data(message).hint(format!("write the file with row groups of at most {rows} rows")));
             }
             space = space.saturating_add(arrow_column.space(sizes.missing));
             if space > MAX_SPACE_BYTES {
@@ -67,6 +71,17 @@ pub fn check_file(file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<()
         expansion.add_rows(u64::try_from(group.num_rows()).unwrap_or(u64::MAX))?;
     }
     Ok(())
+}
+
+/// Checks that no two columns have one name: a query could read the first only.
+fn check_different_names(schema: &Schema) -> Result<()> {
+    let mut names = HashSet::new();
+    match schema.fields().iter().find(|field| !names.insert(field.name())) {
+        None => Ok(()),
+        Some(field) => {
+            Err(Error::data(format!("two columns have the name `{}`", field.name())).hint("rename one of them"))
+        }
+    }
 }
 
 /// Checks that no two column chunks share bytes.

@@ -5,9 +5,11 @@ use std::io::Write;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray as _, Int64Array, RecordBatch, StringArray};
+use arrow::compute::{cast, max, min};
 use arrow::csv::WriterBuilder;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
+use arrow::error::ArrowError;
 use arrow::json::writer::{JsonArray, LineDelimited, WriterBuilder as JsonBuilder};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use parquet::arrow::ArrowWriter;
@@ -51,16 +53,29 @@ impl OutputFormat {
     ///
     /// # Errors
     /// A batch of `rows` is an error, or `out` cannot be written. Two columns have the same name, which JSON and Parquet
-    /// cannot keep apart.
+    /// cannot keep apart. A map has other keys than texts, which JSON has not. A date or time is outside of the calendar.
     pub fn write(
         self,
         schema: &SchemaRef,
-        mut rows: impl Iterator<Item = Result<RecordBatch>>,
+        rows: impl Iterator<Item = Result<RecordBatch>>,
         mut out: impl Write + Send,
     ) -> Result<()> {
         if matches!(self, Self::Json | Self::Jsonl | Self::Parquet) {
             check_names(schema)?;
         }
+        if matches!(self, Self::Json | Self::Jsonl) {
+            check_map_keys(schema)?;
+        }
+        if self != Self::Parquet {
+            check_moments(&RecordBatch::new_empty(Arc::clone(schema)))?;
+        }
+        let mut rows = rows.map(|batch| {
+            let batch = batch?;
+            if self != Self::Parquet {
+                check_moments(&batch)?;
+            }
+            Ok(batch)
+        });
         // A query that fails at once writes nothing, a header neither.
         let first = rows.next().transpose()?;
         let rows = first.map(Ok).into_iter().chain(rows);
@@ -134,6 +149,67 @@ fn check_names(schema: &SchemaRef) -> Result<()> {
             Err(error.hint("name them with `AS`, or choose the format table, vertical or csv"))
         }
     }
+}
+
+/// Refuses a map whose keys are no texts.
+fn check_map_keys(schema: &SchemaRef) -> Result<()> {
+    match schema.fields().iter().find(|field| has_other_keys(field.data_type())) {
+        None => Ok(()),
+        Some(field) => {
+            let error = Error::usage(format!("the keys of the map `{}` are no texts, as in JSON", field.name()));
+            Err(error.hint("choose the format table, vertical, csv or parquet"))
+        }
+    }
+}
+
+/// True for a type with a map whose keys are no texts.
+fn has_other_keys(kind: &DataType) -> bool {
+    match kind {
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(fields) => {
+                fields.first().is_some_and(|key| !key.data_type().is_string())
+                    || fields.iter().any(|field| has_other_keys(field.data_type()))
+            }
+            _ => true,
+        },
+        DataType::Struct(fields) => fields.iter().any(|field| has_other_keys(field.data_type())),
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _) => has_other_keys(field.data_type()),
+        _ => false,
+    }
+}
+
+/// Refuses dates and times that no calendar has, and unknown time zones: the writers would put a message in their place.
+fn check_moments(batch: &RecordBatch) -> Result<()> {
+    let (schema, options) = (batch.schema(), FormatOptions::default().with_display_error(false));
+    let is_moment = |kind: &DataType| {
+        use DataType::{Date32, Date64, Time32, Time64, Timestamp};
+        matches!(kind, Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..))
+    };
+    for (field, column) in schema.fields().iter().zip(batch.columns()).filter(|(field, _)| is_moment(field.data_type()))
+    {
+        // The first and the last one are in the calendar, or one of them is not.
+        let ends = || {
+            let numbers =
+                cast(column, &DataType::Int64).or_else(|_| cast(&cast(column, &DataType::Int32)?, &DataType::Int64))?;
+            let numbers = numbers.as_primitive::<Int64Type>();
+            let ends = Int64Array::from_iter_values(min(numbers).into_iter().chain(max(numbers)));
+            let ends = match field.data_type() {
+                DataType::Date32 | DataType::Time32(_) => cast(&cast(&ends, &DataType::Int32)?, field.data_type())?,
+                kind => cast(&ends, kind)?,
+            };
+            let shown = ArrayFormatter::try_new(&ends, &options)?;
+            (0..ends.len()).try_for_each(|end| shown.value(end).try_to_string().map(drop))
+        };
+        ends().map_err(|error: ArrowError| {
+            Error::data(format!("the values of the column `{}` cannot be shown: {error}", field.name()))
+                .hint("`arrow_cast` to `Int64` shows the number")
+        })?;
+    }
+    Ok(())
 }
 
 /// Replaces list, binary and text columns by columns of formatted text, which CSV can hold.

@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, Int64Array, NullArray, RecordBatch, StringArray};
+use arrow::array::{
+    ArrayRef, Date32Array, Float64Array, Int64Array, Int64Builder, MapBuilder, NullArray, RecordBatch, StringArray,
+    StringBuilder, Time64MicrosecondArray, TimestampMillisecondArray,
+};
 use arrow::datatypes::{Field, Schema};
 
 use super::{FittedForm, OutputFormat, write_fitted, write_wrapped};
+use crate::error::ErrorCategory;
 use crate::tables;
 
 fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
@@ -66,6 +70,56 @@ fn formats_for_programs_have_all_digits() {
     let lines = shown(&example(), OutputFormat::Jsonl);
     assert!(lines.starts_with("{\"n\":1234567890,\"x\":0.3333333333333333,\"text\":\"a\\u001b\\nb\",\"none\":null}\n"));
     assert!(lines.ends_with("{\"n\":null,\"x\":null,\"text\":\"\",\"none\":null}\n"), "{lines}");
+}
+
+#[test]
+fn moments_outside_of_the_calendar_and_unknown_zones_are_errors() {
+    let moments = |last: i64| TimestampMillisecondArray::from(vec![Some(0), None, Some(last)]);
+    let zoned = |zone: &str| batch(vec![("t", Arc::new(moments(1).with_timezone(zone)) as ArrayRef)]);
+    let wrong = [
+        batch(vec![("t", Arc::new(moments(i64::MAX)) as ArrayRef)]),
+        batch(vec![("t", Arc::new(Date32Array::from(vec![Some(0), Some(i32::MAX)])) as ArrayRef)]),
+        batch(vec![("t", Arc::new(Time64MicrosecondArray::from(vec![Some(-1), None])) as ArrayRef)]),
+        zoned("Not/AZone"),
+    ];
+    let write = |batch: &RecordBatch, format: OutputFormat| {
+        format.write(&batch.schema(), [Ok(batch.clone())].into_iter(), Vec::new())
+    };
+    for (_, format) in OutputFormat::ALL.into_iter().filter(|(_, format)| *format != OutputFormat::Parquet) {
+        for batch in &wrong {
+            let error = write(batch, format).unwrap_err();
+            assert_eq!(error.category(), ErrorCategory::Data, "{format:?}: {error}");
+            assert!(error.to_string().starts_with("the values of the column `t` cannot be shown: "), "{error}");
+        }
+        for batch in
+            [batch(vec![("t", Arc::new(moments(-1)) as ArrayRef)]), zoned("UTC"), zoned("+01:00"), wrong[0].slice(0, 2)]
+        {
+            write(&batch, format).unwrap();
+        }
+    }
+    assert!(shown(&zoned("+01:00"), OutputFormat::Jsonl).starts_with("{\"t\":\"1970-01-01T01:00:00+01:00\"}\n"));
+}
+
+#[test]
+fn maps_have_texts_as_keys_in_json() {
+    let map = |is_text: bool| {
+        let mut numbers = MapBuilder::new(None, Int64Builder::new(), Int64Builder::new());
+        numbers.keys().append_value(7);
+        numbers.values().append_value(8);
+        numbers.append(true).unwrap();
+        let mut texts = MapBuilder::new(None, StringBuilder::new(), Int64Builder::new());
+        texts.keys().append_value("x");
+        texts.values().append_value(8);
+        texts.append(true).unwrap();
+        let map: ArrayRef = if is_text { Arc::new(texts.finish()) } else { Arc::new(numbers.finish()) };
+        batch(vec![("m", map)])
+    };
+    assert_eq!(shown(&map(true), OutputFormat::Jsonl), "{\"m\":{\"x\":8}}\n");
+    assert_eq!(shown(&map(false), OutputFormat::Csv), "m\n{7: 8}\n");
+    let numbers = map(false);
+    let error = OutputFormat::Json.write(&numbers.schema(), [Ok(numbers.clone())].into_iter(), Vec::new()).unwrap_err();
+    assert_eq!(error.category(), ErrorCategory::Usage);
+    assert_eq!(error.to_string(), "the keys of the map `m` are no texts, as in JSON");
 }
 
 #[test]
