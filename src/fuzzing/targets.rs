@@ -12,11 +12,11 @@ use crate::io::parquet_check::check_file;
 use crate::io::pread::PreadFile;
 use crate::io::record_file::RecordFile;
 use crate::io::shard::Shard;
-use crate::io::table_file::{ColumnKind, TableFile, integers, text_lists, texts, vectors};
+use crate::io::table_file::{ColumnKind, TableFile, integers, pictures, text_lists, texts, vectors};
 use crate::io::{id_list, image, tar_samples, trec, vocabulary, word_vectors};
 use crate::model::{parse_checkpoint, parse_safetensors};
 use crate::pipeline::{LoadOptions, load};
-use crate::sql::split_statements;
+use crate::sql::{check_text_file, split_statements};
 use crate::stage::{InputOrigin, Stage};
 use crate::stages::AnyStage;
 use crate::stages::import_regions::ImportRegions;
@@ -138,6 +138,9 @@ fn table(folder: &Path, bytes: &[u8]) {
             checked(integers(&batch, column));
             checked(texts(&batch, column));
             checked(text_lists(&batch, column));
+            if let Ok(pictures) = pictures(&batch, column) {
+                (0..batch.num_rows()).for_each(|row| drop((pictures.get(row), pictures.path(row))));
+            }
             if let Ok(vectors) = vectors(&batch, column) {
                 (0..batch.num_rows()).for_each(|row| drop(vectors.get(row)));
             }
@@ -159,8 +162,15 @@ fn npy(folder: &Path, bytes: &[u8]) {
     }
 }
 
-/// Files of records in text.
+/// Files of records in text, as a stage and as a query reads them.
 fn records(folder: &Path, bytes: &[u8], name: &str) {
+    match name {
+        "a.csv.gz" => {}
+        "a.jsonl" => {
+            ["b.jsonl", "b.json"].iter().for_each(|other| checked(check_text_file(&stored(folder, other, bytes))))
+        }
+        _ => checked(check_text_file(&stored(folder, name, bytes))),
+    }
     let path = stored(folder, name, bytes);
     let columns = [("image", ColumnKind::TextsOrIntegers), ("caption", ColumnKind::TextsOrLists)];
     let read = RecordFile::open(&path, None).and_then(|file| {

@@ -7,7 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use ::image::{DynamicImage, GrayImage, ImageFormat, Luma, Rgb, RgbImage};
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray, StructArray};
+use arrow::datatypes::{DataType, Field};
+use parquet::arrow::ArrowWriter;
 use test_data::golden;
 
 use super::mutator::Mutator;
@@ -37,6 +39,7 @@ fn files(target: &str) -> Vec<Vec<u8>> {
             ]);
             let page = forged::ForgedPage { values: 1, claimed: 5, encoding: Some(0), stored: vec![1, 0, 0, 0, b'a'] };
             files.push(forged::file(forged::ForgedColumn::Texts, 0, 1, 1, &[page]));
+            files.extend(picture_tables());
             files
         }
         "npy" => stored(&["embeddings_images.npy", "embeddings_captions.npy", "qrels_image_ids.npy"]),
@@ -50,9 +53,10 @@ fn files(target: &str) -> Vec<Vec<u8>> {
             };
             records.iter().map(|text| pack(text)).collect()
         }
-        "json_lines" => {
-            texts(&["{\"image\": 1, \"caption\": [\"a\", \"é\"]}\n{\"image\": \"b\", \"caption\": \"c\"}\n"])
-        }
+        "json_lines" => texts(&[
+            "{\"image\": 1, \"caption\": [\"a\", \"é\"]}\n{\"image\": \"b\", \"caption\": \"c\"}\n",
+            "[{\"image\": 1, \"boxes\": [{\"x\": 0.5}, {\"y\": [null]}]},\n {\"image\": 2}]\n",
+        ]),
         "word_vectors" => {
             let mut files = stored(&["word_vectors.txt", "word_vectors.vec", "word_vectors.bin"]);
             files.extend(texts(&["a 0.5 1 -2\ndog 1e3 0 0\n", "2 3\na 1 2 3\ncat 3 2 1\n"]));
@@ -110,6 +114,21 @@ fn pictures() -> Vec<Vec<u8>> {
         }
     }
     files
+}
+
+/// Tables of pictures with paths, as in data sets of Hugging Face: a Parquet file and an Arrow file.
+fn picture_tables() -> [Vec<u8>; 2] {
+    let bytes: ArrayRef = Arc::new(BinaryArray::from_opt_vec(vec![Some(b"picture"), None, Some(b"")]));
+    let paths: ArrayRef = Arc::new(StringArray::from(vec![Some("a.jpg"), Some("b.jpg"), None]));
+    let field = |name: &str, kind| Arc::new(Field::new(name, kind, true));
+    let fields = vec![(field("bytes", DataType::Binary), bytes), (field("path", DataType::Utf8), paths)];
+    let pictures: ArrayRef = Arc::new(StructArray::from(fields));
+    let batch = RecordBatch::try_from_iter([("picture", pictures)]).unwrap();
+    let mut parquet = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
+    parquet.write(&batch).unwrap();
+    let mut arrow = arrow::ipc::writer::FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    arrow.write(&batch).unwrap();
+    [parquet.into_inner().unwrap(), arrow.into_inner().unwrap()]
 }
 
 /// Shard of a column of each kind.

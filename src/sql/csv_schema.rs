@@ -1,6 +1,5 @@
 //! Columns of a delimited file with the types of all its values.
 
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -8,6 +7,7 @@ use arrow::csv::reader::Format;
 use arrow::datatypes::{Schema, SchemaRef};
 
 use crate::error::{Error, Result};
+use crate::io::bounded;
 use crate::io::text_start::UTF8_MARK;
 
 /// Bytes of the file that are read at a time.
@@ -20,7 +20,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// # Errors
 /// The file cannot be read, is not UTF-8, or its records have different numbers of values.
 pub(super) fn csv_schema(path: &Path, delimiter: u8) -> Result<SchemaRef> {
-    let file = File::open(path).map_err(|error| Error::io("read", path, &error))?;
+    let file = bounded::open(path)?;
     let format = Format::default().with_header(true).with_delimiter(delimiter);
     let (schema, _) = format.infer_schema(BufReader::with_capacity(BUFFER_BYTES, file), None).map_err(|error| {
         Error::data(format!("cannot read `{}`: {}", path.display(), error.to_string().replace('\n', " ")))

@@ -100,6 +100,16 @@ fn format_of(path: &Path, start: &[u8]) -> Result<Arc<dyn FileFormat>> {
     })
 }
 
+/// Checks a text file as a query does before it reads it. For fuzzing.
+///
+/// # Errors
+/// As those of a query.
+pub fn check_text_file(path: &Path) -> Result<()> {
+    let start = bounded::read_start(path, START_BYTES)?;
+    format_of(path, start.strip_prefix(UTF8_MARK).unwrap_or(&start))?;
+    delimiter_of(path).map_or(Ok(()), |delimiter| csv_schema(path, delimiter).map(drop))
+}
+
 /// Table over a file.
 ///
 /// # Errors

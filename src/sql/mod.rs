@@ -87,7 +87,7 @@ mod show_tests;
 mod run_tests;
 
 pub use catalog::{ALL_RUNS_SCHEMA, DeclaredTable, STORE_SCHEMA, StageArtefact};
-pub use files::NamedFile;
+pub use files::{NamedFile, check_text_file};
 pub use format::OutputFormat;
 pub use information::INFORMATION_SCHEMA;
 pub use interrupt::StatementInterrupt;

@@ -4,10 +4,13 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BinaryArray, FixedSizeListArray, ListArray, RecordBatch, StringArray, StringViewBuilder};
+use arrow::array::{
+    ArrayRef, BinaryArray, FixedSizeListArray, ListArray, RecordBatch, StringArray, StringViewBuilder, new_null_array,
+};
 use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::{DataType, Field, Float32Type};
-use parquet::arrow::ArrowWriter;
+use arrow::datatypes::{DataType, Field, Float32Type, Schema};
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::arrow::{ArrowWriter, add_encoded_arrow_schema_to_metadata};
 use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::file::metadata::ParquetMetaDataReader;
@@ -371,6 +374,36 @@ fn missing_lists_of_fixed_size_are_counted() {
     assert_eq!((missing(&levels, 2, 4), missing(&levels, 2, 21)), (Some(4), None));
 }
 
+/// Space for 8,192 lists of 20,000 numbers of four bytes is 655,360,000 bytes: two columns of them have more than a gibibyte.
+#[test]
+fn the_space_of_missing_lists_is_that_of_all_columns() {
+    let kind = |is_fixed: bool| {
+        let item = Arc::new(Field::new("item", DataType::Float32, true));
+        if is_fixed { DataType::FixedSizeList(item, 20_000) } else { DataType::List(item) }
+    };
+    let checked = |names: &[&str]| {
+        let schema = |is_fixed| {
+            Schema::new(names.iter().map(|name| Field::new(*name, kind(is_fixed), true)).collect::<Vec<_>>())
+        };
+        let columns = names.iter().map(|_| new_null_array(&kind(false), 10_000)).collect();
+        let batch = RecordBatch::try_new(Arc::new(schema(false)), columns).unwrap();
+        // Lists in the file, which its own Arrow schema says are of fixed size.
+        let mut properties = WriterProperties::default();
+        add_encoded_arrow_schema_to_metadata(&schema(true), &mut properties);
+        let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
+        let mut writer = ArrowWriter::try_new_with_options(Vec::new(), batch.schema(), options).unwrap();
+        writer.write(&batch).unwrap();
+        let (_folder, path) = stored(&writer.into_inner().unwrap());
+        PreadFile::open(&path).and_then(|file| check_file(&file, &|| Ok(())))
+    };
+    checked(&["a"]).unwrap();
+    let got = message(checked(&["a", "b"]));
+    assert!(
+        got.contains("missing lists up to `b.list.item` take 1310720000 bytes, wanted at most 1073741824"),
+        "{got}"
+    );
+}
+
 /// The library walks the schema by recursion, and ends the process for want of stack.
 #[test]
 fn deeply_nested_schemas_are_refused() {
@@ -484,6 +517,19 @@ fn reading_ends_with_a_failed_check() {
     let mut stopped = table.batches(&["text"], || Err(Error::interrupted())).unwrap();
     assert_eq!(stopped.next().unwrap().unwrap_err().category(), ErrorCategory::Interrupted);
     assert!(stopped.next().is_none());
+    // Between two batches too, whose pages were all read before the first.
+    let many: ArrayRef = Arc::new(StringArray::from_iter_values((0..100_000).map(|i| i.to_string())));
+    let batch = RecordBatch::try_from_iter([("text", many)]).unwrap();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    let (_folder, path) = stored(&writer.into_inner().unwrap());
+    let (table, is_stopped) = (TableFile::open(&path).unwrap(), std::cell::Cell::new(false));
+    let check = || if is_stopped.get() { Err(Error::interrupted()) } else { Ok(()) };
+    let mut rows = table.batches(&["text"], check).unwrap();
+    assert!(rows.next().unwrap().unwrap().num_rows() < 50_000);
+    is_stopped.set(true);
+    assert_eq!(rows.next().unwrap().unwrap_err().category(), ErrorCategory::Interrupted);
+    assert!(rows.next().is_none());
 }
 
 #[test]
