@@ -17,6 +17,7 @@ use crate::error::{ErrorCategory, Result};
 use crate::io::parquet_check::forged::{ForgedColumn, ForgedPage, file, nested, run};
 use crate::store::claim::lock_for_reading;
 use crate::store::gc::collect_garbage;
+use crate::tables;
 
 fn csv_with(files: &[(&str, PathBuf)], sql: &str) -> Result<String> {
     let (_folder, store, _) = store();
@@ -109,7 +110,7 @@ fn files_with_two_columns_of_one_name_are_refused() {
     std::fs::write(path("a.csv"), "a,b,a\n1,2,3\n").unwrap();
     let column: ArrayRef = Arc::new(Float64Array::from(vec![1.0]));
     let field = || Field::new("a", DataType::Float64, true);
-    let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field(), field()])), vec![Arc::clone(&column), column]);
+    let batch = tables::batch(&Arc::new(Schema::new(vec![field(), field()])), vec![Arc::clone(&column), column]);
     let batch = batch.unwrap();
     let file = std::fs::File::create(path("a.parquet")).unwrap();
     let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();

@@ -22,6 +22,8 @@ mod file;
 pub(crate) mod forged;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod missing_lists_tests;
 
 pub use arrow_columns::{ArrowColumn, arrow_columns};
 pub use chunk::{ChunkSizes, check_chunk};
