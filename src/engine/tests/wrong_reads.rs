@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
+use object_store::ObjectStoreExt as _;
+
 use super::faulty::wrong_once_store;
 use super::*;
 use crate::store::run_log::RunLog;
