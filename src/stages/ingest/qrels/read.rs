@@ -182,6 +182,32 @@ mod tests {
         }
     }
 
+    /// Values of such items took 70 times as much memory as the file.
+    #[test]
+    fn wrong_items_of_lists_are_counted_and_not_kept() {
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        let objects = "{\"\":0},".repeat(100_000);
+        let lists = format!("{{\"5\": [{deep}, {objects} 80], \"6\": {deep}}}");
+        let message = refused(read_one(lists.as_bytes()));
+        for part in [
+            "has 100002 mistakes",
+            "query `5`: item 0 (from 0) is a list, wanted a whole number",
+            "query `5`: item 1 (from 0) is an object, wanted a whole number",
+        ] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+        let message =
+            refused(read_one(format!("{{\" 5\": [1, 18446744073709551615], \"5\": {deep}, \" 5\": []}}").as_bytes()));
+        for part in [
+            "has 4 mistakes",
+            "query ` 5`: item 1 (from 0) is 18446744073709551615, wanted a whole number",
+            "query `5`: it appears twice, before as ` 5`",
+            "query ` 5`: it appears twice, before as `5`",
+        ] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+    }
+
     #[test]
     fn empty_files_and_no_file_are_refused() {
         for empty in [&b""[..], b"\n \n", b"{}", b"{\"5\": []}"] {
