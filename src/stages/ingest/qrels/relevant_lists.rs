@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::Path;
 
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
 use crate::error::{Result, ValidationErrors};
@@ -19,38 +19,39 @@ const EXPECTED_FORMAT: &str = "a list of relevant items for each query, `{\"42\"
 /// Judgements in the order of the file, with its mistakes.
 ///
 /// They are checked while the file is parsed, which keeps whole numbers only: a [`Value`] for each wrong item would take
-/// 70 times as much memory as the file.
-struct RelevantLists {
+/// 70 times as much memory as the file. There are at most `MOST` queries and items.
+struct RelevantLists<const MOST: usize> {
     judgements: Vec<Judgement>,
     mistakes: ValidationErrors,
 }
 
-/// Reads the file at `path`. Every listed item has the grade 1.
+/// Reads the file at `path`, with at most `MOST` queries and items. Every listed item has the grade 1.
 ///
 /// # Errors
-/// The file is not such an object; a query or an item is not a whole number, or occurs twice. The error names the query.
-pub(super) fn read(path: &Path, check: impl Fn() -> Result<()>) -> Result<Vec<Judgement>> {
-    let RelevantLists { judgements, mistakes } = json::read_while(path, EXPECTED_FORMAT, check)?;
+/// The file is not such an object, or has more; a query or an item is not a whole number, or occurs twice. The error names
+/// the query.
+pub(super) fn read<const MOST: usize>(path: &Path, check: impl Fn() -> Result<()>) -> Result<Vec<Judgement>> {
+    let RelevantLists::<MOST> { judgements, mistakes } = json::read_while(path, EXPECTED_FORMAT, check)?;
     mistakes.of_file(path).into_result()?;
     Ok(judgements)
 }
 
-impl<'de> Deserialize<'de> for RelevantLists {
+impl<'de, const MOST: usize> Deserialize<'de> for RelevantLists<MOST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(RelevantListsVisitor)
     }
 }
 
-struct RelevantListsVisitor;
+struct RelevantListsVisitor<const MOST: usize>;
 
-impl<'de> Visitor<'de> for RelevantListsVisitor {
-    type Value = RelevantLists;
+impl<'de, const MOST: usize> Visitor<'de> for RelevantListsVisitor<MOST> {
+    type Value = RelevantLists<MOST>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<RelevantLists, M::Error> {
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<RelevantLists<MOST>, M::Error> {
         let mut lists = RelevantLists { judgements: Vec::new(), mistakes: ValidationErrors::in_table("") };
         // Key of each query in the file; empty for the usual form of its number.
         let mut queries: HashMap<i64, Box<str>> = HashMap::new();
@@ -68,7 +69,12 @@ impl<'de> Visitor<'de> for RelevantListsVisitor {
                 let same = if first == key { String::new() } else { format!(", before as `{}`", shown_name(first)) };
                 lists.mistakes.add(format_args!("query `{shown}`"), format_args!("it appears twice{same}"));
             }
-            map.next_value_seed(ListOfQuery { query, shown, lists: &mut lists })?;
+            let most = MOST.saturating_sub(queries.len());
+            let RelevantLists { judgements, mistakes } = &mut lists;
+            map.next_value_seed(ListOfQuery { query, shown, judgements, mistakes, most })?;
+            if judgements.len() > most {
+                return Err(M::Error::custom(format_args!("more than {MOST} queries and items")));
+            }
         }
         Ok(lists)
     }
@@ -79,13 +85,16 @@ struct ListOfQuery<'l> {
     query: i64,
     /// Query in messages.
     shown: Cow<'l, str>,
-    lists: &'l mut RelevantLists,
+    judgements: &'l mut Vec<Judgement>,
+    mistakes: &'l mut ValidationErrors,
+    /// Number of judgements with those of this list after which the others are left out.
+    most: usize,
 }
 
 impl ListOfQuery<'_> {
     fn add_mistake<E>(self, found: &str) -> Result<(), E> {
         let place = format!("query `{}`", self.shown);
-        self.lists.mistakes.add(place, format_args!("it has {found}, wanted a list of items"));
+        self.mistakes.add(place, format_args!("it has {found}, wanted a list of items"));
         Ok(())
     }
 }
@@ -106,16 +115,17 @@ impl<'de> Visitor<'de> for ListOfQuery<'_> {
     }
 
     fn visit_seq<S: SeqAccess<'de>>(self, mut items: S) -> Result<(), S::Error> {
-        let Self { query, shown, lists } = self;
+        let Self { query, shown, judgements, mistakes, most } = self;
         let mut seen = HashSet::new();
         let mut index = 0_u64;
         while let Some(item) = items.next_element()? {
             match item {
-                ListedItem::Id(item) if !seen.insert(item) => {
-                    lists.mistakes.add(format_args!("query `{shown}`"), format_args!("item {item} appears twice"));
+                ListedItem::Id(item) if judgements.len() <= most && !seen.insert(item) => {
+                    mistakes.add(format_args!("query `{shown}`"), format_args!("item {item} appears twice"));
                 }
-                ListedItem::Id(item) => lists.judgements.push(Judgement { query, item, grade: 1.0 }),
-                wrong => lists.mistakes.add(
+                ListedItem::Id(_) if judgements.len() > most => {}
+                ListedItem::Id(item) => judgements.push(Judgement { query, item, grade: 1.0 }),
+                wrong => mistakes.add(
                     format_args!("query `{shown}`"),
                     format_args!("item {index} (from 0) is {wrong}, wanted a whole number"),
                 ),
