@@ -11,8 +11,8 @@ use regex::Regex;
 
 use super::html_entities::{decode_nested, decode_terminated};
 
-/// Number of times that a line is fixed as `ftfy` does it, and then at most with all references that are in others. A
-/// caption of 16 KB can be made to change 4,000 times.
+/// Number of times that a line is fixed as `ftfy` does it, and then at most as often again with all references that are in
+/// others. A caption of 16 KB can be made to change 4,000 times.
 const FIXES: usize = 16;
 
 /// Escape sequence of a terminal.
@@ -37,8 +37,8 @@ fn is_white_space(character: char) -> bool {
     character.is_whitespace() || matches!(character, '\u{1c}'..='\u{1f}')
 }
 
-/// Fixes each line, until nothing changes, or 32 times. From the first line with a `<` on, the text counts as HTML, whose character
-/// references are meant.
+/// Fixes each line, until nothing changes, or 32 times. From the first line with a `<` on, the text counts as HTML, whose
+/// character references are meant.
 fn fix_text(text: &str) -> String {
     let mut decode = true;
     let mut fixed = String::with_capacity(text.len());

@@ -43,7 +43,7 @@ pub(super) fn decode_nested(text: &str) -> String {
 fn start_of_reference(text: &str) -> Option<usize> {
     let from = text.len().saturating_sub(MAX_REFERENCE_BYTES);
     let start = from + text.as_bytes()[from..].iter().rposition(|&byte| byte == b'&')?;
-    REFERENCE.find(&text[start..]).filter(|found| found.start() == 0).map(|_| start)
+    REFERENCE.find(&text[start..]).filter(|found| found.range() == (0..text.len() - start)).map(|_| start)
 }
 
 fn decode(reference: &str) -> String {
