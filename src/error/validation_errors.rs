@@ -26,6 +26,12 @@ impl ValidationErrors {
         Self { subject: name.to_owned(), list: TruncatedList::default(), hint: None }
     }
 
+    /// The same list for the file at `path`, of errors that were found before its name was known.
+    #[must_use]
+    pub fn of_file(self, path: &Path) -> Self {
+        Self { subject: path.display().to_string(), ..self }
+    }
+
     /// Adds an error at `place`, such as `line 4`.
     pub fn add(&mut self, place: impl Display, message: impl Display) {
         self.list.push(format_args!("{place}: {message}"));

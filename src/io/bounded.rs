@@ -21,6 +21,9 @@ const EXPANDED_TIMES: u64 = 200;
 /// Maximum size in bytes of a list of images or captions: many times the largest published one.
 pub const MAX_LIST_BYTES: u64 = 4 << 30;
 
+/// Maximum size in bytes of the weights of a model: several times that of the largest one.
+pub const MAX_MODEL_BYTES: u64 = 1 << 30;
+
 /// Reads a file of at most `max_bytes` bytes.
 ///
 /// # Errors

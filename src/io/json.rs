@@ -10,15 +10,19 @@ use serde::de::DeserializeOwned;
 use super::bounded;
 use crate::error::{Error, Result};
 
+/// Maximum size in bytes of a file of JSON: several times that of the largest published list. Values take several times
+/// as much memory as their text.
+const MAX_JSON_BYTES: u64 = 1 << 30;
+
 /// Reads the file at `path` as a `T`, which error messages describe as `wanted`.
 ///
 /// Memory: the file and the `T` at the same time.
 ///
 /// # Errors
-/// The file is not a readable regular file of at most [`bounded::MAX_LIST_BYTES`] bytes, or it is not valid JSON for
-/// `T`: the error names line and column.
+/// The file is not a readable regular file of at most [`MAX_JSON_BYTES`] bytes, or it is not valid JSON for `T`: the error
+/// names line and column.
 pub fn read<T: DeserializeOwned>(path: &Path, wanted: &str) -> Result<T> {
-    read_small(path, wanted, bounded::MAX_LIST_BYTES)
+    read_small(path, wanted, MAX_JSON_BYTES)
 }
 
 /// Reads a value of any form from a file of at most `max_bytes` bytes and `max_values` values.
@@ -135,6 +139,16 @@ mod tests {
         std::fs::write(&path, format!("{{\"y\": [{}0]}}", "0,".repeat(20_000_000))).unwrap();
         let error = read_while::<Point>(&path, "a point", || Err(Error::interrupted())).unwrap_err();
         assert_eq!(error.category(), ErrorCategory::Interrupted);
+    }
+
+    /// The file is sparse and takes no space.
+    #[test]
+    fn a_list_of_more_than_a_gibibyte_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        std::fs::File::create(&path).unwrap().set_len(MAX_JSON_BYTES + 1).unwrap();
+        let error = read::<Point>(&path, "a point").unwrap_err();
+        assert!(error.to_string().ends_with("has 1073741825 bytes, wanted at most 1073741824"), "{error}");
     }
 
     #[test]

@@ -12,11 +12,22 @@ use crate::error::{Error, Result, TruncatedList};
 /// End of the message about values that are not finite.
 pub(super) const NOT_FINITE: &str = "holds a NaN or an infinity";
 
+/// Maximum length of a header in bytes, with some 100 for each tensor. Parsed it takes 20 times as much memory.
+const MAX_HEADER_BYTES: u64 = 16 << 20;
+
 /// Parses a safetensors file. The tensors stay bytes.
 ///
 /// # Errors
-/// Bytes that are not safetensors, or are truncated.
+/// Bytes that are not safetensors, or are truncated, or have a header of more than 16 MiB.
 pub fn parse(bytes: &[u8]) -> Result<SafeTensors<'_>> {
+    // A longer header than the file belongs to another format.
+    if let Some((length, rest)) = bytes.split_first_chunk()
+        && let length = u64::from_le_bytes(*length)
+        && (MAX_HEADER_BYTES + 1..=rest.len() as u64).contains(&length)
+    {
+        let message = format!("its safetensors header has {length} bytes, wanted at most {MAX_HEADER_BYTES}");
+        return Err(Error::data(message).hint("long texts beside the tensors belong into another file"));
+    }
     SafeTensors::deserialize(bytes).map_err(|error| {
         let this = Error::data(match (&error, bytes) {
             (_, []) => "not a safetensors file: it is empty (0 bytes)".to_owned(),
@@ -83,4 +94,26 @@ pub(super) fn to_tensor_shape(shape: &[usize]) -> Result<Vec<i64>> {
 pub(super) fn libtorch_error(error: &dyn std::fmt::Display) -> Error {
     let text = error.to_string();
     Error::stage(format!("libtorch failed: {}", text.lines().next().unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_of_more_than_16_mib_is_refused_before_it_is_parsed() {
+        let file = |length: usize| {
+            let mut bytes = (length as u64).to_le_bytes().to_vec();
+            bytes.extend_from_slice(b"{\"__metadata__\":{\"a\":\"b\"}}");
+            bytes.resize(8 + length, b' ');
+            bytes
+        };
+        assert!(parse(&file(100)).unwrap().is_empty());
+        assert!(parse(&file(16 << 20)).unwrap().is_empty());
+        let error = parse(&file((16 << 20) + 1)).unwrap_err();
+        assert_eq!(error.to_string(), "its safetensors header has 16777217 bytes, wanted at most 16777216");
+        // Such a length in a file of another format.
+        let error = parse(b"a dog on a beach").unwrap_err();
+        assert!(error.to_string().starts_with("not a safetensors file"), "{error}");
+    }
 }

@@ -59,7 +59,7 @@ impl RunnableStage for ImportModel {
         let (weights, words) = (cx.source("weights")?, cx.source("vocabulary")?);
         let vocabulary = Vocabulary::from_words(vocabulary::read(&words)?)
             .map_err(|error| Error::data(format!("`{}`: {error}", words.display())))?;
-        let bytes = bounded::read(&weights, bounded::MAX_LIST_BYTES)?;
+        let bytes = bounded::read(&weights, bounded::MAX_MODEL_BYTES)?;
         let published = self.model.read(&bytes, vocabulary.words().len());
         let PublishedCheckpoint { config, parameters, warning } =
             published.map_err(|error| error.context(format!("`{}`", weights.display())))?;
@@ -164,6 +164,21 @@ mod tests {
         host.run(&embed).expect("embeddings");
         assert_near(&host.output("image_embeddings"), &golden.images);
         assert_near(&host.output("caption_embeddings"), &golden.texts);
+    }
+
+    /// The file is sparse and takes no space.
+    #[test]
+    fn weights_of_more_than_a_gibibyte_are_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut host = InMemoryHost::default();
+        for name in ["weights", "vocabulary"] {
+            host.source_paths.insert(name.to_owned(), folder.path().join(name));
+        }
+        std::fs::write(folder.path().join("vocabulary"), golden().vocabulary.to_string()).expect("a file");
+        let weights = std::fs::File::create(folder.path().join("weights")).expect("a file");
+        weights.set_len((1 << 30) + 1).expect("a sparse file");
+        let error = host.run(&stage("")).expect_err("a large file");
+        assert!(error.to_string().ends_with("has 1073741825 bytes, wanted at most 1073741824"), "{error}");
     }
 
     #[test]

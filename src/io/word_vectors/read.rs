@@ -11,6 +11,7 @@ use super::collector::{PretrainedWordVectors, WordVectorCollector};
 use super::reader::WordVectorReader;
 use super::{binary, text};
 use crate::error::{Error, Result};
+use crate::io::bounded;
 
 /// Number of bytes at the start of a file from which its format is detected.
 const HEAD_BYTES: u64 = 1 << 20;
@@ -24,8 +25,8 @@ const INSPECTED_BYTES: std::ops::Range<usize> = 64..4096;
 ///
 /// # Errors
 /// The file cannot be read, is truncated or longer than announced, its vectors have another width, lines have too few
-/// values, values of wanted words are not finite numbers (the error lists all such lines), or `cancel_check` returned
-/// an error.
+/// values, values of wanted words are not finite numbers (the error lists all such lines), a gzip file expands to more
+/// than its size allows, or `cancel_check` returned an error.
 pub fn read(
     path: &Path,
     words: &[String],
@@ -36,12 +37,14 @@ pub fn read(
         return Err(Error::internal("word vectors of width 0 were requested"));
     }
     let failed = |error: io::Error| Error::io("read", path, &error);
-    if !path.metadata().map_err(failed)?.is_file() {
+    let metadata = path.metadata().map_err(failed)?;
+    if !metadata.is_file() {
         return Err(Error::data(format!("`{}` is not a file", path.display())));
     }
     let file = BufReader::with_capacity(1 << 16, File::open(path).map_err(failed)?);
     let gzip = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
-    let mut content: Box<dyn Read> = if gzip { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+    let mut content: Box<dyn Read> =
+        if gzip { Box::new(bounded::limited(MultiGzDecoder::new(file), metadata.len())) } else { Box::new(file) };
     let mut head = Vec::new();
     content.by_ref().take(HEAD_BYTES).read_to_end(&mut head).map_err(failed)?;
     let form = detect_format(&head, width).map_err(|error| error.context(format!("`{}`", path.display())))?;

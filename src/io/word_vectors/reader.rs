@@ -1,9 +1,10 @@
 //! Reader of a file of word vectors with cancellation.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, ErrorKind};
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::io::bounded;
 
 /// Maximum length of a word in bytes. The longest in published files (phrases, whole URLs) have a few hundred.
 pub(super) const MAX_WORD_BYTES: usize = 4096;
@@ -24,6 +25,9 @@ impl WordVectorReader<'_> {
     }
 
     pub(super) fn io_error(&self, error: &io::Error) -> Error {
-        Error::io("read", self.path, error)
+        match error.kind() {
+            ErrorKind::FileTooLarge => bounded::read_error(self.path, error),
+            _ => Error::io("read", self.path, error),
+        }
     }
 }

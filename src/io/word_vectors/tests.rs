@@ -205,3 +205,15 @@ proptest! {
         }
     }
 }
+
+/// 90 MB of entries take 90 KB.
+#[test]
+fn a_gzip_file_of_vectors_that_expands_without_limit_is_refused() {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    packed.write_all(format!("{} 0 0\n", "c".repeat(4000)).repeat(256).as_bytes()).unwrap();
+    let packed = packed.finish().unwrap().repeat(90);
+    let limit = (64 << 20) + 200 * packed.len();
+    let error = read_named("a.vec.gz", &packed, &["a", "b"], 2).unwrap_err();
+    assert!(error.to_string().ends_with(&format!("it expands to more than {limit} bytes")), "{error}");
+    assert!(error.hint_text().unwrap().contains("gunzip"), "{error}");
+}

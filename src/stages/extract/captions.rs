@@ -16,6 +16,7 @@ use crate::io::bounded;
 use crate::language::clip_tokenizer::ClipTokenizer;
 use crate::model::networks::TextEncoder;
 use crate::model::{device, threads};
+use crate::runtime::CancelToken;
 use crate::stage::{MapBlock, MapInput, MapOutput, StageContext};
 use crate::tables::{self, VectorColumn, repeated};
 
@@ -39,9 +40,9 @@ impl Extract {
         let tokenizer = ClipTokenizer::new(&read_merges(&merges)?).map_err(of_merges)?;
         let encoder =
             self.load_text_encoder(local_rank, cx)?.prepare(self.is_mixed())?.with_cancel(cx.cancel().clone());
-        let (encoder, pool) = (Mutex::new(encoder), threads::pool(cx.threads())?);
+        let (encoder, pool, cancel) = (Mutex::new(encoder), threads::pool(cx.threads())?, cx.cancel().clone());
         let summary = cx.map(MapInput::Table("captions.table"), CAPTIONS, CAPTION_ROWS, &|block| {
-            pool.install(|| self.embed_block(block, &tokenizer, &encoder))
+            pool.install(|| self.embed_block(block, &tokenizer, &encoder, &cancel))
         })?;
         if summary.rows == 0 {
             let table = &captions.table;
@@ -71,6 +72,7 @@ impl Extract {
         block: &MapBlock,
         tokenizer: &ClipTokenizer,
         encoder: &Mutex<TextEncoder>,
+        cancel: &CancelToken,
     ) -> Result<MapOutput> {
         let share = || {
             let broken = |_| Error::internal("another thread panicked while it copied the handles of the text tower");
@@ -79,8 +81,8 @@ impl Extract {
         let (length, width) = share().map(|encoder| (encoder.length(), encoder.width()))?;
         let batch = self.rows_of_splits(&block.rows)?;
         let texts = tables::text_column(&batch, "text")?;
-        let tokens: Vec<Vec<i32>> =
-            (0..batch.num_rows()).map(|row| tokenizer.encode(texts.value(row), length)).collect();
+        let tokens_of = |row| cancel.check().map(|()| tokenizer.encode(texts.value(row), length));
+        let tokens: Vec<Vec<i32>> = (0..batch.num_rows()).map(tokens_of).collect::<Result<_>>()?;
         // Captions of like length are computed together.
         let mut order: Vec<usize> = (0..tokens.len()).collect();
         order.sort_by_key(|&row| tokens[row].len());

@@ -102,7 +102,7 @@ impl Extract {
     fn load_module(&self, cx: &mut StageContext<'_>, local_rank: usize) -> Result<TorchScriptModule> {
         let device = device::device_of_rank(cx.device(), local_rank)?;
         let path = cx.source("torchscript.file")?;
-        torchscript_archive::check(&path, MAX_WEIGHTS)?;
+        torchscript_archive::check(&path, MAX_WEIGHTS, &|| cx.check_cancelled())?;
         let output = match self.effective_pooling() {
             FeaturePooling::Average => ModuleOutput::MeanOfMaps,
             FeaturePooling::Grid(side) => ModuleOutput::Grid(side),

@@ -2,15 +2,26 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::path::Path;
+use std::sync::Arc;
 
+use super::listing::check_name_length;
 use super::writer;
 use crate::error::{Error, Result, ValidationErrors};
 use crate::io::image_names::shown_name;
 use crate::io::record_file::{FieldValue, RecordFile, RecordPlace};
 use crate::io::table_file::ColumnKind;
 use crate::stage::StageContext;
+
+/// Memory that the images and captions of a file of any size may take, and for each byte of the file, if this is more.
+/// Those of web pages take 3 to 6 times the size of their file. A Parquet file of kilobytes may have millions of rows.
+const KEPT_BYTES: u64 = 1 << 30;
+const KEPT_TIMES: u64 = 8;
+/// Memory that an image, a caption, and an identifier of each take beside their texts, with their places in maps.
+const IMAGE_BYTES: u64 = 256;
+const IMAGE_ID_BYTES: u64 = 112;
+const CAPTION_BYTES: u64 = 64;
+const CAPTION_ID_BYTES: u64 = 40;
 
 /// Column of identifiers, which a table may lack.
 #[derive(Debug, Clone, Copy)]
@@ -75,11 +86,11 @@ pub(super) struct CaptionColumns<'s> {
 #[derive(Debug)]
 pub(super) struct CaptionTableImage {
     /// Name in its first row.
-    pub name: String,
-    /// Text that rows of the same image share.
-    pub key: String,
+    pub name: Arc<str>,
+    /// Text that rows of the same image share. A name that equals it shares its memory.
+    pub key: Arc<str>,
     /// Identifier, if there is a column of identifiers.
-    pub id: Option<String>,
+    pub id: Option<Arc<str>>,
     /// Split.
     pub split: &'static str,
     /// Identifier and text of each caption.
@@ -92,12 +103,14 @@ pub(super) struct CaptionTableImage {
 #[derive(Default)]
 struct ImagesByKey {
     images: Vec<CaptionTableImage>,
-    by_key: HashMap<String, usize>,
+    by_key: HashMap<Arc<str>, usize>,
     /// Key of the image of each identifier, and the first row.
-    by_id: HashMap<String, (String, RecordPlace)>,
+    by_id: HashMap<Arc<str>, (Arc<str>, RecordPlace)>,
     /// Row of each identifier of a caption, if there is a column of them.
     captions: HashMap<i64, RecordPlace>,
     count: i64,
+    /// Bytes of memory, about.
+    bytes: u64,
 }
 
 /// Fields of a row that describe its image.
@@ -125,7 +138,24 @@ pub(super) fn read(
     key_of: impl Fn(Result<&str, String>, RecordPlace) -> Result<String, String>,
     split_of: impl Fn(&str, Option<&str>) -> Result<&'static str, String>,
 ) -> Result<Vec<CaptionTableImage>> {
-    let check = || cx.check_cancelled();
+    let size = path.metadata().map_err(|error| Error::io("read", path, &error))?.len();
+    read_within(kept_limit(size), cx, path, columns, key_of, split_of)
+}
+
+/// Reads as [`read`] images and captions that take at most `limit` bytes of memory.
+fn read_within(
+    limit: u64,
+    cx: &mut StageContext<'_>,
+    path: &Path,
+    columns: &CaptionColumns<'_>,
+    key_of: impl Fn(Result<&str, String>, RecordPlace) -> Result<String, String>,
+    split_of: impl Fn(&str, Option<&str>) -> Result<&'static str, String>,
+) -> Result<Vec<CaptionTableImage>> {
+    let kept = Cell::new(0);
+    let check = || {
+        cx.check_cancelled()?;
+        if kept.get() <= limit { Ok(()) } else { Err(too_large(path, limit)) }
+    };
     let file = RecordFile::open(path, columns.separator)?;
     let taken: Vec<&str> = [columns.image, columns.text].into_iter().chain(columns.split).collect();
     let image_ids = columns.image_id.name_in(&file, &taken, check)?;
@@ -148,15 +178,21 @@ pub(super) fn read(
         let mut more = more.iter();
         let mut named = |column: Option<&'_ str>| column.and_then(|column| Some((column.to_owned(), more.next()?)));
         let (image_id, caption_id, split) = (named(image_ids), named(caption_ids), named(columns.split));
-        let name = image.name().map_err(|problem| format!("`{}` {problem}", columns.image));
+        let name = image.name().and_then(|name| check_name_length(&name).map(|()| name));
+        let name = name.map_err(|problem| format!("`{}` {problem}", columns.image));
         let key = key_of(name.as_deref().map_err(Clone::clone), place)?;
         let name = name.unwrap_or_default();
-        let id = image_id.map(|(column, value)| value.name().map_err(|problem| format!("`{column}` {problem}")));
+        let id = image_id.map(|(column, value)| {
+            let id = value.name().and_then(|id| check_name_length(&id).map(|()| id));
+            id.map_err(|problem| format!("`{column}` {problem}"))
+        });
         let id = id.transpose().inspect_err(wrong_id)?;
         let split = split.map(|(column, value)| value.name().map_err(|problem| format!("`{column}` {problem}")));
         let split = split_of(&key, split.transpose()?.as_deref())?;
         let fields = ImageFields { name: &name, key, id: id.as_deref(), split };
-        let image = rows.add_image(fields, place).inspect_err(wrong_id)?;
+        let image = rows.add_image(fields, place);
+        kept.set(rows.bytes);
+        let image = image.inspect_err(wrong_id)?;
         rows.check_split(image, &(columns.shown)(&name), split)?;
         let texts = text.texts().map_err(|problem| format!("`{}` {problem}", columns.text))?;
         match caption_id {
@@ -191,42 +227,60 @@ pub(super) fn read(
     Ok(rows.images)
 }
 
+/// Number of bytes of memory that the images and captions of a file of this size may take.
+fn kept_limit(file_bytes: u64) -> u64 {
+    KEPT_BYTES.saturating_add(file_bytes.saturating_mul(KEPT_TIMES))
+}
+
+fn too_large(path: &Path, limit: u64) -> Error {
+    let message = format!(
+        "the images and captions of `{}` take more than {limit} bytes of memory, which is too much for its size",
+        path.display()
+    );
+    Error::data(message).hint("the file is made to fill the memory; if not, write it as CSV without compression")
+}
+
 impl ImagesByKey {
     /// Adds the image of a row, or finds it. Returns its index.
     fn add_image(&mut self, row: ImageFields<'_>, place: RecordPlace) -> Result<usize, String> {
         let ImageFields { name, key, id, split } = row;
+        let known = self.by_key.get(key.as_str()).copied();
+        let key: Arc<str> = known.map_or_else(|| key.into(), |known| Arc::clone(&self.images[known].key));
+        let mut shared_id = None;
         if let Some(id) = id {
-            match self.by_id.entry(id.to_owned()) {
-                Entry::Occupied(entry) if entry.get().0 != key => {
-                    let (other, first) = entry.get();
+            match self.by_id.get_key_value(id) {
+                Some((_, (other, first))) if *other != key => {
                     let (id, other) = (shown_name(id), shown_name(other));
                     return Err(format!("image identifier `{id}` is also that of `{other}` in {first}"));
                 }
-                Entry::Occupied(_) => {}
-                Entry::Vacant(entry) => {
-                    entry.insert((key.clone(), place));
+                Some((id, _)) => shared_id = Some(Arc::clone(id)),
+                None => {
+                    let id: Arc<str> = id.into();
+                    self.bytes += IMAGE_ID_BYTES + id.len() as u64;
+                    self.by_id.insert(Arc::clone(&id), (Arc::clone(&key), place));
+                    shared_id = Some(id);
                 }
             }
         }
-        let index = match self.by_key.entry(key) {
-            Entry::Occupied(entry) => *entry.get(),
-            Entry::Vacant(entry) => {
-                self.images.push(CaptionTableImage {
-                    name: name.to_owned(),
-                    key: entry.key().clone(),
-                    id: id.map(str::to_owned),
-                    split,
-                    captions: Vec::new(),
-                    first: place,
-                });
-                *entry.insert(self.images.len() - 1)
-            }
-        };
+        let index = known.unwrap_or_else(|| {
+            let shared_name = if *name == *key { Arc::clone(&key) } else { name.into() };
+            self.bytes += IMAGE_BYTES + (name.len() + key.len()) as u64;
+            self.by_key.insert(Arc::clone(&key), self.images.len());
+            self.images.push(CaptionTableImage {
+                name: shared_name,
+                key,
+                id: shared_id,
+                split,
+                captions: Vec::new(),
+                first: place,
+            });
+            self.images.len() - 1
+        });
         let image = &self.images[index];
         if let (Some(id), Some(before)) = (id, &image.id)
-            && id != before
+            && *id != **before
         {
-            let [name, id, before] = [name, id, before].map(shown_name);
+            let [name, id, before] = [name, id, &**before].map(shown_name);
             return Err(format!("image `{name}` has the identifier `{id}` here and `{before}` in {}", image.first));
         }
         Ok(index)
@@ -241,6 +295,7 @@ impl ImagesByKey {
     }
 
     fn check_caption_id(&mut self, id: i64, place: RecordPlace) -> Result<(), String> {
+        self.bytes += CAPTION_ID_BYTES;
         match self.captions.insert(id, place) {
             Some(first) => Err(format!("caption id {id} is also that of {first}")),
             None => Ok(()),
@@ -248,7 +303,14 @@ impl ImagesByKey {
     }
 
     fn add_caption(&mut self, image: usize, id: i64, text: &str) -> Result<(), String> {
-        self.images[image].captions.push((id, writer::clean_caption(text)?.to_owned()));
+        let text = writer::clean_caption(text)?;
+        self.bytes += CAPTION_BYTES + text.len() as u64;
+        let captions = &mut self.images[image].captions;
+        if captions.is_empty() {
+            // Most images of web pages have one caption, and a vector would begin with room for four.
+            captions.reserve_exact(1);
+        }
+        captions.push((id, text.to_owned()));
         Ok(())
     }
 }
@@ -300,4 +362,69 @@ fn text_doubt(names: &[&str]) -> Option<String> {
         names.len(),
         shown_name(shown)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::folder;
+    use super::*;
+    use crate::stages::testing::InMemoryHost;
+
+    /// Reads a table with the columns `id`, `image` and `text`, whose images and captions take at most `limit` bytes.
+    fn read_table(limit: u64, rows: &str) -> Result<Vec<CaptionTableImage>> {
+        let columns = CaptionColumns {
+            image: "image",
+            image_id: IdentifierColumn::Named("id"),
+            text: "text",
+            caption_id: IdentifierColumn::Unused,
+            split: None,
+            separator: None,
+            shown: str::to_owned,
+            hint: "",
+            identifier_hint: "",
+        };
+        let folder = folder(&[("a.csv", format!("id,image,text\n{rows}").as_bytes())]);
+        let key_of = |name: Result<&str, String>, _| name.map(|name| name.trim_start_matches("./").to_owned());
+        let path = folder.path().join("a.csv");
+        read_within(limit, &mut InMemoryHost::default(), &path, &columns, key_of, |_, _| Ok("test"))
+    }
+
+    #[test]
+    fn images_and_captions_are_kept_within_a_limit_for_the_size_of_the_file() {
+        let rows = |count: usize| (0..count).map(|row| format!("{row},{row},a\n")).collect::<String>();
+        // 433 bytes and three times the digits of each row.
+        assert_eq!(read_table(450 * 1000, &rows(1000)).unwrap().len(), 1000);
+        let error = read_table(430 * 1000, &rows(2000)).unwrap_err();
+        let wanted = "take more than 430000 bytes of memory, which is too much for its size";
+        assert!(error.to_string().ends_with(wanted), "{error}");
+        assert!(error.hint_text().unwrap().contains("without compression"), "{error}");
+        // Rows with a mistake count too: each has another identifier of one image.
+        let same = (0..1000).map(|row| format!("{row},a.jpg,a\n")).collect::<String>();
+        assert!(read_table(200 * 1000, &same).unwrap_err().to_string().contains("999 mistakes"));
+        assert!(read_table(50 * 1000, &same).unwrap_err().to_string().contains("50000 bytes of memory"));
+        assert_eq!([0, 1 << 20, u64::MAX].map(kept_limit), [1 << 30, 1_082_130_432, u64::MAX]);
+    }
+
+    #[test]
+    fn a_name_that_is_the_key_shares_its_memory() {
+        let images = read_table(u64::MAX, "1,a,x\n2,./b,y\n1,./a,z\n").unwrap();
+        assert_eq!(
+            images.iter().map(|image| (&*image.name, &*image.key)).collect::<Vec<_>>(),
+            [("a", "a"), ("./b", "b")]
+        );
+        assert!(Arc::ptr_eq(&images[0].name, &images[0].key));
+        assert_eq!(images[0].captions, [(0, "x".to_owned()), (2, "z".to_owned())]);
+    }
+
+    #[test]
+    fn names_and_identifiers_have_at_most_4096_bytes() {
+        let name = "a".repeat(4096);
+        assert_eq!(&*read_table(u64::MAX, &format!("{name},{name},x\n")).unwrap()[0].name, name);
+        let message = read_table(u64::MAX, &format!("1,{name}b,x\n{name}b,2,x\n")).unwrap_err().to_string();
+        for part in
+            ["line 2: `image` has 4097 bytes, wanted at most 4096", "line 3: `id` has 4097 bytes, wanted at most 4096"]
+        {
+            assert!(message.contains(part), "{message}");
+        }
+    }
 }

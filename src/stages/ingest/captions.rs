@@ -31,7 +31,7 @@ pub(super) fn run(settings: &CaptionTable, cx: &mut StageContext<'_>) -> Result<
     let fixed = settings.split.as_deref().map(listing::parse_split).transpose().map_err(Error::data)?;
     let split_of = |_: &str, field: Option<&str>| fixed.map_or_else(|| listing::parse_split(field.unwrap_or("")), Ok);
     let images = caption_rows::read(cx, &path, &columns, |name, _| name.map(str::to_owned), split_of)?;
-    let names: Vec<&str> = images.iter().map(|image| image.name.as_str()).collect();
+    let names: Vec<&str> = images.iter().map(|image| &*image.name).collect();
     let ids = caption_rows::image_ids(cx, &path, &names)?;
     let mut rows = DataSetWriter::default();
     for (id, image) in ids.into_iter().zip(&images) {

@@ -10,6 +10,9 @@ use crate::error::ValidationErrors;
 use crate::io::image_names::shown_name;
 use crate::io::record_file::RecordPlace;
 
+/// Maximum length of the name or identifier of an image, in bytes: that of a path on Linux.
+const MAX_NAME_BYTES: usize = 4096;
+
 /// Valid names of splits.
 pub(super) const SPLITS: [&str; 4] = ["train", "restval", "val", "test"];
 
@@ -47,9 +50,18 @@ impl MissingImages {
     }
 }
 
+/// Checks the length of the name or identifier of an image. The message follows its place.
+pub(super) fn check_name_length(name: &str) -> Result<(), String> {
+    match name.len() {
+        bytes if bytes > MAX_NAME_BYTES => Err(format!("has {bytes} bytes, wanted at most {MAX_NAME_BYTES}")),
+        _ => Ok(()),
+    }
+}
+
 /// Returns the path of the image `name` in `folder`, relative to the image folder, or an error message. The path never
 /// leads out of the image folder.
 pub(super) fn image_path(folder: &str, name: &str) -> Result<String, String> {
+    check_name_length(name).map_err(|problem| format!("image name {problem}"))?;
     let path = Path::new(folder).join(name);
     let mut parts = Vec::new();
     let leaves = |part| matches!(part, Component::ParentDir | Component::RootDir | Component::Prefix(_));
@@ -127,5 +139,13 @@ mod tests {
             assert!(image_path("", name).unwrap_err().contains("names no file"));
         }
         assert!(image_path("val2014", "").unwrap_err().contains("names no file"));
+    }
+
+    #[test]
+    fn names_have_the_length_of_a_path() {
+        let name = "a/".repeat(2048);
+        assert_eq!(image_path("b", &name).unwrap().len(), 4097);
+        let problem = image_path("b", &format!("{name}a")).unwrap_err();
+        assert_eq!(problem, "image name has 4097 bytes, wanted at most 4096");
     }
 }

@@ -11,7 +11,7 @@ use crate::tables::{Nullable, captions, images};
 /// Maximum length of a caption, in bytes: ten times that of the longest caption in known data sets.
 const MAX_CAPTION_BYTES: usize = 16 * 1024;
 
-/// Number of bytes of images after which rows are written.
+/// Number of bytes of images, or of their names, after which rows are written.
 const MAX_BUFFERED_BYTES: usize = 32 << 20;
 
 /// Row of `images`.
@@ -56,7 +56,8 @@ impl DataSetWriter {
         self.bytes.append_option(image.bytes);
         self.push_captions(cx, image.id, image.split, captions)?;
         let is_full = self.image_id.values_slice().len() == IMAGE_PART_ROWS
-            || self.bytes.values_slice().len() > MAX_BUFFERED_BYTES;
+            || self.bytes.values_slice().len() > MAX_BUFFERED_BYTES
+            || self.file_name.values_slice().len() + self.path.values_slice().len() > MAX_BUFFERED_BYTES;
         if is_full { self.write(cx) } else { Ok(()) }
     }
 
@@ -127,5 +128,23 @@ pub(super) fn clean_caption(raw: &str) -> Result<&str, String> {
             Err(format!("caption has {bytes} bytes, wanted at most {MAX_CAPTION_BYTES}"))
         }
         _ => Ok(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stages::testing::InMemoryHost;
+
+    #[test]
+    fn long_names_are_written_before_they_fill_a_column() {
+        let (mut host, mut rows) = (InMemoryHost::default(), DataSetWriter::default());
+        let name = "a".repeat(9 << 20);
+        for id in 0..5 {
+            let row = ImageRow { id, split: "test", file_name: &name, path: None, bytes: None };
+            rows.push(&mut host, &row, []).unwrap();
+        }
+        rows.finish(&mut host).unwrap();
+        assert_eq!(host.output_tables["images"].iter().map(|batch| batch.num_rows()).collect::<Vec<_>>(), [4, 1]);
     }
 }

@@ -17,9 +17,6 @@ use crate::model::trained_model::ModelDescription;
 use crate::model::training_state::TrainingState;
 use crate::stage::StageContext;
 
-/// Maximum size of a weights file in bytes: several times that of the largest network.
-const MAX_WEIGHTS: u64 = 1 << 30;
-
 impl Train {
     /// Creates the model with its initial parameters.
     pub(super) fn create_training(
@@ -33,8 +30,8 @@ impl Train {
         let model = config.create(self.seed, device_of_rank(cx.device(), local_rank)?)?;
         if let Some(FinetuneSettings { weights: InitialWeights::File(_), .. }) = &self.finetune {
             let path = cx.source("finetune.weights.file")?;
-            let weights =
-                model.parameters().set_network_weights(config.input_spec(), &bounded::read(&path, MAX_WEIGHTS)?);
+            let bytes = bounded::read(&path, bounded::MAX_MODEL_BYTES)?;
+            let weights = model.parameters().set_network_weights(config.input_spec(), &bytes);
             weights.map_err(|error| error.context(format!("weights `{}`", path.display())))?;
         }
         if let Some((description, parameters)) = initial {

@@ -93,13 +93,16 @@ fn read(settings: &ImageFolder, path: &Path, cx: &mut StageContext<'_>) -> Resul
         None => (0..).take(images.len()).collect(),
     };
     let are_numbers = images.iter().all(|image| image.id.as_ref().is_none_or(|id| id.parse::<i64>().is_ok()));
-    let entries = ids.into_iter().zip(images).map(|(image_id, image)| ListedImage {
-        image_id,
-        split: image.split,
-        file_name: if are_numbers { image.name } else { image.id.unwrap_or(image.name) },
-        path: image.key,
-        place: Some(image.first),
-        captions: image.captions,
+    let entries = ids.into_iter().zip(images).map(|(image_id, image)| {
+        let name = if are_numbers { image.name } else { image.id.unwrap_or(image.name) };
+        ListedImage {
+            image_id,
+            split: image.split,
+            file_name: name.to_string(),
+            path: image.key.to_string(),
+            place: Some(image.first),
+            captions: image.captions,
+        }
     });
     Ok(entries.collect())
 }

@@ -58,7 +58,7 @@ pub(in super::super) fn run(settings: &ImageUrls, cx: &mut StageContext<'_>) -> 
     let first = progress.asked;
     for (block, wanted) in images[first..].chunks(BLOCK).enumerate() {
         cx.progress(progress.asked as u64, Some(images.len() as u64), "images");
-        let urls: Vec<&str> = wanted.iter().map(|image| image.name.as_str()).collect();
+        let urls: Vec<&str> = wanted.iter().map(|image| &*image.name).collect();
         let cancel = cx.cancel().clone();
         let fetched = fetcher.fetch_all(&urls, &|| cancel.check())?;
         let mut mistakes = ValidationErrors::in_file(&path);

@@ -16,6 +16,9 @@ use crate::tables::{qrels, repeated};
 
 /// First bytes of a gzip file.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+/// Number of judgements that a file may have: hundreds of times that of the largest published one. They take up to 100 bytes
+/// each.
+const MAX_JUDGEMENTS: usize = 20_000_000;
 /// Number of lines between two checks for a cancellation.
 const LINES_PER_CHECK: u64 = 8192;
 
@@ -51,16 +54,17 @@ fn read(path: &Path, check: impl Fn() -> Result<()>) -> Result<Vec<Judgement>> {
     let start = first_bytes::<64>(path)?;
     let text = start.strip_prefix(UTF8_MARK).unwrap_or(&start);
     match text.iter().find(|byte| !byte.is_ascii_whitespace()) {
-        Some(b'{' | b'[') => relevant_lists::read(path, check),
-        _ => read_lines(path, start.starts_with(&GZIP_MAGIC), check),
+        Some(b'{' | b'[') => relevant_lists::read::<MAX_JUDGEMENTS>(path, check),
+        _ => read_lines(path, start.starts_with(&GZIP_MAGIC), MAX_JUDGEMENTS, check),
     }
 }
 
-/// Reads lines of TREC's form.
+/// Reads at most `most` lines of TREC's form.
 ///
 /// # Errors
-/// A line is of another form, or repeats the pair of an earlier line. The error lists all such lines.
-fn read_lines(path: &Path, gzip: bool, check: impl Fn() -> Result<()>) -> Result<Vec<Judgement>> {
+/// A line is of another form, or repeats the pair of an earlier line: the error lists all such lines. Or there are more
+/// judgements.
+fn read_lines(path: &Path, gzip: bool, most: usize, check: impl Fn() -> Result<()>) -> Result<Vec<Judgement>> {
     let mut lines = LineReader::open(path, gzip, LineBreak::LineFeed)?;
     let mut mistakes = ValidationErrors::in_file(path);
     let mut judgements = Vec::new();
@@ -78,6 +82,9 @@ fn read_lines(path: &Path, gzip: bool, check: impl Fn() -> Result<()>) -> Result
                     let Judgement { query, item, .. } = judgement;
                     let message = format!("query {query} with item {item} is judged in line {} too", first.get());
                     mistakes.add(place(), message);
+                }
+                Entry::Vacant(_) if judgements.len() == most => {
+                    return Err(Error::data(format!("`{}` has more than {most} judgements", path.display())));
                 }
                 Entry::Vacant(entry) => {
                     entry.insert(number);
@@ -179,6 +186,47 @@ mod tests {
         ] {
             let message = refused(read_one(json));
             assert!(message.contains(part), "{message}");
+        }
+    }
+
+    /// Values of such items took 70 times as much memory as the file.
+    #[test]
+    fn wrong_items_of_lists_are_counted_and_not_kept() {
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        let objects = "{\"\":0},".repeat(100_000);
+        let lists = format!("{{\"5\": [{deep}, {objects} 80], \"6\": {deep}}}");
+        let message = refused(read_one(lists.as_bytes()));
+        for part in [
+            "has 100002 mistakes",
+            "query `5`: item 0 (from 0) is a list, wanted a whole number",
+            "query `5`: item 1 (from 0) is an object, wanted a whole number",
+        ] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+        let message =
+            refused(read_one(format!("{{\" 5\": [1, 18446744073709551615], \"5\": {deep}, \" 5\": []}}").as_bytes()));
+        for part in [
+            "has 4 mistakes",
+            "query ` 5`: item 1 (from 0) is 18446744073709551615, wanted a whole number",
+            "query `5`: it appears twice, before as ` 5`",
+            "query ` 5`: it appears twice, before as `5`",
+        ] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_too_many_judgements_is_refused() {
+        let folder =
+            folder(&[("lines", b"5 0 80 1\n5 0 81 1\n5 0 82 1\n"), ("lists", b"{\"5\": [80, 81, 82], \"6\": []}")]);
+        let lines = |most| read_lines(&folder.path().join("lines"), false, most, || Ok(()));
+        assert_eq!(lines(3).unwrap().len(), 3);
+        assert!(lines(2).unwrap_err().to_string().ends_with("lines` has more than 2 judgements"));
+        let path = folder.path().join("lists");
+        assert_eq!(relevant_lists::read::<5>(&path, || Ok(())).unwrap().len(), 3);
+        for error in [relevant_lists::read::<4>(&path, || Ok(())), relevant_lists::read::<2>(&path, || Ok(()))] {
+            let message = error.unwrap_err().to_string();
+            assert!(message.contains("queries and items at line 1 column"), "{message}");
         }
     }
 
