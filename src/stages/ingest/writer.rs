@@ -135,6 +135,7 @@ pub(super) fn clean_caption(raw: &str) -> Result<&str, String> {
 mod tests {
     use super::*;
     use crate::stages::testing::InMemoryHost;
+    use arrow::array::RecordBatch;
 
     #[test]
     fn long_names_are_written_before_they_fill_a_column() {
@@ -145,6 +146,6 @@ mod tests {
             rows.push(&mut host, &row, []).unwrap();
         }
         rows.finish(&mut host).unwrap();
-        assert_eq!(host.output_tables["images"].iter().map(|batch| batch.num_rows()).collect::<Vec<_>>(), [4, 1]);
+        assert_eq!(host.output_tables["images"].iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [4, 1]);
     }
 }

@@ -92,10 +92,9 @@ struct ListOfQuery<'l> {
 }
 
 impl ListOfQuery<'_> {
-    fn add_mistake<E>(self, found: &str) -> Result<(), E> {
+    fn add_mistake(self, found: &str) {
         let place = format!("query `{}`", self.shown);
         self.mistakes.add(place, format_args!("it has {found}, wanted a list of items"));
-        Ok(())
     }
 }
 
@@ -137,31 +136,38 @@ impl<'de> Visitor<'de> for ListOfQuery<'_> {
 
     fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<(), M::Error> {
         IgnoredAny.visit_map(map)?;
-        self.add_mistake("an object")
+        self.add_mistake("an object");
+        Ok(())
     }
 
     fn visit_unit<E>(self) -> Result<(), E> {
-        self.add_mistake("null")
+        self.add_mistake("null");
+        Ok(())
     }
 
     fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        self.add_mistake("a truth value")
+        self.add_mistake("a truth value");
+        Ok(())
     }
 
     fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        self.add_mistake("a number")
+        self.add_mistake("a number");
+        Ok(())
     }
 
     fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        self.add_mistake("a number")
+        self.add_mistake("a number");
+        Ok(())
     }
 
     fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        self.add_mistake("a number")
+        self.add_mistake("a number");
+        Ok(())
     }
 
     fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        self.add_mistake("a text")
+        self.add_mistake("a text");
+        Ok(())
     }
 }
 
