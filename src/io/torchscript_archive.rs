@@ -179,6 +179,7 @@ mod tests {
             let _ = check_bytes(&bent);
         }
     }
+
     /// Archive with a deflated record of `megabytes` of zeros, to which `entries` entries lead.
     fn shared_record(megabytes: usize, entries: u16) -> Vec<u8> {
         let mut writer = zip::ZipWriter::new(io::Cursor::new(Vec::new()));

@@ -2,9 +2,11 @@
 
 use std::io::BufReader;
 use std::path::Path;
+use std::sync::Arc;
 
+use arrow::csv::ReaderBuilder;
 use arrow::csv::reader::Format;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 
 use crate::error::{Error, Result};
 use crate::io::bounded;
@@ -13,7 +15,8 @@ use crate::io::text_start::UTF8_MARK;
 /// Bytes of the file that are read at a time.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Columns of the file `path`, whose values stand between delimiters. Reads the whole file, one record at a time.
+/// Columns of the file `path`, whose values stand between delimiters. Reads the whole file, one record at a time, and
+/// once more for each column of dates or times.
 ///
 /// DataFusion divides a file into blocks first, and not always at the end of a record if a value has line breaks.
 ///
@@ -25,11 +28,29 @@ pub(super) fn csv_schema(path: &Path, delimiter: u8) -> Result<SchemaRef> {
     let (schema, _) = format.infer_schema(BufReader::with_capacity(BUFFER_BYTES, file), None).map_err(|error| {
         Error::data(format!("cannot read `{}`: {}", path.display(), error.to_string().replace('\n', " ")))
     })?;
-    Ok(without_mark(schema))
+    let mut fields = Vec::new();
+    for (place, field) in schema.fields.iter().enumerate() {
+        let is_moment = field.data_type().is_temporal();
+        let is_text = is_moment && !all_are_read(path, &format, &schema, place)?;
+        fields.push(if is_text {
+            field.as_ref().clone().with_data_type(DataType::Utf8)
+        } else {
+            field.as_ref().clone()
+        });
+    }
+    Ok(without_mark(&Schema::new(fields)))
+}
+
+/// True if all values of a column are of its type. The types are those of patterns, and `1234-56-78` has that of a date.
+fn all_are_read(path: &Path, format: &Format, schema: &Schema, place: usize) -> Result<bool> {
+    let content = BufReader::with_capacity(BUFFER_BYTES, bounded::open(path)?);
+    let reader = ReaderBuilder::new(Arc::new(schema.clone())).with_format(format.clone());
+    let mut reader = reader.with_projection(vec![place]).build_buffered(content)?;
+    Ok(reader.all(|batch| batch.is_ok()))
 }
 
 /// Schema whose first name does not begin with the byte order mark of the file.
-fn without_mark(schema: Schema) -> SchemaRef {
+fn without_mark(schema: &Schema) -> SchemaRef {
     let mark = std::str::from_utf8(UTF8_MARK).unwrap_or_default();
     let fields = schema.fields.iter().map(|field| {
         let name = field.name().trim_start_matches(mark).to_owned();
@@ -40,8 +61,6 @@ fn without_mark(schema: Schema) -> SchemaRef {
 
 #[cfg(test)]
 mod tests {
-    use arrow::datatypes::DataType;
-
     use super::*;
 
     /// Values with line breaks in a file larger than the blocks in which object stores read, 8 KiB.

@@ -35,8 +35,8 @@ pub(super) enum RecordForm {
 /// Checks that no record of a file, and no group of them, fills the memory. Reads the whole file, JSON twice.
 ///
 /// # Errors
-/// The file cannot be read; a record has more than 16 MiB, 8,192 records have more than 512 MiB, an array has more than 256 MiB, an array is cut
-/// or something follows it, or the file has more than 5,000 columns or names.
+/// The file cannot be read; a record has more than 16 MiB, 8,192 records have more than 512 MiB, an array has more than
+/// 256 MiB, is cut or has something behind it, or the file has more than 5,000 columns or names.
 pub(super) fn check_records(path: &Path, form: RecordForm) -> Result<()> {
     let failed = |error: std::io::Error| Error::io("read", path, &error);
     let file = bounded::open(path)?;
@@ -73,9 +73,13 @@ pub(super) fn check_records(path: &Path, form: RecordForm) -> Result<()> {
                 return Err(Error::data(format!("`{}` has {got}", path.display()))
                     .hint("write what has a name for each record as a list of pairs"));
             }
-            Err(WrongNames::NoArray(error)) => {
-                return Err(Error::data(format!("`{}` is not one JSON array: {error}", path.display()))
-                    .hint("the file is cut or has more after its end: copy it or create it again"));
+            Err(WrongNames::NoArray { error, is_cut }) => {
+                let hint = if is_cut {
+                    "the file is cut or has more after its end: copy it or create it again"
+                } else {
+                    "correct this place: other programs may write what JSON has not, such as NaN"
+                };
+                return Err(Error::data(format!("`{}` is not one JSON array: {error}", path.display())).hint(hint));
             }
         }
     }

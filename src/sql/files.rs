@@ -22,7 +22,7 @@ use super::csv_schema::csv_schema;
 use super::file_records::{RecordForm, check_records};
 use crate::error::{Error, Result};
 use crate::io::bounded;
-use crate::io::parquet_check::check_file;
+use crate::io::parquet_check::{check_file, has_far_moments};
 use crate::io::pread::PreadFile;
 use crate::io::text_start::UTF8_MARK;
 
@@ -77,7 +77,9 @@ fn format_of(path: &Path, start: &[u8]) -> Result<Arc<dyn FileFormat>> {
     }
     Ok(match extension.as_deref() {
         Some("parquet") => {
-            check_file(&PreadFile::open(path)?, &|| Ok(())).map_err(|error| {
+            let file = PreadFile::open(path)?;
+            let checked = check_file(&file, &|| Ok(())).and_then(|()| has_far_moments(&file));
+            let has_far_moments = checked.map_err(|error| {
                 error.context(format!("`{}`", path.display())).hint("the file is damaged: copy it or create it again")
             })?;
             // Views share the texts of a dictionary. An index of pages could name others than those checked, and Bloom
@@ -88,7 +90,7 @@ fn format_of(path: &Path, start: &[u8]) -> Result<Arc<dyn FileFormat>> {
             options.global.pruning = false;
             options.global.bloom_filter_on_read = false;
             // In nanoseconds, dates before 1677 and after 2262 would become others.
-            options.global.coerce_int96 = Some("us".to_owned());
+            options.global.coerce_int96 = has_far_moments.then(|| "us".to_owned());
             Arc::new(ParquetFormat::default().with_options(options))
         }
         Some("jsonl" | "ndjson") => Arc::new(json(true)),
@@ -103,7 +105,7 @@ fn format_of(path: &Path, start: &[u8]) -> Result<Arc<dyn FileFormat>> {
 /// Checks a text file as a query does before it reads it. For fuzzing.
 ///
 /// # Errors
-/// As those of a query.
+/// The file cannot be read, a record or the whole is too large, or its records are of different lengths.
 pub fn check_text_file(path: &Path) -> Result<()> {
     let start = bounded::read_start(path, START_BYTES)?;
     format_of(path, start.strip_prefix(UTF8_MARK).unwrap_or(&start))?;

@@ -84,23 +84,35 @@ fn long_files_are_read_whole() {
 #[test]
 fn dates_of_int96_are_those_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.parquet");
-    let schema = Arc::new(parse_message_type("message m { required int96 t; }").unwrap());
-    let properties = Arc::new(WriterProperties::default());
-    let mut writer = SerializedFileWriter::new(std::fs::File::create(&path).unwrap(), schema, properties).unwrap();
-    let mut group = writer.next_row_group().unwrap();
-    let mut column = group.next_column().unwrap().unwrap();
-    let days = [2_440_588 + 2_932_896, 2_440_588, 2_440_588 - 365].map(|day| {
-        let mut moment = Int96::new();
-        moment.set_data(0, 0, day);
-        moment
-    });
-    column.typed::<Int96Type>().write_batch(&days, None, None).unwrap();
-    column.close().unwrap();
-    group.close().unwrap();
-    writer.close().unwrap();
-    let got = csv_with(&[("mine", path)], "SELECT t FROM mine").unwrap();
-    assert_eq!(got, "t\n9999-12-31T00:00:00\n1970-01-01T00:00:00\n1969-01-01T00:00:00\n");
+    let read = |days: &[u32]| {
+        let path = folder.path().join("a.parquet");
+        let schema = Arc::new(parse_message_type("message m { required int96 t; }").unwrap());
+        let properties = Arc::new(WriterProperties::default());
+        let mut writer = SerializedFileWriter::new(std::fs::File::create(&path).unwrap(), schema, properties).unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        let moments: Vec<_> = days
+            .iter()
+            .map(|day| {
+                let mut moment = Int96::new();
+                moment.set_data(1_000_000_007, 0, *day);
+                moment
+            })
+            .collect();
+        column.typed::<Int96Type>().write_batch(&moments, None, None).unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+        writer.close().unwrap();
+        csv_with(&[("mine", path)], "SELECT t FROM mine").unwrap()
+    };
+    // In nanoseconds, unless one of them would be another then.
+    assert_eq!(
+        read(&[2_440_588, 2_440_588 - 365]),
+        "t\n1970-01-01T00:00:01.000000007\n1969-01-01T00:00:01.000000007\n"
+    );
+    for (day, wanted) in [(2_440_588 + 2_932_896, "9999-12-31"), (1_721_426, "0001-01-01")] {
+        assert_eq!(read(&[2_440_588, day]), format!("t\n1970-01-01T00:00:01\n{wanted}T00:00:01\n"));
+    }
 }
 
 #[test]
@@ -125,18 +137,37 @@ fn files_with_two_columns_of_one_name_are_refused() {
 }
 
 #[test]
-fn values_that_are_no_dates_and_arrays_that_are_cut_are_errors_of_the_file() {
+fn texts_that_look_like_dates_are_texts() {
     let folder = tempfile::tempdir().unwrap();
-    for (name, content, wanted) in [
-        ("a.csv", "d\n2020-01-01\n2020-13-45\n", "2020-13-45"),
-        ("a.json", "[{\"z\":1},{\"z\":2}", "is not one JSON array: EOF"),
-        ("b.json", "[{\"z\":1}] [{\"z\":2}]", "is not one JSON array: trailing characters"),
+    let path = folder.path().join("a.csv");
+    std::fs::write(
+        &path,
+        "day,code,at\n2020-02-29,1234-56-78,2020-01-01T00:00:00\n2021-02-28,2020-01-01,1500-01-01T25:00:00\n",
+    )
+    .unwrap();
+    let types = csv_with(
+        &[("mine", path.clone())],
+        "SELECT arrow_typeof(day), arrow_typeof(code), arrow_typeof(at) FROM mine LIMIT 1",
+    );
+    assert!(types.unwrap().ends_with("\nDate32,Utf8,Utf8\n"));
+    let rows = csv_with(&[("mine", path)], "SELECT code, at FROM mine WHERE day > DATE '2020-12-31'").unwrap();
+    assert_eq!(rows, "code,at\n2020-01-01,1500-01-01T25:00:00\n");
+}
+
+#[test]
+fn arrays_that_are_cut_are_errors_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content, wanted, is_cut) in [
+        ("a.json", "[{\"z\":1},{\"z\":2}", "is not one JSON array: EOF", true),
+        ("b.json", "[{\"z\":1}] [{\"z\":2}]", "is not one JSON array: trailing characters", true),
+        ("c.json", "[{\"z\":NaN}]", "is not one JSON array: expected value at line 1 column 7", false),
     ] {
         let path = folder.path().join(name);
         std::fs::write(&path, content).unwrap();
         let error = csv_with(&[("mine", path)], "SELECT * FROM mine").unwrap_err();
         assert_eq!(error.category(), ErrorCategory::Data, "{error}");
         assert!(error.to_string().contains(name) && error.to_string().contains(wanted), "{error}");
+        assert_eq!(error.hint_text().is_some_and(|hint| hint.contains("is cut")), is_cut, "{name}");
     }
 }
 

@@ -36,7 +36,10 @@ pub(super) fn check_names(mut content: impl BufRead, is_array: bool) -> io::Resu
     }
     Ok(match found.excess() {
         Some(excess) => Err(WrongNames::TooMany(excess)),
-        None => ended.map_err(|error| WrongNames::NoArray(error.to_string())),
+        None => ended.map_err(|error| WrongNames::NoArray {
+            is_cut: error.is_eof() || error.to_string().starts_with("trailing characters"),
+            error: error.to_string(),
+        }),
     })
 }
 
@@ -45,8 +48,8 @@ pub(super) fn check_names(mut content: impl BufRead, is_array: bool) -> io::Resu
 pub(super) enum WrongNames {
     /// It has too many names or values.
     TooMany(String),
-    /// It is not one array.
-    NoArray(String),
+    /// It is not one array. True if it ends too early, or something follows.
+    NoArray { error: String, is_cut: bool },
 }
 
 /// Names that were found.
@@ -234,7 +237,7 @@ mod tests {
         for rest in ["", ",", ",{\"z\":2}", "]x", ",]", "] [{\"z\":3}]", "]\n[{\"z\":4}]", ",{\"z\":}]"] {
             let checked = check(&format!("{one}{rest}"));
             assert!(
-                matches!(&checked, Err(WrongNames::NoArray(error)) if error.contains("line")),
+                matches!(&checked, Err(WrongNames::NoArray { error, .. }) if error.contains("line")),
                 "{rest}: {checked:?}"
             );
         }

@@ -69,6 +69,7 @@ mod tests {
         std::thread::sleep(Duration::from_millis(30));
         assert!((20..5_000).contains(&(since_boot().saturating_sub(before)).as_millis()));
     }
+
     /// In a time namespace a machine was started earlier by 1,000 seconds, and [`Instant`] is as outside, as after a
     /// suspension of that time.
     #[test]

@@ -51,8 +51,8 @@ pub struct ChunkSizes {
 /// page; its error ends the reading.
 ///
 /// # Errors
-/// The chunk is damaged, is in another file or has another number of rows, a page holds more than it claims or is larger than the largest
-/// page. Or an error of `check`.
+/// The chunk is damaged, is in another file or has another number of rows, a page holds more than it claims or is larger
+/// than the largest page. Or an error of `check`.
 pub fn check_chunk(
     file: &PreadFile,
     column: &ColumnChunkMetaData,
@@ -93,8 +93,8 @@ pub fn check_chunk(
     ChunkReader::new(column, [values, claimed], arrow_column).read(file, rows, check)
 }
 
-/// Bytes of a value in memory, or of the space for a missing one, with its levels. A value of another type in Arrow is there
-/// in both types for a while, and each group around values of a list has a bit for each of them.
+/// Bytes of a value in memory, or of the space for a missing one, with its levels. A decimal of fixed size and an `INT96` are
+/// there in both types for a while, and each group around values of a list has a bit for each of them.
 fn value_bytes(column: &ColumnChunkMetaData, arrow_column: ArrowColumn) -> u64 {
     let stored = match column.column_type() {
         Type::FIXED_LEN_BYTE_ARRAY => u64::try_from(column.column_descr().type_length()).unwrap_or(0),

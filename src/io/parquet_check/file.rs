@@ -26,7 +26,8 @@ const MAX_SPACE_BYTES: u64 = 1 << 30;
 /// Cost: reads the headers of all pages; decompresses those of gzip and Brotli, and those of lists and texts.
 ///
 /// # Errors
-/// The file is damaged, has two columns of one name, or is made to fill the memory or to take for ever. Or an error of `check`.
+/// The file is damaged, has two columns of one name, or is made to fill the memory or to take for ever. Or an error of
+/// `check`.
 pub fn check_file(file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<()> {
     check_footer(file)?;
     let metadata = catch_panic(|| ParquetMetaDataReader::new().parse_and_finish(file))??;
@@ -55,10 +56,11 @@ pub fn check_file(file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<()
                 ("all columns".to_owned(), batch)
             };
             if got > MAX_WINDOW_BYTES {
-                let message =
-                    format!("{WINDOW_ROWS} rows of {of} come to {got} bytes, wanted at most {MAX_WINDOW_BYTES}");
-                let rows = (WINDOW_ROWS * (MAX_WINDOW_BYTES >> 20) / (got >> 20)).max(1);
-                return Err(Error::data(message).hint(format!("write the file with row groups of at most {rows} rows")));
+                let rows = u64::try_from(group.num_rows()).unwrap_or(0).min(WINDOW_ROWS);
+                let message = format!("{rows} rows of {of} come to {got} bytes, wanted at most {MAX_WINDOW_BYTES}");
+                let fitting = u128::from(rows) * u128::from(MAX_WINDOW_BYTES) / u128::from(got);
+                let hint = format!("write the file with row groups of fewer than {} rows", fitting.max(1) + 1);
+                return Err(Error::data(message).hint(hint));
             }
             space = space.saturating_add(arrow_column.space(sizes.missing));
             if space > MAX_SPACE_BYTES {

@@ -155,6 +155,7 @@ mod tests {
             assert_eq!(clean(text), wanted, "{text:?}");
         }
     }
+
     /// Each fix took one `amp;` or semicolon away, and there were thousands of fixes of 16 KB.
     #[test]
     fn references_in_references_are_decoded_at_any_depth() {

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray as _, Int64Array, RecordBatch, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray as _, Int64Array, RecordBatch, StringArray, make_array};
 use arrow::compute::{cast, max, min};
 use arrow::csv::WriterBuilder;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
@@ -153,63 +153,70 @@ fn check_names(schema: &SchemaRef) -> Result<()> {
 
 /// Refuses a map whose keys are no texts.
 fn check_map_keys(schema: &SchemaRef) -> Result<()> {
-    match schema.fields().iter().find(|field| has_other_keys(field.data_type())) {
-        None => Ok(()),
-        Some(field) => {
-            let error = Error::usage(format!("the keys of the map `{}` are no texts, as in JSON", field.name()));
-            Err(error.hint("choose the format table, vertical, csv or parquet"))
-        }
-    }
+    let other = schema.fields().iter().find_map(|field| Some((field, other_keys(field.data_type())?)));
+    other.map_or(Ok(()), |(field, kind)| {
+        let message =
+            format!("the column `{}` has a map with keys of the type {kind}; those of JSON are texts", field.name());
+        Err(Error::usage(message).hint("choose the format table, vertical, csv or parquet"))
+    })
 }
 
-/// True for a type with a map whose keys are no texts.
-fn has_other_keys(kind: &DataType) -> bool {
+/// Type of the keys of a map in a type, if they are no texts.
+fn other_keys(kind: &DataType) -> Option<&DataType> {
     match kind {
         DataType::Map(entries, _) => match entries.data_type() {
             DataType::Struct(fields) => {
-                fields.first().is_some_and(|key| !key.data_type().is_string())
-                    || fields.iter().any(|field| has_other_keys(field.data_type()))
+                let key = fields.first().map(|key| key.data_type()).filter(|key| !key.is_string());
+                key.or_else(|| fields.iter().find_map(|field| other_keys(field.data_type())))
             }
-            _ => true,
+            kind => Some(kind),
         },
-        DataType::Struct(fields) => fields.iter().any(|field| has_other_keys(field.data_type())),
+        DataType::Struct(fields) => fields.iter().find_map(|field| other_keys(field.data_type())),
         DataType::List(field)
         | DataType::LargeList(field)
         | DataType::ListView(field)
         | DataType::LargeListView(field)
-        | DataType::FixedSizeList(field, _) => has_other_keys(field.data_type()),
-        _ => false,
+        | DataType::FixedSizeList(field, _) => other_keys(field.data_type()),
+        _ => None,
     }
 }
 
 /// Refuses dates and times that no calendar has, and unknown time zones: the writers would put a message in their place.
 fn check_moments(batch: &RecordBatch) -> Result<()> {
-    let (schema, options) = (batch.schema(), FormatOptions::default().with_display_error(false));
-    let is_moment = |kind: &DataType| {
-        use DataType::{Date32, Date64, Time32, Time64, Timestamp};
-        matches!(kind, Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..))
-    };
-    for (field, column) in schema.fields().iter().zip(batch.columns()).filter(|(field, _)| is_moment(field.data_type()))
-    {
-        // The first and the last one are in the calendar, or one of them is not.
-        let ends = || {
-            let numbers =
-                cast(column, &DataType::Int64).or_else(|_| cast(&cast(column, &DataType::Int32)?, &DataType::Int64))?;
-            let numbers = numbers.as_primitive::<Int64Type>();
-            let ends = Int64Array::from_iter_values(min(numbers).into_iter().chain(max(numbers)));
-            let ends = match field.data_type() {
-                DataType::Date32 | DataType::Time32(_) => cast(&cast(&ends, &DataType::Int32)?, field.data_type())?,
-                kind => cast(&ends, kind)?,
-            };
-            let shown = ArrayFormatter::try_new(&ends, &options)?;
-            (0..ends.len()).try_for_each(|end| shown.value(end).try_to_string().map(drop))
-        };
-        ends().map_err(|error: ArrowError| {
+    batch.schema().fields().iter().zip(batch.columns()).try_for_each(|(field, column)| {
+        check_moments_of(column).map_err(|error| {
             Error::data(format!("the values of the column `{}` cannot be shown: {error}", field.name()))
                 .hint("`arrow_cast` to `Int64` shows the number")
-        })?;
+        })
+    })
+}
+
+/// Checks the moments of a column, or of the values in its lists, structs, maps and dictionaries.
+fn check_moments_of(column: &dyn Array) -> Result<(), ArrowError> {
+    let kind = column.data_type();
+    if kind.is_nested() || matches!(kind, DataType::Dictionary(..)) {
+        let parts = column.to_data();
+        return parts.child_data().iter().try_for_each(|child| check_moments_of(&make_array(child.clone())));
     }
-    Ok(())
+    if !matches!(
+        kind,
+        DataType::Date32 | DataType::Date64 | DataType::Time32(_) | DataType::Time64(_) | DataType::Timestamp(..)
+    ) {
+        return Ok(());
+    }
+    // The first and the last one are in the calendar, or one of them is not.
+    let is_short = matches!(kind, DataType::Date32 | DataType::Time32(_));
+    let numbers = if is_short {
+        cast(&cast(column, &DataType::Int32)?, &DataType::Int64)?
+    } else {
+        cast(column, &DataType::Int64)?
+    };
+    let numbers = numbers.as_primitive::<Int64Type>();
+    let ends: ArrayRef = Arc::new(Int64Array::from_iter_values(min(numbers).into_iter().chain(max(numbers))));
+    let ends = if is_short { cast(&cast(&ends, &DataType::Int32)?, kind)? } else { cast(&ends, kind)? };
+    let options = FormatOptions::default().with_display_error(false);
+    let shown = ArrayFormatter::try_new(&ends, &options)?;
+    (0..ends.len()).try_for_each(|end| shown.value(end).try_to_string().map(drop))
 }
 
 /// Replaces list, binary and text columns by columns of formatted text, which CSV can hold.

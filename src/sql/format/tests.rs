@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, Date32Array, Float64Array, Int64Array, Int64Builder, MapBuilder, NullArray, RecordBatch, StringArray,
-    StringBuilder, Time64MicrosecondArray, TimestampMillisecondArray,
+    ArrayRef, Date32Array, Float64Array, Int64Array, Int64Builder, ListArray, MapBuilder, NullArray, RecordBatch,
+    StringArray, StringBuilder, StructArray, Time64MicrosecondArray, TimestampMillisecondArray,
 };
-use arrow::datatypes::{Field, Schema};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 
 use super::{FittedForm, OutputFormat, write_fitted, write_wrapped};
 use crate::error::ErrorCategory;
@@ -72,8 +73,15 @@ fn formats_for_programs_have_all_digits() {
     assert!(lines.ends_with("{\"n\":null,\"x\":null,\"text\":\"\",\"none\":null}\n"), "{lines}");
 }
 
+/// One list of all values.
+fn lists_of(values: &ArrayRef) -> ListArray {
+    let item = Arc::new(Field::new_list_field(values.data_type().clone(), true));
+    ListArray::new(item, OffsetBuffer::from_lengths([values.len()]), Arc::clone(values), None)
+}
+
 #[test]
 fn moments_outside_of_the_calendar_and_unknown_zones_are_errors() {
+    let far = Arc::new(Field::new("far", DataType::Timestamp(TimeUnit::Millisecond, None), true));
     let moments = |last: i64| TimestampMillisecondArray::from(vec![Some(0), None, Some(last)]);
     let zoned = |zone: &str| batch(vec![("t", Arc::new(moments(1).with_timezone(zone)) as ArrayRef)]);
     let wrong = [
@@ -81,6 +89,11 @@ fn moments_outside_of_the_calendar_and_unknown_zones_are_errors() {
         batch(vec![("t", Arc::new(Date32Array::from(vec![Some(0), Some(i32::MAX)])) as ArrayRef)]),
         batch(vec![("t", Arc::new(Time64MicrosecondArray::from(vec![Some(-1), None])) as ArrayRef)]),
         zoned("Not/AZone"),
+        batch(vec![("t", Arc::new(lists_of(&(Arc::new(moments(i64::MAX)) as ArrayRef))) as ArrayRef)]),
+        batch(vec![(
+            "t",
+            Arc::new(StructArray::from(vec![(far, Arc::new(moments(i64::MAX)) as ArrayRef)])) as ArrayRef,
+        )]),
     ];
     let write = |batch: &RecordBatch, format: OutputFormat| {
         format.write(&batch.schema(), [Ok(batch.clone())].into_iter(), Vec::new())
@@ -119,7 +132,10 @@ fn maps_have_texts_as_keys_in_json() {
     let numbers = map(false);
     let error = OutputFormat::Json.write(&numbers.schema(), [Ok(numbers.clone())].into_iter(), Vec::new()).unwrap_err();
     assert_eq!(error.category(), ErrorCategory::Usage);
-    assert_eq!(error.to_string(), "the keys of the map `m` are no texts, as in JSON");
+    assert_eq!(error.to_string(), "the column `m` has a map with keys of the type Int64; those of JSON are texts");
+    let lists = batch(vec![("l", Arc::new(lists_of(&numbers.column(0).clone())) as ArrayRef)]);
+    let error = OutputFormat::Jsonl.write(&lists.schema(), [Ok(lists.clone())].into_iter(), Vec::new()).unwrap_err();
+    assert!(error.to_string().starts_with("the column `l` has a map with keys"), "{error}");
 }
 
 #[test]

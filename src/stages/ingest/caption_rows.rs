@@ -13,10 +13,11 @@ use crate::io::record_file::{FieldValue, RecordFile, RecordPlace};
 use crate::io::table_file::ColumnKind;
 use crate::stage::StageContext;
 
-/// Memory that the images and captions of a file of any size may take, and for each byte of the file, if this is more.
-/// Those of web pages take 3 to 6 times the size of their file. A Parquet file of kilobytes may have millions of rows.
+/// Memory that the images and captions of a file of any size may take, and what each byte of the file adds: more in a file
+/// with compression. Those of web pages take 3 to 6 times the size of their file. A Parquet file of kilobytes may have millions of rows.
 const KEPT_BYTES: u64 = 1 << 30;
 const KEPT_TIMES: u64 = 8;
+const KEPT_TIMES_COMPRESSED: u64 = 40;
 /// Memory that an image, a caption, and an identifier of each take beside their texts, with their places in maps.
 const IMAGE_BYTES: u64 = 256;
 const IMAGE_ID_BYTES: u64 = 112;
@@ -139,7 +140,7 @@ pub(super) fn read(
     split_of: impl Fn(&str, Option<&str>) -> Result<&'static str, String>,
 ) -> Result<Vec<CaptionTableImage>> {
     let size = path.metadata().map_err(|error| Error::io("read", path, &error))?.len();
-    read_within(kept_limit(size), cx, path, columns, key_of, split_of)
+    read_within(kept_limit(path, size), cx, path, columns, key_of, split_of)
 }
 
 /// Reads as [`read`] images and captions that take at most `limit` bytes of memory.
@@ -228,8 +229,11 @@ fn read_within(
 }
 
 /// Number of bytes of memory that the images and captions of a file of this size may take.
-fn kept_limit(file_bytes: u64) -> u64 {
-    KEPT_BYTES.saturating_add(file_bytes.saturating_mul(KEPT_TIMES))
+fn kept_limit(path: &Path, file_bytes: u64) -> u64 {
+    let is_text =
+        path.extension().is_some_and(|extension| ["csv", "tsv", "jsonl"].iter().any(|text| extension == *text));
+    let times = if is_text { KEPT_TIMES } else { KEPT_TIMES_COMPRESSED };
+    KEPT_BYTES.saturating_add(file_bytes.saturating_mul(times))
 }
 
 fn too_large(path: &Path, limit: u64) -> Error {
@@ -264,7 +268,8 @@ impl ImagesByKey {
         }
         let index = known.unwrap_or_else(|| {
             let shared_name = if *name == *key { Arc::clone(&key) } else { name.into() };
-            self.bytes += IMAGE_BYTES + (name.len() + key.len()) as u64;
+            let name_bytes = if Arc::ptr_eq(&shared_name, &key) { 0 } else { shared_name.len() };
+            self.bytes += IMAGE_BYTES + (name_bytes + key.len()) as u64;
             self.by_key.insert(Arc::clone(&key), self.images.len());
             self.images.push(CaptionTableImage {
                 name: shared_name,
@@ -402,7 +407,9 @@ mod tests {
         let same = (0..1000).map(|row| format!("{row},a.jpg,a\n")).collect::<String>();
         assert!(read_table(200 * 1000, &same).unwrap_err().to_string().contains("999 mistakes"));
         assert!(read_table(50 * 1000, &same).unwrap_err().to_string().contains("50000 bytes of memory"));
-        assert_eq!([0, 1 << 20, u64::MAX].map(kept_limit), [1 << 30, 1_082_130_432, u64::MAX]);
+        let of = |name: &str, bytes| kept_limit(Path::new(name), bytes);
+        assert_eq!([0, 1 << 20, u64::MAX].map(|bytes| of("a.csv", bytes)), [1 << 30, 1_082_130_432, u64::MAX]);
+        assert_eq!(["a.csv.gz", "a.parquet"].map(|name| of(name, 1 << 20)), [(1 << 30) + (40 << 20); 2]);
     }
 
     #[test]

@@ -16,8 +16,8 @@ use crate::tables::{qrels, repeated};
 
 /// First bytes of a gzip file.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// Number of judgements that a file may have: hundreds of times that of the largest published one. They take up to 100 bytes
-/// each.
+/// Number of judgements that a file may have: more than the largest published one, ORCAS with 18 million.
+/// They take up to 100 bytes each.
 const MAX_JUDGEMENTS: usize = 20_000_000;
 /// Number of lines between two checks for a cancellation.
 const LINES_PER_CHECK: u64 = 8192;
