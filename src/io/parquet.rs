@@ -1,7 +1,7 @@
 //! Encoding and decoding of Parquet parts.
 
-use arrow::array::{RecordBatch, RecordBatchReader as _};
-use arrow::datatypes::{DataType, Field, SchemaRef};
+use arrow::array::{ArrayRef, AsArray as _, RecordBatch, RecordBatchReader as _};
+use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, SchemaRef};
 use az::SaturatingAs;
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
@@ -78,6 +78,11 @@ fn properties(schema: &SchemaRef, batches: &[RecordBatch]) -> WriterProperties {
                 .set_column_bloom_filter_enabled(path.clone(), true)
                 .set_column_bloom_filter_max_ndv(path, rows);
         }
+        if batches.iter().filter_map(|batch| batch.column_by_name(field.name())).any(|column| has_nan(column)) {
+            // Statistics leave out NaN, so `> 5` and a largest value would skip it.
+            let path = ColumnPath::from(field.name().as_str());
+            properties = properties.set_column_statistics_enabled(path, EnabledStatistics::None);
+        }
         if let Some(path) = vector_value_path(field) {
             let path = ColumnPath::new(path);
             properties = properties
@@ -87,6 +92,13 @@ fn properties(schema: &SchemaRef, batches: &[RecordBatch]) -> WriterProperties {
         }
     }
     properties.build()
+}
+
+/// True for a column of numbers of which one is NaN.
+fn has_nan(column: &ArrayRef) -> bool {
+    let of_floats = column.as_primitive_opt::<Float64Type>().map(|values| values.iter().flatten().any(f64::is_nan));
+    let of_singles = || column.as_primitive_opt::<Float32Type>().map(|values| values.iter().flatten().any(f32::is_nan));
+    of_floats.or_else(of_singles).unwrap_or(false)
 }
 
 /// True for a column of identifiers, such as `image_id`.
@@ -119,7 +131,7 @@ pub fn schema(content: &Bytes) -> Result<SchemaRef> {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, Int64Array, StringArray};
+    use arrow::array::{Int64Array, StringArray};
     use parquet::file::properties::ReaderProperties;
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::file::serialized_reader::ReadOptionsBuilder;

@@ -11,7 +11,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
-use super::testing::{store, text};
+use super::testing::{put, run as finished_run, scores, store, text};
 use super::{NamedFile, OutputFormat, Session};
 use crate::error::{ErrorCategory, Result};
 use crate::io::parquet_check::forged::{ForgedColumn, ForgedPage, file, nested, run};
@@ -259,6 +259,19 @@ fn the_largest_value_may_be_nan() {
     let read = |sql: &str| csv_with(&[("mine", path.clone())], sql).unwrap();
     assert_eq!(read(&largest(1)), "value\nNaN\n");
     assert_eq!(read(&largest(3)), "value\nNaN\n299.0\n298.0\n");
+    // Of a stage too, whose statistics are used.
+    let (_folder, store, _) = store();
+    let parts = vec![scores(&[("nns", f64::NAN), ("csls", 1.0)]), scores(&[("gm", 400.0)])];
+    let test = put(&store, "evaluate", 9, &[("summary", parts)]);
+    finished_run(&store, "20260103T000000", &[("test", "evaluate", &test)]);
+    let session = Session::open(&store).unwrap();
+    for sql in [
+        "SELECT method FROM test.summary WHERE rsum > 1e9",
+        "SELECT method FROM test.summary ORDER BY rsum DESC LIMIT 1",
+        "SELECT method FROM test.summary WHERE isnan(rsum)",
+    ] {
+        assert_eq!(text(&session, sql, OutputFormat::Csv).unwrap(), "method\nnns\n", "{sql}");
+    }
     // Groups of which one has a NaN: the first of all is the first with a limit.
     let csv = folder.path().join("a.csv");
     std::fs::write(&csv, "k,f\n0,10\n1,9\n1,NaN\n1,1\n2,2\n").unwrap();
