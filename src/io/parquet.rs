@@ -78,7 +78,7 @@ fn properties(schema: &SchemaRef, batches: &[RecordBatch]) -> WriterProperties {
                 .set_column_bloom_filter_enabled(path.clone(), true)
                 .set_column_bloom_filter_max_ndv(path, rows);
         }
-        if batches.iter().filter_map(|batch| batch.column_by_name(field.name())).any(|column| has_nan(column)) {
+        if batches.iter().filter_map(|batch| batch.column_by_name(field.name())).any(has_nan) {
             // Statistics leave out NaN, so `> 5` and a largest value would skip it.
             let path = ColumnPath::from(field.name().as_str());
             properties = properties.set_column_statistics_enabled(path, EnabledStatistics::None);

@@ -46,7 +46,9 @@ fn column_has_far_moments(group: &dyn RowGroupReader, place: usize) -> Result<bo
     let ColumnReader::Int96ColumnReader(mut column) = column else { return Ok(false) };
     let (mut values, mut definition, mut repetition) = (Vec::new(), Vec::new(), Vec::new());
     loop {
-        (values.clear(), definition.clear(), repetition.clear());
+        values.clear();
+        definition.clear();
+        repetition.clear();
         let mut read = || column.read_records(VALUES, Some(&mut definition), Some(&mut repetition), &mut values);
         let (records, ..) = catch_panic(&mut read)??;
         if values.iter().any(is_far) {
