@@ -195,6 +195,12 @@ fn folded(ident: &Ident) -> String {
     if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
 }
 
+/// First name that stands there a second time.
+pub(super) fn repeated_name<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let mut seen = BTreeSet::new();
+    names.into_iter().find(|name| !seen.insert(*name))
+}
+
 #[cfg(test)]
 mod tests {
     use datafusion::sql::parser::DFParser;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 
-use super::json_names::{WrongNames, check_names};
+use super::json_names::{JsonMistake, check_names};
 use super::record_limits::{GROUP_RECORDS, MAX_COLUMNS};
 use crate::error::{Error, Result};
 use crate::io::bounded;
@@ -69,11 +69,11 @@ pub(super) fn check_records(path: &Path, form: RecordForm) -> Result<()> {
         let content = BufReader::with_capacity(BUFFER_BYTES, bounded::open(path)?);
         match check_names(content, form == RecordForm::Array).map_err(failed)? {
             Ok(()) => {}
-            Err(WrongNames::TooMany(got)) => {
+            Err(JsonMistake::TooLarge(got)) => {
                 return Err(Error::data(format!("`{}` has {got}", path.display()))
                     .hint("write what has a name for each record as a list of pairs"));
             }
-            Err(WrongNames::NoArray { error, is_cut }) => {
+            Err(JsonMistake::NotOneArray { error, is_cut }) => {
                 let hint = if is_cut {
                     "the file is cut or has more after its end: copy it or create it again"
                 } else {

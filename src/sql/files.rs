@@ -2,11 +2,9 @@
 //!
 //! Only files that are named on the command line are read: a query cannot name a file.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use datafusion::config::TableParquetOptions;
 use datafusion::datasource::file_format::FileFormat;
@@ -18,11 +16,12 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use url::Url;
 
+use super::column_names::repeated_name;
 use super::csv_schema::csv_schema;
 use super::file_records::{RecordForm, check_records};
 use crate::error::{Error, Result};
 use crate::io::bounded;
-use crate::io::parquet_check::{check_file, has_far_moments};
+use crate::io::parquet_check::{check_file, exceeds_nanoseconds};
 use crate::io::pread::PreadFile;
 use crate::io::text_start::UTF8_MARK;
 
@@ -78,10 +77,13 @@ fn format_of(path: &Path, start: &[u8]) -> Result<Arc<dyn FileFormat>> {
     Ok(match extension.as_deref() {
         Some("parquet") => {
             let file = PreadFile::open(path)?;
-            let checked = check_file(&file, &|| Ok(())).and_then(|()| has_far_moments(&file));
-            let has_far_moments = checked.map_err(|error| {
+            let damaged = |error: Error| {
                 error.context(format!("`{}`", path.display())).hint("the file is damaged: copy it or create it again")
-            })?;
+            };
+            let metadata = check_file(&file, &|| Ok(())).map_err(damaged)?;
+            let root = metadata.file_metadata().schema();
+            check_names(path, root.get_fields().iter().map(|field| field.name()))?;
+            let exceeds_nanoseconds = exceeds_nanoseconds(&file, &metadata).map_err(damaged)?;
             // Views share the texts of a dictionary. An index of pages could name others than those checked, and Bloom
             // filters are not checked. Statistics that are wrong would leave out rows.
             let mut options = TableParquetOptions::default();
@@ -90,7 +92,7 @@ fn format_of(path: &Path, start: &[u8]) -> Result<Arc<dyn FileFormat>> {
             options.global.pruning = false;
             options.global.bloom_filter_on_read = false;
             // In nanoseconds, dates before 1677 and after 2262 would become others.
-            options.global.coerce_int96 = has_far_moments.then(|| "us".to_owned());
+            options.global.coerce_int96 = exceeds_nanoseconds.then(|| "us".to_owned());
             Arc::new(ParquetFormat::default().with_options(options))
         }
         Some("jsonl" | "ndjson") => Arc::new(json(true)),
@@ -134,7 +136,7 @@ pub(super) async fn file_table(state: &SessionState, path: &Path) -> Result<(Arc
         Some(delimiter) => csv_schema(path, delimiter)?,
         None => options.infer_schema(state, &url).await.map_err(|error| wrong(&error))?,
     };
-    check_names(path, &schema)?;
+    check_names(path, schema.fields().iter().map(|field| field.name().as_str()))?;
     if schema.fields().is_empty() {
         return Err(Error::data(format!("`{}` has no columns", path.display())));
     }
@@ -157,15 +159,11 @@ fn extension_of(path: &Path) -> Option<String> {
 }
 
 /// Refuses a file in which two columns have one name: a query could read the first only.
-fn check_names(path: &Path, schema: &SchemaRef) -> Result<()> {
-    let mut names = HashSet::new();
-    match schema.fields().iter().find(|field| !names.insert(field.name())) {
-        None => Ok(()),
-        Some(field) => {
-            let error = Error::data(format!("`{}` has two columns with the name `{}`", path.display(), field.name()));
-            Err(error.hint("rename one of them"))
-        }
-    }
+fn check_names<'n>(path: &Path, names: impl IntoIterator<Item = &'n str>) -> Result<()> {
+    repeated_name(names).map_or(Ok(()), |name| {
+        let error = Error::data(format!("`{}` has two columns with the name `{name}`", path.display()));
+        Err(error.hint("rename one of them"))
+    })
 }
 
 #[cfg(test)]

@@ -19,37 +19,44 @@ const MAX_LISTED_VALUES: usize = 50_000_000;
 ///
 /// # Errors
 /// The text cannot be read. The inner error says what is wrong.
-pub(super) fn check_names(mut content: impl BufRead, is_array: bool) -> io::Result<Result<(), WrongNames>> {
+pub(super) fn check_names(mut content: impl BufRead, is_array: bool) -> io::Result<Result<(), JsonMistake>> {
     if content.fill_buf()?.starts_with(UTF8_MARK) {
         content.consume(UTF8_MARK.len());
     }
     let mut found = FoundNames::default();
     let mut values = serde_json::Deserializer::from_reader(content);
     let place = Place { is_records: is_array, ..Place::default() };
-    let mut ended = Ok(());
+    let mut mistake = None;
     if is_array {
-        ended = Names { found: &mut found, place }.deserialize(&mut values).and_then(|()| values.end());
+        let not_one_array =
+            |error: serde_json::Error, is_cut| JsonMistake::NotOneArray { error: error.to_string(), is_cut };
+        mistake = match (Names { found: &mut found, place }).deserialize(&mut values) {
+            Ok(()) => values.end().err().map(|error| not_one_array(error, true)),
+            Err(error) => {
+                let is_cut = error.is_eof();
+                Some(not_one_array(error, is_cut))
+            }
+        };
     } else {
         while (Names { found: &mut found, place }).deserialize(&mut values).is_ok() {
             found.end_record();
         }
     }
-    Ok(match found.excess() {
-        Some(excess) => Err(WrongNames::TooMany(excess)),
-        None => ended.map_err(|error| WrongNames::NoArray {
-            is_cut: error.is_eof() || error.to_string().starts_with("trailing characters"),
-            error: error.to_string(),
-        }),
-    })
+    Ok(found.excess().map(JsonMistake::TooLarge).or(mistake).map_or(Ok(()), Err))
 }
 
-/// Mistake of a text.
+/// Mistake of a text of JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum WrongNames {
-    /// It has too many names or values.
-    TooMany(String),
-    /// It is not one array. True if it ends too early, or something follows.
-    NoArray { error: String, is_cut: bool },
+pub(super) enum JsonMistake {
+    /// More names or values than fit.
+    TooLarge(String),
+    /// Something other than one array.
+    NotOneArray {
+        /// Message of the parser.
+        error: String,
+        /// True if the array ends too early, or something follows it.
+        is_cut: bool,
+    },
 }
 
 /// Names that were found.
@@ -198,7 +205,7 @@ mod tests {
         ] {
             for text in [text.clone(), format!("\u{feff}{text}")] {
                 let checked = check_names(text.as_bytes(), false).unwrap();
-                let message = || WrongNames::TooMany("more than 5000 different names".to_owned());
+                let message = || JsonMistake::TooLarge("more than 5000 different names".to_owned());
                 assert_eq!(checked, if wanted { Err(message()) } else { Ok(()) }, "{}", &text[..text.len().min(40)]);
             }
         }
@@ -213,7 +220,7 @@ mod tests {
         let check = |text: &str, is_array| check_names(text.as_bytes(), is_array).unwrap();
         let error = |objects: usize| {
             let names = "and 1000 different names in them";
-            Err(WrongNames::TooMany(format!("{objects} objects in the lists of 8192 records, {names}")))
+            Err(JsonMistake::TooLarge(format!("{objects} objects in the lists of 8192 records, {names}")))
         };
         assert_eq!(check(&line(50_000), false), Ok(()));
         assert_eq!(check(&line(50_001), false), error(50_001));
@@ -237,7 +244,7 @@ mod tests {
         for rest in ["", ",", ",{\"z\":2}", "]x", ",]", "] [{\"z\":3}]", "]\n[{\"z\":4}]", ",{\"z\":}]"] {
             let checked = check(&format!("{one}{rest}"));
             assert!(
-                matches!(&checked, Err(WrongNames::NoArray { error, .. }) if error.contains("line")),
+                matches!(&checked, Err(JsonMistake::NotOneArray { error, .. }) if error.contains("line")),
                 "{rest}: {checked:?}"
             );
         }

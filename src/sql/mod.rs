@@ -40,6 +40,7 @@ mod part_ranges;
 mod pass_through;
 mod plan_rewrites;
 mod plan_runner;
+mod cast_types;
 mod plan_size;
 mod planners;
 mod planning_messages;

@@ -1,9 +1,7 @@
 //! Check of a whole Parquet file before a query reads it.
 
-use std::collections::HashSet;
 use std::ops::Range;
 
-use arrow::datatypes::Schema;
 use parquet::arrow::parquet_to_arrow_schema;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 
@@ -21,21 +19,19 @@ use crate::io::shard::catch_panic;
 /// Largest size of the space for missing lists of fixed size.
 const MAX_SPACE_BYTES: u64 = 1 << 30;
 
-/// Checks a whole file before a query reads it. Calls `check` before each page; its error ends the reading.
+/// Checks a whole file before a query reads it, and returns its metadata. Calls `check` before each page; its error ends the reading.
 ///
 /// Cost: reads the headers of all pages; decompresses those of gzip and Brotli, and those of lists and texts.
 ///
 /// # Errors
-/// The file is damaged, has two columns of one name, or is made to fill the memory or to take for ever. Or an error of
-/// `check`.
-pub fn check_file(file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<()> {
+/// The file is damaged, or made to fill the memory or to take for ever. Or an error of `check`.
+pub fn check_file(file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<ParquetMetaData> {
     check_footer(file)?;
     let metadata = catch_panic(|| ParquetMetaDataReader::new().parse_and_finish(file))??;
     check_places(file, &metadata)?;
     let about = metadata.file_metadata();
     check_arrow_schema(about)?;
     let schema = catch_panic(|| parquet_to_arrow_schema(about.schema_descr(), about.key_value_metadata()))??;
-    check_different_names(&schema)?;
     let arrow_columns = arrow_columns(&schema);
     let mut expansion = ExpansionLimits::of_file(file.size());
     for group in metadata.row_groups() {
@@ -72,18 +68,7 @@ pub fn check_file(file: &PreadFile, check: &dyn Fn() -> Result<()>) -> Result<()
         }
         expansion.add_rows(u64::try_from(group.num_rows()).unwrap_or(u64::MAX))?;
     }
-    Ok(())
-}
-
-/// Checks that no two columns have one name: a query could read the first only.
-fn check_different_names(schema: &Schema) -> Result<()> {
-    let mut names = HashSet::new();
-    match schema.fields().iter().find(|field| !names.insert(field.name())) {
-        None => Ok(()),
-        Some(field) => {
-            Err(Error::data(format!("two columns have the name `{}`", field.name())).hint("rename one of them"))
-        }
-    }
+    Ok(metadata)
 }
 
 /// Checks that no two column chunks share bytes.

@@ -30,4 +30,4 @@ pub use arrow_columns::{ArrowColumn, arrow_columns};
 pub use chunk::{ChunkSizes, check_chunk};
 pub use file::{check_file, check_places};
 pub use footer::check_footer;
-pub use int96::has_far_moments;
+pub use int96::exceeds_nanoseconds;

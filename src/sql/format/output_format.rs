@@ -1,6 +1,5 @@
 //! Output formats of query results: text for reading, JSON, CSV and Parquet.
 
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use super::cells::full_text;
 use super::text_table::write_table;
 use super::vertical::VerticalWriter;
 use crate::error::{Error, Result};
+use crate::sql::column_names::repeated_name;
 use crate::tables;
 
 /// Output format of a query result. Floats are rounded in [`OutputFormat::Table`] and [`OutputFormat::Vertical`] only.
@@ -67,12 +67,12 @@ impl OutputFormat {
             check_map_keys(schema)?;
         }
         if self != Self::Parquet {
-            check_moments(&RecordBatch::new_empty(Arc::clone(schema)))?;
+            check_temporal_values(&RecordBatch::new_empty(Arc::clone(schema)))?;
         }
         let mut rows = rows.map(|batch| {
             let batch = batch?;
             if self != Self::Parquet {
-                check_moments(&batch)?;
+                check_temporal_values(&batch)?;
             }
             Ok(batch)
         });
@@ -141,14 +141,10 @@ fn write_error(error: &dyn std::error::Error) -> Error {
 
 /// Refuses a result in which two columns have the same name.
 fn check_names(schema: &SchemaRef) -> Result<()> {
-    let mut names = BTreeSet::new();
-    match schema.fields().iter().find(|field| !names.insert(field.name())) {
-        None => Ok(()),
-        Some(field) => {
-            let error = Error::usage(format!("two columns of the result are named `{}`", field.name()));
-            Err(error.hint("name them with `AS`, or choose the format table, vertical or csv"))
-        }
-    }
+    repeated_name(schema.fields().iter().map(|field| field.name().as_str())).map_or(Ok(()), |name| {
+        let error = Error::usage(format!("two columns of the result are named `{name}`"));
+        Err(error.hint("name them with `AS`, or choose the format table, vertical or csv"))
+    })
 }
 
 /// Refuses a map whose keys are no texts.
@@ -182,21 +178,21 @@ fn other_keys(kind: &DataType) -> Option<&DataType> {
 }
 
 /// Refuses dates and times that no calendar has, and unknown time zones: the writers would put a message in their place.
-fn check_moments(batch: &RecordBatch) -> Result<()> {
+fn check_temporal_values(batch: &RecordBatch) -> Result<()> {
     batch.schema().fields().iter().zip(batch.columns()).try_for_each(|(field, column)| {
-        check_moments_of(column).map_err(|error| {
+        check_temporal_column(column).map_err(|error| {
             Error::data(format!("the values of the column `{}` cannot be shown: {error}", field.name()))
                 .hint("`arrow_cast` to `Int64` shows the number")
         })
     })
 }
 
-/// Checks the moments of a column, or of the values in its lists, structs, maps and dictionaries.
-fn check_moments_of(column: &dyn Array) -> Result<(), ArrowError> {
+/// Checks the dates and times of a column, or of the values in its lists, structs, maps and dictionaries.
+fn check_temporal_column(column: &dyn Array) -> Result<(), ArrowError> {
     let kind = column.data_type();
     if kind.is_nested() || matches!(kind, DataType::Dictionary(..)) {
         let parts = column.to_data();
-        return parts.child_data().iter().try_for_each(|child| check_moments_of(&make_array(child.clone())));
+        return parts.child_data().iter().try_for_each(|child| check_temporal_column(&make_array(child.clone())));
     }
     if !matches!(
         kind,

@@ -80,20 +80,17 @@ fn lists_of(values: &ArrayRef) -> ListArray {
 }
 
 #[test]
-fn moments_outside_of_the_calendar_and_unknown_zones_are_errors() {
+fn times_outside_of_the_calendar_and_unknown_zones_are_errors() {
     let far = Arc::new(Field::new("far", DataType::Timestamp(TimeUnit::Millisecond, None), true));
-    let moments = |last: i64| TimestampMillisecondArray::from(vec![Some(0), None, Some(last)]);
-    let zoned = |zone: &str| batch(vec![("t", Arc::new(moments(1).with_timezone(zone)) as ArrayRef)]);
+    let times = |last: i64| TimestampMillisecondArray::from(vec![Some(0), None, Some(last)]);
+    let zoned = |zone: &str| batch(vec![("t", Arc::new(times(1).with_timezone(zone)) as ArrayRef)]);
     let wrong = [
-        batch(vec![("t", Arc::new(moments(i64::MAX)) as ArrayRef)]),
+        batch(vec![("t", Arc::new(times(i64::MAX)) as ArrayRef)]),
         batch(vec![("t", Arc::new(Date32Array::from(vec![Some(0), Some(i32::MAX)])) as ArrayRef)]),
         batch(vec![("t", Arc::new(Time64MicrosecondArray::from(vec![Some(-1), None])) as ArrayRef)]),
         zoned("Not/AZone"),
-        batch(vec![("t", Arc::new(lists_of(&(Arc::new(moments(i64::MAX)) as ArrayRef))) as ArrayRef)]),
-        batch(vec![(
-            "t",
-            Arc::new(StructArray::from(vec![(far, Arc::new(moments(i64::MAX)) as ArrayRef)])) as ArrayRef,
-        )]),
+        batch(vec![("t", Arc::new(lists_of(&(Arc::new(times(i64::MAX)) as ArrayRef))) as ArrayRef)]),
+        batch(vec![("t", Arc::new(StructArray::from(vec![(far, Arc::new(times(i64::MAX)) as ArrayRef)])) as ArrayRef)]),
     ];
     let write = |batch: &RecordBatch, format: OutputFormat| {
         format.write(&batch.schema(), [Ok(batch.clone())].into_iter(), Vec::new())
@@ -105,7 +102,7 @@ fn moments_outside_of_the_calendar_and_unknown_zones_are_errors() {
             assert!(error.to_string().starts_with("the values of the column `t` cannot be shown: "), "{error}");
         }
         for batch in
-            [batch(vec![("t", Arc::new(moments(-1)) as ArrayRef)]), zoned("UTC"), zoned("+01:00"), wrong[0].slice(0, 2)]
+            [batch(vec![("t", Arc::new(times(-1)) as ArrayRef)]), zoned("UTC"), zoned("+01:00"), wrong[0].slice(0, 2)]
         {
             write(&batch, format).unwrap();
         }
