@@ -14,6 +14,9 @@ use crate::error::{Error, Result};
 /// as much memory as their text.
 const MAX_JSON_BYTES: u64 = 1 << 30;
 
+/// Maximum length in bytes of the text of a parser about a mistake.
+const MAX_MESSAGE_BYTES: usize = 500;
+
 /// Reads the file at `path` as a `T`, which error messages describe as `wanted`.
 ///
 /// Memory: the file and the `T` at the same time.
@@ -57,12 +60,22 @@ fn parse<T: DeserializeOwned>(path: &Path, wanted: &str, bytes: &[u8]) -> Result
     let json = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     serde_json::from_slice(json).map_err(|error| {
         if error.is_data() {
-            return Error::data(format!("`{}` is not {wanted}: {error}", path.display()));
+            return Error::data(format!("`{}` is not {wanted}: {}", path.display(), shortened(&error)));
         }
         let eof = error.is_eof();
         let error = Error::data(format!("cannot read `{}`: {error}", path.display()));
         if eof { error.hint("the file is cut short: copy or download it again") } else { error }
     })
+}
+
+/// Message of an error, which has the whole text of a value in the place of another.
+fn shortened(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    if text.len() <= MAX_MESSAGE_BYTES {
+        return text;
+    }
+    let start = &text[..text.floor_char_boundary(MAX_MESSAGE_BYTES)];
+    format!("{start} … at line {} column {}", error.line(), error.column())
 }
 
 /// Size in bytes of a file that is read before anyone would cancel it. A thread would take longer than the reading.

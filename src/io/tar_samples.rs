@@ -1,12 +1,12 @@
 //! Samples of WebDataset archives: tar files in which adjacent files of one name, up to its first point, belong together.
 
 use std::cell::{Cell, RefCell};
-use std::io::{ErrorKind, Read};
+use std::io::{BufRead as _, ErrorKind, Read};
 use std::path::{Component, Path};
 
 use az::SaturatingAs;
 use flate2::read::MultiGzDecoder;
-use tar::{Archive, EntryType};
+use tar::{Archive, Entry, EntryType};
 
 use crate::error::{Error, ErrorCategory, Result, ValidationErrors};
 use crate::io::bounded;
@@ -15,10 +15,12 @@ use crate::io::image_names::shown_name;
 /// Maximum size of a file of a sample in bytes.
 pub const MAX_MEMBER_BYTES: u64 = 16 << 20;
 
+/// First bytes of a file that is compressed with gzip.
+const GZIP_MAGIC: &[u8] = b"\x1f\x8b";
 /// Bytes of a block of an archive.
 const BLOCK_BYTES: u64 = 512;
-/// Largest number of bytes after the end of an archive that are read.
-const MAX_REST_BYTES: u64 = 1 << 20;
+/// Largest number of zeros after the end of an archive.
+const MAX_REST_BYTES: u64 = 64 << 20;
 
 /// Maximum size in bytes of the headers between two files: long names and attributes, which are kept in memory.
 const MAX_HEADER_BYTES: u64 = 1 << 20;
@@ -54,7 +56,7 @@ impl TarSample {
 pub enum TarPart {
     /// A sample.
     Sample(TarSample),
-    /// A file that is part of no sample: a link, a device, one whose path leads out of the archive, or one of more than
+    /// A file that is part of no sample: a link, a device, a file with holes, one whose path leads out of the archive, or one of more than
     /// [`MAX_MEMBER_BYTES`].
     RefusedFile {
         /// Path in the archive, fit for messages.
@@ -66,29 +68,27 @@ pub enum TarPart {
     },
 }
 
-/// Calls `visit` for each sample and each refused file of an archive, which may be compressed (`.tar.gz`, `.tgz`). Calls
+/// Calls `visit` for each sample and each refused file of an archive, which may be compressed with gzip. Calls
 /// `check` before each file and every 16 MiB; its error ends the reading. Folders, and files without an extension, are no
 /// samples.
 ///
 /// Memory: one sample, and 1 MiB of names and attributes. Files are never written.
 ///
 /// # Errors
-/// The archive is damaged or cut short, or has two files of one name, a sample of too many files, or parts that `visit`
+/// The archive is damaged or cut short, has more than zeros after its end, or has two files of one name, a sample of too many files, or parts that `visit`
 /// refuses: the error lists all of them. Or an error of `check`.
 pub fn for_each(
     path: &Path,
     check: impl Fn() -> Result<()>,
     mut visit: impl FnMut(TarPart) -> Result<Result<(), String>>,
 ) -> Result<()> {
-    let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let failed = |error: std::io::Error| Error::io("read", path, &error);
     let file = bounded::open(path)?;
-    let bytes = file.metadata().map_err(|error| Error::io("read", path, &error))?.len();
-    let file = std::io::BufReader::with_capacity(1 << 20, file);
-    let content: Box<dyn Read> = if name.ends_with("gz") {
-        Box::new(bounded::limited(MultiGzDecoder::new(file), bytes))
-    } else {
-        Box::new(file)
-    };
+    let bytes = file.metadata().map_err(failed)?.len();
+    let mut file = std::io::BufReader::with_capacity(1 << 20, file);
+    let is_compressed = file.fill_buf().map_err(failed)?.starts_with(GZIP_MAGIC);
+    let content: Box<dyn Read> =
+        if is_compressed { Box::new(bounded::limited(MultiGzDecoder::new(file), bytes)) } else { Box::new(file) };
     let progress =
         ReadProgress { allowed: Cell::new(MAX_HEADER_BYTES), unchecked: Cell::new(0), stop: RefCell::new(None) };
     let damaged = |error: std::io::Error| {
@@ -102,23 +102,29 @@ pub fn for_each(
         let error = Error::data(format!("the archive `{}` is damaged or cut short: {error}", path.display()));
         error.hint("copy it or create it again")
     };
-    let mut archive = Archive::new(LimitedContent { content, progress: &progress, check: &check, zeros: 0 });
+    let mut archive = Archive::new(LimitedContent { content, progress: &progress, check: &check, at: 0, zeros: 0 });
     let mut mistakes = ValidationErrors::in_file(path);
     let mut sample = TarSample::default();
+    // Where the last file ends, padded.
+    let mut end = 0;
     for entry in archive.entries().map_err(damaged)? {
         let mut entry = entry.map_err(damaged)?;
         check()?;
-        // Its content as the reader skips it, padded, and the headers of the next file. The content of a sparse file is shorter
-        // than the file, and stands in its header. Otherwise a size in PAX attributes replaces that of the header.
+        // Its content as the reader skips it, padded, and the headers of the next file. The content of a sparse file, which
+        // is refused, is shorter than the file, and stands in its header. Otherwise a size in PAX attributes replaces that of
+        // the header.
         let stored = if entry.header().entry_type() == EntryType::GNUSparse {
             entry.header().entry_size().unwrap_or_default()
         } else {
             entry.size()
         };
         progress.allowed.set(stored.saturating_add(BLOCK_BYTES + MAX_HEADER_BYTES));
+        end = entry.raw_file_position().saturating_add(stored).next_multiple_of(BLOCK_BYTES);
         let shown = shown_name(&String::from_utf8_lossy(&entry.path_bytes())).into_owned();
         let place = format!("file `{shown}`");
-        let (key, extension) = match member_name(&entry.path_bytes(), entry.header().entry_type(), entry.size()) {
+        let kind =
+            if is_sparse(&mut entry).map_err(damaged)? { EntryType::GNUSparse } else { entry.header().entry_type() };
+        let (key, extension) = match member_name(&entry.path_bytes(), kind, entry.size()) {
             Ok(Some(name)) => name,
             Ok(None) => continue,
             Err(reason) => {
@@ -152,14 +158,31 @@ pub fn for_each(
     }
     visit_sample(sample, &mut mistakes, &mut visit)?;
     let mut rest = archive.into_inner();
-    // An archive ends with blocks of zeros. One that is cut between two files would otherwise seem to be whole.
-    if rest.zeros < BLOCK_BYTES {
+    // An archive ends with blocks of zeros. One that is cut between two files would otherwise seem to be whole, also if the
+    // last file ends with zeros.
+    if rest.zeros.min(rest.at.saturating_sub(end)) < BLOCK_BYTES {
         return Err(damaged(ErrorKind::UnexpectedEof.into()));
     }
-    // A compressed file has a checksum at its end.
-    progress.allowed.set(MAX_REST_BYTES);
-    std::io::copy(&mut rest.by_ref().take(MAX_REST_BYTES), &mut std::io::sink()).map_err(damaged)?;
+    // What follows is zeros too, unless the first ones are damage, or two archives are in one file. A compressed file has a
+    // checksum at its end.
+    progress.allowed.set(MAX_REST_BYTES + 1);
+    let (first, zeros) = (rest.at, rest.zeros);
+    let read = std::io::copy(&mut rest.by_ref().take(MAX_REST_BYTES + 1), &mut std::io::sink()).map_err(damaged)?;
+    if rest.zeros != zeros + read || read > MAX_REST_BYTES {
+        let message = format!("`{}` has more than zeros after its end at byte {first}", path.display());
+        return Err(Error::data(message)
+            .hint("the archive is damaged, or several are in one file: copy it, or name them one by one"));
+    }
     mistakes.into_result()
+}
+
+/// True for a file with holes, whose content is not what stands in the archive.
+fn is_sparse<R: Read>(entry: &mut Entry<'_, R>) -> std::io::Result<bool> {
+    let mut is_sparse = entry.header().entry_type() == EntryType::GNUSparse;
+    for attribute in entry.pax_extensions()?.into_iter().flatten() {
+        is_sparse |= attribute?.key_bytes().starts_with(b"GNU.sparse.");
+    }
+    Ok(is_sparse)
 }
 
 /// Progress of the reader of an archive.
@@ -172,11 +195,13 @@ struct ReadProgress {
     stop: RefCell<Option<Error>>,
 }
 
-/// Content of an archive. It limits what is read between two files, and counts the zeros at the end of what was read.
+/// Content of an archive. It limits what is read between two files, and counts the bytes that were read, and the zeros at
+/// their end.
 struct LimitedContent<'a, R> {
     content: R,
     progress: &'a ReadProgress,
     check: &'a dyn Fn() -> Result<()>,
+    at: u64,
     zeros: u64,
 }
 
@@ -199,6 +224,7 @@ impl<R: Read> Read for LimitedContent<'_, R> {
         let read = self.content.read(&mut buffer[..wanted])?;
         allowed.set(allowed.get() - read as u64);
         unchecked.set(unchecked.get() + read as u64);
+        self.at += read as u64;
         let zeros = buffer[..read].iter().rev().take_while(|&&byte| byte == 0).count();
         self.zeros = if zeros == read { self.zeros + zeros as u64 } else { zeros as u64 };
         Ok(read)
@@ -224,7 +250,8 @@ fn visit_sample(
 /// Key and extension of a file; `None` for what is no part of a sample. The error says why a file is refused.
 fn member_name(path: &[u8], kind: EntryType, size: u64) -> Result<Option<(String, String)>, String> {
     match kind {
-        EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {}
+        EntryType::Regular | EntryType::Continuous => {}
+        EntryType::GNUSparse => return Err("is a sparse file, wanted a file without holes".to_owned()),
         EntryType::Directory | EntryType::XGlobalHeader => return Ok(None),
         EntryType::Link | EntryType::Symlink => return Err("is a link, wanted a file".to_owned()),
         _ => return Err("is neither a file nor a folder".to_owned()),

@@ -69,7 +69,9 @@ pub(super) fn connect_stages<S: Stage + Clone>(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Plan<S>> {
     let nodes = parsed_stages.iter().filter_map(ParsedStage::node);
-    let is_doubtful = |name: &str| parsed_stages.iter().any(|parsed| parsed.name == name && parsed.is_doubtful());
+    let by_name: BTreeMap<&str, &ParsedStage<S>> =
+        parsed_stages.iter().map(|parsed| (parsed.name.as_str(), parsed)).collect();
+    let is_doubtful = |name: &str| by_name.get(name).is_some_and(|parsed| parsed.is_doubtful());
     let (plan, found) = match Plan::with_doubtful(nodes.collect(), &is_doubtful) {
         Ok(plan) => {
             let warnings = plan.warnings().to_vec();
@@ -79,8 +81,9 @@ pub(super) fn connect_stages<S: Stage + Clone>(
     };
     let mut reporter = ConnectionReporter {
         parsed_stages,
+        by_name: &by_name,
+        own_references: own_references(parsed_stages, references),
         source_map,
-        references,
         refused: diagnostics.iter().map(|diagnostic| diagnostic.span).collect(),
         missing_stages: BTreeMap::new(),
         refused_items: BTreeSet::new(),
@@ -101,13 +104,28 @@ pub(super) fn connect_stages<S: Stage + Clone>(
     plan
 }
 
+/// References by the stage that has them and their span. Those that one text of the file means have its span: the first.
+type OwnReferences<'a> = BTreeMap<(&'a str, SourceSpan), &'a str>;
+
+fn own_references<'a, S>(parsed_stages: &'a [ParsedStage<S>], references: &'a [Reference]) -> OwnReferences<'a> {
+    let mut own = OwnReferences::new();
+    for parsed in parsed_stages {
+        for (reference, span) in &references[parsed.references.clone()] {
+            own.entry((parsed.name.as_str(), *span)).or_insert(reference);
+        }
+    }
+    own
+}
+
 /// Reporter of problems of connections. It leaves out those that follow from others.
 struct ConnectionReporter<'a, S> {
     parsed_stages: &'a [ParsedStage<S>],
+    /// The same by name.
+    by_name: &'a BTreeMap<&'a str, &'a ParsedStage<S>>,
+    own_references: OwnReferences<'a>,
     source_map: &'a SourceMap,
-    references: &'a [Reference],
     /// Spans of values that were refused before.
-    refused: Vec<SourceSpan>,
+    refused: BTreeSet<SourceSpan>,
     /// Diagnostics of references to stages that do not exist, by the name of the stage.
     missing_stages: BTreeMap<String, Vec<Diagnostic>>,
     /// Places and messages of problems, without the numbers of items.
@@ -115,9 +133,9 @@ struct ConnectionReporter<'a, S> {
     diagnostics: &'a mut Vec<Diagnostic>,
 }
 
-impl<S: Stage> ConnectionReporter<'_, S> {
-    fn find(&self, stage: &str) -> Option<&ParsedStage<S>> {
-        self.parsed_stages.iter().find(|parsed| parsed.name == stage)
+impl<'a, S: Stage> ConnectionReporter<'a, S> {
+    fn find(&self, stage: &str) -> Option<&'a ParsedStage<S>> {
+        self.by_name.get(stage).copied()
     }
 
     /// Reports a problem of the plan.
@@ -131,8 +149,7 @@ impl<S: Stage> ConnectionReporter<'_, S> {
         if span != parsed.span && self.refused.contains(&span) {
             return;
         }
-        let own = &self.references[parsed.references.clone()];
-        let reference = own.iter().find(|(_, at)| *at == span).map(|(reference, _)| reference.as_str());
+        let reference = self.own_references.get(&(parsed.name.as_str(), span)).copied();
         let Problem { setting, message, hint, severity } = found.problem;
         let diagnostic = Diagnostic { hint, severity, ..Diagnostic::new(span, with_setting_name(&setting, message)) };
         match reference.and_then(|reference| reference.rsplit_once('.')) {

@@ -107,6 +107,9 @@ struct StageName;
 /// Regular expression for names of stages.
 pub(super) const STAGE_NAME: &str = "^[A-Za-z0-9_-]+$";
 
+/// Key of the list of combinations that a matrix leaves out.
+pub(super) const EXCLUDE: &str = "exclude";
+
 /// Regular expression for names of axes, which become columns in SQL.
 pub(super) const AXIS_NAME: &str = "^[a-z][a-z0-9_]*$";
 

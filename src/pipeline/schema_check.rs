@@ -256,12 +256,12 @@ impl SchemaChecker<'_> {
                 mistyped.extend(closest_name(&entry.key, unset.clone()));
                 return false;
             };
-            let (before, length) = (self.diagnostics.len(), entry.node.items());
+            let (before, length) = (self.diagnostics.len(), entry.node.items().len());
             let is_folder = self.describes_folder(property);
             let subject = ValueLabel { name: format!("`{}`", entry.key), span: entry.key_span, is_folder };
             self.check(&mut entry.node, property, &subject);
             let is_right = self.diagnostics.len() == before;
-            let has_rest = (1..length).contains(&entry.node.items());
+            let has_rest = (1..length).contains(&entry.node.items().len());
             let kept = is_right || has_rest || required.clone().any(|name| name == entry.key);
             if !kept {
                 self.dropped.push(entry.key.clone());

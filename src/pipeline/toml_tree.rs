@@ -36,11 +36,6 @@ pub(super) struct TomlEntry {
 }
 
 impl TomlNode {
-    /// Number of items of an array; 0 for other values.
-    pub(super) fn items(&self) -> usize {
-        if let TomlValue::Array(items) = &self.value { items.len() } else { 0 }
-    }
-
     /// Builds the tree of a parsed table. `at` turns its ranges into spans.
     pub(super) fn from_table(
         span: SourceSpan,
@@ -106,6 +101,14 @@ impl TomlNode {
     pub(super) fn entries(&self) -> &[TomlEntry] {
         match &self.value {
             TomlValue::Table(entries) => entries,
+            _ => &[],
+        }
+    }
+
+    /// Items of an array; empty for any other value.
+    pub(super) fn items(&self) -> &[Self] {
+        match &self.value {
+            TomlValue::Array(items) => items,
             _ => &[],
         }
     }

@@ -1,5 +1,7 @@
 //! Checks of the connections between stages: each input against the output that it names.
 
+use std::collections::HashMap;
+
 use crate::stage::{
     InputOrigin, OutputKind, Problem, Stage, StageInput, StageOutput, TableRef, missing_columns, stage_of_instance,
 };
@@ -15,6 +17,8 @@ const NAMED_OUTPUTS: usize = 5;
 pub(super) struct Connections<'n> {
     /// Name, kind and outputs of every stage.
     stages: Vec<(&'n str, &'static str, Vec<StageOutput>)>,
+    /// Indices of stages by name.
+    index: HashMap<&'n str, usize>,
     /// Stages that write an output, see [`Stage::writers`].
     writers: fn(&str) -> Option<&'static str>,
 }
@@ -22,7 +26,8 @@ pub(super) struct Connections<'n> {
 impl<'n> Connections<'n> {
     pub(super) fn new<S: Stage>(nodes: &'n [(&str, &S)]) -> Self {
         let stages = nodes.iter().map(|(name, stage)| (*name, stage.kind(), stage.outputs())).collect();
-        Self { stages, writers: S::writers }
+        let index = nodes.iter().enumerate().rev().map(|(i, (name, _))| (*name, i)).collect();
+        Self { stages, index, writers: S::writers }
     }
 
     /// Problem of an input of the stage `consumer`, if it has one. With `with_hint`, an output that fits is looked for.
@@ -43,7 +48,7 @@ impl<'n> Connections<'n> {
 
     /// Finds the output that `from` refers to, and the kind of its stage. Otherwise returns a message and a hint.
     fn find(&self, from: &TableRef, with_hint: bool) -> Result<(&'static str, &StageOutput), ProblemText> {
-        let Some((name, kind, outputs)) = self.stages.iter().find(|(name, ..)| *name == from.stage()) else {
+        let Some((name, kind, outputs)) = self.index.get(from.stage()).map(|&i| &self.stages[i]) else {
             let message = format!("no stage is called `{}`", from.stage());
             if !with_hint {
                 return Err((message, None));

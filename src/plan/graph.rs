@@ -1,6 +1,6 @@
 //! Graph of the stages of a pipeline, sorted topologically.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use super::connections::Connections;
 use crate::stage::{Coordinate, InputOrigin, Problem, Stage, TableRef};
@@ -110,30 +110,42 @@ impl<S: Stage> Plan<S> {
 /// is repeated at the end.
 fn topological_order<S>(nodes: &[PlanNode<S>], producers: &[Vec<usize>]) -> Result<Vec<usize>, Vec<Vec<String>>> {
     let mut order = Vec::with_capacity(nodes.len());
+    let mut consumers = vec![Vec::new(); nodes.len()];
+    for (i, producers) in producers.iter().enumerate() {
+        producers.iter().for_each(|&producer| consumers[producer].push(i));
+    }
+    let mut waited_for: Vec<usize> = producers.iter().map(Vec::len).collect();
+    let mut ready: BTreeSet<usize> = (0..nodes.len()).filter(|&i| waited_for[i] == 0).collect();
     let mut placed = vec![false; nodes.len()];
-    while order.len() < nodes.len() {
-        let ready = (0..nodes.len()).find(|&i| !placed[i] && producers[i].iter().all(|&p| placed[p]));
-        let Some(i) = ready else { return Err(cycles(nodes, producers, placed)) };
+    while let Some(i) = ready.pop_first() {
         placed[i] = true;
         order.push(i);
+        for &consumer in &consumers[i] {
+            waited_for[consumer] -= 1;
+            if waited_for[consumer] == 0 {
+                ready.insert(consumer);
+            }
+        }
+    }
+    if order.len() < nodes.len() {
+        return Err(cycles(nodes, producers, &consumers, placed));
     }
     Ok(order)
 }
 
 /// Shortest cycle of every strongly connected component.
-fn cycles<S>(nodes: &[PlanNode<S>], producers: &[Vec<usize>], mut done: Vec<bool>) -> Vec<Vec<String>> {
-    let mut consumers = vec![Vec::new(); nodes.len()];
-    for (i, producers) in producers.iter().enumerate() {
-        for &producer in producers {
-            consumers[producer].push(i);
-        }
-    }
+fn cycles<S>(
+    nodes: &[PlanNode<S>],
+    producers: &[Vec<usize>],
+    consumers: &[Vec<usize>],
+    mut done: Vec<bool>,
+) -> Vec<Vec<String>> {
     let mut cycles = Vec::new();
     for start in 0..nodes.len() {
         if done[start] {
             continue;
         }
-        let (before, after) = (shortest_paths(producers, start), shortest_paths(&consumers, start));
+        let (before, after) = (shortest_paths(producers, start), shortest_paths(consumers, start));
         if before[start].is_some() {
             // Names along the cycle are in the direction of the data.
             let mut names = vec![nodes[start].name.clone()];

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use az::SaturatingAs as _;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{LOCATION, RETRY_AFTER};
 use reqwest::redirect::Policy;
@@ -187,12 +188,16 @@ impl ImageFetcher {
         if response.content_length().is_some_and(|length| length > limit) {
             return Err(too_large());
         }
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(response.content_length().unwrap_or_default().saturating_as::<usize>());
         loop {
             match response.chunk().await {
                 Ok(Some(chunk)) if bytes.len() as u64 + chunk.len() as u64 > limit => return Err(too_large()),
                 Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
-                Ok(None) => return Ok(bytes),
+                Ok(None) => {
+                    // A vector that grew has room for twice as much, and several answers are kept together.
+                    bytes.shrink_to_fit();
+                    return Ok(bytes);
+                }
                 Err(error) => return Err(FailedFetch::temporary(with_causes(&error.without_url()))),
             }
         }

@@ -8,6 +8,7 @@ use parquet::basic::{ConvertedType, Encoding, LogicalType, Type};
 use parquet::column::page::{Page, PageReader as _};
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
+use parquet::schema::types::ColumnDescriptor;
 
 use super::arrow_columns::{ArrowColumn, NUMBER_BYTES};
 use super::delta::LengthSums;
@@ -25,6 +26,8 @@ const MAX_PAGE_BYTES: usize = 512 << 20;
 const MAX_PAGE_VALUES: usize = 64 << 20;
 /// Largest size of the rows that a query reads at a time, with all columns.
 pub(super) const MAX_WINDOW_BYTES: u64 = 2 << 30;
+/// Largest size of a decimal in Arrow.
+const MAX_DECIMAL_BYTES: i32 = 32;
 /// Size of a value of the type `INT96`.
 const INT96_BYTES: u64 = 12;
 /// Size of the two levels of a value in a list.
@@ -66,10 +69,7 @@ pub fn check_chunk(
             .hint("name that file, or write all columns into one"));
     }
     let chunk = chunk_place(file, column).ok_or_else(|| damaged(&name))?;
-    // The library divides by the size.
-    if column.column_type() == Type::FIXED_LEN_BYTE_ARRAY && column.column_descr().type_length() < 1 {
-        return Err(damaged(&name));
-    }
+    check_width(column)?;
     let (mut values, mut claimed) = (0, 0);
     for page in PageHeaders::new(file, chunk) {
         check()?;
@@ -93,6 +93,20 @@ pub fn check_chunk(
     ChunkReader::new(column, [values, claimed], arrow_column).read(file, rows, check)
 }
 
+/// Checks the size of the values of a column whose values have one size.
+fn check_width(column: &ColumnChunkMetaData) -> Result<()> {
+    let (name, width) = (column.column_path().string(), column.column_descr().type_length());
+    // The library divides by the size.
+    if column.column_type() == Type::FIXED_LEN_BYTE_ARRAY && width < 1 {
+        return Err(damaged(&name));
+    }
+    if is_decimal(column.column_descr()) && width > MAX_DECIMAL_BYTES {
+        let message = format!("`{name}` has decimals of {width} bytes, wanted at most {MAX_DECIMAL_BYTES}");
+        return Err(Error::data(message).hint("write them with at most 76 digits"));
+    }
+    Ok(())
+}
+
 /// Bytes of a value in memory, or of the space for a missing one, with its levels. A decimal of fixed size and an `INT96` are
 /// there in both types for a while, and each group around values of a list has a bit for each of them.
 fn value_bytes(column: &ColumnChunkMetaData, arrow_column: ArrowColumn) -> u64 {
@@ -104,11 +118,14 @@ fn value_bytes(column: &ColumnChunkMetaData, arrow_column: ArrowColumn) -> u64 {
     let descriptor = column.column_descr();
     let groups = u64::try_from(descriptor.max_def_level()).unwrap_or(0).div_ceil(8);
     let levels = if descriptor.max_rep_level() > 0 { LEVELS_BYTES + groups } else { 0 };
-    let is_decimal = descriptor.converted_type() == ConvertedType::DECIMAL
-        || matches!(descriptor.logical_type_ref(), Some(LogicalType::Decimal { .. }));
-    let is_converted = is_decimal || column.column_type() == Type::INT96;
+    let is_converted = is_decimal(descriptor) || column.column_type() == Type::INT96;
     let value = if is_converted { stored + arrow_column.bytes } else { stored.max(arrow_column.bytes) };
     value + levels
+}
+
+fn is_decimal(column: &ColumnDescriptor) -> bool {
+    column.converted_type() == ConvertedType::DECIMAL
+        || matches!(column.logical_type_ref(), Some(LogicalType::Decimal { .. }))
 }
 
 fn damaged(name: &str) -> Error {
@@ -327,6 +344,21 @@ mod tests {
             let columns = arrow_columns(&parquet_to_arrow_schema(&schema, None).unwrap());
             let column = ColumnChunkMetaData::builder(schema.column(0)).build().unwrap();
             assert_eq!(value_bytes(&column, columns[0]), wanted, "{fields}");
+        }
+    }
+    #[test]
+    fn decimals_larger_than_those_of_arrow_are_refused() {
+        for (field, wanted) in [
+            ("fixed_len_byte_array(32) x (DECIMAL(76, 2))", None),
+            ("fixed_len_byte_array(33) x", None),
+            ("fixed_len_byte_array(33) x (DECIMAL(76, 2))", Some("`x` has decimals of 33 bytes, wanted at most 32")),
+        ] {
+            let schema = parse_message_type(&format!("message m {{ required {field}; }}")).unwrap();
+            let schema = SchemaDescriptor::new(Arc::new(schema));
+            let column = ColumnChunkMetaData::builder(schema.column(0)).build().unwrap();
+            let got = check_width(&column).err().map(|error| error.to_string());
+            assert_eq!(got.is_some(), wanted.is_some(), "{field}: {got:?}");
+            assert!(got.unwrap_or_default().contains(wanted.unwrap_or_default()), "{field}");
         }
     }
 }

@@ -78,6 +78,11 @@ impl ArrowFile {
             }
             let length = i32::from_le_bytes([prefix[4], prefix[5], prefix[6], prefix[7]]);
             if length == 0 {
+                let rest = file.size().saturating_sub(at.saturating_add(8));
+                if rest > 0 {
+                    let message = format!("{rest} bytes follow the end of the Arrow stream at byte {at}");
+                    return Err(Error::data(message).hint("two streams are two files: name both"));
+                }
                 break;
             }
             // The length excludes the prefix of eight bytes, which is part of the block.

@@ -11,13 +11,13 @@
 //! set.fit.learning_rate = 2e-4
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value as Json;
 
 use super::setting_tree::{SettingTree, read_set};
 use crate::pipeline::diagnostic::Diagnostic;
-use crate::pipeline::file_format::{AXIS_NAME, VALUE_TEXT};
+use crate::pipeline::file_format::{AXIS_NAME, EXCLUDE, VALUE_TEXT};
 use crate::pipeline::overrides::{Step, set_value};
 use crate::pipeline::schema_check::matches_pattern;
 use crate::pipeline::source_map::SourceSpan;
@@ -25,14 +25,14 @@ use crate::pipeline::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use crate::stage::value_text;
 use crate::suggest::quoted_list;
 
-/// Key of the list of combinations that are left out.
-const EXCLUDE: &str = "exclude";
-
 /// Option of the command line with values of an axis that are run.
 pub(in crate::pipeline) const ONLY: &str = "--only";
 
 /// Option of the command line with a combination that is left out.
 pub(in crate::pipeline) const EXCEPT: &str = "--except";
+
+/// Maximum number of names in the path of a setting, without that of the stage.
+const MAX_STEPS: usize = 50;
 
 /// Axis of a matrix.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub(in crate::pipeline) struct MatrixAxis {
     /// Settings that have the axis's value; empty for named rows.
     pub(super) settings: Vec<SettingPath>,
     pub(super) values: Vec<AxisValue>,
+    /// Indices of the values by their texts.
+    index: HashMap<String, usize>,
     /// True if mistakes of the axis are reported, so that values may be missing or have other names.
     pub(super) is_doubtful: bool,
 }
@@ -94,11 +96,12 @@ impl MatrixAxis {
         text: &str,
         wrong: impl FnOnce() -> Diagnostic,
     ) -> Result<Option<usize>, Box<Diagnostic>> {
-        let texts = self.value_texts();
-        let names = || texts.iter().map(String::as_str);
-        match names().position(|of| of == text) {
-            None if !self.is_doubtful => Err(Box::new(wrong().with_valid_names(text, names().collect::<Vec<_>>()))),
-            found => Ok(found),
+        match self.index.get(text) {
+            None if !self.is_doubtful => {
+                let texts = self.value_texts();
+                Err(Box::new(wrong().with_valid_names(text, texts.iter().map(String::as_str).collect::<Vec<_>>())))
+            }
+            found => Ok(found.copied()),
         }
     }
 }
@@ -260,7 +263,8 @@ fn read_axis(entry: &TomlEntry, diagnostics: &mut Vec<Diagnostic>) -> Option<Mat
     let is_rows = matches!(entry.node.value, TomlValue::Array(_));
     let values = without_equal_values(&entry.key, values, is_rows, diagnostics);
     let (name, span, is_doubtful) = (entry.key.clone(), entry.key_span, diagnostics.len() > before);
-    (!values.is_empty()).then_some(MatrixAxis { name, span, settings, values, is_doubtful })
+    let index = values.iter().enumerate().map(|(place, value)| (value.text(), place)).collect();
+    (!values.is_empty()).then_some(MatrixAxis { name, span, settings, values, index, is_doubtful })
 }
 
 /// Values with different texts. Reports the others; of rows with the same name, the later get another one.
@@ -412,6 +416,12 @@ fn setting_path(node: &TomlNode, diagnostics: &mut Vec<Diagnostic>) -> Option<Se
             let mut names = text.split('.').map(str::to_owned);
             let stage = names.next().unwrap_or_default();
             let names: Vec<String> = names.collect();
+            if names.len() > MAX_STEPS {
+                let message =
+                    format!("`setting` has {} names after that of the stage, wanted at most {MAX_STEPS}", names.len());
+                diagnostics.push(Diagnostic::new(node.span, message));
+                return None;
+            }
             let is_complete = !names.is_empty() && !stage.is_empty() && names.iter().all(|name| !name.is_empty());
             is_complete.then_some(SettingPath { stage, names, span: node.span })
         }

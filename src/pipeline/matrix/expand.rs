@@ -68,17 +68,24 @@ impl Expansion<'_> {
                     axes: &axes,
                     combinations,
                     values,
+                    stage: entry.key_span,
+                    size: &mut size,
+                    too_large: None,
                     nothing_left: Vec::new(),
                     wrong: Vec::new(),
                 };
                 let coordinates = self.coordinates(values);
                 let mut node = self.settings(entry, &coordinates, values);
-                if let Err(too_large) = size.add(&node, entry.key_span) {
+                if let Err(too_large) = rewriter.size.add(&node, entry.key_span) {
                     diagnostics.push(too_large);
                     return Vec::new();
                 }
                 diagnostics.extend(self.replaced_values(entry, &node, values));
                 rewriter.rewrite_stage(&mut node);
+                if let Some(too_large) = rewriter.too_large {
+                    diagnostics.push(too_large);
+                    return Vec::new();
+                }
                 let entry = TomlEntry { key: instance_name(&entry.key, &coordinates), node, ..entry.clone() };
                 diagnostics.extend(rewriter.wrong);
                 if !rewriter.nothing_left.is_empty() && combinations.is_partial() {
@@ -148,21 +155,21 @@ impl Expansion<'_> {
             axes.filter(|(_, axis)| sets(axis, &stage.key)).map(|(i, _)| i).collect()
         };
         let mut axes: Vec<BTreeSet<usize>> = self.stages.iter().map(own).collect();
-        // A chain of references has at most as many steps as there are stages.
-        for _ in 0..self.stages.len() {
-            let before: usize = axes.iter().map(BTreeSet::len).sum();
-            for (stage, references) in references.iter().enumerate() {
-                for reference in references {
-                    let followed: Vec<usize> = axes[reference.producer]
-                        .iter()
-                        .copied()
-                        .filter(|axis| reference.selector(*axis) == AxisSelector::Follow)
-                        .collect();
-                    axes[stage].extend(followed);
+        let mut readers: Vec<Vec<(usize, &InstanceReference)>> = vec![Vec::new(); self.stages.len()];
+        for (stage, references) in references.iter().enumerate() {
+            references.iter().for_each(|reference| readers[reference.producer].push((stage, reference)));
+        }
+        // Stages whose axes may be new to those that read them.
+        let mut changed: BTreeSet<usize> = (0..self.stages.len()).collect();
+        while let Some(producer) = changed.pop_first() {
+            for (stage, reference) in &readers[producer] {
+                let follows = |axis: &usize| reference.selector(*axis) == AxisSelector::Follow;
+                let followed: Vec<usize> = axes[producer].iter().copied().filter(follows).collect();
+                let before = axes[*stage].len();
+                axes[*stage].extend(followed);
+                if axes[*stage].len() > before {
+                    changed.insert(*stage);
                 }
-            }
-            if axes.iter().map(BTreeSet::len).sum::<usize>() == before {
-                break;
             }
         }
         axes
@@ -306,6 +313,12 @@ struct ReferenceRewriter<'a> {
     combinations: &'a Combinations,
     /// Axes and values of the instance.
     values: &'a [Condition],
+    /// Span of its stage.
+    stage: SourceSpan,
+    /// Counter of the references of all instances.
+    size: &'a mut InstanceSize,
+    /// Diagnostic of too many references. The rest of them are left as they are.
+    too_large: Option<Diagnostic>,
     /// References to combinations that the matrix leaves out.
     nothing_left: Vec<Diagnostic>,
     /// References that mean several tables where one is wanted.
@@ -322,6 +335,9 @@ impl ReferenceRewriter<'_> {
     }
 
     fn rewrite(&mut self, node: &mut TomlNode, schema: SettingSchema<'_>) {
+        if self.too_large.is_some() {
+            return;
+        }
         match &mut node.value {
             TomlValue::Table(entries) => {
                 for entry in entries {
@@ -360,6 +376,7 @@ impl ReferenceRewriter<'_> {
             && schema.is_table_reference()
             && let Ok(Some(reference)) = self.reader.read(text, item.span)
             && reference.is_several()
+            && self.too_large.is_none()
         {
             let names = self.names(&reference);
             if names.is_empty() {
@@ -373,7 +390,7 @@ impl ReferenceRewriter<'_> {
     }
 
     /// Names of the instances that a reference means.
-    fn names(&self, reference: &InstanceReference) -> Vec<String> {
+    fn names(&mut self, reference: &InstanceReference) -> Vec<String> {
         let own = |axis: usize| self.values.iter().find(|(of, _)| *of == axis).map(|(_, value)| *value);
         let is_meant = |values: &[Condition]| {
             values.iter().all(|&(axis, value)| match reference.selector(axis) {
@@ -385,7 +402,10 @@ impl ReferenceRewriter<'_> {
         let all = self.combinations.projected(&self.axes[reference.producer]);
         let stage = &self.expansion.stages[reference.producer].key;
         let meant = all.iter().filter(|values| is_meant(values));
-        meant.map(|values| instance_name(stage, &self.expansion.coordinates(values))).collect()
+        let names: Vec<String> =
+            meant.map(|values| instance_name(stage, &self.expansion.coordinates(values))).collect();
+        self.too_large = self.size.add_references(names.len().max(1), self.stage).err();
+        names
     }
 
     /// Diagnostic of a reference to a combination that the matrix leaves out.

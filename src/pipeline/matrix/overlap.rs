@@ -1,6 +1,7 @@
 //! Check that no two axes of the matrix set the same setting.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use super::axes::{Matrix, MatrixAxis};
 use crate::pipeline::diagnostic::Diagnostic;
@@ -15,18 +16,23 @@ impl Matrix {
     pub(super) fn check_overlaps(&self, diagnostics: &mut Vec<Diagnostic>) {
         let places: Vec<SettingPlaces> = self.axes.iter().map(setting_places).collect();
         for (second, of_second) in places.iter().enumerate() {
-            for (first, of_first) in places[..second].iter().enumerate() {
-                for (path, span) in of_second {
-                    if !of_first.keys().any(|other| path.starts_with(other) || other.starts_with(path)) {
-                        continue;
-                    }
-                    let (first, second) = (&self.axes[first].name, &self.axes[second].name);
-                    let message = format!("axis `{second}` sets `{}`, as axis `{first}` does", path.join("."));
-                    diagnostics.push(Diagnostic::new(*span, message).hint("set it in one of the two axes"));
-                }
+            for (path, span) in of_second {
+                let first = places[..second].iter().position(|of_first| overlaps(path, of_first));
+                let Some(first) = first else { continue };
+                let (first, second) = (&self.axes[first].name, &self.axes[second].name);
+                let message = format!("axis `{second}` sets `{}`, as axis `{first}` does", path.join("."));
+                diagnostics.push(Diagnostic::new(*span, message).hint("set it in one of the two axes"));
             }
         }
     }
+}
+
+/// True if a setting, one below it or one that it is below is among others.
+fn overlaps(path: &[String], others: &SettingPlaces) -> bool {
+    let is_below = || (1..=path.len()).any(|steps| others.contains_key(&path[..steps]));
+    // Those below a setting follow it in the order of the names.
+    let next = || others.range::<[String], _>((Bound::Included(path), Bound::Unbounded)).next();
+    is_below() || next().is_some_and(|(other, _)| other.starts_with(path))
 }
 
 /// Settings that the values of an axis set, each with its first place.

@@ -88,12 +88,21 @@ impl ReferenceReader<'_> {
         };
         let Some(producer) = self.stages.iter().position(|name| *name == stage) else { return Ok(None) };
         let mut read = InstanceReference { producer, table: table.to_owned(), chosen: Vec::new(), is_every: false };
+        let twice = |what: &str| {
+            let diagnostic = Diagnostic::new(span, format!("got `{text}`, which has {what} twice"));
+            Box::new(diagnostic.hint("leave out one of the two"))
+        };
         for item in selector.into_iter().flat_map(|selector| selector.split(',')) {
             if item == EVERY {
-                read.is_every = true;
-                continue;
+                if std::mem::replace(&mut read.is_every, true) {
+                    return Err(twice(&format!("`{EVERY}`")));
+                }
+            } else if let Some((axis, chosen)) = self.read_item(item, text, span)? {
+                if read.chosen.iter().any(|(of, _)| *of == axis) {
+                    return Err(twice(&format!("axis `{}`", self.matrix.axes[axis].name)));
+                }
+                read.chosen.push((axis, chosen));
             }
-            read.chosen.extend(self.read_item(item, text, span)?);
         }
         Ok(Some(read))
     }

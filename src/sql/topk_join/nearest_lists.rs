@@ -78,11 +78,14 @@ impl NearestLists {
     /// A vector of another width or with a value that is not finite; a row without a measure.
     pub(super) fn new(measure: VectorMeasure, k: usize, queries: NamedVectors, threads: usize) -> Result<Self> {
         let width = (0..queries.len()).find_map(|row| queries.get(row)).map_or(0, VectorValues::len);
+        // Before there is space for as many values of each.
+        for row in 0..queries.len() {
+            check_width(width, queries.get(row).map_or(width, VectorValues::len))?;
+        }
         let mut norms = Vec::with_capacity(queries.len());
         let mut packed = vec![0.0; queries.len() * width];
         for row in 0..queries.len() {
             let Some(vector) = queries.get(row) else { return internal_err!("row {row} of the queries has no vector") };
-            check_width(width, vector.len())?;
             let norm = l2_norm(vector);
             if !norm.is_finite() {
                 return Err(queries.not_finite(row));

@@ -10,7 +10,8 @@ use az::SaturatingAs;
 
 use super::rated_pairs::RatedPairs;
 use super::settings::{ALL_PAIRS, Correlate, PairSet, similarity_input};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, TruncatedList};
+use crate::io::image_names::shown_name;
 use crate::kernels::measure::correlation::{is_constant, pearson, spearman};
 use crate::kernels::measure::kendall::kendall;
 use crate::stage::{RunnableStage, StageContext};
@@ -92,7 +93,7 @@ fn check_sampling(rated: &RatedPairs, wanted: &str) -> Result<()> {
         return Ok(());
     }
     let there: BTreeSet<&str> = rated.samplings.iter().map(String::as_str).collect();
-    let there: Vec<String> = there.iter().map(|sampling| format!("`{sampling}`")).collect();
+    let there: TruncatedList = there.into_iter().map(|sampling| format!("`{}`", shown_name(sampling))).collect();
     Err(Error::data(format!("no pair of `ratings` has the sampling `{wanted}`; there are {}", there.join(", "))))
 }
 

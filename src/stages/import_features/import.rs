@@ -12,7 +12,7 @@ use crate::io::id_list::IdList;
 use crate::io::npy::{NpyFile, NpyRowKind, is_npy};
 use crate::io::table_file::{ColumnKind, TableFile, has_integers, integers, texts, vectors};
 use crate::stage::{Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput, TableRef};
-use crate::stages::image_vectors::import_problems;
+use crate::stages::image_vectors::{check_row_values, import_problems};
 use crate::tables::{self, features, regions};
 
 /// Imports vectors of images that another program computed: columns of Parquet and Arrow files, or npy arrays with lists
@@ -180,6 +180,9 @@ impl ImportFeatures {
             None => (NpyRowKind::Vectors, "wanted (images, width); `max_regions` imports (images, regions, width)"),
         };
         let array = NpyFile::open(path, kind, hint)?;
+        // Before a row is read.
+        check_row_values(array.vectors(), array.width())
+            .map_err(|message| Error::data(format!("`{}`: {message}", path.display())))?;
         if self.ids.is_empty() {
             return Err(Error::data(format!("`{}` has no identifiers", path.display()))
                 .hint("`ids = [\"features_ids.txt\"]` names a list of them, one for each npy file"));

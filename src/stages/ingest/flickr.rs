@@ -26,7 +26,7 @@ struct CaptionedImage {
 /// `caption_id` is the line of the caption, from 0. Images in no list are left out, since the lists define the splits.
 /// Blank lines are skipped.
 pub(super) fn run(settings: &Flickr, cx: &mut StageContext<'_>) -> Result<()> {
-    let tokens = read_tokens(&TextLines::read(&cx.source("flickr.tokens")?)?)?;
+    let tokens = read_tokens(cx, &TextLines::read(&cx.source("flickr.tokens")?)?)?;
     let splits = read_lists(cx, &tokens)?;
     let mut entries = Vec::with_capacity(splits.len());
     for (image_id, image) in (0..).zip(tokens) {
@@ -46,12 +46,13 @@ pub(super) fn run(settings: &Flickr, cx: &mut StageContext<'_>) -> Result<()> {
 }
 
 /// Reads the images in order of first appearance, with their captions in file order.
-fn read_tokens(file: &TextLines) -> Result<Vec<CaptionedImage>> {
+fn read_tokens(cx: &StageContext<'_>, file: &TextLines) -> Result<Vec<CaptionedImage>> {
     let mut mistakes = ValidationErrors::in_file(file.path());
     let mut images: Vec<CaptionedImage> = Vec::new();
     let mut by_name: HashMap<&str, usize> = HashMap::new();
     let mut numbers = HashSet::new();
     for ((line, content), id) in file.iter().zip(0..) {
+        cx.check_cancelled()?;
         if content.trim().is_empty() {
             continue;
         }
@@ -93,6 +94,7 @@ fn read_lists(cx: &StageContext<'_>, tokens: &[CaptionedImage]) -> Result<HashMa
         let file = TextLines::read(&cx.source(&format!("flickr.{split}"))?)?;
         let mut mistakes = ValidationErrors::in_file(file.path());
         for (line, name) in file.iter() {
+            cx.check_cancelled()?;
             let name = name.trim();
             if name.is_empty() {
                 continue;

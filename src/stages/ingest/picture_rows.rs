@@ -3,11 +3,15 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::image_folder::ImageSplit;
+use super::listing::check_name_length;
 use super::on_missing::OnMissing;
 use super::writer::{DataSetWriter, ImageRow, clean_caption};
 use crate::error::{Error, Result, SkippedItems};
 use crate::io::image_names::shown_name;
 use crate::stage::StageContext;
+
+/// Maximum number of captions of an image. A small compressed file can have millions.
+const MAX_CAPTIONS: usize = 10_000;
 
 /// Number of samples that an error lists.
 const LISTED: usize = 20;
@@ -34,6 +38,7 @@ pub(super) struct PictureRows<'s> {
     max_skipped: f64,
     rows: DataSetWriter,
     skipped: SkippedItems,
+    /// Identifiers that samples have of their own.
     image_ids: HashSet<i64>,
     caption_ids: HashSet<i64>,
     next_caption: i64,
@@ -74,6 +79,12 @@ impl<'s> PictureRows<'s> {
         let Some(picture) = sample.picture else { return Ok(self.leave_out(sample.name, "it has no image", cx)) };
         if sample.texts.is_empty() {
             return Ok(self.leave_out(sample.name, "it has no captions", cx));
+        }
+        if sample.texts.len() > MAX_CAPTIONS {
+            return Ok(Err(format!("has {} captions, wanted at most {MAX_CAPTIONS}", sample.texts.len())));
+        }
+        if let Err(problem) = check_name_length(sample.file_name) {
+            return Ok(Err(format!("its file name {problem}")));
         }
         let texts: Vec<&str> = match sample.texts.iter().map(|text| clean_caption(text)).collect() {
             Ok(texts) => texts,
@@ -139,19 +150,19 @@ impl<'s> PictureRows<'s> {
 
     /// Identifiers of the next image and its captions: its own ones, or numbers.
     fn ids(&mut self, image: Option<i64>, captions: Option<Vec<i64>>, count: usize) -> Result<(i64, Vec<i64>), String> {
+        if let Some(captions) = captions.as_ref().filter(|captions| captions.len() != count) {
+            return Err(format!("has {count} captions and {} identifiers of captions", captions.len()));
+        }
+        if let Some(image) = image.filter(|image| !self.image_ids.insert(*image)) {
+            return Err(format!("the image id {image} is also that of an earlier sample"));
+        }
+        if let Some(id) = captions.iter().flatten().find(|id| !self.caption_ids.insert(**id)) {
+            return Err(format!("the caption id {id} is also that of an earlier caption"));
+        }
         let image = image.unwrap_or_else(|| i64::try_from(self.rows.count).unwrap_or_default());
         let captions = captions.unwrap_or_else(|| (self.next_caption..).take(count).collect());
         self.next_caption += i64::try_from(count).unwrap_or_default();
-        if captions.len() != count {
-            return Err(format!("has {count} captions and {} identifiers of captions", captions.len()));
-        }
-        if !self.image_ids.insert(image) {
-            return Err(format!("the image id {image} is also that of an earlier sample"));
-        }
-        match captions.iter().find(|id| !self.caption_ids.insert(**id)) {
-            Some(id) => Err(format!("the caption id {id} is also that of an earlier caption")),
-            None => Ok((image, captions)),
-        }
+        Ok((image, captions))
     }
 
     /// Writes the rest, and checks that there are samples, and enough of them.

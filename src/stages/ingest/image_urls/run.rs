@@ -90,16 +90,22 @@ pub(in super::super) fn run(settings: &ImageUrls, cx: &mut StageContext<'_>) -> 
         );
         mistakes.into_result()?;
         progress.asked += wanted.len();
+        // The share of all images cannot be met any more.
+        check_skipped(settings, &progress, images.len())?;
         if (block + 1) % BLOCKS_OF_STATE == 0 {
             rows.write(cx)?;
             let state = serde_json::to_vec(&progress).map_err(|error| Error::internal(error.to_string()))?;
             cx.save_state(state.into(), 1)?;
         }
     }
-    let (total, skipped) = (images.len() as u64, progress.skipped);
-    let skipped = SkippedItems { skipped, total, first: progress.first };
-    skipped.check("images", settings.max_skipped, "check the URLs, and whether this machine reaches them")?;
+    check_skipped(settings, &progress, images.len())?;
     rows.finish(cx)
+}
+
+/// Checks that the images that were left out are at most the allowed share of all.
+fn check_skipped(settings: &ImageUrls, progress: &FetchProgress, images: usize) -> Result<()> {
+    let skipped = SkippedItems { skipped: progress.skipped, total: images as u64, first: progress.first.clone() };
+    skipped.check("images", settings.max_skipped, "check the URLs, and whether this machine reaches them")
 }
 
 /// Reads the table: images by their URL, with their captions.

@@ -81,8 +81,13 @@ fn parse<'a>(
     if sample.member("json").is_some_and(|json| has_more_values(json, MAX_JSON_VALUES)) {
         return Err(format!("its `.json` has more than {MAX_JSON_VALUES} values"));
     }
-    let json = sample.member("json").map(serde_json::from_slice::<Map<String, Value>>).transpose();
-    let json = json.map_err(|error| format!("its `.json` is no JSON object: {error}"))?.unwrap_or_default();
+    let json = sample.member("json").map(serde_json::from_slice::<Map<String, Value>>);
+    // It may have what JSON has not, such as NaN, where nothing but the name of the file would be taken from it.
+    let is_needed = settings.captions != CaptionMember::Txt || matches!(settings.split, ImageSplit::Column(_));
+    let json = match json {
+        Some(Err(error)) if is_needed => return Err(format!("its `.json` is no JSON object: {error}")),
+        json => json.and_then(Result::ok).unwrap_or_default(),
+    };
     let texts = texts(settings, sample, &json)?;
     if picture.is_none() || texts.is_empty() {
         // Such a sample is left out or refused, so its other files decide nothing.
@@ -98,7 +103,7 @@ fn parse<'a>(
     let key = sample.key.trim_start_matches("./");
     let own_name = || format!("{key}.{}", picture.map_or("", |(extension, _)| extension));
     let file_name = json.get("file_name").and_then(Value::as_str).map_or_else(own_name, str::to_owned);
-    let ids = if settings.captions == CaptionMember::Txt { None } else { ids(&json) };
+    let ids = if settings.captions == CaptionMember::Txt { None } else { ids(&json)? };
     let ids = match (*have_ids.get_or_insert(ids.is_some()), ids) {
         (true, None) => {
             return Err(
@@ -131,8 +136,14 @@ fn texts(settings: &WebDataset, sample: &TarSample, json: &Map<String, Value>) -
     }
 }
 
-/// Identifiers of the image and its captions in the `.json`.
-fn ids(json: &Map<String, Value>) -> Option<(i64, Vec<i64>)> {
-    let captions = json.get("caption_ids")?.as_array()?;
-    Some((json.get("image_id")?.as_i64()?, captions.iter().map(Value::as_i64).collect::<Option<_>>()?))
+/// Identifiers of the image and its captions in the `.json`, if it has them. One that is too large is an error.
+fn ids(json: &Map<String, Value>) -> Result<Option<(i64, Vec<i64>)>, String> {
+    let (Some(image), Some(Value::Array(captions))) = (json.get("image_id"), json.get("caption_ids")) else {
+        return Ok(None);
+    };
+    if let Some(large) = captions.iter().chain([image]).find(|id| id.is_u64() && !id.is_i64()) {
+        return Err(format!("the identifier {large} is larger than {}", i64::MAX));
+    }
+    let captions: Option<Vec<i64>> = captions.iter().map(Value::as_i64).collect();
+    Ok(image.as_i64().zip(captions))
 }
