@@ -134,6 +134,15 @@ mod tests {
         read(&path, "an object with `x`")
     }
 
+    /// The parser repeats a text in the place of another value.
+    #[test]
+    fn long_values_are_not_repeated_in_messages() {
+        let json = format!("{{\n\"x\": \"{}\"}}", "a".repeat(100_000));
+        let message = read_point(json.as_bytes()).unwrap_err().to_string();
+        assert!(message.len() < 1000 && message.contains("invalid type: string \"aaa"), "{message}");
+        assert!(message.ends_with("… at line 2 column 100007"), "{message}");
+    }
+
     #[test]
     fn keeps_the_wanted_fields() {
         assert_eq!(read_point(b"{\"y\": [1, {}], \"x\": 3}").unwrap().x, 3);

@@ -25,6 +25,8 @@ pub mod id_list;
 pub mod table_file;
 pub mod record_file;
 pub mod tar_samples;
+#[cfg(test)]
+mod tar_end_tests;
 pub mod torchscript_archive;
 pub mod image_names;
 pub mod http_images;

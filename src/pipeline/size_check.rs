@@ -14,9 +14,17 @@ const MAX_PROFILES: usize = 100;
 /// Maximum number of axes of a matrix.
 const MAX_AXES: usize = 20;
 
-/// Maximum number of values or rows of an axis, of settings that have its value, of combinations that are left out, and of
-/// stages or instances that all profiles change.
-const MAX_VALUES: usize = 1000;
+/// Maximum number of values or rows of an axis, and of combinations that are left out.
+const MAX_VALUES: usize = 10_000;
+
+/// Maximum number of settings that have the value of an axis.
+const MAX_AXIS_SETTINGS: usize = 1000;
+
+/// Maximum number of values of all axes, each as often as it has settings.
+const MAX_SET_VALUES: usize = 100_000;
+
+/// Maximum number of stages and instances that all profiles change. Each name is compared with those of all instances.
+const MAX_CHANGED: usize = 1000;
 
 /// Maximum number of instances of all stages.
 const MAX_INSTANCES: usize = 20_000;
@@ -38,8 +46,8 @@ pub(super) fn check_size(root: &TomlNode) -> Vec<Diagnostic> {
     }
     let profiles = root.get("profile").map_or(&[][..], |entry| entry.node.entries());
     let set = profiles.iter().flat_map(|profile| profile.node.get("set")).flat_map(|set| set.node.entries());
-    if let Some(first) = set.clone().nth(MAX_VALUES) {
-        let message = format!("the profiles change {} stages, wanted at most {MAX_VALUES}", set.count());
+    if let Some(first) = set.clone().nth(MAX_CHANGED) {
+        let message = format!("the profiles change {} stages, wanted at most {MAX_CHANGED}", set.count());
         found.push(Diagnostic::new(first.key_span, message).hint("split the file into several"));
     }
     for (table, what, limit) in [("stage", "stages", MAX_STAGES), ("profile", "profiles", MAX_PROFILES)] {
@@ -59,9 +67,9 @@ pub(super) fn check_size(root: &TomlNode) -> Vec<Diagnostic> {
     found
 }
 
-/// Reports axes of a matrix, and parts of them, that are too many. Each value of an axis has a copy for each of its settings.
+/// Reports axes of a matrix, and parts of them, that are too many. Each setting of an axis has a copy of each value.
 fn check_matrix(matrix: &TomlEntry, found: &mut Vec<Diagnostic>) {
-    let mut bytes = 0;
+    let mut copies = 0_usize;
     let (excluded, axes): (Vec<_>, Vec<_>) = matrix.node.entries().iter().partition(|entry| entry.key == EXCLUDE);
     if let Some(first) = axes.get(MAX_AXES) {
         let message = format!("the matrix has {} axes, wanted at most {MAX_AXES}", axes.len());
@@ -70,24 +78,24 @@ fn check_matrix(matrix: &TomlEntry, found: &mut Vec<Diagnostic>) {
     for axis in axes {
         let [values, settings] = ["values", "settings"].map(|key| axis.node.get(key));
         let (values, settings) = (values.map_or(&axis.node, |of| &of.node), settings.map(|of| &of.node));
-        let copies = settings.map_or(1, |settings| settings.items().len());
-        bytes += values.memory_bytes().saturating_mul(copies);
-        for (list, what) in [(Some(values), "values"), (settings, "settings")] {
-            check_length(list, &format!("axis `{}` has", axis.key), what, found);
-        }
+        copies += values.items().len().saturating_mul(settings.map_or(1, |settings| settings.items().len()));
+        let whose = format!("axis `{}` has", axis.key);
+        check_length(Some(values), &whose, ("values", MAX_VALUES), found);
+        check_length(settings, &whose, ("settings", MAX_AXIS_SETTINGS), found);
     }
-    if bytes > MAX_SETTINGS_BYTES {
-        let message = format!("the values of the axes have more than {} MiB of settings", MAX_SETTINGS_BYTES >> 20);
+    if copies > MAX_SET_VALUES {
+        let message = format!("the axes set {copies} settings and values together, wanted at most {MAX_SET_VALUES}");
         found.push(Diagnostic::new(matrix.key_span, message).hint("shorten an axis of the matrix, or its settings"));
     }
-    check_length(excluded.first().map(|entry| &entry.node), "the matrix leaves out", "combinations", found);
+    let excluded = excluded.first().map(|entry| &entry.node);
+    check_length(excluded, "the matrix leaves out", ("combinations", MAX_VALUES), found);
 }
 
-/// Reports a list of more than [`MAX_VALUES`] items.
-fn check_length(list: Option<&TomlNode>, whose: &str, what: &str, found: &mut Vec<Diagnostic>) {
+/// Reports a list of more than a number of items.
+fn check_length(list: Option<&TomlNode>, whose: &str, (what, limit): (&str, usize), found: &mut Vec<Diagnostic>) {
     let items = list.map_or(&[][..], TomlNode::items);
-    if let Some(first) = items.get(MAX_VALUES) {
-        let message = format!("{whose} {} {what}, wanted at most {MAX_VALUES}", items.len());
+    if let Some(first) = items.get(limit) {
+        let message = format!("{whose} {} {what}, wanted at most {limit}", items.len());
         found.push(Diagnostic::new(first.span, message));
     }
 }

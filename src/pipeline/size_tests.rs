@@ -82,3 +82,85 @@ fn instances_have_at_most_64_mib_of_settings() {
     let line = line.unwrap_or_else(|| panic!("{} mistakes, the first {}", found.len(), found[0]));
     assert!(line.starts_with("4:8 the instances up to this stage have more than 64 MiB of settings"), "{line}");
 }
+
+/// Mistakes of a file of one stage of data with this matrix, and `more`.
+fn matrix_diagnostics(matrix: &str, more: &str) -> Vec<String> {
+    diagnostics_of(&format!("[stage.pairs.ingest]\nsynthetic = {{}}\n{matrix}\n{more}"), &[])
+}
+
+fn assert_has(found: &[String], wanted: &str) {
+    assert!(found.iter().any(|line| line.contains(wanted)), "{wanted}: {:?}", &found[..found.len().min(3)]);
+}
+
+#[test]
+fn a_matrix_has_at_most_20_axes_and_ten_thousand_values_of_each() {
+    let values = |count| repeated(count, |i| format!("{i}, "));
+    let axis = |name: &str, values: &str| {
+        format!("[matrix.{name}]\nsetting = \"pairs.synthetic.seed\"\nvalues = [{values}]\n")
+    };
+    let axes = |count| repeated(count, |i| axis(&format!("a{i}"), "1"));
+    assert_has(&matrix_diagnostics(&axes(21), ""), "the matrix has 21 axes, wanted at most 20");
+    assert_has(&matrix_diagnostics(&axis("a", &values(10_001)), ""), "axis `a` has 10001 values, wanted at most 10000");
+    let long = axis("a", "1").replace("seed", &"x.".repeat(10_000));
+    assert_has(&matrix_diagnostics(&long, ""), "`setting` has 10002 names after that of the stage, wanted at most 50");
+    // One mistake for each setting of an axis, not for each pair of axes.
+    let found = matrix_diagnostics(&axes(20), "");
+    assert_eq!(found.iter().filter(|line| line.contains("as axis `a0` does")).count(), 19, "{found:?}");
+    let excluded = format!("matrix.exclude = [{}]\n", "{ a = 1 }, ".repeat(10_001));
+    let found = diagnostics_of(&format!("{excluded}{}", axis("a", "1")), &[]);
+    assert_has(&found, "the matrix leaves out 10001 combinations, wanted at most 10000");
+}
+
+#[test]
+fn axes_with_many_settings_of_many_values_are_refused() {
+    let settings = repeated(1000, |i| format!("\"pairs.s{i}\", "));
+    let values = repeated(1000, |i| format!("{i}, "));
+    let found = matrix_diagnostics(&format!("[matrix.a]\nsettings = [{settings}]\nvalues = [{values}]\n"), "");
+    assert_has(&found, "the axes set 1000000 settings and values together, wanted at most 100000");
+}
+
+#[test]
+fn a_reference_to_all_instances_counts_as_all_of_them() {
+    let values = repeated(1000, |i| format!("{i}, "));
+    let matrix = format!("[matrix.a]\nsetting = \"pairs.synthetic.seed\"\nvalues = [{values}]\n");
+    let report = |count: usize| format!("[stage.r.report]\ncorrelations = [{}]\n", "\"pairs@*.c\", ".repeat(count));
+    let wanted = "the instances up to this stage have more than 100000 references to tables";
+    assert_has(&matrix_diagnostics(&matrix, &report(101)), wanted);
+    let found = matrix_diagnostics(&matrix, &report(20));
+    assert!(found.iter().all(|line| !line.contains(wanted)), "{found:?}");
+}
+
+#[test]
+fn an_axis_is_named_once_in_a_reference() {
+    let matrix = "[matrix.a]\nsetting = \"pairs.synthetic.seed\"\nvalues = [1, 2]\n";
+    for (selector, what) in [("a=1,a=2", "axis `a`"), ("*,*", "`*`"), ("a=*,a=1", "axis `a`")] {
+        let concepts = format!("[stage.c.build_concepts]\ncaptions = \"pairs@{selector}.captions\"\n");
+        let found = matrix_diagnostics(matrix, &concepts);
+        assert_has(&found, &format!("got `pairs@{selector}.captions`, which has {what} twice"));
+    }
+}
+
+/// 20 stages of 1,000 instances, and one more.
+#[test]
+fn a_file_has_at_most_20_000_instances() {
+    let values = repeated(1000, |i| format!("{i}, "));
+    let matrix = format!("[matrix.a]\nsetting = \"pairs.synthetic.seed\"\nvalues = [{values}]\n");
+    let stages = repeated(20, |i| format!("[stage.c{i}.build_concepts]\ncaptions = \"pairs.captions\"\n"));
+    assert_has(&matrix_diagnostics(&matrix, &stages), "the instances up to this stage are more than 20000");
+}
+
+#[test]
+fn profiles_change_at_most_a_thousand_stages() {
+    let profile = repeated(1001, |i| format!("set.s{i}.k = 1\n"));
+    let found = matrix_diagnostics("", &format!("[profile.p]\n{profile}"));
+    assert_has(&found, "the profiles change 1001 stages, wanted at most 1000");
+}
+
+/// Stages in the reverse order of their references: axes are found along a chain in one pass.
+#[test]
+fn axes_follow_long_chains_of_references() {
+    let chain = repeated(400, |i| format!("[stage.s{i}.build_concepts]\ncaptions = \"s{}.captions\"\n", i + 1));
+    let axes = repeated(20, |i| format!("[[matrix.a{i}]]\nname = 1\nset.s400.k{i} = 1\n"));
+    let found = diagnostics_of(&format!("{chain}[stage.s400.build_concepts]\ncaptions = \"x.captions\"\n{axes}"), &[]);
+    assert_has(&found, "no stage is called `x`");
+}

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, RecordBatch};
+use arrow::array::{Array as _, ArrayRef, Float32Builder, Float64Array, Int64Array, ListBuilder, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
 use parquet::arrow::ArrowWriter;
 use parquet::data_type::{Int96, Int96Type};
@@ -298,4 +298,30 @@ fn results_are_not_removed_while_a_query_reads_them() {
     assert!(error.to_string().contains("results of this store are being removed by"), "{error}");
     drop(removing);
     assert!(session.query("SELECT rsum FROM test.summary").is_ok());
+}
+
+/// The first vector is long, and there would be no memory for as many values of each.
+#[test]
+fn queries_of_different_widths_are_refused_before_there_is_space_for_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, lengths: &[usize]| {
+        let mut lists = ListBuilder::new(Float32Builder::new());
+        for length in lengths {
+            lists.append_value(vec![Some(1.0); *length]);
+        }
+        let columns: Vec<ArrayRef> =
+            vec![Arc::new(Int64Array::from_iter_values((0..).take(lengths.len()))), Arc::new(lists.finish())];
+        let fields =
+            ["id", "v"].iter().zip(&columns).map(|(name, column)| Field::new(*name, column.data_type().clone(), true));
+        let batch = tables::batch(&Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns.clone()).unwrap();
+        let path = folder.path().join(name);
+        let mut writer = ArrowWriter::try_new(std::fs::File::create(&path).unwrap(), batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        path
+    };
+    let lengths = [&[1_000_000][..], &[1; 10_000]].concat();
+    let files = [("q", write("q.parquet", &lengths)), ("i", write("i.parquet", &[1]))];
+    let error = csv_with(&files, "SELECT query_id, id, rank FROM topk_join('q', 'i', 1)").unwrap_err();
+    assert!(error.to_string().contains("vectors of 1000000 and of 1 values"), "{error}");
 }

@@ -272,3 +272,20 @@ fn nulls_are_distinguished_from_values() {
         assert!(message(texts(&batch, "text")).contains("no column `text`"));
     }
 }
+
+/// The reader would end at the first end, and take the first of two columns.
+#[test]
+fn streams_with_more_after_their_end_and_repeated_columns_are_refused() {
+    let ids: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+    let [_, _, stream] = written(&batch(vec![("id", Arc::clone(&ids))]));
+    assert_eq!(count(&stream, &["id"]).unwrap(), [2]);
+    let got = message(count(&[&stream[..], &stream].concat(), &["id"]));
+    assert!(got.contains(&format!("{} bytes follow the end of the Arrow stream at byte", stream.len())), "{got}");
+    for content in written(&batch(vec![("id", Arc::clone(&ids)), ("id", Arc::clone(&ids)), ("other", ids)])) {
+        let (_folder, path) = file(&content);
+        let table = TableFile::open(&path).unwrap();
+        assert!(table.check_columns(&[("other", ColumnKind::Integers)], "").is_ok());
+        let got = message(table.check_columns(&[("id", ColumnKind::Integers)], ""));
+        assert!(got.contains("column `id`: is there twice: rename one of them"), "{got}");
+    }
+}

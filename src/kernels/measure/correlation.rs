@@ -7,6 +7,7 @@
 /// fewer than two values.
 ///
 /// `Σ(x−x̄)(y−ȳ) / √(Σ(x−x̄)²·Σ(y−ȳ)²)`. The means are subtracted first, so that large means cost no precision.
+/// Numbers whose squares are beyond the range of f64 are divided by the largest one before.
 ///
 /// # Shapes
 /// `x` and `y`: `n` finite numbers each.
@@ -23,11 +24,12 @@ pub fn pearson(x: &[f64], y: &[f64]) -> Option<f64> {
     if is_constant(x) || is_constant(y) {
         return None;
     }
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let (x_mean, y_mean) = (mean(x), mean(y));
+    let (x_scale, y_scale) = (scale(x), scale(y));
+    let mean = |values: &[f64], scale: f64| values.iter().map(|value| value * scale).sum::<f64>() / values.len() as f64;
+    let (x_mean, y_mean) = (mean(x, x_scale), mean(y, y_scale));
     let (mut xx, mut yy, mut xy) = (0.0, 0.0, 0.0);
     for (x, y) in x.iter().zip(y) {
-        let (x, y) = (x - x_mean, y - y_mean);
+        let (x, y) = (x * x_scale - x_mean, y * y_scale - y_mean);
         xx += x * x;
         yy += y * y;
         xy += x * y;
@@ -36,6 +38,12 @@ pub fn pearson(x: &[f64], y: &[f64]) -> Option<f64> {
     // slightly.
     let spread = xx.sqrt() * yy.sqrt();
     (spread > 0.0).then(|| (xy / spread).clamp(-1.0, 1.0))
+}
+
+/// Factor that brings the largest of some numbers near 1 if their squares could overflow or vanish; otherwise 1.
+fn scale(values: &[f64]) -> f64 {
+    let largest = values.iter().fold(0.0_f64, |largest, value| largest.max(value.abs()));
+    if largest == 0.0 || (1e-100..1e100).contains(&largest) { 1.0 } else { largest.max(f64::MIN_POSITIVE).recip() }
 }
 
 /// Spearman's rho of two samples: [`pearson`] of their [`mean_ranks`]; `None` in the same cases.
@@ -96,6 +104,11 @@ mod tests {
         // Deviations −1 0 1 and −1 1 0: 1 / (√2·√2).
         close(pearson(&[1.0, 2.0, 3.0], &[1.0, 3.0, 2.0]), 0.5);
         assert_eq!(mean_ranks(&[3.0, 1.0, 3.0, 3.0, -0.0, 0.0]), [5.0, 3.0, 5.0, 5.0, 1.5, 1.5]);
+        // Squares of these numbers are beyond the range of f64.
+        for factor in [1e200, 1e307, 1e-200, 1e-310] {
+            let x = [1.0, 2.0, 3.0].map(|x| x * factor);
+            assert!((pearson(&x, &[1.0, 3.0, 2.0]).expect("both vary") - 0.5).abs() < 1e-12, "{factor}");
+        }
         // An increasing function of a sample has the same ranks.
         let x = [0.3, -2.0, 9.0, 0.1];
         close(spearman(&x, &x.map(f64::exp)), 1.0);

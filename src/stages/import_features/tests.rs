@@ -202,3 +202,15 @@ fn settings_that_do_not_fit_are_reported_before_a_run() {
     let places: Vec<_> = toml::from_str::<ImportFeatures>(settings).unwrap().check();
     assert_eq!(places.len(), 4);
 }
+
+/// The file has no values, and reading its row would need memory for all of them.
+#[test]
+fn rows_of_arrays_that_are_too_wide_are_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.npy");
+    write_npy(&path, "1, 400000000", &[]);
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(128 + 1_600_000_000).unwrap();
+    std::fs::write(folder.path().join("ids.txt"), "5\n").unwrap();
+    let error = run(folder.path(), &["a.npy"], &["ids.txt"], "").unwrap_err().to_string();
+    assert!(error.contains("a.npy`: an image has 400000000 values") && error.contains("wanted at most"), "{error}");
+}

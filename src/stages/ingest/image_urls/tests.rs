@@ -192,3 +192,15 @@ fn mistakes_of_table_and_settings_are_reported_together() {
     assert_eq!(settings, names.map(|name| format!("image_urls.{name}")));
     assert!(stage.settings().get("per_second").is_none() && stage.settings().get("max_bytes").is_some());
 }
+
+/// Of 200 images, 64 are asked for at a time, and more than the allowed share of all is missing among the first.
+#[test]
+fn a_run_ends_once_too_many_images_are_left_out() {
+    let (address, count) = server();
+    let rows = (0..200).map(|row| format!("http://{address}/page?{row},caption\n")).collect::<String>();
+    let data = folder(&[("urls.csv", format!("url,caption\n{rows}").as_bytes())]);
+    let settings = allowing(&address, &json!({"on_missing": "skip", "max_skipped": 0.1, "per_second": 1e4}));
+    let error = refused(ingest(data.path(), settings));
+    assert!(error.contains("64 of 200 images were left out, wanted at most 0.1"), "{error}");
+    assert_eq!(count.load(Ordering::SeqCst), 64);
+}

@@ -160,3 +160,38 @@ fn a_sample_that_is_left_out_decides_nothing() {
     let host = ingest(data.path(), settings).unwrap();
     assert_eq!((images(&host)[0].0, captions(&host)[0].0), (70, 700));
 }
+
+/// Python writes NaN in JSON. Where captions are texts, a `.json` gives no more than the name of the file.
+#[test]
+fn json_that_is_not_needed_may_be_wrong() {
+    let files = [("a.jpg", "A"), ("a.txt", "a cat"), ("a.json", "{\"similarity\": NaN}")];
+    let data = folder(&[("x.tar", &tar(&files))]);
+    let host = ingest(data.path(), json!({"webdataset": {"shards": "x.tar", "split": "test"}})).unwrap();
+    assert_eq!(images(&host)[0].2, "a.jpg");
+    let settings = json!({"webdataset": {"shards": "x.tar", "split": {"column": "similarity"}}});
+    let error = refused(ingest(data.path(), settings));
+    assert!(error.contains("its `.json` is no JSON object"), "{error}");
+}
+
+#[test]
+fn identifiers_beyond_64_bits_and_long_names_are_refused() {
+    let settings = json!({"webdataset": {"shards": "x.tar", "captions": {"json": "text"}, "split": "test"}});
+    for (more, wanted) in [
+        ("\"image_id\": 9223372036854775808, \"caption_ids\": [1]".to_owned(), "larger than 9223372036854775807"),
+        (format!("\"file_name\": \"{}\"", "a".repeat(4097)), "its file name has 4097 bytes, wanted at most 4096"),
+    ] {
+        let sample = format!("{{\"text\": \"a cat\", {more}}}");
+        let data = folder(&[("x.tar", &tar(&[("a.jpg", "A"), ("a.json", &sample)]))]);
+        let error = refused(ingest(data.path(), settings.clone()));
+        assert!(error.contains(wanted), "{error}");
+    }
+    let sample = |captions: usize| format!("{{\"text\": [{}\"a\"]}}", "\"a\", ".repeat(captions - 1));
+    for (count, is_read) in [(10_000, true), (10_001, false)] {
+        let data = folder(&[("x.tar", &tar(&[("a.jpg", "A"), ("a.json", &sample(count))]))]);
+        let read = ingest(data.path(), settings.clone());
+        assert_eq!(read.is_ok(), is_read);
+        if !is_read {
+            assert!(refused(read).contains("has 10001 captions, wanted at most 10000"));
+        }
+    }
+}
