@@ -56,8 +56,8 @@ impl TarSample {
 pub enum TarPart {
     /// A sample.
     Sample(TarSample),
-    /// A file that is part of no sample: a link, a device, a file with holes, one whose path leads out of the archive, or one of more than
-    /// [`MAX_MEMBER_BYTES`].
+    /// A file that is part of no sample: a link, a device, a file with holes, one whose path leads out of the archive, or one
+    /// of more than [`MAX_MEMBER_BYTES`].
     RefusedFile {
         /// Path in the archive, fit for messages.
         path: String,
@@ -75,8 +75,8 @@ pub enum TarPart {
 /// Memory: one sample, and 1 MiB of names and attributes. Files are never written.
 ///
 /// # Errors
-/// The archive is damaged or cut short, has more than zeros after its end, or has two files of one name, a sample of too many files, or parts that `visit`
-/// refuses: the error lists all of them. Or an error of `check`.
+/// The archive is damaged or cut short, or has other bytes than zeros after its end. Or it has two files of one name, a sample
+/// of too many files, or parts that `visit` refuses: the error lists all of them. Or an error of `check`.
 pub fn for_each(
     path: &Path,
     check: impl Fn() -> Result<()>,
@@ -158,7 +158,7 @@ pub fn for_each(
     }
     visit_sample(sample, &mut mistakes, &mut visit)?;
     let mut rest = archive.into_inner();
-    // An archive ends with blocks of zeros. One that is cut between two files would otherwise seem to be whole, also if the
+    // An archive ends with two blocks of zeros. One that is cut between two files would otherwise seem to be whole, also if the
     // last file ends with zeros.
     if rest.zeros.min(rest.at.saturating_sub(end)) < BLOCK_BYTES {
         return Err(damaged(ErrorKind::UnexpectedEof.into()));
@@ -168,10 +168,19 @@ pub fn for_each(
     progress.allowed.set(MAX_REST_BYTES + 1);
     let (first, zeros) = (rest.at, rest.zeros);
     let read = std::io::copy(&mut rest.by_ref().take(MAX_REST_BYTES + 1), &mut std::io::sink()).map_err(damaged)?;
-    if rest.zeros != zeros + read || read > MAX_REST_BYTES {
-        let message = format!("`{}` has more than zeros after its end at byte {first}", path.display());
-        return Err(Error::data(message)
+    let what = if rest.zeros != zeros + read {
+        Some(format!("has other bytes than zeros after its end at byte {first}"))
+    } else if read > MAX_REST_BYTES {
+        Some(format!("has more than {MAX_REST_BYTES} zeros after its end at byte {first}"))
+    } else {
+        None
+    };
+    if let Some(what) = what {
+        return Err(Error::data(format!("`{}` {what}", path.display()))
             .hint("the archive is damaged, or several are in one file: copy it, or name them one by one"));
+    }
+    if rest.at.saturating_sub(end) < 2 * BLOCK_BYTES {
+        return Err(damaged(ErrorKind::UnexpectedEof.into()));
     }
     mistakes.into_result()
 }

@@ -70,7 +70,7 @@ pub(super) fn connect_stages<S: Stage + Clone>(
 ) -> Option<Plan<S>> {
     let nodes = parsed_stages.iter().filter_map(ParsedStage::node);
     let by_name: BTreeMap<&str, &ParsedStage<S>> =
-        parsed_stages.iter().map(|parsed| (parsed.name.as_str(), parsed)).collect();
+        parsed_stages.iter().rev().map(|parsed| (parsed.name.as_str(), parsed)).collect();
     let is_doubtful = |name: &str| by_name.get(name).is_some_and(|parsed| parsed.is_doubtful());
     let (plan, found) = match Plan::with_doubtful(nodes.collect(), &is_doubtful) {
         Ok(plan) => {

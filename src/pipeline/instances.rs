@@ -50,6 +50,7 @@ pub(super) fn check_stages<S: PipelineStage>(
         assignments: arguments.assignments,
     };
     expansion.check_instances_of_profile(&all, &mut found);
+    expansion.check_axes(&mut found);
     let is_right = |found: &[Diagnostic]| found.iter().all(Diagnostic::is_warning);
     let mut instances = Vec::new();
     if is_right(&found) {

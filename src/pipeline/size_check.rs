@@ -11,6 +11,9 @@ const MAX_STAGES: usize = 1000;
 /// Maximum number of profiles in a file. Each is checked with instances of all stages.
 const MAX_PROFILES: usize = 100;
 
+/// Maximum number of expectations in a file. The query of each is planned.
+const MAX_EXPECTATIONS: usize = 1000;
+
 /// Maximum number of axes of a matrix.
 const MAX_AXES: usize = 20;
 
@@ -41,6 +44,8 @@ const MAX_SETTINGS_BYTES: usize = 64 << 20;
 /// Mistakes of a file that is too large to be checked any further.
 pub(super) fn check_size(root: &TomlNode) -> Vec<Diagnostic> {
     let mut found = Vec::new();
+    let expectations = root.get("expect").map(|entry| &entry.node);
+    check_length(expectations, "the file has", ("expectations", MAX_EXPECTATIONS), &mut found);
     if let Some(matrix) = root.get("matrix") {
         check_matrix(matrix, &mut found);
     }

@@ -156,6 +156,12 @@ fn profiles_change_at_most_a_thousand_stages() {
     assert_has(&found, "the profiles change 1001 stages, wanted at most 1000");
 }
 
+#[test]
+fn a_file_has_at_most_a_thousand_expectations() {
+    let expectations = repeated(1001, |_| "[[expect]]\nsql = \"SELECT 1\"\nat_least = 1\n".to_owned());
+    assert_has(&matrix_diagnostics("", &expectations), "the file has 1001 expectations, wanted at most 1000");
+}
+
 /// Stages in the reverse order of their references: axes are found along a chain in one pass.
 #[test]
 fn axes_follow_long_chains_of_references() {

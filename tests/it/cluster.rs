@@ -306,6 +306,14 @@ fn an_executor_that_is_killed_costs_its_own_work() {
     succeeded(alone);
 }
 
+/// Time that the processors worked for a process, in hundredths of a second.
+fn processor_ticks(process: &Child) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/stat", process.id())).unwrap();
+    // The name of the program may have spaces. User and system time are the 14th and the 15th field.
+    let (_, fields) = status.rsplit_once(')').unwrap();
+    fields.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum()
+}
+
 /// Query that does not end within the test.
 const ENDLESS: &str = "SELECT count(*) FROM theirs.caption_embeddings a JOIN (SELECT b.caption_id + c.caption_id AS \
     total FROM theirs.caption_embeddings b, theirs.caption_embeddings c) t ON a.caption_id < t.total - 1";
@@ -316,23 +324,27 @@ fn an_endless_query_ends_with_its_client_or_its_executor() {
     let store = folder.path().join("store");
     succeeded(evaluate(&store, &vectors(folder.path()), 1));
     let scheduler = scheduler();
-    let endless = || {
+    // Begins the query, and waits until its executor works on it.
+    let endless = |executor: &Child| {
+        let before = processor_ticks(executor);
         let mut command = pairloom();
         command.args(["sql", "--cluster", scheduler.uri(), ENDLESS, "--store"]).arg(&store);
-        let query = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(Duration::from_secs(2));
+        let mut query = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        while processor_ticks(executor) < before + 100 && query.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
         query
     };
     let interrupt = |process: &Child| Command::new("kill").args(["-INT", &process.id().to_string()]).status().unwrap();
     let mut busy = executor(&scheduler, &store);
-    let mut query = endless();
+    let mut query = endless(&busy.process);
     assert!(query.try_wait().unwrap().is_none(), "it does not end");
     interrupt(&query);
     assert_eq!(query.wait().unwrap().code(), Some(130));
     // The only place of the executor is free again.
     assert!(sql(&store, "SELECT 1", Some(scheduler.uri())).status.success());
 
-    let mut query = endless();
+    let mut query = endless(&busy.process);
     interrupt(&busy.process);
     std::thread::sleep(Duration::from_secs(1));
     assert!(busy.process.try_wait().unwrap().is_none(), "it finishes its tasks");

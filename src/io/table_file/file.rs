@@ -81,7 +81,7 @@ impl TableFile {
             match self.schema().field_with_name(name) {
                 Err(_) => mistakes.add(format_args!("column `{name}`"), "is not there"),
                 Ok(_) if self.schema().fields().iter().filter(|field| field.name() == name).count() > 1 => {
-                    mistakes.add(format_args!("column `{name}`"), "is there twice: rename one of them");
+                    mistakes.add(format_args!("column `{name}`"), "is there several times: rename all but one");
                 }
                 Ok(field) => {
                     if let Err(message) = kind.accepts(field.data_type()) {

@@ -286,6 +286,6 @@ fn streams_with_more_after_their_end_and_repeated_columns_are_refused() {
         let table = TableFile::open(&path).unwrap();
         assert!(table.check_columns(&[("other", ColumnKind::Integers)], "").is_ok());
         let got = message(table.check_columns(&[("id", ColumnKind::Integers)], ""));
-        assert!(got.contains("column `id`: is there twice: rename one of them"), "{got}");
+        assert!(got.contains("column `id`: is there several times: rename all but one"), "{got}");
     }
 }

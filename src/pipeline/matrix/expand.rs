@@ -1,16 +1,17 @@
 //! Expansion of the stages of a file: a stage that depends on axes of the matrix becomes one instance for each
 //! combination of their values.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value as Json;
 
-use super::axes::{AxisValue, Condition, Matrix, MatrixAxis, scalar};
+use super::axes::{AxisValue, Condition, Matrix, scalar};
 use super::combinations::Combinations;
 use super::merge::merge;
 use super::profile::Profile;
 use super::reference::{AxisSelector, InstanceReference, ReferenceReader, axis_names, reference_texts};
 use super::setting_schema::SettingSchema;
+use super::setting_tree::SettingTree;
 use crate::pipeline::alternative::Alternative;
 use crate::pipeline::diagnostic::Diagnostic;
 use crate::pipeline::overrides::SettingAssignment;
@@ -54,9 +55,6 @@ impl Expansion<'_> {
     ) -> Vec<StageInstance> {
         let reader = self.reader();
         let axes = self.axes_of_stages(&reader, diagnostics);
-        self.check_axes_are_used(diagnostics);
-        self.matrix.check_overlaps(diagnostics);
-        self.warn_of_replaced_rows(diagnostics);
         let mut instances = Vec::new();
         let mut left_out = BTreeSet::new();
         let mut size = InstanceSize::default();
@@ -99,6 +97,14 @@ impl Expansion<'_> {
         self.without_consumers(instances, left_out)
     }
 
+    /// Reports axes that change nothing, settings that two axes set, and rows that the command line replaces. They are the
+    /// same for all combinations and profiles.
+    pub(in crate::pipeline) fn check_axes(&self, diagnostics: &mut Vec<Diagnostic>) {
+        self.check_axes_are_used(diagnostics);
+        self.matrix.check_overlaps(diagnostics);
+        self.warn_of_replaced_rows(diagnostics);
+    }
+
     /// Schema of the settings of a kind of stage.
     pub(super) fn schema_of(&self, kind: &str) -> SettingSchema<'_> {
         let kind = self.kinds.iter().find(|known| known.name == kind);
@@ -111,16 +117,15 @@ impl Expansion<'_> {
         kinds.flat_map(|kind| reference_texts(&kind.node, self.schema_of(&kind.key))).collect()
     }
 
-    /// References of a stage: in its own settings, and in those that the matrix sets.
+    /// References of a stage: in its own settings, and in those that values of axes and the profile set.
     fn references(
         &self,
-        stage: usize,
+        entry: &TomlEntry,
+        of_values: &[(usize, &SettingTree)],
         reader: &ReferenceReader<'_>,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Vec<InstanceReference> {
-        let entry = &self.stages[stage];
-        let values = self.matrix.axes.iter().flat_map(|axis| &axis.values);
-        let of_values = values.filter_map(|value| value.set.get(&entry.key));
+        let of_values = of_values.iter().map(|(_, tree)| *tree);
         let of_profile = self.profile.set.iter().filter(|(name, _)| stage_of_instance(name) == entry.key);
         let kind = entry.node.entries().first().map_or("", |kind| kind.key.as_str());
         let trees = of_values.chain(of_profile.map(|(_, tree)| tree));
@@ -147,13 +152,17 @@ impl Expansion<'_> {
         reader: &ReferenceReader<'_>,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Vec<BTreeSet<usize>> {
+        // What values set in each stage, with their axes.
+        let mut of_values: BTreeMap<&str, Vec<(usize, &SettingTree)>> = BTreeMap::new();
+        for (axis, value) in
+            self.matrix.axes.iter().enumerate().flat_map(|(i, axis)| axis.values.iter().map(move |of| (i, of)))
+        {
+            value.set.iter().for_each(|(stage, tree)| of_values.entry(stage).or_default().push((axis, tree)));
+        }
+        let of_stage = |stage: &TomlEntry| of_values.get(stage.key.as_str()).map_or(&[][..], Vec::as_slice);
         let references: Vec<Vec<InstanceReference>> =
-            (0..self.stages.len()).map(|stage| self.references(stage, reader, diagnostics)).collect();
-        let sets = |axis: &MatrixAxis, stage: &str| axis.values.iter().any(|value| value.set.contains_key(stage));
-        let own = |stage: &TomlEntry| {
-            let axes = self.matrix.axes.iter().enumerate();
-            axes.filter(|(_, axis)| sets(axis, &stage.key)).map(|(i, _)| i).collect()
-        };
+            self.stages.iter().map(|stage| self.references(stage, of_stage(stage), reader, diagnostics)).collect();
+        let own = |stage: &TomlEntry| of_stage(stage).iter().map(|(axis, _)| *axis).collect();
         let mut axes: Vec<BTreeSet<usize>> = self.stages.iter().map(own).collect();
         let mut readers: Vec<Vec<(usize, &InstanceReference)>> = vec![Vec::new(); self.stages.len()];
         for (stage, references) in references.iter().enumerate() {

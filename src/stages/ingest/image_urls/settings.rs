@@ -37,7 +37,7 @@ pub struct ImageUrls {
     /// Largest share of the images that `on_missing = "skip"` may leave out. Of old lists, half and more is gone.
     #[serde(default = "default_max_skipped", skip_serializing_if = "is_default_max_skipped")]
     pub max_skipped: f64,
-    /// Maximum size of an image in bytes, at most 16 MiB.
+    /// Maximum size of an image in bytes, at most 16 MiB. A run has up to 160 times as much in memory.
     #[serde(default = "default_max_bytes")]
     pub max_bytes: u64,
     /// Number of requests at a time. Not part of the key, as the following settings.

@@ -78,14 +78,10 @@ fn parse<'a>(
         return Err("has several images".to_owned());
     }
     let picture = pictures.first().copied();
-    if sample.member("json").is_some_and(|json| has_more_values(json, MAX_JSON_VALUES)) {
-        return Err(format!("its `.json` has more than {MAX_JSON_VALUES} values"));
-    }
-    let json = sample.member("json").map(serde_json::from_slice::<Map<String, Value>>);
     // It may have what JSON has not, such as NaN, where nothing but the name of the file would be taken from it.
     let is_needed = settings.captions != CaptionMember::Txt || matches!(settings.split, ImageSplit::Column(_));
-    let json = match json {
-        Some(Err(error)) if is_needed => return Err(format!("its `.json` is no JSON object: {error}")),
+    let json = match sample.member("json").map(parse_json) {
+        Some(Err(message)) if is_needed => return Err(message),
         json => json.and_then(Result::ok).unwrap_or_default(),
     };
     let texts = texts(settings, sample, &json)?;
@@ -115,6 +111,13 @@ fn parse<'a>(
     Ok(ParsedSample { picture, file_name, split, texts, ids })
 }
 
+fn parse_json(content: &[u8]) -> Result<Map<String, Value>, String> {
+    if has_more_values(content, MAX_JSON_VALUES) {
+        return Err(format!("its `.json` has more than {MAX_JSON_VALUES} values"));
+    }
+    serde_json::from_slice(content).map_err(|error| format!("its `.json` is no JSON object: {error}"))
+}
+
 /// Captions of a sample; none if it lacks them.
 fn texts(settings: &WebDataset, sample: &TarSample, json: &Map<String, Value>) -> Result<Vec<String>, String> {
     match &settings.captions {
@@ -136,13 +139,13 @@ fn texts(settings: &WebDataset, sample: &TarSample, json: &Map<String, Value>) -
     }
 }
 
-/// Identifiers of the image and its captions in the `.json`, if it has them. One that is too large is an error.
+/// Identifiers of the image and its captions in the `.json`, if it has them. A number that is too large is an error.
 fn ids(json: &Map<String, Value>) -> Result<Option<(i64, Vec<i64>)>, String> {
     let (Some(image), Some(Value::Array(captions))) = (json.get("image_id"), json.get("caption_ids")) else {
         return Ok(None);
     };
-    if let Some(large) = captions.iter().chain([image]).find(|id| id.is_u64() && !id.is_i64()) {
-        return Err(format!("the identifier {large} is larger than {}", i64::MAX));
+    if let Some(wrong) = captions.iter().chain([image]).find(|id| id.is_number() && !id.is_i64()) {
+        return Err(format!("the identifier {wrong} is no whole number of 64 bits"));
     }
     let captions: Option<Vec<i64>> = captions.iter().map(Value::as_i64).collect();
     Ok(image.as_i64().zip(captions))
