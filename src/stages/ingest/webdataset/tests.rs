@@ -179,7 +179,7 @@ fn identifiers_beyond_64_bits_and_long_names_are_refused() {
     let ids = |image: &str, caption: &str| format!("\"image_id\": {image}, \"caption_ids\": [{caption}]");
     for (more, wanted) in [
         (ids("9223372036854775808", "1"), "the identifier 9223372036854775808 is no whole number of 64 bits"),
-        (ids("1", "18446744073709551616"), "the identifier 1.8446744073709552e19 is no whole number of 64 bits"),
+        (ids("1", "18446744073709551616"), "the identifier 1.8446744073709552e+19 is no whole number of 64 bits"),
         (format!("\"file_name\": \"{}\"", "a".repeat(4097)), "its file name has 4097 bytes, wanted at most 4096"),
     ] {
         let sample = format!("{{\"text\": \"a cat\", {more}}}");
