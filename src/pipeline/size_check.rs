@@ -50,7 +50,7 @@ pub(super) fn check_size(root: &TomlNode) -> Vec<Diagnostic> {
         check_matrix(matrix, &mut found);
     }
     let profiles = root.get("profile").map_or(&[][..], |entry| entry.node.entries());
-    let set = profiles.iter().flat_map(|profile| profile.node.get("set")).flat_map(|set| set.node.entries());
+    let set = profiles.iter().filter_map(|profile| profile.node.get("set")).flat_map(|set| set.node.entries());
     if let Some(first) = set.clone().nth(MAX_CHANGED) {
         let message = format!("the profiles change {} stages, wanted at most {MAX_CHANGED}", set.count());
         found.push(Diagnostic::new(first.key_span, message).hint("split the file into several"));

@@ -112,7 +112,9 @@ fn topological_order<S>(nodes: &[PlanNode<S>], producers: &[Vec<usize>]) -> Resu
     let mut order = Vec::with_capacity(nodes.len());
     let mut consumers = vec![Vec::new(); nodes.len()];
     for (i, producers) in producers.iter().enumerate() {
-        producers.iter().for_each(|&producer| consumers[producer].push(i));
+        for &producer in producers {
+            consumers[producer].push(i);
+        }
     }
     let mut waited_for: Vec<usize> = producers.iter().map(Vec::len).collect();
     let mut ready: BTreeSet<usize> = (0..nodes.len()).filter(|&i| waited_for[i] == 0).collect();

@@ -320,7 +320,7 @@ fn queries_of_different_widths_are_refused_before_there_is_space_for_them() {
         writer.close().unwrap();
         path
     };
-    let lengths = [&[1_000_000][..], &[1; 10_000]].concat();
+    let lengths = [vec![1_000_000], vec![1; 10_000]].concat();
     let files = [("q", write("q.parquet", &lengths)), ("i", write("i.parquet", &[1]))];
     let error = csv_with(&files, "SELECT query_id, id, rank FROM topk_join('q', 'i', 1)").unwrap_err();
     assert!(error.to_string().contains("vectors of 1000000 and of 1 values"), "{error}");

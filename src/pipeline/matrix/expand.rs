@@ -166,7 +166,9 @@ impl Expansion<'_> {
         let mut axes: Vec<BTreeSet<usize>> = self.stages.iter().map(own).collect();
         let mut readers: Vec<Vec<(usize, &InstanceReference)>> = vec![Vec::new(); self.stages.len()];
         for (stage, references) in references.iter().enumerate() {
-            references.iter().for_each(|reference| readers[reference.producer].push((stage, reference)));
+            for reference in references {
+                readers[reference.producer].push((stage, reference));
+            }
         }
         // Stages whose axes may be new to those that read them.
         let mut changed: BTreeSet<usize> = (0..self.stages.len()).collect();
