@@ -68,7 +68,7 @@ fn parse<T: DeserializeOwned>(path: &Path, wanted: &str, bytes: &[u8]) -> Result
     })
 }
 
-/// Message of an error, which has the whole text of a value in the place of another.
+/// Message of an error, cut at [`MAX_MESSAGE_BYTES`]. The parser repeats a text that stands in the place of a number.
 fn shortened(error: &serde_json::Error) -> String {
     let text = error.to_string();
     if text.len() <= MAX_MESSAGE_BYTES {

@@ -1,4 +1,4 @@
-//! Tests of the ends of archives, and of files with holes.
+//! Tests of the ends of archives, and of sparse files.
 
 use std::io::Write as _;
 
@@ -77,7 +77,7 @@ fn zeros_at_the_end_of_a_file_are_no_end_of_its_archive() {
 }
 
 #[test]
-fn files_with_holes_are_refused() {
+fn sparse_files_are_refused() {
     // In the form of GNU, 16 MiB without data; and two forms of PAX, with the map in the attributes or in the content.
     let mut holes = Header::new_gnu();
     holes.set_path("a.jpg").unwrap();

@@ -56,7 +56,7 @@ impl TarSample {
 pub enum TarPart {
     /// A sample.
     Sample(TarSample),
-    /// A file that is part of no sample: a link, a device, a file with holes, one whose path leads out of the archive, or one
+    /// A file that is part of no sample: a link, a device, a sparse file, one whose path leads out of the archive, or one
     /// of more than [`MAX_MEMBER_BYTES`].
     RefusedFile {
         /// Path in the archive, fit for messages.
@@ -185,7 +185,7 @@ pub fn for_each(
     mistakes.into_result()
 }
 
-/// True for a file with holes, whose content is not what stands in the archive.
+/// True for a sparse file, whose content is not what stands in the archive.
 fn is_sparse<R: Read>(entry: &mut Entry<'_, R>) -> std::io::Result<bool> {
     let mut is_sparse = entry.header().entry_type() == EntryType::GNUSparse;
     for attribute in entry.pax_extensions()?.into_iter().flatten() {

@@ -23,7 +23,7 @@ const MAX_VALUES: usize = 10_000;
 /// Maximum number of settings that have the value of an axis.
 const MAX_AXIS_SETTINGS: usize = 1000;
 
-/// Maximum number of values of all axes, each as often as it has settings.
+/// Maximum number of pairs of a setting and a value of all axes. Each pair is a copy of the value.
 const MAX_SET_VALUES: usize = 100_000;
 
 /// Maximum number of stages and instances that all profiles change. Each name is compared with those of all instances.
@@ -89,7 +89,7 @@ fn check_matrix(matrix: &TomlEntry, found: &mut Vec<Diagnostic>) {
         check_length(settings, &whose, ("settings", MAX_AXIS_SETTINGS), found);
     }
     if copies > MAX_SET_VALUES {
-        let message = format!("the axes set {copies} settings and values together, wanted at most {MAX_SET_VALUES}");
+        let message = format!("the axes have {copies} pairs of a setting and a value, wanted at most {MAX_SET_VALUES}");
         found.push(Diagnostic::new(matrix.key_span, message).hint("shorten an axis of the matrix, or its settings"));
     }
     let excluded = excluded.first().map(|entry| &entry.node);

@@ -116,7 +116,7 @@ fn axes_with_many_settings_of_many_values_are_refused() {
     let settings = repeated(1000, |i| format!("\"pairs.s{i}\", "));
     let values = repeated(1000, |i| format!("{i}, "));
     let found = matrix_diagnostics(&format!("[matrix.a]\nsettings = [{settings}]\nvalues = [{values}]\n"), "");
-    assert_has(&found, "the axes set 1000000 settings and values together, wanted at most 100000");
+    assert_has(&found, "the axes have 1000000 pairs of a setting and a value, wanted at most 100000");
 }
 
 #[test]

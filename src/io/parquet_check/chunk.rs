@@ -346,6 +346,7 @@ mod tests {
             assert_eq!(value_bytes(&column, columns[0]), wanted, "{fields}");
         }
     }
+
     #[test]
     fn decimals_larger_than_those_of_arrow_are_refused() {
         for (field, wanted) in [

@@ -19,7 +19,8 @@ use crate::io::shard::catch_panic;
 /// Largest size of the space for missing lists of fixed size.
 const MAX_SPACE_BYTES: u64 = 1 << 30;
 
-/// Checks a whole file before a query reads it, and returns its metadata. Calls `check` before each page; its error ends the reading.
+/// Checks a whole file before a query reads it, and returns its metadata. Calls `check` before each page; its error ends
+/// the reading.
 ///
 /// Cost: reads the headers of all pages; decompresses those of gzip and Brotli, and those of lists and texts.
 ///

@@ -193,7 +193,7 @@ fn mistakes_of_table_and_settings_are_reported_together() {
     assert!(stage.settings().get("per_second").is_none() && stage.settings().get("max_bytes").is_some());
 }
 
-/// Of 200 images, 64 are asked for at a time, and more than the allowed share of all is missing among the first.
+/// Table of 200 images that are missing, of which 64 are asked for at a time. A tenth may be left out.
 #[test]
 fn a_run_ends_once_too_many_images_are_left_out() {
     let (address, count) = server();
