@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
@@ -20,13 +19,13 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::address::{ClusterUrl, check_address};
+use super::executor_folder::ExecutorFolder;
 use super::functions::{MAX_MESSAGE_BYTES, executor_functions, session_config};
 use super::plan_codec::PlanCodec;
 use super::store_id::StoreCheck;
 use super::store_registry::StoreRegistry;
 use super::submission::wait_for_scheduler;
 use crate::error::{Error, Result};
-use crate::runtime::random_hex;
 use crate::store::Store;
 
 /// Time for which an executor waits for its scheduler, in seconds.
@@ -86,7 +85,7 @@ pub fn run_executor(
     report: impl Fn(ExecutorEvent) -> Result<()>,
 ) -> Result<()> {
     check_address(SocketAddr::new(options.address, 0), options.allow_remote)?;
-    let folder = ExecutorFolder::create(options)?;
+    let folder = ExecutorFolder::create(&options.folder)?;
     let runtime = Builder::new_multi_thread().thread_name("executor").enable_all().build();
     let runtime = runtime.map_err(|error| Error::stage(format!("cannot start threads for the executor: {error}")))?;
     let served = runtime.block_on(async {
@@ -237,25 +236,4 @@ fn free_ports(options: &ExecutorOptions) -> Result<[u16; 2]> {
     // Both are held until both are known. They are free for a moment before the server listens.
     let [(rows, _rows), (tasks, _tasks)] = [listen(options.ports[0])?, listen(options.ports[1])?];
     Ok([rows, tasks])
-}
-
-/// Folder of this process, which is removed at its end.
-struct ExecutorFolder {
-    path: PathBuf,
-}
-
-impl ExecutorFolder {
-    fn create(options: &ExecutorOptions) -> Result<Self> {
-        let path = options.folder.join(format!("pairloom-executor-{}", random_hex::<8>()?));
-        std::fs::create_dir_all(&options.folder)
-            .and_then(|()| std::fs::DirBuilder::new().mode(0o700).create(&path))
-            .map_err(|error| Error::io("make the folder", &path, &error))?;
-        Ok(Self { path })
-    }
-}
-
-impl Drop for ExecutorFolder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.path);
-    }
 }

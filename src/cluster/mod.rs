@@ -21,6 +21,7 @@ mod functions;
 mod plan_check;
 mod plan_codec;
 mod executor_error;
+mod executor_folder;
 mod submission;
 mod search_tasks;
 mod plan_runner;

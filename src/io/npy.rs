@@ -332,15 +332,18 @@ mod tests {
 
     #[test]
     fn reads_rows() {
-        let bytes = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }", &[1., 2., 3., 4., 5., f32::NAN]);
-        let matrix = open(&bytes).unwrap();
-        assert_eq!((matrix.rows(), matrix.width()), (3, 2));
-        let mut values = Vec::new();
-        matrix.read_row(1, &mut values).unwrap();
-        matrix.read_row(0, &mut values).unwrap();
-        assert_eq!(values, [3., 4., 1., 2.]);
-        let error = matrix.read_row(2, &mut values).unwrap_err().to_string();
-        assert!(error.contains("row 2 column 1"), "{error}");
+        // Python 2 wrote long integers with an `L`.
+        for shape in ["(3, 2)", "(3L, 2L)"] {
+            let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}");
+            let matrix = open(&npy(&header, &[1., 2., 3., 4., 5., f32::NAN])).unwrap();
+            assert_eq!((matrix.rows(), matrix.width()), (3, 2));
+            let mut values = Vec::new();
+            matrix.read_row(1, &mut values).unwrap();
+            matrix.read_row(0, &mut values).unwrap();
+            assert_eq!(values, [3., 4., 1., 2.]);
+            let error = matrix.read_row(2, &mut values).unwrap_err().to_string();
+            assert!(error.contains("row 2 column 1"), "{error}");
+        }
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 pub(super) fn read_header(file: &[u8]) -> Result<(usize, NpyHeader)> {
     let text = header_text(file)?;
     let start = text.end;
+    let mut file = file[..start].to_vec();
+    drop_long_suffixes(&mut file[text.clone()]);
     let text = &file[text];
     let brackets = text.iter().filter(|byte| matches!(byte, b'(' | b'[' | b'{')).count();
     let digits = text.iter().filter(|byte| byte.is_ascii_digit()).count();
@@ -39,9 +41,19 @@ pub(super) fn read_header(file: &[u8]) -> Result<(usize, NpyHeader)> {
             error
         });
     }
-    let header =
-        NpyHeader::from_reader(file).map_err(|error| Error::data(format!("npy header cannot be read: {error}")))?;
+    let header = NpyHeader::from_reader(file.as_slice())
+        .map_err(|error| Error::data(format!("npy header cannot be read: {error}")))?;
     Ok((start, header))
+}
+
+/// Replaces the `L` of `(10L, 4L)` by a space. Python 2 wrote long integers so.
+fn drop_long_suffixes(text: &mut [u8]) {
+    for place in 1..text.len() {
+        let is_last = !text.get(place + 1).is_some_and(u8::is_ascii_alphanumeric);
+        if text[place] == b'L' && text[place - 1].is_ascii_digit() && is_last {
+            text[place] = b' ';
+        }
+    }
 }
 
 /// Byte range of the header's text, validated before parsing.

@@ -262,6 +262,8 @@ fn member_name(path: &[u8], kind: EntryType, size: u64) -> Result<Option<(String
         EntryType::Regular | EntryType::Continuous => {}
         EntryType::GNUSparse => return Err("is a sparse file, wanted a file without holes".to_owned()),
         EntryType::Directory | EntryType::XGlobalHeader => return Ok(None),
+        // The label of a volume, of GNU tar.
+        _ if kind.as_byte() == b'V' => return Ok(None),
         EntryType::Link | EntryType::Symlink => return Err("is a link, wanted a file".to_owned()),
         _ => return Err("is neither a file nor a folder".to_owned()),
     }
@@ -336,6 +338,7 @@ mod tests {
         let file = EntryType::Regular;
         let content = archive(&[
             ("a/", EntryType::Directory, b""),
+            ("label.txt", EntryType::new(b'V'), b""),
             ("a/x 1.JPG", file, b"picture"),
             ("a/x 1.txt", file, b"text"),
             ("./b.seg.png", file, b"mask"),
@@ -360,7 +363,7 @@ mod tests {
             let error = read("one.tgz", &packed[..cut]).unwrap_err().to_string();
             assert!(error.contains("damaged or cut short"), "{error}");
         }
-        // The first block is a folder, and the second one the header of a file.
+        // The first block is a folder, the second one a label, and the third one the header of a file.
         for cut in [0, 512, 700, 1024, 1100, 1536] {
             let error = read("one.tar", &content[..cut]).unwrap_err().to_string();
             assert!(error.contains("damaged or cut short"), "{cut}: {error}");

@@ -2,19 +2,29 @@
 
 use std::sync::Arc;
 
-use arrow::array::Array;
+use arrow::array::{Array as _, ArrayRef};
 use arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Documentation, Expr, ExprSchemable as _, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature,
 };
+use datafusion::optimizer::AnalyzerRule;
 
 use crate::error::Error;
+use crate::sql::text_concatenation::TextConcatenation;
+use crate::sql::value_sizes::{content_bytes, text_bytes};
 
 /// Largest size of the values that a call makes of a batch of rows, in bytes.
 const MAX_VALUES_BYTES: u64 = 1 << 30;
+/// Largest size of one of them. A constant is copied several times while a query is planned.
+const MAX_VALUE_BYTES: u64 = 256 << 20;
 /// Size of the value of a type whose values have no fixed size, without its content.
 const VARIABLE_BYTES: u64 = 16;
 /// Nanoseconds of a day, and days of the shortest month.
@@ -25,7 +35,7 @@ const MONTH_DAYS: i128 = 28;
 type ValueSize = fn(&RowArguments<'_>) -> Option<u64>;
 
 /// Functions whose values can be much larger than their arguments.
-const BOUNDED: [(&str, ValueSize); 9] = [
+const BOUNDED: [(&str, ValueSize); 15] = [
     ("range", range_size),
     ("generate_series", range_size),
     ("array_repeat", |row| Some(row.bytes(0)?.max(1).saturating_mul(row.count(1)?))),
@@ -35,18 +45,76 @@ const BOUNDED: [(&str, ValueSize); 9] = [
     ("rpad", |row| row.count(1)),
     ("replace", replace_size),
     ("regexp_replace", replace_size),
+    ("array_to_string", joined_size),
+    (TextConcatenation::NAME, |row| row.total_bytes()),
+    ("concat", |row| row.total_bytes()),
+    ("concat_ws", |row| {
+        let separators = row.bytes(0)?.saturating_mul(row.arguments.len().saturating_sub(2) as u64);
+        Some(row.total_bytes()?.saturating_add(separators))
+    }),
+    ("array_concat", |row| row.total_bytes()),
+    ("make_array", |row| row.total_bytes()),
 ];
 
 /// The functions, with a limit of their values.
 pub(super) fn bounded_functions(functions: Vec<Arc<ScalarUDF>>) -> Vec<Arc<ScalarUDF>> {
-    let bounded = |function: Arc<ScalarUDF>| match BOUNDED.iter().find(|(name, _)| *name == function.name()) {
-        Some((_, size)) => Arc::new(ScalarUDF::new_from_impl(BoundedFunction { function, size: *size })),
-        None => function,
-    };
     functions.into_iter().map(bounded).collect()
 }
 
-/// Function that fails before it makes values of more than [`MAX_VALUES_BYTES`].
+/// The function, with a limit of its values if they can be large.
+fn bounded(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
+    match BOUNDED.iter().find(|(name, _)| *name == function.name()) {
+        Some((_, size)) => Arc::new(ScalarUDF::new_from_impl(BoundedFunction { function, size: *size })),
+        None => function,
+    }
+}
+
+/// `a || b` of texts, with a limit of its values.
+pub(super) fn bounded_concatenation() -> Arc<ScalarUDF> {
+    bounded(Arc::new(ScalarUDF::new_from_impl(TextConcatenation::new())))
+}
+
+/// Analyzer rule that limits the values of operators: `||` of texts, and those that are planned as a function, as `||` of
+/// lists and `[…]`.
+#[derive(Debug)]
+pub(super) struct BoundedOperators;
+
+impl AnalyzerRule for BoundedOperators {
+    fn name(&self) -> &str {
+        "bounded_operators"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let concatenation = bounded_concatenation();
+        let plan = plan.transform_up_with_subqueries(|plan| {
+            let schema =
+                if plan.inputs().is_empty() { plan.schema().as_ref().clone() } else { merge_schema(&plan.inputs()) };
+            plan.map_expressions(|expr| expr.transform_up(|part| Ok(with_limit(part, &schema, &concatenation))))
+        });
+        Ok(plan?.data)
+    }
+}
+
+/// Expression with a limit of its values, without its arguments. Columns are those of the schema.
+fn with_limit(expr: Expr, schema: &DFSchema, concatenation: &Arc<ScalarUDF>) -> Transformed<Expr> {
+    let is_text =
+        |side: &Expr| matches!(side.get_type(schema), Ok(DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View));
+    let (func, args) = match expr {
+        Expr::ScalarFunction(ScalarFunction { func, args }) if !func.inner().is::<BoundedFunction>() => {
+            (bounded(func), args)
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::StringConcat, right })
+            if is_text(&left) && is_text(&right) =>
+        {
+            (Arc::clone(concatenation), vec![*left, *right])
+        }
+        _ => return Transformed::no(expr),
+    };
+    Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args }))
+}
+
+/// Function that fails before it makes a value of more than [`MAX_VALUE_BYTES`], or more than [`MAX_VALUES_BYTES`] of a
+/// batch.
 #[derive(Debug)]
 struct BoundedFunction {
     function: Arc<ScalarUDF>,
@@ -69,19 +137,22 @@ impl std::hash::Hash for BoundedFunction {
 
 impl BoundedFunction {
     /// Refuses arguments of which the function would make too much.
-    fn check(&self, arguments: &ScalarFunctionArgs) -> Result<()> {
-        let is_constant = arguments.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
-        let rows = if is_constant { 1 } else { arguments.number_rows };
-        let sizes = (0..rows).filter_map(|row| (self.size)(&RowArguments { arguments: &arguments.args, row }));
-        let bytes = sizes.fold(0, u64::saturating_add);
-        if bytes <= MAX_VALUES_BYTES {
+    fn check(&self, arguments: &[ColumnarValue], rows: usize) -> Result<()> {
+        let is_constant = arguments.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
+        let rows = if is_constant { 1 } else { rows };
+        let sizes = (0..rows).filter_map(|row| (self.size)(&RowArguments { arguments, row }));
+        let (largest, total) =
+            sizes.fold((0, 0u64), |(largest, total), size| (size.max(largest), total.saturating_add(size)));
+        let (bytes, of, limit) = if largest > MAX_VALUE_BYTES {
+            (largest, "one row".to_owned(), MAX_VALUE_BYTES)
+        } else if total > MAX_VALUES_BYTES {
+            (total, format!("{rows} rows"), MAX_VALUES_BYTES)
+        } else {
             return Ok(());
-        }
+        };
         let name = self.name();
-        let rows = if rows == 1 { "one row".to_owned() } else { format!("{rows} rows") };
-        let error = Error::usage(format!(
-            "SQL: `{name}` would make up to {bytes} bytes of {rows}, wanted at most {MAX_VALUES_BYTES}"
-        ));
+        let error =
+            Error::usage(format!("SQL: `{name}` would make up to {bytes} bytes of {of}, wanted at most {limit}"));
         let hint = match name {
             "range" | "generate_series" => {
                 "the table function makes rows, of which there may be any number: `FROM range(…)`"
@@ -95,6 +166,10 @@ impl BoundedFunction {
 impl ScalarUDFImpl for BoundedFunction {
     fn name(&self) -> &str {
         self.function.name()
+    }
+
+    fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
+        self.function.schema_name(arguments)
     }
 
     fn aliases(&self) -> &[String] {
@@ -117,7 +192,13 @@ impl ScalarUDFImpl for BoundedFunction {
         self.function.inner().is_strict()
     }
 
+    // `concat` joins adjacent constants here.
     fn simplify(&self, arguments: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let constants = arguments.iter().map(|argument| match argument {
+            Expr::Literal(value, _) => ColumnarValue::Scalar(value.clone()),
+            _ => ColumnarValue::Scalar(ScalarValue::Null),
+        });
+        self.check(&constants.collect::<Vec<_>>(), 1)?;
         self.function.simplify(arguments, info)
     }
 
@@ -126,7 +207,7 @@ impl ScalarUDFImpl for BoundedFunction {
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        self.check(&arguments)?;
+        self.check(&arguments.args, arguments.number_rows)?;
         self.function.invoke_with_args(arguments)
     }
 
@@ -158,14 +239,25 @@ impl RowArguments<'_> {
 
     /// Size of the content of an argument; that of a missing value is 0.
     fn bytes(&self, index: usize) -> Option<u64> {
-        let size = match self.arguments.get(index)? {
-            ColumnarValue::Scalar(value) => match value.try_as_str() {
-                Some(text) => text.map_or(0, str::len),
-                None => value.to_array().ok()?.to_data().get_slice_memory_size().ok()?,
-            },
-            ColumnarValue::Array(array) => array.slice(self.row, 1).to_data().get_slice_memory_size().ok()?,
-        };
-        Some(size as u64)
+        if let ColumnarValue::Scalar(value) = self.arguments.get(index)?
+            && let Some(text) = value.try_as_str()
+        {
+            return Some(text.map_or(0, str::len) as u64);
+        }
+        Some(content_bytes(&self.array(index)?))
+    }
+
+    /// Argument as an array of one value.
+    fn array(&self, index: usize) -> Option<ArrayRef> {
+        match self.arguments.get(index)? {
+            ColumnarValue::Scalar(value) => value.to_array().ok(),
+            ColumnarValue::Array(array) => Some(array.slice(self.row, 1)),
+        }
+    }
+
+    /// Size of the contents of all arguments.
+    fn total_bytes(&self) -> Option<u64> {
+        (0..self.arguments.len()).map(|index| self.bytes(index)).try_fold(0u64, |total, size| total.checked_add(size?))
     }
 }
 
@@ -211,6 +303,12 @@ fn replace_size(row: &RowArguments<'_>) -> Option<u64> {
     Some(text.saturating_mul(row.bytes(2)?.saturating_add(1)))
 }
 
+/// Length of the text of a list.
+fn joined_size(row: &RowArguments<'_>) -> Option<u64> {
+    let between = row.bytes(1)?.saturating_add(row.bytes(2).unwrap_or(0));
+    Some(text_bytes(&row.array(0)?, between))
+}
+
 #[cfg(test)]
 mod tests {
     use crate::error::ErrorCategory;
@@ -240,6 +338,27 @@ mod tests {
             ("rpad('a', 1000000 + value) FROM range(0, 8000)", "rpad"),
             ("replace(repeat('a', 1000000), 'a', repeat('b', 1000000))", "replace"),
             ("regexp_replace(repeat('a', 1000000), 'a', repeat('b', 1000000), 'g')", "regexp_replace"),
+            ("repeat('a', 300000000)", "repeat"),
+            ("repeat(arrow_cast(repeat('a', value), 'Utf8View'), 1000000) FROM range(1000, 1001)", "repeat"),
+            ("array_to_string(range(0, 20000), repeat('a', 1000000))", "array_to_string"),
+            ("array_to_string(array_repeat(NULL, 20000), ',', repeat('a', 1000000))", "array_to_string"),
+            ("array_to_string(array_repeat(1e300, 2000000), '')", "array_to_string"),
+            ("array_to_string(array_repeat(1e-300, 2000000), '')", "array_to_string"),
+            (
+                "list_to_string([range(0, 10000), range(value)], repeat('a', 100000)) FROM range(5, 6)",
+                "array_to_string",
+            ),
+            // The values of columns are not computed while the query is planned.
+            ("concat(x, value, x) FROM (SELECT repeat('a', 140000000 + value) x, value FROM range(1))", "concat"),
+            ("x || x FROM (SELECT repeat('a', 140000000 + value) x FROM range(1))", "||"),
+            ("value || x || x FROM (SELECT repeat('a', 140000000 + value) x, value FROM range(1))", "||"),
+            ("concat_ws(repeat('a', 100000000), 1, 2, 3, 4)", "concat_ws"),
+            ("concat_ws(repeat('a', 1000000 + value), value, 2, 3, 4) FROM range(1, 1000)", "concat_ws"),
+            ("array_concat(x, x) FROM (SELECT range(0, 17000000 + value) x FROM range(1))", "array_concat"),
+            ("x || x FROM (SELECT range(0, 17000000 + value) x FROM range(1))", "array_concat"),
+            ("[x, x] FROM (SELECT range(0, 17000000 + value) x FROM range(1))", "make_array"),
+            // Constants that are joined before anything is computed.
+            ("concat(repeat('a', 140000000), repeat('a', 140000000))", "concat"),
         ] {
             // The length of the value, so that it is not shown.
             let error = text(&session, &format!("SELECT {call}"), OutputFormat::Csv).unwrap_err();
@@ -269,7 +388,24 @@ mod tests {
             ("rpad('a', 3)", "a  "),
             ("replace('banana', 'an', 'o')", "booa"),
             ("length(repeat('a', 1000000))", "1000000"),
-            ("array_length(range(0, 100000000))", "100000000"),
+            ("array_length(range(0, 30000000))", "30000000"),
+            ("array_to_string([1.5, NULL, -2], ', ', '-')", "\"1.5, -, -2\""),
+            ("array_to_string([[1, 2], [3]], '+')", "1+2+3"),
+            ("concat('a', NULL, 2)", "a2"),
+            ("'a' || 'b' || 2", "ab2"),
+            ("'a' || value || arrow_cast('b', 'LargeUtf8') FROM range(1)", "a0b"),
+            ("('a' || NULL) IS NULL", "true"),
+            (
+                "x || y FROM (SELECT value::varchar x, 'y' y FROM range(3)) GROUP BY x || y ORDER BY x || y LIMIT 1",
+                "0y",
+            ),
+            ("count(*) FROM range(30) WHERE value::varchar || 'x' LIKE '2%x'", "11"),
+            ("concat_ws('-', 'a', NULL, 2)", "a-2"),
+            ("array_concat([1], [2, 3])", "\"[1, 2, 3]\""),
+            ("[1] || [2]", "\"[1, 2]\""),
+            ("[value, 2] FROM range(1)", "\"[0, 2]\""),
+            // A batch of rows of vectors.
+            ("max(length(array_to_string(array_repeat(value / 7.0, 2000), ' '))) FROM range(0, 8000)", "39999"),
             ("sum(value) FROM range(0, 100000)", "4999950000"),
         ] {
             let csv = text(&session, &format!("SELECT {call}"), OutputFormat::Csv).unwrap();

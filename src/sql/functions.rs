@@ -13,13 +13,14 @@ use crate::sql::topk_join::TOPK_JOIN;
 use crate::tables;
 
 /// Description of a function of ours, or of a library that describes its functions nowhere a program can read.
-const DESCRIBED: [(&str, &str, &str); 11] = [
+const DESCRIBED: [(&str, &str, &str); 12] = [
     (epoch_order::NAME, "epoch_order('stage', epoch [, ranks])", "Samples of an epoch of a training, in their order."),
     (
         TOPK_JOIN,
         "topk_join('queries', 'items', k [, 'measure' [, 'method' [, 'bank' [, 'bank of items']]]])",
         "The k rows of a table whose vectors are nearest to those of each row of another, with rank and score.",
     ),
+    ("||", "a || b", "The second text or list after the first; missing if one of two texts is."),
     ("json_get", "json_get(json, key, …)", "Value at a path of keys and positions; also `json->key`."),
     ("json_as_text", "json_as_text(json, key, …)", "Value at a path as text; also `json->>key`."),
     ("json_get_str", "json_get_str(json, key, …)", "Text at a path; missing if it is something else."),

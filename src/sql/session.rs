@@ -218,13 +218,14 @@ impl Session {
         self.tables.own().listed_columns(schema, table)
     }
 
-    /// Names of all functions, in order.
+    /// Names of all functions, in order, without operators.
     #[must_use]
     pub fn functions(&self) -> Vec<String> {
         let state = self.context.state();
         let scalar = state.scalar_functions().keys();
         let others = state.aggregate_functions().keys().chain(state.window_functions().keys());
         let mut names: Vec<String> = scalar.chain(others).chain(state.table_functions().keys()).cloned().collect();
+        names.retain(|name| name.starts_with(|first: char| first.is_alphabetic() || first == '_'));
         names.sort_unstable();
         names.dedup();
         names

@@ -12,11 +12,12 @@ use datafusion::logical_expr::AggregateUDF;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::prelude::SessionConfig;
 
-use crate::sql::bounded_functions::bounded_functions;
+use crate::sql::bounded_functions::{BoundedOperators, bounded_concatenation, bounded_functions};
 use crate::sql::cooperative::CooperativeOperators;
 use crate::sql::file_scans::FileScans;
 use crate::sql::nested_loop_joins::NestedLoopJoinInputs;
 use crate::sql::planners::VectorOperators;
+use crate::sql::projection_names::ProjectionNames;
 use crate::sql::rank_of_positive::RankOfPositive;
 use crate::sql::sort_measures::SortMeasures;
 use crate::sql::text_views::GroupTextViews;
@@ -73,6 +74,8 @@ pub(super) fn session_state(
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = Analyzer::new().rules;
     rules.insert(0, Arc::new(LateralTopK));
     rules.insert(1, Arc::new(SortMeasures));
+    rules.push(Arc::new(BoundedOperators));
+    rules.push(Arc::new(ProjectionNames));
     let mut state = SessionStateBuilder::new()
         .with_config(config)
         .with_expr_planners(planners)
@@ -97,6 +100,7 @@ pub(super) fn session_state(
     let mut state = state.build();
     datafusion_functions_json::register_all(&mut state)?;
     register_vector_functions(&mut state)?;
+    state.register_udf(bounded_concatenation())?;
     state.register_udaf(Arc::new(AggregateUDF::new_from_impl(RankOfPositive::new())))?;
     Ok(state)
 }

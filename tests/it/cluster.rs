@@ -29,11 +29,11 @@ fn scheduler_at(address: &str) -> ServerProcess {
     ServerProcess::start(command)
 }
 
-/// Command of an executor with one thread.
+/// Command of an executor with one thread, whose temporary files are beside the store.
 pub(crate) fn executor_command(scheduler: &ServerProcess, store: &Path) -> Command {
     let mut command = pairloom();
     command.args(["cluster", "executor", "--json", "--threads", "1", "--scheduler", scheduler.uri(), "--store"]);
-    command.arg(store);
+    command.arg(store).arg("--folder").arg(store.with_extension("executors"));
     command
 }
 
@@ -304,6 +304,8 @@ fn an_executor_that_is_killed_costs_its_own_work() {
     assert_eq!(output.status.code(), Some(4), "{message}");
     let _executor = executor(&scheduler, &there);
     succeeded(alone);
+    // It has removed the temporary files of the three that were killed.
+    assert_eq!(std::fs::read_dir(there.with_extension("executors")).unwrap().count(), 1);
 }
 
 /// Time that the processors worked for a process, in hundredths of a second.

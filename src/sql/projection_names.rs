@@ -1,0 +1,139 @@
+//! Names of the columns between projections: none is the name of a column further out.
+//!
+//! DataFusion 55 drops a projection that is equal to its input, although `SELECT x + 1 x FROM (SELECT x + 1 x FROM t)` adds
+//! two. Projections whose names differ are not equal. The rule can go with a version in which
+//! <https://github.com/apache/datafusion/pull/24686> is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, Result};
+use datafusion::config::ConfigOptions;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
+use datafusion::optimizer::AnalyzerRule;
+
+/// Analyzer rule that renames columns between two projections.
+#[derive(Debug)]
+pub(super) struct ProjectionNames;
+
+impl AnalyzerRule for ProjectionNames {
+    fn name(&self) -> &str {
+        "projection_names"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut used = BTreeSet::new();
+        let renamed = plan.transform_down_with_subqueries(|plan| {
+            let LogicalPlan::Projection(outer) = plan else { return Ok(Transformed::no(plan)) };
+            used.extend(outer.expr.iter().filter_map(alias_name).map(str::to_owned));
+            Ok(with_other_names(outer, &mut used)?.update_data(LogicalPlan::Projection))
+        });
+        Ok(renamed?.data)
+    }
+}
+
+fn alias_name(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Alias(alias) => Some(&alias.name),
+        _ => None,
+    }
+}
+
+/// Projection over a projection whose aliases are not among the used names; they are added to these.
+fn with_other_names(outer: Projection, used: &mut BTreeSet<String>) -> Result<Transformed<Projection>> {
+    let LogicalPlan::Projection(inner) = outer.input.as_ref() else { return Ok(Transformed::no(outer)) };
+    // A correlated subquery may name the columns too. Then they stay as they are.
+    let has_subquery = |expr: &Expr| {
+        let is_subquery = |part: &Expr| {
+            Ok(matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_)))
+        };
+        expr.exists(is_subquery)
+    };
+    if outer.expr.iter().map(has_subquery).collect::<Result<Vec<_>>>()?.contains(&true) {
+        return Ok(Transformed::no(outer));
+    }
+    // Places of the renamed columns.
+    let mut names: BTreeMap<usize, String> = BTreeMap::new();
+    let mut exprs = inner.expr.clone();
+    for (place, expr) in exprs.iter_mut().enumerate() {
+        let Expr::Alias(alias) = expr else { continue };
+        if !used.contains(&alias.name) {
+            continue;
+        }
+        let number = (1..).find(|number| {
+            let name = format!("{}#{number}", alias.name);
+            !used.contains(&name) && !inner.schema.fields().iter().any(|field| *field.name() == name)
+        });
+        alias.name = format!("{}#{}", alias.name, number.unwrap_or_default());
+        used.insert(alias.name.clone());
+        names.insert(place, alias.name.clone());
+    }
+    if names.is_empty() {
+        return Ok(Transformed::no(outer));
+    }
+    let preserver = NamePreserver::new_for_projection();
+    let renamed = outer.expr.iter().map(|expr| {
+        let name = preserver.save(expr);
+        let renamed = expr.clone().transform(|part| {
+            let Expr::Column(column) = &part else { return Ok(Transformed::no(part)) };
+            match names.get(&inner.schema.index_of_column(column)?) {
+                Some(name) => Ok(Transformed::yes(Expr::Column(Column::new(column.relation.clone(), name.clone())))),
+                None => Ok(Transformed::no(part)),
+            }
+        });
+        Ok(name.restore(renamed?.data))
+    });
+    let renamed = renamed.collect::<Result<Vec<Expr>>>()?;
+    let inner = Projection::try_new(exprs, Arc::clone(&inner.input))?;
+    Ok(Transformed::yes(Projection::try_new(renamed, Arc::new(LogicalPlan::Projection(inner)))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sql::testing::text;
+    use crate::sql::{OutputFormat, Session};
+
+    /// Results by hand.
+    #[test]
+    fn equal_projections_are_all_computed() {
+        let session = Session::of_empty_tables([]).unwrap();
+        let nested = |seed: &str, item: &str, depth: usize| {
+            (0..depth).fold(seed.to_owned(), |inner, _| format!("SELECT {item} FROM ({inner})"))
+        };
+        for (sql, wanted) in [
+            (nested("SELECT 1 x", "x + 1 x", 2), "3"),
+            (nested("SELECT 1 x", "x + 1 x", 6), "7"),
+            // The same after it is simplified.
+            ("SELECT x + 1 x FROM (SELECT 1 + x x FROM (SELECT 1 x))".to_owned(), "3"),
+            // Each level uses the one below twice.
+            (nested("SELECT 'a' x", "x || x x", 3), "aaaaaaaa"),
+            (nested("SELECT value x FROM range(3, 4)", "x * x x", 3), "6561"),
+            (nested("SELECT 1 x, 2 y", "y x, x y", 2), "1,2"),
+            (nested("SELECT 1 x, 2 y", "y x, x y", 3), "2,1"),
+            (nested("SELECT 1 x, 2 y", "x + y x, x y", 4), "11,7"),
+            // Equal but for one between them.
+            ("SELECT x + 1 x FROM (SELECT x FROM (SELECT x + 1 x FROM (SELECT 1 x)))".to_owned(), "3"),
+            ("SELECT x + 1 z FROM (SELECT z x FROM (SELECT z + 1 z FROM (SELECT 1 z)))".to_owned(), "3"),
+            // Names that the rule could give.
+            ("SELECT x + 1 x, \"x#1\" FROM (SELECT x + 1 x, 5 \"x#1\" FROM (SELECT 1 x))".to_owned(), "3,5"),
+            // Columns of tables, and subqueries.
+            ("SELECT a.x + 1 x FROM (SELECT a.x + 1 x, a.x y FROM (SELECT 1 x) a) a".to_owned(), "3"),
+            ("SELECT x + 1 x FROM (SELECT x + 1 x FROM (SELECT (SELECT x + 1 x FROM (SELECT 5 x)) x))".to_owned(), "8"),
+            (nested("SELECT 3 x", "(SELECT count(*) FROM range(9) r WHERE r.value <= x) x", 3), "6"),
+            (
+                "SELECT sum(x) x FROM (SELECT x + 1 x FROM (SELECT x + 1 x FROM (SELECT value x FROM range(3))))"
+                    .to_owned(),
+                "9",
+            ),
+            ("SELECT x FROM (SELECT x + 1 x FROM (SELECT x + 1 x FROM (SELECT 1 x))) ORDER BY x".to_owned(), "3"),
+            ("SELECT 1 x WHERE 3 IN (SELECT x + 1 x FROM (SELECT x + 1 x FROM (SELECT 1 x)))".to_owned(), "1"),
+        ] {
+            let csv = text(&session, &sql, OutputFormat::Csv).unwrap();
+            let (names, values) = csv.split_once('\n').unwrap();
+            assert_eq!(values.trim_end(), wanted, "{sql}");
+            assert!(names.starts_with('x') || names.starts_with('z'), "{sql}: {names}");
+        }
+    }
+}
