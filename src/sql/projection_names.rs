@@ -9,28 +9,38 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, Result};
-use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
-use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 
-/// Analyzer rule that renames columns between two projections.
+/// Name of DataFusion's rule before which this one has to run: it merges projections, and drops equal ones.
+const MERGE: &str = "optimize_projections";
+
+/// Optimizer rule that renames columns between two projections.
 #[derive(Debug)]
-pub(super) struct ProjectionNames;
+struct ProjectionNames;
 
-impl AnalyzerRule for ProjectionNames {
+/// DataFusion's optimizer rules, with distinct names of columns between projections.
+pub(super) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let mut rules = Optimizer::new().rules;
+    // Other rules may bring projections together, so the names have to be distinct at each time that some are merged.
+    let merges = rules.iter().position(|rule| rule.name() == MERGE).unwrap_or(rules.len());
+    rules.insert(merges, Arc::new(ProjectionNames));
+    rules
+}
+
+impl OptimizerRule for ProjectionNames {
     fn name(&self) -> &str {
         "projection_names"
     }
 
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         let mut used = BTreeSet::new();
-        let renamed = plan.transform_down_with_subqueries(|plan| {
+        plan.transform_down_with_subqueries(|plan| {
             let LogicalPlan::Projection(outer) = plan else { return Ok(Transformed::no(plan)) };
             used.extend(outer.expr.iter().filter_map(alias_name).map(str::to_owned));
             Ok(with_other_names(outer, &mut used)?.update_data(LogicalPlan::Projection))
-        });
-        Ok(renamed?.data)
+        })
     }
 }
 
@@ -44,16 +54,6 @@ fn alias_name(expr: &Expr) -> Option<&str> {
 /// Projection over a projection whose aliases are not among the used names; they are added to these.
 fn with_other_names(outer: Projection, used: &mut BTreeSet<String>) -> Result<Transformed<Projection>> {
     let LogicalPlan::Projection(inner) = outer.input.as_ref() else { return Ok(Transformed::no(outer)) };
-    // A correlated subquery may name the columns too. Then they stay as they are.
-    let has_subquery = |expr: &Expr| {
-        let is_subquery = |part: &Expr| {
-            Ok(matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_)))
-        };
-        expr.exists(is_subquery)
-    };
-    if outer.expr.iter().map(has_subquery).collect::<Result<Vec<_>>>()?.contains(&true) {
-        return Ok(Transformed::no(outer));
-    }
     // Places of the renamed columns.
     let mut names: BTreeMap<usize, String> = BTreeMap::new();
     let mut exprs = inner.expr.clone();
@@ -121,7 +121,11 @@ mod tests {
             // Columns of tables, and subqueries.
             ("SELECT a.x + 1 x FROM (SELECT a.x + 1 x, a.x y FROM (SELECT 1 x) a) a".to_owned(), "3"),
             ("SELECT x + 1 x FROM (SELECT x + 1 x FROM (SELECT (SELECT x + 1 x FROM (SELECT 5 x)) x))".to_owned(), "8"),
-            (nested("SELECT 3 x", "(SELECT count(*) FROM range(9) r WHERE r.value <= x) x", 3), "6"),
+            // A subquery becomes a join. One that nobody reads is removed, and projections meet.
+            (nested("SELECT 3 x", "(SELECT max(r.value) + 1 FROM range(9) r WHERE r.value = x) x", 3), "6"),
+            (nested("SELECT 3 x", "x + 1 x, (SELECT max(r.value) FROM range(9) r WHERE r.value = x) y", 3), "6,5"),
+            (nested("SELECT 3 x", "x + (SELECT max(value) FROM range(3)) x", 3), "9"),
+            (nested("SELECT 3 x", "x + 1 x, row_number() OVER () y", 3), "6,1"),
             (
                 "SELECT sum(x) x FROM (SELECT x + 1 x FROM (SELECT x + 1 x FROM (SELECT value x FROM range(3))))"
                     .to_owned(),

@@ -17,7 +17,7 @@ use crate::sql::cooperative::CooperativeOperators;
 use crate::sql::file_scans::FileScans;
 use crate::sql::nested_loop_joins::NestedLoopJoinInputs;
 use crate::sql::planners::VectorOperators;
-use crate::sql::projection_names::ProjectionNames;
+use crate::sql::projection_names::optimizer_rules;
 use crate::sql::rank_of_positive::RankOfPositive;
 use crate::sql::sort_measures::SortMeasures;
 use crate::sql::text_views::GroupTextViews;
@@ -75,11 +75,11 @@ pub(super) fn session_state(
     rules.insert(0, Arc::new(LateralTopK));
     rules.insert(1, Arc::new(SortMeasures));
     rules.push(Arc::new(BoundedOperators));
-    rules.push(Arc::new(ProjectionNames));
     let mut state = SessionStateBuilder::new()
         .with_config(config)
         .with_expr_planners(planners)
         .with_analyzer_rules(rules)
+        .with_optimizer_rules(optimizer_rules())
         .with_optimizer_rule(Arc::new(GroupTextViews))
         .with_query_planner(Arc::new(SessionPlanner))
         .with_physical_optimizer_rule(Arc::new(NestedLoopJoinInputs))
