@@ -48,8 +48,16 @@ impl CaptionIds {
             }
         }
         mistakes.into_result()?;
-        let first = list.ids.iter().max().map_or(0, |largest| largest.saturating_add(1).max(0));
-        Ok(Self { test: Some(list.ids), first })
+        let largest = list.ids.iter().copied().max().unwrap_or(-1).max(-1);
+        // The captions of the other splits have the numbers above.
+        let captions = all.iter().fold(0usize, |total, files| total.saturating_add(files.captions));
+        if i64::try_from(captions).ok().and_then(|captions| largest.checked_add(captions)).is_none() {
+            let file = path.display();
+            return Err(Error::data(format!(
+                "`{file}` has the identifier {largest}, and above it are no {captions} numbers for other captions"
+            )));
+        }
+        Ok(Self { test: Some(list.ids), first: largest + 1 })
     }
 
     /// Identifier of caption `line` of a split, from 0; the splits before it have `before` captions.
@@ -103,6 +111,9 @@ mod tests {
         for part in ["line 6: 1 is also that of line 4", "line 9: 7 is also that of line 1"] {
             assert!(message.contains(part), "{message}");
         }
+        let message = refused(ingest(set(b"9223372036854775807\n5\n6\n1\n0\n2\n3\n4\n7\n8\n").path(), settings()));
+        let wanted = "has the identifier 9223372036854775807, and above it are no 15 numbers for other captions";
+        assert!(message.contains(wanted), "{message}");
         let message = refused(ingest(set(b"7\n5\n").path(), settings()));
         assert!(message.contains("has 2 identifiers, wanted 10, one for each line of"), "{message}");
         let without_test = folder(&[
