@@ -80,6 +80,37 @@ fn long_files_are_read_whole() {
     }
 }
 
+/// Rows by hand. The key of the join is computed, so both columns `v` pass through a projection.
+#[test]
+fn a_condition_on_one_of_two_columns_of_one_name_filters_its_own_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, rows: [(i64, Option<i64>); 2]| {
+        let columns: [(&str, ArrayRef); 2] = [
+            ("k", Arc::new(Int64Array::from_iter_values(rows.map(|(key, _)| key)))),
+            ("v", Arc::new(Int64Array::from_iter(rows.map(|(_, value)| value)))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let path = folder.path().join(name);
+        let mut writer = ArrowWriter::try_new(std::fs::File::create(&path).unwrap(), batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        path
+    };
+    let left = write("l.parquet", [(1, Some(10)), (2, None)]);
+    let right = write("r.parquet", [(2, Some(20)), (3, Some(30))]);
+    let files = [("l", left), ("r", right)];
+    for (sql, wanted) in [
+        ("SELECT r.k, r.v FROM l RIGHT JOIN r ON l.k = abs(r.k) WHERE l.v IS NULL ORDER BY r.k", "2,20 3,30"),
+        ("SELECT r.k, r.v FROM l JOIN r ON l.k = abs(r.k) WHERE l.v IS NULL", "2,20"),
+        ("SELECT l.k, l.v FROM l LEFT JOIN r ON l.k = abs(r.k) WHERE r.v IS NULL", "1,10"),
+        ("SELECT l.k, r.k FROM l FULL JOIN r ON l.k = abs(r.k) WHERE l.v IS NULL ORDER BY r.k", "2,2 ,3"),
+        ("SELECT l.k, r.v FROM l, r WHERE l.k = r.k + 0 AND r.v > 15", "2,20"),
+    ] {
+        let csv = csv_with(&files, sql).unwrap();
+        assert_eq!(csv.lines().skip(1).collect::<Vec<_>>().join(" "), wanted, "{sql}");
+    }
+}
+
 /// Days since the first of January 4713 BC, by hand: 2,440,588 is 1970-01-01, and 9999-12-31 is 2,932,896 days later.
 #[test]
 fn dates_of_int96_are_those_of_the_file() {

@@ -32,6 +32,7 @@ mod functions;
 mod information;
 mod instances;
 mod interrupt;
+mod misread_queries;
 mod names;
 mod nested_loop_joins;
 mod operator_messages;
@@ -39,6 +40,7 @@ mod parameters;
 mod part_ranges;
 mod pass_through;
 mod plan_rewrites;
+mod projection_filters;
 mod projection_names;
 mod plan_runner;
 mod cast_types;
@@ -63,6 +65,7 @@ mod stage_table;
 mod state;
 mod statements;
 mod store_descriptions;
+mod subquery_names;
 mod text_concatenation;
 mod text_views;
 mod topk_join;
@@ -79,6 +82,8 @@ mod run_catalogs;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod bounded_functions_tests;
 #[cfg(test)]
 mod files_tests;
 #[cfg(test)]

@@ -87,7 +87,8 @@ fn with_other_names(outer: Projection, used: &mut BTreeSet<String>) -> Result<Tr
     });
     let renamed = renamed.collect::<Result<Vec<Expr>>>()?;
     let inner = Projection::try_new(exprs, Arc::clone(&inner.input))?;
-    Ok(Transformed::yes(Projection::try_new(renamed, Arc::new(LogicalPlan::Projection(inner)))?))
+    let inner = Arc::new(LogicalPlan::Projection(inner));
+    Ok(Transformed::yes(Projection::try_new_with_schema(renamed, inner, outer.schema)?))
 }
 
 #[cfg(test)]

@@ -23,17 +23,13 @@ const MAX_GROUPS: usize = 1_000;
 ///
 /// # Errors
 /// The statement has more than 2,000 tables after its `WITH` queries were put in; or a `SELECT` of it joins more than 100
-/// tables, names more than 2,000 columns or groups by more than 1,000 expressions. Or it has a `TABLESAMPLE`, which the
-/// planner would leave out.
+/// tables, names more than 2,000 columns or groups by more than 1,000 expressions.
 pub(super) fn check_query_size(statement: &Statement) -> Result<()> {
     let sql = match statement {
         Statement::Statement(sql) => sql,
         Statement::Explain(explained) => return check_query_size(&explained.statement),
         _ => return Ok(()),
     };
-    if sql.visit(&mut Samples).is_break() {
-        return Err(Error::usage("SQL: `TABLESAMPLE` is not supported").hint("`WHERE random() < 0.1` keeps a tenth"));
-    }
     if let ControlFlow::Break((count, most, of)) = sql.visit(&mut RowWidths) {
         return Err(Error::usage(format!("SQL: {count} {of}, wanted at most {most}")));
     }
@@ -44,22 +40,6 @@ pub(super) fn check_query_size(statement: &Statement) -> Result<()> {
         return Ok(());
     }
     Err(Error::usage(format!("SQL: the query has more than {MAX_TABLES} tables, after its `WITH` queries were put in")))
-}
-
-/// Visitor that ends at the first sample of a table.
-struct Samples;
-
-impl Visitor for Samples {
-    type Break = ();
-
-    fn pre_visit_table_factor(&mut self, table: &TableFactor) -> ControlFlow<()> {
-        match table {
-            TableFactor::Table { sample: Some(_), .. } | TableFactor::Derived { sample: Some(_), .. } => {
-                ControlFlow::Break(())
-            }
-            _ => ControlFlow::Continue(()),
-        }
-    }
 }
 
 /// Visitor that ends at the first `SELECT` or `VALUES` that is too wide, with the number, the limit and its name.
@@ -189,14 +169,6 @@ mod tests {
                 (found, wanted) => found.is_none() && wanted.is_none(),
             };
             assert!(is_right, "{}: {found:?}", &sql[..sql.len().min(60)]);
-        }
-    }
-
-    #[test]
-    fn samples_of_tables_are_refused() {
-        for sql in ["SELECT 1 FROM t TABLESAMPLE BERNOULLI (10)", "SELECT 1 FROM (SELECT 2) AS s TABLESAMPLE (1 ROWS)"]
-        {
-            assert_eq!(check(sql).unwrap_err().to_string(), "SQL: `TABLESAMPLE` is not supported", "{sql}");
         }
     }
 }

@@ -27,6 +27,7 @@ use crate::sql::errors::{checked, query_error};
 use crate::sql::files::NamedFile;
 use crate::sql::information;
 use crate::sql::interrupt::StatementInterrupt;
+use crate::sql::misread_queries::check_reading;
 use crate::sql::names::ListedTable;
 use crate::sql::parameters::{ParameterValue, bind, number_parameters, parameters, with_parameter_types, with_values};
 use crate::sql::plan_rewrites::{with_json_as_text, with_nullable_vectors};
@@ -44,6 +45,7 @@ use crate::sql::settings_column::SettingKinds;
 use crate::sql::show::{Request, request};
 use crate::sql::state::{FILES, session_state};
 use crate::sql::statements::{check_depth, split_statements};
+use crate::sql::subquery_names::plan_with_named_subqueries;
 use crate::sql::topk_join::{TOPK_JOIN, named_tables};
 use crate::sql::topk_join_function::TopKJoinFunction;
 use crate::sql::vector_cache::{VectorCache, with_cached_scans};
@@ -393,6 +395,7 @@ impl Session {
                 return Ok(Planned::Rows(batch));
             }
         }
+        check_reading(&statement)?;
         check_query_size(&statement)?;
         number_parameters(&mut statement)?;
         let mut references = state.resolve_table_references(&statement).map_err(wrong)?;
@@ -411,7 +414,7 @@ impl Session {
             state.config_mut().options_mut().execution.target_partitions = 1;
         }
         let planned = async {
-            let plan = state.statement_to_plan(statement).await?;
+            let plan = plan_with_named_subqueries(&state, statement).await?;
             // Before anything walks through it.
             check_plan_size(&plan)?;
             SQLOptions::new()

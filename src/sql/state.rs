@@ -17,6 +17,7 @@ use crate::sql::cooperative::CooperativeOperators;
 use crate::sql::file_scans::FileScans;
 use crate::sql::nested_loop_joins::NestedLoopJoinInputs;
 use crate::sql::planners::VectorOperators;
+use crate::sql::projection_filters::physical_rules;
 use crate::sql::projection_names::optimizer_rules;
 use crate::sql::rank_of_positive::RankOfPositive;
 use crate::sql::sort_measures::SortMeasures;
@@ -82,6 +83,7 @@ pub(super) fn session_state(
         .with_optimizer_rules(optimizer_rules())
         .with_optimizer_rule(Arc::new(GroupTextViews))
         .with_query_planner(Arc::new(SessionPlanner))
+        .with_physical_optimizer_rules(physical_rules())
         .with_physical_optimizer_rule(Arc::new(NestedLoopJoinInputs))
         .with_physical_optimizer_rule(Arc::new(CooperativeOperators))
         .with_physical_optimizer_rule(Arc::new(FileScans))

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::physical_expr::PhysicalExpr as _;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column};
@@ -38,6 +38,13 @@ impl ScalarUDFImpl for TextConcatenation {
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         let [left, right] = types else { return exec_err!("`||` has {} sides, wanted 2", types.len()) };
         BinaryTypeCoercer::new(left, &Operator::StringConcat, right).get_result_type()
+    }
+
+    // Missing only if a side may be, as for the operator.
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let types: Vec<DataType> = arguments.arg_fields.iter().map(|side| side.data_type().clone()).collect();
+        let is_nullable = arguments.arg_fields.iter().any(|side| side.is_nullable());
+        Ok(Arc::new(Field::new(self.name(), self.return_type(&types)?, is_nullable)))
     }
 
     fn schema_name(&self, sides: &[Expr]) -> Result<String> {
