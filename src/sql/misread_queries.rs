@@ -25,7 +25,7 @@ pub(super) fn check_reading(statement: &Statement) -> Result<()> {
         Statement::Explain(explained) => return check_reading(&explained.statement),
         _ => return Ok(()),
     };
-    match sql.visit(&mut Misread { depth: 0 }) {
+    match sql.visit(&mut Misread { depth: 0, is_lateral: false }) {
         ControlFlow::Break((what, hint)) => Err(Error::usage(format!("SQL: {what} is not supported")).hint(hint)),
         ControlFlow::Continue(()) => Ok(()),
     }
@@ -35,6 +35,8 @@ pub(super) fn check_reading(statement: &Statement) -> Result<()> {
 struct Misread {
     /// Number of queries around.
     depth: usize,
+    /// True if the next query is a lateral one, whose planner refuses it with its own reason.
+    is_lateral: bool,
 }
 
 impl Visitor for Misread {
@@ -42,10 +44,11 @@ impl Visitor for Misread {
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Self::Break> {
         self.depth += 1;
+        let is_lateral = std::mem::take(&mut self.is_lateral);
         check_body(&query.body)?;
         let is_offset_alone =
             matches!(&query.limit_clause, Some(LimitClause::LimitOffset { limit: None, offset: Some(_), .. }));
-        if self.depth > 1 && query.order_by.is_some() && is_offset_alone {
+        if self.depth > 1 && !is_lateral && query.order_by.is_some() && is_offset_alone {
             return ControlFlow::Break(("`OFFSET` without `LIMIT` in a subquery", "add a `LIMIT`"));
         }
         ControlFlow::Continue(())
@@ -64,6 +67,10 @@ impl Visitor for Misread {
         match table {
             TableFactor::Table { sample: Some(_), .. } | TableFactor::Derived { sample: Some(_), .. } => {
                 ControlFlow::Break(("`TABLESAMPLE`", "`WHERE random() < 0.1` keeps a tenth"))
+            }
+            TableFactor::Derived { lateral, .. } => {
+                self.is_lateral = *lateral;
+                ControlFlow::Continue(())
             }
             TableFactor::NestedJoin { table_with_joins, .. } => table_with_joins.joins.iter().try_for_each(check_join),
             _ => ControlFlow::Continue(()),

@@ -170,7 +170,7 @@ fn other_forms_are_refused_with_the_reason() {
             "ORDER BY g.feature <=> q.feature, q.image_id + g.image_id LIMIT 2) t",
             "of the outer query after the measure",
         ),
-        (",", "ORDER BY g.feature <=> q.feature OFFSET 2) t", "`OFFSET` without `LIMIT`"),
+        (",", "ORDER BY g.feature <=> q.feature OFFSET 2) t", "has no `LIMIT`"),
         (
             "LEFT JOIN",
             "ORDER BY g.feature <=> q.feature LIMIT 2) t ON t.image_id > 1",
