@@ -29,17 +29,19 @@ fn scheduler_at(address: &str) -> ServerProcess {
     ServerProcess::start(command)
 }
 
-/// Command of an executor with one thread, whose temporary files are beside the store.
+/// Command of an executor with one thread.
 pub(crate) fn executor_command(scheduler: &ServerProcess, store: &Path) -> Command {
     let mut command = pairloom();
     command.args(["cluster", "executor", "--json", "--threads", "1", "--scheduler", scheduler.uri(), "--store"]);
-    command.arg(store).arg("--folder").arg(store.with_extension("executors"));
+    command.arg(store);
     command
 }
 
-/// Starts an executor with one thread.
+/// Starts an executor with one thread, whose temporary files are beside the store.
 fn executor(scheduler: &ServerProcess, store: &Path) -> ServerProcess {
-    ServerProcess::start(executor_command(scheduler, store))
+    let mut command = executor_command(scheduler, store);
+    command.arg("--folder").arg(store.with_extension("executors"));
+    ServerProcess::start(command)
 }
 
 /// File of numbers in the form of NumPy: vectors that are no two equal, of pseudo-random values.
