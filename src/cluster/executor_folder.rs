@@ -1,6 +1,7 @@
 //! Folder of an executor for the rows that other processes fetch, and for temporary files.
 
 use std::fs::{DirBuilder, File, TryLockError};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -31,7 +32,11 @@ impl ExecutorFolder {
             let failed = |error: std::io::Error| Error::io("make the folder", &path, &error);
             DirBuilder::new().mode(0o700).create(&path).map_err(failed)?;
             // Before it is locked, another executor may take it for an abandoned one. Then a new one is made.
-            let Ok(folder) = File::open(&path) else { continue };
+            let folder = match File::open(&path) {
+                Ok(folder) => folder,
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(failed(error)),
+            };
             if matches!(folder.try_lock(), Err(TryLockError::WouldBlock)) || !path.is_dir() {
                 continue;
             }

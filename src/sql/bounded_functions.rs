@@ -26,6 +26,8 @@ use crate::sql::value_sizes::{content_bytes, text_bytes};
 const MAX_VALUES_BYTES: u64 = 1 << 30;
 /// Largest size of one of them. A constant is copied several times while a query is planned.
 const MAX_VALUE_BYTES: u64 = 256 << 20;
+/// Size up to which a text in which parts are replaced is not searched for them.
+const UNSEARCHED_BYTES: u64 = 64 << 10;
 /// Size of the value of a type whose values have no fixed size, without its content.
 const VARIABLE_BYTES: u64 = 16;
 /// Nanoseconds of a day, and days of the shortest month.
@@ -51,9 +53,9 @@ const BOUNDED: [(&str, ValueSize); 13] = [
         let separators = row.bytes(0)?.saturating_mul(row.arguments.len().saturating_sub(2) as u64);
         Some(row.total_bytes()?.saturating_add(separators))
     }),
-    ("string_to_array", |row| row.bytes(0)?.checked_mul(VARIABLE_BYTES)),
+    ("string_to_array", |row| Some(row.bytes(0)?.saturating_mul(VARIABLE_BYTES))),
     // `%c` becomes a date and a time of 24 bytes.
-    ("to_char", |row| row.bytes(1)?.checked_mul(12)),
+    ("to_char", |row| Some(row.bytes(1)?.saturating_mul(12))),
 ];
 
 /// Functions whose values have at most the content of all arguments, in which a constant counts in each row.
@@ -104,7 +106,7 @@ pub(super) fn bounded_concatenation() -> Arc<ScalarUDF> {
 pub(super) struct BoundedOperators;
 
 impl AnalyzerRule for BoundedOperators {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "bounded_operators"
     }
 
@@ -314,7 +316,9 @@ impl RowArguments<'_> {
 
     /// Size of the contents of all arguments.
     fn total_bytes(&self) -> Option<u64> {
-        (0..self.arguments.len()).map(|index| self.bytes(index)).try_fold(0u64, |total, size| total.checked_add(size?))
+        (0..self.arguments.len())
+            .map(|index| self.bytes(index))
+            .try_fold(0u64, |total, size| Some(total.saturating_add(size?)))
     }
 }
 
@@ -356,14 +360,13 @@ fn resize_size(row: &RowArguments<'_>) -> Option<u64> {
 
 /// Size of a text of a number of characters, of which each may have four bytes.
 fn padded_size(row: &RowArguments<'_>) -> Option<u64> {
-    row.count(1)?.checked_mul(4)
+    Some(row.count(1)?.saturating_mul(4))
 }
 
 /// Size of a text in which a part is replaced wherever it stands.
 fn exact_replace_size(row: &RowArguments<'_>) -> Option<u64> {
     let most = replace_size(row)?;
-    // Most texts are short. Others are searched.
-    if most <= MAX_VALUES_BYTES >> 14 {
+    if most <= UNSEARCHED_BYTES {
         return Some(most);
     }
     let (text, from) = (row.text(0)?, row.text(1)?);

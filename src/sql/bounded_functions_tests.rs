@@ -31,6 +31,7 @@ fn functions_make_no_values_beyond_the_limit() {
         ("repeat(arrow_cast(repeat('a', value), 'Utf8View'), 1000000) FROM range(1000, 1001)", "repeat"),
         ("array_repeat('a', 250000000)", "array_repeat"),
         ("lpad('a', 100000000, 'ä')", "lpad"),
+        ("rpad('a', 9223372036854775807)", "rpad"),
         ("array_append(range(0, 300000), value) FROM range(8000)", "array_append"),
         ("array_slice(range(0, 300000), 1, 299000 + value) FROM range(1000)", "array_slice"),
         ("array_remove(range(0, 300000), value) FROM range(8000)", "array_remove"),

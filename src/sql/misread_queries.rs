@@ -109,11 +109,10 @@ fn check_body(body: &SetExpr) -> ControlFlow<(&'static str, &'static str)> {
 
 /// Refuses joins whose common column is taken from the left table, which may lack the row.
 fn check_join(join: &Join) -> ControlFlow<(&'static str, &'static str)> {
-    let constraint = match &join.join_operator {
-        JoinOperator::Right(constraint)
-        | JoinOperator::RightOuter(constraint)
-        | JoinOperator::FullOuter(constraint) => constraint,
-        _ => return ControlFlow::Continue(()),
+    let (JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) | JoinOperator::FullOuter(constraint)) =
+        &join.join_operator
+    else {
+        return ControlFlow::Continue(());
     };
     match constraint {
         JoinConstraint::Using(_) | JoinConstraint::Natural => ControlFlow::Break((

@@ -30,7 +30,7 @@ pub(super) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 }
 
 impl OptimizerRule for ProjectionNames {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "projection_names"
     }
 
@@ -62,11 +62,15 @@ fn with_other_names(outer: Projection, used: &mut BTreeSet<String>) -> Result<Tr
         if !used.contains(&alias.name) {
             continue;
         }
-        let number = (1..).find(|number| {
-            let name = format!("{}#{number}", alias.name);
-            !used.contains(&name) && !inner.schema.fields().iter().any(|field| *field.name() == name)
-        });
-        alias.name = format!("{}#{}", alias.name, number.unwrap_or_default());
+        let is_taken =
+            |name: &String| used.contains(name) || inner.schema.fields().iter().any(|field| field.name() == name);
+        let mut number = 1;
+        let mut name = format!("{}#{number}", alias.name);
+        while is_taken(&name) {
+            number += 1;
+            name = format!("{}#{number}", alias.name);
+        }
+        alias.name = name;
         used.insert(alias.name.clone());
         names.insert(place, alias.name.clone());
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{
@@ -59,11 +59,10 @@ impl ScalarUDFImpl for TextConcatenation {
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let is_constant = arguments.args.iter().all(|side| matches!(side, ColumnarValue::Scalar(_)));
         let sides = ColumnarValue::values_to_arrays(&arguments.args)?;
-        let fields = sides.iter().map(|side| Field::new("", side.data_type().clone(), true));
-        let schema = Schema::new(fields.collect::<Vec<_>>());
-        let side = |place| Arc::new(Column::new("", place));
-        let operator = BinaryExpr::new(side(0), Operator::StringConcat, side(1));
-        let value = operator.evaluate(&RecordBatch::try_new(Arc::new(schema), sides)?)?;
+        let names = ["left", "right"];
+        let [left, right] = [0, 1].map(|place| Arc::new(Column::new(names[place], place)));
+        let operator = BinaryExpr::new(left, Operator::StringConcat, right);
+        let value = operator.evaluate(&RecordBatch::try_from_iter(names.into_iter().zip(sides))?)?;
         match value {
             ColumnarValue::Array(texts) if is_constant => {
                 Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&texts, 0)?))

@@ -1,6 +1,8 @@
 //! Sizes of values in memory and as text.
 
-use arrow::array::{Array, ArrayRef, AsArray as _};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray as _, GenericListArray, OffsetSizeTrait};
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Float32Type, Float64Type};
 
 /// Size of the view of a text, and of the start and the end of a list.
@@ -42,8 +44,8 @@ pub(super) fn text_bytes(array: &dyn Array, between: u64) -> u64 {
         text_bytes(&items, between)
     } else {
         match array.data_type() {
-            DataType::Float32 => numbers::<Float32Type>(array, |value| f64::from(value)),
-            DataType::Float64 => numbers::<Float64Type>(array, |value| value),
+            DataType::Float32 => numbers::<Float32Type>(array),
+            DataType::Float64 => numbers::<Float64Type>(array),
             kind if kind.is_integer() => rows.saturating_mul(NUMBER_TEXT_BYTES),
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => content_bytes(array),
             _ => content_bytes(array).saturating_add(rows.saturating_mul(OTHER_TEXT_BYTES)),
@@ -59,26 +61,22 @@ fn views(rows: u64, lengths: impl Iterator<Item = usize>) -> u64 {
 
 /// Items of lists; `None` for other values.
 fn list_items(array: &dyn Array) -> Option<ArrayRef> {
-    let (items, start, end) = match array.data_type() {
-        DataType::List(_) => {
-            let list = array.as_list::<i32>();
-            (list.values(), list.value_offsets()[0] as usize, list.value_offsets()[list.len()] as usize)
-        }
-        DataType::LargeList(_) => {
-            let list = array.as_list::<i64>();
-            (list.values(), list.value_offsets()[0] as usize, list.value_offsets()[list.len()] as usize)
-        }
-        DataType::FixedSizeList(..) => {
-            let list = array.as_fixed_size_list();
-            return Some(list.values().clone());
-        }
-        _ => return None,
-    };
-    Some(items.slice(start, end - start))
+    match array.data_type() {
+        DataType::List(_) => Some(items_of(array.as_list::<i32>())),
+        DataType::LargeList(_) => Some(items_of(array.as_list::<i64>())),
+        DataType::FixedSizeList(..) => Some(Arc::clone(array.as_fixed_size_list().values())),
+        _ => None,
+    }
+}
+
+/// Items of lists, also of a slice.
+fn items_of<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> ArrayRef {
+    let (start, end) = (lists.value_offsets()[0].as_usize(), lists.value_offsets()[lists.len()].as_usize());
+    lists.values().slice(start, end - start)
 }
 
 /// Length of numbers as text. All zeros of a large or small one are written: 1e300 has 301 digits.
-fn numbers<T: ArrowPrimitiveType>(array: &dyn Array, value: impl Fn(T::Native) -> f64) -> u64 {
+fn numbers<T: ArrowPrimitiveType<Native: Into<f64>>>(array: &dyn Array) -> u64 {
     let zeros = |number: f64| {
         let exponent = i64::try_from((number.to_bits() >> 52) & 0x7ff).unwrap_or(0) - 1023;
         // Of a digit there are more than three powers of two.
@@ -86,6 +84,6 @@ fn numbers<T: ArrowPrimitiveType>(array: &dyn Array, value: impl Fn(T::Native) -
     };
     let array = array.as_primitive::<T>();
     array.iter().fold(0u64, |total, number| {
-        total.saturating_add(NUMBER_TEXT_BYTES + number.map_or(0, |number| zeros(value(number))))
+        total.saturating_add(NUMBER_TEXT_BYTES + number.map_or(0, |number| zeros(number.into())))
     })
 }
