@@ -11,7 +11,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
-use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 /// Name of DataFusion's rule before which this one has to run: it merges projections, and drops equal ones.
 const MERGE: &str = "optimize_projections";
@@ -20,9 +20,10 @@ const MERGE: &str = "optimize_projections";
 #[derive(Debug)]
 struct ProjectionNames;
 
-/// DataFusion's optimizer rules, with distinct names of columns between projections.
-pub(super) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let mut rules = Optimizer::new().rules;
+/// Rules with distinct names of columns between projections.
+pub(super) fn with_projection_names(
+    mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>>,
+) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     // Other rules may bring projections together, so the names have to be distinct at each time that some are merged.
     let merges = rules.iter().position(|rule| rule.name() == MERGE).unwrap_or(rules.len());
     rules.insert(merges, Arc::new(ProjectionNames));

@@ -21,10 +21,12 @@ use datafusion::prelude::SessionContext;
 use crate::error::{Error, Result};
 use crate::sql::catalog::{DeclaredTable, StageArtefact, StoreCatalog};
 use crate::sql::column_names::name_columns;
+use crate::sql::correlated_subqueries::check_correlated;
 use crate::sql::deep_stack::with_deep_stack;
 use crate::sql::epoch_order::{self, EpochOrderFunction};
 use crate::sql::errors::{checked, query_error};
 use crate::sql::files::NamedFile;
+use crate::sql::in_subqueries::with_missing_in;
 use crate::sql::information;
 use crate::sql::interrupt::StatementInterrupt;
 use crate::sql::misread_queries::check_reading;
@@ -417,6 +419,9 @@ impl Session {
             let plan = plan_with_named_subqueries(&state, statement).await?;
             // Before anything walks through it.
             check_plan_size(&plan)?;
+            let plan = with_missing_in(plan)?;
+            // It may have grown.
+            check_plan_size(&plan)?;
             SQLOptions::new()
                 .with_allow_ddl(false)
                 .with_allow_dml(false)
@@ -425,6 +430,7 @@ impl Session {
             with_parameter_types(plan)
         };
         let plan = planned.await.map_err(wrong)?;
+        check_correlated(&plan)?;
         Ok(Planned::Query(Box::new(state), plan))
     }
 

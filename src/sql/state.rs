@@ -9,7 +9,7 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{FunctionRegistry, SessionStateDefaults};
 use datafusion::logical_expr::AggregateUDF;
-use datafusion::optimizer::{Analyzer, AnalyzerRule};
+use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer};
 use datafusion::prelude::SessionConfig;
 
 use crate::sql::bounded_functions::{BoundedOperators, bounded_concatenation, bounded_functions};
@@ -18,11 +18,12 @@ use crate::sql::file_scans::FileScans;
 use crate::sql::nested_loop_joins::NestedLoopJoinInputs;
 use crate::sql::planners::VectorOperators;
 use crate::sql::projection_filters::physical_rules;
-use crate::sql::projection_names::optimizer_rules;
+use crate::sql::projection_names::with_projection_names;
 use crate::sql::rank_of_positive::RankOfPositive;
 use crate::sql::sort_measures::SortMeasures;
 use crate::sql::text_views::GroupTextViews;
 use crate::sql::topk_join::{LateralTopK, SessionPlanner};
+use crate::sql::unmoved_filters::with_unmoved_filters;
 use crate::sql::vectors::register_vector_functions;
 use crate::store::Store;
 
@@ -80,7 +81,7 @@ pub(super) fn session_state(
         .with_config(config)
         .with_expr_planners(planners)
         .with_analyzer_rules(rules)
-        .with_optimizer_rules(optimizer_rules())
+        .with_optimizer_rules(with_unmoved_filters(with_projection_names(Optimizer::new().rules)))
         .with_optimizer_rule(Arc::new(GroupTextViews))
         .with_query_planner(Arc::new(SessionPlanner))
         .with_physical_optimizer_rules(physical_rules())
