@@ -21,15 +21,14 @@ use datafusion::prelude::SessionContext;
 use crate::error::{Error, Result};
 use crate::sql::catalog::{DeclaredTable, StageArtefact, StoreCatalog};
 use crate::sql::column_names::name_columns;
-use crate::sql::correlated_subqueries::check_correlated;
 use crate::sql::deep_stack::with_deep_stack;
 use crate::sql::epoch_order::{self, EpochOrderFunction};
 use crate::sql::errors::{checked, query_error};
 use crate::sql::files::NamedFile;
-use crate::sql::in_subqueries::with_missing_in;
 use crate::sql::information;
 use crate::sql::interrupt::StatementInterrupt;
 use crate::sql::misread_queries::check_reading;
+use crate::sql::missing_values::with_missing_values;
 use crate::sql::names::ListedTable;
 use crate::sql::parameters::{ParameterValue, bind, number_parameters, parameters, with_parameter_types, with_values};
 use crate::sql::plan_rewrites::{with_json_as_text, with_nullable_vectors};
@@ -47,6 +46,7 @@ use crate::sql::settings_column::SettingKinds;
 use crate::sql::show::{Request, request};
 use crate::sql::state::{FILES, session_state};
 use crate::sql::statements::{check_depth, split_statements};
+use crate::sql::subquery_forms::check_subqueries;
 use crate::sql::subquery_names::plan_with_named_subqueries;
 use crate::sql::topk_join::{TOPK_JOIN, named_tables};
 use crate::sql::topk_join_function::TopKJoinFunction;
@@ -419,18 +419,19 @@ impl Session {
             let plan = plan_with_named_subqueries(&state, statement).await?;
             // Before anything walks through it.
             check_plan_size(&plan)?;
-            let plan = with_missing_in(plan)?;
-            // It may have grown.
-            check_plan_size(&plan)?;
-            SQLOptions::new()
-                .with_allow_ddl(false)
-                .with_allow_dml(false)
-                .with_allow_statements(false)
-                .verify_plan(&plan)?;
-            with_parameter_types(plan)
+            Ok(plan)
         };
         let plan = planned.await.map_err(wrong)?;
-        check_correlated(&plan)?;
+        check_subqueries(&plan)?;
+        let rewritten = || {
+            let plan = with_missing_values(plan)?;
+            // It may have grown.
+            check_plan_size(&plan)?;
+            let read_only = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+            read_only.verify_plan(&plan)?;
+            with_parameter_types(plan)
+        };
+        let plan = rewritten().map_err(wrong)?;
         Ok(Planned::Query(Box::new(state), plan))
     }
 

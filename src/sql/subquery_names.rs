@@ -6,9 +6,11 @@ use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{Ident, TableAlias, TableFactor, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{
+    Ident, Query, SetExpr, TableAlias, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+};
 
-/// Plans a statement in which each subquery in `FROM` has a name.
+/// Plans a statement in which each subquery in `FROM` beside an `ORDER BY` has a name.
 ///
 /// Without a name, DataFusion 55 takes `x` in `SELECT -x x, x y FROM (SELECT 1 x) ORDER BY x` for the column of the subquery,
 /// and then for the result's column `y`, which is computed in the same way.
@@ -38,7 +40,8 @@ fn name_subqueries(statement: &mut Statement) -> bool {
     }
 }
 
-/// Visitor that names subqueries.
+/// Visitor that names the subqueries of queries with `ORDER BY`. In others names do no good, and DataFusion 55 does not compute
+/// some correlated subqueries over a named one.
 struct SubqueryNamer {
     count: usize,
 }
@@ -46,13 +49,32 @@ struct SubqueryNamer {
 impl VisitorMut for SubqueryNamer {
     type Break = ();
 
-    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
-        if let TableFactor::Derived { lateral: false, alias: alias @ None, .. } = table {
-            self.count += 1;
-            let name = Ident::with_quote('"', format!("subquery#{}", self.count));
-            *alias = Some(TableAlias { explicit: true, name, columns: vec![], at: None });
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if query.order_by.is_some()
+            && let SetExpr::Select(select) = query.body.as_mut()
+        {
+            select.from.iter_mut().for_each(|tables| self.name_tables(tables));
         }
         ControlFlow::Continue(())
+    }
+}
+
+impl SubqueryNamer {
+    fn name_tables(&mut self, tables: &mut TableWithJoins) {
+        self.name_table(&mut tables.relation);
+        tables.joins.iter_mut().for_each(|join| self.name_table(&mut join.relation));
+    }
+
+    fn name_table(&mut self, table: &mut TableFactor) {
+        match table {
+            TableFactor::Derived { lateral: false, alias: alias @ None, .. } => {
+                self.count += 1;
+                let name = Ident::with_quote('"', format!("subquery#{}", self.count));
+                *alias = Some(TableAlias { explicit: true, name, columns: vec![], at: None });
+            }
+            TableFactor::NestedJoin { table_with_joins, alias: None, .. } => self.name_tables(table_with_joins),
+            _ => {}
+        }
     }
 }
 

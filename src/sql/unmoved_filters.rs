@@ -2,12 +2,13 @@
 //!
 //! DataFusion 55 moves a condition without columns below an aggregate without `GROUP BY`, which has a row even of no input:
 //! `SELECT count(*) FROM t HAVING false` would count no rows. And it moves `random() < 0.1` below joins, aggregates and windows,
-//! where it chooses among other rows than the query says.
+//! where it chooses among other rows than the query says. A condition with a correlated subquery it moves below the projection
+//! whose columns the subquery names.
 
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan};
 use datafusion::optimizer::optimizer::ApplyOrder;
@@ -50,7 +51,8 @@ impl OptimizerRule for UnmovedFilters {
             conditions = first;
             input = Arc::clone(&below.input);
         }
-        let (random, others): (Vec<_>, Vec<_>) = conditions.into_iter().partition(Expr::is_volatile);
+        let (staying, others): (Vec<_>, Vec<_>) =
+            conditions.into_iter().partition(|condition| condition.is_volatile() || has_subquery(condition));
         let rest = with_filter(others, input);
         let rest = match rest {
             LogicalPlan::Filter(ref filter) if has_row_of_no_input(&filter.input) => Transformed::no(rest),
@@ -58,7 +60,7 @@ impl OptimizerRule for UnmovedFilters {
             // All conditions stay.
             _ => Transformed::no(rest),
         };
-        Ok(rest.update_data(|rest| with_filter(random, Arc::new(rest))))
+        Ok(rest.update_data(|rest| with_filter(staying, Arc::new(rest))))
     }
 }
 
@@ -67,6 +69,18 @@ fn with_filter(conditions: Vec<Expr>, input: Arc<LogicalPlan>) -> LogicalPlan {
         Some(condition) => LogicalPlan::Filter(Filter::new(condition, input)),
         None => Arc::unwrap_or_clone(input),
     }
+}
+
+/// True for a condition with a subquery that may depend on the row. It becomes a join of the rows that the filter reads.
+fn has_subquery(condition: &Expr) -> bool {
+    let found = condition.exists(|part| {
+        Ok(match part {
+            Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) => true,
+            Expr::ScalarSubquery(subquery) => !subquery.outer_ref_columns.is_empty(),
+            _ => false,
+        })
+    });
+    found.unwrap_or(true)
 }
 
 /// True for an aggregate that has a row even if its input has none.

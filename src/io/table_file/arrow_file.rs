@@ -231,8 +231,8 @@ fn is_read(schema: &Schema, id: i64) -> bool {
 /// Checks that the buffers of a batch fit into it one after the other. If they shared bytes, a copy of each could fill the
 /// memory.
 fn check_buffers(batch: Header<'_>, body: &[u8]) -> Result<()> {
-    let lengths = batch.buffers().into_iter().flatten().map(|buffer| u64::try_from(buffer.length()).ok());
-    let sum = lengths.sum::<Option<u64>>().ok_or_else(truncated_error)?;
+    let mut lengths = batch.buffers().into_iter().flatten().map(|buffer| u64::try_from(buffer.length()).ok());
+    let sum = lengths.try_fold(0_u64, |sum, length| sum.checked_add(length?)).ok_or_else(truncated_error)?;
     if sum > body.len() as u64 {
         let message = format!("the buffers of a record batch have {sum} bytes, and the batch {}", body.len());
         return Err(Error::data(message).hint("the file is damaged or made to fill the memory"));

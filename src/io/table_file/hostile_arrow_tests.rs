@@ -359,3 +359,21 @@ fn dictionaries_that_are_too_large_together_are_refused() {
         "{message}"
     );
 }
+
+/// Lengths of two buffers of 2⁶³ − 1 bytes and one of 8,000 come to 7,998 beyond 2⁶⁴.
+#[test]
+fn lengths_of_buffers_that_add_up_beyond_64_bits_are_refused() {
+    let column: ArrayRef = Arc::new(Int64Array::from(vec![0; 1000]));
+    let batch = batch("abc".split_inclusive(|_| true).map(|name| (name, Arc::clone(&column))).collect());
+    for mut content in written_without_parquet(&batch) {
+        assert_eq!(count(&content, &["a"]).unwrap(), [1000]);
+        let length = 8000_i64.to_le_bytes();
+        let places: Vec<usize> = (0..content.len() - 8).filter(|&at| content[at..at + 8] == length).collect();
+        assert!(places.len() >= 3, "{places:?}");
+        for &at in &places[..2] {
+            content[at..at + 8].copy_from_slice(&i64::MAX.to_le_bytes());
+        }
+        let message = message(count(&content, &["a"]));
+        assert!(message.contains("cut short or damaged"), "{message}");
+    }
+}
