@@ -160,9 +160,9 @@ fn own_correlation(node: &LogicalPlan) -> Correlation {
 /// True for a column that equals a value of the outer row, so that no two values of the column equal one of the row.
 fn is_equality_of_column(condition: &Expr, schema: &DFSchema) -> bool {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = condition else { return false };
-    let (column, value) = match (left.as_ref(), right.as_ref()) {
-        (column @ Expr::Column(_), value) | (value, column @ Expr::Column(_)) => (column, value),
-        _ => return false,
+    let ((column @ Expr::Column(_), value) | (value, column @ Expr::Column(_))) = (left.as_ref(), right.as_ref())
+    else {
+        return false;
     };
     let (Ok(column), Ok(of_value)) = (column.get_type(schema), value.get_type(schema)) else { return false };
     // Of texts, several are one number.
