@@ -273,6 +273,30 @@ fn forged_parquet_files_are_refused() {
     assert!(error.to_string().contains("8192 rows of `text` come to 8589934592 bytes"), "{error}");
 }
 
+/// Zero equals minus zero, of which statistics and order say that it is smaller.
+#[test]
+fn zeros_of_both_signs_are_equal_in_joins() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, values: [f64; 2]| {
+        let path = folder.path().join(name);
+        let column: ArrayRef = Arc::new(Float64Array::from_iter_values(values));
+        let rows = RecordBatch::try_from_iter([("f", column)]).unwrap();
+        let mut writer = ArrowWriter::try_new(std::fs::File::create(&path).unwrap(), rows.schema(), None).unwrap();
+        writer.write(&rows).unwrap();
+        writer.close().unwrap();
+        path
+    };
+    let (plus, minus) = (write("plus.parquet", [0.0, 1.0]), write("minus.parquet", [-0.0, 2.0]));
+    for sql in [
+        "SELECT a.f FROM a JOIN b ON a.f = b.f",
+        "SELECT f FROM a WHERE f IN (SELECT f FROM b)",
+        "SELECT f FROM a WHERE f NOT IN (SELECT f + 1 FROM b WHERE f > 0) AND f <> 1",
+    ] {
+        let rows = csv_with(&[("a", plus.clone()), ("b", minus.clone())], sql).unwrap();
+        assert_eq!(rows, "f\n0.0\n", "{sql}");
+    }
+}
+
 /// Three row groups, the second of which has a NaN, which is the largest value. Statistics do not have it.
 #[test]
 fn the_largest_value_may_be_nan() {

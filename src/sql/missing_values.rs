@@ -6,7 +6,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{Column, DFSchema, ExprSchema, ScalarValue, Spans, plan_err};
 use datafusion::error::Result;
 use datafusion::functions::core::expr_fn::nullif;
-use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
@@ -15,8 +15,8 @@ use datafusion::logical_expr::{
 
 use crate::sql::scalar_subqueries::is_never_missing;
 
-/// Name of the rows of a subquery behind `IN`.
-const ROWS: &str = "in#rows";
+/// Name of the column of a subquery behind `IN`, `ANY` or `ALL`. A column of the same table in the outer query has another one.
+const VALUE: &str = "in#value";
 
 /// Plan in which subqueries are missing where SQL says so.
 ///
@@ -38,7 +38,8 @@ pub(super) fn with_missing_values(plan: LogicalPlan) -> Result<LogicalPlan> {
     let rewritten = plan.transform_up_with_subqueries(|node| {
         if has_subquery(&node)? {
             let schema = merge_schema(&node.inputs());
-            let place = if matches!(node, LogicalPlan::Filter(_)) { Place::Condition } else { Place::Value };
+            let is_condition = matches!(node, LogicalPlan::Filter(_) | LogicalPlan::Join(_));
+            let place = if is_condition { Place::Condition } else { Place::Value };
             let names = NamePreserver::new(&node);
             let node = node.map_expressions(|expr| {
                 let name = names.save(&expr);
@@ -57,7 +58,9 @@ pub(super) fn with_missing_values(plan: LogicalPlan) -> Result<LogicalPlan> {
 fn has_subquery(node: &LogicalPlan) -> Result<bool> {
     let mut is_found = false;
     node.apply_expressions(|expr| {
-        is_found |= expr.exists(|part| Ok(matches!(part, Expr::InSubquery(_) | Expr::ScalarSubquery(_))))?;
+        is_found |= expr.exists(|part| {
+            Ok(matches!(part, Expr::InSubquery(_) | Expr::SetComparison(_) | Expr::ScalarSubquery(_)))
+        })?;
         Ok(if is_found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     Ok(is_found)
@@ -91,6 +94,14 @@ fn rewritten(expr: Expr, place: Place, schema: &DFSchema) -> Result<Transformed<
                 None => Ok(Transformed::new(Expr::InSubquery(within), parts.transformed, TreeNodeRecursion::Continue)),
             }
         }
+        // DataFusion takes `a.x > ANY (SELECT a.x FROM a)` for a comparison of the column with itself.
+        Expr::SetComparison(comparison) => {
+            let parts = rewritten(*comparison.expr, Place::Value, schema)?;
+            let subquery = Arc::new(values(&comparison.subquery)?.build()?);
+            let subquery = Subquery { subquery, ..comparison.subquery };
+            let comparison = SetComparison { expr: Box::new(parts.data), subquery, ..comparison };
+            Ok(Transformed::yes(Expr::SetComparison(comparison)))
+        }
         Expr::ScalarSubquery(ref subquery) if !subquery.outer_ref_columns.is_empty() && is_never_missing(subquery) => {
             Ok(Transformed::yes(nullif(expr, lit(ScalarValue::Null))))
         }
@@ -112,12 +123,8 @@ fn three_valued(within: &InSubquery, place: Place, schema: &DFSchema) -> Result<
         return Ok(None);
     }
     let is_correlated = !subquery.outer_ref_columns.is_empty();
-    // DataFusion does not compute a correlated subquery below a name.
-    let rows = || {
-        let rows = LogicalPlanBuilder::from(Arc::clone(&subquery.subquery));
-        if is_correlated { Ok(rows) } else { rows.alias(ROWS) }
-    };
-    let column = Expr::Column(Column::from(rows()?.schema().qualified_field(0)));
+    let rows = || values(subquery);
+    let column = Expr::Column(Column::new_unqualified(VALUE));
     let mut unknown = None;
     if expr.nullable(schema).unwrap_or(true) {
         unknown = Some(expr.as_ref().clone().is_null().and(exists(rows()?, is_correlated)?));
@@ -139,6 +146,12 @@ fn three_valued(within: &InSubquery, place: Place, schema: &DFSchema) -> Result<
         (true, None) => !found,
         (false, None) => found,
     }))
+}
+
+/// Rows of a subquery, whose column has the name [`VALUE`].
+fn values(subquery: &Subquery) -> Result<LogicalPlanBuilder> {
+    let column = Expr::Column(Column::from(subquery.subquery.schema().qualified_field(0)));
+    LogicalPlanBuilder::from(Arc::clone(&subquery.subquery)).project([column.alias(VALUE)])
 }
 
 /// `EXISTS` of rows. `is_correlated` says that they depend on the outer row.
@@ -172,6 +185,7 @@ fn depends_on_outer_row<T>() -> Result<T> {
 
 #[cfg(test)]
 mod tests {
+    use crate::sql::files::NamedFile;
     use crate::sql::testing::text;
     use crate::sql::{OutputFormat, Session};
 
@@ -259,16 +273,38 @@ mod tests {
         let session = Session::of_empty_tables([]).unwrap();
         let count = |rest: &str| format!("(SELECT count(*) FROM {C} WHERE k = x {rest})");
         let (grouped, plain) = (count("GROUP BY k"), count(""));
-        let (one, two) = (count("HAVING count(*) = 1"), count("HAVING count(*) > 1"));
         for (condition, wanted) in [
             (format!("{grouped} IS NULL"), "0 NULL"),
-            (format!("{one} IS NULL"), "0 NULL"),
-            (format!("({one} < 5) IS NULL"), "0 NULL"),
-            (format!("{two} IS NOT NULL"), ""),
+            (format!("({grouped} < 5) IS NULL"), "0 NULL"),
+            (format!("{grouped} IS NOT NULL"), "1 2"),
             (format!("{plain} IS NULL"), ""),
             (format!("{plain} = 0"), "0 NULL"),
         ] {
             assert_eq!(rows(&session, &condition), wanted, "{condition}");
+        }
+    }
+
+    /// Rows by hand.
+    #[test]
+    fn a_subquery_over_the_same_table_compares_its_own_column() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.csv");
+        std::fs::write(&path, "id,i\n1,1\n2,2\n3,3\n4,\n5,0\n").unwrap();
+        let session = Session::of_empty_tables([]).unwrap();
+        session.add_file(NamedFile { name: "a".to_owned(), path }).unwrap();
+        for (sql, wanted) in [
+            ("SELECT id FROM a WHERE id >= ALL (SELECT id FROM a)", "5"),
+            ("SELECT id FROM a WHERE a.id > ANY (SELECT a.id FROM a)", "2 3 4 5"),
+            ("SELECT id FROM a WHERE i <> ALL (SELECT i FROM a WHERE id > 2 AND i IS NOT NULL)", "1 2"),
+            ("SELECT id FROM a WHERE i NOT IN (SELECT i FROM a WHERE id > 2 AND i IS NOT NULL) OR id = 4", "1 2 4"),
+            ("SELECT a.id FROM a, a w WHERE w.id = 3 AND a.i NOT IN (SELECT a.i FROM a WHERE a.id < w.id)", "3 5"),
+            ("SELECT w.id FROM a JOIN a w ON a.id = w.id AND a.i NOT IN (SELECT i FROM a WHERE i > 1)", "1 5"),
+            ("SELECT w.id FROM a LEFT JOIN a w ON a.id = w.id AND w.i IN (SELECT i FROM a) WHERE w.id > 3", "5"),
+        ] {
+            let csv = text(&session, sql, OutputFormat::Csv).unwrap_or_else(|error| panic!("{sql}: {error}"));
+            let mut rows: Vec<&str> = csv.lines().skip(1).collect();
+            rows.sort_unstable();
+            assert_eq!(rows.join(" "), wanted, "{sql}");
         }
     }
 

@@ -24,7 +24,7 @@ use crate::sql::column_names::name_columns;
 use crate::sql::deep_stack::with_deep_stack;
 use crate::sql::epoch_order::{self, EpochOrderFunction};
 use crate::sql::errors::{checked, query_error};
-use crate::sql::files::NamedFile;
+use crate::sql::files::{NamedFile, set_file_options};
 use crate::sql::information;
 use crate::sql::interrupt::StatementInterrupt;
 use crate::sql::misread_queries::check_reading;
@@ -179,14 +179,9 @@ impl Session {
     /// # Errors
     /// Another file has the same name.
     pub fn add_file(&self, file: NamedFile) -> Result<()> {
-        // A `LIMIT` would skip row groups by their statistics. Those of a file may be wrong, and they leave out NaN.
         let state = self.context.state_ref();
         let mut state = state.write();
-        let options = &mut state.config_mut().options_mut().optimizer;
-        options.enable_topk_dynamic_filter_pushdown = false;
-        // Of a JSON array, parts cannot be read.
-        let is_json = file.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-        options.repartition_file_scans &= !is_json;
+        set_file_options(&mut state.config_mut().options_mut().optimizer, &file);
         drop(state);
         self.tables.own().add_file(file)
     }
@@ -418,8 +413,7 @@ impl Session {
         let planned = async {
             let plan = plan_with_named_subqueries(&state, statement).await?;
             // Before anything walks through it.
-            check_plan_size(&plan)?;
-            Ok(plan)
+            check_plan_size(&plan).map(|()| plan)
         };
         let plan = planned.await.map_err(wrong)?;
         check_subqueries(&plan)?;

@@ -4,7 +4,7 @@ use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::utils::split_conjunction;
-use datafusion::logical_expr::{Aggregate, BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion::logical_expr::{Aggregate, BinaryExpr, Distinct, Expr, ExprSchemable, JoinType, LogicalPlan, Operator};
 
 use crate::error::{Error, Result};
 
@@ -27,7 +27,8 @@ const JOIN: &str = "compute it in a `WITH` query for all outer rows, with `GROUP
 /// - `OFFSET`, in `EXISTS`.
 /// - An aggregate, or `DISTINCT` in a lateral subquery, where the condition is not the equality of a column with a value of its
 ///   type: rows are grouped by the column, and several of its values may be of one outer row.
-/// - An aggregate without `GROUP BY`: in `EXISTS`, `IN`, `ANY` or `ALL`, below `HAVING` in a lateral subquery, or below another
+/// - An outer join whose other side depends on the outer row.
+/// - An aggregate without `GROUP BY`: in `EXISTS`, `IN`, `ANY` or `ALL`, below `HAVING`, or below another
 ///   aggregate or a join. It has a row even for an outer row without any.
 pub(super) fn check_subqueries(plan: &LogicalPlan) -> Result<()> {
     let mut refusal: Option<Refusal> = None;
@@ -132,10 +133,11 @@ fn correlation(node: &LogicalPlan, place: Place, above: Above) -> std::result::R
         // The columns are those of a table within the subquery.
         return Ok(Correlation::None);
     }
-    let mut below = Correlation::None;
-    for input in node.inputs() {
-        below = below.or(correlation(input, place, above.and(node))?);
-    }
+    let inputs = node.inputs();
+    let inputs = inputs.into_iter().map(|input| correlation(input, place, above.and(node)));
+    let inputs = inputs.collect::<std::result::Result<Vec<Correlation>, Refusal>>()?;
+    check_join(node, &inputs)?;
+    let below = inputs.into_iter().fold(Correlation::None, Correlation::or);
     if below != Correlation::None {
         check_above_correlated(node, below, place, above)?;
     }
@@ -206,6 +208,18 @@ fn check_above_correlated(
     }
 }
 
+/// Refuses a join that has rows without a row of the input that depends on the outer row.
+fn check_join(node: &LogicalPlan, inputs: &[Correlation]) -> std::result::Result<(), Refusal> {
+    let (LogicalPlan::Join(join), [left, right]) = (node, inputs) else { return Ok(()) };
+    let is_right = match join.join_type {
+        JoinType::Inner => true,
+        JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti => *right == Correlation::None,
+        JoinType::Right | JoinType::RightSemi | JoinType::RightAnti => *left == Correlation::None,
+        _ => *left == Correlation::None && *right == Correlation::None,
+    };
+    if is_right { Ok(()) } else { Err(("an outer join of rows that depend on a row of the outer query", JOIN)) }
+}
+
 fn check_aggregate(aggregate: &Aggregate, place: Place, above: Above) -> std::result::Result<(), Refusal> {
     if matches!(aggregate.group_expr.as_slice(), [Expr::GroupingSet(_), ..]) {
         return Err(("`ROLLUP`, `CUBE` or `GROUPING SETS` in a correlated subquery", JOIN));
@@ -218,8 +232,8 @@ fn check_aggregate(aggregate: &Aggregate, place: Place, above: Above) -> std::re
             "an aggregate without `GROUP BY` in a correlated `EXISTS`, `IN`, `ANY` or `ALL`",
             "compare with its value: `a.x = (SELECT count(*) FROM b WHERE b.x = a.x)`",
         )),
-        Place::Lateral if above.has_filter => Err((
-            "`HAVING` without `GROUP BY` in a lateral subquery",
+        Place::Lateral | Place::Value if above.has_filter => Err((
+            "`HAVING` without `GROUP BY` in a correlated subquery",
             "put the condition outside: `FROM a, LATERAL (SELECT count(*) n FROM b WHERE b.x = a.x) WHERE n > 0`",
         )),
         _ if above.has_aggregate_or_join => {
@@ -242,6 +256,7 @@ mod tests {
     fn subqueries_that_would_be_wrong_are_refused() {
         let session = Session::of_empty_tables([]).unwrap();
         let all = format!("FROM {C} WHERE k = x");
+        let inner = format!("(SELECT * {all}) i");
         for (sql, wanted) in [
             (format!("SELECT x FROM {A} WHERE EXISTS (SELECT max(v) {all})"), "aggregate without"),
             (format!("SELECT x FROM {A} WHERE x = 7 OR NOT EXISTS (SELECT max(v) {all})"), "aggregate without"),
@@ -268,6 +283,16 @@ mod tests {
             (format!("SELECT x, n FROM {A}, LATERAL (SELECT count(*) n {all} HAVING count(*) > 0) l"), "`HAVING`"),
             (format!("SELECT n FROM {A}, LATERAL (SELECT n FROM (SELECT count(*) n {all}) s, {A}) l"), "or a join"),
             (format!("SELECT 1 WHERE EXISTS (SELECT x FROM {A} WHERE EXISTS (SELECT max(v) {all}))"), "without"),
+            (format!("SELECT (SELECT max(v) {all} HAVING count(*) = 0) FROM {A}"), "`HAVING`"),
+            (
+                format!("SELECT x FROM {A} WHERE EXISTS (SELECT 1 FROM {C} LEFT JOIN {inner} ON i.k = c.v)"),
+                "outer join",
+            ),
+            (
+                format!("SELECT x FROM {A} WHERE EXISTS (SELECT 1 FROM {inner} RIGHT JOIN {C} ON i.k = c.v)"),
+                "outer join",
+            ),
+            (format!("SELECT (SELECT count(*) FROM {C} FULL JOIN {inner} ON i.k = c.v) FROM {A}"), "outer join"),
             (format!("SELECT x, x IN (SELECT v FROM {C}) FROM {A}"), "outside of `WHERE`"),
             (format!("SELECT count(*) FILTER (WHERE x NOT IN (SELECT v FROM {C})) FROM {A}"), "outside of `WHERE`"),
             (format!("SELECT x FROM (SELECT x, x IN (SELECT v FROM {C}) f FROM {A}) WHERE f IS NULL"), "outside of"),
@@ -295,8 +320,11 @@ mod tests {
             (format!("SELECT x FROM {A} WHERE (SELECT count(*) {all}) > 1"), "1"),
             (format!("SELECT x, (SELECT max(v) {all}) m FROM {A}"), "0,NULL 1,5 2,NULL NULL,NULL"),
             (format!("SELECT x, (SELECT count(v) + 1 {all}) m FROM {A}"), "0,1 1,3 2,1 NULL,1"),
-            (format!("SELECT x, (SELECT count(*) {all} HAVING count(*) = 0) m FROM {A}"), "0,0 1,NULL 2,NULL NULL,0"),
             (format!("SELECT x, (SELECT count(*) FROM (SELECT DISTINCT v {all})) m FROM {A}"), "0,0 1,2 2,1 NULL,0"),
+            (
+                format!("SELECT x FROM {A} WHERE EXISTS (SELECT 1 FROM (SELECT * {all}) i LEFT JOIN {C} ON i.k = c.v)"),
+                "1 2",
+            ),
             // The condition on the outer row is above the window function, or the aggregate.
             (
                 format!(
