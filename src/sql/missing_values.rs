@@ -10,7 +10,7 @@ use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit,
+    BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Projection, Subquery, lit,
 };
 
 use crate::sql::scalar_subqueries::is_never_missing;
@@ -151,7 +151,9 @@ fn three_valued(within: &InSubquery, place: Place, schema: &DFSchema) -> Result<
 /// Rows of a subquery, whose column has the name [`VALUE`].
 fn values(subquery: &Subquery) -> Result<LogicalPlanBuilder> {
     let column = Expr::Column(Column::from(subquery.subquery.schema().qualified_field(0)));
-    LogicalPlanBuilder::from(Arc::clone(&subquery.subquery)).project([column.alias(VALUE)])
+    // The builder's own projection walks through all subqueries.
+    let rows = Projection::try_new(vec![column.alias(VALUE)], Arc::clone(&subquery.subquery))?;
+    Ok(LogicalPlanBuilder::from(LogicalPlan::Projection(rows)))
 }
 
 /// `EXISTS` of rows. `is_correlated` says that they depend on the outer row.

@@ -321,10 +321,6 @@ mod tests {
             (format!("SELECT x, (SELECT max(v) {all}) m FROM {A}"), "0,NULL 1,5 2,NULL NULL,NULL"),
             (format!("SELECT x, (SELECT count(v) + 1 {all}) m FROM {A}"), "0,1 1,3 2,1 NULL,1"),
             (format!("SELECT x, (SELECT count(*) FROM (SELECT DISTINCT v {all})) m FROM {A}"), "0,0 1,2 2,1 NULL,0"),
-            (
-                format!("SELECT x FROM {A} WHERE EXISTS (SELECT 1 FROM (SELECT * {all}) i LEFT JOIN {C} ON i.k = c.v)"),
-                "1 2",
-            ),
             // The condition on the outer row is above the window function, or the aggregate.
             (
                 format!(

@@ -369,9 +369,9 @@ fn lengths_of_buffers_that_add_up_beyond_64_bits_are_refused() {
         assert_eq!(count(&content, &["a"]).unwrap(), [1000]);
         let length = 8000_i64.to_le_bytes();
         let places: Vec<usize> = (0..content.len() - 8).filter(|&at| content[at..at + 8] == length).collect();
-        // One is the place of the second buffer, which may be anywhere.
-        assert_eq!(places.len(), 4, "{places:?}");
-        for &at in &places[..3] {
+        // Three lengths, of which the last stays, and places of buffers, which may be anywhere.
+        assert!(places.len() > 3, "{places:?}");
+        for &at in &places[..places.len() - 1] {
             content[at..at + 8].copy_from_slice(&i64::MAX.to_le_bytes());
         }
         let message = message(count(&content, &["a"]));
