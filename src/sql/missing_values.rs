@@ -10,7 +10,7 @@ use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Projection, Subquery, lit,
+    BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Operator, Projection, Subquery, lit,
 };
 
 use crate::sql::scalar_subqueries::is_never_missing;
@@ -130,14 +130,14 @@ fn three_valued(within: &InSubquery, place: Place, schema: &DFSchema) -> Result<
         unknown = Some(expr.as_ref().clone().is_null().and(exists(rows()?, is_correlated)?));
     }
     if subquery.subquery.schema().field(0).is_nullable() {
-        let has_missing = exists(rows()?.filter(column.clone().is_null())?, is_correlated)?;
+        let has_missing = exists(rows_with(rows()?, column.clone().is_null())?, is_correlated)?;
         unknown = Some(unknown.into_iter().fold(has_missing, |has_missing, unknown| unknown.or(has_missing)));
     }
     // The anti join takes any missing value for one of the operands, also one of the condition on the outer row.
     if unknown.is_none() && place != Place::Condition {
         return Ok(None);
     }
-    let found = rows()?.filter(column.eq(of_outer_row(expr.as_ref().clone(), schema)?))?;
+    let found = rows_with(rows()?, column.eq(of_outer_row(expr.as_ref().clone(), schema)?))?;
     let found = exists(found, is_correlated || expr.any_column_refs())?;
     let missing = lit(ScalarValue::Boolean(None));
     Ok(Some(match (negated, unknown) {
@@ -151,9 +151,15 @@ fn three_valued(within: &InSubquery, place: Place, schema: &DFSchema) -> Result<
 /// Rows of a subquery, whose column has the name [`VALUE`].
 fn values(subquery: &Subquery) -> Result<LogicalPlanBuilder> {
     let column = Expr::Column(Column::from(subquery.subquery.schema().qualified_field(0)));
-    // The builder's own projection walks through all subqueries.
+    // The builder's own operators walk through all subqueries.
     let rows = Projection::try_new(vec![column.alias(VALUE)], Arc::clone(&subquery.subquery))?;
     Ok(LogicalPlanBuilder::from(LogicalPlan::Projection(rows)))
+}
+
+/// Rows that satisfy a condition.
+fn rows_with(rows: LogicalPlanBuilder, condition: Expr) -> Result<LogicalPlanBuilder> {
+    let rows = Filter::try_new(condition, Arc::new(rows.build()?))?;
+    Ok(LogicalPlanBuilder::from(LogicalPlan::Filter(rows)))
 }
 
 /// `EXISTS` of rows. `is_correlated` says that they depend on the outer row.
