@@ -39,7 +39,7 @@ pub(super) fn with_missing_values(plan: LogicalPlan) -> Result<LogicalPlan> {
         if has_subquery(&node)? {
             let schema = merge_schema(&node.inputs());
             let is_condition = matches!(node, LogicalPlan::Filter(_) | LogicalPlan::Join(_));
-            let place = if is_condition { Place::Condition } else { Place::Value };
+            let place = if is_condition { ConditionPlace::Condition } else { ConditionPlace::Value };
             let names = NamePreserver::new(&node);
             let node = node.map_expressions(|expr| {
                 let name = names.save(&expr);
@@ -68,7 +68,7 @@ fn has_subquery(node: &LogicalPlan) -> Result<bool> {
 
 /// Place of an expression.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Place {
+enum ConditionPlace {
     /// Condition that all rows satisfy.
     Condition,
     /// Below `OR` in such a condition.
@@ -77,17 +77,18 @@ enum Place {
     Value,
 }
 
-fn rewritten(expr: Expr, place: Place, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn rewritten(expr: Expr, place: ConditionPlace, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let place = match (&expr, place) {
         (Expr::BinaryExpr(BinaryExpr { op: Operator::And, .. }) | Expr::InSubquery(_), place) => place,
-        (Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }), Place::Condition | Place::Alternative) => {
-            Place::Alternative
-        }
-        _ => Place::Value,
+        (
+            Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }),
+            ConditionPlace::Condition | ConditionPlace::Alternative,
+        ) => ConditionPlace::Alternative,
+        _ => ConditionPlace::Value,
     };
     match expr {
         Expr::InSubquery(within) => {
-            let parts = rewritten(*within.expr, Place::Value, schema)?;
+            let parts = rewritten(*within.expr, ConditionPlace::Value, schema)?;
             let within = InSubquery { expr: Box::new(parts.data), ..within };
             match three_valued(&within, place, schema)? {
                 Some(expr) => Ok(Transformed::yes(expr)),
@@ -96,7 +97,7 @@ fn rewritten(expr: Expr, place: Place, schema: &DFSchema) -> Result<Transformed<
         }
         // DataFusion takes `a.x > ANY (SELECT a.x FROM a)` for a comparison of the column with itself.
         Expr::SetComparison(comparison) => {
-            let parts = rewritten(*comparison.expr, Place::Value, schema)?;
+            let parts = rewritten(*comparison.expr, ConditionPlace::Value, schema)?;
             let subquery = Arc::new(values(&comparison.subquery)?.build()?);
             let subquery = Subquery { subquery, ..comparison.subquery };
             let comparison = SetComparison { expr: Box::new(parts.data), subquery, ..comparison };
@@ -110,13 +111,13 @@ fn rewritten(expr: Expr, place: Place, schema: &DFSchema) -> Result<Transformed<
 }
 
 /// `IN` as an expression that is missing where SQL says so; nothing if it is right as it is.
-fn three_valued(within: &InSubquery, place: Place, schema: &DFSchema) -> Result<Option<Expr>> {
+fn three_valued(within: &InSubquery, place: ConditionPlace, schema: &DFSchema) -> Result<Option<Expr>> {
     let InSubquery { expr, subquery, negated } = within;
     let is_right = match place {
         // An anti join that knows missing values, of one column of each side.
-        Place::Condition => !negated || (subquery.outer_ref_columns.is_empty() && expr.any_column_refs()),
-        Place::Alternative => !negated,
-        Place::Value => false,
+        ConditionPlace::Condition => !negated || (subquery.outer_ref_columns.is_empty() && expr.any_column_refs()),
+        ConditionPlace::Alternative => !negated,
+        ConditionPlace::Value => false,
     };
     // A column of a row further out is refused by DataFusion.
     if is_right || expr.contains_outer() {
@@ -134,7 +135,7 @@ fn three_valued(within: &InSubquery, place: Place, schema: &DFSchema) -> Result<
         unknown = Some(unknown.into_iter().fold(has_missing, |has_missing, unknown| unknown.or(has_missing)));
     }
     // The anti join takes any missing value for one of the operands, also one of the condition on the outer row.
-    if unknown.is_none() && place != Place::Condition {
+    if unknown.is_none() && place != ConditionPlace::Condition {
         return Ok(None);
     }
     let found = rows_with(rows()?, column.eq(of_outer_row(expr.as_ref().clone(), schema)?))?;

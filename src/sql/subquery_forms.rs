@@ -47,7 +47,7 @@ pub(super) fn check_subqueries(plan: &LogicalPlan) -> Result<()> {
     let visited = plan.apply_with_subqueries(|node| {
         for input in node.inputs() {
             if let LogicalPlan::Subquery(lateral) = input
-                && check(node, &lateral.subquery, Place::Lateral) == TreeNodeRecursion::Stop
+                && check(node, &lateral.subquery, SubqueryPlace::Lateral) == TreeNodeRecursion::Stop
             {
                 return Ok(TreeNodeRecursion::Stop);
             }
@@ -55,10 +55,10 @@ pub(super) fn check_subqueries(plan: &LogicalPlan) -> Result<()> {
         node.apply_expressions(|expr| {
             expr.apply(|part| {
                 let (subquery, place) = match part {
-                    Expr::Exists(exists) => (&exists.subquery, Place::Exists),
-                    Expr::InSubquery(within) => (&within.subquery, Place::In),
-                    Expr::SetComparison(comparison) => (&comparison.subquery, Place::In),
-                    Expr::ScalarSubquery(subquery) => (subquery, Place::Value),
+                    Expr::Exists(exists) => (&exists.subquery, SubqueryPlace::Exists),
+                    Expr::InSubquery(within) => (&within.subquery, SubqueryPlace::In),
+                    Expr::SetComparison(comparison) => (&comparison.subquery, SubqueryPlace::In),
+                    Expr::ScalarSubquery(subquery) => (subquery, SubqueryPlace::Value),
                     _ => return Ok(TreeNodeRecursion::Continue),
                 };
                 Ok(check(node, &subquery.subquery, place))
@@ -75,7 +75,7 @@ pub(super) fn check_subqueries(plan: &LogicalPlan) -> Result<()> {
 
 /// Place of a subquery.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Place {
+enum SubqueryPlace {
     /// Operand of `EXISTS`.
     Exists,
     /// Operand of `IN`, `ANY` or `ALL`.
@@ -86,7 +86,7 @@ enum Place {
     Lateral,
 }
 
-impl Place {
+impl SubqueryPlace {
     fn is_condition(self) -> bool {
         matches!(self, Self::Exists | Self::In)
     }
@@ -128,7 +128,7 @@ impl Correlation {
 ///
 /// # Errors
 /// The part is not supported.
-fn correlation(node: &LogicalPlan, place: Place, above: Above) -> std::result::Result<Correlation, Refusal> {
+fn correlation(node: &LogicalPlan, place: SubqueryPlace, above: Above) -> std::result::Result<Correlation, Refusal> {
     if let LogicalPlan::Subquery(_) = node {
         // The columns are those of a table within the subquery.
         return Ok(Correlation::None);
@@ -178,7 +178,7 @@ fn is_equality_of_column(condition: &Expr, schema: &DFSchema) -> bool {
 fn check_above_correlated(
     node: &LogicalPlan,
     below: Correlation,
-    place: Place,
+    place: SubqueryPlace,
     above: Above,
 ) -> std::result::Result<(), Refusal> {
     let groups = match node {
@@ -199,7 +199,7 @@ fn check_above_correlated(
         LogicalPlan::Unnest(_) => Err(("`unnest` in a correlated subquery", JOIN)),
         LogicalPlan::RecursiveQuery(_) => Err(("a recursive query in a correlated subquery", JOIN)),
         LogicalPlan::Distinct(Distinct::On(_)) => Err(("`DISTINCT ON` in a correlated subquery", JOIN)),
-        LogicalPlan::Limit(limit) if place == Place::Exists && limit.skip.is_some() => Err((
+        LogicalPlan::Limit(limit) if place == SubqueryPlace::Exists && limit.skip.is_some() => Err((
             "`OFFSET` in a correlated `EXISTS`",
             "compare the number of rows: `(SELECT count(*) FROM b WHERE b.x = a.x) > 1`",
         )),
@@ -220,7 +220,7 @@ fn check_join(node: &LogicalPlan, inputs: &[Correlation]) -> std::result::Result
     if is_right { Ok(()) } else { Err(("an outer join of rows that depend on a row of the outer query", JOIN)) }
 }
 
-fn check_aggregate(aggregate: &Aggregate, place: Place, above: Above) -> std::result::Result<(), Refusal> {
+fn check_aggregate(aggregate: &Aggregate, place: SubqueryPlace, above: Above) -> std::result::Result<(), Refusal> {
     if matches!(aggregate.group_expr.as_slice(), [Expr::GroupingSet(_), ..]) {
         return Err(("`ROLLUP`, `CUBE` or `GROUPING SETS` in a correlated subquery", JOIN));
     }
@@ -228,11 +228,11 @@ fn check_aggregate(aggregate: &Aggregate, place: Place, above: Above) -> std::re
         return Ok(());
     }
     match place {
-        Place::Exists | Place::In => Err((
+        SubqueryPlace::Exists | SubqueryPlace::In => Err((
             "an aggregate without `GROUP BY` in a correlated `EXISTS`, `IN`, `ANY` or `ALL`",
             "compare with its value: `a.x = (SELECT count(*) FROM b WHERE b.x = a.x)`",
         )),
-        Place::Lateral | Place::Value if above.has_filter => Err((
+        SubqueryPlace::Lateral | SubqueryPlace::Value if above.has_filter => Err((
             "`HAVING` without `GROUP BY` in a correlated subquery",
             "put the condition outside: `FROM a, LATERAL (SELECT count(*) n FROM b WHERE b.x = a.x) WHERE n > 0`",
         )),

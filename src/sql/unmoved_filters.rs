@@ -124,7 +124,7 @@ mod tests {
         }
     }
 
-    /// Of 2,000 rows in pairs, some are half of a pair unless pairs are chosen as a whole, but with a probability of 2⁻¹⁰⁰⁰.
+    /// Pairs of 2,000 rows: some lose half, unless they are chosen as a whole, but with a probability of 2⁻¹⁰⁰⁰.
     #[test]
     fn random_conditions_choose_among_the_rows_that_the_query_says() {
         let session = Session::of_empty_tables([]).unwrap();
