@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
-use datafusion::config::OptimizerOptions;
-use datafusion::config::TableParquetOptions;
+use datafusion::config::{OptimizerOptions, TableParquetOptions};
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::csv::CsvFormat;
 use datafusion::datasource::file_format::json::JsonFormat;
@@ -38,18 +37,6 @@ pub struct NamedFile {
     pub path: PathBuf,
 }
 
-/// Sets the options of a session that reads `file`.
-pub(super) fn set_file_options(options: &mut OptimizerOptions, file: &NamedFile) {
-    // A `LIMIT`, `max` or join would skip row groups by their statistics. Those of a file may be wrong, and they leave out NaN.
-    // And a join would skip -0.0, which equals 0.0.
-    options.enable_topk_dynamic_filter_pushdown = false;
-    options.enable_aggregate_dynamic_filter_pushdown = false;
-    options.enable_join_dynamic_filter_pushdown = false;
-    // Of a JSON array, parts cannot be read.
-    let is_json = file.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-    options.repartition_file_scans &= !is_json;
-}
-
 impl std::str::FromStr for NamedFile {
     type Err = String;
 
@@ -64,6 +51,18 @@ impl std::str::FromStr for NamedFile {
             _ => Err("wanted NAME=FILE, for example `mine=scores.csv`".to_owned()),
         }
     }
+}
+
+/// Sets the options of a session that reads `file`.
+pub(super) fn set_file_options(options: &mut OptimizerOptions, file: &NamedFile) {
+    // A `LIMIT`, `max` or join would skip row groups by their statistics. Those of a file may be wrong, and they leave out NaN.
+    // And a join would skip -0.0, which equals 0.0.
+    options.enable_topk_dynamic_filter_pushdown = false;
+    options.enable_aggregate_dynamic_filter_pushdown = false;
+    options.enable_join_dynamic_filter_pushdown = false;
+    // Of a JSON array, parts cannot be read.
+    let is_json = file.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    options.repartition_file_scans &= !is_json;
 }
 
 fn is_name(name: &str) -> bool {

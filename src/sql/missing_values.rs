@@ -1,4 +1,4 @@
-//! Subqueries whose value is missing where DataFusion takes it for another one.
+//! Subqueries behind `IN`, `ANY` and `ALL` or in place of a value, which DataFusion takes for false where they are missing.
 
 use std::sync::Arc;
 
@@ -29,7 +29,10 @@ const VALUE: &str = "in#value";
 /// It stays as it is where neither can be missing by the schema, and where a missing condition is as good as a false one.
 ///
 /// A correlated subquery in place of a value is missing if it has no row, which DataFusion overlooks if its column is never
-/// missing, such as `count(*)` below `HAVING`. It becomes `nullif(…, NULL)`.
+/// missing, such as `count(*)` with `GROUP BY`. It becomes `nullif(…, NULL)`.
+///
+/// The column of a subquery behind `ANY` or `ALL` gets a name of its own: DataFusion takes `a.x > ANY (SELECT a.x FROM a)` for a
+/// comparison of the column with itself.
 ///
 /// # Errors
 /// The plan is not valid. Or x has a subquery that depends on an outer row, or one behind `IN` or `EXISTS`.
@@ -95,7 +98,6 @@ fn rewritten(expr: Expr, place: ConditionPlace, schema: &DFSchema) -> Result<Tra
                 None => Ok(Transformed::new(Expr::InSubquery(within), parts.transformed, TreeNodeRecursion::Continue)),
             }
         }
-        // DataFusion takes `a.x > ANY (SELECT a.x FROM a)` for a comparison of the column with itself.
         Expr::SetComparison(comparison) => {
             let parts = rewritten(*comparison.expr, ConditionPlace::Value, schema)?;
             let subquery = Arc::new(values(&comparison.subquery)?.build()?);
@@ -141,11 +143,11 @@ fn three_valued(within: &InSubquery, place: ConditionPlace, schema: &DFSchema) -
     let found = rows_with(rows()?, column.eq(of_outer_row(expr.as_ref().clone(), schema)?))?;
     let found = exists(found, is_correlated || expr.any_column_refs())?;
     let missing = lit(ScalarValue::Boolean(None));
-    Ok(Some(match (negated, unknown) {
-        (true, Some(unknown)) => (!found).and((!unknown).or(missing)),
-        (false, Some(unknown)) => found.or(unknown.and(missing)),
-        (true, None) => !found,
-        (false, None) => found,
+    Ok(Some(match unknown {
+        // As a condition of its own, only `NOT IN` comes here.
+        None => !found,
+        Some(unknown) if *negated => (!found).and((!unknown).or(missing)),
+        Some(unknown) => found.or(unknown.and(missing)),
     }))
 }
 
@@ -195,18 +197,16 @@ fn depends_on_outer_row<T>() -> Result<T> {
 #[cfg(test)]
 mod tests {
     use crate::sql::files::NamedFile;
-    use crate::sql::testing::text;
+    use crate::sql::testing::{rows, text};
     use crate::sql::{OutputFormat, Session};
 
     const A: &str = "(VALUES (0), (1), (2), (NULL)) a(x)";
     const B: &str = "(VALUES (1), (NULL)) b(y)";
     const C: &str = "(VALUES (1, 1), (2, NULL), (NULL, 2), (3, 3)) c(k, v)";
 
-    /// Rows of `a` as text, in order.
-    fn rows(session: &Session, condition: &str) -> String {
-        let sql = format!("SELECT coalesce(x::text, 'NULL') x FROM {A} WHERE {condition} ORDER BY x");
-        let csv = text(session, &sql, OutputFormat::Csv).unwrap_or_else(|error| panic!("{sql}: {error}"));
-        csv.lines().skip(1).collect::<Vec<_>>().join(" ")
+    /// Rows of `a` that satisfy a condition, as text, in order.
+    fn of_a(session: &Session, condition: &str) -> String {
+        rows(session, &format!("SELECT coalesce(x::text, 'NULL') x FROM {A} WHERE {condition} ORDER BY x")).join(" ")
     }
 
     /// Rows by hand.
@@ -244,7 +244,7 @@ mod tests {
             (format!("x NOT IN (SELECT y FROM {B} WHERE y NOT IN {all} OR y = 1)"), "0 2"),
             (format!("(x IN (SELECT k FROM {C} WHERE (v IN {all}) IS NULL)) IS NULL"), "0 1 NULL"),
         ] {
-            assert_eq!(rows(&session, &condition), wanted, "{condition}");
+            assert_eq!(of_a(&session, &condition), wanted, "{condition}");
         }
     }
 
@@ -268,7 +268,7 @@ mod tests {
             (format!("(SELECT max(y) FROM {B}) + 8 NOT IN {all}"), ""),
             (format!("(SELECT max(y) FROM {B}) + 8 NOT IN {some}"), every),
         ] {
-            assert_eq!(rows(&session, &condition), wanted, "{condition}");
+            assert_eq!(of_a(&session, &condition), wanted, "{condition}");
         }
         let count = format!("(SELECT count(*) FROM {C} WHERE k = x)");
         let sql = format!("SELECT x FROM {A} WHERE {count} NOT IN {all} OR x = 5");
@@ -289,7 +289,7 @@ mod tests {
             (format!("{plain} IS NULL"), ""),
             (format!("{plain} = 0"), "0 NULL"),
         ] {
-            assert_eq!(rows(&session, &condition), wanted, "{condition}");
+            assert_eq!(of_a(&session, &condition), wanted, "{condition}");
         }
     }
 
@@ -310,8 +310,7 @@ mod tests {
             ("SELECT w.id FROM a JOIN a w ON a.id = w.id AND a.i NOT IN (SELECT i FROM a WHERE i > 1)", "1 5"),
             ("SELECT w.id FROM a LEFT JOIN a w ON a.id = w.id AND w.i IN (SELECT i FROM a) WHERE w.id > 3", "5"),
         ] {
-            let csv = text(&session, sql, OutputFormat::Csv).unwrap_or_else(|error| panic!("{sql}: {error}"));
-            let mut rows: Vec<&str> = csv.lines().skip(1).collect();
+            let mut rows = rows(&session, sql);
             rows.sort_unstable();
             assert_eq!(rows.join(" "), wanted, "{sql}");
         }

@@ -1,8 +1,9 @@
 //! Subqueries that would be computed wrongly, or not at all, and that are refused for it.
 
+use std::sync::Arc;
+
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::error::DataFusionError;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Aggregate, BinaryExpr, Distinct, Expr, ExprSchemable, JoinType, LogicalPlan, Operator};
 
@@ -13,6 +14,12 @@ type Refusal = (&'static str, &'static str);
 
 /// Hint for rows that are computed for each outer row.
 const JOIN: &str = "compute it in a `WITH` query for all outer rows, with `GROUP BY` or `PARTITION BY`, and join that";
+
+/// Refusal of conditions outside of filters and joins.
+const OUTSIDE: Refusal = (
+    "`EXISTS`, `IN`, `ANY` or `ALL` with a subquery outside of `WHERE`, `HAVING` and `ON`",
+    "compare the number of rows: `(SELECT count(*) FROM b WHERE b.x = a.x) > 0`",
+);
 
 /// Refuses correlated subqueries whose rows would be wrong, and conditions with subqueries where DataFusion plans none.
 ///
@@ -31,27 +38,25 @@ const JOIN: &str = "compute it in a `WITH` query for all outer rows, with `GROUP
 /// - An aggregate without `GROUP BY`: in `EXISTS`, `IN`, `ANY` or `ALL`, below `HAVING`, or below another
 ///   aggregate or a join. It has a row even for an outer row without any.
 pub(super) fn check_subqueries(plan: &LogicalPlan) -> Result<()> {
-    let mut refusal: Option<Refusal> = None;
-    let mut check = |node: &LogicalPlan, subquery: &LogicalPlan, place| {
-        let found = match correlation(subquery, place, Above::default()) {
-            Err(found) => found,
-            Ok(_) if place.is_condition() && !matches!(node, LogicalPlan::Filter(_) | LogicalPlan::Join(_)) => (
-                "`EXISTS`, `IN`, `ANY` or `ALL` with a subquery outside of `WHERE`, `HAVING` and `ON`",
-                "compare the number of rows: `(SELECT count(*) FROM b WHERE b.x = a.x) > 0`",
-            ),
-            Ok(_) => return TreeNodeRecursion::Continue,
-        };
-        refusal = Some(found);
-        TreeNodeRecursion::Stop
-    };
-    let visited = plan.apply_with_subqueries(|node| {
+    let found = subqueries(plan).map_err(|error| Error::internal(format!("SQL: {error}")))?;
+    for (subquery, place, is_planned) in found {
+        let checked = dependence(&subquery, place, Above::default());
+        let checked = checked.and(if is_planned { Ok(()) } else { Err(OUTSIDE) });
+        checked.map_err(|(what, hint)| Error::usage(format!("SQL: {what} is not supported")).hint(hint))?;
+    }
+    Ok(())
+}
+
+/// Subqueries of a plan with their places. False for conditions where DataFusion plans none.
+fn subqueries(plan: &LogicalPlan) -> datafusion::error::Result<Vec<(Arc<LogicalPlan>, SubqueryPlace, bool)>> {
+    let mut found = Vec::new();
+    plan.apply_with_subqueries(|node| {
         for input in node.inputs() {
-            if let LogicalPlan::Subquery(lateral) = input
-                && check(node, &lateral.subquery, SubqueryPlace::Lateral) == TreeNodeRecursion::Stop
-            {
-                return Ok(TreeNodeRecursion::Stop);
+            if let LogicalPlan::Subquery(lateral) = input {
+                found.push((Arc::clone(&lateral.subquery), SubqueryPlace::Lateral, true));
             }
         }
+        let has_conditions = matches!(node, LogicalPlan::Filter(_) | LogicalPlan::Join(_));
         node.apply_expressions(|expr| {
             expr.apply(|part| {
                 let (subquery, place) = match part {
@@ -61,16 +66,12 @@ pub(super) fn check_subqueries(plan: &LogicalPlan) -> Result<()> {
                     Expr::ScalarSubquery(subquery) => (subquery, SubqueryPlace::Value),
                     _ => return Ok(TreeNodeRecursion::Continue),
                 };
-                Ok(check(node, &subquery.subquery, place))
+                found.push((Arc::clone(&subquery.subquery), place, has_conditions || !place.is_condition()));
+                Ok(TreeNodeRecursion::Continue)
             })
         })
-    });
-    match (refusal, visited) {
-        (Some((what, hint)), _) => Err(Error::usage(format!("SQL: {what} is not supported")).hint(hint)),
-        (None, visited) => {
-            visited.map(|_| ()).map_err(|error: DataFusionError| Error::internal(format!("SQL: {error}")))
-        }
-    }
+    })?;
+    Ok(found)
 }
 
 /// Place of a subquery.
@@ -111,14 +112,14 @@ impl Above {
 
 /// Way in which rows of a subquery depend on an outer row.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-enum Correlation {
+enum Dependence {
     None,
     /// Each row is one of a single value of the outer row.
     Equality,
     Other,
 }
 
-impl Correlation {
+impl Dependence {
     fn or(self, other: Self) -> Self {
         if self < other { other } else { self }
     }
@@ -128,34 +129,34 @@ impl Correlation {
 ///
 /// # Errors
 /// The part is not supported.
-fn correlation(node: &LogicalPlan, place: SubqueryPlace, above: Above) -> std::result::Result<Correlation, Refusal> {
+fn dependence(node: &LogicalPlan, place: SubqueryPlace, above: Above) -> std::result::Result<Dependence, Refusal> {
     if let LogicalPlan::Subquery(_) = node {
         // The columns are those of a table within the subquery.
-        return Ok(Correlation::None);
+        return Ok(Dependence::None);
     }
     let inputs = node.inputs();
-    let inputs = inputs.into_iter().map(|input| correlation(input, place, above.and(node)));
-    let inputs = inputs.collect::<std::result::Result<Vec<Correlation>, Refusal>>()?;
+    let inputs = inputs.into_iter().map(|input| dependence(input, place, above.and(node)));
+    let inputs = inputs.collect::<std::result::Result<Vec<Dependence>, Refusal>>()?;
     check_join(node, &inputs)?;
-    let below = inputs.into_iter().fold(Correlation::None, Correlation::or);
-    if below != Correlation::None {
+    let below = inputs.into_iter().fold(Dependence::None, Dependence::or);
+    if below != Dependence::None {
         check_above_correlated(node, below, place, above)?;
     }
-    Ok(below.or(own_correlation(node)))
+    Ok(below.or(own_dependence(node)))
 }
 
 /// Way in which the expressions of an operator depend on an outer row.
-fn own_correlation(node: &LogicalPlan) -> Correlation {
+fn own_dependence(node: &LogicalPlan) -> Dependence {
     match node {
         LogicalPlan::Filter(filter) => {
             let conditions = split_conjunction(&filter.predicate).into_iter().filter(|part| part.contains_outer());
-            conditions.fold(Correlation::None, |found, condition| {
+            conditions.fold(Dependence::None, |found, condition| {
                 let is_equality = is_equality_of_column(condition, filter.input.schema());
-                found.or(if is_equality { Correlation::Equality } else { Correlation::Other })
+                found.or(if is_equality { Dependence::Equality } else { Dependence::Other })
             })
         }
-        _ if node.contains_outer_reference() => Correlation::Other,
-        _ => Correlation::None,
+        _ if node.contains_outer_reference() => Dependence::Other,
+        _ => Dependence::None,
     }
 }
 
@@ -167,7 +168,7 @@ fn is_equality_of_column(condition: &Expr, schema: &DFSchema) -> bool {
         return false;
     };
     let (Ok(column), Ok(of_value)) = (column.get_type(schema), value.get_type(schema)) else { return false };
-    // Of texts, several are one number.
+    // The texts '1' and '01' are one number.
     let is_comparable = column == of_value
         || (column.is_numeric() && of_value.is_numeric())
         || (column.is_string() && of_value.is_string());
@@ -177,7 +178,7 @@ fn is_equality_of_column(condition: &Expr, schema: &DFSchema) -> bool {
 /// Refuses an operator over rows that depend on an outer row.
 fn check_above_correlated(
     node: &LogicalPlan,
-    below: Correlation,
+    below: Dependence,
     place: SubqueryPlace,
     above: Above,
 ) -> std::result::Result<(), Refusal> {
@@ -188,7 +189,7 @@ fn check_above_correlated(
     };
     // In `EXISTS` and `IN`, it does not matter that a row is there twice.
     let ignores_repeats = groups == Some(true) && place.is_condition();
-    if groups.is_some() && !ignores_repeats && below == Correlation::Other {
+    if groups.is_some() && !ignores_repeats && below == Dependence::Other {
         return Err((
             "a correlated subquery with an aggregate or `DISTINCT` whose condition is not the equality of a column with a value of its type",
             "join the tables, and group by the columns of the outer row",
@@ -209,13 +210,13 @@ fn check_above_correlated(
 }
 
 /// Refuses a join that has rows without a row of the input that depends on the outer row.
-fn check_join(node: &LogicalPlan, inputs: &[Correlation]) -> std::result::Result<(), Refusal> {
+fn check_join(node: &LogicalPlan, inputs: &[Dependence]) -> std::result::Result<(), Refusal> {
     let (LogicalPlan::Join(join), [left, right]) = (node, inputs) else { return Ok(()) };
     let is_right = match join.join_type {
         JoinType::Inner => true,
-        JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti => *right == Correlation::None,
-        JoinType::Right | JoinType::RightSemi | JoinType::RightAnti => *left == Correlation::None,
-        _ => *left == Correlation::None && *right == Correlation::None,
+        JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti => *right == Dependence::None,
+        JoinType::Right | JoinType::RightSemi | JoinType::RightAnti => *left == Dependence::None,
+        _ => *left == Dependence::None && *right == Dependence::None,
     };
     if is_right { Ok(()) } else { Err(("an outer join of rows that depend on a row of the outer query", JOIN)) }
 }
@@ -246,7 +247,7 @@ fn check_aggregate(aggregate: &Aggregate, place: SubqueryPlace, above: Above) ->
 #[cfg(test)]
 mod tests {
     use crate::error::ErrorCategory;
-    use crate::sql::testing::text;
+    use crate::sql::testing::{rows, text};
     use crate::sql::{OutputFormat, Session};
 
     const A: &str = "(VALUES (0), (1), (2), (NULL)) a(x)";
@@ -339,11 +340,10 @@ mod tests {
             (format!("SELECT x, n FROM {A}, LATERAL (SELECT count(*) n {all}) l WHERE n > 0"), "1,2 2,1"),
             (format!("SELECT x, v FROM {A}, LATERAL (SELECT DISTINCT v {all}) l"), "1,1 1,5 2,NULL"),
         ] {
-            let csv = text(&session, &sql, OutputFormat::Csv).unwrap();
             // A missing value is an empty field, and an empty line is written as two quotes.
             let null = |field: &str| if matches!(field, "" | "\"\"") { "NULL".to_owned() } else { field.to_owned() };
             let row = |line: &str| line.split(',').map(null).collect::<Vec<_>>().join(",");
-            let mut rows: Vec<String> = csv.lines().skip(1).map(row).collect();
+            let mut rows: Vec<String> = rows(&session, &sql).iter().map(|line| row(line)).collect();
             rows.sort();
             assert_eq!(rows.join(" "), wanted, "{sql}");
         }

@@ -108,6 +108,12 @@ pub(crate) fn store() -> (tempfile::TempDir, Store, [Key; 3]) {
     (folder, store, [cnn, old, new])
 }
 
+/// Rows of a query as lines of CSV, without the names of the columns.
+pub(crate) fn rows(session: &Session, sql: &str) -> Vec<String> {
+    let csv = text(session, sql, OutputFormat::Csv).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    csv.lines().skip(1).map(str::to_owned).collect()
+}
+
 pub(crate) fn text(session: &Session, sql: &str, format: OutputFormat) -> Result<String> {
     let rows = session.query(sql)?;
     let mut out = Vec::new();

@@ -1,9 +1,9 @@
 //! Filters that stay where the query has them.
 //!
 //! DataFusion 55 moves a condition without columns below an aggregate without `GROUP BY`, which has a row even of no input:
-//! `SELECT count(*) FROM t HAVING false` would count no rows. And it moves `random() < 0.1` below joins, aggregates and windows,
-//! where it chooses among other rows than the query says. A condition with a correlated subquery it moves below the projection
-//! whose columns the subquery names.
+//! `SELECT count(*) FROM t HAVING false` had a count of 0. And it moves `random() < 0.1` below joins, aggregates and windows,
+//! where it chooses among other rows than the query says. A condition with a subquery it moves below projections, whose columns
+//! the subquery may name.
 
 use std::sync::Arc;
 
@@ -95,13 +95,8 @@ fn has_row_of_no_input(plan: &LogicalPlan) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::sql::testing::text;
-    use crate::sql::{OutputFormat, Session};
-
-    fn rows(session: &Session, sql: &str) -> Vec<String> {
-        let csv = text(session, sql, OutputFormat::Csv).unwrap_or_else(|error| panic!("{sql}: {error}"));
-        csv.lines().skip(1).map(str::to_owned).collect()
-    }
+    use crate::sql::Session;
+    use crate::sql::testing::rows;
 
     /// Rows by hand.
     #[test]
