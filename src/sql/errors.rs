@@ -13,7 +13,7 @@ use crate::sql::names::{
     quoted_hyphenated_name, quoted_instance_name,
 };
 use crate::sql::planning_messages::{
-    ArgumentMessage, ConversionMessage, FunctionMessage, GroupMessage, SignatureMessage,
+    ArgumentMessage, ConditionMessage, ConversionMessage, FunctionMessage, GroupMessage, SignatureMessage,
 };
 use crate::sql::query_options::MAX_TEMPORARY_BYTES;
 use crate::sql::vectors::VectorMeasure;
@@ -87,8 +87,42 @@ fn located_error(error: &DataFusionError, sql: &str) -> Error {
             }
             _ => sql_error(error),
         },
-        root => planning_error(&root.strip_backtrace(), sql).unwrap_or_else(|| sql_error(error)),
+        root => {
+            let message = root.strip_backtrace();
+            if let Some(ConditionMessage { text, hint }) = ConditionMessage::parse(&message) {
+                let error = planning_error(&text, sql).unwrap_or_else(|| {
+                    let text = text.strip_prefix("SQL: ").unwrap_or(&text);
+                    Error::usage(format!("SQL: {}", lower_first(text)))
+                });
+                return match hint {
+                    Some(hint) => error.hint(hint),
+                    None => error,
+                };
+            }
+            planning_error(&message, sql).unwrap_or_else(|| sql_error(error))
+        }
     }
+}
+
+/// Converts an error of a query whose names were all found.
+pub(super) fn named_query_error(error: &DataFusionError, sql: &str) -> Error {
+    match error.find_root() {
+        // DataFusion looks for the columns of one subquery in another.
+        DataFusionError::SchemaError(schema_error, _)
+            if matches!(**schema_error, SchemaError::FieldNotFound { .. }) =>
+        {
+            not_planned()
+        }
+        _ => query_error(error, sql),
+    }
+}
+
+/// Error for a correlated subquery that DataFusion does not plan.
+fn not_planned() -> Error {
+    Error::usage("SQL: a subquery names a column of an outer table in a form that is not planned").hint(
+        "compute it in a `WITH` query for all outer rows, and join that; the nearest rows of each row: `FROM a, LATERAL (SELECT … FROM b \
+         ORDER BY cosine_distance(b.v, a.v) LIMIT 3) b`, with a measure first in the order",
+    )
 }
 
 /// Error about a place of the query, which is named before `more`.
@@ -121,12 +155,11 @@ fn planning_error(message: &str, sql: &str) -> Option<Error> {
             None => error.hint("`SHOW FUNCTIONS` lists all"),
         });
     }
-    if message.contains("OuterReferenceColumn") || message.contains("logical expression ScalarSubquery") {
-        let text = "SQL: a subquery names a column of an outer table in a form that is not planned";
-        return Some(Error::usage(text).hint(
-            "the nearest rows of each row: `FROM a, LATERAL (SELECT … FROM b ORDER BY cosine_distance(b.v, a.v) LIMIT 3) b`, \
-             with a measure first in the order",
-        ));
+    let is_unplanned = |expression| message.contains(&format!("logical expression {expression}"));
+    if message.contains("OuterReferenceColumn")
+        || ["ScalarSubquery", "InSubquery", "Exists"].into_iter().any(is_unplanned)
+    {
+        return Some(not_planned());
     }
     if message.ends_with("Divide by zero error") {
         return Some(Error::usage("SQL: division by zero").hint("`x / NULLIF(y, 0)` is a missing value where y is 0"));

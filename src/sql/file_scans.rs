@@ -19,6 +19,7 @@ use futures::{Stream, StreamExt};
 
 use crate::error::{Error, panic_error};
 use crate::sql::pass_through::{PassThroughExec, ReadInput};
+use crate::sql::planning_messages::CONDITION;
 
 /// Optimizer rule that puts [`FileScan`] over the scans of files that are not in the store.
 #[derive(Debug)]
@@ -96,7 +97,8 @@ fn caught(
 
 fn is_format_error(error: &DataFusionError) -> bool {
     match error {
-        DataFusionError::ParquetError(_) => true,
+        // The condition is one of the query.
+        DataFusionError::ParquetError(error) => !error.to_string().contains(CONDITION),
         DataFusionError::ArrowError(error, _) => {
             use ArrowError::{CsvError, JsonError, ParquetError, ParseError};
             matches!(**error, ParquetError(_) | JsonError(_) | CsvError(_) | ParseError(_))

@@ -56,7 +56,6 @@ impl std::str::FromStr for NamedFile {
 /// Sets the options of a session that reads `file`.
 pub(super) fn set_file_options(options: &mut OptimizerOptions, file: &NamedFile) {
     // A `LIMIT`, `max` or join would skip row groups by their statistics. Those of a file may be wrong, and they leave out NaN.
-    // And a join would skip -0.0, which equals 0.0.
     options.enable_topk_dynamic_filter_pushdown = false;
     options.enable_aggregate_dynamic_filter_pushdown = false;
     options.enable_join_dynamic_filter_pushdown = false;

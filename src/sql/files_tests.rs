@@ -295,6 +295,23 @@ fn zeros_of_both_signs_are_equal_in_joins() {
         let rows = csv_with(&[("a", plus.clone()), ("b", minus.clone())], sql).unwrap();
         assert_eq!(rows, "f\n0.0\n", "{sql}");
     }
+    // Of stages too, whose rows are filtered as they are read.
+    let (_folder, store, _) = store();
+    let put = |settings, values: [f64; 2]| {
+        let parts = vec![scores(&values.map(|value| ("nns", value)))];
+        put(&store, "evaluate", settings, &[("summary", parts)])
+    };
+    let (plus, minus) = (put(8, [0.0, 1.0]), put(9, [-0.0, 2.0]));
+    finished_run(&store, "20260103T000000", &[("a", "evaluate", &plus), ("b", "evaluate", &minus)]);
+    let session = Session::open(&store).unwrap();
+    for (sql, wanted) in [
+        ("SELECT a.rsum FROM a.summary a JOIN b.summary b ON a.rsum = b.rsum", "rsum\n0.0\n"),
+        ("SELECT b.rsum FROM a.summary a JOIN b.summary b ON a.rsum = b.rsum", "rsum\n-0.0\n"),
+        ("SELECT rsum FROM b.summary WHERE rsum IN (SELECT rsum FROM a.summary)", "rsum\n-0.0\n"),
+        ("SELECT a.rsum FROM a.summary a RIGHT JOIN b.summary b ON a.rsum = b.rsum WHERE b.rsum < 2", "rsum\n0.0\n"),
+    ] {
+        assert_eq!(text(&session, sql, OutputFormat::Csv).unwrap(), wanted, "{sql}");
+    }
 }
 
 /// Three row groups, the second of which has a NaN, which is the largest value. Statistics do not have it.

@@ -1,8 +1,9 @@
 //! Tests of the messages of wrong queries: places, near names, quotes.
 
-use super::testing::{store, text};
-use super::{OutputFormat, Session};
-use crate::error::Error;
+use super::testing::{scores, store, text};
+use super::{NamedFile, OutputFormat, Session};
+use crate::error::{Error, ErrorCategory};
+use crate::io::parquet;
 
 fn error(sql: &str) -> Error {
     let (_folder, store, _) = store();
@@ -157,6 +158,58 @@ fn mistyped_words_have_their_place_and_the_near_word() {
     assert!(got.starts_with("SQL: the stage of `epoch_order` is `fit`, wanted `epoch_order('stage', epoch)`"), "{got}");
 }
 
+/// Scans compute conditions, and the reader of Parquet says of their errors what it says of a damaged file.
+#[test]
+fn an_error_of_a_condition_is_one_of_the_query() {
+    let (folder, store, _) = store();
+    let session = Session::open(&store).unwrap();
+    let path = folder.path().join("mine.parquet");
+    std::fs::write(&path, parquet::encode(&scores(&[]).schema(), &[scores(&[("nns", 1.0)])]).unwrap()).unwrap();
+    session.add_file(NamedFile { name: "mine".to_owned(), path }).unwrap();
+    for table in ["mine", "test.summary"] {
+        for (condition, message, hint) in [
+            ("method::int = 2", "a comparison or cast of type Int32 got the text `'nns'`", None),
+            ("1 / (rsum::int - rsum::int) = 1", "division by zero", Some("`x / NULLIF(y, 0)`")),
+            ("chr(-rsum::int) > 'a'", "invalid Unicode scalar value: -", None),
+            ("length(repeat(method, 1000000000)) > 1", "`repeat` would make up to", Some("make shorter values")),
+        ] {
+            let sql = format!("SELECT method FROM {table} WHERE {condition}");
+            let got = text(&session, &sql, OutputFormat::Csv).unwrap_err();
+            assert_eq!(got.category(), ErrorCategory::Usage, "{sql}: {got}");
+            assert!(got.to_string().starts_with(&format!("SQL: {message}")), "{sql}: {got}");
+            let got = got.hint_text();
+            assert!(
+                got.is_some() == hint.is_some() && got.unwrap_or("").contains(hint.unwrap_or("")),
+                "{sql}: {got:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_correlated_subquery_that_is_not_planned_is_named_as_the_reason() {
+    let inner = "SELECT c.rsum FROM test.summary c WHERE c.method = a.method";
+    for sql in [
+        // Two levels out.
+        format!("SELECT 1 FROM test.summary a WHERE EXISTS (SELECT 1 FROM test.summary b WHERE EXISTS ({inner}))"),
+        format!(
+            "SELECT (SELECT max(rsum) FROM test.summary b WHERE b.rsum = (SELECT max(rsum) FROM ({inner}))) FROM test.summary a"
+        ),
+        format!("SELECT 1 FROM test.summary a, LATERAL (SELECT s.rsum FROM ({inner}) s) b"),
+        format!("SELECT 1 FROM test.summary a WHERE rsum IN ({inner} UNION ALL SELECT 3)"),
+        format!("SELECT 1 FROM test.summary a WHERE rsum IN ({inner} LIMIT 1)"),
+        format!("SELECT 1 FROM test.summary a JOIN test.summary b ON EXISTS ({inner})"),
+        format!("SELECT ({inner} LIMIT 1) FROM test.summary a"),
+        "SELECT (SELECT a.rsum + max(rsum) FROM test.summary) FROM test.summary a".to_owned(),
+    ] {
+        let got = error(&sql);
+        assert_eq!(got.category(), ErrorCategory::Usage, "{sql}: {got}");
+        let message = "SQL: a subquery names a column of an outer table in a form that is not planned";
+        assert_eq!(got.to_string(), message, "{sql}");
+        assert!(got.hint_text().unwrap_or("").starts_with("compute it in a `WITH` query"), "{sql}: {got}");
+    }
+}
+
 #[test]
 fn an_empty_query_and_two_statements_are_errors() {
     assert_eq!(error(" ; -- nothing").to_string(), "SQL: the query is empty");
@@ -182,6 +235,6 @@ fn an_interrupted_statement_ends() {
         });
         session.query(endless).and_then(|mut rows| rows.next().unwrap().map(|_| ()))
     });
-    assert_eq!(ended.unwrap_err().category(), crate::error::ErrorCategory::Interrupted);
+    assert_eq!(ended.unwrap_err().category(), ErrorCategory::Interrupted);
     assert_eq!(text(&session, "SELECT 1 AS one", OutputFormat::Csv).unwrap(), "one\n1\n");
 }

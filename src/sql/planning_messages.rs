@@ -1,10 +1,13 @@
-//! Messages of DataFusion about columns that are not grouped, functions and their arguments, tables, and texts that are no
-//! numbers.
+//! Messages of DataFusion about columns that are not grouped, functions and their arguments, tables, texts that are no numbers,
+//! and conditions that cannot be computed.
 //!
 //! Their errors have no fields, so the names are read from the text.
 
 use crate::sql::state::{CATALOG, FILES};
 use crate::suggest::closest_name;
+
+/// Start of an error of a condition that a scan evaluates, in a message of the reader of Parquet.
+pub(super) const CONDITION: &str = "Error evaluating filter predicate: ";
 
 /// Message about a column that is neither grouped nor in an aggregate function.
 #[derive(Debug, PartialEq, Eq)]
@@ -114,6 +117,52 @@ impl ConversionMessage {
     }
 }
 
+/// Message about a condition that a scan of Parquet evaluates. The error is written in the form of `Debug`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ConditionMessage {
+    /// Message of the error.
+    pub(super) text: String,
+    /// Its hint, if it is one of ours.
+    pub(super) hint: Option<String>,
+}
+
+impl ConditionMessage {
+    pub(super) fn parse(message: &str) -> Option<Self> {
+        let (_, error) = message.split_once(CONDITION)?;
+        if let Some((_, ours)) = error.split_once("External(Error { kind: ").and_then(|(_, rest)| rest.split_once('"'))
+        {
+            let (text, rest) = unescaped(ours);
+            let hint = rest.strip_prefix(", hint: Some(\"").map(|hint| unescaped(hint).0);
+            return Some(Self { text, hint });
+        }
+        let text = match error.split_once('"') {
+            _ if error.contains("DivideByZero") => "Divide by zero error".to_owned(),
+            Some((kind, text)) if kind.ends_with("CastError(") => format!("Cast error: {}", unescaped(text).0),
+            Some((_, text)) => unescaped(text).0,
+            None => error.to_owned(),
+        };
+        Some(Self { text, hint: None })
+    }
+}
+
+/// Text of a string literal whose opening quote was read, and what follows its closing quote.
+fn unescaped(literal: &str) -> (String, &str) {
+    let mut text = String::new();
+    let mut chars = literal.char_indices();
+    while let Some((place, char)) = chars.next() {
+        match char {
+            '"' => return (text, &literal[place + 1..]),
+            '\\' => match chars.next() {
+                Some((_, 'n' | 't' | 'r')) => text.push(' '),
+                Some((_, other)) => text.push(other),
+                None => {}
+            },
+            other => text.push(other),
+        }
+    }
+    (text, "")
+}
+
 /// Text between two marks.
 fn between<'t>(text: &'t str, start: &str, end: &str) -> Option<&'t str> {
     let (_, rest) = text.split_once(start)?;
@@ -149,5 +198,22 @@ mod tests {
         assert_eq!(got, Some(TableMessage { table: "test.nope".to_owned() }));
         let got = ConversionMessage::parse("Arrow error: Cast error: Cannot cast string 'a'b' to value of Int64 type");
         assert_eq!(got, Some(ConversionMessage { text: "a'b".to_owned(), data_type: "Int64".to_owned() }));
+    }
+
+    #[test]
+    fn errors_of_conditions_are_those_of_the_query() {
+        let parse = |error: &str| {
+            let message = format!("Parquet error: External: Compute error: Error evaluating filter predicate: {error}");
+            ConditionMessage::parse(&message).unwrap()
+        };
+        let without_hint = |text: &str| ConditionMessage { text: text.to_owned(), hint: None };
+        let got = parse(r#"ArrowError(CastError("Cannot cast string 'a\"b' to value of Int32 type"), Some(""))"#);
+        assert_eq!(got, without_hint("Cast error: Cannot cast string 'a\"b' to value of Int32 type"));
+        assert_eq!(parse(r#"ArrowError(DivideByZero, Some(""))"#), without_hint("Divide by zero error"));
+        assert_eq!(parse(r#"Execution("no \\ value\nhere")"#), without_hint("no \\ value here"));
+        let got =
+            parse(r#"External(Error { kind: Usage, message: "SQL: too long", hint: Some("shorter"), peer: false })"#);
+        assert_eq!(got, ConditionMessage { text: "SQL: too long".to_owned(), hint: Some("shorter".to_owned()) });
+        assert_eq!(ConditionMessage::parse("Parquet error: EOF"), None);
     }
 }

@@ -1,8 +1,11 @@
-//! Filters that stay above projections in which two columns have one name.
+//! Filters that stay above projections in which two columns have one name, and above inputs of joins by floating-point numbers.
 //!
 //! DataFusion 55 looks up the column of a filter by its name when it moves the filter below a projection. Of two columns with
 //! one name it takes the last: after a join with a computed key, a condition on a column of the left table filtered the right
 //! one. An operator that takes no filters stands above such a projection while they are moved.
+//!
+//! The same operator stands above the second input of a join by floating-point numbers: DataFusion 55 would filter it by the
+//! bits of the numbers of the first, where -0.0 and 0.0 differ, which the join takes for equal.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,8 +16,9 @@ use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use crate::sql::pass_through::{PassThroughExec, ReadInput};
 
@@ -60,7 +64,22 @@ impl ReadInput for FilterBarrier {
     }
 }
 
-/// Rule that puts the operator above projections.
+fn with_barrier(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    Arc::new(FilterBarrierExec::new(input, FilterBarrier))
+}
+
+/// Returns true if a key of the join is a floating-point number. Lists and records of them are compared by their bits.
+fn has_number_key(join: &HashJoinExec) -> Result<bool> {
+    let schema = join.left().schema();
+    for (key, _) in join.on() {
+        if key.data_type(&schema)?.is_floating() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Rule that puts the operator above projections, and above the second inputs of joins.
 #[derive(Debug)]
 struct AddBarriers;
 
@@ -71,11 +90,16 @@ impl PhysicalOptimizerRule for AddBarriers {
                 let mut names = BTreeSet::new();
                 projection.expr().iter().any(|column| !names.insert(column.alias.as_str()))
             });
-            Ok(if has_equal_names {
-                Transformed::yes(Arc::new(FilterBarrierExec::new(node, FilterBarrier)) as Arc<dyn ExecutionPlan>)
-            } else {
-                Transformed::no(node)
-            })
+            if has_equal_names {
+                return Ok(Transformed::yes(with_barrier(node)));
+            }
+            match node.downcast_ref::<HashJoinExec>() {
+                Some(join) if has_number_key(join)? => {
+                    let children = vec![Arc::clone(join.left()), with_barrier(Arc::clone(join.right()))];
+                    Ok(Transformed::yes(replace_children_if_necessary(node, children)?))
+                }
+                _ => Ok(Transformed::no(node)),
+            }
         })
         .data()
     }

@@ -23,7 +23,7 @@ use crate::sql::catalog::{DeclaredTable, StageArtefact, StoreCatalog};
 use crate::sql::column_names::name_columns;
 use crate::sql::deep_stack::with_deep_stack;
 use crate::sql::epoch_order::{self, EpochOrderFunction};
-use crate::sql::errors::{checked, query_error};
+use crate::sql::errors::{checked, named_query_error, query_error};
 use crate::sql::files::{NamedFile, set_file_options};
 use crate::sql::information;
 use crate::sql::interrupt::StatementInterrupt;
@@ -341,7 +341,7 @@ impl Session {
                 _ => self.rows_of_plan(plan, state).await,
             }
         };
-        with_deep_stack(started).await.map_err(|error| query_error(&error, sql))
+        with_deep_stack(started).await.map_err(|error| named_query_error(&error, sql))
     }
 
     /// Starts a plan. Subqueries in place of a value are computed first where their values travel, or where DataFusion
