@@ -30,6 +30,7 @@ mod json_names;
 mod file_records;
 mod functions;
 mod information;
+mod integer_operators;
 mod instances;
 mod interrupt;
 mod misread_queries;

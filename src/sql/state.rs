@@ -15,6 +15,7 @@ use datafusion::prelude::SessionConfig;
 use crate::sql::bounded_functions::{BoundedOperators, bounded_concatenation, bounded_functions};
 use crate::sql::cooperative::CooperativeOperators;
 use crate::sql::file_scans::FileScans;
+use crate::sql::integer_operators::IntegerOperators;
 use crate::sql::nested_loop_joins::NestedLoopJoinInputs;
 use crate::sql::planners::VectorOperators;
 use crate::sql::projection_filters::physical_rules;
@@ -73,6 +74,7 @@ pub(super) fn session_state(
     options.sql_parser.collect_spans = true;
     let mut planners = SessionStateDefaults::default_expr_planners();
     planners.insert(0, Arc::new(VectorOperators));
+    planners.insert(1, Arc::new(IntegerOperators));
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = Analyzer::new().rules;
     rules.insert(0, Arc::new(LateralTopK));
     rules.insert(1, Arc::new(SortMeasures));
