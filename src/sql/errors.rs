@@ -14,6 +14,7 @@ use crate::sql::names::{
 };
 use crate::sql::planning_messages::{
     ArgumentMessage, ConditionMessage, ConversionMessage, FunctionMessage, GroupMessage, SignatureMessage,
+    UnplannedMessage,
 };
 use crate::sql::query_options::MAX_TEMPORARY_BYTES;
 use crate::sql::vectors::VectorMeasure;
@@ -89,18 +90,23 @@ fn located_error(error: &DataFusionError, sql: &str) -> Error {
         },
         root => {
             let message = root.strip_backtrace();
-            if let Some(ConditionMessage { text, hint }) = ConditionMessage::parse(&message) {
-                let error = planning_error(&text, sql).unwrap_or_else(|| {
-                    let text = text.strip_prefix("SQL: ").unwrap_or(&text);
-                    Error::usage(format!("SQL: {}", lower_first(text)))
-                });
-                return match hint {
-                    Some(hint) => error.hint(hint),
-                    None => error,
-                };
+            match ConditionMessage::parse(&message) {
+                Some(condition) => condition_error(condition, sql),
+                None => planning_error(&message, sql).unwrap_or_else(|| sql_error(error)),
             }
-            planning_error(&message, sql).unwrap_or_else(|| sql_error(error))
         }
+    }
+}
+
+/// Error of a condition that a scan has evaluated.
+fn condition_error(ConditionMessage { text, category, hint }: ConditionMessage, sql: &str) -> Error {
+    let error = planning_error(&text, sql).filter(|error| error.category() == category).unwrap_or_else(|| {
+        let text = text.strip_prefix("SQL: ").unwrap_or(&text);
+        Error::new(category, format!("SQL: {}", lower_first(text)))
+    });
+    match hint {
+        Some(hint) => error.hint(hint),
+        None => error,
     }
 }
 
@@ -121,7 +127,7 @@ pub(super) fn named_query_error(error: &DataFusionError, sql: &str) -> Error {
 fn not_planned() -> Error {
     Error::usage("SQL: a subquery names a column of an outer table in a form that is not planned").hint(
         "compute it in a `WITH` query for all outer rows, and join that; the nearest rows of each row: `FROM a, LATERAL (SELECT … FROM b \
-         ORDER BY cosine_distance(b.v, a.v) LIMIT 3) b`, with a measure first in the order",
+         ORDER BY cosine_distance(b.v, a.v) LIMIT 3) b`, with a measure first in the order; with `GROUP BY`, name grouped columns",
     )
 }
 
@@ -155,11 +161,16 @@ fn planning_error(message: &str, sql: &str) -> Option<Error> {
             None => error.hint("`SHOW FUNCTIONS` lists all"),
         });
     }
-    let is_unplanned = |expression| message.contains(&format!("logical expression {expression}"));
-    if message.contains("OuterReferenceColumn")
-        || ["ScalarSubquery", "InSubquery", "Exists"].into_iter().any(is_unplanned)
-    {
-        return Some(not_planned());
+    match UnplannedMessage::parse(message).as_ref().map(|message| message.expression.as_str()) {
+        Some("InSubquery" | "Exists" | "SetComparison") => {
+            let text = "SQL: `IN`, `EXISTS`, `ANY` or `ALL` with a subquery in a place or form that is not planned";
+            return Some(Error::usage(text).hint(
+                "with columns of an outer table, or in `ON` of an outer join, compute it in a `WITH` query, and join that",
+            ));
+        }
+        Some("ScalarSubquery") => return Some(not_planned()),
+        _ if message.contains("OuterReferenceColumn") => return Some(not_planned()),
+        _ => {}
     }
     if message.ends_with("Divide by zero error") {
         return Some(Error::usage("SQL: division by zero").hint("`x / NULLIF(y, 0)` is a missing value where y is 0"));

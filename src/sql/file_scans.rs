@@ -19,7 +19,7 @@ use futures::{Stream, StreamExt};
 
 use crate::error::{Error, panic_error};
 use crate::sql::pass_through::{PassThroughExec, ReadInput};
-use crate::sql::planning_messages::CONDITION;
+use crate::sql::planning_messages::ConditionMessage;
 
 /// Optimizer rule that puts [`FileScan`] over the scans of files that are not in the store.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ fn caught(
 fn is_format_error(error: &DataFusionError) -> bool {
     match error {
         // The condition is one of the query.
-        DataFusionError::ParquetError(error) => !error.to_string().contains(CONDITION),
+        DataFusionError::ParquetError(_) => !ConditionMessage::is_one(&error.strip_backtrace()),
         DataFusionError::ArrowError(error, _) => {
             use ArrowError::{CsvError, JsonError, ParquetError, ParseError};
             matches!(**error, ParquetError(_) | JsonError(_) | CsvError(_) | ParseError(_))

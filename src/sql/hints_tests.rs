@@ -187,27 +187,39 @@ fn an_error_of_a_condition_is_one_of_the_query() {
 }
 
 #[test]
-fn a_correlated_subquery_that_is_not_planned_is_named_as_the_reason() {
+fn a_subquery_that_is_not_planned_is_named_as_the_reason() {
     let inner = "SELECT c.rsum FROM test.summary c WHERE c.method = a.method";
-    for sql in [
+    let correlated = [
         // Two levels out.
         format!("SELECT 1 FROM test.summary a WHERE EXISTS (SELECT 1 FROM test.summary b WHERE EXISTS ({inner}))"),
         format!(
             "SELECT (SELECT max(rsum) FROM test.summary b WHERE b.rsum = (SELECT max(rsum) FROM ({inner}))) FROM test.summary a"
         ),
         format!("SELECT 1 FROM test.summary a, LATERAL (SELECT s.rsum FROM ({inner}) s) b"),
+        format!("SELECT ({inner} LIMIT 1) FROM test.summary a"),
+        "SELECT (SELECT a.rsum + max(rsum) FROM test.summary) FROM test.summary a".to_owned(),
+        format!("SELECT rsum, (SELECT max(rsum) FROM ({inner})) FROM test.summary a GROUP BY rsum"),
+    ];
+    let joins = "SELECT 1 FROM test.summary a LEFT JOIN test.summary b ON";
+    let conditions = [
         format!("SELECT 1 FROM test.summary a WHERE rsum IN ({inner} UNION ALL SELECT 3)"),
         format!("SELECT 1 FROM test.summary a WHERE rsum IN ({inner} LIMIT 1)"),
         format!("SELECT 1 FROM test.summary a JOIN test.summary b ON EXISTS ({inner})"),
-        format!("SELECT ({inner} LIMIT 1) FROM test.summary a"),
-        "SELECT (SELECT a.rsum + max(rsum) FROM test.summary) FROM test.summary a".to_owned(),
-    ] {
-        let got = error(&sql);
-        assert_eq!(got.category(), ErrorCategory::Usage, "{sql}: {got}");
-        let message = "SQL: a subquery names a column of an outer table in a form that is not planned";
-        assert_eq!(got.to_string(), message, "{sql}");
-        assert!(got.hint_text().unwrap_or("").starts_with("compute it in a `WITH` query"), "{sql}: {got}");
+        format!("{joins} a.rsum IN (SELECT rsum FROM test.summary)"),
+        format!("{joins} a.rsum > ALL (SELECT rsum FROM test.summary) OR a.rsum = b.rsum"),
+    ];
+    let of_correlated = "SQL: a subquery names a column of an outer table in a form that is not planned";
+    let of_conditions = "SQL: `IN`, `EXISTS`, `ANY` or `ALL` with a subquery in a place or form that is not planned";
+    for (queries, message) in [(&correlated[..], of_correlated), (&conditions[..], of_conditions)] {
+        for sql in queries {
+            let got = error(sql);
+            assert_eq!((got.category(), got.to_string().as_str()), (ErrorCategory::Usage, message), "{sql}");
+            assert!(got.hint_text().unwrap_or("").contains("compute it in a `WITH` query"), "{sql}: {got}");
+        }
     }
+    // A text of the query is none of these messages.
+    let got = error("SELECT 'Physical plan does not support logical expression Exists('::int").to_string();
+    assert!(got.starts_with("SQL: a comparison or cast of type Int32 got the text `'Physical plan"), "{got}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{ExprSchemable, cast};
+use datafusion::logical_expr::{Expr, ExprSchemable, cast};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 /// Planner of differences of two integers without a sign, and of `+`, `-` and `*` of two integers of at most 32 bits: they are
@@ -22,23 +22,56 @@ impl ExprPlanner for IntegerOperators {
         if !matches!(expr.op, Plus | Minus | Multiply) {
             return Ok(PlannerResult::Original(expr));
         }
-        let is_small = |side: &DataType| side.is_integer() && side.primitive_width() < Some(8);
-        let is_unsigned = |side: &DataType| side.is_unsigned_integer() && expr.op == Minus;
         // The right side of a long sum is the short one.
-        if let Ok(right) = expr.right.get_type(schema)
-            && (is_small(&right) || is_unsigned(&right))
-            && let Ok(left) = expr.left.get_type(schema)
-            && ((is_small(&left) && is_small(&right)) || (is_unsigned(&left) && is_unsigned(&right)))
-        {
-            expr.left = cast(expr.left, DataType::Int64);
-            expr.right = cast(expr.right, DataType::Int64);
+        let right = IntegerOperand::of(&expr.right, schema);
+        if right == IntegerOperand::default() {
+            return Ok(PlannerResult::Original(expr));
+        }
+        let left = IntegerOperand::of(&expr.left, schema);
+        let is_negative = expr.op == Minus && left.is_unsigned && right.is_unsigned;
+        if is_negative || (left.is_small && right.is_small) {
+            expr.left = with_64_bits(expr.left);
+            expr.right = with_64_bits(expr.right);
         }
         Ok(PlannerResult::Original(expr))
     }
 }
 
+/// Kind of an operand. Both are false for other types than integers.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct IntegerOperand {
+    /// It has at most 32 bits.
+    is_small: bool,
+    is_unsigned: bool,
+}
+
+impl IntegerOperand {
+    fn of(side: &Expr, schema: &DFSchema) -> Self {
+        // A parameter takes the type of the other side.
+        if matches!(side, Expr::Placeholder(_)) {
+            return Self { is_small: true, is_unsigned: true };
+        }
+        let data_type = match side.get_type(schema) {
+            Ok(DataType::Dictionary(_, values)) => *values,
+            Ok(data_type) => data_type,
+            Err(_) => return Self::default(),
+        };
+        let is_small = data_type.is_integer() && data_type.primitive_width() < Some(size_of::<i64>());
+        Self { is_small, is_unsigned: data_type.is_unsigned_integer() }
+    }
+}
+
+fn with_64_bits(side: Expr) -> Expr {
+    if matches!(side, Expr::Placeholder(_)) { side } else { cast(side, DataType::Int64) }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use arrow::datatypes::DataType;
+    use tokio::runtime::Runtime;
+
     use crate::error::ErrorCategory;
     use crate::sql::testing::{rows, text};
     use crate::sql::{OutputFormat, Session};
@@ -70,6 +103,10 @@ mod tests {
             let sql = format!("SELECT {expression} AS x FROM (VALUES (1), (2), (3)) a(k) ORDER BY k");
             assert_eq!(rows(&session, &sql).join(" "), wanted, "{sql}");
         }
+        // Of a dictionary, as PyArrow and pandas write.
+        let of_dictionary = "SELECT a - b FROM (SELECT arrow_cast(1, 'Dictionary(Int32, UInt8)') a, \
+                             arrow_cast(3, 'Dictionary(Int8, UInt8)') b)";
+        assert_eq!(rows(&session, of_dictionary), ["-2"]);
         // In groups and conditions too, and by the name that it has.
         let of_groups = "SELECT s, count(*) FROM (SELECT rank() OVER (ORDER BY k % 2) r, rank() OVER (ORDER BY k) s \
                          FROM (VALUES (1), (2), (3), (4)) a(k)) WHERE r - s < 0 GROUP BY s HAVING max(r) - max(s) = -3";
@@ -77,6 +114,12 @@ mod tests {
         let grouped = "SELECT r - s, count(*) FROM (SELECT rank() OVER (ORDER BY k) r, row_number() OVER (ORDER BY k DESC) s \
                        FROM (VALUES (1), (2)) a(k)) GROUP BY r - s ORDER BY r - s";
         assert_eq!(text(&session, grouped, OutputFormat::Csv).unwrap(), "r - s,count(*)\n-1,1\n1,1\n");
+        // A parameter too: a client sends a value of the type that the query implies.
+        let session = Arc::new(session);
+        for sql in ["SELECT rank() OVER (ORDER BY k) - $1 FROM (VALUES (1)) a(k)", "SELECT $1 * length('a')"] {
+            let prepared = Runtime::new().unwrap().block_on(session.prepare(sql)).unwrap();
+            assert_eq!(prepared.parameters[0].data_type(), &DataType::Int64, "{sql}");
+        }
         let error =
             text(&session, "SELECT 18446744073709551615 - 18446744073709551614", OutputFormat::Csv).unwrap_err();
         assert_eq!(error.category(), ErrorCategory::Usage);

@@ -37,6 +37,7 @@ mod misread_queries;
 mod missing_values;
 mod names;
 mod nested_loop_joins;
+mod null_safe_joins;
 mod operator_messages;
 mod parameters;
 mod part_ranges;

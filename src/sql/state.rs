@@ -17,6 +17,7 @@ use crate::sql::cooperative::CooperativeOperators;
 use crate::sql::file_scans::FileScans;
 use crate::sql::integer_operators::IntegerOperators;
 use crate::sql::nested_loop_joins::NestedLoopJoinInputs;
+use crate::sql::null_safe_joins::without_null_safe_keys;
 use crate::sql::planners::VectorOperators;
 use crate::sql::projection_filters::physical_rules;
 use crate::sql::projection_names::with_projection_names;
@@ -83,7 +84,9 @@ pub(super) fn session_state(
         .with_config(config)
         .with_expr_planners(planners)
         .with_analyzer_rules(rules)
-        .with_optimizer_rules(with_unmoved_filters(with_projection_names(Optimizer::new().rules)))
+        .with_optimizer_rules(with_unmoved_filters(without_null_safe_keys(with_projection_names(
+            Optimizer::new().rules,
+        ))))
         .with_optimizer_rule(Arc::new(GroupTextViews))
         .with_query_planner(Arc::new(SessionPlanner))
         .with_physical_optimizer_rules(physical_rules())

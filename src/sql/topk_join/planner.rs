@@ -18,8 +18,9 @@ use super::exec::TopKJoinExec;
 use super::method::join_method;
 use super::named_tables::TOPK_JOIN;
 use super::node::TopKJoin;
+use crate::sql::null_safe_joins::with_null_safe_keys;
 
-/// Planner of queries that knows the top-k join.
+/// Planner of queries that knows the top-k join, and joins by `IS NOT DISTINCT FROM`.
 #[derive(Debug)]
 pub(in crate::sql) struct SessionPlanner;
 
@@ -27,7 +28,7 @@ pub(in crate::sql) struct SessionPlanner;
 impl QueryPlanner for SessionPlanner {
     async fn create_physical_plan(&self, plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
         let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(TopKJoinPlanner)]);
-        planner.create_physical_plan(plan, session).await
+        planner.create_physical_plan(&with_null_safe_keys(plan.clone())?, session).await
     }
 }
 
