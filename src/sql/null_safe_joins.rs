@@ -70,7 +70,7 @@ mod tests {
     use crate::sql::Session;
     use crate::sql::testing::rows;
 
-    /// Numbers of rows of DuckDB 2.0, the first four counted by hand too.
+    /// Numbers of rows of `DuckDB` 2.0, the first four counted by hand too.
     #[test]
     fn missing_values_are_equal_for_their_own_condition_alone() {
         let session = Session::of_empty_tables([]).unwrap();
