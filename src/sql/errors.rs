@@ -8,13 +8,13 @@ use datafusion::error::DataFusionError;
 use datafusion::parquet::errors::ParquetError;
 
 use crate::error::{Error, ErrorCategory, Result};
+use crate::sql::condition_message::ConditionMessage;
 use crate::sql::names::{
     first_word, is_compared_with, is_double_quoted, nearest_names, place_of_operator, place_of_text, place_of_word,
     quoted_hyphenated_name, quoted_instance_name,
 };
 use crate::sql::planning_messages::{
-    ArgumentMessage, ConditionMessage, ConversionMessage, FunctionMessage, GroupMessage, SignatureMessage,
-    UnplannedMessage,
+    ArgumentMessage, ConversionMessage, FunctionMessage, GroupMessage, SignatureMessage, UnplannedMessage,
 };
 use crate::sql::query_options::MAX_TEMPORARY_BYTES;
 use crate::sql::vectors::VectorMeasure;

@@ -18,8 +18,8 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{Stream, StreamExt};
 
 use crate::error::{Error, panic_error};
+use crate::sql::condition_message::ConditionMessage;
 use crate::sql::pass_through::{PassThroughExec, ReadInput};
-use crate::sql::planning_messages::ConditionMessage;
 
 /// Optimizer rule that puts [`FileScan`] over the scans of files that are not in the store.
 #[derive(Debug)]

@@ -18,6 +18,7 @@ mod bounded_functions;
 mod catalog;
 mod column_names;
 mod cooperative;
+mod condition_message;
 mod csv_schema;
 mod query_size;
 mod deep_stack;
