@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 /// Planner of differences of two integers without a sign, and of `+`, `-` and `*` of two integers of at most 32 bits: they are
 /// integers of 64 bits with a sign.
 ///
-/// DataFusion 55 computes them in the type of the operands, and goes on at the other end where that ends. `rank() OVER (…) -
+/// DataFusion 55 computes them in the type of the operands, where they wrap around. `rank() OVER (…) -
 /// rank() OVER (…)` of 1 and 3 is 18446744073709551614, since ranks have no sign. 70000 times itself is 605032704, where a
 /// file has 32 bits. An operand of a difference beyond 2^63 is an error here.
 #[derive(Debug)]
@@ -28,8 +28,8 @@ impl ExprPlanner for IntegerOperators {
             return Ok(PlannerResult::Original(expr));
         }
         let left = IntegerOperand::of(&expr.left, schema);
-        let is_negative = expr.op == Minus && left.is_unsigned && right.is_unsigned;
-        if is_negative || (left.is_small && right.is_small) {
+        let may_be_negative = expr.op == Minus && left.is_unsigned && right.is_unsigned;
+        if may_be_negative || (left.is_small && right.is_small) {
             expr.left = with_64_bits(expr.left);
             expr.right = with_64_bits(expr.right);
         }

@@ -5,7 +5,7 @@
 //! one. An operator that takes no filters stands above such a projection while they are moved.
 //!
 //! The same operator stands above the second input of a join by floating-point numbers: DataFusion 55 would filter it by the
-//! bits of the numbers of the first, where -0.0 and 0.0 differ, which the join takes for equal.
+//! bits of the numbers of the first. -0.0 and 0.0 have other bits, and are equal in the join.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ fn with_barrier(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
 }
 
 /// Returns true if a key of the join is a floating-point number. Lists and records of them are compared by their bits.
-fn has_number_key(join: &HashJoinExec) -> Result<bool> {
+fn has_float_key(join: &HashJoinExec) -> Result<bool> {
     let schema = join.left().schema();
     for (key, _) in join.on() {
         if key.data_type(&schema)?.is_floating() {
@@ -94,7 +94,7 @@ impl PhysicalOptimizerRule for AddBarriers {
                 return Ok(Transformed::yes(with_barrier(node)));
             }
             match node.downcast_ref::<HashJoinExec>() {
-                Some(join) if has_number_key(join)? => {
+                Some(join) if has_float_key(join)? => {
                     let children = vec![Arc::clone(join.left()), with_barrier(Arc::clone(join.right()))];
                     Ok(Transformed::yes(replace_children_if_necessary(node, children)?))
                 }
