@@ -28,7 +28,7 @@ use pairloom::model::family::concept_graph::{Concept, set_concepts};
 use pairloom::model::family::encode;
 use pairloom::model::family::input_spec::InputSpec;
 use pairloom::model::family::model::Model;
-use pairloom::model::family::registry::{ModelConfig, ModelSettings};
+use pairloom::model::family::registry::{DescribeModel, ModelConfig, ModelSettings};
 use pairloom::model::loss::Loss;
 use pairloom::model::memory_bank::TrainingPair;
 use pairloom::model::pair_scores::{CaptionBlocks, PairScoring};

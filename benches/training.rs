@@ -24,7 +24,7 @@ use pairloom::model::encoder::MatmulPrecision;
 use pairloom::model::family::encode;
 use pairloom::model::family::encoded_items::EncodedItems;
 use pairloom::model::family::input_spec::InputSpec;
-use pairloom::model::family::registry::ModelSettings;
+use pairloom::model::family::registry::{DescribeModel, ModelSettings};
 use pairloom::model::loss::{Loss, MemoryBankWeights};
 use pairloom::model::memory_bank::{MemoryBank, MemoryBankMask, TrainingPair};
 use pairloom::model::similarity::EmbeddingSimilarity;

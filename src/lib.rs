@@ -16,6 +16,7 @@ pub mod store;
 pub mod plan;
 pub mod search;
 pub mod retrieval;
+pub mod spec;
 pub mod model;
 pub mod stages;
 pub mod pipeline;

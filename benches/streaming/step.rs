@@ -6,7 +6,7 @@ use pairloom::error::{Error, Result};
 use pairloom::loader::{Batch, Loader};
 use pairloom::model::collective::CollectiveGroup;
 use pairloom::model::family::input_spec::InputSpec;
-use pairloom::model::family::registry::{ModelConfig, ModelSettings};
+use pairloom::model::family::registry::{DescribeModel, ModelConfig, ModelSettings};
 use pairloom::model::loss::Loss;
 use pairloom::model::memory_bank::TrainingPair;
 use pairloom::model::step::{PairBatch, StepOptions};

@@ -3,33 +3,16 @@
 use std::collections::HashMap;
 
 use az::SaturatingAs;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use tch::{Device, Tensor};
 
 use super::collective::CollectiveGroup;
 use super::family::encoded_items::EncodedItems;
 use super::loss::MemoryBankScores;
 use super::named_tensors::NamedTensors;
-use super::similarity::EmbeddingSimilarity;
+use super::similarity::{EmbeddingSimilarity, SimilarityScores};
 use super::tensor_slices::to_vec;
 use crate::error::{Error, Result};
-
-/// Samples of the memory bank that a pair of a batch is not compared with.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum MemoryBankMask {
-    /// Its own caption only, as in equation 6 of the paper. Other captions of its image are compared with it and count as
-    /// hubs around it, as other captions of the batch with the same image are negatives.
-    #[default]
-    OwnCaption,
-    /// Samples of its image, with any caption: no other description of an image counts as a hub around it. In no paper.
-    OwnImage,
-    /// All captions of the batch, as in the published code.
-    BatchCaptions,
-    /// None: a pair is compared with all samples.
-    Nothing,
-}
+pub use crate::spec::loss::MemoryBankMask;
 
 /// Training pair: a caption and its image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

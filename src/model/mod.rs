@@ -5,7 +5,6 @@ pub mod pinned_memory;
 pub mod malloc;
 pub mod threads;
 pub mod collective;
-pub mod setting_problems;
 pub mod named_tensors;
 mod safetensors_file;
 mod tensor_slices;
@@ -26,6 +25,8 @@ pub mod libtorch_scores;
 pub mod device_search;
 pub mod pair_scores;
 pub mod streamed_scores;
+
+pub use crate::spec::setting_problems;
 
 #[cfg(any(test, fuzzing))]
 pub(crate) use safetensors_file::parse as parse_safetensors;

@@ -5,9 +5,9 @@ use std::collections::{BTreeSet, HashSet};
 use arrow::array::RecordBatch;
 
 use super::family::encoded_items::EncodedItems;
-use super::family::input_spec::{ImageInput, ImageShape};
 use super::trained_model::TrainedModel;
 use crate::error::{Error, Result, TruncatedList};
+use crate::spec::input_spec::{ImageInput, ImageShape};
 use crate::tables;
 use crate::tables::vector_limits::check_image_vector;
 

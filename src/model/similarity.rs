@@ -1,49 +1,32 @@
-//! Similarity of the embeddings of images and captions, with hand-written gradients.
+//! Scores of the embeddings of images and captions, with hand-written gradients.
 
 use std::ops::Range;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use tch::Tensor;
 
-pub use crate::kernels::order_similarity::OrderPenalty;
+pub use crate::spec::similarity::{EmbeddingSimilarity, OrderPenalty};
 
 /// Number of differences of entries that are held at a time: 1 MiB in f32, which stays in a CPU's cache.
 const BLOCK: i64 = 1 << 18;
 
-/// Similarity of the embeddings of an image and a caption.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum EmbeddingSimilarity {
-    /// Cosine: the inner product of unit vectors.
-    #[default]
-    Cosine,
-    /// Order embeddings (Vendrov et al., ICLR 2016): the negative of a penalty for entries of the caption that exceed
-    /// the image's. Both are absolute values of unit vectors.
-    Order {
-        /// Penalty of the order violations.
-        #[serde(default)]
-        form: OrderPenalty,
-    },
-}
-
-impl EmbeddingSimilarity {
-    /// True if encoders return the absolute values of unit vectors.
-    #[must_use]
-    pub fn takes_absolute_values(self) -> bool {
-        matches!(self, Self::Order { .. })
-    }
-
-    /// True if no score is above 0.
-    #[must_use]
-    pub fn is_never_positive(self) -> bool {
-        matches!(self, Self::Order { .. })
-    }
-
+/// Scores of embeddings, and their gradients.
+pub trait SimilarityScores {
     /// Computes scores `[n, m]` of images `[n, d]` with captions `[m, d]`, without gradient. Higher is more similar.
     ///
     /// Memory beside the result: none for cosine; 1 MiB for order, or one difference of vectors if that is more.
-    pub fn scores(self, images: &Tensor, captions: &Tensor) -> Tensor {
+    fn scores(self, images: &Tensor, captions: &Tensor) -> Tensor;
+
+    /// Computes the gradients `[own, d]` in the vectors of the images `own` and the captions `own` from the gradient in
+    /// the scores `[n, n]` of images `[n, d]` with captions `[n, d]`.
+    ///
+    /// Without violations their norm is not differentiable; its gradient is defined as 0.
+    ///
+    /// Memory beside the result: as [`Self::scores`].
+    fn backward(self, images: &Tensor, captions: &Tensor, d_scores: &Tensor, own: &Range<i64>) -> (Tensor, Tensor);
+}
+
+impl SimilarityScores for EmbeddingSimilarity {
+    fn scores(self, images: &Tensor, captions: &Tensor) -> Tensor {
         tch::no_grad(|| match self {
             Self::Cosine => images.matmul(&captions.tr()),
             Self::Order { form } => {
@@ -62,13 +45,7 @@ impl EmbeddingSimilarity {
         })
     }
 
-    /// Computes the gradients `[own, d]` in the vectors of the images `own` and the captions `own` from the gradient in
-    /// the scores `[n, n]` of images `[n, d]` with captions `[n, d]`.
-    ///
-    /// Without violations their norm is not differentiable; its gradient is defined as 0.
-    ///
-    /// Memory beside the result: as [`EmbeddingSimilarity::scores`].
-    pub fn backward(self, images: &Tensor, captions: &Tensor, d_scores: &Tensor, own: &Range<i64>) -> (Tensor, Tensor) {
+    fn backward(self, images: &Tensor, captions: &Tensor, d_scores: &Tensor, own: &Range<i64>) -> (Tensor, Tensor) {
         let (own_images, own_captions) = (narrow_rows(images, own), narrow_rows(captions, own));
         let (of_images, of_captions) = (narrow_rows(d_scores, own), narrow_rows(&d_scores.tr(), own));
         tch::no_grad(|| match self {
@@ -234,14 +211,5 @@ mod tests {
                 assert!((got - wanted).abs().max().double_value(&[]) < 1e-12, "{similarity:?}");
             }
         }
-    }
-
-    #[test]
-    fn settings_are_deserialised() {
-        let read = |text: &str| serde_json::from_str::<EmbeddingSimilarity>(text).expect("a similarity");
-        assert_eq!(read(r#""cosine""#), EmbeddingSimilarity::Cosine);
-        assert_eq!(read(r#"{"order":{}}"#), EmbeddingSimilarity::Order { form: OrderPenalty::Norm });
-        assert_eq!(read(r#"{"order":{"form":"squared"}}"#), EmbeddingSimilarity::Order { form: OrderPenalty::Squared });
-        assert!(serde_json::from_str::<EmbeddingSimilarity>(r#"{"order":{"from":"norm"}}"#).is_err());
     }
 }

@@ -20,7 +20,7 @@ use super::family::image_rows::ImageRows;
 use super::family::model::{
     AuxiliaryLosses, EncodedBatch, GlobalLossContext, LocalBatch, Model, ScoreGradients, ScoredBatch,
 };
-use super::loss::{Loss, MemoryBankWeights, Objective, ObjectiveContext};
+use super::loss::{EvaluateObjective, Loss, MemoryBankWeights, Objective, ObjectiveContext};
 use super::memory_bank::{MemoryBank, MemoryBankMask, TrainingPair};
 use super::similarity::EmbeddingSimilarity;
 use super::training_state::TrainingState;

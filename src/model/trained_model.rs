@@ -9,7 +9,6 @@ use super::family::attention::{AttentionDirection, WordAttention};
 use super::family::encode;
 use super::family::encoded_items::EncodedItems;
 use super::family::image_words::with_image_words;
-use super::family::input_spec::InputSpec;
 use super::family::model::Model;
 use super::family::registry::ModelConfig;
 use super::named_tensors::NamedTensors;
@@ -20,6 +19,7 @@ use super::tensor_slices::to_vec;
 use crate::error::{Error, Result};
 use crate::kernels::text::{Tokenizer, Vocabulary};
 use crate::runtime::{CancelToken, Resources};
+use crate::spec::input_spec::InputSpec;
 
 /// Name of the file with the parameters.
 pub const PARAMETERS_FILE: &str = "model.safetensors";

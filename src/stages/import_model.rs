@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::io::{bounded, vocabulary};
 use crate::kernels::text::{Tokenizer, Vocabulary};
 use crate::model::family::contract::PublishedCheckpoint;
-use crate::model::family::registry::PublishedModel;
+use crate::model::family::registry::{PublishedModel, ReadPublished};
 use crate::model::trained_model::{DESCRIPTION_FILE, ModelDescription, PARAMETERS_FILE};
 use crate::stage::{RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput};
 

@@ -18,7 +18,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("search", &["kernels", "runtime", "error"]),
     ("retrieval", &["kernels", "search", "tables", "error"]),
     ("stage", &["io", "tables", "runtime", "error"]),
-    ("model", &["kernels", "tables", "loader", "search", "runtime", "error"]),
+    ("spec", &["kernels"]),
+    ("model", &["spec", "kernels", "tables", "loader", "search", "runtime", "error"]),
     (
         "stages",
         &[

@@ -17,7 +17,7 @@
 
 use tch::{Kind, Tensor};
 
-use super::matmul::MatmulPrecision;
+use super::matmul::{MatmulPrecision, PrecisionProducts};
 use super::pooling::{index_tensor, to_i64};
 
 /// Tensors of a forward pass over `n` words in [packed](super::packed_captions::PackedCaptions) order that the backward

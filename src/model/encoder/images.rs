@@ -3,7 +3,7 @@
 use tch::Tensor;
 
 use super::linear;
-use super::matmul::MatmulPrecision;
+use super::matmul::{MatmulPrecision, PrecisionProducts};
 use super::normalize::{self, NormalizeTape};
 
 /// Tensors that the backward pass needs.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tch::Tensor;
 
-use super::matmul::MatmulPrecision;
+use super::matmul::{MatmulPrecision, PrecisionProducts};
 use super::pooling::to_i64;
 use crate::kernels::product::{
     ElementType, LeftFactor, RightFactor, TILE_COLUMNS, TILE_ROWS, Tile, add_product, has_avx512,

@@ -23,6 +23,6 @@ mod product_choice;
 pub use captions::CaptionOptions;
 pub use differentiable_linear::differentiable_linear;
 pub use linear::forward as matmul_transposed;
-pub use matmul::MatmulPrecision;
+pub use matmul::{MatmulPrecision, PrecisionProducts};
 pub use pooling::CaptionPooling;
 pub use product_choice::is_libtorch_faster;

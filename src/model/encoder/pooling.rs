@@ -1,23 +1,9 @@
 //! Pooling of the states of a caption: mean and maximum, with their gradients.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use tch::{Device, Kind, Tensor};
 
 use super::packed_captions::PackedCaptions;
-
-/// Pooling of the states after each word of a caption into one vector. Padding does not count.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CaptionPooling {
-    /// State after the last word (VSE++); for the reverse direction, the state after the first word.
-    #[default]
-    Last,
-    /// Mean over the words.
-    Mean,
-    /// Maximum over the words, value by value.
-    Max,
-}
+pub use crate::spec::family::vse::CaptionPooling;
 
 /// Mean over the words of each caption: `[n, d]` of packed words to `[b, d]`, longest caption first.
 pub(super) fn mean(states: &Tensor, packed: &PackedCaptions) -> Tensor {

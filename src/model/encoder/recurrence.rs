@@ -6,7 +6,7 @@ use tch::{Kind, Tensor};
 use super::fused::{self, FusedInput};
 use super::graph_gru::GraphTape;
 use super::gru;
-use super::matmul::MatmulPrecision;
+use super::matmul::{MatmulPrecision, PrecisionProducts};
 use super::packed_captions::PackedCaptions;
 use super::pooling::{index_tensor, to_i64};
 use super::state_gradient::StateGradient;

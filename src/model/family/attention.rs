@@ -6,28 +6,16 @@
 //!
 //! `s_cq` is the cosine of context c and query q, and f a (leaky) ReLU. The norm is over the queries.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};
 
 use super::encoded_items::fill_padding;
+pub use crate::spec::family::scan::AttentionDirection;
 
 /// Added to norms, as in the published code.
 pub const EPSILON: f64 = 1e-8;
 
 /// Slope of f for negative values, if it is a leaky ReLU.
 pub const NEGATIVE_SLOPE: f64 = 0.1;
-
-/// Direction of cross attention.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AttentionDirection {
-    /// Text to image: each word attends to the regions.
-    #[default]
-    T2i,
-    /// Image to text: each region attends to the words.
-    I2t,
-}
 
 /// Attention between the words of a caption and the regions of an image.
 #[derive(Debug)]

@@ -12,7 +12,6 @@ use super::differentiable::{AutogradConfig, Differentiable};
 use super::encoded_items::EncodedItems;
 use super::graph::Graph;
 use super::image_rows::ImageRows;
-use super::input_spec::{ImageInput, InputSpec};
 use super::model::{
     AuxiliaryLosses, EncodedBatch, GlobalLossContext, LocalBatch, Model, ScoreGradients, ScoredBatch,
     VECTOR_SCORE_BLOCK,
@@ -25,6 +24,7 @@ use crate::kernels::text::vocabulary::{END_ID, START_ID};
 use crate::model::encoder::MatmulPrecision;
 use crate::model::safetensors_file::libtorch_error;
 use crate::model::similarity::EmbeddingSimilarity;
+use crate::spec::input_spec::{ImageInput, InputSpec};
 
 /// Model that libtorch differentiates.
 #[derive(Debug)]

@@ -1,26 +1,16 @@
 //! [`Family`] of every model that libtorch differentiates.
 
 use super::autograd::AutogradModel;
-use super::contract::{Capabilities, Family, PublishedCheckpoint};
+use super::contract::{Family, PublishedCheckpoint};
 use super::differentiable::{AutogradConfig, Differentiable};
-use super::input_spec::InputSpec;
 use super::model::Model;
 use super::parameters::{ParameterSpec, Parameters};
 use super::published::read_checkpoint;
 use crate::error::{Error, Result};
-use crate::model::setting_problems::SettingProblems;
+use crate::spec::input_spec::InputSpec;
 
 impl<S: Differentiable> Family for AutogradConfig<S> {
     type Settings = S;
-    type Published = S::Published;
-
-    fn capabilities(settings: &S) -> Capabilities {
-        settings.capabilities()
-    }
-
-    fn problems(settings: &S) -> SettingProblems {
-        settings.problems()
-    }
 
     fn from_settings(settings: &S, data: InputSpec) -> Self {
         Self { data, settings: settings.clone() }

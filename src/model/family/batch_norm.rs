@@ -1,41 +1,18 @@
 //! Batch normalisation.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};
 
 use super::allowed_values::AllowedValues;
 use super::graph::Graph;
 use super::parameters::{ParameterInit, ParameterSpec};
 use crate::error::{Error, Result};
+pub use crate::spec::family::BatchNormStatistics;
 
 /// Added to variances, as in `torch.nn.BatchNorm1d`.
 const EPSILON: f64 = 1e-5;
 
 /// Share of the statistics of a batch in the running statistics, as in `torch.nn.BatchNorm1d`.
 const MOMENTUM: f64 = 0.1;
-
-/// Statistics that batch normalisation uses in training. An embedding is always computed with the running statistics.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum BatchNormStatistics {
-    /// Statistics of the batch. They update the running statistics. A training with several ranks is refused, because each
-    /// rank would use the statistics of its own pairs.
-    #[default]
-    Batch,
-    /// Running statistics, which do not change: mean 0 and variance 1, or those of the checkpoint that a training
-    /// starts from. Weight and bias are trained.
-    Frozen,
-}
-
-impl BatchNormStatistics {
-    /// Reason why several ranks cannot train a model with these statistics.
-    #[must_use]
-    pub fn single_rank_reason(self) -> Option<&'static str> {
-        let reason = "each rank would normalise with the statistics of its own pairs";
-        (self == Self::Batch).then_some(reason)
-    }
-}
 
 /// Position of the normalised features in a tensor.
 #[derive(Debug, Clone, Copy)]
@@ -160,8 +137,8 @@ mod tests {
     use super::super::buffer_updates::BufferRecorder;
     use super::*;
     use crate::model::encoder::MatmulPrecision;
-    use crate::model::family::input_spec::InputSpec;
     use crate::model::family::parameters::Parameters;
+    use crate::spec::input_spec::InputSpec;
 
     fn numbers(tensor: &Tensor) -> Vec<f64> {
         Vec::try_from(tensor.to_kind(Kind::Double).contiguous().view(-1)).expect("values")

@@ -1,11 +1,9 @@
 //! Word vectors and GRU of captions, with the parameter names of the published checkpoints.
 
-use super::input_spec::InputSpec;
 use super::parameters::{ParameterInit, ParameterSpec, gru_suffixes, tensor_width};
 use crate::error::Result;
-
-/// Name of the parameter with the word vectors.
-pub const WORD_VECTORS: &str = "txt_enc.embed.weight";
+pub use crate::spec::family::WORD_VECTORS;
+use crate::spec::input_spec::InputSpec;
 
 /// Prefix of the parameters of the GRU.
 pub(super) const CAPTION_GRU: &str = "txt_enc.rnn";

@@ -15,9 +15,9 @@ use tch::{Kind, Tensor};
 
 use super::allowed_values::AllowedValues;
 use super::graph::Graph;
-use super::input_spec::InputSpec;
 use super::parameters::{ParameterInit, ParameterSpec, Parameters, tensor_width};
 use crate::error::{Error, Result};
+use crate::spec::input_spec::InputSpec;
 
 /// Name of the parameter with the adjacency A, `[c, c]`.
 pub const CONCEPT_ADJACENCY: &str = "C_GCN.adj_all";

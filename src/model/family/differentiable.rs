@@ -1,23 +1,18 @@
 //! Contract of a family that libtorch differentiates: settings with a forward computation.
 
-use std::fmt::Debug;
-
-use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tch::Tensor;
 
 use super::attention::WordAttention;
-use super::contract::Capabilities;
 use super::encoded_items::EncodedItems;
 use super::graph::{AuxiliaryLossTensors, Graph};
-use super::input_spec::InputSpec;
 use super::model::{GlobalLossContext, LocalBatch};
 use super::parameters::ParameterSpec;
 use super::published::{CheckpointLayout, CheckpointShapes};
 use super::score_blocks::BLOCK_VALUES;
 use crate::error::Result;
-use crate::model::setting_problems::SettingProblems;
+use crate::spec::family::FamilySettings;
+use crate::spec::input_spec::InputSpec;
 
 /// Description of a model that libtorch differentiates, without its parameters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,12 +27,7 @@ pub struct AutogradConfig<S> {
 
 /// Settings of a family whose forward computation libtorch differentiates.
 /// [`AutogradModel`](super::autograd::AutogradModel) makes a model of them.
-pub trait Differentiable:
-    Debug + Clone + Default + PartialEq + Serialize + DeserializeOwned + JsonSchema + Send + 'static
-{
-    /// Settings of the stage `import_model` that a published checkpoint does not contain.
-    type Published: Debug + Clone + Default + Serialize + DeserializeOwned + JsonSchema;
-
+pub trait Differentiable: FamilySettings + PartialEq + Send + 'static {
     /// Layout of published checkpoints; `None` if there are none.
     const CHECKPOINT_LAYOUT: Option<CheckpointLayout<'static>>;
 
@@ -52,12 +42,6 @@ pub trait Differentiable:
     fn scores_pairs_alone(&self) -> bool {
         true
     }
-
-    /// Capabilities of models with these settings.
-    fn capabilities(&self) -> Capabilities;
-
-    /// Checks the settings.
-    fn problems(&self) -> SettingProblems;
 
     /// Specifications of the parameters, in an order that never changes, without those of the CNN.
     ///

@@ -7,15 +7,15 @@ use serde::Deserialize;
 use tch::{Kind, Tensor};
 
 use super::encode;
-use super::input_spec::InputSpec;
 use super::model::Model;
-use super::registry::{ModelConfig, ModelSettings};
+use super::registry::{DescribeModel, ModelConfig, ModelSettings};
 use crate::model::collective::CollectiveGroup;
 use crate::model::loss::Loss;
 use crate::model::loss::sum::SumLoss;
 use crate::model::memory_bank::TrainingPair;
 use crate::model::step::{PairBatch, StepOptions, loss_and_gradients};
 use crate::runtime::CancelToken;
+use crate::spec::input_spec::InputSpec;
 
 #[derive(Deserialize)]
 struct GoldenScores {

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::model::autograd_node::differentiable;
 use crate::model::encoder::packed_captions::PackedCaptions;
 use crate::model::encoder::sequence_states::SequenceTape;
-use crate::model::encoder::{MatmulPrecision, differentiable_linear, matmul_transposed};
+use crate::model::encoder::{MatmulPrecision, PrecisionProducts, differentiable_linear, matmul_transposed};
 
 /// Forward computation of a model. Its parameters are leaves of a graph of libtorch, or plain values without gradient.
 pub struct Graph<'p> {
@@ -248,8 +248,8 @@ mod tests {
     use tch::{Device, Kind};
 
     use super::*;
-    use crate::model::family::input_spec::InputSpec;
     use crate::model::family::parameters::ParameterSpec;
+    use crate::spec::input_spec::InputSpec;
 
     /// States of sets of 3, 1 and 2 vectors and their gradients, beside those of libtorch's GRU for each set in f64: by
     /// tensors, and by kernels in f32 and in mixed precision.

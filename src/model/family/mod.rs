@@ -1,10 +1,10 @@
 //! Families of models: the traits that training, embedding and search use, and a file or folder for each family.
 //!
-//! To add a family, write a file with a [`Family`](contract::Family) (settings, parameters) and a
-//! [`Model`](model::Model) (encode, score, backward), or a [`Differentiable`](differentiable::Differentiable) if
-//! libtorch finds the gradients; then add a line in [`registry`]. No other code names a family.
+//! To add a family, write a file of its settings in [`spec::family`](crate::spec::family), and one here with a
+//! [`Family`](contract::Family) (parameters) and a [`Model`](model::Model) (encode, score, backward), or a
+//! [`Differentiable`](differentiable::Differentiable) if libtorch finds the gradients; then add a line in the list of each
+//! of the two, [`registry`] here. No other code names a family.
 
-pub mod input_spec;
 pub mod buffer_updates;
 mod allowed_values;
 pub mod parameters;
@@ -45,3 +45,5 @@ mod published_tests;
 mod testing;
 #[cfg(test)]
 mod tests;
+
+pub use crate::spec::input_spec;

@@ -7,11 +7,11 @@ use tch::{Device, Kind, Tensor};
 
 use super::allowed_values::AllowedValues;
 use super::buffer_updates::BufferUpdates;
-use super::input_spec::InputSpec;
 use crate::error::{Error, Result};
 use crate::kernels::random::Rng;
 use crate::model::named_tensors::NamedTensors;
 use crate::model::networks::{ImageNetwork, MODEL_PREFIX, NetworkTape};
+use crate::spec::input_spec::InputSpec;
 
 /// Random stream of the initial weights, distinct from other streams of the same seed.
 const WEIGHTS: u64 = 0x7765_6967_6874;

@@ -4,9 +4,8 @@ use tch::{Device, Kind, Tensor};
 
 use super::concept_graph::{CONCEPT_ADJACENCY, CONCEPTS_OF_WORDS, Concept, set_concepts};
 use super::image_rows::ImageRows;
-use super::input_spec::InputSpec;
 use super::model::{LocalBatch, Model};
-use super::registry::ModelSettings;
+use super::registry::{DescribeModel, ModelSettings};
 use crate::kernels::epoch::rank_share;
 use crate::kernels::random::Rng;
 use crate::model::collective::CollectiveGroup;
@@ -16,6 +15,7 @@ use crate::model::loss::sigmoid::SigmoidLoss;
 use crate::model::loss::sum::SumLoss;
 use crate::model::memory_bank::TrainingPair;
 use crate::model::step::{PairBatch, StepOptions, loss_and_gradients};
+use crate::spec::input_spec::InputSpec;
 
 const CAPTIONS: [&[i32]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];
 

@@ -4,83 +4,38 @@
 //! image with the words, so it is not the inner product of two vectors. libtorch finds the gradients.
 
 use az::SaturatingAs;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};
 
-use super::contract::Capabilities;
 use super::differentiable::{AutogradConfig, Differentiable};
 use super::encoded_items::{EncodedItems, fill_padding};
 use super::graph::{AuxiliaryLossTensors, Graph};
-use super::input_spec::InputSpec;
 use super::model::{GlobalLossContext, LocalBatch};
 use super::parameters::{ParameterInit, ParameterSpec, tensor_width};
 use super::published::{CheckpointLayout, CheckpointShapes};
 use crate::error::Result;
-use crate::model::setting_problems::SettingProblems;
-
-/// Settings of a late-interaction model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct LateInteractionSettings {
-    /// Width of the vectors.
-    pub width: usize,
-    /// Weight of `word_norm`, the mean square of the word vectors before they are normalised.
-    pub word_norm: f64,
-    /// Weight of `image_spread`, the square of the mean vector of the images of a batch.
-    pub image_spread: f64,
-}
-
-impl Default for LateInteractionSettings {
-    fn default() -> Self {
-        Self { width: 16, word_norm: 0.01, image_spread: 0.5 }
-    }
-}
-
-/// Settings of published checkpoints. This family has no published checkpoints.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Unpublished {}
+pub use crate::spec::family::late::{LateInteractionSettings, Unpublished, WORDS};
+use crate::spec::input_spec::InputSpec;
 
 const IMAGE: &str = "image.weight";
-const WORDS: &str = "words.weight";
 const TEMPERATURE: &str = "temperature";
 
 fn normalize(rows: &Tensor) -> Tensor {
     rows / rows.norm_scalaropt_dim(2, [-1i64].as_slice(), true).clamp_min(1e-12)
 }
 
-impl LateInteractionSettings {
-    /// Weighted mean square of the word vectors of a local batch.
-    fn word_norm(&self, graph: &Graph<'_>, batch: &LocalBatch<'_>) -> Result<Tensor> {
-        let mut sum = Tensor::zeros([], (graph.parameters().kind(), graph.parameters().device()));
-        for caption in batch.captions {
-            let words = Tensor::from_slice(caption).to_device(graph.parameters().device());
-            sum += graph.get(WORDS)?.index_select(0, &words).square().mean(None::<Kind>);
-        }
-        #[expect(clippy::cast_precision_loss, reason = "a batch has few pairs")]
-        Ok(sum * (self.word_norm / batch.global_size as f64))
+/// Weighted mean square of the word vectors of a local batch.
+fn word_norm(settings: &LateInteractionSettings, graph: &Graph<'_>, batch: &LocalBatch<'_>) -> Result<Tensor> {
+    let mut sum = Tensor::zeros([], (graph.parameters().kind(), graph.parameters().device()));
+    for caption in batch.captions {
+        let words = Tensor::from_slice(caption).to_device(graph.parameters().device());
+        sum += graph.get(WORDS)?.index_select(0, &words).square().mean(None::<Kind>);
     }
+    #[expect(clippy::cast_precision_loss, reason = "a batch has few pairs")]
+    Ok(sum * (settings.word_norm / batch.global_size as f64))
 }
 
 impl Differentiable for LateInteractionSettings {
-    type Published = Unpublished;
-
     const CHECKPOINT_LAYOUT: Option<CheckpointLayout<'static>> = None;
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            word_vectors_parameter: Some(WORDS),
-            local_losses: &["word_norm"],
-            global_losses: &["image_spread"],
-            ..Capabilities::default()
-        }
-    }
-
-    fn problems(&self) -> SettingProblems {
-        let wrong = self.width == 0;
-        wrong.then(|| ("width".to_owned(), "got 0, wanted at least 1".to_owned())).into_iter().collect()
-    }
 
     fn parameter_specs(&self, data: &InputSpec) -> Result<Vec<ParameterSpec>> {
         let (image, words, d) = (tensor_width(data.image)?, tensor_width(data.words)?, tensor_width(self.width)?);
@@ -114,7 +69,7 @@ impl Differentiable for LateInteractionSettings {
         batch: Option<&LocalBatch<'_>>,
     ) -> Result<EncodedItems> {
         if let Some(batch) = batch {
-            graph.add_loss("word_norm", self.word_norm(graph, batch)?);
+            graph.add_loss("word_norm", word_norm(self, graph, batch)?);
         }
         let words = Tensor::from_slice(&captions.concat()).to_device(graph.parameters().device());
         let lengths = captions.iter().map(|words| words.len().saturating_as::<i64>()).collect();

@@ -4,7 +4,6 @@ use tch::{Device, Kind, Tensor};
 
 use super::differentiable::AutogradConfig;
 use super::encode;
-use super::input_spec::InputSpec;
 use super::model::Model;
 use super::registry;
 use super::testing::LateInteractionSettings;
@@ -22,6 +21,7 @@ use crate::model::step::{LossAndGradients, PairBatch, StepOptions, loss_and_grad
 use crate::model::streamed_scores::{ImageValues, StreamedItems, StreamedScores};
 use crate::runtime::CancelToken;
 use crate::search::{MatrixSide, PanelRow, ScorePrecision, Scores};
+use crate::spec::input_spec::InputSpec;
 
 const CAPTIONS: [&[i32]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];
 

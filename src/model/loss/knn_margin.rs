@@ -1,34 +1,11 @@
-//! kNN-margin, the triplet loss with the k hardest negatives (Liu, Ye, "A Strong and Robust Baseline for Text-Image
-//! Matching", ACL-SRW 2019).
-//!
-//! Σᵢ Σ_{j∈K(i)} \[α + Sᵢⱼ − Sᵢᵢ\]₊ + Σⱼ Σ_{i∈K(j)} \[α + Sᵢⱼ − Sⱼⱼ\]₊ with α = `margin`, where `K` contains the `k`
-//! negatives with the highest scores, or all if there are fewer. `k` = 1 is MAX, `k` ≥ n − 1 is SUM.
+//! Value of kNN-margin, see [`spec::loss::knn_margin`](crate::spec::loss::knn_margin).
 
 use az::SaturatingAs;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use tch::Tensor;
 
-use super::function::{BatchSpec, LossFunction, LossInput, check_margin, check_neighbours, collapsed_hinges};
+use super::function::{LossFunction, LossInput};
 use super::negatives::{constant_margin_hinges, top_k_mask};
-use crate::model::setting_problems::{MARGINS, SettingProblems, check_plausible};
-
-/// Triplet loss with the k hardest negatives of the batch (Liu, Ye, 2019). Summed over the batch.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-#[schemars(inline)]
-pub struct KnnMarginLoss {
-    /// Margin α.
-    pub margin: f64,
-    /// Number of negatives of each image and caption that count. The paper tries 3, 5 and 10.
-    pub k: usize,
-}
-
-impl Default for KnnMarginLoss {
-    fn default() -> Self {
-        Self { margin: 0.2, k: 3 }
-    }
-}
+pub use crate::spec::loss::KnnMarginLoss;
 
 impl LossFunction for KnnMarginLoss {
     fn value(&self, batch: &LossInput<'_>) -> Tensor {
@@ -36,22 +13,6 @@ impl LossFunction for KnnMarginLoss {
         let captions = top_k_mask(batch.scores, pairs, k);
         let images = top_k_mask(&batch.scores.tr(), &pairs.tr(), k).tr();
         constant_margin_hinges(batch.scores, [&captions, &images], self.margin)
-    }
-
-    fn problems(&self, BatchSpec { pairs, .. }: BatchSpec) -> SettingProblems {
-        check_margin("margin", self.margin).into_iter().chain(check_neighbours(self.k, pairs)).collect()
-    }
-
-    fn implausible(&self) -> SettingProblems {
-        check_plausible("margin", self.margin, MARGINS).into_iter().collect()
-    }
-
-    fn collapse_value(&self, pairs: usize) -> Option<f64> {
-        Some(collapsed_hinges(self.margin, pairs, self.k))
-    }
-
-    fn is_triplet_loss(&self) -> bool {
-        true
     }
 }
 

@@ -1,50 +1,14 @@
-//! MAX, the triplet loss with the hardest negative of the batch (Faghri, Fleet, Kiros, Fidler, "VSE++", BMVC 2018).
-//!
-//! Σᵢ max_{j≠i} \[α + Sᵢⱼ − Sᵢᵢ\]₊ + Σⱼ max_{i≠j} \[α + Sᵢⱼ − Sⱼⱼ\]₊ with α = `margin`. If all scores are equal, the
-//! value is 2·n·α.
+//! Value of MAX, see [`spec::loss::max`](crate::spec::loss::max).
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use tch::Tensor;
 
-use super::function::{BatchSpec, LossFunction, LossInput, check_margin, collapsed_hinges};
-use super::knn_margin::KnnMarginLoss;
-use crate::model::setting_problems::{MARGINS, SettingProblems, check_plausible};
-
-/// Triplet loss with the hardest negative of the batch (VSE++, "MAX"). Summed over the batch.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-#[schemars(inline)]
-pub struct MaxLoss {
-    /// Margin α.
-    pub margin: f64,
-}
-
-impl Default for MaxLoss {
-    fn default() -> Self {
-        Self { margin: 0.2 }
-    }
-}
+use super::function::{LossFunction, LossInput};
+use crate::spec::loss::KnnMarginLoss;
+pub use crate::spec::loss::MaxLoss;
 
 impl LossFunction for MaxLoss {
     fn value(&self, batch: &LossInput<'_>) -> Tensor {
         KnnMarginLoss { margin: self.margin, k: 1 }.value(batch)
-    }
-
-    fn problems(&self, _: BatchSpec) -> SettingProblems {
-        check_margin("margin", self.margin).into_iter().collect()
-    }
-
-    fn implausible(&self) -> SettingProblems {
-        check_plausible("margin", self.margin, MARGINS).into_iter().collect()
-    }
-
-    fn collapse_value(&self, pairs: usize) -> Option<f64> {
-        Some(collapsed_hinges(self.margin, pairs, 1))
-    }
-
-    fn is_triplet_loss(&self) -> bool {
-        true
     }
 }
 

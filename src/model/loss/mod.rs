@@ -1,17 +1,12 @@
 //! Loss functions on the scores of a batch: value, and gradient in the scores.
 //!
-//! Each loss is one file with its formula and paper, its settings as in pipeline files, its value, and the checks of
-//! its settings. [`losses!`](function) lists them. libtorch differentiates them, in [`Objective::evaluate`] only.
-//! `tests/golden/losses.py` computes the same in PyTorch, from the formulas.
-//!
-//! Scores are finite. Among equal scores the lower index ranks first. The derivative of \[x\]₊ at 0 is 0. A
-//! batch of one pair has no negatives.
+//! Each loss is one file with its value; [`spec::loss`](crate::spec::loss) has its formula, its settings and their checks.
+//! libtorch differentiates them, in [`EvaluateObjective::evaluate`] only. `tests/golden/losses.py` computes the same in
+//! PyTorch, from the formulas.
 
 pub mod function;
-pub mod learned_scalar;
 pub mod objective;
 mod negatives;
-pub mod variant;
 pub mod sum;
 pub mod max;
 pub mod knn_margin;
@@ -28,20 +23,12 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use function::{BatchSpec, LossFunction, LossInput};
-pub use learned_scalar::LearnedScalar;
-pub use memory_bank_weights::{MemoryBankScores, MemoryBankWeights};
+pub use function::{LossFunction, LossInput};
+pub use memory_bank_weights::MemoryBankScores;
 pub use negatives::Negatives;
-pub use objective::{Objective, ObjectiveContext, ObjectiveValue};
-pub use semantic_margin::{NegativeSampler, SemanticMargin};
-pub use variant::FormulaVariant;
+pub use objective::{EvaluateObjective, ObjectiveContext, ObjectiveValue};
 
-function::losses! {
-    Sum(sum::SumLoss),
-    Max(max::MaxLoss),
-    KnnMargin(knn_margin::KnnMarginLoss),
-    LocalScaling(local_scaling::LocalScalingLoss),
-    Hal(hal::HalLoss),
-    InfoNce(info_nce::InfoNceLoss),
-    Sigmoid(sigmoid::SigmoidLoss),
-}
+pub use crate::spec::loss::{
+    BatchSpec, FormulaVariant, LearnedScalar, Loss, LossSettings, MemoryBankWeights, NegativeSampler, Objective,
+    SemanticMargin,
+};

@@ -1,24 +1,13 @@
-//! Objective of a training step and its inputs.
+//! Value and gradient of an objective on the scores of a batch.
 
 use tch::{Kind, Tensor};
 
-use super::function::{BatchSpec, LossFunction, LossInput};
-use super::learned_scalar::LearnedScalar;
-use super::memory_bank_weights::{MemoryBankScores, MemoryBankWeights};
+use super::function::{LossFunction, LossInput};
+use super::memory_bank_weights::MemoryBankScores;
 use super::negatives::Negatives;
-use super::semantic_margin::{SemanticMargin, semantic_margin};
-use super::{Loss, max};
+use super::semantic_margin::semantic_margin;
 use crate::error::{Error, Result};
-use crate::model::setting_problems::SettingProblems;
-
-/// Objective of a training: a loss, and a semantic adaptive margin (SAM) beside it or in its place.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Objective {
-    /// The loss.
-    pub loss: Loss,
-    /// Triplets with semantic adaptive margins.
-    pub semantic_margin: Option<SemanticMargin>,
-}
+use crate::spec::loss::{MemoryBankWeights, Objective};
 
 /// Inputs of an objective beside the scores of the batch.
 #[derive(Debug, Default)]
@@ -28,8 +17,8 @@ pub struct ObjectiveContext<'c> {
     pub masked: Option<&'c Tensor>,
     /// Scores with a memory bank, and the settings of the weights that follow from them.
     pub memory_bank: Option<(&'c MemoryBankWeights, &'c MemoryBankScores)>,
-    /// `[n, n]`: similarity of caption j to the captions of image i. Required by [`SemanticMargin`] and used by it
-    /// only.
+    /// `[n, n]`: similarity of caption j to the captions of image i. Required by
+    /// [`SemanticMargin`](crate::spec::loss::SemanticMargin) and used by it only.
     pub relevance: Option<&'c Tensor>,
     /// Values of the learned scalars of the loss, each `[1]`.
     pub scalars: &'c [Tensor],
@@ -50,7 +39,8 @@ pub struct ObjectiveValue {
     pub d_scalars: Vec<Tensor>,
 }
 
-impl Objective {
+/// Evaluation of an objective on scores.
+pub trait EvaluateObjective {
     /// Computes value and gradient on the scores `[n, n]` of a batch, image by caption, with matching pairs on the
     /// diagonal.
     ///
@@ -58,13 +48,17 @@ impl Objective {
     ///
     /// # Errors
     /// Shapes that do not fit each other, or a semantic margin without relevance.
-    pub fn evaluate(&self, scores: &Tensor, context: &ObjectiveContext<'_>) -> Result<ObjectiveValue> {
-        self.check(scores, context)?;
+    fn evaluate(&self, scores: &Tensor, context: &ObjectiveContext<'_>) -> Result<ObjectiveValue>;
+}
+
+impl EvaluateObjective for Objective {
+    fn evaluate(&self, scores: &Tensor, context: &ObjectiveContext<'_>) -> Result<ObjectiveValue> {
+        check(self, scores, context)?;
         let kind = scores.kind();
         let wide = if kind == Kind::Double { Kind::Double } else { Kind::Float };
         let leaf = |of: &Tensor| of.detach().to_kind(wide).set_requires_grad(true);
         let (scores, scalars) = (leaf(scores), context.scalars.iter().map(leaf).collect::<Vec<_>>());
-        let value = tch::with_grad(|| self.value(&scores, &scalars, context));
+        let value = tch::with_grad(|| value(self, &scores, &scalars, context));
         let wanted: Vec<&Tensor> = std::iter::once(&scores).chain(&scalars).collect();
         let gradients = Tensor::f_run_backward(&[&value], &wanted, false, false)
             .map_err(|error| Error::internal(format!("libtorch could not differentiate the objective: {error}")))?;
@@ -75,95 +69,45 @@ impl Objective {
         let d_scores = gradients.next().ok_or_else(|| Error::internal("libtorch gave no gradient"))?;
         Ok(ObjectiveValue { value: value.double_value(&[]), d_scores, d_scalars: gradients.collect() })
     }
-
-    /// Scalars that are trained together with the model.
-    #[must_use]
-    pub fn learned_scalars(&self) -> Vec<LearnedScalar> {
-        self.loss.learned_scalars()
-    }
-
-    /// Value on a batch of `pairs` pairs whose scores are all equal, as those of a collapsed model. `None` if it
-    /// depends on the score or on other inputs of the objective.
-    #[must_use]
-    pub fn collapse_value(&self, pairs: usize) -> Option<f64> {
-        if self.semantic_margin.is_some() { None } else { self.loss.collapse_value(pairs) }
-    }
-
-    /// Checks the settings for such batches. Problems have names such as `loss.max.margin` and
-    /// `semantic_margin.weight`.
-    #[must_use]
-    pub fn problems(&self, batches: BatchSpec) -> SettingProblems {
-        let under = |part: String| move |(name, message)| (format!("{part}.{name}"), message);
-        let (name, function) = (self.loss.name(), &self.loss);
-        let mut problems = SettingProblems::new();
-        problems.extend(function.problems(batches).into_iter().map(under(format!("loss.{name}"))));
-        if let Some(semantic_margin) = &self.semantic_margin {
-            problems.extend(semantic_margin.problems().into_iter().map(under("semantic_margin".into())));
-            if semantic_margin.keep_triplet && !function.is_triplet_loss() {
-                let message = format!(
-                    "got `keep_triplet = true` with the loss `{name}`, wanted a triplet loss such as `max`, or `keep_triplet = false`"
-                );
-                problems.push(("semantic_margin".into(), message));
-            }
-        }
-        problems
-    }
-
-    /// Settings that are possible, but implausible, with the usual values. Names are those of
-    /// [`problems`](Self::problems).
-    #[must_use]
-    pub fn implausible(&self) -> SettingProblems {
-        let under = |part: String| move |(name, message)| (format!("{part}.{name}"), message);
-        let loss = self.loss.implausible().into_iter().map(under(format!("loss.{}", self.loss.name())));
-        let margins = self.semantic_margin.iter().flat_map(SemanticMargin::implausible);
-        loss.chain(margins.map(under("semantic_margin".into()))).collect()
-    }
-
-    /// Value as a differentiable scalar tensor.
-    fn value(&self, scores: &Tensor, scalars: &[Tensor], context: &ObjectiveContext<'_>) -> Tensor {
-        let negatives = Negatives::new(scores, context.masked);
-        // Comparisons with NaN are false, so choosing negatives would ignore it silently. This sum makes the value NaN.
-        let mut value = (scores * 0.0).sum(Kind::Double);
-        if self.semantic_margin.is_none_or(|semantic_margin| semantic_margin.keep_triplet) {
-            let memory_bank = context.memory_bank;
-            value += self.loss.value(&LossInput { scores, negatives: &negatives, memory_bank, scalars });
-        }
-        if let (Some(settings), Some(relevance)) = (&self.semantic_margin, context.relevance) {
-            let margins = semantic_margin(scores, &negatives, relevance, settings, context.seed, context.step);
-            value += margins * settings.weight;
-        }
-        value
-    }
-
-    fn check(&self, scores: &Tensor, context: &ObjectiveContext<'_>) -> Result<()> {
-        let wanted = |what: &str, got: &Tensor, fits: bool| {
-            let got = got.size();
-            if fits { Ok(()) } else { Err(Error::internal(format!("{what} {got:?} of a batch, wanted `[n, n]`"))) }
-        };
-        let size = scores.size();
-        wanted("scores", scores, matches!(size.as_slice(), [rows, columns] if rows == columns && *rows > 0))?;
-        for (what, given) in [("a mask", context.masked), ("relevance", context.relevance)] {
-            if let Some(given) = given {
-                wanted(what, given, given.size() == size)?;
-            }
-        }
-        if let Some((_, bank)) = context.memory_bank {
-            let (captions, images) = (bank.captions.size(), bank.images.size());
-            if captions.len() != 2 || captions[0] != size[0] || captions[1] == 0 || captions != images {
-                let got = format!("{captions:?} and {images:?} of {} pairs with a bank", size[0]);
-                return Err(Error::internal(format!("scores {got}, wanted `[n, M]` of both")));
-            }
-        }
-        if self.semantic_margin.is_some() && context.relevance.is_none() {
-            return Err(Error::internal("`semantic_margin` needs the relevance of the captions"));
-        }
-        Ok(())
-    }
 }
 
-impl Default for Loss {
-    /// MAX, the loss of VSE++.
-    fn default() -> Self {
-        Self::Max(max::MaxLoss::default())
+/// Value as a differentiable scalar tensor.
+fn value(objective: &Objective, scores: &Tensor, scalars: &[Tensor], context: &ObjectiveContext<'_>) -> Tensor {
+    let negatives = Negatives::new(scores, context.masked);
+    // Comparisons with NaN are false, so choosing negatives would ignore it silently. This sum makes the value NaN.
+    let mut value = (scores * 0.0).sum(Kind::Double);
+    if objective.semantic_margin.is_none_or(|semantic_margin| semantic_margin.keep_triplet) {
+        let memory_bank = context.memory_bank;
+        value += objective.loss.value(&LossInput { scores, negatives: &negatives, memory_bank, scalars });
     }
+    if let (Some(settings), Some(relevance)) = (&objective.semantic_margin, context.relevance) {
+        let margins = semantic_margin(scores, &negatives, relevance, settings, context.seed, context.step);
+        value += margins * settings.weight;
+    }
+    value
+}
+
+fn check(objective: &Objective, scores: &Tensor, context: &ObjectiveContext<'_>) -> Result<()> {
+    let wanted = |what: &str, got: &Tensor, fits: bool| {
+        let got = got.size();
+        if fits { Ok(()) } else { Err(Error::internal(format!("{what} {got:?} of a batch, wanted `[n, n]`"))) }
+    };
+    let size = scores.size();
+    wanted("scores", scores, matches!(size.as_slice(), [rows, columns] if rows == columns && *rows > 0))?;
+    for (what, given) in [("a mask", context.masked), ("relevance", context.relevance)] {
+        if let Some(given) = given {
+            wanted(what, given, given.size() == size)?;
+        }
+    }
+    if let Some((_, bank)) = context.memory_bank {
+        let (captions, images) = (bank.captions.size(), bank.images.size());
+        if captions.len() != 2 || captions[0] != size[0] || captions[1] == 0 || captions != images {
+            let got = format!("{captions:?} and {images:?} of {} pairs with a bank", size[0]);
+            return Err(Error::internal(format!("scores {got}, wanted `[n, M]` of both")));
+        }
+    }
+    if objective.semantic_margin.is_some() && context.relevance.is_none() {
+        return Err(Error::internal("`semantic_margin` needs the relevance of the captions"));
+    }
+    Ok(())
 }

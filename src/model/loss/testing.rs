@@ -6,7 +6,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::function::LossInput;
 use super::negatives::Negatives;
-use super::{Loss, LossFunction, MemoryBankWeights, Objective, ObjectiveContext, SemanticMargin};
+use super::{EvaluateObjective, Loss, LossFunction, MemoryBankWeights, Objective, ObjectiveContext, SemanticMargin};
 
 /// Golden file `losses.json`, written by `tests/golden/losses.py`.
 #[derive(Deserialize)]

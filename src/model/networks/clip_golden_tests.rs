@@ -2,14 +2,12 @@
 
 use serde::Deserialize;
 
-use super::clip::ClipSizes;
-use super::layer::Layer;
 use super::network::{ImageNetwork, NetworkOutput};
 use super::testing::{differences, fnv, formula_image, formula_weights};
 use super::text_encoder::{self, TextEncoder};
-use super::{Network, NetworkParameterSpec};
 use crate::kernels::normalize;
 use crate::kernels::resize::{CropPlace, resize_and_crop};
+use crate::spec::networks::{ClipSizes, Layer, Network, NetworkParameterSpec};
 
 #[derive(Deserialize)]
 struct ClipGolden {

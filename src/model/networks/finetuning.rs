@@ -73,10 +73,9 @@ mod tests {
     use tch::Device;
 
     use super::*;
-    use crate::model::networks::Network;
     use crate::model::networks::clip_golden_tests::SMALL;
-    use crate::model::networks::layer::Layer;
     use crate::model::networks::testing::{formula_image, formula_weights};
+    use crate::spec::networks::{Layer, Network};
 
     /// Change of a sum of the features along a direction of a parameter, beside its gradient, in f64.
     #[test]

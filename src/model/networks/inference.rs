@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use tch::{Kind, TchError, Tensor};
 
-use super::layer::{Convolution, Layer};
 use super::network::ImageNetwork;
 use super::packed_products::{PackedProducts, fastest_order};
 use crate::error::{Error, Result};
@@ -18,6 +17,7 @@ use crate::kernels::packed_layer::PackedLayer;
 use crate::kernels::product::{ElementType, has_avx512};
 use crate::model::safetensors_file::libtorch_error;
 use crate::model::tensor_slices::{as_slice, to_vec};
+use crate::spec::networks::{Convolution, Layer};
 
 impl ImageNetwork {
     /// Returns the network prepared for inference. It computes the same, with other roundings; with `mixed`, the factors of

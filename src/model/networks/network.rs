@@ -6,9 +6,6 @@ use std::sync::Arc;
 use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
-use super::architecture::{Architecture, FilePart};
-use super::catalog::Network;
-use super::layer::{Convolution, Layer, parameter_name};
 use super::packed_products::{self, PackedProducts};
 use super::random;
 use crate::error::{Error, Result};
@@ -17,6 +14,7 @@ use crate::model::named_tensors::NamedTensors;
 use crate::model::safetensors_file::{self, libtorch_error, to_tensor_shape};
 use crate::model::weights::{self, ExpectedParameter};
 use crate::runtime::CancelToken;
+use crate::spec::networks::{Architecture, Convolution, FilePart, Layer, Network, parameter_name};
 
 /// Output of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use safetensors::tensor::{Dtype, TensorView, serialize};
 
-use super::parameter_spec::NetworkParameterSpec;
 use crate::io::image::DecodedImage;
 use crate::kernels::random::Rng;
+use crate::spec::networks::NetworkParameterSpec;
 
 pub(crate) fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))

@@ -2,13 +2,11 @@
 
 use tch::Tensor;
 
-use super::architecture::{Architecture, FilePart};
-use super::catalog::Network;
 use super::network::ImageNetwork;
-use super::text_tower::TextTower;
 use crate::error::{Error, Result};
 use crate::model::safetensors_file::{libtorch_error, to_tensor_shape};
 use crate::runtime::CancelToken;
+use crate::spec::networks::{Architecture, FilePart, Network, TextTower};
 
 /// Text tower with its weights.
 #[derive(Debug)]

@@ -2,10 +2,10 @@
 
 use tch::{Kind, TchError, Tensor};
 
-use super::layer::Layer;
 use super::network::ImageNetwork;
 use crate::error::{Error, Result};
 use crate::model::safetensors_file::libtorch_error;
+use crate::spec::networks::Layer;
 
 impl ImageNetwork {
     /// Computes a layer of a transformer.

@@ -5,7 +5,7 @@ use super::options::WarmUp;
 use crate::error::{Error, Result};
 use crate::model::encoder::MatmulPrecision;
 use crate::model::family::contract::ScoreRange;
-use crate::model::loss::{BatchSpec, LossFunction};
+use crate::model::loss::{BatchSpec, LossSettings};
 use crate::model::similarity::EmbeddingSimilarity;
 use crate::stage::Problem;
 use crate::stages::image_vectors::image_vectors_problem;

@@ -22,7 +22,7 @@ use crate::model::collective::CollectiveGroup;
 use crate::model::device::{device_of_rank, set_thread_count};
 use crate::model::family::batch_norm::BatchNormStatistics;
 use crate::model::family::input_spec::{self, InputSpec};
-use crate::model::family::registry::ModelConfig;
+use crate::model::family::registry::{DescribeModel, ModelConfig};
 use crate::model::loss::Objective;
 use crate::model::malloc::return_freed_memory;
 use crate::model::memory_bank::MemoryBank;

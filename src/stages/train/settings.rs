@@ -12,7 +12,7 @@ use crate::kernels::text::Tokenizer;
 use crate::model::encoder::MatmulPrecision;
 use crate::model::family::input_spec::ImageInput;
 use crate::model::family::registry;
-use crate::model::loss::{Loss, LossFunction, Objective, SemanticMargin};
+use crate::model::loss::{Loss, LossSettings, Objective, SemanticMargin};
 use crate::stage::{Problem, RequiredValues, Stage, StageInput, StageOutput, TableRef};
 use crate::stages::image_vectors::image_vectors_input;
 use crate::tables;

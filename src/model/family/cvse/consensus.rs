@@ -60,23 +60,21 @@ pub fn concept_vectors(graph: &Graph<'_>) -> Result<Tensor> {
     Ok(l2_normalize(&graph.matmul(&adjacency, &graph.matmul(&hidden, second?)), -1))
 }
 
-impl CvseSettings {
-    /// Logarithms of the concept weights p for the vectors `y`, `[n, c]`.
-    pub(super) fn log_concept_weights(
-        &self,
-        graph: &Graph<'_>,
-        name: &str,
-        concepts: &Tensor,
-        y: &Tensor,
-    ) -> Result<Tensor> {
-        let gate = |layer: &str, rows: &Tensor| -> Result<Tensor> {
-            let rows = graph.linear(&format!("{name}.{layer}.0"), rows)?;
-            Ok(graph.batch_norm_of_rows(&format!("{name}.{layer}.1"), &rows, self.batch_norm)?.tanh())
-        };
-        let of_concepts = gate("embedding_1", concepts)? * graph.get(&format!("{name}.embedding_3.0.weight"))?;
-        // The softmax is sharp, so this small product is not rounded to bf16 in mixed precision.
-        let logits = gate("embedding_2", y)?.matmul(&of_concepts.tr());
-        let logits = logits + graph.get(&format!("{name}.embedding_3.0.bias"))?;
-        Ok((logits * INVERSE_TEMPERATURE).log_softmax(1, None::<Kind>))
-    }
+/// Logarithms of the concept weights p for the vectors `y`, `[n, c]`.
+pub(super) fn log_concept_weights(
+    settings: &CvseSettings,
+    graph: &Graph<'_>,
+    name: &str,
+    concepts: &Tensor,
+    y: &Tensor,
+) -> Result<Tensor> {
+    let gate = |layer: &str, rows: &Tensor| -> Result<Tensor> {
+        let rows = graph.linear(&format!("{name}.{layer}.0"), rows)?;
+        Ok(graph.batch_norm_of_rows(&format!("{name}.{layer}.1"), &rows, settings.batch_norm)?.tanh())
+    };
+    let of_concepts = gate("embedding_1", concepts)? * graph.get(&format!("{name}.embedding_3.0.weight"))?;
+    // The softmax is sharp, so this small product is not rounded to bf16 in mixed precision.
+    let logits = gate("embedding_2", y)?.matmul(&of_concepts.tr());
+    let logits = logits + graph.get(&format!("{name}.embedding_3.0.bias"))?;
+    Ok((logits * INVERSE_TEMPERATURE).log_softmax(1, None::<Kind>))
 }

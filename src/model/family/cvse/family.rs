@@ -13,26 +13,23 @@
 
 use tch::{Kind, Tensor};
 
-use super::consensus::{self, INVERSE_TEMPERATURE, concept_vectors};
-use super::published::{self, PublishedCvseSettings};
-use super::settings::{ConceptLabels, CvseSettings};
+use super::consensus::{self, INVERSE_TEMPERATURE, concept_vectors, log_concept_weights};
+use super::published;
+use super::settings::{ConceptLabels, CvseSettings, PublishedCvseSettings};
 use crate::error::Result;
-use crate::model::family::caption_gru::{CaptionGru, WORD_VECTORS};
+use crate::model::family::caption_gru::CaptionGru;
 use crate::model::family::concept_graph::{concept_labels, concept_specs};
-use crate::model::family::contract::Capabilities;
 use crate::model::family::differentiable::{AutogradConfig, Differentiable};
 use crate::model::family::encoded_items::EncodedItems;
 use crate::model::family::global_attention::GlobalAttention;
 use crate::model::family::graph::{AuxiliaryLossTensors, Graph, l2_normalize};
 use crate::model::family::image_words::own_words;
-use crate::model::family::input_spec::{ImageInput, InputSpec};
 use crate::model::family::model::{GlobalLossContext, LocalBatch};
 use crate::model::family::parameters::{ParameterSpec, tensor_width};
 use crate::model::family::published::{CheckpointLayout, CheckpointShapes};
 use crate::model::family::region_rows::REGION_LAYER;
 use crate::model::loss::{LossFunction, LossInput, Negatives};
-use crate::model::setting_problems::SettingProblems;
-use crate::model::similarity::EmbeddingSimilarity;
+use crate::spec::input_spec::InputSpec;
 
 /// Layers of the attention that forms the instance vectors of images and of captions.
 const IMAGE_ATTENTION: [&str; 3] = ["V_att.embedding_1", "V_att.embedding_2", "V_att.embedding_3"];
@@ -47,70 +44,52 @@ const WORD_DROPOUT: u64 = 0x0063_7673_6500;
 const IMAGE_DROPOUT: u64 = WORD_DROPOUT + 1;
 const CAPTION_DROPOUT: u64 = WORD_DROPOUT + 3;
 
-impl CvseSettings {
-    /// Word vectors and GRU of captions.
-    fn caption_gru(&self) -> CaptionGru {
-        CaptionGru { word: self.word_dim, state: self.embed_size, bidirectional: self.bidirectional }
-    }
+/// Word vectors and GRU of captions.
+fn caption_gru(settings: &CvseSettings) -> CaptionGru {
+    CaptionGru { word: settings.word_dim, state: settings.embed_size, bidirectional: settings.bidirectional }
+}
 
-    /// Attention that forms the instance vectors of images.
-    fn image_attention(&self) -> GlobalAttention<'static> {
-        let (batch_norm, dropout) = (Some(self.batch_norm), (self.dropout, IMAGE_DROPOUT));
-        GlobalAttention { layers: IMAGE_ATTENTION, normalizes_mean: false, batch_norm, dropout }
-    }
+/// Attention that forms the instance vectors of images.
+fn image_attention(settings: &CvseSettings) -> GlobalAttention<'static> {
+    let (batch_norm, dropout) = (Some(settings.batch_norm), (settings.dropout, IMAGE_DROPOUT));
+    GlobalAttention { layers: IMAGE_ATTENTION, normalizes_mean: false, batch_norm, dropout }
+}
 
-    /// Attention that forms the instance vectors of captions.
-    fn caption_attention(&self) -> GlobalAttention<'static> {
-        let dropout = (self.dropout, CAPTION_DROPOUT);
-        GlobalAttention { layers: CAPTION_ATTENTION, normalizes_mean: true, batch_norm: None, dropout }
-    }
+/// Attention that forms the instance vectors of captions.
+fn caption_attention(settings: &CvseSettings) -> GlobalAttention<'static> {
+    let dropout = (settings.dropout, CAPTION_DROPOUT);
+    GlobalAttention { layers: CAPTION_ATTENTION, normalizes_mean: true, batch_norm: None, dropout }
+}
 
-    /// Vectors of the score after training, `[n, d]` or with consensus vectors `[n, 2 d]`. In a training step they are
-    /// followed by what its losses need: fused vectors if they are not the former, instance vectors, consensus vectors,
-    /// and `concept_weights`.
-    fn fuse(&self, instance: &Tensor, consensus: &Tensor, concept_weights: Option<&Tensor>) -> EncodedItems {
-        let fused = l2_normalize(&(instance * self.fusion_weight + consensus * (1.0 - self.fusion_weight)), -1);
-        let share = self.consensus_score_weight;
-        let scored = (share > 0.0).then(|| Tensor::cat(&[&fused * (1.0 - share).sqrt(), consensus * share.sqrt()], 1));
-        EncodedItems::from_vectors(match concept_weights {
-            Some(weights) => {
-                let parts: Vec<&Tensor> = scored.iter().chain([&fused, instance, consensus, weights]).collect();
-                Tensor::cat(&parts, 1)
-            }
-            None => scored.unwrap_or(fused),
-        })
-    }
+/// Vectors of the score after training, `[n, d]` or with consensus vectors `[n, 2 d]`. In a training step they are
+/// followed by what its losses need: fused vectors if they are not the former, instance vectors, consensus vectors,
+/// and `concept_weights`.
+fn fuse(
+    settings: &CvseSettings,
+    instance: &Tensor,
+    consensus: &Tensor,
+    concept_weights: Option<&Tensor>,
+) -> EncodedItems {
+    let fused = l2_normalize(&(instance * settings.fusion_weight + consensus * (1.0 - settings.fusion_weight)), -1);
+    let share = settings.consensus_score_weight;
+    let scored = (share > 0.0).then(|| Tensor::cat(&[&fused * (1.0 - share).sqrt(), consensus * share.sqrt()], 1));
+    EncodedItems::from_vectors(match concept_weights {
+        Some(weights) => {
+            let parts: Vec<&Tensor> = scored.iter().chain([&fused, instance, consensus, weights]).collect();
+            Tensor::cat(&parts, 1)
+        }
+        None => scored.unwrap_or(fused),
+    })
+}
 
-    /// Column of the fused vectors in a training step.
-    fn fused_column(&self) -> Result<i64> {
-        let width = tensor_width(self.embed_size)?;
-        Ok(if self.consensus_score_weight > 0.0 { 2 * width } else { 0 })
-    }
+/// Column of the fused vectors in a training step.
+fn fused_column(settings: &CvseSettings) -> Result<i64> {
+    let width = tensor_width(settings.embed_size)?;
+    Ok(if settings.consensus_score_weight > 0.0 { 2 * width } else { 0 })
 }
 
 impl Differentiable for CvseSettings {
-    type Published = PublishedCvseSettings;
-
     const CHECKPOINT_LAYOUT: Option<CheckpointLayout<'static>> = Some(published::LAYOUT);
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            image_input: ImageInput::Regions,
-            similarity: Some(EmbeddingSimilarity::Cosine),
-            mixed_precision: true,
-            fixed_places: true,
-            single_rank_reason: self.batch_norm.single_rank_reason(),
-            word_vectors_parameter: Some(WORD_VECTORS),
-            concepts: true,
-            image_words: self.concept_labels == ConceptLabels::LeakyImage,
-            global_losses: &["instance", "consensus", "concepts"],
-            ..Capabilities::default()
-        }
-    }
-
-    fn problems(&self) -> SettingProblems {
-        self.check()
-    }
 
     /// The linear layer of regions, word vectors and GRU, the attention of both sides, that to concepts, the graph
     /// convolutions, and the concepts. Linear layers are Xavier with zero bias.
@@ -118,9 +97,9 @@ impl Differentiable for CvseSettings {
         let (image, joint) = (tensor_width(data.image)?, tensor_width(self.embed_size)?);
         let (word, places) = (tensor_width(self.word_dim)?, tensor_width(data.regions.unwrap_or(1))?);
         let mut all = ParameterSpec::linear(REGION_LAYER, joint, image).to_vec();
-        all.extend(self.caption_gru().parameter_specs(data)?);
-        all.extend(self.image_attention().parameter_specs(joint, places));
-        all.extend(self.caption_attention().parameter_specs(joint, places));
+        all.extend(caption_gru(self).parameter_specs(data)?);
+        all.extend(image_attention(self).parameter_specs(joint, places));
+        all.extend(caption_attention(self).parameter_specs(joint, places));
         all.extend(consensus::attention_specs(IMAGE_CONSENSUS, joint));
         all.extend(consensus::attention_specs(CAPTION_CONSENSUS, joint));
         all.extend(consensus::graph_specs(word, joint));
@@ -143,11 +122,11 @@ impl Differentiable for CvseSettings {
         batch: Option<&LocalBatch<'_>>,
     ) -> Result<EncodedItems> {
         let regions = images.with_vectors(l2_normalize(&graph.linear(REGION_LAYER, &images.vectors)?, -1));
-        let instance = self.image_attention().forward(graph, &regions, batch)?;
+        let instance = image_attention(self).forward(graph, &regions, batch)?;
         let concepts = concept_vectors(graph)?;
-        let weights = self.log_concept_weights(graph, IMAGE_CONSENSUS, &concepts, &instance)?;
+        let weights = log_concept_weights(self, graph, IMAGE_CONSENSUS, &concepts, &instance)?;
         let consensus = l2_normalize(&graph.matmul(&weights.exp(), &concepts), -1);
-        Ok(self.fuse(&instance, &consensus, batch.map(|_| &weights)))
+        Ok(fuse(self, &instance, &consensus, batch.map(|_| &weights)))
     }
 
     fn forward_captions(
@@ -158,25 +137,25 @@ impl Differentiable for CvseSettings {
     ) -> Result<EncodedItems> {
         let own: Vec<&[i32]> = captions.iter().map(|caption| own_words(caption)).collect();
         let mask = graph.word_dropout(&own, batch, WORD_DROPOUT, self.dropout)?;
-        let states = graph.word_states(&self.caption_gru(), &own, mask.as_ref())?;
+        let states = graph.word_states(&caption_gru(self), &own, mask.as_ref())?;
         let words = states.with_vectors(l2_normalize(&states.vectors, -1));
-        let instance = self.caption_attention().forward(graph, &words, batch)?;
+        let instance = caption_attention(self).forward(graph, &words, batch)?;
         let concepts = concept_vectors(graph)?;
-        let mut weights = self.log_concept_weights(graph, CAPTION_CONSENSUS, &concepts, &instance)?.exp();
+        let mut weights = log_concept_weights(self, graph, CAPTION_CONSENSUS, &concepts, &instance)?.exp();
         if batch.is_some() || self.concept_labels != ConceptLabels::Training {
             let labels = concept_labels(graph, captions)?;
             let labels = (labels * INVERSE_TEMPERATURE).softmax(1, None::<Kind>);
             weights = labels * self.label_weight + weights * (1.0 - self.label_weight);
         }
         let consensus = l2_normalize(&graph.matmul(&weights, &concepts), -1);
-        Ok(self.fuse(&instance, &consensus, batch.map(|_| &weights)))
+        Ok(fuse(self, &instance, &consensus, batch.map(|_| &weights)))
     }
 
     fn forward_scores(&self, graph: &Graph<'_>, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor> {
         if !graph.is_training() {
             return Ok(graph.matmul_transposed(&images.vectors, &captions.vectors));
         }
-        let (start, width) = (self.fused_column()?, tensor_width(self.embed_size)?);
+        let (start, width) = (fused_column(self)?, tensor_width(self.embed_size)?);
         let fused = |side: &EncodedItems| side.vectors.narrow(1, start, width);
         Ok(graph.matmul_transposed(&fused(images), &fused(captions)))
     }
@@ -188,7 +167,7 @@ impl Differentiable for CvseSettings {
         captions: &EncodedItems,
         context: GlobalLossContext<'_>,
     ) -> Result<AuxiliaryLossTensors> {
-        let (start, width) = (self.fused_column()?, tensor_width(self.embed_size)?);
+        let (start, width) = (fused_column(self)?, tensor_width(self.embed_size)?);
         let weights = start + 3 * width;
         let loss = context.warm_up.unwrap_or(&self.level_loss);
         let level = |level: i64| {

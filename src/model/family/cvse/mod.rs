@@ -2,7 +2,8 @@
 //!
 //! Wang, Zhang, Ji, Pang, Ma, "Consensus-Aware Visual-Semantic Embedding for Image-Text Matching", ECCV 2020.
 
-pub mod settings;
 mod consensus;
 mod family;
 mod published;
+
+pub use crate::spec::family::cvse as settings;

@@ -1,42 +1,10 @@
 //! Published checkpoints of CVSE.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::settings::{ConceptLabels, CvseSettings};
+use super::settings::{CvseSettings, PublishedCvseSettings};
 use crate::model::family::concept_graph::{CONCEPT_ADJACENCY, CONCEPT_VECTORS};
 use crate::model::family::differentiable::AutogradConfig;
-use crate::model::family::input_spec::InputSpec;
 use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
-
-/// Settings that a published checkpoint of CVSE does not contain. The defaults are those of its code for COCO. That code
-/// also completes the labels of a test caption by those of similar test captions, so its printed recalls differ from those
-/// here.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(rename = "PublishedCvse")]
-pub struct PublishedCvseSettings {
-    /// Share β of the instance vector in the fused vector: 0.9 for COCO, 0.85 for Flickr30k.
-    pub fusion_weight: f64,
-    /// Share α of the labels in the concept weights of a caption (`--Concept_label_ratio`): 0.4 for COCO, 0.35 for
-    /// Flickr30k.
-    pub label_weight: f64,
-    /// Concepts that a caption is labelled with.
-    pub concept_labels: ConceptLabels,
-    /// Weight of the consensus scores in the scores: the rest is that of the fused vectors.
-    pub consensus_score_weight: f64,
-}
-
-impl Default for PublishedCvseSettings {
-    fn default() -> Self {
-        Self {
-            fusion_weight: 0.9,
-            label_weight: 0.4,
-            concept_labels: ConceptLabels::default(),
-            consensus_score_weight: 0.05,
-        }
-    }
-}
+use crate::spec::input_spec::InputSpec;
 
 /// Layout of the checkpoints. Each layer of an attention is stored twice; some layers are not used.
 pub(super) const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {

@@ -5,61 +5,37 @@
 
 use tch::Tensor;
 
-use super::published::{self, PublishedScanSettings};
-use super::settings::{RelevanceAggregation, ScanSettings};
+use super::cross_attention::{scores, words_to_regions};
+use super::published;
+use super::settings::{PublishedScanSettings, ScanSettings};
 use crate::error::Result;
 use crate::model::family::attention::WordAttention;
-use crate::model::family::caption_gru::{CaptionGru, WORD_VECTORS};
-use crate::model::family::contract::{Capabilities, ScoreRange};
+use crate::model::family::caption_gru::CaptionGru;
 use crate::model::family::differentiable::{AutogradConfig, Differentiable};
 use crate::model::family::encoded_items::EncodedItems;
 use crate::model::family::graph::{Graph, l2_normalize};
-use crate::model::family::input_spec::{ImageInput, InputSpec};
 use crate::model::family::model::LocalBatch;
 use crate::model::family::parameters::{ParameterSpec, tensor_width};
 use crate::model::family::published::{CheckpointLayout, CheckpointShapes};
 use crate::model::family::region_rows::REGION_LAYER;
-use crate::model::setting_problems::SettingProblems;
+use crate::spec::input_spec::InputSpec;
 
-impl ScanSettings {
-    /// Word vectors and GRU of captions.
-    fn caption_gru(&self) -> CaptionGru {
-        CaptionGru { word: self.word_dim, state: self.embed_size, bidirectional: self.bidirectional }
-    }
+/// Word vectors and GRU of captions.
+fn caption_gru(settings: &ScanSettings) -> CaptionGru {
+    CaptionGru { word: settings.word_dim, state: settings.embed_size, bidirectional: settings.bidirectional }
 }
 
 impl Differentiable for ScanSettings {
-    type Published = PublishedScanSettings;
-
     const CHECKPOINT_LAYOUT: Option<CheckpointLayout<'static>> = Some(published::LAYOUT);
 
     /// The products of a block are in the cache, not the attended vectors, so larger blocks are faster.
     const SCORE_BLOCK: [usize; 2] = [32, 64];
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            image_input: ImageInput::Regions,
-            mixed_precision: true,
-            word_attention: true,
-            score_range: match self.aggregation {
-                RelevanceAggregation::Mean | RelevanceAggregation::Max => ScoreRange::UpToOne,
-                RelevanceAggregation::LogSumExp => ScoreRange::AboveOne,
-                RelevanceAggregation::Sum => ScoreRange::Sums,
-            },
-            word_vectors_parameter: Some(WORD_VECTORS),
-            ..Capabilities::default()
-        }
-    }
-
-    fn problems(&self) -> SettingProblems {
-        self.check()
-    }
-
     /// The linear layer of regions (Xavier, zero bias), then the word vectors and the GRU of captions.
     fn parameter_specs(&self, data: &InputSpec) -> Result<Vec<ParameterSpec>> {
         let (image, joint) = (tensor_width(data.image)?, tensor_width(self.embed_size)?);
         let mut all = ParameterSpec::linear(REGION_LAYER, joint, image).to_vec();
-        all.extend(self.caption_gru().parameter_specs(data)?);
+        all.extend(caption_gru(self).parameter_specs(data)?);
         Ok(all)
     }
 
@@ -91,16 +67,16 @@ impl Differentiable for ScanSettings {
         captions: &[&[i32]],
         _: Option<&LocalBatch<'_>>,
     ) -> Result<EncodedItems> {
-        let states = graph.word_states(&self.caption_gru(), captions, None)?;
+        let states = graph.word_states(&caption_gru(self), captions, None)?;
         let vectors = l2_normalize(&states.vectors, -1);
         Ok(states.with_vectors(vectors))
     }
 
     fn forward_scores(&self, graph: &Graph<'_>, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor> {
-        Ok(self.scores(graph, images, captions))
+        Ok(scores(self, graph, images, captions))
     }
 
     fn word_attention(&self, graph: &Graph<'_>, image: &EncodedItems, caption: &EncodedItems) -> Option<WordAttention> {
-        Some(self.words_to_regions(graph, image, caption))
+        Some(words_to_regions(self, graph, image, caption))
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! Lee, Chen, Hua, Hu, He, "Stacked Cross Attention for Image-Text Matching", ECCV 2018.
 
-pub mod settings;
 mod family;
 mod cross_attention;
 mod fused_scores;
 mod published;
+
+pub use crate::spec::family::scan as settings;

@@ -1,13 +1,9 @@
 //! Published checkpoints of SCAN.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::settings::{AttentionActivation, RelevanceAggregation, ScanSettings};
-use crate::model::family::attention::AttentionDirection;
+use super::settings::{PublishedScanSettings, ScanSettings};
 use crate::model::family::differentiable::AutogradConfig;
-use crate::model::family::input_spec::InputSpec;
 use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
+use crate::spec::input_spec::InputSpec;
 
 /// Layout of the checkpoints.
 pub(super) const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
@@ -15,42 +11,6 @@ pub(super) const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
     renamed: &[],
     unused: &[],
 };
-
-/// Settings that a published checkpoint of SCAN does not contain. The defaults are those of its code.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(rename = "PublishedScan")]
-pub struct PublishedScanSettings {
-    /// True if the GRU of captions reads in both directions (`--bi_gru`, as in all published commands). With one direction
-    /// the tensors are those of VSE++.
-    pub bidirectional: bool,
-    /// Direction of the attention (`--cross_attn`).
-    pub cross_attention: AttentionDirection,
-    /// Function of the cosines of regions and words before they are normalised.
-    pub activation: AttentionActivation,
-    /// Inverse temperature λ₁ of the softmax (`--lambda_softmax`). If not set, 9 for `t2i` and 4 for `i2t`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lambda_softmax: Option<f64>,
-    /// Aggregation of relevances (`--agg_func`).
-    pub aggregation: RelevanceAggregation,
-    /// Inverse temperature λ₂ of `log_sum_exp` (`--lambda_lse`). If not set, 6 for `t2i` and 5 for `i2t`; 20 for `i2t` on
-    /// COCO.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lambda_lse: Option<f64>,
-}
-
-impl Default for PublishedScanSettings {
-    fn default() -> Self {
-        Self {
-            bidirectional: true,
-            cross_attention: AttentionDirection::T2i,
-            activation: AttentionActivation::LeakyRelu,
-            lambda_softmax: None,
-            aggregation: RelevanceAggregation::LogSumExp,
-            lambda_lse: None,
-        }
-    }
-}
 
 /// Derives the description of the model.
 pub(super) fn config(
@@ -78,6 +38,7 @@ pub(super) fn config(
 mod tests {
     use tch::Device;
 
+    use super::super::settings::{AttentionActivation, RelevanceAggregation};
     use super::*;
     use crate::model::family::contract::Family;
     use crate::model::family::registry::ModelConfig;

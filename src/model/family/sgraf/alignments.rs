@@ -63,151 +63,158 @@ struct Alignments {
     is_padding: Option<Tensor>,
 }
 
-impl SgrafSettings {
-    /// Specifications of the parameters of the score, for vectors of `width` and alignments of `similarity`.
-    pub(super) fn score_specs(&self, width: i64, similarity: i64) -> Vec<ParameterSpec> {
-        let mut all = ParameterSpec::linear(LOCAL, similarity, width).to_vec();
-        all.extend(ParameterSpec::linear(GLOBAL, similarity, width));
-        all.extend(ParameterSpec::linear(EVALUATION, 1, similarity));
-        match self.module {
-            AlignmentModule::Sgr => {
-                let layers = (0..self.reasoning_steps).flat_map(reasoning_layers);
-                all.extend(layers.flat_map(|name| ParameterSpec::linear(&name, similarity, similarity)));
-            }
-            AlignmentModule::Saf => {
-                all.extend(ParameterSpec::linear(FILTER, 1, similarity));
-                all.extend(ParameterSpec::batch_norm(FILTER_BATCH_NORM, 1));
-            }
+/// Specifications of the parameters of the score, for vectors of `width` and alignments of `similarity`.
+pub(super) fn score_specs(settings: &SgrafSettings, width: i64, similarity: i64) -> Vec<ParameterSpec> {
+    let mut all = ParameterSpec::linear(LOCAL, similarity, width).to_vec();
+    all.extend(ParameterSpec::linear(GLOBAL, similarity, width));
+    all.extend(ParameterSpec::linear(EVALUATION, 1, similarity));
+    match settings.module {
+        AlignmentModule::Sgr => {
+            let layers = (0..settings.reasoning_steps).flat_map(reasoning_layers);
+            all.extend(layers.flat_map(|name| ParameterSpec::linear(&name, similarity, similarity)));
         }
-        all
-    }
-
-    /// Scores images with captions, `[n, m]`. The first vector of each set is its global vector.
-    ///
-    /// Memory with gradient, for n images and m captions of L words, padded: about ten tensors of n·m·L·s values, and
-    /// where libtorch computes the layer of differences, three of n·m·L·d more.
-    ///
-    /// # Errors
-    /// There are no such parameters.
-    pub(super) fn scores(&self, graph: &Graph<'_>, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor> {
-        let alignments = self.alignments(graph, &images.padded(), &captions.padded())?;
-        let vectors = match self.module {
-            AlignmentModule::Sgr => self.reason(graph, &alignments)?,
-            AlignmentModule::Saf => self.filter(graph, &alignments)?,
-        };
-        Ok(graph.linear_of_rows(EVALUATION, &vectors)?.squeeze_dim(2).sigmoid())
-    }
-
-    fn alignments(&self, graph: &Graph<'_>, images: &PaddedSets, captions: &PaddedSets) -> Result<Alignments> {
-        let ([a, places, d], [b, length, _]) = (images.size(), captions.size());
-        let regions = images.vectors.narrow(1, 1, places - 1).contiguous();
-        let words = captions.vectors.narrow(1, 1, length - 1).reshape([-1, d]);
-        let weights = self.normalized_attention(graph, &regions, images.is_padding.as_ref(), &words, length - 1);
-        let [layer, bias] = ["weight", "bias"].map(|part| graph.get(&format!("{LOCAL}.{part}")));
-        let inputs =
-            DifferenceInputs { weights: &weights, regions: &regions, words: &words, layer: layer?, bias: bias? };
-        let local = inputs.output(graph).view([a, b, length - 1, -1]);
-        let norms = local.norm_scalaropt_dim(2, [3i64].as_slice(), false).clamp_min(SMALLEST_NORM);
-        let global = images.vectors.select(1, 0).unsqueeze(1) - captions.vectors.select(1, 0).unsqueeze(0);
-        let global = l2_normalize(&graph.linear_of_rows(GLOBAL, &global.square())?, -1);
-        let is_padding = captions.is_padding.as_ref().map(|padding| padding.unsqueeze(0));
-        Ok(Alignments { global, local, norms, is_padding })
-    }
-
-    /// Attention of the words of one caption to the regions of one image. The first vector of each is the global one.
-    pub(super) fn words_to_regions(
-        &self,
-        graph: &Graph<'_>,
-        image: &EncodedItems,
-        caption: &EncodedItems,
-    ) -> WordAttention {
-        let local = |items: &EncodedItems| {
-            let vectors = items.padded().vectors;
-            vectors.narrow(1, 1, vectors.size()[1] - 1)
-        };
-        let (regions, words) = (local(image), local(caption).squeeze_dim(0));
-        let length = words.size()[0];
-        let weights = self.attention(graph, &regions, None, &words, length).squeeze_dim(2).squeeze_dim(0).tr();
-        WordAttention { weights, direction: AttentionDirection::T2i }
-    }
-
-    /// Attention of every word, `[b * length, d]`, to the regions of every image, `[a, r, b, length]`.
-    fn attention(
-        &self,
-        graph: &Graph<'_>,
-        regions: &Tensor,
-        is_padding: Option<&Tensor>,
-        words: &Tensor,
-        length: i64,
-    ) -> Tensor {
-        let [a, r, d] = <[i64; 3]>::try_from(regions.size()).unwrap_or_default();
-        // Padding has products of 0, so it does not enter the norms over words.
-        let products = graph.matmul_transposed(&regions.view([a * r, d]), words).view([a, r, -1, length]);
-        attention(&leaky_relu(&products, NEGATIVE_SLOPE), is_padding, self.lambda_softmax)
-    }
-
-    /// Attention of every word to the regions of every image, `[a, r, b * length]`, divided by the norms of the attended
-    /// vectors.
-    ///
-    /// The norm of Σ p · c is √(pᵀ G p), where G has the products of the regions with each other. So the weights are
-    /// normalised in place of the vectors, which are larger.
-    fn normalized_attention(
-        &self,
-        graph: &Graph<'_>,
-        regions: &Tensor,
-        is_padding: Option<&Tensor>,
-        words: &Tensor,
-        length: i64,
-    ) -> Tensor {
-        let (a, r) = (regions.size()[0], regions.size()[1]);
-        let is_padding = is_padding.map(|padding| padding.narrow(1, 1, r));
-        let attention = self.attention(graph, regions, is_padding.as_ref(), words, length).view([a, r, -1]);
-        let grams = graph.matmul(regions, &regions.transpose(1, 2));
-        let squares = (&attention * graph.matmul(&grams, &attention)).sum_dim_intlist(1i64, true, None::<Kind>);
-        attention * squares.clamp_min(SMALLEST_NORM * SMALLEST_NORM).rsqrt()
-    }
-
-    /// Similarity graph reasoning: the global alignment after all steps, `[a, b, s]`.
-    fn reason(&self, graph: &Graph<'_>, alignments: &Alignments) -> Result<Tensor> {
-        let local = &alignments.local / alignments.norms.unsqueeze(3);
-        let mut vectors = Tensor::cat(&[alignments.global.unsqueeze(2), local], 2);
-        let [a, b, nodes, s] = <[i64; 4]>::try_from(vectors.size()).unwrap_or_default();
-        let no_key = alignments.is_padding.as_ref().map(|padding| padding.unsqueeze(2));
-        for step in 0..self.reasoning_steps {
-            let [query, key, update] = reasoning_layers(step);
-            // Only the global alignment is used after the last step.
-            let asking = if step + 1 == self.reasoning_steps { 1 } else { nodes };
-            let queries = queries_for_vectors(graph, [&query, &key], &vectors.narrow(2, 0, asking))?;
-            let all = vectors.reshape([a * b, nodes, s]);
-            let logits =
-                graph.matmul(&queries.view([a * b, asking, s]), &all.transpose(1, 2)).view([a, b, asking, nodes]);
-            let logits = fill_padding(logits, no_key.as_ref(), f64::NEG_INFINITY);
-            let edges = logits.softmax(3, None::<Kind>).view([a * b, asking, nodes]);
-            let gathered = graph.matmul(&edges, &all).view([a, b, asking, s]);
-            vectors = graph.linear_of_rows(&update, &gathered)?.relu();
+        AlignmentModule::Saf => {
+            all.extend(ParameterSpec::linear(FILTER, 1, similarity));
+            all.extend(ParameterSpec::batch_norm(FILTER_BATCH_NORM, 1));
         }
-        Ok(vectors.select(2, 0))
     }
+    all
+}
 
-    /// Similarity attention filtration: the weighted sum of all alignments, `[a, b, s]`. The statistics of batch
-    /// normalisation are those of one caption with all images.
-    ///
-    /// Alignments of words need the most memory of a step. So their weights are divided by their norms, in place of the
-    /// alignments themselves.
-    fn filter(&self, graph: &Graph<'_>, alignments: &Alignments) -> Result<Tensor> {
-        let Alignments { global, local, norms, is_padding } = alignments;
-        let [a, b, words, s] = <[i64; 4]>::try_from(local.size()).unwrap_or_default();
-        let layer = graph.get(&format!("{FILTER}.weight"))?.view([s]);
-        let of_words = local.view([-1, s]).mv(&layer).view_as(norms) / norms;
-        let logits = Tensor::cat(&[global.matmul(&layer).unsqueeze(2), of_words], 2);
-        let logits = logits + graph.get(&format!("{FILTER}.bias"))?;
-        let is_present = is_padding.as_ref().map(|padding| padding.logical_not().to_kind(logits.kind()));
-        let axes = BatchNormAxes { over: &[0, 2], shape: &[1, 1, 1], present: is_present.as_ref() };
-        let weights = graph.batch_norm(FILTER_BATCH_NORM, &logits, axes, self.batch_norm)?.sigmoid();
-        let weights = fill_padding(weights, is_padding.as_ref(), 0.0);
-        let weights = &weights / (weights.sum_dim_intlist(2i64, true, None::<Kind>) + EPSILON);
-        let of_words = (weights.narrow(2, 1, words) / norms).view([a * b, 1, words]);
-        let sums = of_words.bmm(&local.view([a * b, words, s])).view([a, b, s]);
-        Ok(l2_normalize(&(sums + weights.narrow(2, 0, 1) * global), -1))
+/// Scores images with captions, `[n, m]`. The first vector of each set is its global vector.
+///
+/// Memory with gradient, for n images and m captions of L words, padded: about ten tensors of n·m·L·s values, and
+/// where libtorch computes the layer of differences, three of n·m·L·d more.
+///
+/// # Errors
+/// There are no such parameters.
+pub(super) fn scores(
+    settings: &SgrafSettings,
+    graph: &Graph<'_>,
+    images: &EncodedItems,
+    captions: &EncodedItems,
+) -> Result<Tensor> {
+    let alignments = alignments(settings, graph, &images.padded(), &captions.padded())?;
+    let vectors = match settings.module {
+        AlignmentModule::Sgr => reason(settings, graph, &alignments)?,
+        AlignmentModule::Saf => filter(settings, graph, &alignments)?,
+    };
+    Ok(graph.linear_of_rows(EVALUATION, &vectors)?.squeeze_dim(2).sigmoid())
+}
+
+fn alignments(
+    settings: &SgrafSettings,
+    graph: &Graph<'_>,
+    images: &PaddedSets,
+    captions: &PaddedSets,
+) -> Result<Alignments> {
+    let ([a, places, d], [b, length, _]) = (images.size(), captions.size());
+    let regions = images.vectors.narrow(1, 1, places - 1).contiguous();
+    let words = captions.vectors.narrow(1, 1, length - 1).reshape([-1, d]);
+    let weights = normalized_attention(settings, graph, &regions, images.is_padding.as_ref(), &words, length - 1);
+    let [layer, bias] = ["weight", "bias"].map(|part| graph.get(&format!("{LOCAL}.{part}")));
+    let inputs = DifferenceInputs { weights: &weights, regions: &regions, words: &words, layer: layer?, bias: bias? };
+    let local = inputs.output(graph).view([a, b, length - 1, -1]);
+    let norms = local.norm_scalaropt_dim(2, [3i64].as_slice(), false).clamp_min(SMALLEST_NORM);
+    let global = images.vectors.select(1, 0).unsqueeze(1) - captions.vectors.select(1, 0).unsqueeze(0);
+    let global = l2_normalize(&graph.linear_of_rows(GLOBAL, &global.square())?, -1);
+    let is_padding = captions.is_padding.as_ref().map(|padding| padding.unsqueeze(0));
+    Ok(Alignments { global, local, norms, is_padding })
+}
+
+/// Attention of the words of one caption to the regions of one image. The first vector of each is the global one.
+pub(super) fn words_to_regions(
+    settings: &SgrafSettings,
+    graph: &Graph<'_>,
+    image: &EncodedItems,
+    caption: &EncodedItems,
+) -> WordAttention {
+    let local = |items: &EncodedItems| {
+        let vectors = items.padded().vectors;
+        vectors.narrow(1, 1, vectors.size()[1] - 1)
+    };
+    let (regions, words) = (local(image), local(caption).squeeze_dim(0));
+    let length = words.size()[0];
+    let weights =
+        attention_of_words(settings, graph, &regions, None, &words, length).squeeze_dim(2).squeeze_dim(0).tr();
+    WordAttention { weights, direction: AttentionDirection::T2i }
+}
+
+/// Attention of every word, `[b * length, d]`, to the regions of every image, `[a, r, b, length]`.
+fn attention_of_words(
+    settings: &SgrafSettings,
+    graph: &Graph<'_>,
+    regions: &Tensor,
+    is_padding: Option<&Tensor>,
+    words: &Tensor,
+    length: i64,
+) -> Tensor {
+    let [a, r, d] = <[i64; 3]>::try_from(regions.size()).unwrap_or_default();
+    // Padding has products of 0, so it does not enter the norms over words.
+    let products = graph.matmul_transposed(&regions.view([a * r, d]), words).view([a, r, -1, length]);
+    attention(&leaky_relu(&products, NEGATIVE_SLOPE), is_padding, settings.lambda_softmax)
+}
+
+/// Attention of every word to the regions of every image, `[a, r, b * length]`, divided by the norms of the attended
+/// vectors.
+///
+/// The norm of Σ p · c is √(pᵀ G p), where G has the products of the regions with each other. So the weights are
+/// normalised in place of the vectors, which are larger.
+fn normalized_attention(
+    settings: &SgrafSettings,
+    graph: &Graph<'_>,
+    regions: &Tensor,
+    is_padding: Option<&Tensor>,
+    words: &Tensor,
+    length: i64,
+) -> Tensor {
+    let (a, r) = (regions.size()[0], regions.size()[1]);
+    let is_padding = is_padding.map(|padding| padding.narrow(1, 1, r));
+    let attention = attention_of_words(settings, graph, regions, is_padding.as_ref(), words, length).view([a, r, -1]);
+    let grams = graph.matmul(regions, &regions.transpose(1, 2));
+    let squares = (&attention * graph.matmul(&grams, &attention)).sum_dim_intlist(1i64, true, None::<Kind>);
+    attention * squares.clamp_min(SMALLEST_NORM * SMALLEST_NORM).rsqrt()
+}
+
+/// Similarity graph reasoning: the global alignment after all steps, `[a, b, s]`.
+fn reason(settings: &SgrafSettings, graph: &Graph<'_>, alignments: &Alignments) -> Result<Tensor> {
+    let local = &alignments.local / alignments.norms.unsqueeze(3);
+    let mut vectors = Tensor::cat(&[alignments.global.unsqueeze(2), local], 2);
+    let [a, b, nodes, s] = <[i64; 4]>::try_from(vectors.size()).unwrap_or_default();
+    let no_key = alignments.is_padding.as_ref().map(|padding| padding.unsqueeze(2));
+    for step in 0..settings.reasoning_steps {
+        let [query, key, update] = reasoning_layers(step);
+        // Only the global alignment is used after the last step.
+        let asking = if step + 1 == settings.reasoning_steps { 1 } else { nodes };
+        let queries = queries_for_vectors(graph, [&query, &key], &vectors.narrow(2, 0, asking))?;
+        let all = vectors.reshape([a * b, nodes, s]);
+        let logits = graph.matmul(&queries.view([a * b, asking, s]), &all.transpose(1, 2)).view([a, b, asking, nodes]);
+        let logits = fill_padding(logits, no_key.as_ref(), f64::NEG_INFINITY);
+        let edges = logits.softmax(3, None::<Kind>).view([a * b, asking, nodes]);
+        let gathered = graph.matmul(&edges, &all).view([a, b, asking, s]);
+        vectors = graph.linear_of_rows(&update, &gathered)?.relu();
     }
+    Ok(vectors.select(2, 0))
+}
+
+/// Similarity attention filtration: the weighted sum of all alignments, `[a, b, s]`. The statistics of batch
+/// normalisation are those of one caption with all images.
+///
+/// Alignments of words need the most memory of a step. So their weights are divided by their norms, in place of the
+/// alignments themselves.
+fn filter(settings: &SgrafSettings, graph: &Graph<'_>, alignments: &Alignments) -> Result<Tensor> {
+    let Alignments { global, local, norms, is_padding } = alignments;
+    let [a, b, words, s] = <[i64; 4]>::try_from(local.size()).unwrap_or_default();
+    let layer = graph.get(&format!("{FILTER}.weight"))?.view([s]);
+    let of_words = local.view([-1, s]).mv(&layer).view_as(norms) / norms;
+    let logits = Tensor::cat(&[global.matmul(&layer).unsqueeze(2), of_words], 2);
+    let logits = logits + graph.get(&format!("{FILTER}.bias"))?;
+    let is_present = is_padding.as_ref().map(|padding| padding.logical_not().to_kind(logits.kind()));
+    let axes = BatchNormAxes { over: &[0, 2], shape: &[1, 1, 1], present: is_present.as_ref() };
+    let weights = graph.batch_norm(FILTER_BATCH_NORM, &logits, axes, settings.batch_norm)?.sigmoid();
+    let weights = fill_padding(weights, is_padding.as_ref(), 0.0);
+    let weights = &weights / (weights.sum_dim_intlist(2i64, true, None::<Kind>) + EPSILON);
+    let of_words = (weights.narrow(2, 1, words) / norms).view([a * b, 1, words]);
+    let sums = of_words.bmm(&local.view([a * b, words, s])).view([a, b, s]);
+    Ok(l2_normalize(&(sums + weights.narrow(2, 0, 1) * global), -1))
 }

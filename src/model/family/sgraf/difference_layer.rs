@@ -80,8 +80,8 @@ mod tests {
 
     use super::*;
     use crate::kernels::random::Rng;
-    use crate::model::family::input_spec::InputSpec;
     use crate::model::family::parameters::{ParameterSpec, Parameters};
+    use crate::spec::input_spec::InputSpec;
 
     /// Output and gradients, beside those of libtorch in f64: of shapes with one and with several tiles and groups.
     #[test]

@@ -8,22 +8,21 @@
 
 use tch::Tensor;
 
-use super::published::{self, PublishedSgrafSettings};
-use super::settings::{AlignmentModule, SgrafSettings};
+use super::alignments::{score_specs, scores, words_to_regions};
+use super::published;
+use super::settings::{AlignmentModule, PublishedSgrafSettings, SgrafSettings};
 use crate::error::Result;
 use crate::model::family::attention::WordAttention;
-use crate::model::family::caption_gru::{CaptionGru, WORD_VECTORS};
-use crate::model::family::contract::Capabilities;
+use crate::model::family::caption_gru::CaptionGru;
 use crate::model::family::differentiable::{AutogradConfig, Differentiable};
 use crate::model::family::encoded_items::EncodedItems;
 use crate::model::family::global_attention::GlobalAttention;
 use crate::model::family::graph::{Graph, l2_normalize};
-use crate::model::family::input_spec::{ImageInput, InputSpec};
 use crate::model::family::model::LocalBatch;
 use crate::model::family::parameters::{ParameterSpec, tensor_width};
 use crate::model::family::published::{CheckpointLayout, CheckpointShapes};
 use crate::model::family::region_rows::REGION_LAYER;
-use crate::model::setting_problems::SettingProblems;
+use crate::spec::input_spec::InputSpec;
 
 /// Layers of the attention that forms the global vectors of images and of captions.
 const IMAGE_ATTENTION: [&str; 3] = [
@@ -42,55 +41,35 @@ const WORD_DROPOUT: u64 = 0x7367_7261_6600;
 const IMAGE_DROPOUT: u64 = WORD_DROPOUT + 1;
 const CAPTION_DROPOUT: u64 = WORD_DROPOUT + 3;
 
-impl SgrafSettings {
-    /// Word vectors and GRU of captions.
-    fn caption_gru(&self) -> CaptionGru {
-        CaptionGru { word: self.word_dim, state: self.embed_size, bidirectional: self.bidirectional }
-    }
+/// Word vectors and GRU of captions.
+fn caption_gru(settings: &SgrafSettings) -> CaptionGru {
+    CaptionGru { word: settings.word_dim, state: settings.embed_size, bidirectional: settings.bidirectional }
+}
 
-    /// Attention that forms the global vectors of images.
-    fn image_attention(&self) -> GlobalAttention<'static> {
-        GlobalAttention {
-            layers: IMAGE_ATTENTION,
-            normalizes_mean: false,
-            batch_norm: Some(self.batch_norm),
-            dropout: (self.dropout, IMAGE_DROPOUT),
-        }
-    }
-
-    /// Attention that forms the global vectors of captions.
-    fn caption_attention(&self) -> GlobalAttention<'static> {
-        let dropout = (self.dropout, CAPTION_DROPOUT);
-        GlobalAttention { layers: CAPTION_ATTENTION, normalizes_mean: false, batch_norm: None, dropout }
+/// Attention that forms the global vectors of images.
+fn image_attention(settings: &SgrafSettings) -> GlobalAttention<'static> {
+    GlobalAttention {
+        layers: IMAGE_ATTENTION,
+        normalizes_mean: false,
+        batch_norm: Some(settings.batch_norm),
+        dropout: (settings.dropout, IMAGE_DROPOUT),
     }
 }
 
-impl Differentiable for SgrafSettings {
-    type Published = PublishedSgrafSettings;
+/// Attention that forms the global vectors of captions.
+fn caption_attention(settings: &SgrafSettings) -> GlobalAttention<'static> {
+    let dropout = (settings.dropout, CAPTION_DROPOUT);
+    GlobalAttention { layers: CAPTION_ATTENTION, normalizes_mean: false, batch_norm: None, dropout }
+}
 
+impl Differentiable for SgrafSettings {
     const CHECKPOINT_LAYOUT: Option<CheckpointLayout<'static>> = Some(published::LAYOUT);
 
     /// 64 MiB of f32: each block has gradients in all regions, and products of the regions with each other.
     const BLOCK_VALUES: i64 = 1 << 24;
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            image_input: ImageInput::Regions,
-            mixed_precision: true,
-            word_attention: true,
-            fixed_places: true,
-            single_rank_reason: self.batch_norm.single_rank_reason(),
-            word_vectors_parameter: Some(WORD_VECTORS),
-            ..Capabilities::default()
-        }
-    }
-
     fn scores_pairs_alone(&self) -> bool {
         self.module == AlignmentModule::Sgr || self.batch_norm.single_rank_reason().is_none()
-    }
-
-    fn problems(&self) -> SettingProblems {
-        self.check()
     }
 
     /// The linear layer of regions, word vectors and GRU, the attention of both sides, and the layers of the score.
@@ -99,10 +78,10 @@ impl Differentiable for SgrafSettings {
         let (image, joint) = (tensor_width(data.image)?, tensor_width(self.embed_size)?);
         let places = tensor_width(data.regions.unwrap_or(1))?;
         let mut all = ParameterSpec::linear(REGION_LAYER, joint, image).to_vec();
-        all.extend(self.caption_gru().parameter_specs(data)?);
-        all.extend(self.image_attention().parameter_specs(joint, places));
-        all.extend(self.caption_attention().parameter_specs(joint, places));
-        all.extend(self.score_specs(joint, tensor_width(self.similarity_dim)?));
+        all.extend(caption_gru(self).parameter_specs(data)?);
+        all.extend(image_attention(self).parameter_specs(joint, places));
+        all.extend(caption_attention(self).parameter_specs(joint, places));
+        all.extend(score_specs(self, joint, tensor_width(self.similarity_dim)?));
         Ok(all)
     }
 
@@ -128,7 +107,7 @@ impl Differentiable for SgrafSettings {
         batch: Option<&LocalBatch<'_>>,
     ) -> Result<EncodedItems> {
         let regions = images.with_vectors(l2_normalize(&graph.linear(REGION_LAYER, &images.vectors)?, -1));
-        let global = self.image_attention().forward(graph, &regions, batch)?;
+        let global = image_attention(self).forward(graph, &regions, batch)?;
         Ok(regions.with_first_vectors(&global))
     }
 
@@ -139,17 +118,17 @@ impl Differentiable for SgrafSettings {
         batch: Option<&LocalBatch<'_>>,
     ) -> Result<EncodedItems> {
         let mask = graph.word_dropout(captions, batch, WORD_DROPOUT, self.dropout)?;
-        let states = graph.word_states(&self.caption_gru(), captions, mask.as_ref())?;
+        let states = graph.word_states(&caption_gru(self), captions, mask.as_ref())?;
         let words = states.with_vectors(l2_normalize(&states.vectors, -1));
-        let global = self.caption_attention().forward(graph, &words, batch)?;
+        let global = caption_attention(self).forward(graph, &words, batch)?;
         Ok(words.with_first_vectors(&global))
     }
 
     fn forward_scores(&self, graph: &Graph<'_>, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor> {
-        self.scores(graph, images, captions)
+        scores(self, graph, images, captions)
     }
 
     fn word_attention(&self, graph: &Graph<'_>, image: &EncodedItems, caption: &EncodedItems) -> Option<WordAttention> {
-        Some(self.words_to_regions(graph, image, caption))
+        Some(words_to_regions(self, graph, image, caption))
     }
 }

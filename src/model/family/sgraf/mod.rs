@@ -3,9 +3,10 @@
 //! Diao, Zhang, Ma, Lu, "Similarity Reasoning and Filtration for Image-Text Matching", AAAI 2021. Their ensemble is
 //! SGRAF, the mean of the scores of one model of each.
 
-pub mod settings;
 mod alignments;
 mod difference_layer;
 mod difference_products;
 mod family;
 mod published;
+
+pub use crate::spec::family::sgraf as settings;

@@ -1,18 +1,9 @@
 //! Published checkpoints of SGR and SAF.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::settings::{AlignmentModule, SgrafSettings};
+use super::settings::{AlignmentModule, PublishedSgrafSettings, SgrafSettings};
 use crate::model::family::differentiable::AutogradConfig;
-use crate::model::family::input_spec::InputSpec;
 use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
-
-/// Settings that a published checkpoint of SGR or SAF does not contain: none. The module follows from the tensors.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "PublishedSgraf")]
-pub struct PublishedSgrafSettings {}
+use crate::spec::input_spec::InputSpec;
 
 /// Layout of the checkpoints.
 pub(super) const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {

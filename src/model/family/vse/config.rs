@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::model::encoder::{CaptionOptions, CaptionPooling};
 use crate::model::family::caption_gru::CaptionGru;
-use crate::model::family::input_spec::InputSpec;
 use crate::model::family::parameters::{ParameterSpec, tensor_width};
 use crate::model::similarity::EmbeddingSimilarity;
+use crate::spec::input_spec::InputSpec;
 
 /// Description of a joint embedding of images and captions, without parameters.
 ///

@@ -2,35 +2,16 @@
 
 use super::config::VseConfig;
 use super::model::Vse;
-use super::published::{self, PublishedVseSettings};
-use super::settings::VseSettings;
+use super::published;
+use super::settings::{PublishedVseSettings, VseSettings};
 use crate::error::Result;
-use crate::model::family::caption_gru::WORD_VECTORS;
-use crate::model::family::contract::{Capabilities, Family, PublishedCheckpoint};
-use crate::model::family::input_spec::{ImageInput, InputSpec};
+use crate::model::family::contract::{Family, PublishedCheckpoint};
 use crate::model::family::model::Model;
 use crate::model::family::parameters::{ParameterSpec, Parameters};
-use crate::model::setting_problems::SettingProblems;
+use crate::spec::input_spec::InputSpec;
 
 impl Family for VseConfig {
     type Settings = VseSettings;
-    type Published = PublishedVseSettings;
-
-    fn capabilities(settings: &VseSettings) -> Capabilities {
-        Capabilities {
-            image_input: ImageInput::Features,
-            similarity: Some(settings.similarity),
-            finetuning: true,
-            mixed_precision: true,
-            single_rank_reason: None,
-            word_vectors_parameter: Some(WORD_VECTORS),
-            ..Capabilities::default()
-        }
-    }
-
-    fn problems(settings: &VseSettings) -> SettingProblems {
-        settings.problems()
-    }
 
     fn from_settings(settings: &VseSettings, data: InputSpec) -> Self {
         let &VseSettings {

@@ -1,7 +1,6 @@
 //! VSE++ (Faghri, Fleet, Kiros, Fidler, BMVC 2018) and its variants, with hand-written gradients.
 
 pub mod config;
-pub mod settings;
 pub mod model;
 pub mod published;
 mod family;
@@ -13,3 +12,5 @@ mod tests;
 mod golden_tests;
 #[cfg(test)]
 mod edge_tests;
+
+pub use crate::spec::family::vse as settings;

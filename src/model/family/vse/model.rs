@@ -11,10 +11,10 @@ use crate::error::{Error, Result};
 use crate::model::encoder::{MatmulPrecision, captions, images};
 use crate::model::family::encoded_items::EncodedItems;
 use crate::model::family::image_rows::ImageRows;
-use crate::model::family::input_spec::InputSpec;
 use crate::model::family::model::{EncodedBatch, GlobalLossContext, LocalBatch, Model, ScoreGradients, ScoredBatch};
 use crate::model::family::parameters::Parameters;
-use crate::model::similarity::EmbeddingSimilarity;
+use crate::model::similarity::{EmbeddingSimilarity, SimilarityScores};
+use crate::spec::input_spec::InputSpec;
 
 /// Index of the first parameter of the caption encoder, after those of the linear layer.
 const FIRST_CAPTION_PARAMETER: usize = 2;

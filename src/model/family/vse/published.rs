@@ -4,24 +4,12 @@
 //! names begin with `img_enc.` and `txt_enc.`. Models trained on raw images also contain the whole CNN. It is ignored,
 //! because CNN features come from a table here.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::config::VseConfig;
+pub use super::settings::PublishedVseSettings;
 use crate::error::Result;
 use crate::model::family::contract::PublishedCheckpoint;
 use crate::model::family::published::{CheckpointLayout, CheckpointShapes, read_checkpoint};
 use crate::model::similarity::{EmbeddingSimilarity, OrderPenalty};
-
-/// Settings that a published checkpoint of VSE++, HAL or the same layout does not contain.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "PublishedVse")]
-pub struct PublishedVseSettings {
-    /// True if both embeddings end with |·|: order embeddings, trained with `--use_abs`.
-    #[serde(default)]
-    pub absolute: bool,
-}
 
 /// Layout of the checkpoints.
 const LAYOUT: CheckpointLayout = CheckpointLayout {

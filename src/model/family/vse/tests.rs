@@ -13,12 +13,12 @@ use crate::model::encoder::packed_captions::PackedCaptions;
 use crate::model::encoder::{CaptionPooling, MatmulPrecision, gru};
 use crate::model::family::caption_gru::WORD_VECTORS;
 use crate::model::family::contract::Family;
-use crate::model::family::input_spec::{FinetunedCnn, InputSpec};
 use crate::model::family::model::Model;
 use crate::model::family::registry;
 use crate::model::loss::Loss;
 use crate::model::loss::sum::SumLoss;
 use crate::model::networks::Network;
+use crate::spec::input_spec::{FinetunedCnn, InputSpec};
 
 /// Comparison with libtorch's GRU and its autograd on the same packed words, in f64, with a gradient in every state.
 #[test]

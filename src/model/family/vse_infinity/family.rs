@@ -11,22 +11,19 @@ use az::SaturatingAs;
 use tch::Tensor;
 
 use super::pooling_operator::{self, pool};
-use super::published::{self, PublishedVseInfinitySettings};
-use super::settings::VseInfinitySettings;
+use super::published;
+use super::settings::{PublishedVseInfinitySettings, VseInfinitySettings};
 use super::size_augmentation::{change_words, drop_regions};
 use crate::error::Result;
 use crate::model::family::caption_gru::{CaptionGru, WORD_VECTORS};
-use crate::model::family::contract::Capabilities;
 use crate::model::family::differentiable::{AutogradConfig, Differentiable};
 use crate::model::family::encoded_items::EncodedItems;
 use crate::model::family::graph::{Graph, l2_normalize};
-use crate::model::family::input_spec::{ImageInput, InputSpec};
 use crate::model::family::model::LocalBatch;
 use crate::model::family::parameters::{ParameterSpec, tensor_width};
 use crate::model::family::published::{CheckpointLayout, CheckpointShapes};
 use crate::model::family::region_rows::REGION_LAYER;
-use crate::model::setting_problems::SettingProblems;
-use crate::model::similarity::EmbeddingSimilarity;
+use crate::spec::input_spec::InputSpec;
 
 /// Prefixes of the parameters of the image side.
 const MLP_LAYERS: [&str; 2] = ["img_enc.mlp.layers.0", "img_enc.mlp.layers.1"];
@@ -36,39 +33,20 @@ const REGION_POOLING: &str = "img_enc.gpool";
 /// Prefix of the parameters of the pooling operator of words.
 const WORD_POOLING: &str = "txt_enc.gpool";
 
-impl VseInfinitySettings {
-    /// Word vectors and GRU of captions.
-    fn caption_gru(&self) -> CaptionGru {
-        CaptionGru { word: self.word_dim, state: self.embed_size, bidirectional: self.bidirectional }
-    }
+/// Word vectors and GRU of captions.
+fn caption_gru(settings: &VseInfinitySettings) -> CaptionGru {
+    CaptionGru { word: settings.word_dim, state: settings.embed_size, bidirectional: settings.bidirectional }
+}
 
-    /// Perceptron beside the linear layer of regions. Batch statistics are those of all regions of the batch.
-    fn mlp(&self, graph: &Graph<'_>, regions: &Tensor) -> Result<Tensor> {
-        let hidden = graph.linear(MLP_LAYERS[0], regions)?;
-        let hidden = graph.batch_norm_of_rows(MLP_BATCH_NORM, &hidden, self.batch_norm)?;
-        graph.linear(MLP_LAYERS[1], &hidden.relu())
-    }
+/// Perceptron beside the linear layer of regions. Batch statistics are those of all regions of the batch.
+fn mlp(settings: &VseInfinitySettings, graph: &Graph<'_>, regions: &Tensor) -> Result<Tensor> {
+    let hidden = graph.linear(MLP_LAYERS[0], regions)?;
+    let hidden = graph.batch_norm_of_rows(MLP_BATCH_NORM, &hidden, settings.batch_norm)?;
+    graph.linear(MLP_LAYERS[1], &hidden.relu())
 }
 
 impl Differentiable for VseInfinitySettings {
-    type Published = PublishedVseInfinitySettings;
-
     const CHECKPOINT_LAYOUT: Option<CheckpointLayout<'static>> = Some(published::LAYOUT);
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            image_input: ImageInput::Regions,
-            similarity: Some(EmbeddingSimilarity::Cosine),
-            mixed_precision: true,
-            single_rank_reason: self.batch_norm.single_rank_reason().filter(|_| self.region_mlp),
-            word_vectors_parameter: Some(WORD_VECTORS),
-            ..Capabilities::default()
-        }
-    }
-
-    fn problems(&self) -> SettingProblems {
-        self.check()
-    }
 
     /// The linear layer of regions, their perceptron and pooling operator; then word vectors, GRU and pooling operator
     /// of captions. Linear layers are Xavier with zero bias.
@@ -83,7 +61,7 @@ impl Differentiable for VseInfinitySettings {
             all.extend(ParameterSpec::linear(MLP_LAYERS[1], joint, hidden));
         }
         all.extend(pooling_operator::parameter_specs(REGION_POOLING, pooling));
-        all.extend(self.caption_gru().parameter_specs(data)?);
+        all.extend(caption_gru(self).parameter_specs(data)?);
         all.extend(pooling_operator::parameter_specs(WORD_POOLING, pooling));
         Ok(all)
     }
@@ -107,7 +85,7 @@ impl Differentiable for VseInfinitySettings {
             None => images,
         };
         let linear = graph.linear(REGION_LAYER, &regions.vectors)?;
-        let vectors = if self.region_mlp { linear + self.mlp(graph, &regions.vectors)? } else { linear };
+        let vectors = if self.region_mlp { linear + mlp(self, graph, &regions.vectors)? } else { linear };
         let pooled = pool(graph, REGION_POOLING, &regions.with_vectors(vectors))?;
         Ok(EncodedItems::from_vectors(l2_normalize(&pooled, -1)))
     }
@@ -123,7 +101,7 @@ impl Differentiable for VseInfinitySettings {
         let words = graph.get(WORD_VECTORS)?.size()[0].saturating_as::<usize>();
         let changed = changed.map(|batch| change_words(captions, batch, words, probability));
         let changed: Option<Vec<&[i32]>> = changed.as_ref().map(|all| all.iter().map(Vec::as_slice).collect());
-        let states = graph.word_states(&self.caption_gru(), changed.as_deref().unwrap_or(captions), None)?;
+        let states = graph.word_states(&caption_gru(self), changed.as_deref().unwrap_or(captions), None)?;
         Ok(EncodedItems::from_vectors(l2_normalize(&pool(graph, WORD_POOLING, &states)?, -1)))
     }
 }

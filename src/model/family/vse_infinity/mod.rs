@@ -2,8 +2,9 @@
 //!
 //! Chen, Hu, Wu, Jiang, Wang, "Learning the Best Pooling Strategy for Visual Semantic Embedding", CVPR 2021.
 
-pub mod settings;
 mod pooling_operator;
 mod size_augmentation;
 mod family;
 mod published;
+
+pub use crate::spec::family::vse_infinity as settings;

@@ -1,18 +1,9 @@
 //! Published checkpoints of VSE∞ with a GRU for captions.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::settings::VseInfinitySettings;
+use super::settings::{PublishedVseInfinitySettings, VseInfinitySettings};
 use crate::model::family::differentiable::AutogradConfig;
-use crate::model::family::input_spec::InputSpec;
 use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
-
-/// Settings that a published checkpoint of VSE∞ does not contain: none.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "PublishedVseInfinity")]
-pub struct PublishedVseInfinitySettings {}
+use crate::spec::input_spec::InputSpec;
 
 /// Layout of the checkpoints. A model with a CNN has its encoder of regions in a part of its own. The second batch
 /// normalisation of the perceptron is stored, but not used.

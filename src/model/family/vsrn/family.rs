@@ -7,57 +7,32 @@
 //!
 //! The score is the cosine of the two vectors.
 
-use super::published::{self, PublishedVsrnSettings};
-use super::region_reasoning;
-use super::settings::VsrnSettings;
+use super::caption_branch::{caption_loss, caption_specs};
+use super::published;
+use super::region_reasoning::{self, reason};
+use super::settings::{CAPTION_LOSS, PublishedVsrnSettings, VsrnSettings};
 use crate::error::Result;
-use crate::model::family::caption_gru::{CaptionGru, WORD_VECTORS};
-use crate::model::family::contract::Capabilities;
+use crate::model::family::caption_gru::CaptionGru;
 use crate::model::family::differentiable::{AutogradConfig, Differentiable};
 use crate::model::family::encoded_items::EncodedItems;
 use crate::model::family::graph::{Graph, l2_normalize};
-use crate::model::family::input_spec::{ImageInput, InputSpec};
 use crate::model::family::model::LocalBatch;
 use crate::model::family::parameters::{ParameterSpec, tensor_width};
 use crate::model::family::published::{CheckpointLayout, CheckpointShapes};
 use crate::model::family::region_rows::REGION_LAYER;
-use crate::model::setting_problems::SettingProblems;
-use crate::model::similarity::EmbeddingSimilarity;
+use crate::spec::input_spec::InputSpec;
 
 /// Prefixes of the parameters of the image side.
 const REGION_GRU: &str = "img_enc.img_rnn";
 const OUTPUT_BATCH_NORM: &str = "img_enc.bn";
 
-/// Name of the auxiliary loss.
-const CAPTION_LOSS: &[&str] = &["caption"];
-
-impl VsrnSettings {
-    /// Word vectors and GRU of captions.
-    fn caption_gru(&self) -> CaptionGru {
-        CaptionGru { word: self.word_dim, state: self.embed_size, bidirectional: false }
-    }
+/// Word vectors and GRU of captions.
+fn caption_gru(settings: &VsrnSettings) -> CaptionGru {
+    CaptionGru { word: settings.word_dim, state: settings.embed_size, bidirectional: false }
 }
 
 impl Differentiable for VsrnSettings {
-    type Published = PublishedVsrnSettings;
-
     const CHECKPOINT_LAYOUT: Option<CheckpointLayout<'static>> = Some(published::LAYOUT);
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            image_input: ImageInput::Regions,
-            similarity: Some(EmbeddingSimilarity::Cosine),
-            mixed_precision: true,
-            single_rank_reason: self.batch_norm.single_rank_reason().filter(|_| self.has_batch_norm()),
-            word_vectors_parameter: Some(WORD_VECTORS),
-            local_losses: if self.has_caption_branch() { CAPTION_LOSS } else { &[] },
-            ..Capabilities::default()
-        }
-    }
-
-    fn problems(&self) -> SettingProblems {
-        self.check()
-    }
 
     /// The linear layer of regions (Xavier, zero bias), the graph convolutions and the GRU of regions; word vectors and
     /// GRU of captions; the caption generator.
@@ -70,9 +45,9 @@ impl Differentiable for VsrnSettings {
         if self.output_batch_norm {
             all.extend(ParameterSpec::batch_norm(OUTPUT_BATCH_NORM, joint));
         }
-        all.extend(self.caption_gru().parameter_specs(data)?);
+        all.extend(caption_gru(self).parameter_specs(data)?);
         if self.has_caption_branch() {
-            all.extend(self.caption_specs(data.words)?);
+            all.extend(caption_specs(self, data.words)?);
         }
         Ok(all)
     }
@@ -92,10 +67,10 @@ impl Differentiable for VsrnSettings {
         batch: Option<&LocalBatch<'_>>,
     ) -> Result<EncodedItems> {
         let regions = images.with_vectors(graph.linear(REGION_LAYER, &images.vectors)?);
-        let regions = self.reason(graph, regions)?;
+        let regions = reason(self, graph, regions)?;
         let mut vectors = graph.gru_states(REGION_GRU, 1, &regions, graph.precision())?.last_vectors();
         if let Some(batch) = batch.filter(|_| self.has_caption_branch()) {
-            graph.add_loss(CAPTION_LOSS[0], self.caption_loss(graph, &regions, batch)?);
+            graph.add_loss(CAPTION_LOSS[0], caption_loss(self, graph, &regions, batch)?);
         }
         if self.output_batch_norm {
             vectors = graph.batch_norm_of_rows(OUTPUT_BATCH_NORM, &vectors, self.batch_norm)?;
@@ -109,7 +84,7 @@ impl Differentiable for VsrnSettings {
         captions: &[&[i32]],
         _: Option<&LocalBatch<'_>>,
     ) -> Result<EncodedItems> {
-        let states = graph.word_states(&self.caption_gru(), captions, None)?;
+        let states = graph.word_states(&caption_gru(self), captions, None)?;
         Ok(EncodedItems::from_vectors(l2_normalize(&states.last_vectors(), -1)))
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! Li, Zhang, Li, Li, Fu, "Visual Semantic Reasoning for Image-Text Matching", ICCV 2019.
 
-pub mod settings;
 mod region_reasoning;
 mod caption_branch;
 mod family;
 mod published;
+
+pub use crate::spec::family::vsrn as settings;

@@ -1,27 +1,9 @@
 //! Published checkpoints of VSRN.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::settings::{RegionNormalization, VsrnSettings};
+use super::settings::{PublishedVsrnSettings, VsrnSettings};
 use crate::model::family::differentiable::AutogradConfig;
-use crate::model::family::input_spec::InputSpec;
 use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
-
-/// Settings that a published checkpoint of VSRN does not contain. The defaults are those of its code.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(rename = "PublishedVsrn")]
-pub struct PublishedVsrnSettings {
-    /// Dimension over which regions are L2-normalised.
-    pub normalization: RegionNormalization,
-}
-
-impl Default for PublishedVsrnSettings {
-    fn default() -> Self {
-        Self { normalization: RegionNormalization::Regions }
-    }
-}
+use crate::spec::input_spec::InputSpec;
 
 /// Layout of the checkpoints. They have no caption generator.
 pub(super) const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {

@@ -38,39 +38,37 @@ pub fn parameter_specs(layer: usize, width: i64) -> Vec<ParameterSpec> {
     all
 }
 
-impl VsrnSettings {
-    /// Applies all graph convolutions to the regions of images, and normalises.
-    ///
-    /// # Errors
-    /// There are no such parameters.
-    pub(super) fn reason(&self, graph: &Graph<'_>, regions: EncodedItems) -> Result<EncodedItems> {
-        let mut regions = if self.normalize_input { self.normalize(regions) } else { regions };
-        for layer in 0..self.reasoning_layers {
-            let v = &regions.vectors;
-            let padded = |part: &str| -> Result<PaddedSets> {
-                Ok(regions.with_vectors(convolution(graph, &part_name(layer, part), v)?).padded())
-            };
-            let (theta, phi, g) = (padded("theta")?, padded("phi")?, padded("g")?);
-            let counts = g.lengths().view([-1, 1, 1]);
-            let affinity = graph.matmul(&theta.vectors, &phi.vectors.transpose(1, 2)) / counts;
-            let gathered = g.unpadded(&graph.matmul(&affinity, &g.vectors));
-            let update = convolution(graph, &part_name(layer, "W.0"), &gathered)?;
-            let update = graph.batch_norm_of_rows(&part_name(layer, "W.1"), &update, self.batch_norm)?;
-            regions = regions.with_vectors(v + update);
-        }
-        Ok(self.normalize(regions))
-    }
-
-    fn normalize(&self, regions: EncodedItems) -> EncodedItems {
-        let vectors = match self.normalization {
-            RegionNormalization::Features => l2_normalize(&regions.vectors, -1),
-            RegionNormalization::Regions => {
-                let padded = regions.padded();
-                padded.unpadded(&l2_normalize(&padded.vectors, 1))
-            }
+/// Applies all graph convolutions to the regions of images, and normalises.
+///
+/// # Errors
+/// There are no such parameters.
+pub(super) fn reason(settings: &VsrnSettings, graph: &Graph<'_>, regions: EncodedItems) -> Result<EncodedItems> {
+    let mut regions = if settings.normalize_input { normalize(settings, regions) } else { regions };
+    for layer in 0..settings.reasoning_layers {
+        let v = &regions.vectors;
+        let padded = |part: &str| -> Result<PaddedSets> {
+            Ok(regions.with_vectors(convolution(graph, &part_name(layer, part), v)?).padded())
         };
-        regions.with_vectors(vectors)
+        let (theta, phi, g) = (padded("theta")?, padded("phi")?, padded("g")?);
+        let counts = g.lengths().view([-1, 1, 1]);
+        let affinity = graph.matmul(&theta.vectors, &phi.vectors.transpose(1, 2)) / counts;
+        let gathered = g.unpadded(&graph.matmul(&affinity, &g.vectors));
+        let update = convolution(graph, &part_name(layer, "W.0"), &gathered)?;
+        let update = graph.batch_norm_of_rows(&part_name(layer, "W.1"), &update, settings.batch_norm)?;
+        regions = regions.with_vectors(v + update);
     }
+    Ok(normalize(settings, regions))
+}
+
+fn normalize(settings: &VsrnSettings, regions: EncodedItems) -> EncodedItems {
+    let vectors = match settings.normalization {
+        RegionNormalization::Features => l2_normalize(&regions.vectors, -1),
+        RegionNormalization::Regions => {
+            let padded = regions.padded();
+            padded.unpadded(&l2_normalize(&padded.vectors, 1))
+        }
+    };
+    regions.with_vectors(vectors)
 }
 
 /// Convolution of width 1: a linear layer of each row.

@@ -3,9 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::encoder::CaptionPooling;
-use crate::model::setting_problems::{SettingProblems, check_widths};
-use crate::model::similarity::EmbeddingSimilarity;
+use super::contract::{Capabilities, FamilySettings, WORD_VECTORS};
+use crate::spec::input_spec::ImageInput;
+use crate::spec::setting_problems::{SettingProblems, check_widths};
+use crate::spec::similarity::EmbeddingSimilarity;
 
 /// Joint embedding of images and captions (VSE++: Faghri et al., BMVC 2018): a linear layer for images, word vectors
 /// and a GRU for captions; one unit vector for each.
@@ -43,9 +44,45 @@ impl Default for VseSettings {
     }
 }
 
-impl VseSettings {
-    /// Checks the settings.
-    pub(super) fn problems(&self) -> SettingProblems {
+impl FamilySettings for VseSettings {
+    type Published = PublishedVseSettings;
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            image_input: ImageInput::Features,
+            similarity: Some(self.similarity),
+            finetuning: true,
+            mixed_precision: true,
+            single_rank_reason: None,
+            word_vectors_parameter: Some(WORD_VECTORS),
+            ..Capabilities::default()
+        }
+    }
+
+    fn problems(&self) -> SettingProblems {
         check_widths(&[("embed_size", self.embed_size), ("word_dim", self.word_dim)])
     }
+}
+
+/// Pooling of the states after each word of a caption into one vector. Padding does not count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CaptionPooling {
+    /// State after the last word (VSE++); for the reverse direction, the state after the first word.
+    #[default]
+    Last,
+    /// Mean over the words.
+    Mean,
+    /// Maximum over the words, value by value.
+    Max,
+}
+
+/// Settings that a published checkpoint of VSE++, HAL or the same layout does not contain.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "PublishedVse")]
+pub struct PublishedVseSettings {
+    /// True if both embeddings end with |·|: order embeddings, trained with `--use_abs`.
+    #[serde(default)]
+    pub absolute: bool,
 }

@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::family::attention::AttentionDirection;
-use crate::model::setting_problems::{SettingProblems, check_widths};
+use super::contract::{Capabilities, FamilySettings, ScoreRange, WORD_VECTORS};
+use crate::spec::input_spec::ImageInput;
+use crate::spec::setting_problems::{SettingProblems, check_widths};
 
 /// Settings of SCAN. The defaults are the text-to-image form with the mean over words, as in its paper.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -91,9 +92,27 @@ impl ScanSettings {
             AttentionDirection::I2t => 5.0,
         })
     }
+}
 
-    /// Checks the settings.
-    pub(super) fn check(&self) -> SettingProblems {
+impl FamilySettings for ScanSettings {
+    type Published = PublishedScanSettings;
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            image_input: ImageInput::Regions,
+            mixed_precision: true,
+            word_attention: true,
+            score_range: match self.aggregation {
+                RelevanceAggregation::Mean | RelevanceAggregation::Max => ScoreRange::UpToOne,
+                RelevanceAggregation::LogSumExp => ScoreRange::AboveOne,
+                RelevanceAggregation::Sum => ScoreRange::Sums,
+            },
+            word_vectors_parameter: Some(WORD_VECTORS),
+            ..Capabilities::default()
+        }
+    }
+
+    fn problems(&self) -> SettingProblems {
         let widths = check_widths(&[("embed_size", self.embed_size), ("word_dim", self.word_dim)]);
         let lambdas = [("lambda_softmax", self.softmax_scale()), ("lambda_lse", self.aggregation_scale())];
         let lambdas = lambdas.into_iter().filter(|(_, lambda)| !(lambda.is_finite() && *lambda > 0.0));
@@ -104,6 +123,53 @@ impl ScanSettings {
             ("lambda_lse".to_owned(), message)
         });
         widths.into_iter().chain(lambdas).chain(unused).collect()
+    }
+}
+
+/// Direction of cross attention.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AttentionDirection {
+    /// Text to image: each word attends to the regions.
+    #[default]
+    T2i,
+    /// Image to text: each region attends to the words.
+    I2t,
+}
+
+/// Settings that a published checkpoint of SCAN does not contain. The defaults are those of its code.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "PublishedScan")]
+pub struct PublishedScanSettings {
+    /// True if the GRU of captions reads in both directions (`--bi_gru`, as in all published commands). With one direction
+    /// the tensors are those of VSE++.
+    pub bidirectional: bool,
+    /// Direction of the attention (`--cross_attn`).
+    pub cross_attention: AttentionDirection,
+    /// Function of the cosines of regions and words before they are normalised.
+    pub activation: AttentionActivation,
+    /// Inverse temperature λ₁ of the softmax (`--lambda_softmax`). If not set, 9 for `t2i` and 4 for `i2t`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lambda_softmax: Option<f64>,
+    /// Aggregation of relevances (`--agg_func`).
+    pub aggregation: RelevanceAggregation,
+    /// Inverse temperature λ₂ of `log_sum_exp` (`--lambda_lse`). If not set, 6 for `t2i` and 5 for `i2t`; 20 for `i2t` on
+    /// COCO.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lambda_lse: Option<f64>,
+}
+
+impl Default for PublishedScanSettings {
+    fn default() -> Self {
+        Self {
+            bidirectional: true,
+            cross_attention: AttentionDirection::T2i,
+            activation: AttentionActivation::LeakyRelu,
+            lambda_softmax: None,
+            aggregation: RelevanceAggregation::LogSumExp,
+            lambda_lse: None,
+        }
     }
 }
 
@@ -126,7 +192,7 @@ mod tests {
     fn a_setting_of_another_aggregation_is_a_problem() {
         let problems = |text: &str| -> SettingProblems {
             let settings: ScanSettings = toml::from_str(text).expect("settings");
-            settings.check()
+            settings.problems()
         };
         assert_eq!(problems("lambda_lse = 6.0\naggregation = \"log_sum_exp\""), []);
         for aggregation in ["mean", "max", "sum"] {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::networks::Network;
+use crate::spec::networks::Network;
 
 /// Kind of the images that a model reads from a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,6 +1,4 @@
-//! Layers of image networks as plain data.
-
-use super::parameter_spec::{NetworkInit, NetworkParameterSpec};
+//! Layers of image networks as plain data, and the specifications of their parameters.
 
 /// Layer of an image network. Its name is the prefix of its parameters in a file, without `.weight` or `.bias`.
 #[derive(Debug, Clone, PartialEq)]
@@ -146,7 +144,8 @@ impl Convolution {
     }
 
     /// Returns true for a linear layer of each pixel.
-    pub(super) fn is_pixel_wise(&self) -> bool {
+    #[must_use]
+    pub fn is_pixel_wise(&self) -> bool {
         self.kernel == (1, 1) && self.groups == 1 && self.padding == (0, 0)
     }
 }
@@ -197,6 +196,33 @@ pub(super) fn conv_norm(
         Layer::Conv(Convolution { stride, padding: (padding, padding), groups, ..conv }),
         Layer::BatchNorm { name: norm.to_owned(), channels: channels.1, epsilon: 1e-5 },
     ]
+}
+
+/// Initialisation of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum NetworkInit {
+    /// A constant.
+    Constant(f32),
+    /// Uniform in ±√(`gain` / fan-in), with gain 6 for He's initialisation before a ReLU and 1 for the default of
+    /// PyTorch's layers.
+    UniformFanIn(f64),
+    /// Normal with variance 2 / fan-out (He et al., "Delving deep into rectifiers", 2015).
+    NormalFanOut,
+    /// Normal with this standard deviation.
+    Normal(f64),
+}
+
+/// Specification of a parameter of an image network.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NetworkParameterSpec {
+    /// Name, with `.weight` and the like.
+    pub name: String,
+    /// Sizes of its dimensions.
+    pub shape: Vec<usize>,
+    /// Initialisation.
+    pub init: NetworkInit,
+    /// Number of inputs that one output of the layer depends on.
+    pub fan_in: usize,
 }
 
 /// Appends the specifications of the parameters of `layers` to `all`.
@@ -282,7 +308,8 @@ fn transformer_specs(layer: &Layer, all: &mut Vec<NetworkParameterSpec>) {
 }
 
 /// Name of the parameter `what` of a layer; a parameter of the network itself has no layer.
-pub(super) fn parameter_name(layer: &str, what: &str) -> String {
+#[must_use]
+pub fn parameter_name(layer: &str, what: &str) -> String {
     if layer.is_empty() { what.to_owned() } else { format!("{layer}.{what}") }
 }
 

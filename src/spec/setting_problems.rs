@@ -22,7 +22,8 @@ pub fn check_plausible(
 
 /// Returns true for the default of a flag: leaving it out keeps the keys of older results.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
-pub(super) fn is_false(flag: &bool) -> bool {
+#[must_use]
+pub fn is_false(flag: &bool) -> bool {
     !*flag
 }
 

@@ -3,8 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::family::batch_norm::BatchNormStatistics;
-use crate::model::setting_problems::{SettingProblems, check_dropout, check_layers, check_widths};
+use super::contract::{BatchNormStatistics, Capabilities, FamilySettings, WORD_VECTORS};
+use crate::spec::input_spec::ImageInput;
+use crate::spec::setting_problems::{SettingProblems, check_dropout, check_layers, check_widths};
+use crate::spec::similarity::EmbeddingSimilarity;
+
+/// Name of the auxiliary loss.
+pub const CAPTION_LOSS: &[&str] = &["caption"];
 
 /// Settings of VSRN. The defaults are the paper's, with the normalisation that it describes. Published code has two
 /// forms: for COCO `normalization = "regions"`; for Flickr30k also `normalize_input = false` and
@@ -69,17 +74,34 @@ impl Default for VsrnSettings {
 
 impl VsrnSettings {
     /// True if the model generates captions in training.
-    pub(super) fn has_caption_branch(&self) -> bool {
+    #[must_use]
+    pub fn has_caption_branch(&self) -> bool {
         self.caption_weight > 0.0
     }
 
     /// True if the model has batch normalisation.
-    pub(super) fn has_batch_norm(&self) -> bool {
+    #[must_use]
+    pub fn has_batch_norm(&self) -> bool {
         self.reasoning_layers > 0 || self.output_batch_norm
     }
+}
 
-    /// Checks the settings.
-    pub(super) fn check(&self) -> SettingProblems {
+impl FamilySettings for VsrnSettings {
+    type Published = PublishedVsrnSettings;
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            image_input: ImageInput::Regions,
+            similarity: Some(EmbeddingSimilarity::Cosine),
+            mixed_precision: true,
+            single_rank_reason: self.batch_norm.single_rank_reason().filter(|_| self.has_batch_norm()),
+            word_vectors_parameter: Some(WORD_VECTORS),
+            local_losses: if self.has_caption_branch() { CAPTION_LOSS } else { &[] },
+            ..Capabilities::default()
+        }
+    }
+
+    fn problems(&self) -> SettingProblems {
         let mut problems = check_widths(&[
             ("embed_size", self.embed_size),
             ("word_dim", self.word_dim),
@@ -92,5 +114,20 @@ impl VsrnSettings {
         }
         problems.extend(check_dropout(self.dropout));
         problems
+    }
+}
+
+/// Settings that a published checkpoint of VSRN does not contain. The defaults are those of its code.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "PublishedVsrn")]
+pub struct PublishedVsrnSettings {
+    /// Dimension over which regions are L2-normalised.
+    pub normalization: RegionNormalization,
+}
+
+impl Default for PublishedVsrnSettings {
+    fn default() -> Self {
+        Self { normalization: RegionNormalization::Regions }
     }
 }

@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::family::batch_norm::BatchNormStatistics;
-use crate::model::setting_problems::{SettingProblems, check_dropout, check_layers, check_widths};
+use super::contract::{BatchNormStatistics, Capabilities, FamilySettings, WORD_VECTORS};
+use crate::spec::input_spec::ImageInput;
+use crate::spec::setting_problems::{SettingProblems, check_dropout, check_layers, check_widths};
 
 /// Settings of SGR and SAF. The defaults are those of the published training.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -58,9 +59,22 @@ impl Default for SgrafSettings {
     }
 }
 
-impl SgrafSettings {
-    /// Checks the settings.
-    pub(super) fn check(&self) -> SettingProblems {
+impl FamilySettings for SgrafSettings {
+    type Published = PublishedSgrafSettings;
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            image_input: ImageInput::Regions,
+            mixed_precision: true,
+            word_attention: true,
+            fixed_places: true,
+            single_rank_reason: self.batch_norm.single_rank_reason(),
+            word_vectors_parameter: Some(WORD_VECTORS),
+            ..Capabilities::default()
+        }
+    }
+
+    fn problems(&self) -> SettingProblems {
         let mut problems = check_widths(&[
             ("embed_size", self.embed_size),
             ("word_dim", self.word_dim),
@@ -74,3 +88,9 @@ impl SgrafSettings {
         problems
     }
 }
+
+/// Settings that a published checkpoint of SGR or SAF does not contain: none. The module follows from the tensors.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "PublishedSgraf")]
+pub struct PublishedSgrafSettings {}

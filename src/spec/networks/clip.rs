@@ -4,10 +4,8 @@
 //! OpenAI's weights need `QuickGELU` (`ViT-B-32-quickgelu`), those of LAION `GELU` (`ViT-B-32`); the parameters are the
 //! same.
 
-use super::architecture::{Architecture, FilePart, NetworkInput};
-use super::layer::{Convolution, Layer};
-use super::parameter_spec::NetworkInit;
-use super::text_tower::TextTower;
+use super::architecture::{Architecture, FilePart, NetworkInput, TextTower};
+use super::layer::{Convolution, Layer, NetworkInit};
 use crate::kernels::normalize::ChannelStatistics;
 use crate::kernels::resize::Interpolation;
 
@@ -51,7 +49,8 @@ pub(super) fn vit_l_14_quickgelu() -> Architecture {
 }
 
 /// Sizes of a CLIP.
-pub(super) struct ClipSizes {
+#[derive(Debug, Clone, Copy)]
+pub struct ClipSizes {
     /// Side of a patch of the image, in pixels.
     pub patch: usize,
     /// Side of an image, in pixels.
@@ -89,6 +88,7 @@ const LARGE_14: ClipSizes =
 
 impl ClipSizes {
     /// Architecture with this activation.
+    #[must_use]
     pub fn architecture(&self, activation: &Layer) -> Architecture {
         let width = self.image_width;
         let patches = Convolution {

@@ -2,8 +2,7 @@
 //! learning", 2016) as in timm.
 
 use super::architecture::{Architecture, NetworkInput};
-use super::layer::{Convolution, Layer};
-use super::parameter_spec::NetworkInit;
+use super::layer::{Convolution, Layer, NetworkInit};
 use crate::kernels::normalize::ChannelStatistics;
 use crate::kernels::resize::Interpolation;
 

@@ -3,8 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::family::batch_norm::BatchNormStatistics;
-use crate::model::setting_problems::{SettingProblems, check_widths};
+use super::contract::{BatchNormStatistics, Capabilities, FamilySettings, WORD_VECTORS};
+use crate::spec::input_spec::ImageInput;
+use crate::spec::setting_problems::{SettingProblems, check_widths};
+use crate::spec::similarity::EmbeddingSimilarity;
 
 /// Settings of VSE∞. The defaults are those of its published training on regions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -42,9 +44,21 @@ impl Default for VseInfinitySettings {
     }
 }
 
-impl VseInfinitySettings {
-    /// Checks the settings.
-    pub(super) fn check(&self) -> SettingProblems {
+impl FamilySettings for VseInfinitySettings {
+    type Published = PublishedVseInfinitySettings;
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            image_input: ImageInput::Regions,
+            similarity: Some(EmbeddingSimilarity::Cosine),
+            mixed_precision: true,
+            single_rank_reason: self.batch_norm.single_rank_reason().filter(|_| self.region_mlp),
+            word_vectors_parameter: Some(WORD_VECTORS),
+            ..Capabilities::default()
+        }
+    }
+
+    fn problems(&self) -> SettingProblems {
         let mut problems = check_widths(&[("embed_size", self.embed_size), ("word_dim", self.word_dim)]);
         problems.extend(check_widths(&[("pooling_dim", self.pooling_dim)]));
         if self.pooling_dim % 2 == 1 {
@@ -60,3 +74,9 @@ impl VseInfinitySettings {
         problems
     }
 }
+
+/// Settings that a published checkpoint of VSE∞ does not contain: none.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "PublishedVseInfinity")]
+pub struct PublishedVseInfinitySettings {}

@@ -1,8 +1,6 @@
 //! Architecture of an image network as plain data, and the specifications of its parameters.
 
-use super::layer::{Layer, parameter_specs};
-use super::parameter_spec::NetworkParameterSpec;
-use super::text_tower::TextTower;
+use super::layer::{Layer, NetworkParameterSpec, parameter_specs};
 use crate::kernels::normalize::ChannelStatistics;
 use crate::kernels::resize::{CropPlace, Interpolation, ResizedCrop};
 
@@ -34,6 +32,21 @@ pub struct Architecture {
     pub text: Option<TextTower>,
 }
 
+/// Architecture of a text tower.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TextTower {
+    /// Layers from token identifiers to tokens.
+    pub layers: Vec<Layer>,
+    /// Projection of the last token of a text to the joint space.
+    pub projection: Layer,
+    /// Width of a token.
+    pub width: usize,
+    /// Width of the joint space.
+    pub embedding_width: usize,
+    /// Largest number of tokens of a text.
+    pub length: usize,
+}
+
 /// Part of a file of weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FilePart {
@@ -47,7 +60,8 @@ pub enum FilePart {
 
 impl FilePart {
     /// Returns true for parameters of a file that the network does not use.
-    pub(super) fn is_unneeded(self, name: &str) -> bool {
+    #[must_use]
+    pub fn is_unneeded(self, name: &str) -> bool {
         match self {
             // Counts the batches of a training.
             Self::Whole => name.ends_with(".num_batches_tracked"),
@@ -102,7 +116,8 @@ pub enum LayerOutput {
 impl Architecture {
     /// Network without an embedding: the feature of an image is the mean of its feature maps. Its input is torchvision's
     /// preset.
-    pub(super) fn of_maps(backbone: Vec<Layer>, width: usize, head: Vec<Layer>, classes: usize) -> Self {
+    #[must_use]
+    pub fn of_maps(backbone: Vec<Layer>, width: usize, head: Vec<Layer>, classes: usize) -> Self {
         let input = NetworkInput::IMAGENET;
         let (file_part, text) = (FilePart::Whole, None);
         Self { backbone, width, embedding: Vec::new(), embedding_width: width, head, classes, input, file_part, text }

@@ -3,10 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::family::batch_norm::BatchNormStatistics;
-use crate::model::loss::max::MaxLoss;
-use crate::model::loss::{BatchSpec, Loss, LossFunction};
-use crate::model::setting_problems::{SettingProblems, check_dropout, check_widths};
+use super::contract::{BatchNormStatistics, Capabilities, FamilySettings, WORD_VECTORS};
+use crate::spec::input_spec::ImageInput;
+use crate::spec::loss::{BatchSpec, Loss, LossSettings, MaxLoss};
+use crate::spec::setting_problems::{SettingProblems, check_dropout, check_widths};
+use crate::spec::similarity::EmbeddingSimilarity;
 
 /// Settings of CVSE. The defaults are the paper's. The published training has 0.85 as `fusion_weight`, and 0.35 as
 /// `label_weight` on Flickr30k; its loss is three times the one here, which changes an Adam step only by way of
@@ -89,9 +90,25 @@ fn is_zero(weight: &f64) -> bool {
     *weight == 0.0
 }
 
-impl CvseSettings {
-    /// Checks the settings.
-    pub(super) fn check(&self) -> SettingProblems {
+impl FamilySettings for CvseSettings {
+    type Published = PublishedCvseSettings;
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            image_input: ImageInput::Regions,
+            similarity: Some(EmbeddingSimilarity::Cosine),
+            mixed_precision: true,
+            fixed_places: true,
+            single_rank_reason: self.batch_norm.single_rank_reason(),
+            word_vectors_parameter: Some(WORD_VECTORS),
+            concepts: true,
+            image_words: self.concept_labels == ConceptLabels::LeakyImage,
+            global_losses: &["instance", "consensus", "concepts"],
+            ..Capabilities::default()
+        }
+    }
+
+    fn problems(&self) -> SettingProblems {
         let mut problems = check_widths(&[("embed_size", self.embed_size), ("word_dim", self.word_dim)]);
         if self.embed_size % 2 == 1 {
             problems.push(("embed_size".into(), format!("got {}, wanted an even number", self.embed_size)));
@@ -121,5 +138,34 @@ impl CvseSettings {
         problems
             .extend(of_loss.into_iter().map(|(setting, message)| (format!("level_loss.{name}.{setting}"), message)));
         problems
+    }
+}
+
+/// Settings that a published checkpoint of CVSE does not contain. The defaults are those of its code for COCO. That code
+/// also completes the labels of a test caption by those of similar test captions, so its printed recalls differ from those
+/// here.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "PublishedCvse")]
+pub struct PublishedCvseSettings {
+    /// Share β of the instance vector in the fused vector: 0.9 for COCO, 0.85 for Flickr30k.
+    pub fusion_weight: f64,
+    /// Share α of the labels in the concept weights of a caption (`--Concept_label_ratio`): 0.4 for COCO, 0.35 for
+    /// Flickr30k.
+    pub label_weight: f64,
+    /// Concepts that a caption is labelled with.
+    pub concept_labels: ConceptLabels,
+    /// Weight of the consensus scores in the scores: the rest is that of the fused vectors.
+    pub consensus_score_weight: f64,
+}
+
+impl Default for PublishedCvseSettings {
+    fn default() -> Self {
+        Self {
+            fusion_weight: 0.9,
+            label_weight: 0.4,
+            concept_labels: ConceptLabels::default(),
+            consensus_score_weight: 0.05,
+        }
     }
 }
