@@ -33,6 +33,7 @@ pub mod vsrn;
 pub mod sgraf;
 pub mod vse_infinity;
 pub mod cvse;
+pub mod late;
 pub mod registry;
 mod create;
 #[cfg(test)]
@@ -41,8 +42,6 @@ mod golden_tests;
 mod rank_tests;
 #[cfg(test)]
 mod published_tests;
-#[cfg(test)]
-mod testing;
 #[cfg(test)]
 mod tests;
 

@@ -28,19 +28,19 @@ pub trait ReadPublished {
 }
 
 macro_rules! families {
-    ($($(#[cfg($when:meta)])? $name:ident($family:ty) = $setting:literal, $file:literal);* $(;)?) => {
+    ($($name:ident($family:ty) = $setting:literal, $file:literal);* $(;)?) => {
         /// Description of a model without its parameters, as in `model.json`.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "form")]
         #[expect(missing_docs, reason = "the settings of each are documented")]
         pub enum ModelConfig {
-            $($(#[cfg($when)])? #[serde(rename = $file)] $name($family)),*
+            $(#[serde(rename = $file)] $name($family)),*
         }
 
         impl DescribeModel for ModelSettings {
             fn config(&self, input_spec: InputSpec) -> ModelConfig {
                 match self {
-                    $($(#[cfg($when)])? Self::$name(settings) => {
+                    $(Self::$name(settings) => {
                         ModelConfig::$name(<$family>::from_settings(settings, input_spec))
                     }),*
                 }
@@ -51,31 +51,31 @@ macro_rules! families {
             /// Name of the family in pipeline files.
             #[must_use]
             pub fn name(&self) -> &'static str {
-                match self { $($(#[cfg($when)])? Self::$name(_) => $setting),* }
+                match self { $(Self::$name(_) => $setting),* }
             }
 
             /// Description of the data that the model is for.
             #[must_use]
             pub fn input_spec(&self) -> &InputSpec {
-                match self { $($(#[cfg($when)])? Self::$name(family) => family.input_spec()),* }
+                match self { $(Self::$name(family) => family.input_spec()),* }
             }
 
             pub(super) fn input_spec_mut(&mut self) -> &mut InputSpec {
-                match self { $($(#[cfg($when)])? Self::$name(family) => family.input_spec_mut()),* }
+                match self { $(Self::$name(family) => family.input_spec_mut()),* }
             }
 
             pub(super) fn parameter_specs(&self) -> Result<Vec<ParameterSpec>> {
-                match self { $($(#[cfg($when)])? Self::$name(family) => family.parameter_specs()),* }
+                match self { $(Self::$name(family) => family.parameter_specs()),* }
             }
 
             pub(super) fn build(&self, parameters: Parameters) -> Result<Box<dyn Model>> {
-                match self { $($(#[cfg($when)])? Self::$name(family) => family.build(parameters)),* }
+                match self { $(Self::$name(family) => family.build(parameters)),* }
             }
         }
 
         impl ReadPublished for PublishedModel {
             fn read(&self, checkpoint: &[u8], words: usize) -> Result<PublishedCheckpoint<ModelConfig>> {
-                match self { $($(#[cfg($when)])? Self::$name(settings) => {
+                match self { $(Self::$name(settings) => {
                     let PublishedCheckpoint { config, parameters, warning } = <$family>::read_published(settings, checkpoint, words)?;
                     Ok(PublishedCheckpoint { config: ModelConfig::$name(config), parameters, warning })
                 }),* }
@@ -91,6 +91,5 @@ families! {
     Sgraf(AutogradConfig<sgraf::settings::SgrafSettings>) = "sgraf", "sgraf";
     Cvse(AutogradConfig<cvse::settings::CvseSettings>) = "cvse", "cvse";
     VseInfinity(AutogradConfig<vse_infinity::settings::VseInfinitySettings>) = "vse_infinity", "vse_infinity";
-    #[cfg(test)]
-    Late(AutogradConfig<super::testing::LateInteractionSettings>) = "late", "late";
+    Late(AutogradConfig<super::late::LateInteractionSettings>) = "late", "late";
 }

@@ -6,7 +6,7 @@ use super::differentiable::AutogradConfig;
 use super::encode;
 use super::model::Model;
 use super::registry;
-use super::testing::LateInteractionSettings;
+use super::late::LateInteractionSettings;
 use crate::error;
 use crate::kernels::epoch::rank_share;
 use crate::kernels::product::TILE_COLUMNS;
