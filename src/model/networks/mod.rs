@@ -25,8 +25,9 @@ mod transformer;
 mod vgg;
 #[cfg(test)]
 mod clip_golden_tests;
-#[cfg(test)]
-pub(crate) mod testing;
+// Tests of other modules use it too.
+#[doc(hidden)]
+pub mod testing;
 
 pub use architecture::{Architecture, FilePart, LayerOutput, NetworkInput};
 pub use catalog::Network;
