@@ -288,7 +288,7 @@ fn peer(captions: &ImageCaptions, cider: &Cider) -> Option<(f64, f64)> {
     let file = std::env::temp_dir().join(format!("pairloom-bench-{}.tsv", std::process::id()));
     let lines: Vec<String> = captions.iter().map(|(image, text)| format!("{image}\t{}", text.to_lowercase())).collect();
     std::fs::write(&file, lines.join("\n")).expect("a file in the folder of temporary files");
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/caption_similarity_peer.py");
+    let script = test_data::root().join("benches/caption_similarity_peer.py");
     let output = Command::new(python).arg(script).arg(&file).output();
     let _ = std::fs::remove_file(&file);
     let output = match output {

@@ -28,7 +28,7 @@ const CHANGES: usize = 10;
 /// Runs a pipeline file. Returns its events and seconds.
 fn run(file: &Path, store: &Path, arguments: &[&str]) -> (Vec<Value>, f64) {
     let clock = Instant::now();
-    let output = Command::new(env!("CARGO_BIN_EXE_pairloom"))
+    let output = Command::new(test_data::program("pairloom"))
         .args(["run", "--json", "--store"])
         .arg(store)
         .args(arguments)

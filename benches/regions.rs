@@ -363,7 +363,7 @@ impl Peer {
             println!("peer skipped: `PAIRLOOM_PEER_PYTHON` names no interpreter");
             return None;
         };
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/regions_peer.py");
+        let script = test_data::root().join("benches/regions_peer.py");
         let mut command = processes::peer(&python);
         command.arg(script).args([model, &setup.precision, &setup.loss]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let sizes = [THREADS, WORDS, WORD, JOINT, IMAGE, setup.regions, setup.batch];

@@ -192,7 +192,7 @@ struct Cost {
 fn cost(store: &Path, arguments: &[&str], times: usize) -> Cost {
     let mut best = Cost { seconds: f64::INFINITY, peak: 0 };
     for _ in 0..times {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pairloom"));
+        let mut command = Command::new(test_data::program("pairloom"));
         command.args(arguments).arg("--store").arg(store).stdout(Stdio::null()).stderr(Stdio::null());
         let clock = Instant::now();
         let mut child = command.spawn().unwrap();

@@ -406,7 +406,7 @@ impl SearchPeer {
             let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
             std::fs::write(folder.join(name), bytes).expect("disk space for the vectors");
         }
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/search_peer.py");
+        let script = test_data::root().join("benches/search_peer.py");
         let mut command = processes::peer(&python);
         command.arg(script).arg(folder).args([THREADS, WIDTH, TOP].map(|number| number.to_string()));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -334,7 +334,7 @@ impl SqlPeer {
             return None;
         };
         let mut command = processes::peer(&python);
-        command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/sql_peer.py")).arg(folder);
+        command.arg(test_data::root().join("benches/sql_peer.py")).arg(folder);
         command.args([RECALL, ROWS]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let input = child.stdin.take().unwrap();

@@ -291,8 +291,8 @@ fn run_peers(folder: &Path) -> Result<()> {
         println!("peers             skipped: `PAIRLOOM_PEER_PYTHON` names no interpreter");
         return Ok(());
     };
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/streaming_peer.py");
-    let started = Command::new(&python).arg(script).arg(folder).stdout(Stdio::piped()).spawn();
+    let script = test_data::root().join("benches/streaming_peer.py");
+    let started = Command::new(&python).arg(&script).arg(folder).stdout(Stdio::piped()).spawn();
     let mut child = started.map_err(|error| Error::io("start", Path::new(&python), &error))?;
     if let Some(output) = child.stdout.take() {
         for line in BufReader::new(output).lines() {
@@ -301,7 +301,11 @@ fn run_peers(folder: &Path) -> Result<()> {
         }
     }
     let ended = child.wait().map_err(|error| Error::io("wait for", Path::new(&python), &error))?;
-    if ended.success() { Ok(()) } else { Err(Error::stage(format!("`{python}` {script} ended with {ended}"))) }
+    if ended.success() {
+        Ok(())
+    } else {
+        Err(Error::stage(format!("`{python}` {} ended with {ended}", script.display())))
+    }
 }
 
 /// Formats a line of the peer program.

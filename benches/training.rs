@@ -275,7 +275,7 @@ impl TrainingPeer {
         };
         let batches = serde_json::json!(batches).to_string();
         let start = |(mixed, passive): (bool, bool)| {
-            let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/training_peer.py");
+            let script = test_data::root().join("benches/training_peer.py");
             let mut command = processes::peer(&python);
             command
                 .arg(script)

@@ -65,12 +65,10 @@ fn table_description(table: &Table) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     /// The committed files equal the generated ones. `UPDATE_GENERATED=1 cargo test generated` writes them.
     #[test]
     fn generated_files_are_up_to_date() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas");
+        let folder = test_data::root().join("schemas");
         let update = std::env::var_os("UPDATE_GENERATED").is_some();
         let mut stale = Vec::new();
         let files = super::schema_files();

@@ -17,7 +17,7 @@ use tonic::transport::Channel;
 
 use super::{AccessToken, FlightOptions, FlightServer, Sessions};
 use crate::error::Result;
-use crate::sql::testing::store;
+use crate::sql::testing::put_two_runs;
 use crate::store::Store;
 
 pub(super) type Client = FlightSqlServiceClient<Channel>;
@@ -55,7 +55,9 @@ impl Served {
         [query_seconds, reader_seconds]: [u64; 2],
         change: impl FnOnce(FlightServer) -> FlightServer,
     ) -> Self {
-        let (folder, store, _) = store();
+        let folder = tempfile::Builder::new().prefix("a store [1] 100% ").tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        put_two_runs(&store);
         let options = FlightOptions {
             address: "127.0.0.1:0".parse().unwrap(),
             token: token.map(|token| AccessToken::new(token).unwrap()),

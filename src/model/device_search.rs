@@ -40,8 +40,9 @@ impl DeviceSearchFactory {
     }
 
     /// Uses libtorch on the CPU, for tests of the GPU's code without a GPU.
-    #[cfg(test)]
-    pub(crate) fn with_libtorch(similarity: EmbeddingSimilarity, threads: usize) -> Self {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_libtorch(similarity: EmbeddingSimilarity, threads: usize) -> Self {
         Self { similarity, threads, libtorch: Some(tch::Device::Cpu), remote: None }
     }
 

@@ -22,13 +22,12 @@ pub mod step;
 pub mod trained_model;
 pub mod rows_encoder;
 pub mod libtorch_scores;
+#[cfg(test)]
+mod libtorch_search_tests;
 pub mod device_search;
 pub mod pair_scores;
 pub mod streamed_scores;
 
 pub use crate::spec::setting_problems;
-
-#[cfg(any(test, fuzzing))]
-pub(crate) use safetensors_file::parse as parse_safetensors;
-#[cfg(any(test, fuzzing))]
-pub(crate) use training_state::parse_checkpoint;
+pub use safetensors_file::parse as parse_safetensors;
+pub use training_state::parse_checkpoint;

@@ -199,8 +199,10 @@ impl TrainingState {
 }
 
 /// Restores a training from bytes from outside, of whichever model they name, for fuzzing.
-#[cfg(any(test, fuzzing))]
-pub(crate) fn parse_checkpoint(bytes: &[u8]) -> Result<()> {
+///
+/// # Errors
+/// The bytes are no checkpoint.
+pub fn parse_checkpoint(bytes: &[u8]) -> Result<()> {
     let header = NamedTensors::from_bytes(bytes)?.text.unwrap_or_default();
     let header: std::result::Result<(i32, String, ModelConfig, Vec<LearnedScalar>), _> = serde_json::from_str(&header);
     let (_, _, config, _) = header.map_err(|error| Error::data(error.to_string()))?;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::checkpoint::checkpoint_name;
-use super::testing::{SCORE_FUNCTIONS, VectorDistribution, libtorch_scores, random_vectors};
-use super::{MatrixSide, Positives, ScoreFunction, ScoreTable, Scores, SearchRequest, VectorMatrix, VectorScores};
+use super::testing::DistinctScores;
+use super::{Positives, ScoreFunction, Scores as _, SearchRequest, VectorMatrix, VectorScores};
 use crate::kernels::hubness::statistic::Statistic;
 use crate::kernels::random::Rng;
 
@@ -115,46 +115,11 @@ fn similar_requests_have_different_names() {
 
 #[test]
 fn different_scores_have_different_names() {
-    let (a, b) =
-        (random_vectors(VectorDistribution::Spread, 1, 6, 4), random_vectors(VectorDistribution::Spread, 2, 6, 4));
-    let mut zeros = b.clone();
-    zeros[5] = 0.0;
-    let mut minus = zeros.clone();
-    minus[5] = -0.0;
-    let vectors = |values: &'static [f32], width: usize| VectorMatrix::new("vectors", values, width).expect("good");
-    let [a, b, zeros, minus] = [a, b, zeros, minus].map(|values| &*values.leak());
-    let [rows, columns, of_zeros, of_minus] = [a, b, zeros, minus].map(|values| vectors(values, 4));
-    let [narrow_rows, narrow_columns] = [a, b].map(|values| vectors(values, 2));
-    let [few_rows, many_rows] = [&a[..20], a].map(|values| vectors(values, 4));
-    let table = ScoreTable::new("table", a, [4, 6]).expect("good");
-    let mut all: Vec<Box<dyn Scores + '_>> = Vec::new();
-    let of = |rows, columns, scoring| -> Box<dyn Scores + '_> {
-        Box::new(VectorScores::new(rows, columns, scoring, 2).expect("of one width"))
-    };
-    for scoring in SCORE_FUNCTIONS {
-        all.push(of(&rows, &columns, scoring));
-        all.push(libtorch_scores(&rows, &columns, scoring));
-    }
-    all.push(of(&columns, &rows, ScoreFunction::Product));
-    all.push(of(&narrow_rows, &narrow_columns, ScoreFunction::Product));
-    all.push(of(&rows, &of_zeros, ScoreFunction::Product));
-    all.push(of(&rows, &of_minus, ScoreFunction::Product));
-    all.push(of(&few_rows, &columns, ScoreFunction::Product));
-    for (values, sizes) in [(a, [4, 6]), (a, [6, 4]), (a, [3, 8]), (zeros, [4, 6]), (minus, [4, 6])] {
-        all.push(Box::new(ScoreTable::new("table", values, sizes).expect("good")));
-    }
-    for (side, queries, items) in [
-        (MatrixSide::Rows, vec![0, 1], vec![2]),
-        (MatrixSide::Rows, vec![0], vec![1, 2]),
-        (MatrixSide::Columns, vec![0], vec![1, 2]),
-    ] {
-        all.push(super::scores::subset(&table, side, &queries, &items).expect("a table"));
-    }
-    let names: Vec<String> = all.iter().map(|scores| checkpoint_name(|fields| scores.identity(fields))).collect();
-    for (number, one) in names.iter().enumerate() {
-        assert!(!names[..number].contains(one), "{:?}", all[number]);
-    }
+    let distinct = DistinctScores::new();
+    let names = distinct.check();
     // Equal contents in other memory.
-    let again = VectorScores::new(&many_rows, &columns, ScoreFunction::Product, 3).expect("of one width");
+    let rows = VectorMatrix::new("vectors", distinct.rows.rows(0..distinct.rows.len()), distinct.rows.width());
+    let rows = rows.expect("good");
+    let again = VectorScores::new(&rows, distinct.columns, ScoreFunction::Product, 3).expect("of one width");
     assert_eq!(checkpoint_name(|fields| again.identity(fields)), names[0]);
 }

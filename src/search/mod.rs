@@ -53,8 +53,9 @@ mod matching;
 mod remote;
 mod api;
 mod factory;
-#[cfg(test)]
-mod testing;
+// Tests of other modules use it too.
+#[doc(hidden)]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -296,66 +296,24 @@ impl ScoreVisitor for SinkhornVisitor<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::testing::{VectorDistribution, libtorch_scores, random_vectors};
+    use crate::search::testing::{SinkhornCase, sinkhorn_cases};
     use crate::search::{ScoreFunction, Search, VectorMatrix};
-
-    /// The definition in f64: g and h.
-    fn sinkhorn_by_definition(scores: &[Vec<f64>], tau: f64, iterations: usize) -> [Vec<f64>; 2] {
-        let (n, m) = (scores.len(), scores[0].len());
-        let log_sum = |terms: Vec<f64>| {
-            let largest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            largest + terms.iter().map(|term| (term - largest).exp()).sum::<f64>().ln()
-        };
-        let (mut g, mut h) = (vec![0.0; n], vec![tau * ln_count(m); m]);
-        for _ in 0..iterations {
-            for q in 0..n {
-                g[q] = tau * (ln_count(n) + log_sum((0..m).map(|i| (scores[q][i] - h[i]) / tau).collect()));
-            }
-            for i in 0..m {
-                h[i] = tau * (ln_count(m) + log_sum((0..n).map(|q| (scores[q][i] - g[q]) / tau).collect()));
-            }
-        }
-        [g, h]
-    }
 
     #[test]
     fn potentials_are_those_of_the_definition_for_either_side_and_any_temperature() {
-        let (n, m, width) = (430, 75, 24);
-        for kind in [VectorDistribution::Spread, VectorDistribution::Close, VectorDistribution::Equal] {
-            let (a, b) = (random_vectors(kind, 1, n, width), random_vectors(kind, 2, m, width));
-            let rows = VectorMatrix::new("rows", &a, width).expect("good");
-            let columns = VectorMatrix::new("columns", &b, width).expect("good");
-            let score = |i: usize, j: usize| f64::from(ScoreFunction::Product.score(rows.row(i), columns.row(j)));
-            let by_row: Vec<Vec<f64>> = (0..n).map(|i| (0..m).map(|j| score(i, j)).collect()).collect();
-            let by_column: Vec<Vec<f64>> = (0..m).map(|j| (0..n).map(|i| score(i, j)).collect()).collect();
-            for (tau, iterations) in [(0.01, 10), (0.001, 3), (1.0, 1)] {
-                let both = [MatrixSide::Rows, MatrixSide::Columns];
-                let mut results = Vec::new();
-                for (threads, block) in [(1, None), (2, Some(1)), (3, Some(100))] {
-                    let mut search =
-                        Search::from_vectors(&rows, &columns, ScoreFunction::Product, threads).expect("of one width");
-                    search.overrides.block_rows = block;
-                    let got = search.sinkhorn(tau, iterations, &both, &mut |_, _| Ok(())).expect("possible");
-                    results.push(got);
-                }
-                assert!(results.iter().all(|result| *result == results[0]), "the same bits");
-                let search = Search::from_boxed(libtorch_scores(&rows, &columns, ScoreFunction::Product), 2);
-                results.push(search.sinkhorn(tau, iterations, &both, &mut |_, _| Ok(())).expect("possible"));
-                let scores = [&by_row, &by_column];
-                for (got, scores) in results[0].iter().zip(scores).chain(results[3].iter().zip(scores)) {
-                    let [g, h] = sinkhorn_by_definition(scores, tau, iterations);
-                    for (got, wanted) in got.queries.iter().chain(&got.items).zip(g.iter().chain(&h)) {
-                        assert!((got - wanted).abs() < 4e-7 + 1e-5 * tau, "{kind:?} τ {tau}: {got}, wanted {wanted}");
-                    }
-                }
-                // One side alone is the same.
-                let search = Search::from_vectors(&rows, &columns, ScoreFunction::Product, 2).expect("of one width");
-                for (place, side) in both.into_iter().enumerate() {
-                    let alone = search.sinkhorn(tau, iterations, &[side], &mut |_, _| Ok(())).expect("possible");
-                    assert_eq!(alone[0], results[0][place]);
-                }
+        sinkhorn_cases(&mut |case| {
+            let search = |threads: usize| {
+                Search::from_vectors(case.rows, case.columns, ScoreFunction::Product, threads).expect("of one width")
+            };
+            let results = [(1, None), (2, Some(1)), (3, Some(100))];
+            let results = results.map(|(threads, block)| case.check(search(threads), block));
+            assert!(results.iter().all(|result| *result == results[0]), "the same bits");
+            // One side alone is the same.
+            for (place, side) in SinkhornCase::SIDES.into_iter().enumerate() {
+                let alone = search(2).sinkhorn(case.tau, case.iterations, &[side], &mut |_, _| Ok(()));
+                assert_eq!(alone.expect("possible")[0], results[0][place]);
             }
-        }
+        });
     }
 
     #[test]

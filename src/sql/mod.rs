@@ -84,8 +84,9 @@ mod store_tables;
 mod all_runs;
 mod result_files;
 mod run_catalogs;
-#[cfg(test)]
-pub(crate) mod testing;
+// Tests of other modules use it too.
+#[doc(hidden)]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Store for tests of SQL, written by hand.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,7 +19,7 @@ use crate::store::testing::put_artefact;
 use crate::tables;
 
 /// Table with a text column, `method`, and an f64 column, `rsum`.
-pub(crate) fn scores(rows: &[(&str, f64)]) -> RecordBatch {
+pub fn scores(rows: &[(&str, f64)]) -> RecordBatch {
     let schema =
         Schema::new(vec![Field::new("method", DataType::Utf8, false), Field::new("rsum", DataType::Float64, false)]);
     tables::batch(
@@ -30,7 +32,8 @@ pub(crate) fn scores(rows: &[(&str, f64)]) -> RecordBatch {
     .unwrap()
 }
 
-pub(crate) fn features(rows: &[(i64, &str)], width: usize) -> RecordBatch {
+/// Features of images, each with its split, of multiples of 1/4.
+pub fn features(rows: &[(i64, &str)], width: usize) -> RecordBatch {
     let values = (0..rows.len() * width).map(|i| f32::from(u16::try_from(i % 1024).unwrap()) / 4.0).collect();
     tables::batch(
         &tables::features::table().schema_with_width(width),
@@ -44,7 +47,7 @@ pub(crate) fn features(rows: &[(i64, &str)], width: usize) -> RecordBatch {
 }
 
 /// Writes a complete artefact to the store, with a part for every batch.
-pub(crate) fn put(store: &Store, kind: &str, settings: u32, tables: &[(&str, Vec<RecordBatch>)]) -> Key {
+pub fn put(store: &Store, kind: &str, settings: u32, tables: &[(&str, Vec<RecordBatch>)]) -> Key {
     let identity = ArtefactIdentity {
         kind: kind.to_owned(),
         version: 1,
@@ -60,7 +63,8 @@ pub(crate) fn put(store: &Store, kind: &str, settings: u32, tables: &[(&str, Vec
     put_artefact(store, &identity, &tables, warnings)
 }
 
-pub(crate) fn run(store: &Store, name: &str, stages: &[(&str, &str, &Key)]) {
+/// Writes the record of a finished run with these stages: name, kind and key.
+pub fn run(store: &Store, name: &str, stages: &[(&str, &str, &Key)]) {
     let mut record = RunRecord::start("quick.toml", RunCommand::default());
     record.run = name.to_owned();
     record.outcome = RunOutcome::Finished;
@@ -82,39 +86,50 @@ pub(crate) fn run(store: &Store, name: &str, stages: &[(&str, &str, &Key)]) {
     record.save(store).unwrap();
 }
 
-/// Store with two runs. The second run evaluates `test` again. The table of `cnn` has two parts.
-pub(crate) fn store() -> (tempfile::TempDir, Store, [Key; 3]) {
+/// Store in a folder of its own with the runs of [`put_two_runs`].
+#[cfg(test)]
+pub(super) fn store() -> (tempfile::TempDir, Store, [Key; 3]) {
     let folder = tempfile::Builder::new().prefix("a store [1] 100% ").tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
+    let keys = put_two_runs(&store);
+    (folder, store, keys)
+}
+
+/// Writes two runs to the store. The second run evaluates `test` again. The table of `cnn` has two parts.
+pub fn put_two_runs(store: &Store) -> [Key; 3] {
     let cnn = put(
-        &store,
+        store,
         "extract",
         1,
         &[("features", vec![features(&[(1, "train"), (2, "test")], 16), features(&[(3, "test")], 16)])],
     );
-    let old = put(&store, "evaluate", 1, &[("summary", vec![scores(&[("nns", 100.0)])])]);
+    let old = put(store, "evaluate", 1, &[("summary", vec![scores(&[("nns", 100.0)])])]);
     let new = put(
-        &store,
+        store,
         "evaluate",
         2,
         &[("summary", vec![scores(&[("nns", 345.5), ("csls", 400.0)])]), ("rankings", vec![])],
     );
-    run(&store, "20260101T000000", &[("cnn", "extract", &cnn), ("test", "evaluate", &old)]);
+    run(store, "20260101T000000", &[("cnn", "extract", &cnn), ("test", "evaluate", &old)]);
     run(
-        &store,
+        store,
         "20260102T000000",
         &[("cnn", "extract", &cnn), ("test", "evaluate", &new), ("Dev-Set", "evaluate", &old)],
     );
-    (folder, store, [cnn, old, new])
+    [cnn, old, new]
 }
 
 /// Rows of a query as lines of CSV, without the names of the columns.
-pub(crate) fn rows(session: &Session, sql: &str) -> Vec<String> {
+pub fn rows(session: &Session, sql: &str) -> Vec<String> {
     let csv = text(session, sql, OutputFormat::Csv).unwrap_or_else(|error| panic!("{sql}: {error}"));
     csv.lines().skip(1).map(str::to_owned).collect()
 }
 
-pub(crate) fn text(session: &Session, sql: &str, format: OutputFormat) -> Result<String> {
+/// Rows of a query in a format.
+///
+/// # Errors
+/// The query fails.
+pub fn text(session: &Session, sql: &str, format: OutputFormat) -> Result<String> {
     let rows = session.query(sql)?;
     let mut out = Vec::new();
     format.write(&rows.schema(), rows, &mut out)?;

@@ -272,8 +272,8 @@ mod tests {
             summaries.join(", ")
         );
         let report: Report = toml::from_str(&report).expect("a report");
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/data/published/hal-2020.tsv");
-        let ingest: Ingest = toml::from_str(&format!("published = \"{file}\"")).expect("an ingest");
+        let file = test_data::root().join("data/published/hal-2020.tsv");
+        let ingest: Ingest = toml::from_str(&format!("published = \"{}\"", file.display())).expect("an ingest");
         let ingest_of = |from: &TableRef| (from.stage() == "printed").then_some(&ingest);
         let problems = missing_printed(&report, &ingest_of).into_iter();
         problems

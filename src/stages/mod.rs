@@ -22,8 +22,9 @@ mod tokenized_captions;
 mod registry;
 mod agreement;
 mod writers;
-#[cfg(any(test, fuzzing))]
-pub(crate) mod testing;
+// Tests of other modules use it too.
+#[doc(hidden)]
+pub mod testing;
 #[cfg(test)]
 mod published_chain_tests;
 

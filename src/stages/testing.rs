@@ -22,7 +22,7 @@ use crate::stage::{
 
 /// Stage host that reads its inputs from memory and collects the outputs there.
 #[derive(Debug, Default)]
-pub(crate) struct InMemoryHost {
+pub struct InMemoryHost {
     /// Table inputs, by name.
     pub input_tables: HashMap<String, Vec<RecordBatch>>,
     /// Contents of file inputs, by (input, file).
@@ -62,7 +62,7 @@ pub(crate) struct InMemoryHost {
 
 /// Resources of the tests: two threads on the CPU.
 #[derive(Debug)]
-pub(crate) struct TestResources(pub Resources);
+pub struct TestResources(pub Resources);
 
 impl Default for TestResources {
     fn default() -> Self {
@@ -72,6 +72,9 @@ impl Default for TestResources {
 
 impl InMemoryHost {
     /// Runs `stage` on this host.
+    ///
+    /// # Errors
+    /// Those of the stage.
     pub fn run(&mut self, stage: &dyn RunnableStage) -> Result<()> {
         self.next_batch.clear();
         self.input_tables.values().flatten().for_each(assert_digests);
@@ -226,7 +229,7 @@ fn assert_digests(batch: &RecordBatch) {
 /// Checks resuming: a run that is cancelled after a saved state and resumed from it must write the same files, and the
 /// same rows of `tables`, as an uninterrupted run. Cancels after every saved state in turn, and returns the number of
 /// states.
-pub(crate) fn check_resume_after_every_save(
+pub fn check_resume_after_every_save(
     stage: &dyn RunnableStage,
     host: impl Fn() -> InMemoryHost,
     tables: &[&str],

@@ -48,7 +48,6 @@ pub(super) fn writers(output: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::path::Path;
 
     use super::*;
     use crate::pipeline::{LoadOptions, load};
@@ -66,7 +65,7 @@ mod tests {
     /// Every stage of every pipeline in `pipelines/` is among the writers of its outputs.
     #[test]
     fn the_writers_are_those_of_the_pipelines() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("pipelines");
+        let folder = test_data::root().join("pipelines");
         let entries = walkdir::WalkDir::new(folder).into_iter().map(Result::unwrap);
         let mut used = BTreeSet::new();
         for path in

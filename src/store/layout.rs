@@ -128,9 +128,10 @@ impl Store {
         self.unshared_locks.as_deref()
     }
 
-    /// The same store as on a file system whose locks other machines do not see.
-    #[cfg(test)]
-    pub(crate) fn with_unshared_locks(self) -> Self {
+    /// The same store as on a file system whose locks other machines do not see, for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_unshared_locks(self) -> Self {
         Self { unshared_locks: Some("test".to_owned()), ..self }
     }
 

@@ -46,8 +46,9 @@ pub mod labels;
 pub mod lineage;
 pub mod flat_settings;
 pub mod comparison;
-#[cfg(test)]
-pub(crate) mod testing;
+// Tests of other modules use it too.
+#[doc(hidden)]
+pub mod testing;
 #[cfg(test)]
 mod run_tests;
 #[cfg(test)]

@@ -11,22 +11,27 @@ use super::{Artefact, BlockDigests, Manifest, Part, Store};
 use crate::stage::Warning;
 
 /// Result of a stage to write: name, kind, settings, and stages of the same run that it reads.
-pub(crate) struct WrittenStage<'r> {
-    pub(crate) name: &'r str,
-    pub(crate) kind: &'r str,
-    pub(crate) settings: Value,
-    pub(crate) reads: &'r [&'r str],
+#[derive(Debug)]
+pub struct WrittenStage<'r> {
+    /// Name in the run.
+    pub name: &'r str,
+    /// Kind.
+    pub kind: &'r str,
+    /// Settings.
+    pub settings: Value,
+    /// Stages that it reads.
+    pub reads: &'r [&'r str],
     /// Name and content of a table of one part.
-    pub(crate) table: (&'r str, Bytes, u64),
+    pub table: (&'r str, Bytes, u64),
 }
 
 /// Stage without rows of interest.
-pub(crate) fn stage<'r>(name: &'r str, kind: &'r str, settings: Value, reads: &'r [&'r str]) -> WrittenStage<'r> {
+pub fn stage<'r>(name: &'r str, kind: &'r str, settings: Value, reads: &'r [&'r str]) -> WrittenStage<'r> {
     WrittenStage { name, kind, settings, reads, table: ("rows", Bytes::from_static(b"content"), 1) }
 }
 
 /// Writes the artefacts of `stages` and the record of a finished run that computed them.
-pub(crate) fn finished_run(store: &Store, run: &str, pipeline: &str, stages: &[WrittenStage<'_>]) -> RunRecord {
+pub fn finished_run(store: &Store, run: &str, pipeline: &str, stages: &[WrittenStage<'_>]) -> RunRecord {
     let mut record = RunRecord::start(pipeline, RunCommand::default());
     record.run = run.to_owned();
     record.outcome = RunOutcome::Finished;
@@ -65,7 +70,7 @@ pub(crate) fn finished_run(store: &Store, run: &str, pipeline: &str, stages: &[W
 }
 
 /// Writes a complete artefact. Each part is its content and its number of rows.
-pub(crate) fn put_artefact(
+pub fn put_artefact(
     store: &Store,
     identity: &ArtefactIdentity,
     tables: &[(&str, Vec<(Bytes, u64)>)],

@@ -84,7 +84,7 @@ fn with_numbers(schema: &SchemaRef, from: &DataType, to: &DataType) -> SchemaRef
 mod tests {
     use super::*;
     use crate::tables::regions::{self, RegionColumn};
-    use crate::tables::{self, repeated};
+    use crate::tables::{VectorColumn, features, repeated};
 
     #[test]
     fn vectors_are_rounded_once_and_come_back_as_f32() {
@@ -105,10 +105,10 @@ mod tests {
         assert_eq!(regions::values(&back).unwrap(), (&wanted[..], 2, 3));
         assert_eq!(to_halves(&back).unwrap(), halves);
         assert_eq!(from_halves(back.clone()).unwrap(), back);
-        let large = tables::features::TableColumns {
+        let large = features::TableColumns {
             image_id: vec![1].into(),
             split: repeated("train", 1),
-            feature: tables::VectorColumn::new(vec![65_520.0], 1).unwrap(),
+            feature: VectorColumn::new(vec![65_520.0], 1).unwrap(),
         };
         let error = to_halves(&large.into_batch().unwrap()).unwrap_err();
         assert!(error.to_string().contains("`feature` is too large"), "{error}");

@@ -154,6 +154,16 @@ pub enum PublishedCells {
     Numbers(Vec<Option<f64>>),
 }
 
+impl PublishedCells {
+    /// Appends a missing value.
+    pub fn push_missing(&mut self) {
+        match self {
+            Self::Texts(texts) => texts.push(None),
+            Self::Numbers(numbers) => numbers.push(None),
+        }
+    }
+}
+
 /// Builds a batch of rows from the values of each column, in the order of [`COLUMNS`].
 ///
 /// # Errors

@@ -85,7 +85,7 @@ pub(super) fn vectors<'b>(batch: &'b RecordBatch, name: &str) -> Result<(&'b [f3
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tables::{self, repeated, vector_array};
+    use crate::tables::{batch, repeated, vector_array};
 
     #[test]
     fn values_are_read_from_a_batch_and_from_a_slice() {
@@ -95,13 +95,13 @@ mod tests {
             split: repeated("train", 4),
             regions: RegionColumn::new(numbers.clone(), 2, 3).unwrap(),
         };
-        let batch = columns.into_batch().unwrap();
-        assert_eq!(batch.schema(), table().schema_with_shape(&[2, 3]));
-        assert_eq!(values(&batch).unwrap(), (&numbers[..], 2, 3));
-        assert_eq!(values(&batch.slice(1, 2)).unwrap(), (&numbers[6..18], 2, 3));
-        assert_eq!(values(&batch.slice(4, 0)).unwrap(), (&numbers[24..], 2, 3));
+        let rows = columns.into_batch().unwrap();
+        assert_eq!(rows.schema(), table().schema_with_shape(&[2, 3]));
+        assert_eq!(values(&rows).unwrap(), (&numbers[..], 2, 3));
+        assert_eq!(values(&rows.slice(1, 2)).unwrap(), (&numbers[6..18], 2, 3));
+        assert_eq!(values(&rows.slice(4, 0)).unwrap(), (&numbers[24..], 2, 3));
         assert!(RegionColumn::new(numbers, 5, 3).is_err());
-        let other = tables::batch(
+        let other = batch(
             &Arc::new(arrow::datatypes::Schema::new(vec![Field::new("regions", vector_type(3), false)])),
             vec![vector_array(vec![0.0; 3], 3).unwrap()],
         );

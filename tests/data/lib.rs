@@ -1,4 +1,4 @@
-//! Data of tests: golden files of this repository, and public data outside of it.
+//! Data of tests: golden files and programs of this repository, and public data outside of it.
 //!
 //! A test whose data is absent prints `skipped: …` and passes. If [`DEMAND`] is set, as in CI, it fails.
 
@@ -25,6 +25,23 @@ pub fn root() -> &'static Path {
         root.expect("the package is in a checkout").to_owned()
     });
     &ROOT
+}
+
+/// Path of a program of this workspace, in the build to which the running test or benchmark belongs.
+///
+/// # Panics
+/// The program is not built.
+pub fn program(name: &str) -> PathBuf {
+    let running = std::env::current_exe().expect("a test is a program");
+    // Tests and benchmarks are in the folder `deps` beside the programs.
+    let folder = running.ancestors().nth(2).expect("a test is in a folder of the build");
+    let program = folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    assert!(
+        program.is_file(),
+        "no program `{}`: build it with `cargo build --workspace --bins`, and `--release` for a benchmark",
+        program.display()
+    );
+    program
 }
 
 /// Path of a golden file.

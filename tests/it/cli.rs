@@ -1,24 +1,31 @@
 //! Tests of the command line, run as a process.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-pub(crate) const PAIRLOOM: &str = env!("CARGO_BIN_EXE_pairloom");
-const PAIRLOOM_TORCH: &str = env!("CARGO_BIN_EXE_pairloom-torch");
+/// Program that people type.
+pub(crate) fn program() -> PathBuf {
+    test_data::program("pairloom")
+}
+
+/// Program that runs stages with tensors.
+fn torch_program() -> PathBuf {
+    test_data::program("pairloom-torch")
+}
 
 /// Pipeline of synthetic images only, without sources.
 pub(crate) const SYNTHETIC: &str = "[stage.pairs.ingest]\nsynthetic = { train = 4, val = 2, test = 2, pixels = 32 }\n";
 
 /// Command in `folder`, with an empty environment.
-pub(crate) fn command(program: &str, folder: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn command(program: &Path, folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.env_clear().current_dir(folder).args(arguments).stdin(Stdio::null());
     command
 }
 
 pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Output {
-    command(PAIRLOOM, folder, arguments).output().expect("the program starts")
+    command(&program(), folder, arguments).output().expect("the program starts")
 }
 
 pub(crate) fn stdout(output: &Output) -> String {
@@ -46,14 +53,14 @@ pub(crate) fn json_lines(output: &Output) -> Vec<serde_json::Value> {
 
 #[test]
 fn pairloom_does_not_link_libtorch() {
-    let libraries = |program: &str| {
-        let output = Command::new("readelf").args(["-d", program]).output().expect("readelf is installed");
+    let libraries = |program: &Path| {
+        let output = Command::new("readelf").arg("-d").arg(program).output().expect("readelf is installed");
         // RUNPATH may contain a folder of that name.
         stdout(&output).lines().filter(|line| line.contains("NEEDED")).collect::<String>()
     };
-    assert!(libraries(PAIRLOOM_TORCH).contains("torch"), "`pairloom-torch` links libtorch");
+    assert!(libraries(&torch_program()).contains("torch"), "`pairloom-torch` links libtorch");
     for library in ["torch", "c10"] {
-        let linked = libraries(PAIRLOOM).contains(library);
+        let linked = libraries(&program()).contains(library);
         assert!(
             !linked,
             "`pairloom` links {library}: something instantiates `Run`, or catches an exception of libtorch"
@@ -70,11 +77,11 @@ fn a_run_hands_over_to_pairloom_torch_and_an_up_to_date_run_does_not() {
     assert_eq!(stdout(&first), "", "stdout is for data");
     // In a folder without `pairloom-torch`.
     let alone = folder.path().join("alone");
-    fs::copy(PAIRLOOM, &alone).expect("a copy");
-    let second = command(alone.to_str().expect("text"), folder.path(), &["run", "p.toml"]).output().expect("starts");
+    fs::copy(program(), &alone).expect("a copy");
+    let second = command(&alone, folder.path(), &["run", "p.toml"]).output().expect("starts");
     assert_code(&second, 0);
     assert!(stderr(&second).contains("0 of 1 stage ran"), "{}", stderr(&second));
-    let other = command(alone.to_str().expect("text"), folder.path(), &["run", "p.toml", "--set", "seed=5"]).output();
+    let other = command(&alone, folder.path(), &["run", "p.toml", "--set", "seed=5"]).output();
     let other = other.expect("starts");
     assert_code(&other, 2);
     assert!(stderr(&other).contains("hint: build both programs"), "{}", stderr(&other));
@@ -83,7 +90,7 @@ fn a_run_hands_over_to_pairloom_torch_and_an_up_to_date_run_does_not() {
 #[test]
 fn programs_of_different_builds_are_refused() {
     let folder = folder(SYNTHETIC);
-    let mut stale = command(PAIRLOOM_TORCH, folder.path(), &["run", "p.toml"]);
+    let mut stale = command(&torch_program(), folder.path(), &["run", "p.toml"]);
     let output = stale.env("PAIRLOOM_HANDED_OVER_BY", "0123456789abcdef").output().expect("starts");
     assert_code(&output, 2);
     assert!(stderr(&output).contains("different builds"), "{}", stderr(&output));
@@ -194,7 +201,7 @@ fn events_are_json_lines() {
 #[test]
 fn options_can_be_environment_variables() {
     let folder = folder(SYNTHETIC);
-    let mut quiet = command(PAIRLOOM, folder.path(), &["run", "p.toml"]);
+    let mut quiet = command(&program(), folder.path(), &["run", "p.toml"]);
     let output = quiet.env("PAIRLOOM_QUIET", "1").env("PAIRLOOM_STORE", "elsewhere").output().expect("starts");
     assert_code(&output, 0);
     assert_eq!((stdout(&output), stderr(&output)), (String::new(), String::new()));
@@ -233,7 +240,7 @@ fn query_results_in_every_format() {
     assert_eq!(stdout(&joined), "-- row 1\nmore | 3\n");
     assert_code(&run(folder.path(), &["sql", query, "--output", "answer.parquet"]), 0);
     assert!(fs::read(folder.path().join("answer.parquet")).expect("a file").starts_with(b"PAR1"));
-    let mut piped = command(PAIRLOOM, folder.path(), &["sql", "--json"]);
+    let mut piped = command(&program(), folder.path(), &["sql", "--json"]);
     let mut child = piped.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
     std::io::Write::write_all(&mut child.stdin.take().expect("stdin"), query.as_bytes()).expect("written");
     let output = child.wait_with_output().expect("ends");
@@ -256,7 +263,7 @@ fn a_closed_pipe_is_no_error() {
     for arguments in
         [vec!["sql", long, "--format", "csv", "--run", "latest"], vec!["schema"], vec!["completions", "bash"]]
     {
-        let mut piped = command(PAIRLOOM, folder.path(), &arguments);
+        let mut piped = command(&program(), folder.path(), &arguments);
         let mut child = piped.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
         drop(child.stdout.take());
         let output = child.wait_with_output().expect("ends");
@@ -347,7 +354,6 @@ fn a_report_without_a_run_has_exit_code_3() {
 fn the_schema_is_the_committed_one() {
     let output = run(Path::new("."), &["schema"]);
     assert_code(&output, 0);
-    let committed =
-        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/pipeline.schema.json")).expect("committed");
+    let committed = fs::read_to_string(test_data::root().join("schemas/pipeline.schema.json")).expect("committed");
     assert_eq!(stdout(&output), committed);
 }

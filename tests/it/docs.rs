@@ -1,4 +1,4 @@
-//! Checks of documentation: file heads, opening words, file lengths, links, names of tests, and no path of a machine.
+//! Checks of documentation: file heads, links, names of tests, and no path of a machine.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,12 +7,6 @@ use std::path::Path;
 use regex::Regex;
 
 use crate::source;
-
-/// Lines after which a file should have been split by idea.
-const LONGEST: usize = 500;
-
-/// Files that may be longer, each with the reason.
-const LONG: &[(&str, &str)] = &[];
 
 /// Documents whose links and file names are checked.
 const DOCUMENTS: &[&str] =
@@ -24,70 +18,16 @@ const HOSTILE_INPUTS: &str = "tests/hostile_inputs.md";
 /// Head of these tables.
 const HEAD_OF_CASES: &str = "| case | outcome | test |";
 
-/// Rust files that do not open with what they are, and those that are too long.
-fn badly_formed(root: &Path, long: &[(&str, &str)]) -> Vec<String> {
+/// Rust files that do not open with what they are.
+fn files_without_head(root: &Path) -> Vec<String> {
     let mut found = Vec::new();
-    for (name, path) in source::files(root) {
-        if Path::new(&name).extension().is_none_or(|extension| extension != "rs") {
-            continue;
-        }
+    for (name, path) in source::files(root).into_iter().filter(|(name, _)| name.ends_with(".rs")) {
         let text = fs::read_to_string(&path).expect("source code is text");
         if !text.starts_with("//! ") {
             found.push(format!("{name}:1: begins without `//! ` and a sentence that says what it is"));
         }
-        let lines = text.lines().count();
-        let excused = long.iter().any(|(excused, _)| *excused == name);
-        if lines > LONGEST && !excused {
-            found.push(format!("{name}:{lines}: has {lines} lines; split it by idea, {LONGEST} are the most"));
-        }
-        if lines <= LONGEST && excused {
-            found.push(format!("{name}:{lines}: needs no exception any more; remove it from tests/it/docs.rs"));
-        }
     }
     found
-}
-
-/// Words that no doc comment begins with: they put the subject of the sentence last.
-const POOR_OPENINGS: &[&str] =
-    &["What", "Whether", "Who", "Whom", "Whose", "Those", "Of", "That", "How", "Which", "Where", "Why"];
-
-/// Paragraphs of doc comments in Rust files, and head comments of TOML files, that open with one of [`POOR_OPENINGS`].
-fn poor_openings(root: &Path) -> Vec<String> {
-    let opening = Regex::new(r"^\s*(?:///|//!|#)\s*[`*_(]*(\w+)").expect("a valid pattern");
-    let mut found = Vec::new();
-    for (name, path) in source::files(root) {
-        let rust = name.ends_with(".rs");
-        if !rust && !name.ends_with(".toml") {
-            continue;
-        }
-        let text = fs::read_to_string(&path).expect("source code is text");
-        // Editors read `#:schema` lines of TOML files; the comment for people follows.
-        let head = text.lines().position(|line| !line.starts_with("#:"));
-        let mut before = "";
-        for (number, line) in text.lines().enumerate() {
-            let begins = if rust { is_doc(line) && !continues_paragraph(before) } else { Some(number) == head };
-            let word = opening.captures(line).filter(|_| begins).map(|found| found[1].to_owned());
-            if let Some(word) = word.filter(|word| POOR_OPENINGS.contains(&word.as_str())) {
-                found.push(format!(
-                    "{name}:{}: opens with `{word}`; name the thing first: {}",
-                    number + 1,
-                    line.trim()
-                ));
-            }
-            before = line;
-        }
-    }
-    found
-}
-
-/// True if `line` is a line of a doc comment with text, so that the next line continues its paragraph.
-fn continues_paragraph(line: &str) -> bool {
-    is_doc(line) && !matches!(line.trim(), "///" | "//!")
-}
-
-fn is_doc(line: &str) -> bool {
-    let line = line.trim_start();
-    line.starts_with("///") && !line.starts_with("////") || line.starts_with("//!")
 }
 
 /// Links and file names in the documents that lead nowhere.
@@ -186,15 +126,9 @@ fn cases_without_their_test(document: &str, tests: &BTreeSet<String>) -> Vec<Str
 }
 
 #[test]
-fn every_file_says_what_it_is_and_is_short() {
-    let found = badly_formed(test_data::root(), LONG);
+fn every_file_says_what_it_is() {
+    let found = files_without_head(test_data::root());
     assert!(found.is_empty(), "{}", found.join("\n"));
-}
-
-#[test]
-fn doc_comments_open_with_the_thing() {
-    let found = poor_openings(test_data::root());
-    assert!(found.is_empty(), "{} doc comments:\n{}", found.len(), found.join("\n"));
 }
 
 /// Stages of the JSON Schema that the drawing of the flow in `readme` lacks.
@@ -268,28 +202,10 @@ fn each_of_these_checks_can_fail() {
     let write = |name: &str, text: &str| source::write(root.path(), name, text);
     write("src/good.rs", "//! Good.\n");
     write("src/bare.rs", "fn f() {}\n");
-    write(
-        "src/poor.rs",
-        "//! Poor.\n\n/// What it is.\nfn f() {\n    // How it is done.\n    /// The sum\n    /// Of all.\n    ///\n    /// Of none.\n    fn g() {}\n}\n",
-    );
-    write("pipelines/poor.toml", "#:schema a.json\n# How it goes.\n# What follows.\nseed = 1\n");
-    assert_eq!(
-        poor_openings(root.path()),
-        [
-            "pipelines/poor.toml:2: opens with `How`; name the thing first: # How it goes.",
-            "src/poor.rs:3: opens with `What`; name the thing first: /// What it is.",
-            "src/poor.rs:9: opens with `Of`; name the thing first: /// Of none.",
-        ]
-    );
-    write("src/long.rs", &("//! Long.\n".to_owned() + &"//\n".repeat(LONGEST)));
     write("target/debug/generated.rs", "not ours");
     assert_eq!(
-        badly_formed(root.path(), &[("src/good.rs", "once it was long")]),
-        [
-            "src/bare.rs:1: begins without `//! ` and a sentence that says what it is".to_owned(),
-            "src/good.rs:1: needs no exception any more; remove it from tests/it/docs.rs".to_owned(),
-            format!("src/long.rs:{0}: has {0} lines; split it by idea, {LONGEST} are the most", LONGEST + 1),
-        ]
+        files_without_head(root.path()),
+        ["src/bare.rs:1: begins without `//! ` and a sentence that says what it is"]
     );
 
     write(

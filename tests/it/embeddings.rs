@@ -13,7 +13,7 @@ const RECALLS: [&str; 6] = ["i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "
 fn run(store: &Path, images: &Path, captions: &Path, settings: &[&str]) -> Output {
     let mut command = pairloom();
     command.args(["run", "--quiet", "--store"]).arg(store);
-    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("pipelines/embeddings.toml"));
+    command.arg(test_data::root().join("pipelines/embeddings.toml"));
     command.env("IMAGES", images).env("CAPTIONS", captions);
     settings.iter().fold(&mut command, |command, setting| command.args(["--set", setting])).output().unwrap()
 }

@@ -18,7 +18,7 @@ const ERRORS: [i32; 3] = [2, 3, 4];
 /// Compiles the library.
 fn library(folder: &Path) -> PathBuf {
     let library = folder.join("faults.so");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/faults.c");
+    let source = test_data::root().join("tests/it/faults.c");
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let output = Command::new(compiler).args(["-O2", "-shared", "-fPIC", "-o"]).arg(&library).arg(source).output();
     let output = output.expect("the C compiler of the build is there");

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 
-use crate::cli::{PAIRLOOM, SYNTHETIC, assert_code, command, folder, run, stderr, stdout};
+use crate::cli::{SYNTHETIC, assert_code, command, folder, program, run, stderr, stdout};
 
 #[test]
 fn a_query_on_stdin_that_is_too_long_is_refused_and_no_part_of_it_runs() {
@@ -13,7 +13,7 @@ fn a_query_on_stdin_that_is_too_long_is_refused_and_no_part_of_it_runs() {
         let statement = "SELECT 41 + 1 AS n; -- ";
         let query = folder.path().join("query.sql");
         fs::write(&query, format!("{statement}{}", "x".repeat(bytes - statement.len()))).expect("a file");
-        let mut sql = command(PAIRLOOM, folder.path(), &["sql", "--format", "csv"]);
+        let mut sql = command(&program(), folder.path(), &["sql", "--format", "csv"]);
         sql.stdin(File::open(&query).expect("a file")).output().expect("the program starts")
     };
     let longest = answer(1 << 20);

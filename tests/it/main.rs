@@ -26,11 +26,8 @@ mod flight; // The Flight SQL server, with a client in Python.
 mod cluster; // Clusters, with executors that are killed.
 mod cluster_queries; // Queries on a cluster whose executors are killed, and limits of queries.
 mod s3; // The S3 server, and a proxy that injects faults.
-mod layers; // Allowed dependencies between modules.
-mod cycles; // No cyclic dependencies between the files of a module.
-mod names; // One name, one type; one scheme of names for test files.
 mod identities; // No identity of a cached result is made of `Debug` output.
 mod notice; // Code of other languages in the program, and the file that names it.
 mod docs; // Every file says what it is; every file that a document names is there.
-mod source; // Reader of the checkout and its Rust code, for the rules above.
+mod source; // Files of the checkout, for the rules above.
 mod support; // Helpers of several of these.

@@ -1,15 +1,9 @@
 //! Code of other languages in the program, which the file `NOTICE` names.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-
-/// Root of the repository.
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// Packages of the build for the platform of the project, and their dependencies.
 fn metadata() -> Value {
@@ -17,7 +11,7 @@ fn metadata() -> Value {
     let mut command = Command::new(cargo);
     command.args(["metadata", "--locked", "--offline", "--format-version", "1"]);
     command.args(["--filter-platform", "x86_64-unknown-linux-gnu"]);
-    let output = command.current_dir(root()).output().unwrap();
+    let output = command.current_dir(test_data::root()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -57,7 +51,7 @@ fn native_crates(metadata: &Value) -> BTreeSet<String> {
 
 #[test]
 fn the_notice_names_all_native_code() {
-    let notice = std::fs::read_to_string(root().join("NOTICE")).unwrap();
+    let notice = std::fs::read_to_string(test_data::root().join("NOTICE")).unwrap();
     let named = notice.lines().filter_map(|line| line.strip_prefix("- ")?.split_once(": "));
     let named: BTreeSet<String> = named.flat_map(|(names, _)| names.split(", ").map(str::to_owned)).collect();
     assert_eq!(named, native_crates(&metadata()));

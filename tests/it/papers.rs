@@ -1,7 +1,7 @@
 //! Tests that the files of the papers' tables have the printed rows, with their printed settings.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use regex::Regex;
 use toml::{Table, Value};
@@ -65,7 +65,7 @@ const NUMBERS: [&str; 6] = ["i2t_", "t2i_", "rsum", "hs_sum", "nsum", "k_occurre
 type TsvRow = BTreeMap<String, String>;
 
 fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+    test_data::root().join(name)
 }
 
 /// Names of the columns of a TSV, and its rows.

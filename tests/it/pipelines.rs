@@ -9,7 +9,7 @@ use test_data::public;
 use crate::support::{pairloom, pipeline};
 
 pub(crate) fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("pipelines").join(name)
+    test_data::root().join("pipelines").join(name)
 }
 
 /// Arguments for a training that learns something within seconds.

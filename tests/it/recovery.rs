@@ -144,10 +144,10 @@ fn a_full_disk_is_an_error_with_a_hint_and_the_next_run_resumes() {
         "$2" run --quiet --store "$1/store" "$3"; second=$?
         echo "first=$first second=$second"
     "#;
-    let program = env!("CARGO_BIN_EXE_pairloom");
+    let program = test_data::program("pairloom");
     let run = |options: &[&str]| {
         let mut unshare = Command::new("unshare");
-        unshare.args(options).args(["sh", "-c", script, "sh"]).arg(&disk).arg(program).arg(&file).output()
+        unshare.args(options).args(["sh", "-c", script, "sh"]).arg(&disk).arg(&program).arg(&file).output()
     };
     let output =
         run(&["--mount"]).ok().filter(|output| output.status.code() != Some(99) && output.status.code() != Some(1));

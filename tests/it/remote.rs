@@ -130,7 +130,7 @@ fn assert_contains(bucket: &TestBucket, wanted: &BTreeMap<String, Vec<u8>>) {
 fn the_quickstart_meets_its_expectation_at_a_url() {
     let Some(server) = server() else { return };
     let bucket = server.bucket("quickstart");
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("pipelines/quickstart.toml");
+    let file = test_data::root().join("pipelines/quickstart.toml");
     // The run fails if its own [[expect]] does not hold.
     assert!(run(bucket.pairloom("run").arg(&file)).contains("7 of 7 stages ran"));
     assert!(run(bucket.pairloom("run").arg(&file)).contains("0 of 7 stages ran"));

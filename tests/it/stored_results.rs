@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::cli::{PAIRLOOM, SYNTHETIC, assert_code, command, folder, json_lines, run, stderr, stdout};
+use crate::cli::{SYNTHETIC, assert_code, command, folder, json_lines, program, run, stderr, stdout};
 
 /// Stage that writes `report.html` and `report.md`.
 const REPORT: &str = "\n[stage.page.report]\ntitle = \"Pictures\"\nimages = \"pairs.images\"\n";
@@ -85,7 +85,7 @@ fn gc_removes_nothing_while_an_unchanged_run_takes_up_its_results() {
     let (mut reader, writer) = full_pipe();
     let mut unchanged = {
         // The command has the other end of the pipe as long as it lives.
-        let mut command = command(PAIRLOOM, folder.path(), &["run", "p.toml", "--json"]);
+        let mut command = command(&program(), folder.path(), &["run", "p.toml", "--json"]);
         command.stdout(writer).stderr(Stdio::null()).spawn().expect("the program starts")
     };
     let process = unchanged.id();
@@ -112,7 +112,7 @@ fn an_unchanged_run_waits_while_results_are_removed_and_then_looks_at_what_is_le
     // As `gc --delete` does.
     let removal = File::open(store.join("lock")).expect("the lock");
     removal.lock().expect("nobody else has it");
-    let mut waiting = command(PAIRLOOM, folder.path(), &["run", "p.toml"]);
+    let mut waiting = command(&program(), folder.path(), &["run", "p.toml"]);
     let mut waiting = waiting.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts");
     let stderr = BufReader::new(waiting.stderr.take().expect("stderr"));
     let mut lines = stderr.lines().map(|line| line.expect("a line"));

@@ -11,7 +11,8 @@ use base64::engine::general_purpose::STANDARD;
 /// Command that starts `pairloom`, without the environment variables that change its behaviour. `PAIRLOOM_TEST_PROGRAM`
 /// names another build, such as a release build for a long campaign.
 pub(crate) fn pairloom() -> Command {
-    let program = std::env::var_os("PAIRLOOM_TEST_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_pairloom").into());
+    let program =
+        std::env::var_os("PAIRLOOM_TEST_PROGRAM").map_or_else(|| test_data::program("pairloom"), PathBuf::from);
     let mut command = Command::new(program);
     let ours: Vec<String> =
         std::env::vars().map(|(name, _)| name).filter(|name| name.starts_with("PAIRLOOM_")).collect();

@@ -19,7 +19,7 @@ struct CargoCheck {
 const FORMAT: CargoCheck = CargoCheck { name: "format", command: &["fmt", "--all", "--check"], variable: None };
 
 /// Checks after it, in order.
-const CHECKS: [CargoCheck; 3] = [
+const CHECKS: [CargoCheck; 4] = [
     CargoCheck {
         name: "lints",
         command: &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
@@ -30,6 +30,8 @@ const CHECKS: [CargoCheck; 3] = [
         command: &["doc", "--workspace", "--no-deps"],
         variable: Some(("RUSTDOCFLAGS", "-D warnings")),
     },
+    // Tests start the programs.
+    CargoCheck { name: "programs", command: &["build", "--workspace", "--bins"], variable: None },
     CargoCheck { name: "tests", command: &["test", "--workspace"], variable: None },
 ];
 

@@ -49,8 +49,7 @@ use std::time::Duration;
 pub(super) use coordinator::{JobRequest, RankCoordinator};
 pub use environment::RankEnvironment;
 pub use follower::{report_startup_error, run_follower};
-#[cfg(any(test, fuzzing))]
-pub(crate) use message::parse_rank_messages;
+pub use message::parse_rank_messages;
 pub(super) use message::plan_description;
 pub use message_store::{RendezvousBackend, RendezvousStore};
 pub(super) use shared_parts::{SharedPart, SharedParts};

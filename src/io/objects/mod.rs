@@ -22,8 +22,9 @@ mod durable_folder;
 mod storage_error;
 mod file_sizes;
 mod leftovers;
-#[cfg(test)]
-pub(crate) mod power_cut;
+// Tests of other modules use it too.
+#[doc(hidden)]
+pub mod power_cut;
 #[cfg(test)]
 mod tests;
 

@@ -4,6 +4,8 @@
 //! file that was not synced may have its content, none, a part, or zeros. A folder whose name was not synced may be gone
 //! with all that is in it.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;

@@ -21,7 +21,6 @@ use crate::error::{Error, Result};
 use crate::io::objects::client::{self, CONCURRENT_REQUESTS, MAX_REQUEST_BYTES, RetryPolicy, UrlClient};
 use crate::io::objects::durable_folder::DurableFolder;
 use crate::io::objects::file_sizes::file_sizes;
-#[cfg(test)]
 use crate::io::objects::folder_calls::FolderCalls;
 use crate::io::objects::object_version::ObjectVersion;
 use crate::io::objects::read_whole;
@@ -95,9 +94,12 @@ impl ObjectStorage {
     }
 
     /// Storage in an existing folder that is written by these calls, for tests.
-    #[cfg(test)]
-    pub(crate) fn with_calls(folder: &Path, calls: Arc<dyn FolderCalls>) -> Self {
-        let inner = DurableFolder::with_calls(folder, calls).unwrap();
+    ///
+    /// # Panics
+    /// The folder cannot be opened.
+    #[doc(hidden)]
+    pub fn with_calls(folder: &Path, calls: Arc<dyn FolderCalls>) -> Self {
+        let inner = DurableFolder::with_calls(folder, calls).expect("an existing folder");
         Self { has_files: true, ..Self::with_inner(Arc::new(inner), folder) }
     }
 

@@ -1,9 +1,12 @@
 //! Parquet files made by hand, with pages that no writer makes.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 /// Thrift's compact protocol.
 #[derive(Debug, Default)]
-pub(crate) struct ThriftWriter {
-    pub(crate) content: Vec<u8>,
+pub struct ThriftWriter {
+    /// Bytes so far.
+    pub content: Vec<u8>,
     last: i64,
 }
 
@@ -26,14 +29,16 @@ impl ThriftWriter {
     }
 
     /// Field of an i32 or i64, which are read alike.
-    pub(crate) fn integer(mut self, field: i64, value: i64) -> Self {
+    #[must_use]
+    pub fn integer(mut self, field: i64, value: i64) -> Self {
         self.field(field, if (1..=6).contains(&field) { 5 } else { 6 });
         self.signed(value);
         self
     }
 
     /// Field of a type by its code, with the bytes of its value.
-    pub(crate) fn raw(mut self, field: i64, kind: u8, value: &[u8]) -> Self {
+    #[must_use]
+    pub fn raw(mut self, field: i64, kind: u8, value: &[u8]) -> Self {
         self.field(field, kind);
         self.content.extend_from_slice(value);
         self
@@ -52,7 +57,9 @@ impl ThriftWriter {
         self
     }
 
-    pub(crate) fn nested(mut self, field: i64, inner: Self) -> Self {
+    /// Field of a struct.
+    #[must_use]
+    pub fn nested(mut self, field: i64, inner: Self) -> Self {
         self.field(field, 12);
         self.content.extend(inner.end());
         self
@@ -66,26 +73,29 @@ impl ThriftWriter {
         self
     }
 
-    pub(crate) fn end(mut self) -> Vec<u8> {
+    /// Ends the struct, and returns its bytes.
+    pub fn end(mut self) -> Vec<u8> {
         self.content.push(0);
         self.content
     }
 }
 
 /// Page of a forged file.
-pub(crate) struct ForgedPage {
+#[derive(Debug)]
+pub struct ForgedPage {
     /// Number of values that the header claims.
-    pub(crate) values: i64,
+    pub values: i64,
     /// Size without compression that the header claims.
-    pub(crate) claimed: i64,
+    pub claimed: i64,
     /// Encoding by its number in the format; `None` for a dictionary.
-    pub(crate) encoding: Option<i64>,
-    pub(crate) stored: Vec<u8>,
+    pub encoding: Option<i64>,
+    /// Bytes of the page as the file has them.
+    pub stored: Vec<u8>,
 }
 
 /// Column of a forged file.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ForgedColumn {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ForgedColumn {
     /// Texts, none missing: `text`.
     Texts,
     /// Lists of f32: `vector`, with repetition and definition levels of one bit.
@@ -95,7 +105,7 @@ pub(crate) enum ForgedColumn {
 }
 
 /// File of a row group with one column, whose codec is a number of the format.
-pub(crate) fn file(column: ForgedColumn, codec: i64, rows: i64, values: i64, pages: &[ForgedPage]) -> Vec<u8> {
+pub fn file(column: ForgedColumn, codec: i64, rows: i64, values: i64, pages: &[ForgedPage]) -> Vec<u8> {
     let mut content = Vec::new();
     let mut data_start = None;
     for page in pages {
@@ -121,7 +131,7 @@ pub(crate) fn file(column: ForgedColumn, codec: i64, rows: i64, values: i64, pag
 
 /// File of row groups with one column, whose pages are these bytes, the same for all. Each claims these rows, values and
 /// bytes without compression; the first page of values begins at `data_start`.
-pub(crate) fn file_of_bytes(
+pub fn file_of_bytes(
     column: ForgedColumn,
     codec: i64,
     [rows, values, claimed]: [i64; 3],
@@ -174,7 +184,7 @@ pub(crate) fn file_of_bytes(
 }
 
 /// File of `depth` groups within each other, and a text.
-pub(crate) fn nested(depth: usize) -> Vec<u8> {
+pub fn nested(depth: usize) -> Vec<u8> {
     let root = ThriftWriter::default().text(4, "root").integer(5, 1).end();
     let group = ThriftWriter::default().integer(3, 0).text(4, "g").integer(5, 1).end();
     let leaf = ThriftWriter::default().integer(1, 6).integer(3, 0).text(4, "text").integer(6, 0).end();
@@ -184,7 +194,7 @@ pub(crate) fn nested(depth: usize) -> Vec<u8> {
 }
 
 /// File without rows, of `columns` texts in a group whose name has `name` bytes.
-pub(crate) fn wide(columns: usize, name: usize) -> Vec<u8> {
+pub fn wide(columns: usize, name: usize) -> Vec<u8> {
     let root = ThriftWriter::default().text(4, "root").integer(5, 1).end();
     let count = i64::try_from(columns).unwrap();
     let group = ThriftWriter::default().integer(3, 0).text(4, &"g".repeat(name)).integer(5, count).end();
@@ -199,7 +209,7 @@ fn with_footer(content: Vec<u8>, schema: Vec<Vec<u8>>, rows: i64, groups: Vec<Ve
 }
 
 /// File of a text without rows, whose metadata is changed by `change`.
-pub(crate) fn without_rows(change: impl FnOnce(ThriftWriter) -> ThriftWriter) -> Vec<u8> {
+pub fn without_rows(change: impl FnOnce(ThriftWriter) -> ThriftWriter) -> Vec<u8> {
     let root = ThriftWriter::default().text(4, "root").integer(5, 1).end();
     let leaf = ThriftWriter::default().integer(1, 6).integer(3, 0).text(4, "text").integer(6, 0).end();
     let metadata = ThriftWriter::default().integer(1, 1).list(2, 12, vec![root, leaf]).long(3, 0).list(4, 12, vec![]);
@@ -215,7 +225,7 @@ fn with_metadata(mut content: Vec<u8>, metadata: ThriftWriter) -> Vec<u8> {
 }
 
 /// Packed lengths that start with `first` and then stay: `count` of them in a few bytes.
-pub(crate) fn constant_lengths(first: i64, count: u64) -> Vec<u8> {
+pub fn constant_lengths(first: i64, count: u64) -> Vec<u8> {
     let mut writer = ThriftWriter::default();
     // Blocks of 2²⁶ values in four parts.
     writer.number(1 << 26);
@@ -230,7 +240,7 @@ pub(crate) fn constant_lengths(first: i64, count: u64) -> Vec<u8> {
 }
 
 /// Run of equal levels or indices of one byte.
-pub(crate) fn run(level: u8, count: u64) -> Vec<u8> {
+pub fn run(level: u8, count: u64) -> Vec<u8> {
     let mut writer = ThriftWriter::default();
     writer.number(count << 1);
     writer.content.push(level);

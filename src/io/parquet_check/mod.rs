@@ -19,8 +19,9 @@ mod text_sizes;
 mod chunk;
 mod arrow_columns;
 mod file;
-#[cfg(test)]
-pub(crate) mod forged;
+// Tests of other modules use it too.
+#[doc(hidden)]
+pub mod forged;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

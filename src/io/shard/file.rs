@@ -99,7 +99,6 @@ impl Shard {
     ///
     /// # Errors
     /// Bytes that are not an Arrow file as [`write()`] writes it.
-    #[cfg(any(test, fuzzing))]
     pub fn of_outside_bytes(bytes: &[u8]) -> Result<Self> {
         Self::from_bytes(Buffer::from_slice_ref(bytes), None, PathBuf::from("a"))
     }

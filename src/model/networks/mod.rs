@@ -14,8 +14,9 @@ mod torchscript;
 mod transformer;
 #[cfg(test)]
 mod clip_golden_tests;
-#[cfg(test)]
-pub(crate) mod testing;
+// Tests of other modules use it too.
+#[doc(hidden)]
+pub mod testing;
 
 pub use finetuning::NetworkTape;
 pub use network::{ImageNetwork, MODEL_PREFIX, NetworkOutput};

@@ -1,16 +1,20 @@
 //! Images and weights that are defined by formulas, the same as in `tests/golden/formulas.py`.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use safetensors::tensor::{Dtype, TensorView, serialize};
 
 use crate::io::image::DecodedImage;
 use crate::kernels::random::Rng;
 use crate::spec::networks::NetworkParameterSpec;
 
-pub(crate) fn fnv(bytes: &[u8]) -> u64 {
+/// FNV-1a hash.
+pub fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-pub(crate) fn formula_image(width: usize, height: usize) -> DecodedImage {
+/// Picture that `formula_image` of `tests/golden/formulas.py` draws.
+pub fn formula_image(width: usize, height: usize) -> DecodedImage {
     let mut rgb = Vec::new();
     for (y, x) in (0..height).flat_map(|y| (0..width).map(move |x| (y, x))) {
         let third = if (x / 9 + y / 11) % 2 == 0 { 20 + x % 60 } else { 230 - y % 50 };
@@ -20,7 +24,7 @@ pub(crate) fn formula_image(width: usize, height: usize) -> DecodedImage {
 }
 
 /// Safetensors file of the weights that `load_formula` of `tests/golden/formulas.py` computes.
-pub(crate) fn formula_weights(parameters: Vec<NetworkParameterSpec>) -> Vec<u8> {
+pub fn formula_weights(parameters: Vec<NetworkParameterSpec>) -> Vec<u8> {
     let parameters: Vec<(String, Vec<usize>, Vec<u8>)> = parameters
         .into_iter()
         .map(|parameter| {
@@ -50,7 +54,7 @@ pub(crate) fn formula_weights(parameters: Vec<NetworkParameterSpec>) -> Vec<u8> 
 }
 
 /// Returns the largest absolute difference, and the largest difference relative to the largest value of its row.
-pub(crate) fn differences<'r>(got: &'r [f32], wanted: impl Iterator<Item = &'r Vec<f32>>, width: usize) -> (f32, f32) {
+pub fn differences<'r>(got: &'r [f32], wanted: impl Iterator<Item = &'r Vec<f32>>, width: usize) -> (f32, f32) {
     // `f32::max` ignores NaN.
     assert!(got.iter().all(|value| value.is_finite()));
     let mut largest = (0.0f32, 0.0f32);

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::assignment_rankings::{self, no_corrections};
 use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
-use super::testing::ReferenceScores;
+use super::reference_scores::ReferenceScores;
 use crate::error::Result;
 use crate::kernels::hubness::assignment::{AssignmentProblem, assignment_rounds};
 #[cfg(test)]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::method::{LearnsFrom, MethodContext, RankingMethod, ScoreKind};
 #[cfg(test)]
-use super::testing::ReferenceScores;
+use super::reference_scores::ReferenceScores;
 use crate::error::{Problem, Result};
 use crate::kernels::hubness::db_norm as kernel;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::method::{LearnsFrom, RankingMethod, ScoreKind};
 #[cfg(test)]
-use super::testing::ReferenceScores;
+use super::reference_scores::ReferenceScores;
 use crate::error::{Error, Result};
 #[cfg(test)]
 use crate::kernels::hubness::dense_scores::DenseScores;

@@ -8,7 +8,7 @@ use crate::retrieval::ranking::{Ranker, RankingRequest, Rankings};
 use crate::search::SearchProgress;
 
 #[cfg(test)]
-use super::testing::ReferenceScores;
+use super::reference_scores::ReferenceScores;
 #[cfg(test)]
 use crate::kernels::hubness::dense_scores::DenseScores;
 
@@ -52,21 +52,6 @@ impl MethodContext {
     pub(super) fn bank_items_problem(self, at: &str) -> Option<Problem> {
         let lacks_items = self.query_bank && !self.bank_items;
         lacks_items.then(|| Problem::new(at, "learns from the items of a bank too, and there are none"))
-    }
-}
-
-#[cfg(test)]
-impl MethodContext {
-    /// Context with everything that a method can need.
-    pub(crate) fn complete(score_kind: ScoreKind) -> Self {
-        Self {
-            query_bank: true,
-            bank_items: true,
-            bank_pairs: true,
-            has_validation_split: true,
-            bank_of_validation: true,
-            score_kind,
-        }
     }
 }
 

@@ -9,8 +9,11 @@ mod method;
 mod statistical;
 mod parameter_text;
 mod assignment_rankings;
+// Tests of other modules use it too.
+#[doc(hidden)]
+pub mod testing;
 #[cfg(test)]
-mod testing;
+mod reference_scores;
 #[cfg(test)]
 mod tests;
 
@@ -267,7 +270,10 @@ impl RankingMethod for Method {
     }
 
     #[cfg(test)]
-    fn reference_scores(&self, reference: &testing::ReferenceScores<'_>) -> Option<hubness::dense_scores::DenseScores> {
+    fn reference_scores(
+        &self,
+        reference: &reference_scores::ReferenceScores<'_>,
+    ) -> Option<hubness::dense_scores::DenseScores> {
         self.get().reference_scores(reference)
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::method::{LearnsFrom, MethodContext, RankingMethod};
 #[cfg(test)]
-use super::testing::ReferenceScores;
+use super::reference_scores::ReferenceScores;
 use crate::error::{Error, Problem, Result};
 #[cfg(test)]
 use crate::kernels::hubness::dense_scores::DenseScores;

@@ -2,7 +2,7 @@
 
 use super::method::{LearnsFrom, RankingMethod, ScoreKind};
 #[cfg(test)]
-use super::testing::ReferenceScores;
+use super::reference_scores::ReferenceScores;
 use crate::error::Result;
 #[cfg(test)]
 use crate::kernels::hubness::dense_scores::DenseScores;

@@ -1,193 +1,13 @@
-//! Helpers for tests: a synthetic pool with its exact scores, and sample settings of every method.
+//! Sample settings of every method, for tests.
 
 use schemars::schema_for;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use toml::{Table, Value};
 
+use super::Method;
 use super::method::{ListedMethod, MethodContext, ScoreKind};
-use crate::error::Result;
-use crate::kernels::hubness::dense_scores::DenseScores;
-use crate::kernels::hubness::distance::Distance;
 use crate::kernels::hubness::parameter_checks::MAX_INVERSE_TEMPERATURE;
-use crate::kernels::random::Rng;
-use crate::retrieval::{
-    Callbacks, Collection, Evaluation, EvaluationResults, ImageCaptionVectors, Matches, Method, MethodLabel, Rankings,
-    ScoreSource, StoredBankScores, StoredScores, VectorSource, evaluate,
-};
-use crate::search::CpuSearchFactory;
-
-const WIDTH: usize = 6;
-/// Number of captions of an image.
-pub(in crate::retrieval) const CAPTIONS_PER_IMAGE: usize = 3;
-
-/// Random unit vectors around a common direction, so that there are hubs.
-#[expect(clippy::cast_possible_truncation, reason = "embeddings are f32")]
-fn vectors(seed: u64, count: usize) -> Vec<f32> {
-    let mut rng = Rng::new(seed, &[]);
-    let mut vector = || -> Vec<f32> {
-        let drawn: Vec<f64> = (0..WIDTH).map(|_| 0.4 + 2.0 * rng.uniform() - 1.0).collect();
-        let norm = drawn.iter().map(|x| x * x).sum::<f64>().sqrt();
-        drawn.iter().map(|x| (x / norm) as f32).collect()
-    };
-    (0..count).flat_map(|_| vector()).collect()
-}
-
-/// Vectors of 12 images with three captions each, and of a query bank of 9 images with two captions each.
-pub(in crate::retrieval) struct SyntheticPool {
-    images: Vec<f32>,
-    captions: Vec<f32>,
-    bank_images: Vec<f32>,
-    bank_captions: Vec<f32>,
-}
-
-/// Results and rankings of several methods.
-pub(in crate::retrieval) struct MethodRankings {
-    pub(in crate::retrieval) results: EvaluationResults,
-    /// Rankings of each method: image to text, text to image.
-    pub(in crate::retrieval) rankings: Vec<[Rankings; 2]>,
-}
-
-impl Callbacks for Vec<[Rankings; 2]> {
-    fn add_pool(&mut self, _: &MethodLabel, rankings: &[Rankings; 2]) -> Result<()> {
-        self.push(rankings.clone());
-        Ok(())
-    }
-}
-
-impl SyntheticPool {
-    pub(in crate::retrieval) fn new() -> Self {
-        Self {
-            images: vectors(1, 12),
-            captions: vectors(3, 36),
-            bank_images: vectors(2, 9),
-            bank_captions: vectors(4, 18),
-        }
-    }
-
-    /// Ranks by each method.
-    pub(in crate::retrieval) fn evaluate(&self, methods: &[Method], cutoffs: &[usize]) -> Result<MethodRankings> {
-        let bank = ImageCaptionVectors::new(&self.bank_images, &self.bank_captions, WIDTH, " of the bank")?;
-        let factory = &CpuSearchFactory { order: None, threads: 2 };
-        let (images, captions) = (&self.images, &self.captions);
-        let scores = VectorSource { images, captions, width: WIDTH, bank: Some(&bank), factory };
-        Self::evaluate_source(&scores, methods, cutoffs)
-    }
-
-    /// Ranks by each method, by stored scores of all pairs and of a query bank, which are those of the vectors.
-    pub(in crate::retrieval) fn evaluate_stored(
-        &self,
-        methods: &[Method],
-        cutoffs: &[usize],
-    ) -> Result<MethodRankings> {
-        let stored = |images: &[f32], captions: &[f32]| -> Vec<Vec<f32>> {
-            let rows = |values: &'_ [f32]| values.chunks_exact(WIDTH).map(<[f32]>::to_vec).collect::<Vec<_>>();
-            let (images, captions) = (rows(images), rows(captions));
-            images.iter().map(|image| captions.iter().map(|caption| rounded(image, caption)).collect()).collect()
-        };
-        let all = [
-            stored(&self.images, &self.captions),
-            stored(&self.bank_images, &self.captions),
-            stored(&self.images, &self.bank_captions),
-            stored(&self.bank_images, &self.bank_captions),
-        ];
-        let [own, images, captions, pairs] =
-            all.each_ref().map(|rows| rows.iter().map(Vec::as_slice).collect::<Vec<&[f32]>>());
-        let bank = StoredBankScores { images: &images, captions: &captions, pairs: Some(&pairs) };
-        let scores = StoredScores { rows: &own, captions: 36, bank: Some(bank), threads: 2 };
-        Self::evaluate_source(&scores, methods, cutoffs)
-    }
-
-    fn evaluate_source(scores: &dyn ScoreSource, methods: &[Method], cutoffs: &[usize]) -> Result<MethodRankings> {
-        let ids: Vec<i64> = (0..36).collect();
-        let first: Vec<usize> = (0..=12).map(|image| image * CAPTIONS_PER_IMAGE).collect();
-        let matches = Matches::Grouped(&first);
-        let collection = Collection { image_ids: &ids[..12], caption_ids: &ids, matches, scores };
-        let evaluation = Evaluation { methods, cutoffs, bank: Some("train"), ..Evaluation::of(collection) };
-        let mut rankings = Vec::new();
-        let results = evaluate(&evaluation, &mut rankings)?;
-        Ok(MethodRankings { results, rankings })
-    }
-}
-
-/// Exact scores of one direction, as dense matrices.
-pub(in crate::retrieval) struct ReferenceScores<'d> {
-    /// Scores of the queries with the items.
-    pub(in crate::retrieval) test: DenseScores,
-    /// Scores of the bank's queries with the items.
-    pub(in crate::retrieval) bank: DenseScores,
-    /// Scores of the queries with the bank's items.
-    pub(in crate::retrieval) with_bank_items: DenseScores,
-    /// Scores of the bank's items with the items.
-    pub(in crate::retrieval) bank_items: DenseScores,
-    /// Scores of the bank's queries with the bank's items.
-    pub(in crate::retrieval) within_bank: DenseScores,
-    pub(in crate::retrieval) queries: Vec<&'d [f32]>,
-    pub(in crate::retrieval) items: Vec<&'d [f32]>,
-    /// Distance of the scores.
-    pub(in crate::retrieval) distance: Distance,
-}
-
-impl<'d> ReferenceScores<'d> {
-    pub(in crate::retrieval) fn both_directions(data: &'d SyntheticPool) -> [Self; 2] {
-        let rows = |values: &'d [f32]| -> Vec<&'d [f32]> { values.chunks_exact(WIDTH).collect() };
-        let (images, captions) = (rows(&data.images), rows(&data.captions));
-        let (bank_images, bank_captions) = (rows(&data.bank_images), rows(&data.bank_captions));
-        let side = |queries: &[&'d [f32]], items: &[&'d [f32]], of_queries: &[&[f32]], of_items: &[&[f32]]| Self {
-            test: matrix(queries, items),
-            bank: matrix(of_queries, items),
-            with_bank_items: matrix(queries, of_items),
-            bank_items: matrix(of_items, items),
-            within_bank: matrix(of_queries, of_items),
-            queries: queries.to_vec(),
-            items: items.to_vec(),
-            distance: Distance::Cosine,
-        };
-        [side(&images, &captions, &bank_images, &bank_captions), side(&captions, &images, &bank_captions, &bank_images)]
-    }
-
-    /// The same scores rounded to f32, without vectors.
-    pub(in crate::retrieval) fn stored(mut self) -> Self {
-        let all =
-            [&mut self.test, &mut self.bank, &mut self.with_bank_items, &mut self.bank_items, &mut self.within_bank];
-        for value in all.into_iter().flat_map(|scores| &mut scores.values) {
-            *value = f64::from(round(*value));
-        }
-        Self { distance: Distance::OneMinusScore, ..self }
-    }
-
-    /// Scores of the bank's queries with the items if `bank` is true.
-    pub(in crate::retrieval) fn bank_if(&self, bank: bool) -> Option<&DenseScores> {
-        bank.then_some(&self.bank)
-    }
-
-    /// Scores of the items with the items.
-    pub(in crate::retrieval) fn among_items(&self) -> DenseScores {
-        matrix(&self.items, &self.items)
-    }
-
-    /// Scores minus a shift of each item.
-    pub(in crate::retrieval) fn minus_item_shifts(&self, h: &[f64]) -> DenseScores {
-        DenseScores::from_fn(self.test.queries, self.test.items, |q, i| self.test.at(q, i) - h[i])
-    }
-}
-
-fn matrix(queries: &[&[f32]], items: &[&[f32]]) -> DenseScores {
-    DenseScores::from_fn(queries.len(), items.len(), |q, i| product(queries[q], items[i]))
-}
-
-fn product(one: &[f32], other: &[f32]) -> f64 {
-    one.iter().zip(other).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "scores are f32")]
-fn round(score: f64) -> f32 {
-    score as f32
-}
-
-fn rounded(one: &[f32], other: &[f32]) -> f32 {
-    round(product(one, other))
-}
 
 /// Settings that [`Method::samples`] cannot derive from the defaults and the schema: activation sets that contain some
 /// of the items, weights of different size, more iterations.
@@ -204,10 +24,24 @@ const ADDITIONAL_SAMPLES: [&str; 10] = [
     "k_best_assignment = { k = 4 }",
 ];
 
+impl MethodContext {
+    /// Context with everything that a method can need.
+    pub fn complete(score_kind: ScoreKind) -> Self {
+        Self {
+            query_bank: true,
+            bank_items: true,
+            bank_pairs: true,
+            has_validation_split: true,
+            bank_of_validation: true,
+            score_kind,
+        }
+    }
+}
+
 impl Method {
     /// Every method with settings for a pool of twelve images. Flags and choices have all values, a method inside a
     /// method is each method that is allowed there, and numbers are small.
-    pub(crate) fn samples() -> Vec<Self> {
+    pub fn samples() -> Vec<Self> {
         let small = |count: i64, float: fn(f64) -> f64| {
             move |_: &str, value: &Value| match value {
                 Value::Integer(_) => vec![Value::Integer(count)],
@@ -232,7 +66,7 @@ impl Method {
     }
 
     /// Every method with the most extreme settings that are valid, with `k` for counts.
-    pub(crate) fn extremes(k: usize) -> Vec<Self> {
+    pub fn extremes(k: usize) -> Vec<Self> {
         let k = i64::try_from(k).expect("a count");
         let rising = [0.0, 1e-9, 1.0 / MAX_INVERSE_TEMPERATURE, 1.0, MAX_INVERSE_TEMPERATURE, 1e9, f64::INFINITY]
             .map(Value::Float);

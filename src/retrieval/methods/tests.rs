@@ -5,7 +5,7 @@
 use test_data::hubness::golden;
 
 use super::method::{ListedMethod, MethodContext, RankingMethod, ScoreKind};
-use super::testing::{CAPTIONS_PER_IMAGE, ReferenceScores, SyntheticPool};
+use super::reference_scores::{CAPTIONS_PER_IMAGE, ReferenceScores, SyntheticPool};
 use super::{
     Csls, DbNorm, DisSimLocal, Distribution, DualBankSinkhorn, InvertedSoftmax, KBestAssignment, Method,
     MutualProximity, QbNorm, RelaxedGreedy, Sinkhorn,

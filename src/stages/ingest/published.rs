@@ -153,19 +153,9 @@ fn protocol_problem(protocol: &str, dataset: &str) -> Option<String> {
     })
 }
 
-impl PublishedCells {
-    fn push_missing(&mut self) {
-        match self {
-            Self::Texts(texts) => texts.push(None),
-            Self::Numbers(numbers) => numbers.push(None),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::path::Path;
 
     use arrow::array::{Array, RecordBatch};
     use serde_json::json;
@@ -247,7 +237,7 @@ mod tests {
 
     /// Rows of a paper in `data/published/`.
     fn paper(name: &str) -> RecordBatch {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/published");
+        let folder = test_data::root().join("data/published");
         ingest(&folder, json!({"published": format!("{name}.tsv")})).unwrap().output("published")
     }
 
