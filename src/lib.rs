@@ -25,5 +25,6 @@ pub mod sql;
 pub mod cluster;
 pub mod flight;
 pub mod cli;
+pub mod sql_program;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;

@@ -1,5 +1,8 @@
-//! Program `pairloom`: all commands, without libtorch. To run stages it replaces itself by `pairloom-torch` (`exec`).
+//! Program `pairloom`: all commands, without libtorch and DataFusion. To run stages it replaces itself by `pairloom-torch`
+//! (`exec`), for queries by `pairloom-sql`.
+
+use pairloom::cli::{Program, main as cli};
 
 fn main() -> std::process::ExitCode {
-    pairloom::cli::main(None)
+    cli(&Program { build: env!("PAIRLOOM_BUILD"), torch: None, sql: None })
 }

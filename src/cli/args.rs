@@ -10,16 +10,14 @@ use super::cluster_args::{ClusterChoiceArgs, ClusterCommand};
 use super::export_args::ExportArgs;
 use super::run_choice_args::RunChoiceArgs;
 use super::serve_args::ServeArgs;
-use crate::error::{Error, Result};
-use crate::runtime::{Device, VERSION_AND_BUILD};
-use crate::sql::{NamedFile, OutputFormat};
+use crate::runtime::{Device, NamedFile, version_and_build};
 
 /// Folder of the store without `--store`.
 pub(super) const DEFAULT_STORE: &str = "store";
 
 /// A streaming data-pipeline engine for image-text retrieval.
 #[derive(Debug, Parser)]
-#[command(name = "pairloom", version = VERSION_AND_BUILD, after_help = EXIT_CODES, max_term_width = 120, propagate_version = true)]
+#[command(name = "pairloom", version = version_and_build(), after_help = EXIT_CODES, max_term_width = 120, propagate_version = true)]
 pub struct Cli {
     /// Options of every command.
     #[command(flatten)]
@@ -242,22 +240,6 @@ pub struct SqlArgs {
     pub cluster: ClusterChoiceArgs,
 }
 
-impl SqlArgs {
-    /// Format of the output: `--format`, or the extension of the output file, or JSON Lines for `--json`; otherwise
-    /// `None` for a table.
-    ///
-    /// # Errors
-    /// The extension of the output file names no format.
-    pub(super) fn output_format(&self, json: bool) -> Result<Option<OutputFormat>> {
-        let ending = || Some(self.output.as_ref()?.extension()?.to_string_lossy().to_lowercase());
-        let wrong = |message| Error::usage(message).hint("name the format with `--format`");
-        match self.format.clone().or_else(ending) {
-            Some(name) => name.parse().map(Some).map_err(wrong),
-            None => Ok(json.then_some(OutputFormat::Jsonl)),
-        }
-    }
-}
-
 /// Arguments of `report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
@@ -443,34 +425,6 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn output_format_by_option_extension_and_default() {
-        let form = |format: Option<&str>, output: Option<&str>, json| {
-            let (format, output) = (format.map(str::to_owned), output.map(PathBuf::from));
-            let of = RunChoiceArgs::default();
-            let cluster = ClusterChoiceArgs::default();
-            let (files, query_memory) = (vec![], 1);
-            let arguments = SqlArgs {
-                query: None,
-                of,
-                format,
-                output,
-                force: false,
-                files,
-                query_memory,
-                query_time: None,
-                cluster,
-            };
-            arguments.output_format(json).map_err(|error| error.to_string())
-        };
-        assert_eq!(form(None, None, false), Ok(None));
-        assert_eq!(form(None, Some("answer"), true), Ok(Some(OutputFormat::Jsonl)));
-        assert_eq!(form(None, Some("answer.CSV"), true), Ok(Some(OutputFormat::Csv)));
-        assert_eq!(form(Some("parquet"), Some("answer.xyz"), false), Ok(Some(OutputFormat::Parquet)));
-        let wrong = form(None, Some("answer.xyz"), false).expect_err("an unknown format");
-        assert_eq!(wrong, "unknown format `xyz`; there are `table`, `vertical`, `json`, `jsonl`, `csv`, `parquet`");
     }
 
     #[test]

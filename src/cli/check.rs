@@ -3,6 +3,7 @@
 use super::args::{CheckArgs, PipelineArgs};
 use super::console::Console;
 use super::open;
+use super::program::Program;
 use super::units::format_items;
 use crate::error::{Error, Result};
 
@@ -10,15 +11,17 @@ use crate::error::{Error, Result};
 ///
 /// # Errors
 /// A file has mistakes, which have been printed.
-pub(super) fn check(arguments: &CheckArgs, console: Console) -> Result<()> {
+pub(super) fn check(arguments: &CheckArgs, program: &Program, console: Console) -> Result<()> {
     let mut wrong = None;
     for file in &arguments.files {
         let (set, profile) = (arguments.set.clone(), arguments.profile.clone());
         match open::load_pipeline(
             &PipelineArgs { file: file.clone(), set, profile, only: vec![], except: vec![], trust_folder_times: false },
             false,
+            program,
         ) {
-            Ok(pipeline) => {
+            Ok((pipeline, unchecked)) => {
+                open::note_unchecked(unchecked, console);
                 let stages = format_items(pipeline.plan.stages().len(), "stages");
                 open::print_warnings(&pipeline.warnings, console);
                 let warnings = match pipeline.warnings.as_slice().len() {

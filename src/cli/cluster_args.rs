@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::cluster::ClusterUrl;
+use crate::runtime::ClusterUrl;
 
 /// Processes of a cluster.
 #[derive(Debug, Subcommand)]

@@ -10,13 +10,15 @@ use crate::error::{Error, Result, escape_control};
 
 /// Output options of a command, and functions that print.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Console {
+pub struct Console {
     /// True if data is printed as JSON Lines instead of text.
-    pub(super) json: bool,
-    pub(super) quiet: bool,
-    pub(super) verbose: bool,
+    pub json: bool,
+    /// True if only errors are printed to stderr.
+    pub quiet: bool,
+    /// True if more is printed: why stages run, every warning.
+    pub verbose: bool,
     /// True if text on stderr has ANSI colours.
-    pub(super) colour: bool,
+    pub colour: bool,
     /// True if progress bars are drawn.
     pub(super) has_bars: bool,
     /// True if progress is printed as lines, since stderr is no terminal that can draw bars.
@@ -24,7 +26,8 @@ pub(super) struct Console {
 }
 
 impl Console {
-    pub(super) fn new(common: &CommonArgs) -> Self {
+    /// Output options of the arguments, for this terminal.
+    pub fn new(common: &CommonArgs) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) || dumb;
@@ -50,7 +53,7 @@ impl Console {
     /// # Errors
     /// stdout cannot be written.
     #[expect(clippy::unused_self, reason = "printing requires a `Console`, like all other methods")]
-    pub(super) fn print(self, text: &str) -> Result<()> {
+    pub fn print(self, text: &str) -> Result<()> {
         // Names and texts of a store could control the terminal.
         let text = escape_terminal(text);
         ignore_broken_pipe(std::io::stdout().lock().write_all(text.as_bytes()))
@@ -60,13 +63,13 @@ impl Console {
     ///
     /// # Errors
     /// stdout cannot be written.
-    pub(super) fn print_json(self, object: &impl Serialize) -> Result<()> {
+    pub fn print_json(self, object: &impl Serialize) -> Result<()> {
         let line = serde_json::to_string(object).map_err(|error| Error::internal(error.to_string()))?;
         self.print(&format!("{}\n", with_json_escapes(&line)))
     }
 
     /// Prints a message to stderr, unless `--quiet` is given.
-    pub(super) fn info(self, text: &str) {
+    pub fn info(self, text: &str) {
         if !self.quiet {
             write_stderr(text);
         }
@@ -74,12 +77,12 @@ impl Console {
 
     /// Prints one line to stderr, unless `--quiet` is given, with control characters escaped: for text that contains names
     /// and texts of records.
-    pub(super) fn note(self, text: &str) {
+    pub fn note(self, text: &str) {
         self.info(&format!("{}\n", one_line(text)));
     }
 
     /// Prints an error and its hint to stderr; with `--json` also as an object to stdout.
-    pub(super) fn print_error(self, error: &Error) {
+    pub fn print_error(self, error: &Error) {
         let red = |text: &str| if self.colour { format!("\u{1b}[1;31m{text}\u{1b}[0m") } else { text.to_owned() };
         let hint = error.hint_text().map(|hint| format!("\n\nhint: {}", escape_control(hint))).unwrap_or_default();
         write_stderr(&format!("{}: {}{hint}\n", red("error"), escape_control(&error.to_string())));

@@ -57,7 +57,7 @@ fn ignores_hangup(status: &str) -> bool {
 ///
 /// # Errors
 /// The signal handler cannot be installed.
-pub(super) fn interrupt_on_signal(interrupt: impl Fn() -> bool + Send + 'static) -> Result<()> {
+pub fn interrupt_on_signal(interrupt: impl Fn() -> bool + Send + 'static) -> Result<()> {
     set_handler(move || {
         if !interrupt() {
             exit_now(ErrorCategory::Interrupted);
@@ -69,7 +69,7 @@ pub(super) fn interrupt_on_signal(interrupt: impl Fn() -> bool + Send + 'static)
 ///
 /// # Errors
 /// The signal handler cannot be installed.
-pub(super) fn stop_on_signal() -> Result<oneshot::Receiver<()>> {
+pub fn stop_on_signal() -> Result<oneshot::Receiver<()>> {
     let (stop, stopped) = oneshot::channel();
     let stop = Mutex::new(Some(stop));
     interrupt_on_signal(move || {

@@ -1,11 +1,13 @@
 //! Pipeline files, stores and run options from the arguments of the command line.
 
+use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 use super::args::{CommonArgs, DEFAULT_STORE, PipelineArgs};
 use super::console::{Console, write_stderr};
-use super::expectations;
+use super::expectations::QueryCheck;
+use super::program::Program;
 use crate::engine::cache::CacheOptions;
 use crate::engine::ranks::RankOptions;
 use crate::engine::run_options::RunOptions;
@@ -17,10 +19,16 @@ use crate::store::Store;
 use crate::store::record::RunCommand;
 use crate::store::run_log::RunLog;
 
-/// Loads a pipeline file, or returns all of its mistakes.
-pub(super) fn load_pipeline(arguments: &PipelineArgs, sources_needed: bool) -> Result<Pipeline<AnyStage>, Diagnostics> {
+/// Loads a pipeline file, or returns all of its mistakes. Beside the pipeline is the error because of which the queries of its
+/// expectations were not checked, if the program that checks them is not there.
+pub(super) fn load_pipeline(
+    arguments: &PipelineArgs,
+    sources_needed: bool,
+    program: &Program,
+) -> Result<(Pipeline<AnyStage>, Option<Error>), Diagnostics> {
     let environment = |name: &str| std::env::var(name).ok();
-    pipeline::load(
+    let queries = QueryCheck::new(program);
+    let pipeline = pipeline::load(
         &arguments.file,
         &pipeline::LoadOptions {
             overrides: &arguments.set,
@@ -29,9 +37,18 @@ pub(super) fn load_pipeline(arguments: &PipelineArgs, sources_needed: bool) -> R
             except: &arguments.except,
             environment: &environment,
             sources_must_exist: sources_needed,
-            check_queries: &expectations::check_queries,
+            check_queries: &|stages, of_expectations| queries.check(stages, of_expectations),
         },
-    )
+    )?;
+    Ok((pipeline, queries.missing()))
+}
+
+/// Prints a note about queries that were not checked, if there are any.
+pub(super) fn note_unchecked(error: Option<Error>, console: Console) {
+    if let Some(error) = error {
+        let hint = error.hint_text().map(|hint| format!("; {hint}")).unwrap_or_default();
+        console.note(&format!("note: the queries of `[[expect]]` were not checked: {error}{hint}"));
+    }
 }
 
 /// Prints the mistakes of a pipeline file. The returned error has no message: it carries the exit code only.
@@ -67,8 +84,19 @@ const LAYOUT_FOLDER: &str = "v1";
 const SERVICE_PREFIXES: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
 
 /// Opens the store of `--store`. A missing folder is created.
-pub(super) fn open_store(common: &CommonArgs) -> Result<Store> {
-    let location = location(common)?;
+///
+/// # Errors
+/// The store cannot be opened.
+pub fn open_store(common: &CommonArgs) -> Result<Store> {
+    open_named_store(&common.store)
+}
+
+/// Opens the store of this name. A missing folder is created.
+///
+/// # Errors
+/// The store cannot be opened.
+pub fn open_named_store(name: &OsStr) -> Result<Store> {
+    let location = location(name)?;
     if let Location::Folder(folder) = &location {
         refuse_file(folder)?;
     }
@@ -76,11 +104,11 @@ pub(super) fn open_store(common: &CommonArgs) -> Result<Store> {
 }
 
 /// Location that `--store` names. Parsed here, because clap would print an invalid URL with the password in it.
-fn location(common: &CommonArgs) -> Result<Location> {
-    if common.store.is_empty() {
+fn location(store: &OsStr) -> Result<Location> {
+    if store.is_empty() {
         return Err(Error::usage("the store has an empty name").hint("unset `PAIRLOOM_STORE`, or name a folder or URL"));
     }
-    Location::parse(common.store.clone()).map_err(|error| error.context("`--store`"))
+    Location::parse(store.to_owned()).map_err(|error| error.context("`--store`"))
 }
 
 /// Settings of clients of buckets.
@@ -98,8 +126,8 @@ fn open_at(location: &Location) -> Result<Store> {
 }
 
 /// Opens the store of `--store`, which must exist: for commands that only read it.
-pub(super) fn open_existing_store(common: &CommonArgs) -> Result<Store> {
-    let location = location(common)?;
+pub fn open_existing_store(common: &CommonArgs) -> Result<Store> {
+    let location = location(&common.store)?;
     let missing = || {
         let error = Error::data(format!("there is no store at `{location}`"));
         error.hint("run a pipeline first, or name the folder or URL with `--store`")
@@ -117,14 +145,14 @@ pub(super) fn open_existing_store(common: &CommonArgs) -> Result<Store> {
 }
 
 /// Opens the log of the runs of a store. Each record that cannot be read is a warning on stderr, when it is first needed.
-pub(super) fn open_log(store: &Store, console: Console) -> Result<RunLog> {
+pub fn open_log(store: &Store, console: Console) -> Result<RunLog> {
     RunLog::open_observed(store, move |error| console.note(&format!("warning: {error}")))
 }
 
 /// Opens the store of `--store` for a dry run, which writes nothing. Without a store, returns an empty one, and the text of
 /// a note.
 pub(super) fn open_store_to_plan(common: &CommonArgs) -> Result<(Store, Option<String>)> {
-    let location = location(common)?;
+    let location = location(&common.store)?;
     let note = || Some(format!("there is no store at `{location}` yet"));
     if let Location::Folder(folder) = &location {
         refuse_file(folder)?;
@@ -207,7 +235,7 @@ pub(super) fn pipeline_path(file: &Path) -> Option<String> {
 }
 
 /// Threads of a stage.
-pub(super) fn threads(common: &CommonArgs) -> usize {
+pub fn threads(common: &CommonArgs) -> usize {
     common.threads.map_or(processors(), usize::from).min(max_threads())
 }
 

@@ -6,6 +6,7 @@ use super::args::{CommonArgs, PipelineArgs};
 use super::console::{Console, align_columns};
 use super::instance_groups::{StageGroup, coordinates_json, counts, stage_groups};
 use super::open;
+use super::program::Program;
 use super::progress::ProgressDisplay;
 use super::units::{format_count, format_items};
 use crate::engine::new_rows::NewRows;
@@ -21,9 +22,10 @@ const SHOWN_REASONS: usize = 2;
 ///
 /// # Errors
 /// The pipeline file has mistakes, or the store cannot be read.
-pub(super) fn plan(common: &CommonArgs, arguments: &PipelineArgs, console: Console) -> Result<()> {
-    let pipeline =
-        open::load_pipeline(arguments, true).map_err(|diagnostics| open::print_diagnostics(&diagnostics, console))?;
+pub(super) fn plan(common: &CommonArgs, arguments: &PipelineArgs, program: &Program, console: Console) -> Result<()> {
+    let (pipeline, unchecked) = open::load_pipeline(arguments, true, program)
+        .map_err(|diagnostics| open::print_diagnostics(&diagnostics, console))?;
+    open::note_unchecked(unchecked, console);
     let (store, note) = open::open_store_to_plan(common)?;
     open::print_warnings(&pipeline.warnings, console);
     if let Some(note) = note {

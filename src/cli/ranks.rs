@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use super::args::{CommonArgs, PipelineArgs};
 use super::console::Console;
+use super::interrupt;
 use super::open;
+use super::program::Program;
+use super::siblings::Sibling;
 use super::torch::TorchFunctions;
 use super::units::format_items;
-use super::{handover, interrupt};
 use crate::engine::ranks::{RankEnvironment, RankOptions, RendezvousBackend, RendezvousStore, report_startup_error};
 use crate::error::{Error, Result};
 use crate::model::collective::TcpStore;
@@ -77,18 +79,19 @@ pub(super) fn rank_options(
 pub(super) fn run_follower(
     common: &CommonArgs,
     arguments: &PipelineArgs,
-    torch: Option<TorchFunctions>,
+    program: &Program,
     environment: &RankEnvironment,
     console: Console,
 ) -> Result<()> {
-    let Some(torch) = torch else { return Err(handover::hand_over()) };
+    let Some(torch) = program.torch else { return Err(Sibling::Torch.hand_over()) };
     let cancel = CancelToken::new();
     // Rank 0 announces the interrupt.
     interrupt::cancel_on_signal(&cancel, || ())?;
     let options = open::run_options(common, &arguments.file, rank_options(common, Some(torch), Some(environment)));
     let work = || {
-        let pipeline = match open::load_pipeline(arguments, true) {
-            Ok(pipeline) => pipeline,
+        let pipeline = match open::load_pipeline(arguments, true, program) {
+            // Rank 0 checks expectations, and tells what it lacks.
+            Ok((pipeline, _)) => pipeline,
             Err(diagnostics) => {
                 let _ = open::print_diagnostics(&diagnostics, console);
                 return Err(report_startup_error(

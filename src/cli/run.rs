@@ -1,14 +1,16 @@
 //! `pairloom run FILE`: runs a pipeline.
 
+use std::ffi::OsStr;
 use std::sync::Arc;
 
 use super::args::{CommonArgs, RunArgs};
 use super::console::Console;
+use super::program::Program;
 use super::progress::ProgressDisplay;
-use super::torch::TorchFunctions;
+use super::section_runner::ClusterSections;
+use super::siblings::Sibling;
 use super::units::format_items;
-use super::{expectations, handover, interrupt, open, ranks, run_scores, summary};
-use crate::cluster::ClusterTasks;
+use super::{expectations, interrupt, open, ranks, run_scores, summary};
 use crate::engine::ranks::{RankEnvironment, report_startup_error};
 use crate::engine::run::{finish_reused, hold_store};
 use crate::engine::run_options::RunOptions;
@@ -19,20 +21,22 @@ use crate::pipeline::Pipeline;
 use crate::runtime::CancelToken;
 use crate::stages::AnyStage;
 use crate::store::Store;
+use crate::store::search_tasks::SearchTasks;
 
 /// Runs the stages of a pipeline whose results are missing, and checks its expectations.
 ///
 /// # Errors
 /// The pipeline file has mistakes, a stage failed, or an expectation did not hold.
-pub(super) fn run(common: &CommonArgs, run: &RunArgs, torch: Option<TorchFunctions>, console: Console) -> Result<()> {
+pub(super) fn run(common: &CommonArgs, run: &RunArgs, program: &Program, console: Console) -> Result<()> {
+    let torch = program.torch;
     let arguments = &run.pipeline;
     let environment = ranks::rank_environment()?;
     match &environment {
         Some(environment) if environment.rank > 0 => {
-            return ranks::run_follower(common, arguments, torch, environment, console);
+            return ranks::run_follower(common, arguments, program, environment, console);
         }
         // Other ranks wait for this one even if no stage has to run.
-        Some(_) if torch.is_none() => return Err(handover::hand_over()),
+        Some(_) if torch.is_none() => return Err(Sibling::Torch.hand_over()),
         _ => {}
     }
     let mut options =
@@ -41,8 +45,13 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, torch: Option<TorchFunctio
     options.trust_folder_times = arguments.trust_folder_times;
     // Processes that were launched together run one stage after another.
     options.jobs = if environment.is_some() { 1 } else { run.jobs.map_or(1, usize::from) };
-    let (pipeline, store) = match open::load_pipeline(arguments, true) {
-        Ok(pipeline) => {
+    let (pipeline, store) = match open::load_pipeline(arguments, true, program) {
+        Ok((pipeline, unchecked)) => {
+            let needs_cluster = run.cluster.cluster.is_some() && program.sql.is_none();
+            let absent = unchecked.or_else(|| Sibling::SqlServer.path().err().filter(|_| needs_cluster));
+            if let Some(error) = absent {
+                return Err(abort_run(error, environment.as_ref(), &options));
+            }
             options.command.overrides.clone_from(&arguments.set);
             options.command.profile.clone_from(&arguments.profile);
             options.command.only.clone_from(&arguments.only);
@@ -67,7 +76,8 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, torch: Option<TorchFunctio
                 shown.announce(&format!("not on the cluster: this process computes {operation}"));
             }
         };
-        options.remote = Some(Arc::new(ClusterTasks::new(url.clone(), store.clone(), note)?));
+        let runner = ClusterSections { cluster: url.clone(), store: common.store.clone() };
+        options.remote = Some(Arc::new(SearchTasks::new(store.clone(), Box::new(runner), note)?));
     }
     let shown = Arc::clone(&progress);
     interrupt::cancel_on_signal(&cancel, move || interrupt::announce_interrupt(&shown))?;
@@ -105,11 +115,11 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, torch: Option<TorchFunctio
                     open::print_warnings(&pipeline.warnings, console);
                     summary
                 }
-                None => return Err(handover::hand_over()),
+                None => return Err(Sibling::Torch.hand_over()),
             }
         }
     };
-    finish(&pipeline, &store, summary, &progress, console)
+    finish(program, &pipeline, (&common.store, &store), summary, &progress, console)
 }
 
 /// Ends the run of the other ranks, if any, with an error of this rank. Returns the error.
@@ -122,8 +132,9 @@ fn abort_run(error: Error, environment: Option<&RankEnvironment>, options: &RunO
 
 /// Checks the expectations, prints the summary, and returns the result of the run.
 fn finish(
+    program: &Program,
     pipeline: &Pipeline<AnyStage>,
-    store: &Store,
+    (place, store): (&OsStr, &Store),
     mut summary: RunSummary,
     progress: &ProgressDisplay,
     console: Console,
@@ -132,7 +143,7 @@ fn finish(
         None => {
             // The record is written once more, with everything that is known about the finished run.
             summary.record.scores = run_scores::best_scores(store, &summary.record)?;
-            let checked = expectations::check_expectations(pipeline, store, &mut summary.record);
+            let checked = expectations::check_expectations(program, pipeline, (place, store), &mut summary.record);
             summary.record.save(store)?;
             checked
         }

@@ -37,7 +37,7 @@ pub(super) fn choose_run<'l>(log: &'l RunLog, choice: &RunChoiceArgs) -> Result<
 ///
 /// # Errors
 /// As [`choose_run`], for a run that is named.
-pub(super) fn choose_run_for_queries<'l>(log: &'l RunLog, choice: &RunChoiceArgs) -> Result<Option<&'l RunRecord>> {
+pub fn choose_run_for_queries<'l>(log: &'l RunLog, choice: &RunChoiceArgs) -> Result<Option<&'l RunRecord>> {
     let run = choose_run(log, choice);
     if is_named(choice) { run } else { Ok(run.ok().flatten()) }
 }
@@ -56,7 +56,7 @@ pub(super) fn is_named(choice: &RunChoiceArgs) -> bool {
 }
 
 /// Names the run of an answer on stderr, if the command line does not name it. With `--json` nobody reads it.
-pub(super) fn announce_run(run: &RunRecord, choice: &RunChoiceArgs, console: Console) {
+pub fn announce_run(run: &RunRecord, choice: &RunChoiceArgs, console: Console) {
     if !is_named(choice) && !console.json {
         console.note(&format!("run {} of {}", run.run, run.pipeline));
     }

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::cluster_args::ClusterChoiceArgs;
 use super::run_choice_args::RunChoiceArgs;
-use crate::sql::NamedFile;
+use crate::runtime::NamedFile;
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]

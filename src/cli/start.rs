@@ -1,33 +1,45 @@
-//! Entry point of both programs: parses arguments, runs a command, returns an exit code.
+//! Entry point of the programs: parses arguments, runs a command, returns an exit code.
 
 use std::process::ExitCode;
 
 use super::args::{Cli, Command};
 use super::console::Console;
-use super::torch::TorchFunctions;
+use super::program::Program;
+use super::siblings::{Sibling, check_build, restart_with_huge_pages};
 use super::usage;
 use super::{
-    check, cluster, completions, diff, export, gc, handover, labels, plan, report, run, runs, schema, serve, show, sql,
-    tensorboard, trec, verify,
+    check, completions, diff, export, gc, labels, plan, report, run, runs, schema, show, tensorboard, trec, verify,
 };
 use crate::error::{Error, Result, catch_panic};
+use crate::runtime::set_build;
 
-/// Runs the command line. Without `torch`, the process hands over to `pairloom-torch` if a stage has to run.
-pub fn main(torch: Option<TorchFunctions>) -> ExitCode {
+/// Runs the command line. The process hands over to another program for what this one lacks: to `pairloom-torch` if a stage
+/// has to run, to `pairloom-sql` for queries.
+pub fn main(program: &Program) -> ExitCode {
+    set_build(program.build);
     let arguments: Cli = usage::parse();
-    // Commands that compute in this program.
-    if matches!(&arguments.command, Command::Sql(_) | Command::Serve(_) | Command::Cluster(_)) {
-        handover::restart_with_huge_pages();
+    let computes = matches!(&arguments.command, Command::Sql(_) | Command::Serve(_) | Command::Cluster(_));
+    if computes && program.sql.is_some() {
+        restart_with_huge_pages();
     }
     let console = Console::new(&arguments.common);
     let common = &arguments.common;
     let command = || match &arguments.command {
-        Command::Run(pipeline) => run::run(common, pipeline, torch, console),
-        Command::Plan(pipeline) => plan::plan(common, pipeline, console),
-        Command::Check(files) => check::check(files, console),
-        Command::Sql(query) => sql::sql(common, query, console),
-        Command::Cluster(command) => cluster::cluster(common, command, console),
-        Command::Serve(what) => serve::serve(common, what, console),
+        Command::Run(pipeline) => run::run(common, pipeline, program, console),
+        Command::Plan(pipeline) => plan::plan(common, pipeline, program, console),
+        Command::Check(files) => check::check(files, program, console),
+        Command::Sql(query) => match &program.sql {
+            Some(of) => (of.sql)(common, query, console),
+            None => Err(Sibling::Sql.hand_over()),
+        },
+        Command::Cluster(command) => match &program.sql {
+            Some(of) => (of.cluster)(common, command, console),
+            None => Err(Sibling::SqlServer.hand_over()),
+        },
+        Command::Serve(what) => match &program.sql {
+            Some(of) => (of.serve)(common, what, console),
+            None => Err(Sibling::SqlServer.hand_over()),
+        },
         Command::Report(page) => report::report(common, page, console),
         Command::Export(what) => export::export(common, what, console),
         Command::Tensorboard(which) => tensorboard::tensorboard(common, which, console),
@@ -43,7 +55,7 @@ pub fn main(torch: Option<TorchFunctions>) -> ExitCode {
         Command::Schema => schema::schema(console),
         Command::Completions(shell) => completions::completions(shell, console),
     };
-    let code = exit_code(|| handover::check_build().and_then(|()| command()), |error| console.print_error(error));
+    let code = exit_code(|| check_build().and_then(|()| command()), |error| console.print_error(error));
     ExitCode::from(code)
 }
 

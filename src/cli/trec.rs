@@ -9,7 +9,7 @@ use arrow::array::{Array, RecordBatch};
 use super::args::{CommonArgs, TrecArgs};
 use super::console::Console;
 use super::open;
-use super::query_output::{check_output, write_file};
+use super::output_file::{check_output, write_file};
 use super::run_choice::{announce_run, require_run, require_stage};
 use super::stored_table::read_table;
 use super::units::format_items;

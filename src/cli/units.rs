@@ -150,7 +150,7 @@ pub(super) fn format_number(number: f64, digits: usize) -> String {
 }
 
 /// Formats a number of things: `1 run`, `3 runs`, `12,345 rows`. `plural` is their name.
-pub(super) fn format_items(number: usize, plural: &str) -> String {
+pub fn format_items(number: usize, plural: &str) -> String {
     let name = if number == 1 { singular(plural) } else { plural.to_owned() };
     format!("{} {name}", format_count(number as u64))
 }

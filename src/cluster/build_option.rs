@@ -9,7 +9,7 @@ use datafusion::common::{config_err, exec_err};
 use datafusion::error::Result;
 use datafusion::prelude::SessionConfig;
 
-use crate::runtime::BUILD;
+use crate::runtime::build;
 
 /// Names of the settings, after their prefix.
 const BUILD_SETTING: &str = "build";
@@ -71,7 +71,7 @@ pub(super) fn receiving(config: SessionConfig) -> SessionConfig {
 
 /// Settings of this process when it sends a plan over the tables of a store, whose id is empty without one.
 pub(super) fn sending(config: SessionConfig, store: &str) -> SessionConfig {
-    config.with_option_extension(PlanSender { build: BUILD.to_owned(), store: store.to_owned() })
+    config.with_option_extension(PlanSender { build: build().to_owned(), store: store.to_owned() })
 }
 
 /// Id of the store of the process that sent a plan; empty if it named none.
@@ -85,14 +85,15 @@ pub(super) fn store_of_sender(options: &ConfigOptions) -> &str {
 /// The settings are not those of a process of this build.
 pub(super) fn check_sender(options: &ConfigOptions) -> Result<()> {
     let sender = options.extensions.get::<PlanSender>().map_or("", |sender| &sender.build);
-    if sender == BUILD {
+    if sender == build() {
         return Ok(());
     }
     let sender =
         if sender.is_empty() { "a build that it does not name".to_owned() } else { format!("the build {sender}") };
     exec_err!(
-        "got a message of {sender}, wanted the build {BUILD}: all processes of a cluster need one build of Pairloom, which \
-         `pairloom --version` shows"
+        "got a message of {sender}, wanted the build {}: all processes of a cluster need one build of Pairloom, which \
+         `pairloom --version` shows",
+        build()
     )
 }
 
@@ -112,10 +113,10 @@ mod tests {
         let sent = sending(SessionConfig::new(), "1f").options().entries();
         let sent: Vec<_> = sent.iter().filter(|entry| entry.key.starts_with("pairloom")).collect();
         let sent: Vec<_> = sent.iter().map(|entry| (entry.key.as_str(), entry.value.as_deref())).collect();
-        assert_eq!(sent, [("pairloom.build", Some(BUILD)), ("pairloom.store", Some("1f"))]);
-        received(&[("pairloom.build", BUILD)]).unwrap();
+        assert_eq!(sent, [("pairloom.build", Some(build())), ("pairloom.store", Some("1f"))]);
+        received(&[("pairloom.build", build())]).unwrap();
         let other = received(&[("pairloom.build", "0123456789abcdef")]).unwrap_err().to_string();
-        assert!(other.contains("the build 0123456789abcdef") && other.contains(BUILD), "{other}");
+        assert!(other.contains("the build 0123456789abcdef") && other.contains(build()), "{other}");
         let none = received(&[]).unwrap_err().to_string();
         assert!(none.contains("a build that it does not name"), "{none}");
     }

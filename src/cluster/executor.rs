@@ -18,7 +18,7 @@ use futures::future::{Either, select};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::address::{ClusterUrl, check_address};
+use super::address::check_address;
 use super::executor_folder::ExecutorFolder;
 use super::functions::{MAX_MESSAGE_BYTES, executor_functions, session_config};
 use super::plan_codec::PlanCodec;
@@ -26,6 +26,7 @@ use super::store_id::StoreCheck;
 use super::store_registry::StoreRegistry;
 use super::submission::wait_for_scheduler;
 use crate::error::{Error, Result};
+use crate::runtime::ClusterUrl;
 use crate::store::Store;
 
 /// Time for which an executor waits for its scheduler, in seconds.

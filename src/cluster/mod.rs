@@ -28,8 +28,8 @@ mod plan_runner;
 mod scheduler;
 mod executor;
 
-pub use address::{ClusterUrl, check_address};
+pub use address::check_address;
 pub use executor::{ExecutorEvent, ExecutorOptions, run_executor};
 pub use plan_runner::ClusterPlans;
 pub use scheduler::{SchedulerOptions, run_scheduler};
-pub use search_tasks::ClusterTasks;
+pub use search_tasks::run_sections;

@@ -23,12 +23,12 @@ use datafusion::prelude::SessionConfig;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::address::ClusterUrl;
 use super::functions::client_config;
 use super::plan_check::check_plan;
 use super::store_id::id_of_store;
 use super::submission::{Submission, fetch_rows};
 use crate::error::Error;
+use crate::runtime::ClusterUrl;
 use crate::sql::PlanRunner;
 use crate::store::Store;
 

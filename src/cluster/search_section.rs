@@ -12,7 +12,8 @@ use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, Sca
 
 use crate::error::{Error, Result};
 use crate::search::SearchWorker;
-use crate::store::{SEARCH_FOLDER, Store};
+use crate::store::Store;
+use crate::store::search_tasks::{object_name, result_name};
 
 /// Function `search_section(folder, job, section)`: computes a section of a search job, writes its result to the store, and
 /// returns the size of the result in bytes. A result that exists is not computed again.
@@ -30,26 +31,6 @@ impl SearchSection {
         let signature = Signature::exact(vec![DataType::Utf8, DataType::Utf8, DataType::UInt64], Volatility::Volatile);
         Arc::new(ScalarUDF::new_from_impl(Self { signature, executor }))
     }
-}
-
-/// Name of an object of searches: the folder of the process that published it, and the digest of its content.
-pub(super) fn object_name(folder: &str, digest: &str) -> String {
-    format!("{}/{digest}", objects_folder(folder))
-}
-
-/// Folder of the objects of a process.
-pub(super) fn objects_folder(folder: &str) -> String {
-    format!("{SEARCH_FOLDER}/objects/{folder}")
-}
-
-/// Name of the result of a section.
-pub(super) fn result_name(job: &str, section: usize) -> String {
-    format!("{SEARCH_FOLDER}/results/{job}/{section}")
-}
-
-/// Folder of the results of a job.
-pub(super) fn results_folder(job: &str) -> String {
-    format!("{SEARCH_FOLDER}/results/{job}")
 }
 
 impl PartialEq for SearchSection {

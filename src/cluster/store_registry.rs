@@ -8,7 +8,7 @@ use datafusion::execution::object_store::{ObjectStoreRegistry, ObjectStoreUrl};
 use object_store::ObjectStore;
 use url::Url;
 
-use crate::sql::STORE_URL;
+use crate::sql::store_url;
 use crate::store::Store;
 
 /// Registry of the store alone. Files of the machine and other servers cannot be read, whatever a plan names.
@@ -21,7 +21,7 @@ pub(super) struct StoreRegistry {
 impl StoreRegistry {
     /// Registry of an executor, which reads `store`. A scheduler decodes plans and reads nothing, so its store is empty.
     pub fn new(store: &Store) -> Result<Self> {
-        Ok(Self { url: ObjectStoreUrl::parse(STORE_URL)?, store: store.verified_objects() })
+        Ok(Self { url: ObjectStoreUrl::parse(store_url())?, store: store.verified_objects() })
     }
 }
 
@@ -60,7 +60,7 @@ mod tests {
         let store = Store::open(folder.path()).unwrap();
         store.objects().put("table", "rows".into()).unwrap();
         let registry = StoreRegistry::new(&store).unwrap();
-        let url = Url::parse(STORE_URL).unwrap();
+        let url = Url::parse(store_url()).unwrap();
         let found = registry.get_store(&url.join("table").unwrap()).unwrap();
         let name = Path::from("table");
         assert_eq!(block_on(async { found.get(&name).await.unwrap().bytes().await.unwrap() }), "rows");

@@ -25,17 +25,16 @@ use futures::future::{Either, select};
 use tokio::time::Instant;
 use tonic::transport::Channel;
 
-use super::address::ClusterUrl;
 use super::executor_error::{executor_error, quoted_message};
 use super::functions::{FETCH_PAUSE, MAX_MESSAGE_BYTES, client_config};
 use super::plan_codec::PlanCodec;
 use crate::error::{Error, Result, with_causes};
-use crate::runtime::random_hex;
+use crate::runtime::{ClusterUrl, random_hex};
 
 /// Pauses between two questions for the state of a job: the first, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(250)];
 /// Time for the scheduler to cancel a job.
-pub(super) const CANCEL_TIME: Duration = Duration::from_secs(5);
+const CANCEL_TIME: Duration = Duration::from_secs(5);
 /// Tries of a request to an executor.
 const FETCH_TRIES: u8 = 3;
 

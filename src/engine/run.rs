@@ -23,7 +23,7 @@ use crate::engine::status::{StageStatus, stage_statuses};
 use crate::engine::writer::{ArtefactCommitter, TableWriter};
 use crate::error::{Error, ErrorCategory, Result, catch_panic};
 use crate::plan::{Plan, PlanNode};
-use crate::runtime::{CancelToken, Resources, VERSION_AND_BUILD};
+use crate::runtime::{CancelToken, Resources, version_and_build};
 use crate::stage::{
     InputOrigin, OutputKind, RunnableStage, Stage, StageEvent, StageHost, StageInput, TableRef, Warning,
 };
@@ -425,7 +425,7 @@ fn publish_manifest(host: EngineHost<'_>, status: &StageStatus, seconds: f64) ->
         warnings: all,
         seconds,
         finished: jiff::Timestamp::now(),
-        pairloom: VERSION_AND_BUILD.to_owned(),
+        pairloom: version_and_build().to_owned(),
     };
     let content = with_checksum(&manifest)?;
     if let Some(marker) = committer.artefact.get("damaged")? {

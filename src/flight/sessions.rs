@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::error::{Error, Result};
-use crate::sql::{NamedFile, PlanRunner, Session, VECTOR_CACHE_BYTES};
+use crate::runtime::NamedFile;
+use crate::sql::{PlanRunner, Session, VECTOR_CACHE_BYTES};
 use crate::store::Store;
 use crate::store::record::{RunOutcome, RunRecord};
 use crate::store::run_log::RunLog;

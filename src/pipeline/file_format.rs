@@ -7,8 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use super::expectation::ExpectationTable;
 
 /// A pipeline: stages, their connections, and expectations of the results.
 #[derive(JsonSchema)]
@@ -28,7 +29,7 @@ struct PipelineFile<S> {
     profile: BTreeMap<String, ProfileTable>,
     /// Conditions that the results must satisfy.
     #[serde(default)]
-    expect: Vec<Expectation>,
+    expect: Vec<ExpectationTable>,
 }
 
 /// Settings that replace those of the file and of its rows.
@@ -123,44 +124,6 @@ impl JsonSchema for StageName {
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> Schema {
         schemars::json_schema!({ "type": "string", "pattern": STAGE_NAME })
-    }
-}
-
-/// A check of the results: an SQL query for a single number, and bounds for that number.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Expectation {
-    /// SQL query with one row and one column. Tables of this pipeline are called `stage.table`.
-    pub sql: String,
-    /// Lower bound of the value, inclusive.
-    pub at_least: Option<f64>,
-    /// Upper bound of the value, inclusive.
-    pub at_most: Option<f64>,
-    /// Exact value.
-    pub equals: Option<f64>,
-    /// Line of the file where the expectation begins, from 1.
-    #[serde(skip)]
-    pub line: usize,
-}
-
-impl Expectation {
-    /// Bounds as text: `at least 300`.
-    #[must_use]
-    pub fn wanted(&self) -> String {
-        let bounds = [("at least", self.at_least), ("at most", self.at_most), ("exactly", self.equals)];
-        let texts = bounds.into_iter().filter_map(|(word, bound)| Some(format!("{word} {}", bound?)));
-        texts.collect::<Vec<_>>().join(" and ")
-    }
-
-    /// Returns true if `value` satisfies all bounds. NaN satisfies none.
-    #[must_use]
-    pub fn holds(&self, value: f64) -> bool {
-        // Exact equality with the number in the file; -0 equals 0.
-        let equal = |wanted: f64| (value - wanted).abs() <= 0.0;
-        !value.is_nan()
-            && self.at_least.is_none_or(|bound| value >= bound)
-            && self.at_most.is_none_or(|bound| value <= bound)
-            && self.equals.is_none_or(equal)
     }
 }
 

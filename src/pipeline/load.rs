@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use az::SaturatingAs;
-use serde::Deserialize;
 use serde_json::Value as Json;
 use toml::de::DeTable;
 
 use super::alternative::Alternative;
 use super::connect::{ParsedStage, Reference, connect_stages};
 use super::diagnostic::{Diagnostic, Diagnostics};
-use super::file_format::{Expectation, resolve, shared_schema};
+use super::expectation::Expectation;
+use super::expectation_check::{PlacedExpectation, check_expectations};
+use super::file_format::shared_schema;
 use super::instance_names::without_coordinates;
 use super::instances::{InstanceArguments, check_stages};
 use super::not_toml::syntax_diagnostics;
@@ -59,13 +60,12 @@ pub struct LoadOptions<'a, S> {
     pub environment: &'a dyn Fn(&str) -> Option<String>,
     /// True if source files and folders of stages must exist.
     pub sources_must_exist: bool,
-    /// Checks the queries of expectations against the tables of the named stages. Returns index and error of each wrong
-    /// one.
-    pub check_queries: &'a CheckQueries<S>,
+    /// Checks queries of expectations against the tables of the named stages. Returns index and error of each wrong one.
+    pub check_queries: &'a CheckQueries<'a, S>,
 }
 
 /// Type of [`LoadOptions::check_queries`].
-pub type CheckQueries<S> = dyn Fn(&[PlanNode<S>], &[Expectation]) -> Vec<(usize, Error)>;
+pub type CheckQueries<'a, S> = dyn Fn(&[PlanNode<S>], &[&str]) -> Vec<(usize, Error)> + 'a;
 
 /// Loads a pipeline file: reads it, applies overrides, checks it, and connects its stages.
 ///
@@ -125,7 +125,7 @@ fn parse<S: PipelineStage>(
     let LoadOptions { profile, only, except, .. } = *options;
     let arguments = InstanceArguments { profile, only, except, assignments: &assignments };
     let (stages, is_expanded) = check_stages::<S>(&mut checker, &root, &arguments);
-    let (mut expectations, queries) = check_expectations(&mut checker, &mut root, schema);
+    let mut expectations = check_expectations(&mut checker, &mut root, schema);
     if !only.is_empty() || !except.is_empty() {
         // They are about the results of the whole matrix.
         expectations.clear();
@@ -142,11 +142,19 @@ fn parse<S: PipelineStage>(
     // Without its matrix, columns of axes are missing.
     if !readable.is_empty() && is_expanded {
         let doubtful = doubtful_names(&stages, &references, &misplaced);
-        for (i, error) in (options.check_queries)(&readable, &expectations) {
-            if expectations.get(i).is_some_and(|wrong| names_one_of(&wrong.sql, &doubtful)) {
+        for placed in &expectations {
+            if let Some(value) = placed.table_value().filter(|of| !doubtful.contains(stage_of_instance(&of.stage))) {
+                diagnostics.extend(placed.check_table(value, &readable));
+            }
+        }
+        let queries = expectations.iter().filter_map(PlacedExpectation::query);
+        let (queries, spans): (Vec<&str>, Vec<SourceSpan>) = queries.unzip();
+        let wrong = if queries.is_empty() { vec![] } else { (options.check_queries)(&readable, &queries) };
+        for (i, error) in wrong {
+            if queries.get(i).is_some_and(|wrong| names_one_of(wrong, &doubtful)) {
                 continue;
             }
-            let span = queries.get(i).copied().unwrap_or_default();
+            let span = spans.get(i).copied().unwrap_or_default();
             let hint = error.hint_text().map(str::to_owned);
             diagnostics.push(Diagnostic { hint, ..Diagnostic::new(span, error.to_string()) });
         }
@@ -159,6 +167,7 @@ fn parse<S: PipelineStage>(
     match plan {
         Some(plan) if diagnostics.iter().all(Diagnostic::is_warning) => {
             let warnings = Diagnostics::new(source_map.clone(), diagnostics);
+            let expectations = expectations.into_iter().map(|placed| placed.expectation).collect();
             Ok(Pipeline { path: path.to_owned(), seed, variables: variables.values(), plan, expectations, warnings })
         }
         _ => Err(diagnostics),
@@ -220,47 +229,4 @@ fn check_top_level_keys<S: PipelineStage>(checker: &mut SchemaChecker<'_>, root:
             });
         }
     }
-}
-
-/// Checks the `[[expect]]` tables. Returns the valid expectations and the spans of their queries.
-fn check_expectations(
-    checker: &mut SchemaChecker<'_>,
-    root: &mut TomlNode,
-    schema: &Json,
-) -> (Vec<Expectation>, Vec<SourceSpan>) {
-    let Some(entry) = root.get_mut("expect") else { return Default::default() };
-    // Only stages have a default seed.
-    checker.seed = None;
-    let TomlValue::Array(items) = &mut entry.node.value else {
-        let message = format!("`expect` is {}, wanted tables `[[expect]]`", entry.node.describe());
-        checker.diagnostics.push(Diagnostic::new(entry.node.span, message));
-        return Default::default();
-    };
-    let schema = resolve(checker.definitions, &schema["properties"]["expect"]["items"]);
-    let (mut expectations, mut queries) = (Vec::new(), Vec::new());
-    for item in items {
-        let before = checker.diagnostics.len();
-        let span = item.span;
-        checker.check(item, schema, &ValueLabel::new("`[[expect]]`", span));
-        if checker.diagnostics.len() > before {
-            continue;
-        }
-        match Expectation::deserialize(item.to_toml()) {
-            Ok(expectation) if expectation.wanted().is_empty() => {
-                let diagnostic = Diagnostic::new(span, "`[[expect]]` bounds nothing");
-                checker.diagnostics.push(diagnostic.hint("add `at_least`, `at_most` or `equals`"));
-            }
-            Ok(Expectation { at_least: Some(low), at_most: Some(high), .. }) if low > high => {
-                let message = format!("no number is at least {low} and at most {high}");
-                checker.diagnostics.push(Diagnostic::new(item.span_of("at_most", span), message));
-            }
-            Ok(expectation) => {
-                let line = checker.source_map.position(span).line;
-                queries.push(item.span_of("sql", span));
-                expectations.push(Expectation { line, ..expectation });
-            }
-            Err(error) => checker.diagnostics.push(Diagnostic::new(span, error.message())),
-        }
-    }
-    (expectations, queries)
 }

@@ -14,6 +14,8 @@
 pub mod file_format;
 pub mod load;
 mod connect;
+mod expectation;
+mod expectation_check;
 pub mod diagnostic;
 mod alternative;
 mod schema_check;
@@ -45,5 +47,6 @@ mod source_tests;
 mod arbitrary_tests;
 
 pub use diagnostic::{Diagnostic, Diagnostics};
-pub use file_format::{Expectation, schema};
+pub use expectation::{ConditionValue, Expectation, ExpectedValue, TableValue};
+pub use file_format::schema;
 pub use load::{LoadOptions, Pipeline, load};

@@ -398,11 +398,15 @@ fn scalar_hint(node: &TomlNode, wanted: &str) -> Option<String> {
     }
 }
 
-/// Type that a schema wants, other than null.
+/// Type that a schema wants, other than null; an empty text for several.
 fn schema_type(schema: &Json) -> &str {
     match schema.get("type") {
         Some(Json::String(name)) => name,
-        Some(Json::Array(names)) => names.iter().filter_map(Json::as_str).find(|name| *name != "null").unwrap_or(""),
+        Some(Json::Array(names)) => {
+            let mut names = names.iter().filter_map(Json::as_str).filter(|name| *name != "null");
+            let first = names.next().unwrap_or("");
+            if names.next().is_some() { "" } else { first }
+        }
         _ => "",
     }
 }

@@ -356,6 +356,106 @@ fn expectations() {
     assert_eq!(changed("[[expect]]", "[expect]"), ["27:1 `expect` is a table, wanted tables `[[expect]]`"]);
 }
 
+/// The file with an expectation of a value of a table.
+fn expecting(value: &str) -> String {
+    VALID.replace("sql = \"SELECT rsum FROM test.summary\"", value)
+}
+
+#[test]
+fn values_of_tables_are_checked_against_their_columns() {
+    let right = "table = \"test.summary\"\ncolumn = \"rsum\"\nwhere = { method = \"nns\", n_images = 8 }";
+    let pipeline = load_bytes(expecting(right).as_bytes(), &[], true).unwrap();
+    assert_eq!(
+        pipeline.expectations[0].sql(),
+        "SELECT rsum FROM test.summary WHERE method = 'nns' AND n_images = 8",
+        "in the order of the file"
+    );
+    let wrong = |from: &str, to: &str| {
+        assert_eq!(right.matches(from).count(), 1, "{from}");
+        let found = diagnostics_of(&expecting(&right.replace(from, to)), &[]);
+        assert_eq!(found.len(), 1, "{found:#?}");
+        found[0].clone()
+    };
+    for (from, to, message) in [
+        ("test.", "tst.", "28:9 got `tst.summary`, but no stage is called `tst` / did you mean `test`?"),
+        (
+            "test.summary",
+            "test.sumary",
+            "28:9 got `test.sumary`, but stage `test` writes no table `sumary` / did you mean `summary`?",
+        ),
+        (
+            "test.summary",
+            "summary",
+            "28:9 `table` is \"summary\", expected a table of this pipeline, written \"stage.table\"",
+        ),
+        (
+            "\"rsum\"",
+            "\"rsun\"",
+            "29:10 got the column `rsun`, but the table `test.summary` has no such column / did you mean `rsum`?",
+        ),
+        (
+            "\"rsum\"",
+            "\"method\"",
+            "29:10 got the column `method` of `test.summary`, which has texts, expected numbers",
+        ),
+        (
+            "method =",
+            "methd =",
+            "30:11 got the column `methd`, but the table `test.summary` has no such column / did you mean `method`?",
+        ),
+        ("\"nns\"", "3", "30:20 `method` is the integer 3, expected a string, in quotes"),
+        ("8 }", "\"8\" }", "30:38 `n_images` is the string \"8\", expected a number"),
+        ("8 }", "[8] }", "30:38 `n_images` is an array, expected a string, a finite number, `true` or `false`"),
+        ("column = \"rsum\"\n", "", "27:1 `[[expect]]` lacks the setting `column`"),
+        (
+            "table = \"test.summary\"\n",
+            "",
+            "27:1 `[[expect]]` lacks the setting `table` / write `table = \"stage.table\"`",
+        ),
+        (
+            "column =",
+            "sql = \"SELECT 1\"\ncolumn =",
+            "28:9 `[[expect]]` has `sql` and `table`, expected one value / leave out `sql`; or leave out `table`, `column` \
+             and `where`",
+        ),
+        (right, "", "27:1 `[[expect]]` names no value / add `table` and `column`, or `sql`"),
+    ] {
+        assert_eq!(wrong(from, to), message, "{to}");
+    }
+    // A stage with mistakes may have other tables.
+    let doubtful = expecting(&right.replace("rsum", "rsun")).replace("dataset =", "datset =");
+    assert_eq!(diagnostics_of(&doubtful, &[]).len(), 1);
+}
+
+#[test]
+fn axes_are_columns_of_expected_values() {
+    let matrix = "\n[matrix.seed]\nsetting = \"fit.seed\"\nvalues = [1, 2]\n";
+    let text = |value: &str| format!("{}{matrix}", expecting(value));
+    for right in [
+        "table = \"test.summary\"\ncolumn = \"rsum\"\nwhere = { seed = 2 }",
+        "table = \"test@seed=2.summary\"\ncolumn = \"rsum\"",
+    ] {
+        assert!(load_bytes(text(right).as_bytes(), &[], true).is_ok(), "{right}");
+    }
+    for (wrong, message) in [
+        (
+            "table = \"test.summary\"\ncolumn = \"rsum\"\nwhere = { seed = 3 }",
+            "30:18 `seed` is the integer 3, which no instance of `test` has",
+        ),
+        (
+            "table = \"test@seed=3.summary\"\ncolumn = \"rsum\"",
+            "28:9 got `test@seed=3.summary`, but no instance of `test` has the coordinates `seed=3`",
+        ),
+        (
+            "table = \"pairs.images\"\ncolumn = \"image_id\"\nwhere = { seed = 1 }",
+            "30:11 got the column `seed`, but the table `pairs.images` has no such column",
+        ),
+    ] {
+        let found = diagnostics_of(&text(wrong), &[]);
+        assert!(found.len() == 1 && found[0].starts_with(message), "{found:#?}");
+    }
+}
+
 #[test]
 fn unknown_top_level_keys_and_missing_stages() {
     assert_eq!(

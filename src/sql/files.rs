@@ -2,7 +2,7 @@
 //!
 //! Only files that are named on the command line are read: a query cannot name a file.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
@@ -24,34 +24,10 @@ use crate::io::bounded;
 use crate::io::parquet_check::{check_file, exceeds_nanoseconds};
 use crate::io::pread::PreadFile;
 use crate::io::text_start::UTF8_MARK;
+use crate::runtime::NamedFile;
 
 /// Bytes at the start of a file that tell one form of JSON from the other.
 const START_BYTES: u64 = 4096;
-
-/// File that a query reads by a name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NamedFile {
-    /// Name of the table.
-    pub name: String,
-    /// Path of the file. Its extension is the format.
-    pub path: PathBuf,
-}
-
-impl std::str::FromStr for NamedFile {
-    type Err = String;
-
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        match text.split_once('=') {
-            Some((name, path)) if !path.is_empty() && is_name(name) => {
-                Ok(Self { name: name.to_owned(), path: PathBuf::from(path) })
-            }
-            Some((name, path)) if !path.is_empty() => {
-                Err(format!("the name `{name}`, wanted letters, digits and underscores, not a digit first"))
-            }
-            _ => Err("wanted NAME=FILE, for example `mine=scores.csv`".to_owned()),
-        }
-    }
-}
 
 /// Sets the options of a session that reads `file`.
 pub(super) fn set_file_options(options: &mut OptimizerOptions, file: &NamedFile) {
@@ -62,11 +38,6 @@ pub(super) fn set_file_options(options: &mut OptimizerOptions, file: &NamedFile)
     // Of a JSON array, parts cannot be read.
     let is_json = file.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
     options.repartition_file_scans &= !is_json;
-}
-
-fn is_name(name: &str) -> bool {
-    name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-        && name.chars().next().is_some_and(|first| !first.is_ascii_digit())
 }
 
 /// Reader of a format, by the extension of a file.

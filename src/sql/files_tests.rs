@@ -12,9 +12,10 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
 use super::testing::{put, run as finished_run, scores, store, text};
-use super::{NamedFile, OutputFormat, Session};
+use super::{OutputFormat, Session};
 use crate::error::{ErrorCategory, Result};
 use crate::io::parquet_check::forged::{ForgedColumn, ForgedPage, file, nested, run};
+use crate::runtime::NamedFile;
 use crate::store::claim::lock_for_reading;
 use crate::store::gc::collect_garbage;
 use crate::tables;

@@ -1,9 +1,10 @@
 //! Tests of the messages of wrong queries: places, near names, quotes.
 
 use super::testing::{scores, store, text};
-use super::{NamedFile, OutputFormat, Session};
+use super::{OutputFormat, Session};
 use crate::error::{Error, ErrorCategory};
 use crate::io::parquet;
+use crate::runtime::NamedFile;
 
 fn error(sql: &str) -> Error {
     let (_folder, store, _) = store();

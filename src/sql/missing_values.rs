@@ -196,7 +196,7 @@ fn depends_on_outer_row<T>() -> Result<T> {
 
 #[cfg(test)]
 mod tests {
-    use crate::sql::files::NamedFile;
+    use crate::runtime::NamedFile;
     use crate::sql::testing::{rows, text};
     use crate::sql::{OutputFormat, Session};
 

@@ -103,7 +103,7 @@ mod show_tests;
 mod run_tests;
 
 pub use catalog::{ALL_RUNS_SCHEMA, DeclaredTable, STORE_SCHEMA, StageArtefact};
-pub use files::{NamedFile, check_text_file};
+pub use files::check_text_file;
 pub use format::OutputFormat;
 pub use information::INFORMATION_SCHEMA;
 pub use interrupt::StatementInterrupt;
@@ -115,6 +115,6 @@ pub use query_options::{QueryLimits, QueryOptions};
 pub use query_threads::{QueryRows, QueryStream};
 pub use read_order::ReadOrder;
 pub use session::{PreparedQuery, Session};
-pub use state::{CATALOG, FILES, STORE_URL, function_state};
+pub use state::{CATALOG, FILES, function_state, store_url};
 pub use statements::split_statements;
 pub use vector_cache::VECTOR_CACHE_BYTES;

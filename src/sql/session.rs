@@ -19,12 +19,13 @@ use datafusion::physical_plan::memory::MemoryStream;
 use datafusion::prelude::SessionContext;
 
 use crate::error::{Error, Result};
+use crate::runtime::NamedFile;
 use crate::sql::catalog::{DeclaredTable, StageArtefact, StoreCatalog};
 use crate::sql::column_names::name_columns;
 use crate::sql::deep_stack::with_deep_stack;
 use crate::sql::epoch_order::{self, EpochOrderFunction};
 use crate::sql::errors::{checked, named_query_error, query_error};
-use crate::sql::files::{NamedFile, set_file_options};
+use crate::sql::files::set_file_options;
 use crate::sql::information;
 use crate::sql::interrupt::StatementInterrupt;
 use crate::sql::misread_queries::check_reading;

@@ -13,17 +13,18 @@ use datafusion::datasource::listing::ListingTableUrl;
 use datafusion::prelude::SessionContext;
 
 use crate::error::{Error, Result};
+use crate::runtime::NamedFile;
 use crate::sql::all_runs;
 use crate::sql::catalog::{ALL_RUNS_SCHEMA, STORE_SCHEMA, StoreCatalog, TableContent};
 use crate::sql::errors::checked;
-use crate::sql::files::{NamedFile, file_table};
+use crate::sql::files::file_table;
 use crate::sql::functions::functions;
 use crate::sql::information::{self, INFORMATION_SCHEMA, INFORMATION_TABLES};
 use crate::sql::instances::instances_table;
 use crate::sql::names::ListedTable;
 use crate::sql::query_threads::QueryThreads;
 use crate::sql::stage_table::{StageTable, part_options};
-use crate::sql::state::{FILES, STORE_URL};
+use crate::sql::state::{FILES, store_url};
 use crate::sql::store_tables;
 use crate::sql::unknown_table;
 
@@ -211,7 +212,7 @@ impl SessionTables {
                 if let Some(known) = self.known(&TableReference::partial(schema, table)) {
                     return Ok(Some((known, bytes)));
                 }
-                let urls = parts.iter().map(|part| ListingTableUrl::parse(format!("{STORE_URL}{part}")));
+                let urls = parts.iter().map(|part| ListingTableUrl::parse(format!("{}{part}", store_url())));
                 let urls = checked(urls.collect::<Result<Vec<_>, _>>())?;
                 let state = self.reader.state();
                 let schema = checked(self.threads.block_on(part_options().infer_schema(&state, &urls[0])))?;

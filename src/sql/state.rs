@@ -1,7 +1,7 @@
 //! DataFusion's session state: its settings, functions and planners, and the object store of the tables.
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use datafusion::catalog::CatalogProviderList;
 use datafusion::error::Result;
@@ -12,6 +12,7 @@ use datafusion::logical_expr::AggregateUDF;
 use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer};
 use datafusion::prelude::SessionConfig;
 
+use crate::runtime::build;
 use crate::sql::bounded_functions::{BoundedOperators, bounded_concatenation, bounded_functions};
 use crate::sql::cooperative::CooperativeOperators;
 use crate::sql::file_scans::FileScans;
@@ -33,7 +34,10 @@ use crate::store::Store;
 ///
 /// It is not the URL of the folder or bucket: each process finds the store by its own settings, with its own credentials, so
 /// a plan that another process reads cannot choose what is opened.
-pub const STORE_URL: &str = concat!("pairloom://store-", env!("PAIRLOOM_BUILD"), "/");
+pub fn store_url() -> &'static str {
+    static URL: OnceLock<String> = OnceLock::new();
+    URL.get_or_init(|| format!("pairloom://store-{}/", build()))
+}
 /// Name of the catalog, which a query may write before the schema.
 pub const CATALOG: &str = "pairloom";
 /// Schema of the files that are read by name. A name without a schema means a table of this one.
@@ -102,7 +106,7 @@ pub(super) fn session_state(
         state = state.with_catalog_list(catalogs);
     }
     if let Some(store) = store {
-        let mount = ObjectStoreUrl::parse(STORE_URL)?;
+        let mount = ObjectStoreUrl::parse(store_url())?;
         state = state.with_object_store(mount.as_ref(), store.verified_objects());
     }
     let mut state = state.build();

@@ -42,6 +42,7 @@ pub mod key;
 pub mod record;
 pub mod run_log;
 pub mod run_names;
+pub mod search_tasks;
 pub mod labels;
 pub mod lineage;
 pub mod flat_settings;

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::runtime::{Stalls, VERSION_AND_BUILD};
+use crate::runtime::{Stalls, version_and_build};
 use crate::stage::{Coordinate, INSTANCE_SIGN, Warning, has_coordinates, has_same_coordinates, stage_of_instance};
 use crate::store::key::{ArtefactIdentity, Key};
 use crate::store::{Store, with_checksum};
@@ -186,7 +186,7 @@ impl RunRecord {
             run,
             pipeline: pipeline.to_owned(),
             command,
-            pairloom: VERSION_AND_BUILD.to_owned(),
+            pairloom: version_and_build().to_owned(),
             started,
             finished: None,
             outcome: RunOutcome::Unfinished,

@@ -14,6 +14,11 @@ fn torch_program() -> PathBuf {
     test_data::program("pairloom-torch")
 }
 
+/// Program for SQL, its server, and clusters.
+fn sql_program() -> PathBuf {
+    test_data::program("pairloom-sql")
+}
+
 /// Pipeline of synthetic images only, without sources.
 pub(crate) const SYNTHETIC: &str = "[stage.pairs.ingest]\nsynthetic = { train = 4, val = 2, test = 2, pixels = 32 }\n";
 
@@ -52,23 +57,6 @@ pub(crate) fn json_lines(output: &Output) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn pairloom_does_not_link_libtorch() {
-    let libraries = |program: &Path| {
-        let output = Command::new("readelf").arg("-d").arg(program).output().expect("readelf is installed");
-        // RUNPATH may contain a folder of that name.
-        stdout(&output).lines().filter(|line| line.contains("NEEDED")).collect::<String>()
-    };
-    assert!(libraries(&torch_program()).contains("torch"), "`pairloom-torch` links libtorch");
-    for library in ["torch", "c10"] {
-        let linked = libraries(&program()).contains(library);
-        assert!(
-            !linked,
-            "`pairloom` links {library}: something instantiates `Run`, or catches an exception of libtorch"
-        );
-    }
-}
-
-#[test]
 fn a_run_hands_over_to_pairloom_torch_and_an_up_to_date_run_does_not() {
     let folder = folder(&format!("{SYNTHETIC}\n[[expect]]\nsql = \"SELECT count(*) FROM pairs.images\"\nequals = 8\n"));
     let first = run(folder.path(), &["run", "p.toml"]);
@@ -78,22 +66,76 @@ fn a_run_hands_over_to_pairloom_torch_and_an_up_to_date_run_does_not() {
     // In a folder without `pairloom-torch`.
     let alone = folder.path().join("alone");
     fs::copy(program(), &alone).expect("a copy");
+    let without_sql =
+        command(&alone, folder.path(), &["run", "p.toml"]).output().expect("starts");
+    assert_code(&without_sql, 2);
+    assert!(stderr(&without_sql).contains("--package pairloom-sql`"), "{}", stderr(&without_sql));
+    fs::copy(sql_program(), folder.path().join("pairloom-sql")).expect("a copy");
     let second = command(&alone, folder.path(), &["run", "p.toml"]).output().expect("starts");
     assert_code(&second, 0);
     assert!(stderr(&second).contains("0 of 1 stage ran"), "{}", stderr(&second));
     let other = command(&alone, folder.path(), &["run", "p.toml", "--set", "seed=5"]).output();
     let other = other.expect("starts");
     assert_code(&other, 2);
-    assert!(stderr(&other).contains("hint: build both programs"), "{}", stderr(&other));
+    assert!(stderr(&other).contains("--package pairloom-torch`"), "{}", stderr(&other));
 }
 
 #[test]
 fn programs_of_different_builds_are_refused() {
     let folder = folder(SYNTHETIC);
-    let mut stale = command(&torch_program(), folder.path(), &["run", "p.toml"]);
-    let output = stale.env("PAIRLOOM_HANDED_OVER_BY", "0123456789abcdef").output().expect("starts");
-    assert_code(&output, 2);
-    assert!(stderr(&output).contains("different builds"), "{}", stderr(&output));
+    for (program, arguments) in [(torch_program(), &["run", "p.toml"][..]), (sql_program(), &["sql", "SELECT 1"])] {
+        let mut stale = command(&program, folder.path(), arguments);
+        let output = stale.env("PAIRLOOM_HANDED_OVER_BY", "0123456789abcdef").output().expect("starts");
+        assert_code(&output, 2);
+        assert!(stderr(&output).contains("different builds"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn values_of_tables_are_expected_without_queries() {
+    let expect = "[[expect]]\ntable = \"pairs.captions\"\ncolumn = \"image_id\"\n";
+    // In a folder without the other programs: no query needs them.
+    let folder = folder(&format!("{SYNTHETIC}\n{expect}where = {{ caption_id = 5 }}\nequals = 1\n"));
+    let alone = folder.path().join("alone");
+    fs::copy(program(), &alone).expect("a copy");
+    let checked = command(&alone, folder.path(), &["check", "p.toml"]).output().expect("starts");
+    assert_code(&checked, 0);
+    assert!(!stderr(&checked).contains("not checked"), "{}", stderr(&checked));
+    let first = run(folder.path(), &["run", "p.toml"]);
+    assert_code(&first, 0);
+    assert!(stderr(&first).contains("expectation held: 1, wanted exactly 1"), "{}", stderr(&first));
+    for (conditions, message) in [
+        ("where = { caption_id = 5000 }\n", "no row of `pairs.captions` has these values, expected exactly one"),
+        ("where = { image_id = 1 }\n", "rows of `pairs.captions` have these values, expected exactly one"),
+    ] {
+        let text = format!("{SYNTHETIC}\n{expect}{conditions}equals = 1\n");
+        fs::write(folder.path().join("p.toml"), text).expect("a file");
+        let wrong = run(folder.path(), &["run", "p.toml"]);
+        assert_code(&wrong, 2);
+        assert!(stderr(&wrong).contains(message), "{}", stderr(&wrong));
+    }
+}
+
+#[test]
+fn queries_that_cannot_be_checked_are_noted() {
+    let folder = folder(&format!("{SYNTHETIC}\n[[expect]]\nsql = \"SELECT count(*) FROM pairs.image\"\nequals = 8\n"));
+    let alone = folder.path().join("alone");
+    fs::copy(program(), &alone).expect("a copy");
+    let checked = command(&alone, folder.path(), &["check", "p.toml"]).output().expect("starts");
+    assert_code(&checked, 0);
+    let text = stderr(&checked);
+    assert!(
+        text.contains("queries of `[[expect]]` were not checked") && text.contains("--package pairloom-sql`"),
+        "{text}"
+    );
+    for (arguments, package) in [
+        (&["sql", "SELECT 1"][..], "pairloom-sql`"),
+        (&["cluster", "scheduler"], "pairloom-sql --features flight,cluster`"),
+    ] {
+        let output = command(&alone, folder.path(), arguments).output().expect("starts");
+        assert_code(&output, 2);
+        assert!(stderr(&output).contains(&format!("--package {package}")), "{}", stderr(&output));
+    }
 }
 
 #[test]

@@ -206,24 +206,27 @@ fn a_query_ends_with_an_error_when_its_memory_is_used_up() {
     }
 }
 
-/// Program of another build: this one with another build id.
+/// Program of another build, beside the one that it hands over to: these with another build id.
 fn program_of_another_build(folder: &Path) -> PathBuf {
     let (build, other) = (build_id(), "0123456789abcdef");
     assert_eq!(build.len(), other.len(), "{build}");
-    let mut program = std::fs::read(pairloom().get_program()).unwrap();
-    let finder = |program: &[u8], from: usize| {
-        program[from..].windows(build.len()).position(|bytes| bytes == build.as_bytes()).map(|at| from + at)
-    };
-    let mut from = 0;
-    while let Some(at) = finder(&program, from) {
-        program[at..at + other.len()].copy_from_slice(other.as_bytes());
-        from = at + other.len();
+    let own = PathBuf::from(pairloom().get_program());
+    for name in ["pairloom", "pairloom-sql"] {
+        let mut program = std::fs::read(own.with_file_name(name)).unwrap();
+        let finder = |program: &[u8], from: usize| {
+            program[from..].windows(build.len()).position(|bytes| bytes == build.as_bytes()).map(|at| from + at)
+        };
+        let mut from = 0;
+        while let Some(at) = finder(&program, from) {
+            program[at..at + other.len()].copy_from_slice(other.as_bytes());
+            from = at + other.len();
+        }
+        assert!(from > 0, "the program `{name}` has its build id");
+        let path = folder.join(name);
+        std::fs::write(&path, program).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     }
-    assert!(from > 0, "the program has its build id");
-    let path = folder.join("pairloom");
-    std::fs::write(&path, program).unwrap();
-    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    path
+    folder.join("pairloom")
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::environment::RankEnvironment;
 use super::follower_host::FollowerHost;
-use super::message::{ErrorMessage, HelloMessage, RankJob, ResultMessage, plan_description};
+use super::message::{HelloMessage, RankJob, ResultMessage, plan_description};
 use super::message_store::{MessageStore, POLL_INTERVAL};
 use super::worker_group::{START_TIMEOUT, WorkerGroup};
 use crate::engine::cache::LazyCache;
@@ -21,7 +21,7 @@ use crate::engine::run_options::RunOptions;
 use crate::engine::sources;
 use crate::error::{Error, ErrorCategory, Result, catch_panic};
 use crate::plan::Plan;
-use crate::runtime::{CancelToken, ProcessGroup, Rendezvous, Resources};
+use crate::runtime::{CancelToken, ErrorMessage, ProcessGroup, Rendezvous, Resources};
 use crate::stage::{InputOrigin, OutputKind, RunnableStage, Stage, TableRef};
 use crate::store::key::InputIdentity;
 use crate::store::{Artefact, Store};

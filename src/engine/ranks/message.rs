@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::error::{Error, ErrorCategory, TruncatedList};
+use crate::error::TruncatedList;
 use crate::plan::Plan;
-use crate::runtime::Rendezvous;
+use crate::runtime::{ErrorMessage, Rendezvous};
 use crate::stage::{InputOrigin, Stage};
 use crate::store::key::ArtefactIdentity;
 use crate::store::{FileEntry, Part};
@@ -42,46 +42,6 @@ pub(crate) struct RankJob {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct ResultMessage {
     pub result: Result<(), ErrorMessage>,
-}
-
-/// An error, as sent to another process.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct ErrorMessage {
-    kind: String,
-    message: String,
-    hint: Option<String>,
-    peer: bool,
-}
-
-/// Error categories by their names in messages.
-const KINDS: [(&str, ErrorCategory); 6] = [
-    ("expectation", ErrorCategory::Expectation),
-    ("usage", ErrorCategory::Usage),
-    ("data", ErrorCategory::Data),
-    ("stage", ErrorCategory::Stage),
-    ("interrupted", ErrorCategory::Interrupted),
-    ("internal", ErrorCategory::Internal),
-];
-
-impl From<&Error> for ErrorMessage {
-    fn from(error: &Error) -> Self {
-        let kind =
-            KINDS.iter().find(|(_, kind)| *kind == error.category()).map_or("internal", |(name, _)| name).to_owned();
-        let hint = error.hint_text().map(str::to_owned);
-        Self { kind, message: error.to_string(), hint, peer: error.is_peer() }
-    }
-}
-
-impl From<ErrorMessage> for Error {
-    fn from(failure: ErrorMessage) -> Self {
-        let kind =
-            KINDS.iter().find(|(name, _)| *name == failure.kind).map_or(ErrorCategory::Internal, |(_, kind)| *kind);
-        let error = if failure.peer { Error::peer(failure.message) } else { Error::new(kind, failure.message) };
-        match failure.hint {
-            Some(hint) => error.hint(hint),
-            None => error,
-        }
-    }
 }
 
 /// Description of a plan, which must be the same on all ranks: the stages, their settings and their connections. Paths
@@ -140,27 +100,13 @@ pub fn parse_rank_messages(bytes: &[u8]) {
     }
     drop(serde_json::from_slice::<RankJob>(bytes));
     if let Ok(ResultMessage { result: Err(error) }) = serde_json::from_slice(bytes) {
-        drop(Error::from(error).to_string());
+        drop(crate::error::Error::from(error).to_string());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn errors_survive_the_round_trip() {
-        for (_, kind) in KINDS {
-            let text = serde_json::to_string(&ErrorMessage::from(&Error::new(kind, "broken").hint("mend it"))).unwrap();
-            let back = Error::from(serde_json::from_str::<ErrorMessage>(&text).unwrap());
-            assert_eq!(
-                (back.category(), back.to_string().as_str(), back.hint_text()),
-                (kind, "broken", Some("mend it"))
-            );
-            assert!(!back.is_peer());
-        }
-        assert!(Error::from(ErrorMessage::from(&Error::peer("gone"))).is_peer());
-    }
 
     #[test]
     fn differences_are_listed_with_both_values() {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::vectors::PublishedVectors;
 use crate::error::{Error, Result};
 use crate::kernels::hubness::statistic::Statistic;
-use crate::runtime::BUILD;
+use crate::runtime::build;
 use crate::search::request::{Positives, SearchRequest};
 use crate::search::scores::ScoreFunction;
 
@@ -77,7 +77,7 @@ impl SearchJob {
     ) -> Self {
         let requests = requests.map(PublishedRequest::of);
         let description = JobDescription {
-            build: BUILD.to_owned(),
+            build: build().to_owned(),
             score_function,
             vectors,
             sections,
@@ -135,8 +135,8 @@ impl SearchJob {
         let text = header.metadata().as_ref().and_then(|metadata| metadata.get(DESCRIPTION));
         let text = text.ok_or_else(|| wrong("it has no description".to_owned()))?;
         let description: JobDescription = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        if description.build != BUILD {
-            return Err(wrong(format!("it has the build {}, wanted {BUILD}", description.build)));
+        if description.build != build() {
+            return Err(wrong(format!("it has the build {}, wanted {}", description.build, build())));
         }
         let tensors = SafeTensors::deserialize(content).map_err(|error| wrong(error.to_string()))?;
         let numbers = |name: &str, dtype: Dtype| -> Result<Vec<[u8; 8]>> {

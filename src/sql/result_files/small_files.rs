@@ -20,7 +20,7 @@ use object_store::ObjectStoreExt;
 
 use crate::error::Error;
 use crate::sql::errors::sql_error;
-use crate::sql::state::{STORE_URL, threads};
+use crate::sql::state::{store_url, threads};
 use crate::tables;
 
 /// Size of a small file. A scan reads that much from the end of any file with its first request.
@@ -43,7 +43,7 @@ pub(super) async fn read_small_files(
     files: &[&PartitionedFile],
     schema: &SchemaRef,
 ) -> SqlResult<Vec<RecordBatch>> {
-    let store = state.runtime_env().object_store(ObjectStoreUrl::parse(STORE_URL)?)?;
+    let store = state.runtime_env().object_store(ObjectStoreUrl::parse(store_url())?)?;
     let concurrency = state.config_options().execution.meta_fetch_concurrency.get();
     let read = |file: &&PartitionedFile| {
         let (store, path) = (&store, file.object_meta.location.clone());

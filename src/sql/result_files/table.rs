@@ -22,7 +22,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::small_files::{self, external};
 use crate::sql::settings_column::SettingKinds;
-use crate::sql::state::STORE_URL;
+use crate::sql::state::store_url;
 use crate::tables;
 
 /// Table of the files of several results, with the same columns beside all rows of a result.
@@ -82,7 +82,7 @@ impl TableProvider for ResultFilesTable {
         let files = files().map(with_values).collect::<SqlResult<Vec<_>>>()?;
         let groups = FileGroup::new(files).split_files(state.config().target_partitions().max(1));
         let source = Arc::new(ParquetSource::new(self.schema.clone()));
-        let config = FileScanConfigBuilder::new(ObjectStoreUrl::parse(STORE_URL)?, source)
+        let config = FileScanConfigBuilder::new(ObjectStoreUrl::parse(store_url())?, source)
             .with_file_groups(groups)
             .with_projection_indices(projection.cloned())?
             .with_limit(limit)

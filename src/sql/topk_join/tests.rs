@@ -15,7 +15,7 @@ use datafusion_proto::protobuf::PhysicalPlanNode;
 
 use crate::kernels::random::Rng;
 use crate::sql::testing::{put, run};
-use crate::sql::{PlanRunner, STORE_URL, Session, decode_operator, encode_operator};
+use crate::sql::{PlanRunner, Session, decode_operator, encode_operator, store_url};
 use crate::store::Store;
 use crate::tables;
 
@@ -458,7 +458,7 @@ impl PlanRunner for ByMessages {
         assert!(operators.contains("TopKJoinExec: k="), "{operators}");
         let context = SessionContext::new_with_config(config.clone());
         let objects = Arc::clone(self.0.objects().inner());
-        context.register_object_store(&STORE_URL.parse().unwrap(), objects);
+        context.register_object_store(&store_url().parse().unwrap(), objects);
         let message = PhysicalPlanNode::try_from_physical_plan(plan, &OwnOperators)?;
         let plan = message.try_into_physical_plan(&context.task_ctx(), &OwnOperators)?;
         execute_stream(plan, context.task_ctx())

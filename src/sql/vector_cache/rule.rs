@@ -17,7 +17,7 @@ use datafusion::physical_plan::expressions::Column;
 use super::cache::{ScanKey, ScannedFile, VectorCache};
 use super::scan::CachedScan;
 use crate::sql::pass_through::PassThroughExec;
-use crate::sql::state::STORE_URL;
+use crate::sql::state::store_url;
 
 /// Name of the rule that moves computed columns into scans.
 const PROJECTION_RULE: &str = "ProjectionPushdown";
@@ -62,7 +62,8 @@ impl PhysicalOptimizerRule for CacheVectorScans {
 fn key_of_whole_scan(node: &Arc<dyn ExecutionPlan>) -> Option<ScanKey> {
     let scan = node.downcast_ref::<DataSourceExec>()?;
     let (config, source) = scan.downcast_to_file_source::<ParquetSource>()?;
-    let is_whole = config.object_store_url.as_str() == STORE_URL && config.limit.is_none() && source.filter().is_none();
+    let is_whole =
+        config.object_store_url.as_str() == store_url() && config.limit.is_none() && source.filter().is_none();
     (is_whole && has_vectors(&node.schema()) && reads_columns(config, source)).then(|| ScanKey {
         partitions: config.file_groups.iter().map(files).collect(),
         columns: node.schema().fields().iter().map(|field| field.name().clone()).collect(),

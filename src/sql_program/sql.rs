@@ -1,21 +1,21 @@
 //! `pairloom sql [QUERY]`: a query over the tables of a store, or a shell.
 
 use std::io::{IsTerminal, Read};
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::args::{CommonArgs, SqlArgs};
-use super::console::Console;
-use super::interrupt::interrupt_on_signal;
-use super::open;
-use super::query_output::{check_output, write_to_file, write_to_stdout};
-use super::run_choice::announce_run;
+use super::cluster::plan_runner;
+use super::query_output::{write_to_file, write_to_stdout};
 use super::shell::{self, SessionOpener, ShellCommand};
-use super::units::format_items;
-use crate::cluster::{ClusterPlans, ClusterUrl};
+use crate::cli::args::{CommonArgs, SqlArgs};
+use crate::cli::console::Console;
+use crate::cli::interrupt::interrupt_on_signal;
+use crate::cli::open;
+use crate::cli::output_file::check_output;
+use crate::cli::run_choice::announce_run;
+use crate::cli::units::format_items;
 use crate::error::{Error, Result};
-use crate::sql::{NamedFile, OutputFormat, PlanRunner, QueryLimits, Session, split_statements};
-use crate::store::Store;
+use crate::runtime::{ClusterUrl, NamedFile};
+use crate::sql::{OutputFormat, QueryLimits, Session, split_statements};
 
 /// Maximum size of a query from stdin.
 const MAX_QUERY_BYTES: u64 = 1 << 20;
@@ -27,7 +27,7 @@ const MAX_QUERY_BYTES: u64 = 1 << 20;
 /// The query is wrong, the store is damaged, or the output cannot be written.
 pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) -> Result<()> {
     let store = open::open_existing_store(common)?;
-    let format = arguments.output_format(console.json)?;
+    let format = output_format(arguments, console.json)?;
     if let Some(path) = &arguments.output {
         check_output(path, arguments.force)?;
     }
@@ -91,15 +91,6 @@ pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) ->
     Ok(())
 }
 
-/// Runner of queries on a cluster, if there is one.
-///
-/// # Errors
-/// The store cannot be read.
-pub(super) fn plan_runner(cluster: Option<&ClusterUrl>, store: &Store) -> Result<Option<Arc<dyn PlanRunner>>> {
-    let runner = |url: &ClusterUrl| Ok(Arc::new(ClusterPlans::new(url.clone(), store)?) as Arc<dyn PlanRunner>);
-    cluster.map(runner).transpose()
-}
-
 /// Refuses files of this machine for queries of a cluster.
 ///
 /// # Errors
@@ -144,4 +135,55 @@ fn read_query() -> Result<String> {
             .hint("put its values into a file, and name that with `--file NAME=PATH`"));
     }
     Ok(query)
+}
+
+/// Format of the output: `--format`, or the extension of the output file, or JSON Lines for `--json`; otherwise
+/// `None` for a table.
+///
+/// # Errors
+/// The extension of the output file names no format.
+fn output_format(arguments: &SqlArgs, json: bool) -> Result<Option<OutputFormat>> {
+    let ending = || Some(arguments.output.as_ref()?.extension()?.to_string_lossy().to_lowercase());
+    let wrong = |message| Error::usage(message).hint("name the format with `--format`");
+    match arguments.format.clone().or_else(ending) {
+        Some(name) => name.parse().map(Some).map_err(wrong),
+        None => Ok(json.then_some(OutputFormat::Jsonl)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::cli::cluster_args::ClusterChoiceArgs;
+    use crate::cli::run_choice_args::RunChoiceArgs;
+
+    #[test]
+    fn output_format_by_option_extension_and_default() {
+        let form = |format: Option<&str>, output: Option<&str>, json| {
+            let (format, output) = (format.map(str::to_owned), output.map(PathBuf::from));
+            let of = RunChoiceArgs::default();
+            let cluster = ClusterChoiceArgs::default();
+            let (files, query_memory) = (vec![], 1);
+            let arguments = SqlArgs {
+                query: None,
+                of,
+                format,
+                output,
+                force: false,
+                files,
+                query_memory,
+                query_time: None,
+                cluster,
+            };
+            output_format(&arguments, json).map_err(|error| error.to_string())
+        };
+        assert_eq!(form(None, None, false), Ok(None));
+        assert_eq!(form(None, Some("answer"), true), Ok(Some(OutputFormat::Jsonl)));
+        assert_eq!(form(None, Some("answer.CSV"), true), Ok(Some(OutputFormat::Csv)));
+        assert_eq!(form(Some("parquet"), Some("answer.xyz"), false), Ok(Some(OutputFormat::Parquet)));
+        let wrong = form(None, Some("answer.xyz"), false).expect_err("an unknown format");
+        assert_eq!(wrong, "unknown format `xyz`; there are `table`, `vertical`, `json`, `jsonl`, `csv`, `parquet`");
+    }
 }

@@ -14,11 +14,11 @@ use super::pager::{PagedOutput, is_paging, pager_command};
 use super::session_opener::{OpenSession, SessionOpener};
 use crate::cli::console::Console;
 use crate::cli::interrupt::interrupt_on_signal;
-use crate::cli::query_output::write_shown;
 use crate::cli::run_choice_args::RunChoiceArgs;
-use crate::cli::sql::missing_results_notes;
 use crate::error::{Error, Result};
 use crate::sql::{OutputFormat, QueryRows, StatementInterrupt, split_statements};
+use crate::sql_program::query_output::write_shown;
+use crate::sql_program::sql::missing_results_notes;
 
 /// Prompt of the shell.
 const PROMPT: &str = "pairloom> ";
@@ -29,7 +29,7 @@ const HISTORY_ENTRIES: usize = 1000;
 ///
 /// # Errors
 /// The terminal cannot be used. An error of a statement is printed and does not end the shell.
-pub(in crate::cli) fn run(
+pub(in crate::sql_program) fn run(
     opener: &SessionOpener<'_>,
     opened: OpenSession,
     format: Option<OutputFormat>,

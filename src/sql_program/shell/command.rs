@@ -3,7 +3,7 @@
 use crate::sql::{OutputFormat, quote_identifier};
 
 /// Help text of the shell.
-pub(in crate::cli) const HELP: &str = "\
+pub(in crate::sql_program) const HELP: &str = "\
 SQL statements end with `;`. Tables are `stage.table` and `store.table`.
 
   \\d               list the tables (SHOW TABLES)
@@ -24,7 +24,7 @@ Ctrl-C cancels the line or the running statement.
 
 /// Command of the shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::cli) enum ShellCommand {
+pub(in crate::sql_program) enum ShellCommand {
     Help,
     Quit,
     /// Lists the tables.
@@ -48,7 +48,7 @@ pub(in crate::cli) enum ShellCommand {
 }
 
 /// Returns true if a line is a command instead of the start of a statement.
-pub(in crate::cli) fn is_command(line: &str) -> bool {
+pub(in crate::sql_program) fn is_command(line: &str) -> bool {
     let line = line.trim();
     line.starts_with(['\\', '.']) || matches!(word(line), "help" | "quit" | "exit")
 }
@@ -57,7 +57,7 @@ pub(in crate::cli) fn is_command(line: &str) -> bool {
 ///
 /// # Errors
 /// There is no such command, or its argument is wrong.
-pub(in crate::cli) fn parse(line: &str) -> Result<ShellCommand, String> {
+pub(in crate::sql_program) fn parse(line: &str) -> Result<ShellCommand, String> {
     let line = line.trim().trim_end_matches(';').trim_end();
     let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let argument = argument.trim();
@@ -87,7 +87,7 @@ pub(in crate::cli) fn parse(line: &str) -> Result<ShellCommand, String> {
 }
 
 /// Statement that a command stands for; `None` if it is another kind of command.
-pub(in crate::cli) fn statement(command: &ShellCommand) -> Option<String> {
+pub(in crate::sql_program) fn statement(command: &ShellCommand) -> Option<String> {
     match command {
         ShellCommand::Tables => Some("SHOW TABLES".to_owned()),
         ShellCommand::Describe(name) => {

@@ -1,14 +1,23 @@
 //! `pairloom cluster scheduler` and `pairloom cluster executor`: the processes of a cluster.
 
+use std::sync::Arc;
+
+use futures::channel::oneshot;
 use serde::Serialize;
 
-use super::args::CommonArgs;
-use super::cluster_args::{ClusterCommand, ExecutorArgs, SchedulerArgs};
-use super::console::Console;
-use super::interrupt::stop_on_signal;
-use super::open;
-use crate::cluster::{ExecutorEvent, ExecutorOptions, SchedulerOptions, run_executor, run_scheduler};
-use crate::error::Result;
+use super::stdin_end::at_end_of_stdin;
+use crate::cli::args::CommonArgs;
+use crate::cli::cluster_args::{ClusterCommand, ExecutorArgs, SchedulerArgs};
+use crate::cli::console::Console;
+use crate::cli::interrupt::stop_on_signal;
+use crate::cli::open;
+use crate::cluster::{
+    ClusterPlans, ExecutorEvent, ExecutorOptions, SchedulerOptions, run_executor, run_scheduler, run_sections,
+};
+use crate::error::{Error, Result};
+use crate::runtime::ClusterUrl;
+use crate::sql::PlanRunner;
+use crate::store::Store;
 
 /// Process that is ready, as JSON.
 #[derive(Serialize)]
@@ -79,4 +88,32 @@ fn executor(common: &CommonArgs, arguments: &ExecutorArgs, console: Console) -> 
         Ok(())
     };
     run_executor(&options, &store, report)
+}
+
+/// Runner of queries on a cluster, if there is one.
+///
+/// # Errors
+/// The store cannot be read.
+pub(super) fn plan_runner(cluster: Option<&ClusterUrl>, store: &Store) -> Result<Option<Arc<dyn PlanRunner>>> {
+    let runner = |url: &ClusterUrl| Ok(Arc::new(ClusterPlans::new(url.clone(), store)?) as Arc<dyn PlanRunner>);
+    cluster.map(runner).transpose()
+}
+
+/// Runs sections of a search job, which is given as the folder of its objects and its digest, until stdin ends.
+///
+/// # Errors
+/// A section failed; the scheduler cannot be reached; stdin ended.
+pub(super) fn search_sections(
+    cluster: &str,
+    store: &Store,
+    (folder, job): (&str, &str),
+    sections: &[usize],
+) -> Result<()> {
+    let url: ClusterUrl = cluster.parse().map_err(Error::usage)?;
+    let (stop, stopped) = oneshot::channel();
+    at_end_of_stdin(move || {
+        // The job may have ended.
+        let _ = stop.send(());
+    });
+    run_sections(&url, store, folder, job, sections, stopped)
 }

@@ -10,7 +10,8 @@ use crate::cli::open::open_log;
 use crate::cli::run_choice::choose_run_for_queries;
 use crate::cli::run_choice_args::RunChoiceArgs;
 use crate::error::Result;
-use crate::sql::{NamedFile, PlanRunner, QueryLimits, Session, VECTOR_CACHE_BYTES};
+use crate::runtime::NamedFile;
+use crate::sql::{PlanRunner, QueryLimits, Session, VECTOR_CACHE_BYTES};
 use crate::store::Store;
 use crate::store::record::RunRecord;
 use crate::store::run_log::RunLog;
@@ -19,7 +20,7 @@ use crate::store::run_log::RunLog;
 const COMPLETED_RUNS: usize = 50;
 
 /// Opener of sessions over a store.
-pub(in crate::cli) struct SessionOpener<'s> {
+pub(in crate::sql_program) struct SessionOpener<'s> {
     store: &'s Store,
     files: &'s [NamedFile],
     runner: Option<Arc<dyn PlanRunner>>,
@@ -28,15 +29,15 @@ pub(in crate::cli) struct SessionOpener<'s> {
 }
 
 /// Session and the run of its tables.
-pub(in crate::cli) struct OpenSession {
-    pub(in crate::cli) session: Rc<Session>,
+pub(in crate::sql_program) struct OpenSession {
+    pub(in crate::sql_program) session: Rc<Session>,
     /// Run of the tables; `None` if no run has finished.
-    pub(in crate::cli) run: Option<RunRecord>,
+    pub(in crate::sql_program) run: Option<RunRecord>,
     log: Arc<RunLog>,
 }
 
 impl<'s> SessionOpener<'s> {
-    pub(in crate::cli) fn new(
+    pub(in crate::sql_program) fn new(
         store: &'s Store,
         files: &'s [NamedFile],
         runner: Option<Arc<dyn PlanRunner>>,
@@ -50,7 +51,7 @@ impl<'s> SessionOpener<'s> {
     ///
     /// # Errors
     /// There is no such run, the store cannot be read, or two files have one name.
-    pub(in crate::cli) fn open(&self, choice: &RunChoiceArgs) -> Result<OpenSession> {
+    pub(in crate::sql_program) fn open(&self, choice: &RunChoiceArgs) -> Result<OpenSession> {
         let log = Arc::new(open_log(self.store, self.console)?);
         let run = choose_run_for_queries(&log, choice)?.cloned();
         let session = Session::of_run(&log, run.as_ref())?;
@@ -68,7 +69,7 @@ impl<'s> SessionOpener<'s> {
 
 impl OpenSession {
     /// Prints the name of the run to stderr, if there is one.
-    pub(in crate::cli) fn print_run(&self, more: &str, console: Console) {
+    pub(in crate::sql_program) fn print_run(&self, more: &str, console: Console) {
         if let Some(run) = &self.run {
             console.note(&format!("run {} of {}{more}", run.run, run.pipeline));
         }

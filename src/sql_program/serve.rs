@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::args::CommonArgs;
-use super::console::Console;
-use super::interrupt::stop_on_signal;
-use super::open;
-use super::run_choice::choose_run_for_queries;
-use super::serve_args::ServeArgs;
-use super::sql::{check_files_on_cluster, plan_runner};
+use super::cluster::plan_runner;
+use super::sql::check_files_on_cluster;
+use crate::cli::args::CommonArgs;
+use crate::cli::console::Console;
+use crate::cli::interrupt::stop_on_signal;
+use crate::cli::open;
+use crate::cli::run_choice::choose_run_for_queries;
+use crate::cli::serve_args::ServeArgs;
 use crate::error::{Error, Result};
 use crate::flight::{AccessToken, FlightOptions, FlightServer, Sessions, TlsIdentity};
 use crate::sql::FILES;
