@@ -8,9 +8,9 @@ use super::units::format_items;
 use crate::error::{Error, Result};
 use crate::pipeline::{Expectation, Pipeline};
 use crate::plan::PlanNode;
+use crate::registry::AnyStage;
 use crate::sql::{DeclaredTable, Session, StageArtefact};
 use crate::stage::{OutputKind, Stage};
-use crate::stages::AnyStage;
 use crate::store::Store;
 use crate::store::record::{ExpectationRecord, RunRecord, ScoreRecord};
 

@@ -49,6 +49,5 @@ mod trec;
 mod usage;
 mod verify;
 
-pub use ranks::TorchRendezvous;
 pub use start::main;
 pub use torch::TorchFunctions;
