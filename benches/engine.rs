@@ -131,10 +131,10 @@ fn main() -> Result<()> {
         trust_folder_times: false,
     };
     let observer = |_: &Event| {};
-    execute(&plan(false), &store, &options, &CancelToken::new(), &observer)?;
+    execute(&plan(false), RunnableStage::run, &store, &options, &CancelToken::new(), &observer)?;
 
     let clock = Instant::now();
-    let summary = execute(&plan(true), &store, &options, &CancelToken::new(), &observer)?;
+    let summary = execute(&plan(true), RunnableStage::run, &store, &options, &CancelToken::new(), &observer)?;
     let pass = clock.elapsed().as_secs_f64();
     if let Some(error) = summary.error {
         return Err(error);

@@ -1,5 +1,5 @@
-//! Program `pairloom`: all commands, without libtorch and DataFusion. To run stages it replaces itself by `pairloom-torch`
-//! (`exec`), for queries by `pairloom-sql`.
+//! Program `pairloom`: all commands, without libtorch and DataFusion. To run stages that compute with tensors it replaces
+//! itself by `pairloom-torch` (`exec`), for queries by `pairloom-sql`.
 
 use pairloom::cli::{Program, main as cli};
 

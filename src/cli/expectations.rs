@@ -11,9 +11,9 @@ use super::table_value::read_value;
 use crate::error::{Error, Result};
 use crate::pipeline::{ExpectedValue, Pipeline};
 use crate::plan::PlanNode;
+use crate::registry::AnyStage;
 use crate::runtime::ErrorMessage;
 use crate::stage::{OutputKind, Stage};
-use crate::stages::AnyStage;
 use crate::store::Store;
 use crate::store::record::{ExpectationRecord, RunRecord, ScoreRecord, StageRecord};
 

@@ -51,7 +51,6 @@ mod usage;
 mod verify;
 
 pub use program::{Program, SqlFunctions};
-pub use ranks::TorchRendezvous;
 pub use siblings::check_build;
 pub use start::main;
 pub use torch::TorchFunctions;

@@ -14,7 +14,7 @@ use crate::engine::run_options::RunOptions;
 use crate::error::{Error, Result};
 use crate::io::objects::Location;
 use crate::pipeline::{self, Diagnostics, Pipeline};
-use crate::stages::AnyStage;
+use crate::registry::AnyStage;
 use crate::store::Store;
 use crate::store::record::RunCommand;
 use crate::store::run_log::RunLog;

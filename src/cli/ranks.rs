@@ -10,43 +10,10 @@ use super::program::Program;
 use super::siblings::Sibling;
 use super::torch::TorchFunctions;
 use super::units::format_items;
-use crate::engine::ranks::{RankEnvironment, RankOptions, RendezvousBackend, RendezvousStore, report_startup_error};
+use crate::engine::ranks::{RankEnvironment, RankOptions, report_startup_error, run_follower as run_jobs};
 use crate::error::{Error, Result};
-use crate::model::collective::TcpStore;
 use crate::pipeline::Diagnostics;
 use crate::runtime::CancelToken;
-
-/// Rendezvous of ranks by libtorch's `TCPStore`. Only a program that links libtorch may name this type.
-#[derive(Debug)]
-pub struct TorchRendezvous;
-
-impl RendezvousBackend for TorchRendezvous {
-    fn serve(
-        &self,
-        host: &str,
-        port: u16,
-        timeout: Duration,
-        any_address: bool,
-    ) -> Result<(Box<dyn RendezvousStore>, u16)> {
-        let store = TcpStore::serve(host, port, timeout, any_address)?;
-        let port = store.port();
-        Ok((Box::new(store), port))
-    }
-
-    fn connect(&self, host: &str, port: u16, timeout: Duration) -> Result<Box<dyn RendezvousStore>> {
-        Ok(Box::new(TcpStore::connect(host, port, timeout)?))
-    }
-}
-
-impl RendezvousStore for TcpStore {
-    fn put(&self, key: &str, value: &[u8]) -> Result<()> {
-        self.set(key, value)
-    }
-
-    fn get(&self, key: &str) -> Result<Option<Vec<u8>>> {
-        TcpStore::get(self, key)
-    }
-}
 
 /// Rank of this process in a process group that a launcher started, from the environment.
 ///
@@ -106,7 +73,7 @@ pub(super) fn run_follower(
             Ok(store) => store,
             Err(error) => return Err(report_startup_error(&options, environment, error, &cancel)),
         };
-        (torch.run_follower)(&pipeline.plan, &store, &options, environment, &cancel)
+        run_jobs(&pipeline.plan, torch.run_stage, &store, &options, environment, &cancel)
     };
     work().map_err(|error| match environment {
         RankEnvironment { is_launched_here: true, .. } => Error::new(error.category(), ""),

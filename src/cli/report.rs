@@ -8,7 +8,7 @@ use super::open;
 use super::run_choice::{announce_run, is_named, require_run};
 use super::units::{format_count, format_duration};
 use crate::error::{Error, Result};
-use crate::stages::report::{RunFacts, StageFacts, add_run_to_html, add_run_to_markdown};
+use crate::report::{RunFacts, StageFacts, add_run_to_html, add_run_to_markdown};
 use crate::store::record::{RunOutcome, RunRecord, StageRecord};
 use crate::store::run_log::RunLog;
 use crate::store::{FileEntry, Manifest, Store};

@@ -12,14 +12,15 @@ use super::siblings::Sibling;
 use super::units::format_items;
 use super::{expectations, interrupt, open, ranks, run_scores, summary};
 use crate::engine::ranks::{RankEnvironment, report_startup_error};
-use crate::engine::run::{finish_reused, hold_store};
+use crate::engine::run::{execute, finish_reused, hold_store};
 use crate::engine::run_options::RunOptions;
 use crate::engine::run_record::RunSummary;
-use crate::engine::status::stage_statuses;
+use crate::engine::status::{StageStatus, stage_statuses};
 use crate::error::{Error, ErrorCategory, Result};
 use crate::pipeline::Pipeline;
-use crate::runtime::CancelToken;
-use crate::stages::AnyStage;
+use crate::registry::AnyStage;
+use crate::runtime::{CancelToken, Device};
+use crate::stage::RunStage;
 use crate::store::Store;
 use crate::store::search_tasks::SearchTasks;
 
@@ -88,14 +89,15 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, program: &Program, console
              (of two that build the same result, the one that began first ends with an error)"
         ));
     }
+    let run_stages = |run_stage: RunStage<AnyStage>, options: &RunOptions| {
+        open::note_thread_limit(common, console);
+        open::print_warnings(&pipeline.warnings, console);
+        let summary = execute(&pipeline.plan, run_stage, &store, options, &cancel, &observer);
+        progress.clear();
+        summary
+    };
     let summary = match torch {
-        Some(torch) => {
-            open::note_thread_limit(common, console);
-            open::print_warnings(&pipeline.warnings, console);
-            let summary = (torch.execute)(&pipeline.plan, &store, &options, &cancel, &observer);
-            progress.clear();
-            summary?
-        }
+        Some(torch) => run_stages(torch.run_stage, &options)?,
         None => {
             // Otherwise results could be removed between the look at them and the record that they were used.
             let store_lock = hold_store(&store, &cancel, &observer)?;
@@ -108,18 +110,32 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, program: &Program, console
                 &observer,
             );
             progress.clear();
-            let finished = finish_reused(&statuses?, &store, &options, &observer)?;
-            drop(store_lock);
-            match finished {
+            let statuses = statuses?;
+            match finish_reused(&statuses, &store, &options, &observer)? {
                 Some(summary) => {
                     open::print_warnings(&pipeline.warnings, console);
                     summary
                 }
-                None => return Err(Sibling::Torch.hand_over()),
+                None if needs_tensors(&pipeline, &statuses) => {
+                    drop(store_lock);
+                    return Err(Sibling::Torch.hand_over());
+                }
+                // Stages without tensors compute on the processor, whatever the device of the others is. The lock is
+                // held: a removed result of a stage with tensors could not be computed again here.
+                None => {
+                    options.device = Device::Cpu;
+                    run_stages(AnyStage::run_without_tensors, &options)?
+                }
             }
         }
     };
     finish(program, &pipeline, (&common.store, &store), summary, &progress, console)
+}
+
+/// True if a stage that has to run computes with tensors.
+fn needs_tensors(pipeline: &Pipeline<AnyStage>, statuses: &[StageStatus]) -> bool {
+    let stages = pipeline.plan.stages().iter().zip(statuses);
+    stages.filter(|(_, status)| !status.is_reuse()).any(|(node, _)| node.stage.needs_tensors())
 }
 
 /// Ends the run of the other ranks, if any, with an error of this rank. Returns the error.

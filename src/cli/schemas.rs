@@ -6,7 +6,7 @@ use clap::CommandFactory;
 use clap_markdown::MarkdownOptions;
 
 use super::args::Cli;
-use crate::stages::AnyStage;
+use crate::registry::AnyStage;
 use crate::tables::{self, Table};
 
 /// Name and content of every file in `schemas/`.

@@ -24,15 +24,13 @@ use crate::engine::writer::{ArtefactCommitter, TableWriter};
 use crate::error::{Error, ErrorCategory, Result, catch_panic};
 use crate::plan::{Plan, PlanNode};
 use crate::runtime::{CancelToken, Resources, version_and_build};
-use crate::stage::{
-    InputOrigin, OutputKind, RunnableStage, Stage, StageEvent, StageHost, StageInput, TableRef, Warning,
-};
+use crate::stage::{InputOrigin, OutputKind, RunStage, Stage, StageEvent, StageHost, StageInput, TableRef, Warning};
 use crate::store::claim::{StoreLock, check_conditional_writes, claim_artefact, lock_for_run};
 use crate::store::journal::{self, CommittedContent};
 use crate::store::key::InputIdentity;
 use crate::store::{Artefact, Manifest, Presence, Store, with_checksum};
 
-/// Runs every stage of the plan whose artefact is not in the store.
+/// Runs every stage of the plan whose artefact is not in the store, by `run_stage`.
 ///
 /// An error of a stage ends the run: the other stages are cancelled, and everything that was committed stays in the
 /// store. With [`RunOptions::keep_going`] the stages that do not follow from the failed one run to their end. The error
@@ -40,8 +38,9 @@ use crate::store::{Artefact, Manifest, Presence, Store, with_checksum};
 ///
 /// # Errors
 /// The run could not start, for example because a source is missing or the store cannot be written.
-pub fn execute<S: RunnableStage>(
+pub fn execute<S: Stage>(
     plan: &Plan<S>,
+    run_stage: RunStage<S>,
     store: &Store,
     options: &RunOptions,
     cancel: &CancelToken,
@@ -53,7 +52,7 @@ pub fn execute<S: RunnableStage>(
         coordinator.worker_group =
             Some(WorkerGroup::connect(&options.ranks, environment, Ok(&coordinator.description), cancel)?);
     }
-    let summary = execute_stages(plan, store, options, cancel, observer, &coordinator);
+    let summary = execute_stages(plan, run_stage, store, options, cancel, observer, &coordinator);
     if let Some(group) = &coordinator.worker_group {
         group.end_run(match &summary {
             Ok(RunSummary { error: Some(error), .. }) | Err(error) => Err(error),
@@ -64,8 +63,9 @@ pub fn execute<S: RunnableStage>(
 }
 
 #[expect(clippy::disallowed_methods, reason = "the engine measures wall time")]
-fn execute_stages<S: RunnableStage>(
+fn execute_stages<S: Stage>(
     plan: &Plan<S>,
+    run_stage: RunStage<S>,
     store: &Store,
     options: &RunOptions,
     cancel: &CancelToken,
@@ -119,8 +119,9 @@ fn execute_stages<S: RunnableStage>(
                 let resources = Resources { threads, ..resources.clone() };
                 let (locations, stop) = (&locations, &stop);
                 let work = move || {
-                    let mut result =
-                        catch_panic(|| build_stage(node, status, store, locations, &feed, run, &resources));
+                    let mut result = catch_panic(|| {
+                        build_stage((node, run_stage), status, store, locations, &feed, run, &resources)
+                    });
                     if let Err(error) = &result {
                         feed.fail();
                         if !options.keep_going {
@@ -172,7 +173,7 @@ pub fn hold_store(store: &Store, cancel: &CancelToken, observer: &Observer<'_>) 
 
 /// Finishes a run if the results of all stages are in the store already; `None` if there is something to run.
 ///
-/// Does not require [`RunnableStage`], so a program without libtorch can call it.
+/// Runs no stage, so a program without libtorch can call it.
 ///
 /// # Errors
 /// The store cannot be written.
@@ -260,8 +261,8 @@ fn check_sources<S: Stage>(
 
 /// Claims the artefact of a stage and runs the stage, unless another process has built the artefact meanwhile.
 #[expect(clippy::disallowed_methods, reason = "the engine measures wall time")]
-fn build_stage<S: RunnableStage>(
-    node: &PlanNode<S>,
+fn build_stage<S: Stage>(
+    (node, run_stage): (&PlanNode<S>, RunStage<S>),
     status: &StageStatus,
     store: &Store,
     locations: &HashMap<(String, String), OutputLocation>,
@@ -314,7 +315,7 @@ fn build_stage<S: RunnableStage>(
     for warning in warnings {
         host.emit(StageEvent::Warning(warning));
     }
-    let result = node.stage.run(&mut host);
+    let result = run_stage(&node.stage, &mut host);
     match host.job.take() {
         Some(job) => job.finish(result, &run_resources.cancel)?,
         None => result?,

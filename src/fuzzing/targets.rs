@@ -16,12 +16,12 @@ use crate::io::table_file::{ColumnKind, TableFile, integers, pictures, text_list
 use crate::io::{id_list, image, tar_samples, trec, vocabulary, word_vectors};
 use crate::model::{parse_checkpoint, parse_safetensors};
 use crate::pipeline::{LoadOptions, load};
+use crate::registry::AnyStage;
 use crate::sql::{check_text_file, split_statements};
 use crate::stage::{InputOrigin, Stage};
-use crate::stages::AnyStage;
+use crate::stage_testing::InMemoryHost;
 use crate::stages::import_regions::ImportRegions;
 use crate::stages::ingest::Ingest;
-use crate::stages::testing::InMemoryHost;
 use crate::store::journal::JournalEntry;
 use crate::store::record::RunRecord;
 use crate::store::{Manifest, parse_checked};

@@ -3,7 +3,7 @@
 use super::{Diagnostics, LoadOptions, Pipeline, load};
 use crate::error::Error;
 use crate::plan::PlanNode;
-use crate::stages::AnyStage;
+use crate::registry::AnyStage;
 
 /// Loads a file beside `there.txt`. The variable `HERE` is its folder.
 pub(super) fn load_bytes(

@@ -6,8 +6,8 @@ use super::testing::rehearse;
 pub(super) use super::testing::{load_bytes, load_with};
 use super::{LoadOptions, Pipeline, load};
 use crate::model::loss::Loss;
+use crate::registry::AnyStage;
 use crate::stage::Stage;
-use crate::stages::AnyStage;
 
 /// Valid pipeline file; the tests change it to make mistakes.
 pub(super) const VALID: &str = r#"seed = 7

@@ -11,3 +11,4 @@ pub mod networks;
 pub mod input_spec;
 pub mod loss;
 pub mod family;
+pub mod stages;

@@ -1,8 +1,9 @@
 //! The contract between stages and the engine. They share nothing else.
 //!
-//! A stage is its settings: plain data from a pipeline file ([`Stage`]). Running it is a second trait
-//! ([`RunnableStage`]), so that planning, checking and querying need not link what running needs (libtorch). A running
-//! stage sees its [`StageContext`] and nothing else.
+//! A stage is its settings: plain data from a pipeline file ([`Stage`]). Running it is a function ([`RunStage`]) that the
+//! program passes to the engine, so that planning, checking and querying need not link what running needs (libtorch). A
+//! stage without tensors has its function beside its settings ([`RunnableStage`]). A running stage sees its
+//! [`StageContext`] and nothing else.
 //!
 //! # Obligations of a stage
 //! - The same settings and inputs give the same rows, in the same order, in every run. After a crash the engine may
@@ -42,4 +43,4 @@ pub use reference::{SourceOrUrl, SourceRef, TableRef, bucket_url, is_url};
 pub use row_keys::{
     CopiedRows, EarlierPart, EarlierRows, FileKeys, FoundRows, PartKey, RowKey, RowKeys, SharedEarlierRows, object_key,
 };
-pub use traits::{RunnableStage, Stage};
+pub use traits::{RunStage, RunnableStage, Stage};

@@ -68,7 +68,13 @@ pub trait Stage: Debug + Send + Sync {
     }
 }
 
-/// A stage that can be run. Separate from [`Stage`], so that only programs that run stages link libtorch.
+/// Runs a stage, which reads and writes through its context only. Its errors end the stage and the run.
+///
+/// The engine takes this function and not [`RunnableStage`]: the settings of a stage that computes with tensors are data
+/// below libtorch, and what runs it is above.
+pub type RunStage<S> = fn(&S, &mut StageContext<'_>) -> Result<()>;
+
+/// A stage that runs without tensors. Separate from [`Stage`], which the settings of all stages implement.
 pub trait RunnableStage: Stage {
     /// Runs the stage. It reads and writes through `cx` only and has no other side effects.
     ///

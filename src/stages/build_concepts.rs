@@ -257,7 +257,7 @@ mod tests {
     use arrow::datatypes::Int64Type;
 
     use super::*;
-    use crate::stages::testing::InMemoryHost;
+    use crate::stage_testing::InMemoryHost;
 
     fn captions(texts: &[(&str, &str)]) -> RecordBatch {
         let ids: Vec<i64> = (0..).take(texts.len()).collect();

@@ -333,7 +333,7 @@ fn concatenation(tables: &[JoinedRows], shares: &[f64], range: &Range<usize>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stages::testing::InMemoryHost;
+    use crate::stage_testing::InMemoryHost;
     use crate::tables::{self, repeated};
 
     fn stage(text: &str) -> Ensemble {

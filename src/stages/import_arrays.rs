@@ -6,7 +6,7 @@ use arrow::array::{Int64Array, StringArray};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::image_vectors::{check_row_values, import_problems};
+use super::imported_vectors::{check_row_values, import_problems};
 use crate::error::{Error, Result, SkippedItems, ValidationErrors};
 use crate::io::files::is_file;
 use crate::io::image_names::shown_name;
@@ -237,7 +237,7 @@ fn open(folder: &Path, file: &str) -> Result<NpyFile> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stages::testing::InMemoryHost;
+    use crate::stage_testing::InMemoryHost;
 
     /// Npy file of f32 values with a shape such as `2, 3`.
     fn npy(shape: &str, values: &[f32]) -> Vec<u8> {

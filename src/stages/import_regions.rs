@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::image_vectors::{check_row_values, import_problems};
+use super::imported_vectors::{check_row_values, import_problems};
 use crate::error::{Error, Result, ValidationErrors};
 use crate::io::bounded;
 use crate::io::image_names::shown_name;

@@ -57,7 +57,7 @@ pub(crate) fn json_lines(output: &Output) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn a_run_hands_over_to_pairloom_torch_and_an_up_to_date_run_does_not() {
+fn only_a_run_of_stages_with_tensors_hands_over_to_pairloom_torch() {
     let folder = folder(&format!("{SYNTHETIC}\n[[expect]]\nsql = \"SELECT count(*) FROM pairs.images\"\nequals = 8\n"));
     let first = run(folder.path(), &["run", "p.toml"]);
     assert_code(&first, 0);
@@ -76,8 +76,14 @@ fn a_run_hands_over_to_pairloom_torch_and_an_up_to_date_run_does_not() {
     assert!(stderr(&second).contains("0 of 1 stage ran"), "{}", stderr(&second));
     let other = command(&alone, folder.path(), &["run", "p.toml", "--set", "seed=5"]).output();
     let other = other.expect("starts");
-    assert_code(&other, 2);
-    assert!(stderr(&other).contains("--package pairloom-torch`"), "{}", stderr(&other));
+    assert_code(&other, 0);
+    assert!(stderr(&other).contains("1 of 1 stage ran"), "{}", stderr(&other));
+    let extract = "[stage.cnn.extract]\nimages = \"pairs.images\"\nnetwork = \"squeezenet1_0\"\nweights = \"random\"\n";
+    fs::write(folder.path().join("tensors.toml"), format!("{SYNTHETIC}\n{extract}")).expect("a pipeline");
+    let tensors = command(&alone, folder.path(), &["run", "tensors.toml"]).output();
+    let tensors = tensors.expect("starts");
+    assert_code(&tensors, 2);
+    assert!(stderr(&tensors).contains("--package pairloom-torch`"), "{}", stderr(&tensors));
 }
 
 #[test]

@@ -16,14 +16,15 @@ use pairloom::error::{ErrorCategory, Result};
 use pairloom::io::objects::ObjectStorage;
 use pairloom::io::shard::Shard;
 use pairloom::io::table_shards::TableShards;
+use pairloom::neural::run_stage;
 use pairloom::pipeline;
 use pairloom::plan::{Plan, PlanNode};
+use pairloom::registry::AnyStage;
 use pairloom::runtime::{CancelToken, Device, ProcessGroup, Resources};
 use pairloom::stage::{
-    FileKeys, InputOrigin, MapFn, MapInput, MapSummary, OutputKind, Problem, RunnableStage, SharedEarlierRows, Stage,
-    StageContext, StageEvent, StageHost, StageInput, StageLineage, StageOutput,
+    FileKeys, InputOrigin, MapFn, MapInput, MapSummary, OutputKind, Problem, SharedEarlierRows, Stage, StageContext,
+    StageEvent, StageHost, StageInput, StageLineage, StageOutput,
 };
-use pairloom::stages::AnyStage;
 use pairloom::store::{Presence, Store};
 
 use crate::support::tiny_pipeline;
@@ -60,13 +61,12 @@ impl Stage for RecordedStage {
     }
 }
 
-impl RunnableStage for RecordedStage {
-    fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
-        let inputs = self.stage.inputs().into_iter();
-        let sources =
-            inputs.filter(|input| matches!(input.origin, InputOrigin::Source(_))).map(|input| input.name).collect();
-        self.stage.run(&mut RecordingHost { cx, name: &self.name, used: &self.used, sources })
-    }
+/// Runs a stage on a host that records.
+fn run_recorded(stage: &RecordedStage, cx: &mut StageContext<'_>) -> Result<()> {
+    let inputs = stage.stage.inputs().into_iter();
+    let sources =
+        inputs.filter(|input| matches!(input.origin, InputOrigin::Source(_))).map(|input| input.name).collect();
+    run_stage(&stage.stage, &mut RecordingHost { cx, name: &stage.name, used: &stage.used, sources })
 }
 
 /// Host that records the name of every input and output, and forwards to the engine's host.
@@ -210,7 +210,7 @@ fn run(plan: &Plan<RecordedStage>, store: &Store, cancel_at: Option<&str>) -> Ru
         Event::StageStarted { stage, .. } if Some(stage.as_str()) == cancel_at => cancel.cancel(),
         _ => {}
     };
-    execute(plan, store, &options, &cancel, &observer).unwrap()
+    execute(plan, run_recorded, store, &options, &cancel, &observer).unwrap()
 }
 
 /// Contents of all objects of stages in a store, by path. Without manifests, locks, runs and sources.

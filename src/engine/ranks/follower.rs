@@ -22,7 +22,7 @@ use crate::engine::sources;
 use crate::error::{Error, ErrorCategory, Result, catch_panic};
 use crate::plan::Plan;
 use crate::runtime::{CancelToken, ErrorMessage, ProcessGroup, Rendezvous, Resources};
-use crate::stage::{InputOrigin, OutputKind, RunnableStage, Stage, TableRef};
+use crate::stage::{InputOrigin, OutputKind, RunStage, Stage, TableRef};
 use crate::store::key::InputIdentity;
 use crate::store::{Artefact, Store};
 
@@ -32,12 +32,13 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(8);
 /// Timeout for the root cause of an error, which rank 0 sends.
 const CAUSE_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// Runs the jobs of rank 0, until rank 0 ends the run or is lost.
+/// Runs the jobs of rank 0 by `run_stage`, until rank 0 ends the run or is lost.
 ///
 /// # Errors
 /// The error that ended the run, on whichever rank it happened.
-pub fn run_follower<S: RunnableStage>(
+pub fn run_follower<S: Stage>(
     plan: &Plan<S>,
+    run_stage: RunStage<S>,
     store: &Store,
     options: &RunOptions,
     environment: &RankEnvironment,
@@ -60,7 +61,7 @@ pub fn run_follower<S: RunnableStage>(
             std::thread::sleep(POLL_INTERVAL);
             continue;
         };
-        let result = run_watched_job(plan, store, options, environment, job, number, &messages, cancel);
+        let result = run_watched_job((plan, run_stage), store, options, environment, job, number, &messages, cancel);
         let report = ResultMessage { result: result.as_ref().copied().map_err(ErrorMessage::from) };
         messages.put(&format!("report/{number}/{}", environment.rank), &report).map_err(lost_rank_0)?;
         if let Err(error) = result {
@@ -130,8 +131,8 @@ fn wait_for_cause(own: Error, messages: &MessageStore, environment: &RankEnviron
 
 /// Runs a job, and cancels it when rank 0 stops it or is lost.
 #[expect(clippy::too_many_arguments, reason = "the context of a follower and the job")]
-fn run_watched_job<S: RunnableStage>(
-    plan: &Plan<S>,
+fn run_watched_job<S: Stage>(
+    (plan, run_stage): (&Plan<S>, RunStage<S>),
     store: &Store,
     options: &RunOptions,
     environment: &RankEnvironment,
@@ -147,7 +148,7 @@ fn run_watched_job<S: RunnableStage>(
         watch
             .spawn_scoped(scope, || watch_rank_0(messages, number, options, &stop, &done))
             .map_err(|error| Error::internal(format!("no thread: {error}")))?;
-        let result = catch_panic(|| run_job(plan, store, options, environment, job, &stop));
+        let result = catch_panic(|| run_job(plan, run_stage, store, options, environment, job, &stop));
         done.store(true, Ordering::SeqCst);
         result
     });
@@ -183,8 +184,9 @@ fn watch_rank_0(messages: &MessageStore, number: u64, options: &RunOptions, stop
     }
 }
 
-fn run_job<S: RunnableStage>(
+fn run_job<S: Stage>(
     plan: &Plan<S>,
+    run_stage: RunStage<S>,
     store: &Store,
     options: &RunOptions,
     environment: &RankEnvironment,
@@ -257,7 +259,7 @@ fn run_job<S: RunnableStage>(
         resources,
         process_group: ranks,
     };
-    node.stage.run(&mut host)
+    run_stage(&node.stage, &mut host)
 }
 
 /// Folder that paths in a table are relative to, if its producer declares one.

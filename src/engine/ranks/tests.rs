@@ -212,12 +212,12 @@ fn run(store: &Store, ranks: &[RankPlan<'_>]) -> (Result<RunSummary>, Vec<Result
                 scope.spawn(move || {
                     let cancel = CancelToken::new();
                     let environment = options.ranks.environment.clone().unwrap();
-                    run_follower(&plan(&cancel), store, &options, &environment, &cancel)
+                    run_follower(&plan(&cancel), RunnableStage::run, store, &options, &environment, &cancel)
                 })
             })
             .collect();
         let cancel = CancelToken::new();
-        let summary = execute(&ranks[0](&cancel), store, &options(0), &cancel, &|_| {});
+        let summary = execute(&ranks[0](&cancel), RunnableStage::run, store, &options(0), &cancel, &|_| {});
         (summary, followers.into_iter().map(|follower| follower.join().unwrap()).collect())
     })
 }

@@ -70,7 +70,8 @@ fn a_run_at_a_url_resumes_after_every_entry_of_a_journal() {
                 cancel.cancel();
             }
         };
-        let stopped = execute(&pipeline(), &store, &options(), &cancel, &observer).unwrap().error.is_some();
+        let stopped =
+            execute(&pipeline(), RunnableStage::run, &store, &options(), &cancel, &observer).unwrap().error.is_some();
         let (summary, events) = run(&pipeline(), &store);
         assert!(summary.error.is_none(), "after {stop} commits: {:?}", summary.error);
         assert_eq!(content_of(&store), expected, "after {stop} commits");

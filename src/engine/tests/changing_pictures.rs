@@ -21,7 +21,7 @@ fn pictures_that_change_while_a_stage_reads_them_give_no_result() {
             std::fs::write(&picture, "two").unwrap();
         }
     };
-    let summary = execute(&both(), &store, &options(), &CancelToken::new(), &change).unwrap();
+    let summary = execute(&both(), RunnableStage::run, &store, &options(), &CancelToken::new(), &change).unwrap();
     let message = summary.error.unwrap().to_string();
     assert!(
         message.starts_with("stage `look`: `rows`: `") && message.ends_with("pictures` changed while it was read"),

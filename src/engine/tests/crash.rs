@@ -13,7 +13,7 @@ fn a_run_that_stops_at_any_write_resumes_to_the_same_bytes() {
     loop {
         let folder = tempfile::tempdir().unwrap();
         let (store, left) = faulty::store(folder.path(), writes);
-        let summary = execute(&pipeline(), &store, &options(), &CancelToken::new(), &|_| {});
+        let summary = execute(&pipeline(), RunnableStage::run, &store, &options(), &CancelToken::new(), &|_| {});
         // If the first write fails, the run cannot start. Later errors are in the summary.
         let error = summary.map_or_else(Some, |summary| summary.error);
         if let Some(error) = &error {
@@ -43,7 +43,8 @@ fn a_map_over_indices_resumes_after_the_committed_blocks() {
     loop {
         let folder = tempfile::tempdir().unwrap();
         let (store, left) = faulty::store(folder.path(), writes);
-        let failed = !execute(&plan, &store, &options(), &CancelToken::new(), &|_| {}).is_ok_and(|s| s.error.is_none());
+        let failed = !execute(&plan, RunnableStage::run, &store, &options(), &CancelToken::new(), &|_| {})
+            .is_ok_and(|s| s.error.is_none());
         left.store(isize::MAX, Ordering::SeqCst);
         let (summary, events) = run(&plan, &store);
         assert!(summary.error.is_none(), "after {writes} writes: {:?}", summary.error);
@@ -109,7 +110,7 @@ fn a_cancelled_run_ends_with_an_interruption_and_resumes() {
             cancel.cancel();
         }
     };
-    let summary = execute(&pipeline(), &store, &options(), &cancel, &observer).unwrap();
+    let summary = execute(&pipeline(), RunnableStage::run, &store, &options(), &cancel, &observer).unwrap();
     assert_eq!(summary.error.map(|error| error.category()), Some(ErrorCategory::Interrupted));
     let (summary, events) = run(&pipeline(), &store);
     assert!(summary.error.is_none());
@@ -136,7 +137,7 @@ fn of_two_builders_without_locks_the_first_ends_with_an_error_and_the_result_is_
             second_done.store(true, Ordering::SeqCst);
         }
     };
-    let summary = execute(&plan, &first, &options(), &CancelToken::new(), &observer).unwrap();
+    let summary = execute(&plan, RunnableStage::run, &first, &options(), &CancelToken::new(), &observer).unwrap();
     let error = summary.error.unwrap();
     assert!(error.to_string().contains("another process builds"), "{error}");
     assert!(error.hint_text().is_some(), "{error}");

@@ -142,7 +142,7 @@ fn a_killed_run_resumes_and_its_rows_have_all_their_keys() {
             cancel.cancel();
         }
     };
-    let summary = execute(&keyed(60, 100), &store, &options(), &cancel, &stop).unwrap();
+    let summary = execute(&keyed(60, 100), RunnableStage::run, &store, &options(), &cancel, &stop).unwrap();
     assert!(summary.error.is_some());
     let (summary, events) = run(&keyed(60, 100), &store);
     assert!(summary.error.is_none(), "{:?}", summary.error);

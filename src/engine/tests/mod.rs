@@ -28,6 +28,7 @@ use crate::engine::testing::{ToyStage, node};
 use crate::error::Result;
 use crate::plan::{Plan, PlanNode};
 use crate::runtime::{CancelToken, Device};
+use crate::stage::RunnableStage;
 use crate::store::Store;
 
 /// Plan of four stages: numbers below 45, two stages that add a constant to them, and the sums of one of these.
@@ -64,7 +65,7 @@ fn options() -> RunOptions {
 fn run(plan: &Plan<ToyStage>, store: &Store) -> (RunSummary, Vec<Event>) {
     let events = Mutex::new(Vec::new());
     let observer = |event: &Event| events.lock().unwrap().push(event.clone());
-    let summary = execute(plan, store, &options(), &CancelToken::new(), &observer).unwrap();
+    let summary = execute(plan, RunnableStage::run, store, &options(), &CancelToken::new(), &observer).unwrap();
     (summary, events.into_inner().unwrap())
 }
 

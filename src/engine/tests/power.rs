@@ -51,7 +51,8 @@ fn after_a_power_cut_at_any_call_nothing_announced_is_lost_and_a_run_gives_the_s
         }
         announced.push(Announced { calls: calls.count(), rows, finished });
     };
-    let summary = execute(&short_pipeline(), &store, &options(), &CancelToken::new(), &observer).unwrap();
+    let summary =
+        execute(&short_pipeline(), RunnableStage::run, &store, &options(), &CancelToken::new(), &observer).unwrap();
     assert!(summary.error.is_none());
     let expected = content(folder.path());
     let announced = announced.into_inner().unwrap();

@@ -91,7 +91,7 @@ fn after_a_power_cut_in_a_tag_a_pin_or_a_collection_all_that_is_kept_is_whole() 
             cancel.cancel();
         }
     };
-    assert!(execute(&interrupted, &store, &options(), &cancel, &observer).unwrap().error.is_some());
+    assert!(execute(&interrupted, RunnableStage::run, &store, &options(), &cancel, &observer).unwrap().error.is_some());
     let pinned_run = name_of_run(&pinned);
     name_of_run(&older);
     name_of_run(&latest);

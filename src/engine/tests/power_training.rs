@@ -10,7 +10,8 @@ use super::power::{draws, recorded_store};
 use super::*;
 use crate::io::objects::power_cut::Survival;
 use crate::kernels::random::Rng;
-use crate::stages::AnyStage;
+use crate::neural::run_stage;
+use crate::registry::AnyStage;
 use crate::store::record::{RunOutcome, RunRecord};
 use crate::store::run_log::RunLog;
 
@@ -147,7 +148,8 @@ fn run_in(folder: &Path, store: &Store, place: &str) -> (BTreeMap<String, u64>, 
         }
     };
     let summary =
-        execute(&training_pipeline(), store, &options_with_cache(folder), &CancelToken::new(), &observer).unwrap();
+        execute(&training_pipeline(), run_stage, store, &options_with_cache(folder), &CancelToken::new(), &observer)
+            .unwrap();
     assert!(summary.error.is_none(), "{place}: {:?}", summary.error);
     seen.into_inner().unwrap()
 }
@@ -189,7 +191,7 @@ fn after_a_power_cut_in_a_pipeline_and_its_training_nothing_announced_is_lost_an
         }
     };
     let options = options_with_cache(folder.path());
-    let summary = execute(&training_pipeline(), &store, &options, &CancelToken::new(), &observer).unwrap();
+    let summary = execute(&training_pipeline(), run_stage, &store, &options, &CancelToken::new(), &observer).unwrap();
     assert!(summary.error.is_none(), "{:?}", summary.error);
     let announced = announced.into_inner().unwrap();
     let all = announced.last().unwrap();

@@ -121,7 +121,7 @@ fn a_source_that_changes_while_it_is_read_gives_no_result() {
             std::fs::write(&source, "two").unwrap();
         }
     };
-    let summary = execute(&plan, &store, &options(), &CancelToken::new(), &change).unwrap();
+    let summary = execute(&plan, RunnableStage::run, &store, &options(), &CancelToken::new(), &change).unwrap();
     let message = summary.error.unwrap().to_string();
     assert!(
         message.starts_with("stage `a`: `source`: `") && message.ends_with("changed while it was read"),
@@ -176,7 +176,9 @@ fn bytes_in_flight_stay_within_the_limit_of_the_run() {
             }
         };
         let options = RunOptions { memory, threads: 8, ..options() };
-        execute(&plan, &store, &options, &CancelToken::new(), &observer).unwrap().peak_bytes_in_flight
+        execute(&plan, RunnableStage::run, &store, &options, &CancelToken::new(), &observer)
+            .unwrap()
+            .peak_bytes_in_flight
     };
     // A block of seven numbers has 56 bytes; its part has some 700 as Parquet.
     let (tight, loose) = (peak(2_000), peak(1 << 20));

@@ -68,7 +68,7 @@ fn a_stopped_run_goes_on_after_all_its_commits_though_each_first_read_is_wrong()
         let rows_resumed = [false, true].map(|is_wrong| {
             let folder = tempfile::tempdir().unwrap();
             let (store, left) = faulty::store(folder.path(), writes);
-            let summary = execute(&plan, &store, &options(), &CancelToken::new(), &|_| {});
+            let summary = execute(&plan, RunnableStage::run, &store, &options(), &CancelToken::new(), &|_| {});
             let is_finished = summary.is_ok_and(|summary| summary.error.is_none());
             left.store(isize::MAX, Ordering::SeqCst);
             let store = if is_wrong { wrong_once_store(folder.path()) } else { store };

@@ -8,7 +8,7 @@ use arrow::datatypes::{Float64Type, Int64Type};
 
 use super::{Correlate, PairSet, Score};
 use crate::stage::{Stage, TableRef};
-use crate::stages::testing::InMemoryHost;
+use crate::stage_testing::InMemoryHost;
 use crate::tables;
 
 const OTHER: &str = "c2i_intrasim";

@@ -12,7 +12,7 @@ use crate::io::id_list::IdList;
 use crate::io::npy::{NpyFile, NpyRowKind, is_npy};
 use crate::io::table_file::{ColumnKind, TableFile, has_integers, integers, texts, vectors};
 use crate::stage::{Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput, TableRef};
-use crate::stages::image_vectors::{check_row_values, import_problems};
+use crate::stages::imported_vectors::{check_row_values, import_problems};
 use crate::tables::{self, features, regions};
 
 /// Imports vectors of images that another program computed: columns of Parquet and Arrow files, or npy arrays with lists

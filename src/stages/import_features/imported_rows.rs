@@ -10,7 +10,7 @@ use crate::error::{Result, ValidationErrors};
 use crate::io::image::strip_image_extension;
 use crate::io::image_names::shown_name;
 use crate::stage::StageContext;
-use crate::stages::image_vectors::check_row_values;
+use crate::stages::imported_vectors::check_row_values;
 use crate::tables::regions::RegionColumn;
 use crate::tables::vector_limits::check_image_vector;
 use crate::tables::{VectorColumn, features, regions};

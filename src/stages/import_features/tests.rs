@@ -11,7 +11,7 @@ use super::ImportFeatures;
 use super::imported_rows::{RowId, WantedImages};
 use crate::error::Result;
 use crate::stage::Stage;
-use crate::stages::testing::InMemoryHost;
+use crate::stage_testing::InMemoryHost;
 use crate::tables;
 
 /// Columns `image_id` and `feature` of width 2.

@@ -373,7 +373,7 @@ fn text_doubt(names: &[&str]) -> Option<String> {
 mod tests {
     use super::super::testing::folder;
     use super::*;
-    use crate::stages::testing::InMemoryHost;
+    use crate::stage_testing::InMemoryHost;
 
     /// Reads a table with the columns `id`, `image` and `text`, whose images and captions take at most `limit` bytes.
     fn read_table(limit: u64, rows: &str) -> Result<Vec<CaptionTableImage>> {

@@ -7,7 +7,7 @@ use arrow::array::{Array, AsArray};
 use super::Ingest;
 use crate::error::{Error, ErrorCategory, Result};
 use crate::stage::{InputOrigin, Stage};
-use crate::stages::testing::InMemoryHost;
+use crate::stage_testing::InMemoryHost;
 use crate::tables::{int_column, text_column};
 
 /// Creates a temporary folder with these files.

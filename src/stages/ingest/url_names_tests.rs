@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::testing::{folder, ingest, ingest_beside, refused};
 use crate::error::Result;
-use crate::stages::testing::InMemoryHost;
+use crate::stage_testing::InMemoryHost;
 
 /// Name of an image.
 const URL: &str = "https://me:secret@h.org/it's.jpg?signature=secret.v1";

@@ -134,7 +134,7 @@ pub(super) fn clean_caption(raw: &str) -> Result<&str, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stages::testing::InMemoryHost;
+    use crate::stage_testing::InMemoryHost;
     use arrow::array::RecordBatch;
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::ScoreCaptions;
 use crate::error::{ErrorCategory, Result};
 use crate::stage::Stage;
-use crate::stages::testing::InMemoryHost;
+use crate::stage_testing::InMemoryHost;
 use crate::tables;
 
 /// Caption of a test data set: (caption, image, split, text).

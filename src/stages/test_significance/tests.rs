@@ -7,7 +7,7 @@ use arrow::datatypes::{Float64Type, Int64Type};
 
 use super::TestSignificance;
 use crate::stage::{AncestorArtefact, AncestorInput, RunnableStage, Stage};
-use crate::stages::testing::InMemoryHost;
+use crate::stage_testing::InMemoryHost;
 use crate::tables;
 
 /// Query: fold, direction, id, image, and hits at 1, 5, 10.

@@ -12,7 +12,7 @@ use super::super::Ingest;
 use super::super::testing::{folder, ingest, npy, npy_of, refused};
 use crate::error::{ErrorCategory, Result};
 use crate::stage::{OutputKind, Stage, missing_columns};
-use crate::stages::testing::InMemoryHost;
+use crate::stage_testing::InMemoryHost;
 use crate::tables::{int_column, text_column, vector_column};
 
 fn golden() -> (PathBuf, Value) {

@@ -12,7 +12,7 @@ use super::super::testing::{captions, encoded_images, folder, images, ingest, re
 use crate::error::Result;
 use crate::io::objects::{Location, ObjectStorage};
 use crate::stage::{OutputKind, Stage as _};
-use crate::stages::testing::InMemoryHost;
+use crate::stage_testing::InMemoryHost;
 
 /// Runs the form on a table and the objects of a bucket, with more settings.
 fn run(objects: &[(&str, Vec<u8>)], table: &str, more: Value) -> Result<InMemoryHost> {

@@ -10,7 +10,7 @@ use super::super::testing::{captions, folder, images, ingest, refused};
 use super::SplitFractions;
 use crate::error::Result;
 use crate::stage::Stage;
-use crate::stages::testing::InMemoryHost;
+use crate::stage_testing::InMemoryHost;
 
 /// Runs the form on a table and the image files `a.jpg`, `b.jpg` and `sub/c.jpg`, with more settings.
 fn run(name: &str, table: &[u8], more: Value) -> Result<InMemoryHost> {

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::super::testing::{captions, encoded_images, folder, images, ingest, refused};
 use super::ImageUrls;
-use crate::stages::testing::{InMemoryHost, check_resume_after_every_save};
+use crate::stage_testing::{InMemoryHost, check_resume_after_every_save};
 
 /// PNG of one grey pixel.
 fn png(grey: u8) -> Vec<u8> {
@@ -171,7 +171,7 @@ fn an_interrupted_run_goes_on() {
         host
     };
     let stage = super::super::Ingest::ImageUrls(stage);
-    assert_eq!(check_resume_after_every_save(&stage, host, &["images", "captions"]), 1);
+    assert_eq!(check_resume_after_every_save(|host| host.run(&stage), host, &["images", "captions"]), 1);
 }
 
 #[test]

@@ -217,7 +217,7 @@ mod tests {
     use super::super::super::Ingest;
     use super::super::super::testing::{captions, folder, images, ingest, npy, npy_of, refused, split_counts};
     use crate::stage::{OutputKind, Stage, missing_columns};
-    use crate::stages::testing::InMemoryHost;
+    use crate::stage_testing::InMemoryHost;
     use crate::tables::{self, int_column, vector_column};
 
     fn settings() -> serde_json::Value {

@@ -110,7 +110,7 @@ mod tests {
     use super::super::super::testing::{folder, ingest, refused};
     use super::*;
     use crate::stage::Stage;
-    use crate::stages::testing::InMemoryHost;
+    use crate::stage_testing::InMemoryHost;
     use crate::tables::{float_column, int_column, text_column};
 
     /// Direction, query, item and grade of every row.

@@ -98,7 +98,7 @@ mod tests {
 
     use super::super::super::testing::{folder, ingest, ingest_beside, refused};
     use crate::error::Result;
-    use crate::stages::testing::InMemoryHost;
+    use crate::stage_testing::InMemoryHost;
     use crate::tables::{int_column, text_column};
 
     const CAPTIONS: &str = "image,caption\n1056338697_4f7d7ce270.jpg,one\n1056338697_4f7d7ce270.jpg,two\n\

@@ -1,0 +1,115 @@
+//! Memory bank of an epoch: draws its training pairs, embeds them on all ranks, writes the table `memory_bank`.
+
+use arrow::array::Int64Array;
+use az::SaturatingAs;
+
+use super::training_data::TrainingData;
+use crate::error::{Error, Result};
+use crate::kernels::epoch::{MemoryBankSampling, rank_share, sample_memory_bank};
+use crate::model::collective::CollectiveGroup;
+use crate::model::family::encode;
+use crate::model::family::encoded_items::EncodedItems;
+use crate::model::memory_bank::{MemoryBank, TrainingPair};
+use crate::model::training_state::TrainingState;
+use crate::spec::stages::train::{MemoryBankSettings, Train};
+use crate::stage::StageContext;
+use crate::tables::{VectorColumn, memory_bank};
+
+/// Rows per write to `memory_bank`.
+const WRITE_ROWS: usize = 2048;
+
+/// Draws the training pairs of the bank of an epoch, as a function of the seed and the epoch.
+///
+/// # Errors
+/// The training pairs cannot be read.
+pub(super) fn draw_pairs(
+    stage: &Train,
+    bank: &MemoryBankSettings,
+    data: &TrainingData,
+    epoch: u64,
+) -> Result<Vec<TrainingPair>> {
+    let samples = data.samples.rows();
+    let rows = sample_memory_bank(samples, bank.sampling(samples, stage.batch_size), stage.seed, epoch);
+    rows.into_iter().map(|row| Ok(TrainingPair { row, image: data.pair_ids(row)?.image_key() })).collect()
+}
+
+/// Checks the size of the bank.
+///
+/// # Errors
+/// The bank is larger than the number of training pairs, or smaller than the number of neighbours.
+pub(super) fn check_size(stage: &Train, bank: &MemoryBankSettings, data: &TrainingData) -> Result<()> {
+    let samples = data.samples.rows();
+    if let Some(rows) = bank.samples.filter(|&rows| rows > samples) {
+        return Err(Error::data(format!("`memory_bank.samples` is {rows}, but there are {samples} training pairs"))
+            .hint("a memory bank is a sample of the training pairs: set a smaller number, or `fraction`"));
+    }
+    // The size of a bank of whole batches varies by epoch; with fewer samples than neighbours, all of them are
+    // neighbours.
+    if let MemoryBankSampling::Samples(rows) = bank.sampling(samples, stage.batch_size)
+        && rows < bank.weights.neighbours
+    {
+        let neighbours = bank.weights.neighbours;
+        return Err(Error::data(format!(
+            "`memory_bank.neighbours` is {neighbours}, but the bank has {rows} of {samples} training pairs"
+        ))
+        .hint("set a larger `fraction`, or fewer `neighbours`"));
+    }
+    Ok(())
+}
+
+/// Embeds the training pairs of the bank, each rank its share, and gathers them on all ranks.
+///
+/// # Errors
+/// A shard cannot be read, a vector is not finite, another rank ended, or the run was cancelled.
+pub(super) fn encode_memory_bank(
+    epoch: u64,
+    pairs: Vec<TrainingPair>,
+    training: &TrainingState,
+    data: &TrainingData,
+    group: &CollectiveGroup,
+    cx: &StageContext<'_>,
+) -> Result<MemoryBank> {
+    let own = &pairs[rank_share(pairs.len(), group.rank(), group.world_size())];
+    let model = training.model();
+    // The share of a rank may be empty.
+    let (no_image, no_caption) = encode::encode_nothing(model)?;
+    let (mut images, mut captions) = (vec![no_image], vec![no_caption]);
+    for block in own.chunks(data.encoding_batch_size()) {
+        let rows: Vec<usize> = block.iter().map(|pair| pair.row).collect();
+        let token_ids = rows.iter().map(|&row| data.token_ids(row)).collect::<Result<Vec<_>>>()?;
+        images.push(encode::images(
+            model,
+            &data.pair_images(&rows, cx)?,
+            model.input_spec().values_per_image(),
+            cx.cancel(),
+        )?);
+        captions.push(encode::captions(model, &token_ids, cx.cancel())?);
+    }
+    let [images, captions] = [EncodedItems::concat(&images)?, EncodedItems::concat(&captions)?];
+    if !(images.is_finite() && captions.is_finite()) {
+        let message = format!("the memory bank of epoch {epoch} has vectors that are not finite");
+        return Err(Error::stage(message).hint("try a lower `learning_rate`"));
+    }
+    MemoryBank::gather(epoch, pairs, &images, &captions, group)
+}
+
+/// Writes the bank of an epoch to `memory_bank`.
+pub(super) fn write_memory_bank(bank: &MemoryBank, data: &TrainingData, cx: &mut StageContext<'_>) -> Result<()> {
+    let width = bank.width();
+    for start in (0..bank.len()).step_by(WRITE_ROWS) {
+        let end = bank.len().min(start + WRITE_ROWS);
+        let samples = bank.pairs()[start..end].iter().map(|member| data.pair_ids(member.row));
+        let samples = samples.collect::<Result<Vec<_>>>()?;
+        let (images, captions) = bank.vectors(start, end)?;
+        let rows = memory_bank::TableColumns {
+            epoch: vec![bank.epoch.saturating_as::<i64>(); samples.len()].into(),
+            data_set: Int64Array::from_iter_values(samples.iter().map(|pair| pair.data_set)),
+            caption_id: Int64Array::from_iter_values(samples.iter().map(|pair| pair.caption)),
+            image_id: Int64Array::from_iter_values(samples.iter().map(|pair| pair.image)),
+            image: VectorColumn::new(images, width)?,
+            caption: VectorColumn::new(captions, width)?,
+        };
+        cx.write("memory_bank", rows.into_batch()?)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! Measures of the columns of a sweep's table.
+
+use crate::report::page_data::{NcsSummary, ResultRow};
+use crate::retrieval::Direction;
+
+/// Measure of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SweepMeasure {
+    /// Recall at the cut-off `k`, in percent. `place` is the place of `k` among the cut-offs.
+    Recall { direction: usize, place: usize, k: usize },
+    /// Median rank of a direction, from 1.
+    MedianRank(usize),
+    /// Mean rank of a direction, from 1.
+    MeanRank(usize),
+    /// Sum of the recalls.
+    Rsum,
+    /// Sum of the hubness skewness.
+    HsSum,
+    /// NCS at the cut-off `k`, in percent. `place` is the place of `k` among the cut-offs.
+    Ncs { direction: usize, place: usize, k: usize },
+    /// Sum of NCS.
+    Nsum,
+    /// Sum of NCS without the query's own matches.
+    NsumNonGt,
+    /// Images that are the best one of no caption (0), of one (1), or of at least this number, in percent. An image counts
+    /// once for each of its captions.
+    OccurrenceRate(i64),
+}
+
+impl SweepMeasure {
+    /// Recalls of both directions, rsum, and hs-sum.
+    pub(super) fn recalls(cutoffs: &[usize]) -> Vec<Self> {
+        let of =
+            |direction: usize| cutoffs.iter().enumerate().map(move |(place, &k)| Self::Recall { direction, place, k });
+        of(0).chain(of(1)).chain([Self::Rsum, Self::HsSum]).collect()
+    }
+
+    /// Ranks of both directions.
+    pub(super) fn ranks() -> Vec<Self> {
+        (0..2).flat_map(|direction| [Self::MedianRank(direction), Self::MeanRank(direction)]).collect()
+    }
+
+    /// NCS of both directions, and their sums.
+    pub(super) fn ncs(cutoffs: &[usize]) -> Vec<Self> {
+        let of =
+            |direction: usize| cutoffs.iter().enumerate().map(move |(place, &k)| Self::Ncs { direction, place, k });
+        of(0).chain(of(1)).chain([Self::Nsum, Self::NsumNonGt]).collect()
+    }
+
+    /// k-occurrences that papers print.
+    pub(super) fn occurrence_rates() -> Vec<Self> {
+        [0, 1, 2, 5, 10].map(Self::OccurrenceRate).to_vec()
+    }
+
+    /// Value of a result; NaN where there is none.
+    pub(super) fn value(self, of: &ResultRow) -> f64 {
+        let ncs = |value: fn(&NcsSummary) -> f64| of.ncs.as_ref().map_or(f64::NAN, value);
+        match self {
+            Self::Ncs { direction, place, .. } => of.ncs.as_ref().map_or(f64::NAN, |ncs| ncs.at[direction][place]),
+            Self::Nsum => ncs(|ncs| ncs.sum),
+            Self::NsumNonGt => ncs(|ncs| ncs.sum_non_gt),
+            Self::Recall { direction, place, .. } => of.directions[direction].recalls[place],
+            Self::MedianRank(direction) => of.directions[direction].medr,
+            Self::MeanRank(direction) => of.directions[direction].meanr,
+            Self::Rsum => of.rsum,
+            Self::HsSum => of.hs_sum,
+            Self::OccurrenceRate(m) => {
+                of.occurrence_rates.iter().find(|(of, _)| *of == m).map_or(f64::NAN, |(_, rate)| *rate)
+            }
+        }
+    }
+
+    /// Heading of the column.
+    pub(super) fn heading(self) -> String {
+        match self {
+            Self::Recall { k, .. } => format!("R@{k}"),
+            Self::MedianRank(_) => "med r".to_owned(),
+            Self::MeanRank(_) => "mean r".to_owned(),
+            Self::Rsum => "rsum".to_owned(),
+            Self::HsSum => "hs-sum".to_owned(),
+            Self::Ncs { k, .. } => format!("NCS@{k}"),
+            Self::Nsum => "Nsum".to_owned(),
+            Self::NsumNonGt => "Nsum(N)".to_owned(),
+            Self::OccurrenceRate(m @ (0 | 1)) => m.to_string(),
+            Self::OccurrenceRate(m) => format!("{m} or more"),
+        }
+    }
+
+    /// Direction, for a measure of one.
+    pub(super) fn direction(self) -> Option<usize> {
+        match self {
+            Self::Recall { direction, .. }
+            | Self::Ncs { direction, .. }
+            | Self::MedianRank(direction)
+            | Self::MeanRank(direction) => Some(direction),
+            Self::OccurrenceRate(_) => Some(1),
+            Self::Rsum | Self::HsSum | Self::Nsum | Self::NsumNonGt => None,
+        }
+    }
+
+    /// Column of the table `published`.
+    pub(super) fn published_column(self) -> String {
+        let of = |direction: usize, measure: &str| format!("{}_{measure}", Direction::BOTH[direction].name());
+        match self {
+            Self::Recall { direction, k, .. } => of(direction, &format!("r{k}")),
+            Self::MedianRank(direction) => of(direction, "medr"),
+            Self::MeanRank(direction) => of(direction, "meanr"),
+            Self::Rsum => "rsum".to_owned(),
+            Self::HsSum => "hs_sum".to_owned(),
+            Self::Ncs { direction, k, .. } => of(direction, &format!("ncs{k}")),
+            Self::Nsum => "nsum".to_owned(),
+            Self::NsumNonGt => "nsum_non_gt".to_owned(),
+            Self::OccurrenceRate(m) => format!("k_occurrence_rate_{m}"),
+        }
+    }
+
+    /// Distance from the ideal value, up to a constant: the smaller the better. `None` for a measure without an ideal.
+    pub(super) fn cost(self, value: f64) -> Option<f64> {
+        Some(match self {
+            Self::Recall { .. } | Self::Rsum | Self::Ncs { .. } | Self::Nsum | Self::NsumNonGt => -value,
+            Self::MedianRank(_) | Self::MeanRank(_) => value,
+            Self::HsSum => value.abs(),
+            // Fewer items of one number of queries are more of another.
+            Self::OccurrenceRate(_) => return None,
+        })
+    }
+
+    /// Text of a value, with the decimals of papers.
+    pub(super) fn text(self, value: f64) -> String {
+        if self == Self::HsSum { format!("{value:.2}") } else { format!("{value:.1}") }
+    }
+}
