@@ -1,8 +1,8 @@
 //! Settings of different stages that have to agree, such as the similarity of a training and of its evaluation.
 
-use crate::model::family::contract::{Capabilities, ScoreRange};
-use crate::model::family::input_spec::ImageInput;
-use crate::model::similarity::{EmbeddingSimilarity, OrderPenalty};
+use crate::spec::family::{Capabilities, ScoreRange};
+use crate::spec::input_spec::ImageInput;
+use crate::spec::similarity::{EmbeddingSimilarity, OrderPenalty};
 use crate::report::Report;
 use crate::retrieval::Method;
 use crate::spec::stages::embed::Embed;
@@ -150,7 +150,7 @@ pub(super) fn missing_printed<'s>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::family::registry::ModelSettings;
+    use crate::spec::family::ModelSettings;
 
     fn problems(train: &str, embed: &str, evaluate: &str) -> Vec<String> {
         let data = "features = \"cnn.features\"\ncaptions = \"pairs.captions\"\n";

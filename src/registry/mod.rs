@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use self::agreement::ModelUse;
 use crate::error::{Error, Result};
-use crate::model::family::contract::Capabilities;
-use crate::model::family::input_spec::ImageInput;
+use crate::spec::family::Capabilities;
+use crate::spec::input_spec::ImageInput;
 use crate::spec::stages::image_vectors::image_vectors;
 use crate::stage::{
     CopiedRows, FileKeys, Problem, RowKey, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef,

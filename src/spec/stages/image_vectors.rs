@@ -1,6 +1,6 @@
 //! Settings of stages that read the vectors of images.
 
-use crate::model::family::input_spec::ImageInput;
+use crate::spec::input_spec::ImageInput;
 use crate::stage::{Problem, StageInput, TableRef};
 use crate::tables;
 

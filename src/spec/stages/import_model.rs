@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kernels::text::Tokenizer;
-use crate::model::family::registry::PublishedModel;
+use crate::spec::family::PublishedModel;
 use crate::stage::{SourceRef, Stage, StageInput, StageOutput};
 
 /// Imports a published model, so that `embed` can use it like a model of `train`.

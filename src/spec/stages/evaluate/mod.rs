@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub use self::query_bank::{BANK_SCORES, BANK_WITH_SPLIT, CAPTIONS, IMAGES, MEMORY_BANK, QueryBankSettings};
 pub use self::relevance_source::{RelevanceSource, relevance_input};
 pub use self::stored_scores::{ScoredSplit, VALIDATION, VALIDATION_BANK, ValidationSettings};
-use crate::model::similarity::EmbeddingSimilarity;
+use crate::spec::similarity::EmbeddingSimilarity;
 use crate::retrieval::methods::{MethodContext, ScoreKind};
 use crate::retrieval::{DEFAULT_RANKING_DEPTH, Method, Protocol};
 use crate::spec::stages::image_vectors::{either_image_vectors_problem, image_vectors, image_vectors_input};

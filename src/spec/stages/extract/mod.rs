@@ -14,9 +14,9 @@ pub use self::options::{
 };
 use crate::error::{Error, Result};
 use crate::kernels::resize::Interpolation;
-use crate::model::encoder::MatmulPrecision;
-pub use crate::model::networks::Network;
-use crate::model::networks::{Architecture, NetworkInput};
+use crate::spec::precision::MatmulPrecision;
+pub use crate::spec::networks::Network;
+use crate::spec::networks::{Architecture, NetworkInput};
 use crate::stage::{CopiedRows, FileKeys, Problem, RequiredValues, RowKey, Stage, StageInput, StageOutput, TableRef};
 use crate::tables;
 

@@ -2,7 +2,7 @@
 
 use super::{Extract, FeaturePooling, OnUndecodable, TorchScriptFile, WeightSource, default_max_skipped};
 use crate::error::TruncatedList;
-use crate::model::networks::{LayerOutput, Network};
+use crate::spec::networks::{LayerOutput, Network};
 use crate::runtime::MAX_RANKS;
 use crate::stage::Problem;
 

@@ -12,10 +12,10 @@ pub use self::options::{
 };
 use crate::kernels::epoch::Shuffle;
 use crate::kernels::text::Tokenizer;
-use crate::model::encoder::MatmulPrecision;
-use crate::model::family::input_spec::ImageInput;
-use crate::model::family::registry;
-use crate::model::loss::{Loss, LossSettings, Objective, SemanticMargin};
+use crate::spec::precision::MatmulPrecision;
+use crate::spec::input_spec::ImageInput;
+use crate::spec::family;
+use crate::spec::loss::{Loss, LossSettings, Objective, SemanticMargin};
 use crate::spec::stages::image_vectors::image_vectors_input;
 use crate::stage::{Problem, RequiredValues, Stage, StageInput, StageOutput, TableRef};
 use crate::tables;

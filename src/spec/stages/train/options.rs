@@ -4,10 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kernels::epoch::MemoryBankSampling;
-use crate::model::family::batch_norm::BatchNormStatistics;
-use crate::model::loss::{Loss, MemoryBankWeights, sum::SumLoss};
-use crate::model::memory_bank::MemoryBankMask;
-use crate::model::networks::Network;
+use crate::spec::family::BatchNormStatistics;
+use crate::spec::loss::{Loss, MemoryBankWeights, sum::SumLoss};
+use crate::spec::loss::MemoryBankMask;
+use crate::spec::networks::Network;
 use crate::stage::{Problem, SourceRef, TableRef};
 
 /// Additional data set, mixed with the first.

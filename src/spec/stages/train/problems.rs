@@ -4,11 +4,11 @@ use std::ops::RangeInclusive;
 
 use super::{Train, WarmUp};
 use crate::error::{Error, Result};
-use crate::model::encoder::MatmulPrecision;
-use crate::model::family::contract::ScoreRange;
-use crate::model::loss::{BatchSpec, LossSettings};
-use crate::model::setting_problems::{MARGINS, check_plausible};
-use crate::model::similarity::EmbeddingSimilarity;
+use crate::spec::precision::MatmulPrecision;
+use crate::spec::family::ScoreRange;
+use crate::spec::loss::{BatchSpec, LossSettings};
+use crate::spec::setting_problems::{MARGINS, check_plausible};
+use crate::spec::similarity::EmbeddingSimilarity;
 use crate::spec::stages::image_vectors::image_vectors_problem;
 use crate::stage::Problem;
 
