@@ -13,15 +13,15 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use pairloom::kernels::caption_similarity::CaptionSimilarity;
-use pairloom::kernels::random::Rng;
-use pairloom::kernels::text::Tokenizer;
-use pairloom::kernels::text::cider::{
+use pairloom_kernels::caption_similarity::CaptionSimilarity;
+use pairloom_kernels::random::Rng;
+use pairloom_kernels::text::Tokenizer;
+use pairloom_kernels::text::cider::{
     CaptionVectors, Cider, CiderVariant, DocumentFrequency, NgramVocabulary, OwnCaption,
 };
-use pairloom::kernels::text::spice::{SceneGraph, SpiceBuilder};
-use pairloom::language::lexicon::Lexicon;
-use pairloom::language::scene_graph;
+use pairloom_kernels::text::spice::{SceneGraph, SpiceBuilder};
+use pairloom_language::lexicon::Lexicon;
+use pairloom_language::scene_graph;
 
 #[path = "shared/memory.rs"]
 mod memory;
@@ -163,7 +163,7 @@ fn top_and_block(captions: &ImageCaptions, update_rate: f64) {
         all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         all.truncate(BEST);
         wrong += usize::from(
-            all != cider.top_captions(image, BEST, &mut pairloom::kernels::text::cider::CiderScratch::default()),
+            all != cider.top_captions(image, BEST, &mut pairloom_kernels::text::cider::CiderScratch::default()),
         );
     }
     println!("brute force       {wrong} of 20 images differ, {:.0} ms per image", clock.elapsed().as_secs_f64() * 50.0);
@@ -247,7 +247,7 @@ fn postings(cider: &Cider) -> f64 {
                 if weight > 0.0 {
                     of_captions.resize(of_captions.len().max(number as usize + 1), 0.0);
                     of_captions[number as usize] += 1.0;
-                    all.push(pairloom::kernels::text::cider::Ngram { id: number, order, count: 1 });
+                    all.push(pairloom_kernels::text::cider::Ngram { id: number, order, count: 1 });
                 }
             }
         }

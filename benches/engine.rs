@@ -12,20 +12,20 @@ use std::time::Instant;
 
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use pairloom::engine::cache::CacheOptions;
-use pairloom::engine::event::Event;
-use pairloom::engine::ranks::RankOptions;
-use pairloom::engine::run::execute;
-use pairloom::engine::run_options::RunOptions;
-use pairloom::error::Result;
-use pairloom::kernels::random::Rng;
-use pairloom::plan::{Plan, PlanNode};
-use pairloom::runtime::{CancelToken, Device};
-use pairloom::stage::{
+use pairloom_engine::cache::CacheOptions;
+use pairloom_engine::event::Event;
+use pairloom_engine::ranks::RankOptions;
+use pairloom_engine::run::execute;
+use pairloom_engine::run_options::RunOptions;
+use pairloom_base::error::Result;
+use pairloom_kernels::random::Rng;
+use pairloom_stage::plan::{Plan, PlanNode};
+use pairloom_base::runtime::{CancelToken, Device};
+use pairloom_stage::{
     MapBlock, MapInput, MapOutput, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef,
 };
-use pairloom::store::Store;
-use pairloom::tables;
+use pairloom_store::Store;
+use pairloom_tables as tables;
 
 #[path = "shared/memory.rs"]
 mod memory;
@@ -119,7 +119,7 @@ fn main() -> Result<()> {
     };
     let options = RunOptions {
         pipeline: "bench".to_owned(),
-        command: pairloom::store::record::RunCommand::default(),
+        command: pairloom_store::record::RunCommand::default(),
         threads: 2,
         jobs: 1,
         keep_going: false,

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use pairloom::store::Store;
+use pairloom_store::Store;
 use serde_json::Value;
 
 /// Number of images that are added, of those that are changed, and of those that are removed.

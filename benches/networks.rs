@@ -13,10 +13,10 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::Instant;
 
-use pairloom::io::image::decode;
-use pairloom::kernels::normalize::to_channels;
-use pairloom::kernels::resize::{CropPlace, resize_and_crop};
-use pairloom::model::networks::NetworkInput;
+use pairloom_images::image::decode;
+use pairloom_kernels::normalize::to_channels;
+use pairloom_kernels::resize::{CropPlace, resize_and_crop};
+use pairloom_model::networks::NetworkInput;
 
 /// Decodes an image; with `whole`, it is also resized, cropped and normalised.
 fn work(bytes: &[u8], whole: bool, pixels: &mut Vec<f32>) {

@@ -20,21 +20,21 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-use pairloom::kernels::random::Rng;
-use pairloom::kernels::text::Tokenizer;
-use pairloom::model::collective::CollectiveGroup;
-use pairloom::model::encoder::MatmulPrecision;
-use pairloom::model::family::concept_graph::{Concept, set_concepts};
-use pairloom::model::family::encode;
-use pairloom::model::family::input_spec::InputSpec;
-use pairloom::model::family::model::Model;
-use pairloom::model::family::registry::{DescribeModel, ModelConfig, ModelSettings};
-use pairloom::model::loss::Loss;
-use pairloom::model::memory_bank::TrainingPair;
-use pairloom::model::pair_scores::{CaptionBlocks, PairScoring};
-use pairloom::model::step::{PairBatch, StepOptions};
-use pairloom::model::training_state::TrainingState;
-use pairloom::runtime::CancelToken;
+use pairloom_kernels::random::Rng;
+use pairloom_kernels::text::Tokenizer;
+use pairloom_model::collective::CollectiveGroup;
+use pairloom_model::encoder::MatmulPrecision;
+use pairloom_model::family::concept_graph::{Concept, set_concepts};
+use pairloom_model::family::encode;
+use pairloom_model::family::input_spec::InputSpec;
+use pairloom_model::family::model::Model;
+use pairloom_model::family::registry::{DescribeModel, ModelConfig, ModelSettings};
+use pairloom_model::loss::Loss;
+use pairloom_model::memory_bank::TrainingPair;
+use pairloom_model::pair_scores::{CaptionBlocks, PairScoring};
+use pairloom_model::step::{PairBatch, StepOptions};
+use pairloom_model::training_state::TrainingState;
+use pairloom_base::runtime::CancelToken;
 use tch::Device;
 
 #[path = "shared/memory.rs"]

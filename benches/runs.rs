@@ -28,12 +28,12 @@ use arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray, UInt32Array}
 use arrow::compute::{cast, take_record_batch};
 use arrow::datatypes::{DataType, FieldRef};
 use bytes::Bytes;
-use pairloom::io::parquet;
-use pairloom::store::key::{ArtefactIdentity, InputIdentity};
-use pairloom::store::record::{RunCommand, RunOutcome, RunRecord, ScoreRecord, StageRecord};
-use pairloom::store::run_log::RunLog;
-use pairloom::store::{Artefact, BlockDigests, Manifest, Part, Store};
-use pairloom::tables;
+use pairloom_storage::parquet;
+use pairloom_store::key::{ArtefactIdentity, InputIdentity};
+use pairloom_store::record::{RunCommand, RunOutcome, RunRecord, ScoreRecord, StageRecord};
+use pairloom_store::run_log::RunLog;
+use pairloom_store::{Artefact, BlockDigests, Manifest, Part, Store};
+use pairloom_tables as tables;
 use serde_json::{Value, json};
 
 #[path = "shared/memory.rs"]

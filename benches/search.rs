@@ -25,12 +25,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Instant;
 
-use pairloom::kernels::measure::rank::BestMatchRank;
-use pairloom::kernels::order_similarity::OrderPenalty;
-use pairloom::kernels::product::{ElementType, LeftFactor, RightFactor, Tile, add_product, has_avx512};
-use pairloom::kernels::random::Rng;
-use pairloom::retrieval::{Collection, Evaluation, EvaluationDetail, Matches, Method, VectorSource, evaluate};
-use pairloom::search::{
+use pairloom_kernels::measure::rank::BestMatchRank;
+use pairloom_kernels::order_similarity::OrderPenalty;
+use pairloom_kernels::product::{ElementType, LeftFactor, RightFactor, Tile, add_product, has_avx512};
+use pairloom_kernels::random::Rng;
+use pairloom_retrieval::{Collection, Evaluation, EvaluationDetail, Matches, Method, VectorSource, evaluate};
+use pairloom_search::{
     CpuSearchFactory, Positives, ScoreFunction, Search, SearchRequest, SearchResults, VectorMatrix,
 };
 

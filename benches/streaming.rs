@@ -24,10 +24,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::{Array, ArrayRef, Int64Array, StringArray};
-use pairloom::error::{Error, Result};
-use pairloom::io::parquet;
-use pairloom::kernels::random::Rng;
-use pairloom::tables::{self, Table};
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::parquet;
+use pairloom_kernels::random::Rng;
+use pairloom_tables::{self as tables, Table};
 
 /// Samples per batch.
 const BATCH: usize = 128;

@@ -16,21 +16,21 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Instant;
 
-use pairloom::kernels::product::{ElementType, LeftFactor, RightFactor, Tile, add_product, has_avx512};
-use pairloom::kernels::random::Rng;
-use pairloom::kernels::text::Tokenizer;
-use pairloom::model::collective::CollectiveGroup;
-use pairloom::model::encoder::MatmulPrecision;
-use pairloom::model::family::encode;
-use pairloom::model::family::encoded_items::EncodedItems;
-use pairloom::model::family::input_spec::InputSpec;
-use pairloom::model::family::registry::{DescribeModel, ModelSettings};
-use pairloom::model::loss::{Loss, MemoryBankWeights};
-use pairloom::model::memory_bank::{MemoryBank, MemoryBankMask, TrainingPair};
-use pairloom::model::similarity::EmbeddingSimilarity;
-use pairloom::model::step::{MemoryBankComparison, PairBatch, StepOptions};
-use pairloom::model::training_state::TrainingState;
-use pairloom::runtime::CancelToken;
+use pairloom_kernels::product::{ElementType, LeftFactor, RightFactor, Tile, add_product, has_avx512};
+use pairloom_kernels::random::Rng;
+use pairloom_kernels::text::Tokenizer;
+use pairloom_model::collective::CollectiveGroup;
+use pairloom_model::encoder::MatmulPrecision;
+use pairloom_model::family::encode;
+use pairloom_model::family::encoded_items::EncodedItems;
+use pairloom_model::family::input_spec::InputSpec;
+use pairloom_model::family::registry::{DescribeModel, ModelSettings};
+use pairloom_model::loss::{Loss, MemoryBankWeights};
+use pairloom_model::memory_bank::{MemoryBank, MemoryBankMask, TrainingPair};
+use pairloom_model::similarity::EmbeddingSimilarity;
+use pairloom_model::step::{MemoryBankComparison, PairBatch, StepOptions};
+use pairloom_model::training_state::TrainingState;
+use pairloom_base::runtime::CancelToken;
 use tch::{Device, Kind, Tensor};
 
 #[path = "shared/processes.rs"]

@@ -2,15 +2,15 @@
 
 use std::time::Instant;
 
-use pairloom::error::{Error, Result};
-use pairloom::loader::{Batch, Loader};
-use pairloom::model::collective::CollectiveGroup;
-use pairloom::model::family::input_spec::InputSpec;
-use pairloom::model::family::registry::{DescribeModel, ModelConfig, ModelSettings};
-use pairloom::model::loss::Loss;
-use pairloom::model::memory_bank::TrainingPair;
-use pairloom::model::step::{PairBatch, StepOptions};
-use pairloom::model::training_state::TrainingState;
+use pairloom_base::error::{Error, Result};
+use pairloom_loader::{Batch, Loader};
+use pairloom_model::collective::CollectiveGroup;
+use pairloom_model::family::input_spec::InputSpec;
+use pairloom_model::family::registry::{DescribeModel, ModelConfig, ModelSettings};
+use pairloom_model::loss::Loss;
+use pairloom_model::memory_bank::TrainingPair;
+use pairloom_model::step::{PairBatch, StepOptions};
+use pairloom_model::training_state::TrainingState;
 
 /// Rounds of both kinds, in alternation; the median is printed.
 const ROUNDS: usize = 5;

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{LazyLock, Mutex};
 
 use libfuzzer_sys::fuzz_target;
-use pairloom::fuzzing::{FuzzTarget, named};
+use pairloom_fuzzing::{FuzzTarget, named};
 
 /// A constant, so that the linker drops the other parsers.
 const TARGET: FuzzTarget = named(env!("CARGO_BIN_NAME"));

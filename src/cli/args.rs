@@ -10,7 +10,7 @@ use super::cluster_args::{ClusterChoiceArgs, ClusterCommand};
 use super::export_args::ExportArgs;
 use super::run_choice_args::RunChoiceArgs;
 use super::serve_args::ServeArgs;
-use crate::runtime::{Device, NamedFile, version_and_build};
+use pairloom_base::runtime::{Device, NamedFile, version_and_build};
 
 /// Folder of the store without `--store`.
 pub(super) const DEFAULT_STORE: &str = "store";
@@ -27,7 +27,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// Exit codes for `--help`: those of [`crate::error::ErrorCategory`].
+/// Exit codes for `--help`: those of [`pairloom_base::error::ErrorCategory`].
 const EXIT_CODES: &str = "\
 Exit codes:
   0    success
@@ -436,7 +436,7 @@ mod tests {
 
     #[test]
     fn the_help_lists_the_exit_codes_of_all_error_kinds() {
-        use crate::error::ErrorCategory;
+        use pairloom_base::error::ErrorCategory;
         for kind in [
             ErrorCategory::Expectation,
             ErrorCategory::Usage,

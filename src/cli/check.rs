@@ -5,7 +5,7 @@ use super::console::Console;
 use super::open;
 use super::program::Program;
 use super::units::format_items;
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Checks every file. Source files and folders of stages need not exist.
 ///

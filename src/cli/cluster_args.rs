@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::runtime::ClusterUrl;
+use pairloom_base::runtime::ClusterUrl;
 
 /// Processes of a cluster.
 #[derive(Debug, Subcommand)]

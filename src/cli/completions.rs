@@ -4,7 +4,7 @@ use clap::CommandFactory;
 
 use super::args::{Cli, CompletionsArgs};
 use super::console::Console;
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 /// Prints the completion script of a shell.
 ///

@@ -6,7 +6,7 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use serde::Serialize;
 
 use super::args::{ColorChoice, CommonArgs};
-use crate::error::{Error, Result, escape_control};
+use pairloom_base::error::{Error, Result, escape_control};
 
 /// Output options of a command, and functions that print.
 #[derive(Debug, Clone, Copy)]

@@ -11,13 +11,13 @@ use super::open;
 use super::run_texts::score_text;
 use super::stored_table::read_table;
 use super::units::{format_age, format_score};
-use crate::error::Result;
-use crate::stages::test_significance::{RankingComparison, compare_rankings};
-use crate::store::Store;
-use crate::store::comparison::compare_runs;
-use crate::store::lineage::{ArtefactName, Lineage, artefact_inputs};
-use crate::store::record::{RunOutcome, RunRecord, StageRecord};
-use crate::tables;
+use pairloom_base::error::Result;
+use pairloom_stages::test_significance::{RankingComparison, compare_rankings};
+use pairloom_store::Store;
+use pairloom_store::comparison::compare_runs;
+use pairloom_store::lineage::{ArtefactName, Lineage, artefact_inputs};
+use pairloom_store::record::{RunOutcome, RunRecord, StageRecord};
+use pairloom_tables as tables;
 
 /// Columns of `summary` that are compared.
 const COMPARED_COLUMNS: [&str; 4] = ["i2t_r1", "t2i_r1", "rsum", "hs_sum"];
@@ -290,7 +290,7 @@ fn score_json(row: &ScoreRow) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::testing::{WrittenStage, finished_run, stage};
+    use pairloom_store::testing::{WrittenStage, finished_run, stage};
 
     #[test]
     fn removed_results_are_named_with_their_run() {

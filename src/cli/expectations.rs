@@ -8,14 +8,14 @@ use super::siblings::Sibling;
 use super::sql_child::ask;
 use super::sql_requests::{QueryValue, SqlRequest, TableDeclaration};
 use super::table_value::read_value;
-use crate::error::{Error, Result};
-use crate::pipeline::{ExpectedValue, Pipeline};
-use crate::plan::PlanNode;
-use crate::registry::AnyStage;
-use crate::runtime::ErrorMessage;
-use crate::stage::{OutputKind, Stage};
-use crate::store::Store;
-use crate::store::record::{ExpectationRecord, RunRecord, ScoreRecord, StageRecord};
+use pairloom_base::error::{Error, Result};
+use pairloom_pipeline::{ExpectedValue, Pipeline};
+use pairloom_stage::plan::PlanNode;
+use pairloom_registry::AnyStage;
+use pairloom_base::runtime::ErrorMessage;
+use pairloom_stage::{OutputKind, Stage};
+use pairloom_store::Store;
+use pairloom_store::record::{ExpectationRecord, RunRecord, ScoreRecord, StageRecord};
 
 /// Check of the queries of a pipeline, in this program or in a child.
 pub(super) struct QueryCheck<'p> {

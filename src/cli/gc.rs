@@ -7,8 +7,8 @@ use super::args::{CommonArgs, GcArgs};
 use super::console::{Console, align_columns, one_line};
 use super::open;
 use super::units::{format_age, format_bytes, format_items};
-use crate::error::{Result, TruncatedList};
-use crate::store::gc::{Garbage, GarbageCollection, PinnedArtefact, collect_garbage};
+use pairloom_base::error::{Result, TruncatedList};
+use pairloom_store::gc::{Garbage, GarbageCollection, PinnedArtefact, collect_garbage};
 
 /// Runs that the summary names.
 const SHOWN_RUNS: usize = 10;

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::engine::status::StageStatus;
-use crate::stage::{Coordinate, stage_of_instance};
-use crate::store::record::StageRecord;
+use pairloom_engine::status::StageStatus;
+use pairloom_stage::{Coordinate, stage_of_instance};
+use pairloom_store::record::StageRecord;
 
 /// Stage, or all instances of a repeated stage.
 pub(super) struct StageGroup<'s, T> {
@@ -89,7 +89,7 @@ pub(super) fn counts<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::instance_name;
+    use pairloom_stage::instance_name;
 
     impl Placed for (String, Vec<Coordinate>) {
         fn place(&self) -> (&str, &[Coordinate]) {

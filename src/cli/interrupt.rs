@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures::channel::oneshot;
 
 use super::progress::ProgressDisplay;
-use crate::error::{Error, ErrorCategory, Result};
-use crate::runtime::CancelToken;
+use pairloom_base::error::{Error, ErrorCategory, Result};
+use pairloom_base::runtime::CancelToken;
 
 /// Time after which stages that have not stopped are named, again and again.
 const PATIENCE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];

@@ -6,10 +6,10 @@ use super::args::{CommonArgs, NoteArgs, PinArgs, TagArgs};
 use super::console::{Console, align_columns, one_line};
 use super::open;
 use super::run_choice::{ResultTarget, find_target};
-use crate::error::{Error, Result, escape_control};
-use crate::store::labels::{self, Labels, PinTarget};
-use crate::store::run_log::RunLog;
-use crate::store::run_names::NameMeaning;
+use pairloom_base::error::{Error, Result, escape_control};
+use pairloom_store::labels::{self, Labels, PinTarget};
+use pairloom_store::run_log::RunLog;
+use pairloom_store::run_names::NameMeaning;
 
 /// Tags a run, removes a tag, or lists the tags.
 ///

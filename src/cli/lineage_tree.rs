@@ -4,11 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use super::console::one_line;
-use crate::store::key::InputIdentity;
-use crate::store::lineage::{ArtefactName, Lineage};
-use crate::store::record::StageRecord;
+use pairloom_store::key::InputIdentity;
+use pairloom_store::lineage::{ArtefactName, Lineage};
+use pairloom_store::record::StageRecord;
 
-/// Latest stage that uses an artefact, by kind and key, as [`RunLog::latest_uses`](crate::store::run_log::RunLog) gives.
+/// Latest stage that uses an artefact, by kind and key, as [`RunLog::latest_uses`](pairloom_store::run_log::RunLog) gives.
 type LatestUses<'r> = HashMap<(&'r str, &'r str), &'r StageRecord>;
 
 /// Inputs of an artefact, one a line. The inputs of a producer are written where it appears first.

@@ -8,16 +8,16 @@ use super::args::{CommonArgs, DEFAULT_STORE, PipelineArgs};
 use super::console::{Console, write_stderr};
 use super::expectations::QueryCheck;
 use super::program::Program;
-use crate::engine::cache::CacheOptions;
-use crate::engine::ranks::RankOptions;
-use crate::engine::run_options::RunOptions;
-use crate::error::{Error, Result};
-use crate::io::objects::Location;
-use crate::pipeline::{self, Diagnostics, Pipeline};
-use crate::registry::AnyStage;
-use crate::store::Store;
-use crate::store::record::RunCommand;
-use crate::store::run_log::RunLog;
+use pairloom_engine::cache::CacheOptions;
+use pairloom_engine::ranks::RankOptions;
+use pairloom_engine::run_options::RunOptions;
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::objects::Location;
+use pairloom_pipeline::{self as pipeline, Diagnostics, Pipeline};
+use pairloom_registry::AnyStage;
+use pairloom_store::Store;
+use pairloom_store::record::RunCommand;
+use pairloom_store::run_log::RunLog;
 
 /// Loads a pipeline file, or returns all of its mistakes. Beside the pipeline is the error because of which the queries of its
 /// expectations were not checked, if the program that checks them is not there.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Checks that an output file can be written, before the query runs.
 ///
@@ -55,7 +55,7 @@ pub fn write_file(path: &Path, write: impl FnOnce(BufWriter<File>) -> Result<()>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorCategory;
+    use pairloom_base::error::ErrorCategory;
 
     #[test]
     fn an_existing_file_is_replaced_only_if_wanted() {

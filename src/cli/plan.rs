@@ -9,11 +9,11 @@ use super::open;
 use super::program::Program;
 use super::progress::ProgressDisplay;
 use super::units::{format_count, format_items};
-use crate::engine::new_rows::NewRows;
-use crate::engine::sources::SourceReading;
-use crate::engine::status::{StageAction, StageStatus, stage_statuses};
-use crate::error::Result;
-use crate::runtime::CancelToken;
+use pairloom_engine::new_rows::NewRows;
+use pairloom_engine::sources::SourceReading;
+use pairloom_engine::status::{StageAction, StageStatus, stage_statuses};
+use pairloom_base::error::Result;
+use pairloom_base::runtime::CancelToken;
 
 /// Different reasons of the instances of a stage that are shown.
 const SHOWN_REASONS: usize = 2;
@@ -33,7 +33,7 @@ pub(super) fn plan(common: &CommonArgs, arguments: &PipelineArgs, program: &Prog
     }
     open::note_thread_limit(common, console);
     let progress = ProgressDisplay::new(Console { json: false, ..console });
-    let observer = |event: &crate::engine::event::Event| progress.show(event);
+    let observer = |event: &pairloom_engine::event::Event| progress.show(event);
     let identity = open::pipeline_path(&arguments.file).unwrap_or_else(|| open::pipeline_name(&arguments.file));
     let reading = SourceReading { threads: open::threads(common), trusts_folder_times: arguments.trust_folder_times };
     let statuses = stage_statuses(&pipeline.plan, &store, &identity, reading, &CancelToken::new(), &observer);

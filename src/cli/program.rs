@@ -6,9 +6,9 @@ use super::console::Console;
 use super::serve_args::ServeArgs;
 use super::sql_requests::{QueryValue, TableDeclaration};
 use super::torch::TorchFunctions;
-use crate::error::{Error, Result};
-use crate::store::Store;
-use crate::store::record::StageRecord;
+use pairloom_base::error::{Error, Result};
+use pairloom_store::Store;
+use pairloom_store::record::StageRecord;
 
 /// Program with this command line. What it lacks is handed over to another program.
 #[derive(Debug, Clone, Copy)]

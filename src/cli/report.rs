@@ -7,11 +7,11 @@ use super::console::{Console, one_line};
 use super::open;
 use super::run_choice::{announce_run, is_named, require_run};
 use super::units::{format_count, format_duration};
-use crate::error::{Error, Result};
-use crate::report::{RunFacts, StageFacts, add_run_to_html, add_run_to_markdown};
-use crate::store::record::{RunOutcome, RunRecord, StageRecord};
-use crate::store::run_log::RunLog;
-use crate::store::{FileEntry, Manifest, Store};
+use pairloom_base::error::{Error, Result};
+use pairloom_report::{RunFacts, StageFacts, add_run_to_html, add_run_to_markdown};
+use pairloom_store::record::{RunOutcome, RunRecord, StageRecord};
+use pairloom_store::run_log::RunLog;
+use pairloom_store::{FileEntry, Manifest, Store};
 
 /// Texts that every page of a report has: the footer of an HTML page, the section about the run of a Markdown page, the
 /// first line of tables in LaTeX.
@@ -172,8 +172,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::error::ErrorCategory;
-    use crate::store::testing::{finished_run, stage};
+    use pairloom_base::error::ErrorCategory;
+    use pairloom_store::testing::{finished_run, stage};
 
     #[test]
     fn only_pages_of_reports_are_replaced() {

@@ -11,18 +11,18 @@ use super::section_runner::ClusterSections;
 use super::siblings::Sibling;
 use super::units::format_items;
 use super::{expectations, interrupt, open, ranks, run_scores, summary};
-use crate::engine::ranks::{RankEnvironment, report_startup_error};
-use crate::engine::run::{execute, finish_reused, hold_store};
-use crate::engine::run_options::RunOptions;
-use crate::engine::run_record::RunSummary;
-use crate::engine::status::{StageStatus, stage_statuses};
-use crate::error::{Error, ErrorCategory, Result};
-use crate::pipeline::Pipeline;
-use crate::registry::AnyStage;
-use crate::runtime::{CancelToken, Device};
-use crate::stage::RunStage;
-use crate::store::Store;
-use crate::store::search_tasks::SearchTasks;
+use pairloom_engine::ranks::{RankEnvironment, report_startup_error};
+use pairloom_engine::run::{execute, finish_reused, hold_store};
+use pairloom_engine::run_options::RunOptions;
+use pairloom_engine::run_record::RunSummary;
+use pairloom_engine::status::{StageStatus, stage_statuses};
+use pairloom_base::error::{Error, ErrorCategory, Result};
+use pairloom_pipeline::Pipeline;
+use pairloom_registry::AnyStage;
+use pairloom_base::runtime::{CancelToken, Device};
+use pairloom_stage::RunStage;
+use pairloom_store::Store;
+use pairloom_store::search_tasks::SearchTasks;
 
 /// Runs the stages of a pipeline whose results are missing, and checks its expectations.
 ///
@@ -82,7 +82,7 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, program: &Program, console
     }
     let shown = Arc::clone(&progress);
     interrupt::cancel_on_signal(&cancel, move || interrupt::announce_interrupt(&shown))?;
-    let observer = |event: &crate::engine::event::Event| progress.show(event);
+    let observer = |event: &pairloom_engine::event::Event| progress.show(event);
     if let Some(kind) = store.unshared_locks() {
         console.note(&format!(
             "the store is on a disk of kind `{kind}`, whose locks other machines may not see: run on one machine at a time \

@@ -3,12 +3,12 @@
 use super::console::Console;
 use super::run_choice_args::RunChoiceArgs;
 use super::units::format_items;
-use crate::error::{Error, Result, TruncatedList, escape_line};
-use crate::store::key::Key;
-use crate::store::record::{RunRecord, StageRecord};
-use crate::store::run_log::RunLog;
-use crate::store::run_names::NameMeaning;
-use crate::suggest::closest_name;
+use pairloom_base::error::{Error, Result, TruncatedList, escape_line};
+use pairloom_store::key::Key;
+use pairloom_store::record::{RunRecord, StageRecord};
+use pairloom_store::run_log::RunLog;
+use pairloom_store::run_names::NameMeaning;
+use pairloom_base::suggest::closest_name;
 
 /// Least number of digits of a key that name an artefact.
 const MIN_KEY_DIGITS: usize = 6;
@@ -173,8 +173,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::store::testing::{finished_run, stage};
-    use crate::store::{Store, labels};
+    use pairloom_store::testing::{finished_run, stage};
+    use pairloom_store::{Store, labels};
 
     fn log() -> (tempfile::TempDir, RunLog) {
         let folder = tempfile::tempdir().unwrap();

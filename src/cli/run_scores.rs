@@ -2,11 +2,11 @@
 
 use arrow::array::{Array, RecordBatch};
 
-use crate::error::Result;
-use crate::io::parquet;
-use crate::store::record::{RunRecord, ScoreRecord, StageRecord};
-use crate::store::{Artefact, Store};
-use crate::tables;
+use pairloom_base::error::Result;
+use pairloom_storage::parquet;
+use pairloom_store::record::{RunRecord, ScoreRecord, StageRecord};
+use pairloom_store::{Artefact, Store};
+use pairloom_tables as tables;
 
 /// Table with a score.
 struct ScoredTable {

@@ -1,8 +1,8 @@
 //! Short texts about a run for tables: its time, its score, its differences from another run.
 
 use super::units::{format_duration, format_score};
-use crate::store::comparison::RunDifference;
-use crate::store::record::{RunRecord, ScoreRecord};
+use pairloom_store::comparison::RunDifference;
+use pairloom_store::record::{RunRecord, ScoreRecord};
 
 /// Wall time of a run; of one that computed nothing, a remark.
 pub(super) fn run_time(run: &RunRecord) -> String {
@@ -34,8 +34,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::store::Store;
-    use crate::store::testing::{finished_run, stage};
+    use pairloom_store::Store;
+    use pairloom_store::testing::{finished_run, stage};
 
     fn score(table: &str, metric: &str, value: f64) -> ScoreRecord {
         let (stage, table, metric) = ("test".to_owned(), table.to_owned(), metric.to_owned());

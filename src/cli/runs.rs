@@ -11,11 +11,11 @@ use super::run_texts::{difference_text, run_time, score_text};
 use super::setting_filter::SettingFilter;
 
 use super::units::{format_age, format_items};
-use crate::error::{Result, TruncatedList};
-use crate::store::comparison::{RunDifference, compare_runs};
-use crate::store::labels::Labels;
-use crate::store::record::RunRecord;
-use crate::store::run_log::RunLog;
+use pairloom_base::error::{Result, TruncatedList};
+use pairloom_store::comparison::{RunDifference, compare_runs};
+use pairloom_store::labels::Labels;
+use pairloom_store::record::RunRecord;
+use pairloom_store::run_log::RunLog;
 
 /// Differences shown for a run.
 const SHOWN_DIFFERENCES: usize = 4;

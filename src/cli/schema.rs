@@ -2,7 +2,7 @@
 
 use super::console::Console;
 use super::schemas;
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 /// Prints the JSON Schema of pipeline files.
 ///

@@ -6,8 +6,8 @@ use clap::CommandFactory;
 use clap_markdown::MarkdownOptions;
 
 use super::args::Cli;
-use crate::registry::AnyStage;
-use crate::tables::{self, Table};
+use pairloom_registry::AnyStage;
+use pairloom_tables::{self as tables, Table};
 
 /// Name and content of every file in `schemas/`.
 #[must_use]
@@ -22,7 +22,7 @@ pub fn schema_files() -> Vec<(String, String)> {
 
 /// JSON Schema of pipeline files.
 pub(super) fn pipeline_schema() -> String {
-    format!("{:#}\n", crate::pipeline::schema::<AnyStage>())
+    format!("{:#}\n", pairloom_pipeline::schema::<AnyStage>())
 }
 
 /// Reference of the command line in Markdown.

@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use super::siblings::Sibling;
 use super::sql_child::ask;
 use super::sql_requests::SqlRequest;
-use crate::error::Result;
-use crate::runtime::ClusterUrl;
-use crate::store::search_tasks::SectionRunner;
+use pairloom_base::error::Result;
+use pairloom_base::runtime::ClusterUrl;
+use pairloom_store::search_tasks::SectionRunner;
 
 /// Runner of sections on a cluster whose executors read the store of the run.
 #[derive(Debug)]

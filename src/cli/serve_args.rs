@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::cluster_args::ClusterChoiceArgs;
 use super::run_choice_args::RunChoiceArgs;
-use crate::runtime::NamedFile;
+use pairloom_base::runtime::NamedFile;
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]

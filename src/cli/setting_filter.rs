@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::error::{Error, Result};
-use crate::store::flat_settings::{flatten, is_value};
-use crate::store::record::RunRecord;
-use crate::suggest::closest_name;
+use pairloom_base::error::{Error, Result};
+use pairloom_store::flat_settings::{flatten, is_value};
+use pairloom_store::record::RunRecord;
+use pairloom_base::suggest::closest_name;
 
 /// Condition on a setting of a stage.
 #[derive(Debug)]
@@ -77,8 +77,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::store::Store;
-    use crate::store::testing::{finished_run, stage};
+    use pairloom_store::Store;
+    use pairloom_store::testing::{finished_run, stage};
 
     #[test]
     fn a_filter_compares_numbers_and_refuses_unknown_settings() {

@@ -13,14 +13,14 @@ use super::open;
 use super::run_choice::{ResultTarget, find_target, require_stage};
 use super::run_texts::{difference_text, run_time};
 use super::units::{format_age, format_bytes, format_count, format_duration, format_items, format_score};
-use crate::error::{Result, TruncatedList};
-use crate::stage::{INSTANCE_SIGN, names_of_instances, stage_of_instance};
-use crate::store::comparison::compare_runs;
-use crate::store::labels::Labels;
-use crate::store::lineage::Lineage;
-use crate::store::record::{RunRecord, ScoreRecord, StageRecord};
-use crate::store::run_log::RunLog;
-use crate::store::{Manifest, Store, flat_settings};
+use pairloom_base::error::{Result, TruncatedList};
+use pairloom_stage::{INSTANCE_SIGN, names_of_instances, stage_of_instance};
+use pairloom_store::comparison::compare_runs;
+use pairloom_store::labels::Labels;
+use pairloom_store::lineage::Lineage;
+use pairloom_store::record::{RunRecord, ScoreRecord, StageRecord};
+use pairloom_store::run_log::RunLog;
+use pairloom_store::{Manifest, Store, flat_settings};
 
 /// Files of an output that are listed.
 const SHOWN_FILES: usize = 5;

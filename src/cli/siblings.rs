@@ -9,8 +9,8 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::error::{Error, Result};
-use crate::runtime::build;
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::build;
 
 /// Environment variable with the hash of the sources of the program that started this one.
 const BUILD_VARIABLE: &str = "PAIRLOOM_HANDED_OVER_BY";

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::siblings::Sibling;
 use super::sql_requests::{ANSWER_REQUEST, SqlAnswer, SqlRequest};
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Pause between two reports while a child works.
 const PAUSE: Duration = Duration::from_millis(200);

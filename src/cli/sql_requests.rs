@@ -10,9 +10,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::runtime::ErrorMessage;
-use crate::stage::Coordinate;
-use crate::store::record::StageRecord;
+use pairloom_base::runtime::ErrorMessage;
+use pairloom_stage::Coordinate;
+use pairloom_store::record::StageRecord;
 
 /// Only argument of a `pairloom-sql` that answers a request. It is no command of the command line.
 pub const ANSWER_REQUEST: &str = "answer-request";
@@ -112,7 +112,7 @@ fn schema_of_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SchemaRe
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tables;
+    use pairloom_tables as tables;
 
     #[test]
     fn columns_and_numbers_survive_the_way() {

@@ -10,8 +10,8 @@ use super::usage;
 use super::{
     check, completions, diff, export, gc, labels, plan, report, run, runs, schema, show, tensorboard, trec, verify,
 };
-use crate::error::{Error, Result, catch_panic};
-use crate::runtime::set_build;
+use pairloom_base::error::{Error, Result, catch_panic};
+use pairloom_base::runtime::set_build;
 
 /// Runs the command line. The process hands over to another program for what this one lacks: to `pairloom-torch` if a stage
 /// has to run, to `pairloom-sql` for queries.

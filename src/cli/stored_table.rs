@@ -2,10 +2,10 @@
 
 use arrow::array::RecordBatch;
 
-use crate::error::Result;
-use crate::io::parquet;
-use crate::store::record::StageRecord;
-use crate::store::{Artefact, Store};
+use pairloom_base::error::Result;
+use pairloom_storage::parquet;
+use pairloom_store::record::StageRecord;
+use pairloom_store::{Artefact, Store};
 
 /// Batches of a table of a stage, one for each part; none if the result was removed.
 ///

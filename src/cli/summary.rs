@@ -7,11 +7,11 @@ use super::instance_groups::{counts, stage_groups};
 use super::open::relative_to_current;
 use super::progress::{EventSummary, ProgressDisplay};
 use super::units::{format_bytes, format_count, format_duration, format_items, format_number};
-use crate::engine::run_record::RunSummary;
-use crate::error::{Result, TruncatedList};
-use crate::stage::INSTANCE_SIGN;
-use crate::store::record::StageRecord;
-use crate::store::{Manifest, Store};
+use pairloom_engine::run_record::RunSummary;
+use pairloom_base::error::{Result, TruncatedList};
+use pairloom_stage::INSTANCE_SIGN;
+use pairloom_store::record::StageRecord;
+use pairloom_store::{Manifest, Store};
 
 /// Significant digits of the values of expectations that held.
 const EXPECTATION_DIGITS: usize = 6;

@@ -7,10 +7,10 @@ use arrow::util::display::array_value_to_string;
 
 use super::stored_table::read_table;
 use super::units::format_items;
-use crate::error::{Error, Result};
-use crate::pipeline::{ConditionValue, TableValue};
-use crate::store::Store;
-use crate::store::record::StageRecord;
+use pairloom_base::error::{Error, Result};
+use pairloom_pipeline::{ConditionValue, TableValue};
+use pairloom_store::Store;
+use pairloom_store::record::StageRecord;
 
 /// Rows that an error describes.
 const SHOWN_ROWS: usize = 3;
@@ -169,7 +169,7 @@ fn cell(row: &RecordBatch, name: &str) -> Option<String> {
 
 /// Values of some columns of a row, with its instance.
 fn described(seen: &SeenRow, columns: &[String]) -> String {
-    let instance = seen.stage.contains(crate::stage::INSTANCE_SIGN).then(|| format!("`{}`", seen.stage));
+    let instance = seen.stage.contains(pairloom_stage::INSTANCE_SIGN).then(|| format!("`{}`", seen.stage));
     let cells = columns.iter().filter_map(|name| Some(format!("{name} = {}", cell(&seen.row, name)?)));
     instance.into_iter().chain(cells).collect::<Vec<_>>().join(", ")
 }

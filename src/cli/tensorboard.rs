@@ -12,13 +12,13 @@ use super::args::{CommonArgs, TensorboardArgs};
 use super::console::Console;
 use super::open;
 use super::training_settings::{FlatSettings, describe, flat_settings, hparams, path_safe};
-use crate::error::{Error, Result};
-use crate::io::parquet;
-use crate::io::tensorboard::{self, HparamMetric};
-use crate::store::record::StageRecord;
-use crate::store::run_log::RunLog;
-use crate::store::{Artefact, Manifest, Store};
-use crate::tables;
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::parquet;
+use pairloom_formats::tensorboard::{self, HparamMetric};
+use pairloom_store::record::StageRecord;
+use pairloom_store::run_log::RunLog;
+use pairloom_store::{Artefact, Manifest, Store};
+use pairloom_tables as tables;
 
 /// Metrics of a training, from the epoch whose model was kept: tag, column of `validation`, name of the column.
 const KEPT_METRICS: [(&str, &str, &str); 2] = [

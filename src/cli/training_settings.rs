@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::io::tensorboard::{Hparam, HparamValue};
-use crate::store::flat_settings::{flatten, text};
+use pairloom_formats::tensorboard::{Hparam, HparamValue};
+use pairloom_store::flat_settings::{flatten, text};
 
 /// Settings of a training by name: `loss`, `loss.margin`, `learning_rate`.
 pub(super) type FlatSettings = BTreeMap<String, HparamValue>;

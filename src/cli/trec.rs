@@ -13,13 +13,13 @@ use super::output_file::{check_output, write_file};
 use super::run_choice::{announce_run, require_run, require_stage};
 use super::stored_table::read_table;
 use super::units::format_items;
-use crate::error::{Error, Result, TruncatedList};
-use crate::io::trec::{RunLine, check_tag};
-use crate::store::Store;
-use crate::store::record::{RunRecord, StageRecord};
-use crate::store::run_log::RunLog;
-use crate::tables;
-use crate::tables::rankings;
+use pairloom_base::error::{Error, Result, TruncatedList};
+use pairloom_formats::trec::{RunLine, check_tag};
+use pairloom_store::Store;
+use pairloom_store::record::{RunRecord, StageRecord};
+use pairloom_store::run_log::RunLog;
+use pairloom_tables as tables;
+use pairloom_tables::rankings;
 
 /// Size of the text that is written at once.
 const CHUNK_BYTES: usize = 1 << 16;

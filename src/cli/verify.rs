@@ -10,11 +10,11 @@ use super::console::{Console, one_line};
 use super::open;
 use super::run_choice::{announce_run, require_run};
 use super::units::{format_bytes, format_items};
-use crate::error::{Error, Result};
-use crate::store::key::Key;
-use crate::store::run_log::RunLog;
-use crate::store::verify::verify_artefact;
-use crate::store::{Manifest, Presence, Store};
+use pairloom_base::error::{Error, Result};
+use pairloom_store::key::Key;
+use pairloom_store::run_log::RunLog;
+use pairloom_store::verify::verify_artefact;
+use pairloom_store::{Manifest, Presence, Store};
 
 /// Look of the bar.
 const BAR: &str = "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";

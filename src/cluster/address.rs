@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Refuses an address that other machines reach, unless that is allowed.
 ///

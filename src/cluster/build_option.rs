@@ -9,7 +9,7 @@ use datafusion::common::{config_err, exec_err};
 use datafusion::error::Result;
 use datafusion::prelude::SessionConfig;
 
-use crate::runtime::build;
+use pairloom_base::runtime::build;
 
 /// Names of the settings, after their prefix.
 const BUILD_SETTING: &str = "build";

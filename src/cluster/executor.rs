@@ -25,9 +25,9 @@ use super::plan_codec::PlanCodec;
 use super::store_id::StoreCheck;
 use super::store_registry::StoreRegistry;
 use super::submission::wait_for_scheduler;
-use crate::error::{Error, Result};
-use crate::runtime::ClusterUrl;
-use crate::store::Store;
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::ClusterUrl;
+use pairloom_store::Store;
 
 /// Time for which an executor waits for its scheduler, in seconds.
 const CONNECT_SECONDS: u16 = 60;

@@ -3,7 +3,7 @@
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 
-use crate::error::{Error, ErrorCategory};
+use pairloom_base::error::{Error, ErrorCategory};
 
 /// Error of an executor from the text in which the scheduler passes it on.
 ///

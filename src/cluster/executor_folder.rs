@@ -5,8 +5,8 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
-use crate::runtime::random_hex;
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::random_hex;
 
 /// Start of the name of an executor's folder. Sixteen hexadecimal digits follow.
 const PREFIX: &str = "pairloom-executor-";

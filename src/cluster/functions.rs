@@ -16,8 +16,8 @@ use super::build_option::{check_sender, receiving, sending};
 use super::plan_codec::PlanCodec;
 use super::search_section::SearchSection;
 use super::store_registry::StoreRegistry;
-use crate::sql::{ReadOrder, function_state};
-use crate::store::Store;
+use pairloom_query::{ReadOrder, function_state};
+use pairloom_store::Store;
 
 /// Largest message between processes, in bytes: a plan with the rows of small tables.
 pub(super) const MAX_MESSAGE_BYTES: u32 = 256 << 20;

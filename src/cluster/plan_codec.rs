@@ -9,7 +9,7 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 
-use crate::sql::{decode_operator, encode_operator};
+use pairloom_query::{decode_operator, encode_operator};
 
 /// First bytes of messages: of Ballista's operators, and of ours.
 const OF_BALLISTA: u8 = 0;

@@ -27,10 +27,10 @@ use super::functions::client_config;
 use super::plan_check::check_plan;
 use super::store_id::id_of_store;
 use super::submission::{Submission, fetch_rows};
-use crate::error::Error;
-use crate::runtime::ClusterUrl;
-use crate::sql::PlanRunner;
-use crate::store::Store;
+use pairloom_base::error::Error;
+use pairloom_base::runtime::ClusterUrl;
+use pairloom_query::PlanRunner;
+use pairloom_store::Store;
 
 /// Tasks of a stage of a query of large tables.
 const PARTITIONS: usize = 16;

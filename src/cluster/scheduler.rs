@@ -16,7 +16,7 @@ use tokio::runtime::Builder;
 use super::address::check_address;
 use super::functions::{MAX_MESSAGE_BYTES, scheduler_state, session_config};
 use super::plan_codec::PlanCodec;
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Threads of a scheduler, which plans and waits.
 const THREADS: usize = 2;

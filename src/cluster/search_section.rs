@@ -10,10 +10,10 @@ use datafusion::common::exec_err;
 use datafusion::error::{DataFusionError, Result as SqlResult};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 
-use crate::error::{Error, Result};
-use crate::search::SearchWorker;
-use crate::store::Store;
-use crate::store::search_tasks::{object_name, result_name};
+use pairloom_base::error::{Error, Result};
+use pairloom_search::SearchWorker;
+use pairloom_store::Store;
+use pairloom_store::search_tasks::{object_name, result_name};
 
 /// Function `search_section(folder, job, section)`: computes a section of a search job, writes its result to the store, and
 /// returns the size of the result in bytes. A result that exists is not computed again.

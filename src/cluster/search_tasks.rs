@@ -20,10 +20,10 @@ use super::functions::client_config;
 use super::search_section::SearchSection;
 use super::store_id::id_of_store;
 use super::submission::Submission;
-use crate::error::{Error, Result};
-use crate::runtime::ClusterUrl;
-use crate::store::Store;
-use crate::tables;
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::ClusterUrl;
+use pairloom_store::Store;
+use pairloom_tables as tables;
 
 /// Runs sections of a search job on the cluster of the scheduler at `url`, whose executors read `store`, and waits for them.
 /// `folder` has the objects of the job. If `stop` comes first, the job is cancelled on the cluster.

@@ -8,9 +8,9 @@ use datafusion::error::{DataFusionError, Result as SqlResult};
 use tokio::sync::Notify;
 
 use super::build_option::store_of_sender;
-use crate::error::{Error, Result};
-use crate::runtime::random_hex;
-use crate::store::{CLUSTER_FOLDER, Store};
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::random_hex;
+use pairloom_store::{CLUSTER_FOLDER, Store};
 
 /// Name of the object with the id.
 fn object() -> String {

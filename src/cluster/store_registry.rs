@@ -8,8 +8,8 @@ use datafusion::execution::object_store::{ObjectStoreRegistry, ObjectStoreUrl};
 use object_store::ObjectStore;
 use url::Url;
 
-use crate::sql::store_url;
-use crate::store::Store;
+use pairloom_query::store_url;
+use pairloom_store::Store;
 
 /// Registry of the store alone. Files of the machine and other servers cannot be read, whatever a plan names.
 #[derive(Debug)]

@@ -28,8 +28,8 @@ use tonic::transport::Channel;
 use super::executor_error::{executor_error, quoted_message};
 use super::functions::{FETCH_PAUSE, MAX_MESSAGE_BYTES, client_config};
 use super::plan_codec::PlanCodec;
-use crate::error::{Error, Result, with_causes};
-use crate::runtime::{ClusterUrl, random_hex};
+use pairloom_base::error::{Error, Result, with_causes};
+use pairloom_base::runtime::{ClusterUrl, random_hex};
 
 /// Pauses between two questions for the state of a job: the first, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(250)];

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::RecordBatch;
 
-use crate::error::{Error, Result};
-use crate::io::cache::ShardCache;
-use crate::io::shard::Shard;
-use crate::runtime::CancelToken;
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::cache::ShardCache;
+use pairloom_storage::shard::Shard;
+use pairloom_base::runtime::CancelToken;
 
 /// Location and size limit of the cache of shards.
 #[derive(Debug, Clone)]

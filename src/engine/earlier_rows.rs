@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow::array::RecordBatch;
 use az::SaturatingAs;
 
-use crate::error::{Error, ErrorCategory, Result};
-use crate::io::parquet;
-use crate::stage::{EarlierPart, EarlierRows, FoundRows, PartKey, RowKey, SharedEarlierRows, Warning};
-use crate::store::key::ArtefactIdentity;
-use crate::store::{Artefact, FileEntry, Manifest, Part, ROW_KEYS_FOLDER, Store};
+use pairloom_base::error::{Error, ErrorCategory, Result};
+use pairloom_storage::parquet;
+use pairloom_stage::{EarlierPart, EarlierRows, FoundRows, PartKey, RowKey, SharedEarlierRows, Warning};
+use pairloom_store::key::ArtefactIdentity;
+use pairloom_store::{Artefact, FileEntry, Manifest, Part, ROW_KEYS_FOLDER, Store};
 
 /// Bytes of the parts that are kept in memory, so that the blocks of a few threads do not read a part again.
 const RECENT_BYTES: usize = 256 << 20;

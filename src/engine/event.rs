@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::runtime::Stalls;
-use crate::stage::{TrainedStep, ValidationScores, Warning};
+use pairloom_base::runtime::Stalls;
+use pairloom_stage::{TrainedStep, ValidationScores, Warning};
 
 /// Event of a run.
 #[derive(Debug, Clone, Serialize)]

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::error::Result;
-use crate::runtime::CancelToken;
+use pairloom_base::error::Result;
+use pairloom_base::runtime::CancelToken;
 
 /// Time between two checks of a waiting stage.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

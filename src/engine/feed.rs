@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::error::{Error, Result};
-use crate::runtime::CancelToken;
-use crate::store::{FileEntry, Part};
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::CancelToken;
+use pairloom_store::{FileEntry, Part};
 
 /// Parts and files of an artefact that can be read already.
 #[derive(Debug, Default)]

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use bytes::Bytes;
 
-use crate::engine::cache::LazyCache;
-use crate::engine::feed::ArtefactFeed;
-use crate::engine::reader::{OnWait, TableReader};
-use crate::engine::sources;
-use crate::error::{Error, Result};
-use crate::io::objects::ObjectStorage;
-use crate::io::table_shards::TableShards;
-use crate::runtime::CancelToken;
-use crate::stage::FileKeys;
-use crate::store::{Artefact, FileEntry, Part, Store};
+use crate::cache::LazyCache;
+use crate::feed::ArtefactFeed;
+use crate::reader::{OnWait, TableReader};
+use crate::sources;
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::objects::ObjectStorage;
+use pairloom_storage::table_shards::TableShards;
+use pairloom_base::runtime::CancelToken;
+use pairloom_stage::FileKeys;
+use pairloom_store::{Artefact, FileEntry, Part, Store};
 
 /// An opened input.
 pub(super) enum OpenInput {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::status::StageStatus;
-use crate::stage::{AncestorArtefact, AncestorInput, StageLineage};
-use crate::store::key::{ArtefactIdentity, InputIdentity, Key};
+use crate::status::StageStatus;
+use pairloom_stage::{AncestorArtefact, AncestorInput, StageLineage};
+use pairloom_store::key::{ArtefactIdentity, InputIdentity, Key};
 
 /// Lineage of the stage with this identity. `statuses` are the stages that it may follow from.
 pub(super) fn stage_lineage(identity: &ArtefactIdentity, statuses: &[StageStatus]) -> StageLineage {

@@ -6,14 +6,14 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use crossbeam::atomic::AtomicCell;
 
-use crate::engine::ordered_map::{MemoryBudget, ordered_map};
-use crate::engine::progress_reporter::{ProgressReporter, ROWS, now};
-use crate::engine::ranks::{SharedPart, SharedParts};
-use crate::engine::reader::{BlockReader, TableReader, batch_bytes};
-use crate::engine::writer::{ArtefactCommitter, RowsOfPart, TableWriter};
-use crate::error::Result;
-use crate::runtime::{CancelToken, Resources};
-use crate::stage::{MapBlock, MapFn, MapOutput, Progress};
+use crate::ordered_map::{MemoryBudget, ordered_map};
+use crate::progress_reporter::{ProgressReporter, ROWS, now};
+use crate::ranks::{SharedPart, SharedParts};
+use crate::reader::{BlockReader, TableReader, batch_bytes};
+use crate::writer::{ArtefactCommitter, RowsOfPart, TableWriter};
+use pairloom_base::error::Result;
+use pairloom_base::runtime::{CancelToken, Resources};
+use pairloom_stage::{MapBlock, MapFn, MapOutput, Progress};
 
 /// A parallel map into one table output.
 pub(super) struct ParallelMap<'m, 'e> {

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::engine::earlier_rows::stored_rows;
-use crate::engine::sources::{self, SourceContent};
-use crate::error::Result;
-use crate::plan::{Plan, PlanNode};
-use crate::stage::{CopiedRows, FileKeys, InputOrigin, OutputKind, RowKey, Stage, TableRef, input};
-use crate::store::key::ArtefactIdentity;
-use crate::store::{Artefact, Manifest, Store};
+use crate::earlier_rows::stored_rows;
+use crate::sources::{self, SourceContent};
+use pairloom_base::error::Result;
+use pairloom_stage::plan::{Plan, PlanNode};
+use pairloom_stage::{CopiedRows, FileKeys, InputOrigin, OutputKind, RowKey, Stage, TableRef, input};
+use pairloom_store::key::ArtefactIdentity;
+use pairloom_store::{Artefact, Manifest, Store};
 
 /// Knowledge before a run of the rows that it would compute.
 #[derive(Debug, Clone, PartialEq, Eq)]

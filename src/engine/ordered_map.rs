@@ -7,8 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use crossbeam::channel::{Receiver, bounded, unbounded};
 use std::thread as scoped;
 
-use crate::error::{Result, catch_panic};
-use crate::runtime::CancelToken;
+use pairloom_base::error::{Result, catch_panic};
+use pairloom_base::runtime::CancelToken;
 
 /// Limit on the bytes in flight between threads, shared by all parallel maps of a run.
 ///
@@ -214,7 +214,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::error::Error;
+    use pairloom_base::error::Error;
 
     fn numbers(n: u64, bytes: u64) -> impl FnMut() -> Result<Option<(u64, u64)>> + Send {
         let mut at = 0;

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::engine::event::{Event, Observer};
-use crate::runtime::Stalls;
-use crate::stage::{Progress, TrainedStep, ValidationScores, Warning};
+use crate::event::{Event, Observer};
+use pairloom_base::runtime::Stalls;
+use pairloom_stage::{Progress, TrainedStep, ValidationScores, Warning};
 
 /// Minimum time between two events of one kind of a stage.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);

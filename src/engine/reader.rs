@@ -5,13 +5,13 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use az::SaturatingAs;
 
-use crate::engine::cache::LazyCache;
-use crate::engine::feed::ArtefactFeed;
-use crate::error::Result;
-use crate::io::parquet;
-use crate::io::table_shards::{ShardSource, TableShards};
-use crate::runtime::CancelToken;
-use crate::store::{Artefact, Part};
+use crate::cache::LazyCache;
+use crate::feed::ArtefactFeed;
+use pairloom_base::error::Result;
+use pairloom_storage::parquet;
+use pairloom_storage::table_shards::{ShardSource, TableShards};
+use pairloom_base::runtime::CancelToken;
+use pairloom_store::{Artefact, Part};
 
 /// Callback at the start of a wait, with the name of the awaited input or resource.
 pub(super) type OnWait<'w> = &'w mut dyn FnMut(&str);

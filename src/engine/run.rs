@@ -5,30 +5,30 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::engine::cache::LazyCache;
-use crate::engine::event::{Event, Observer};
-use crate::engine::exclusive_queue::ExclusiveQueue;
-use crate::engine::feed::ArtefactFeed;
-use crate::engine::inputs::{OpenInput, StageInputs};
-use crate::engine::ordered_map::MemoryBudget;
-use crate::engine::progress_reporter::ROWS;
-use crate::engine::ranks::{RankCoordinator, WorkerGroup, plan_description};
-use crate::engine::reader::TableReader;
-use crate::engine::run_options::RunOptions;
-use crate::engine::run_record::{RunSummary, StageResult, begin_record, finish_record};
-use crate::engine::schedule::Schedule;
-use crate::engine::sources::{self, SourceDigest};
-use crate::engine::stage_host::{EngineHost, RunContext};
-use crate::engine::status::{StageStatus, stage_statuses};
-use crate::engine::writer::{ArtefactCommitter, TableWriter};
-use crate::error::{Error, ErrorCategory, Result, catch_panic};
-use crate::plan::{Plan, PlanNode};
-use crate::runtime::{CancelToken, Resources, version_and_build};
-use crate::stage::{InputOrigin, OutputKind, RunStage, Stage, StageEvent, StageHost, StageInput, TableRef, Warning};
-use crate::store::claim::{StoreLock, check_conditional_writes, claim_artefact, lock_for_run};
-use crate::store::journal::{self, CommittedContent};
-use crate::store::key::InputIdentity;
-use crate::store::{Artefact, Manifest, Presence, Store, with_checksum};
+use crate::cache::LazyCache;
+use crate::event::{Event, Observer};
+use crate::exclusive_queue::ExclusiveQueue;
+use crate::feed::ArtefactFeed;
+use crate::inputs::{OpenInput, StageInputs};
+use crate::ordered_map::MemoryBudget;
+use crate::progress_reporter::ROWS;
+use crate::ranks::{RankCoordinator, WorkerGroup, plan_description};
+use crate::reader::TableReader;
+use crate::run_options::RunOptions;
+use crate::run_record::{RunSummary, StageResult, begin_record, finish_record};
+use crate::schedule::Schedule;
+use crate::sources::{self, SourceDigest};
+use crate::stage_host::{EngineHost, RunContext};
+use crate::status::{StageStatus, stage_statuses};
+use crate::writer::{ArtefactCommitter, TableWriter};
+use pairloom_base::error::{Error, ErrorCategory, Result, catch_panic};
+use pairloom_stage::plan::{Plan, PlanNode};
+use pairloom_base::runtime::{CancelToken, Resources, version_and_build};
+use pairloom_stage::{InputOrigin, OutputKind, RunStage, Stage, StageEvent, StageHost, StageInput, TableRef, Warning};
+use pairloom_store::claim::{StoreLock, check_conditional_writes, claim_artefact, lock_for_run};
+use pairloom_store::journal::{self, CommittedContent};
+use pairloom_store::key::InputIdentity;
+use pairloom_store::{Artefact, Manifest, Presence, Store, with_checksum};
 
 /// Runs every stage of the plan whose artefact is not in the store, by `run_stage`.
 ///
@@ -366,7 +366,7 @@ fn open_outputs<S: Stage>(
             OutputKind::Table { schema, part_rows, .. } => {
                 let parts = committed.tables.get(output.name).map_or(&[][..], Vec::as_slice);
                 let before_state = committed.states.last().and_then(|state| state.parts.get(output.name)).copied();
-                let rows = |parts: &[crate::store::Part]| parts.iter().map(|part| part.rows).sum();
+                let rows = |parts: &[pairloom_store::Part]| parts.iter().map(|part| part.rows).sum();
                 let position = rows(&parts[..before_state.unwrap_or(0)]);
                 tables.insert(output.name, TableWriter::new(output.name, schema, part_rows, position, rows(parts)));
             }

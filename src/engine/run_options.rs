@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::engine::cache::CacheOptions;
-use crate::engine::ranks::RankOptions;
-use crate::engine::sources::SourceReading;
-use crate::runtime::{Device, RemoteTasks};
-use crate::store::record::RunCommand;
+use crate::cache::CacheOptions;
+use crate::ranks::RankOptions;
+use crate::sources::SourceReading;
+use pairloom_base::runtime::{Device, RemoteTasks};
+use pairloom_store::record::RunCommand;
 
 /// Options of a run.
 #[derive(Debug, Clone)]

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::event::{Event, Observer};
-use crate::engine::ordered_map::MemoryBudget;
-use crate::engine::run_options::RunOptions;
-use crate::engine::status::StageStatus;
-use crate::error::{Error, ErrorCategory, Result};
-use crate::runtime::Stalls;
-use crate::store::record::{RunOutcome, RunRecord, StageRecord};
-use crate::store::{Manifest, Store};
+use crate::event::{Event, Observer};
+use crate::ordered_map::MemoryBudget;
+use crate::run_options::RunOptions;
+use crate::status::StageStatus;
+use pairloom_base::error::{Error, ErrorCategory, Result};
+use pairloom_base::runtime::Stalls;
+use pairloom_store::record::{RunOutcome, RunRecord, StageRecord};
+use pairloom_store::{Manifest, Store};
 
 /// Result of a run.
 #[derive(Debug)]

@@ -8,8 +8,8 @@
 
 use std::collections::HashMap;
 
-use crate::plan::Plan;
-use crate::stage::{InputOrigin, Stage, TableRef};
+use pairloom_stage::plan::Plan;
+use pairloom_stage::{InputOrigin, Stage, TableRef};
 
 /// State of a stage in a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,9 +116,9 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::testing::{ToyStage, node};
-    use crate::plan::PlanNode;
-    use crate::stage::Coordinate;
+    use crate::testing::{ToyStage, node};
+    use pairloom_stage::plan::PlanNode;
+    use pairloom_stage::Coordinate;
 
     fn instance(name: &str, stage: ToyStage, seed: u64) -> PlanNode<ToyStage> {
         let coordinates = vec![Coordinate { axis: "seed".to_owned(), value: seed.into() }];

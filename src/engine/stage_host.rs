@@ -9,30 +9,30 @@ use arrow::array::RecordBatch;
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::engine::cache::LazyCache;
-use crate::engine::earlier_rows::stored_rows;
-use crate::engine::event::Observer;
-use crate::engine::exclusive_queue::{ExclusiveQueue, ExclusiveTicket, ThreadShare};
-use crate::engine::inputs::StageInputs;
-use crate::engine::lineage::stage_lineage;
-use crate::engine::map::ParallelMap;
-use crate::engine::ordered_map::MemoryBudget;
-use crate::engine::progress_reporter::{ProgressReporter, ROWS, now};
-use crate::engine::ranks::{JobRequest, RankCoordinator, RunningJob, SharedParts};
-use crate::engine::reader::OnWait;
-use crate::engine::status::StageStatus;
-use crate::engine::writer::{ArtefactCommitter, TableWriter};
-use crate::error::{Error, Result};
-use crate::io::objects::ObjectStorage;
-use crate::io::shard::Shard;
-use crate::io::table_shards::TableShards;
-use crate::runtime::{ProcessGroup, Resources, Stalls};
-use crate::stage::{
+use crate::cache::LazyCache;
+use crate::earlier_rows::stored_rows;
+use crate::event::Observer;
+use crate::exclusive_queue::{ExclusiveQueue, ExclusiveTicket, ThreadShare};
+use crate::inputs::StageInputs;
+use crate::lineage::stage_lineage;
+use crate::map::ParallelMap;
+use crate::ordered_map::MemoryBudget;
+use crate::progress_reporter::{ProgressReporter, ROWS, now};
+use crate::ranks::{JobRequest, RankCoordinator, RunningJob, SharedParts};
+use crate::reader::OnWait;
+use crate::status::StageStatus;
+use crate::writer::{ArtefactCommitter, TableWriter};
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::objects::ObjectStorage;
+use pairloom_storage::shard::Shard;
+use pairloom_storage::table_shards::TableShards;
+use pairloom_base::runtime::{ProcessGroup, Resources, Stalls};
+use pairloom_stage::{
     FileKeys, MapFn, MapInput, MapSummary, Progress, SharedEarlierRows, StageEvent, StageHost, StageLineage, Warning,
 };
-use crate::store::Store;
-use crate::store::journal::SavedState;
-use crate::store::key::ArtefactIdentity;
+use pairloom_store::Store;
+use pairloom_store::journal::SavedState;
+use pairloom_store::key::ArtefactIdentity;
 
 /// References that all stages of a run share.
 #[derive(Clone, Copy)]

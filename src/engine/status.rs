@@ -2,18 +2,18 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::engine::event::Observer;
-use crate::engine::new_rows::{self, NewRows};
-use crate::engine::sources::{self, SourceReading};
-use crate::error::{Error, Result};
-use crate::plan::Plan;
-use crate::runtime::CancelToken;
-use crate::stage::{Coordinate, InputOrigin, OutputKind, Problem, Stage, TableRef, Warning};
-use crate::store::journal;
-use crate::store::key::{ArtefactIdentity, InputIdentity, Key};
-use crate::store::record::{RunRecord, StageRecord};
-use crate::store::run_log::RunLog;
-use crate::store::{Artefact, Manifest, Presence, Store};
+use crate::event::Observer;
+use crate::new_rows::{self, NewRows};
+use crate::sources::{self, SourceReading};
+use pairloom_base::error::{Error, Result};
+use pairloom_stage::plan::Plan;
+use pairloom_base::runtime::CancelToken;
+use pairloom_stage::{Coordinate, InputOrigin, OutputKind, Problem, Stage, TableRef, Warning};
+use pairloom_store::journal;
+use pairloom_store::key::{ArtefactIdentity, InputIdentity, Key};
+use pairloom_store::record::{RunRecord, StageRecord};
+use pairloom_store::run_log::RunLog;
+use pairloom_store::{Artefact, Manifest, Presence, Store};
 
 /// Status of a stage before a run.
 #[derive(Debug, Clone)]

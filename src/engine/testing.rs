@@ -6,13 +6,13 @@ use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use serde_json::json;
 
-use crate::error::{Error, Result};
-use crate::plan::PlanNode;
-use crate::stage::{
+use pairloom_base::error::{Error, Result};
+use pairloom_stage::plan::PlanNode;
+use pairloom_stage::{
     CopiedRows, FileKeys, MapInput, MapOutput, MapSummary, PartKey, Problem, RowKey, RowKeys, RunnableStage, SourceRef,
     Stage, StageContext, StageInput, StageOutput, TableRef,
 };
-use crate::tables;
+use pairloom_tables as tables;
 
 /// Toy stage. Its tables have one column of integers.
 #[derive(Debug, Clone)]
@@ -127,7 +127,7 @@ impl RunnableStage for ToyStage {
                     let got = tables::int_column(&block.rows, "x")?.values();
                     let warnings = got.iter().filter(|&&x| x % 20 == 0);
                     let warnings =
-                        warnings.map(|x| crate::stage::Warning { subject: x.to_string(), message: "round".to_owned() });
+                        warnings.map(|x| pairloom_stage::Warning { subject: x.to_string(), message: "round".to_owned() });
                     let batch = numbers(got.iter().map(|x| x + add).collect())?;
                     Ok(MapOutput { warnings: warnings.collect(), ..MapOutput::new(batch) })
                 })?;
@@ -162,7 +162,7 @@ impl RunnableStage for ToyStage {
             ToyStage::Squares { n } => {
                 let summary = cx.map(MapInput::Range(*n), "rows", 6, &|block| {
                     let warning =
-                        crate::stage::Warning { subject: block.range.start.to_string(), message: "block".to_owned() };
+                        pairloom_stage::Warning { subject: block.range.start.to_string(), message: "block".to_owned() };
                     let squares = block.range.clone().map(|x| i64::try_from(x * x).unwrap()).collect();
                     Ok(MapOutput { warnings: vec![warning], ..MapOutput::new(numbers(squares)?) })
                 })?;

@@ -8,14 +8,14 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use az::SaturatingAs;
 use bytes::Bytes;
 
-use crate::engine::event::{Event, Observer};
-use crate::engine::feed::ArtefactFeed;
-use crate::error::{Error, Result};
-use crate::io::parquet;
-use crate::stage::{PartKey, RowKeys, Warning, missing_columns};
-use crate::store::claim::ArtefactClaim;
-use crate::store::journal::{self, CommittedContent, JournalEntry};
-use crate::store::{Artefact, BlockDigests, FileEntry, Part, ROW_KEYS_FOLDER};
+use crate::event::{Event, Observer};
+use crate::feed::ArtefactFeed;
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::parquet;
+use pairloom_stage::{PartKey, RowKeys, Warning, missing_columns};
+use pairloom_store::claim::ArtefactClaim;
+use pairloom_store::journal::{self, CommittedContent, JournalEntry};
+use pairloom_store::{Artefact, BlockDigests, FileEntry, Part, ROW_KEYS_FOLDER};
 
 /// Publishes the objects of an artefact. Each is recorded in the journal before it is announced.
 pub(super) struct ArtefactCommitter<'e> {
@@ -261,7 +261,7 @@ fn field_with_list_width_one(field: &Field) -> Field {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tables;
+    use pairloom_tables as tables;
 
     #[test]
     fn every_table_can_be_written_as_an_empty_part() {

@@ -10,7 +10,7 @@ use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
 use super::connections::CallMark;
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Base64 with or without padding: clients write both.
 const BASE64: GeneralPurpose = GeneralPurpose::new(

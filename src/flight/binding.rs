@@ -15,7 +15,7 @@ use futures::{FutureExt, TryStreamExt};
 use tokio::time::timeout;
 use tonic::Status;
 
-use crate::sql::ParameterValue;
+use pairloom_query::ParameterValue;
 
 /// Most rows: the query runs once for each.
 const MAX_ROWS: usize = 100_000;

@@ -106,7 +106,7 @@ mod tests {
     use std::net::TcpStream;
     use std::time::Duration;
 
-    use crate::flight::testing::{Served, TOKEN};
+    use crate::testing::{Served, TOKEN};
 
     /// True if the server ends a connection within two seconds.
     fn is_ended(connection: &mut TcpStream) -> bool {

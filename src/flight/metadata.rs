@@ -7,8 +7,8 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow_flight::error::Result;
 use arrow_flight::sql::{CommandGetCatalogs, CommandGetDbSchemas, CommandGetTableTypes, CommandGetTables};
 
-use crate::flight::columns::sent_columns;
-use crate::sql::{ALL_RUNS_SCHEMA, CATALOG, INFORMATION_SCHEMA, ListedTable, STORE_SCHEMA, Session};
+use crate::columns::sent_columns;
+use pairloom_query::{ALL_RUNS_SCHEMA, CATALOG, INFORMATION_SCHEMA, ListedTable, STORE_SCHEMA, Session};
 
 /// Types of tables: results and files; tables over all runs; the store's own.
 const TABLE_TYPES: [&str; 3] = ["TABLE", "VIEW", "SYSTEM TABLE"];

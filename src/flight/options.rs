@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::error::{Error, Result};
-use crate::flight::AccessToken;
+use pairloom_base::error::{Error, Result};
+use crate::AccessToken;
 
 /// Options of a Flight SQL server.
 #[derive(Debug, Clone)]

@@ -8,9 +8,10 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use tonic::Status;
 
-use crate::flight::binding::ParameterRows;
-use crate::flight::tickets::QueryId;
-use crate::runtime::random_bytes;
+use crate::status::status_of;
+use crate::binding::ParameterRows;
+use crate::tickets::QueryId;
+use pairloom_base::runtime::random_bytes;
 
 /// Most statements at a time.
 const MAX_STATEMENTS: usize = 1_000;
@@ -45,7 +46,7 @@ impl PreparedStatements {
     /// # Errors
     /// There are a thousand statements, or they need more than 512 MiB.
     pub(super) fn add(&self, sql: String) -> Result<Bytes, Status> {
-        let handle: QueryId = random_bytes()?;
+        let handle: QueryId = random_bytes().map_err(status_of)?;
         let rows = Arc::new(ParameterRows::none());
         let statement = PreparedStatement { sql: sql.into(), rows, used: Instant::now() };
         let mut statements = self.without_idle();

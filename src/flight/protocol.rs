@@ -11,8 +11,8 @@ use futures::{StreamExt, TryStreamExt};
 use prost::Message;
 use tonic::{Request, Status, Streaming};
 
-use crate::flight::service::{Answer, FlightSql};
-use crate::flight::tickets::wrong_ticket;
+use crate::service::{Answer, FlightSql};
+use crate::tickets::wrong_ticket;
 
 /// Actions that arrow-flight lists and this server does not have: it is read-only, and has no plans of Substrait.
 const ABSENT_ACTIONS: [&str; 5] =

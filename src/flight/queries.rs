@@ -18,11 +18,12 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 use tonic::Status;
 
-use crate::flight::FlightOptions;
-use crate::flight::binding::ParameterRows;
-use crate::flight::columns::{sent_columns, with_columns};
-use crate::flight::tickets::QueryId;
-use crate::sql::{QueryOptions, Session};
+use crate::status::status_of;
+use crate::FlightOptions;
+use crate::binding::ParameterRows;
+use crate::columns::{sent_columns, with_columns};
+use crate::tickets::QueryId;
+use pairloom_query::{QueryOptions, Session};
 
 /// Messages of a result.
 pub(super) type FlightMessages = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send>>;
@@ -193,7 +194,7 @@ async fn send_rows(
         let mut columns = None;
         for row in 0..query.rows.len() {
             let options = QueryOptions { parameters: query.rows.row(row)?, memory: Some(query.memory) };
-            let mut result = query.session.run(&query.sql, options, Arc::clone(&place)).await?;
+            let mut result = query.session.run(&query.sql, options, Arc::clone(&place)).await.map_err(status_of)?;
             let columns = match &columns {
                 Some(columns) => Arc::clone(columns),
                 None => {
@@ -206,7 +207,7 @@ async fn send_rows(
                 }
             };
             while let Some(batch) = result.next().await {
-                let batch = with_columns(&batch?, &columns).map_err(|error| {
+                let batch = with_columns(&batch.map_err(status_of)?, &columns).map_err(|error| {
                     let row = row + 1;
                     Status::invalid_argument(format!("row {row} of the parameters gives other columns: {error}"))
                 })?;

@@ -14,12 +14,12 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 
-use crate::error::{Error, Result, with_causes};
-use crate::flight::authentication::Authentication;
-use crate::flight::connections::{ClientConnection, FIRST_CALL_TIME, MAX_CONNECTIONS};
-use crate::flight::protocol::FlightProtocol;
-use crate::flight::service::FlightSql;
-use crate::flight::{FlightOptions, Sessions};
+use pairloom_base::error::{Error, Result, with_causes};
+use crate::authentication::Authentication;
+use crate::connections::{ClientConnection, FIRST_CALL_TIME, MAX_CONNECTIONS};
+use crate::protocol::FlightProtocol;
+use crate::service::FlightSql;
+use crate::{FlightOptions, Sessions};
 
 /// Threads that wait for clients. Queries have threads of their own.
 const THREADS: usize = 2;

@@ -33,17 +33,18 @@ use tokio::time::timeout;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::error::{Error, Result};
-use crate::flight::binding::{ParameterRows, parameter_rows};
-use crate::flight::columns::sent_columns;
-use crate::flight::metadata;
-use crate::flight::prepared::{PreparedStatements, id_of};
-use crate::flight::queries::{FlightMessages, RunningQueries};
-use crate::flight::sql_info::{column_types, server_facts};
-use crate::flight::tickets::{QueryId, Ticket, TicketSeal, wrong_ticket};
-use crate::flight::{AccessToken, FlightOptions, Sessions};
-use crate::runtime::random_bytes;
-use crate::sql::{ListedTable, Session};
+use crate::status::status_of;
+use pairloom_base::error::{Error, Result};
+use crate::binding::{ParameterRows, parameter_rows};
+use crate::columns::sent_columns;
+use crate::metadata;
+use crate::prepared::{PreparedStatements, id_of};
+use crate::queries::{FlightMessages, RunningQueries};
+use crate::sql_info::{column_types, server_facts};
+use crate::tickets::{QueryId, Ticket, TicketSeal, wrong_ticket};
+use crate::{AccessToken, FlightOptions, Sessions};
+use pairloom_base::runtime::random_bytes;
+use pairloom_query::{ListedTable, Session};
 
 /// Action that cancels a query by its `FlightInfo`.
 const CANCEL_FLIGHT_INFO: &str = "CancelFlightInfo";
@@ -97,11 +98,11 @@ impl FlightSql {
             let seconds = self.query_time.as_secs_f64();
             Status::resource_exhausted(format!("planning the query took {seconds} s, which is the limit"))
         })?;
-        planned.map_err(Status::from)
+        planned.map_err(status_of)
     }
 
     async fn session(&self) -> Result<Arc<Session>, Status> {
-        self.sessions.wait_for_current().await.map_err(Status::from)
+        self.sessions.wait_for_current().await.map_err(status_of)
     }
 
     /// Computes something that waits for the store, from the session and its tables.
@@ -111,7 +112,7 @@ impl FlightSql {
     ) -> Result<T, Status> {
         let session = self.session().await?;
         let computed = tokio::task::spawn_blocking(move || {
-            let tables = session.tables().map_err(Status::from)?;
+            let tables = session.tables().map_err(status_of)?;
             compute(&session, &tables)
         });
         let computed = computed.await.map_err(|error| Status::internal(error.to_string()))?;
@@ -166,7 +167,7 @@ fn flight_info(
     request: Request<FlightDescriptor>,
 ) -> Answer<FlightInfo> {
     let ticket = FlightTicket::new(ticket.as_any().encode_to_vec());
-    let info = FlightInfo::new().try_with_schema(columns).map_err(Error::from)?;
+    let info = FlightInfo::new().try_with_schema(columns).map_err(|error| status_of(error.into()))?;
     Ok(Response::new(
         info.with_endpoint(FlightEndpoint::new().with_ticket(ticket)).with_descriptor(request.into_inner()),
     ))
@@ -181,7 +182,7 @@ fn messages(batch: RecordBatch) -> Response<FlightMessages> {
 /// Schema as a message of Arrow IPC.
 fn ipc_message(columns: &Schema) -> Result<Bytes, Status> {
     let message = IpcMessage::try_from(SchemaAsIpc::new(columns, &IpcWriteOptions::default()));
-    Ok(message.map_err(Error::from)?.0)
+    Ok(message.map_err(|error| status_of(error.into()))?.0)
 }
 
 #[tonic::async_trait]
@@ -209,7 +210,7 @@ impl FlightSqlService for FlightSql {
         check_text(&query.query)?;
         let session = self.session().await?;
         let columns = self.planned(session.result_columns(&query.query, &[])).await?;
-        let id = random_bytes()?;
+        let id = random_bytes().map_err(status_of)?;
         let statement_handle = self.seal.seal(&Ticket { id, sql: query.query });
         flight_info(&TicketStatementQuery { statement_handle }, &sent_columns(&columns), request)
     }

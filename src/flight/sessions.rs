@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::error::{Error, Result};
-use crate::runtime::NamedFile;
-use crate::sql::{PlanRunner, Session, VECTOR_CACHE_BYTES};
-use crate::store::Store;
-use crate::store::record::{RunOutcome, RunRecord};
-use crate::store::run_log::RunLog;
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::NamedFile;
+use pairloom_query::{PlanRunner, Session, VECTOR_CACHE_BYTES};
+use pairloom_store::Store;
+use pairloom_store::record::{RunOutcome, RunRecord};
+use pairloom_store::run_log::RunLog;
 
 /// Time after which the server looks for a newer run.
 const REFRESH: Duration = Duration::from_secs(1);

@@ -16,9 +16,9 @@ use tonic::Code;
 use tonic::transport::Channel;
 
 use super::{AccessToken, FlightOptions, FlightServer, Sessions};
-use crate::error::Result;
-use crate::sql::testing::put_two_runs;
-use crate::store::Store;
+use pairloom_base::error::Result;
+use pairloom_query::testing::put_two_runs;
+use pairloom_store::Store;
 
 pub(super) type Client = FlightSqlServiceClient<Channel>;
 
@@ -67,7 +67,7 @@ impl Served {
             reader_time: Duration::from_secs(reader_seconds),
             queries: 2,
         };
-        let choose = Box::new(|log: &crate::store::run_log::RunLog| log.last_finished(None).map(Option::<&_>::cloned));
+        let choose = Box::new(|log: &pairloom_store::run_log::RunLog| log.last_finished(None).map(Option::<&_>::cloned));
         let sessions = Arc::new(Sessions::new(store.clone(), choose, vec![]));
         let server = change(FlightServer::bind(options, sessions).unwrap());
         let uri = format!("http://{}", server.address());

@@ -14,7 +14,7 @@ use prost::Message;
 use tonic::Code;
 
 use super::testing::{Client, Served, TOKEN, fetch, list, refusal, texts};
-use crate::sql::testing::{put, run, scores};
+use pairloom_query::testing::{put, run, scores};
 
 #[test]
 fn queries_see_the_latest_run() {

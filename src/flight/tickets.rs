@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use tonic::Status;
 
-use crate::error::Result;
-use crate::runtime::random_bytes;
+use pairloom_base::error::Result;
+use pairloom_base::runtime::random_bytes;
 
 /// Bytes of the seal at the start of a ticket.
 const SEAL_BYTES: usize = blake3::OUT_LEN;

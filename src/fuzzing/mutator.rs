@@ -1,6 +1,6 @@
 //! Damages files: the same ones for the same seed.
 
-use crate::kernels::random::Rng;
+use pairloom_kernels::random::Rng;
 
 /// Limits of the types of numbers, and of encodings of variable length.
 const NUMBERS: [u64; 9] = [0, 1, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff, u64::MAX];

@@ -5,27 +5,32 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
-use crate::engine::ranks::parse_rank_messages;
-use crate::error::{ErrorCategory, Result};
-use crate::io::npy::{NpyFile, NpyRowKind};
-use crate::io::parquet_check::check_file;
-use crate::io::pread::PreadFile;
-use crate::io::record_file::RecordFile;
-use crate::io::shard::Shard;
-use crate::io::table_file::{ColumnKind, TableFile, integers, pictures, text_lists, texts, vectors};
-use crate::io::{id_list, image, tar_samples, trec, vocabulary, word_vectors};
-use crate::model::{parse_checkpoint, parse_safetensors};
-use crate::pipeline::{LoadOptions, load};
-use crate::registry::AnyStage;
-use crate::sql::{check_text_file, split_statements};
-use crate::stage::{InputOrigin, Stage};
-use crate::stage_testing::InMemoryHost;
-use crate::stages::import_regions::ImportRegions;
-use crate::stages::ingest::Ingest;
-use crate::store::journal::JournalEntry;
-use crate::store::record::RunRecord;
-use crate::store::{Manifest, parse_checked};
-use crate::tables;
+use pairloom_engine::ranks::parse_rank_messages;
+use pairloom_base::error::{ErrorCategory, Result};
+use pairloom_formats::npy::{NpyFile, NpyRowKind};
+use pairloom_formats::parquet_check::check_file;
+use pairloom_storage::pread::PreadFile;
+use pairloom_formats::record_file::RecordFile;
+use pairloom_storage::shard::Shard;
+use pairloom_formats::table_file::{ColumnKind, TableFile, integers, pictures, text_lists, texts, vectors};
+use pairloom_formats::id_list;
+use pairloom_images::image;
+use pairloom_formats::tar_samples;
+use pairloom_formats::trec;
+use pairloom_formats::vocabulary;
+use pairloom_formats::word_vectors;
+use pairloom_model::{parse_checkpoint, parse_safetensors};
+use pairloom_pipeline::{LoadOptions, load};
+use pairloom_registry::AnyStage;
+use pairloom_query::{check_text_file, split_statements};
+use pairloom_stage::{InputOrigin, Stage};
+use pairloom_stage_testing::InMemoryHost;
+use pairloom_stages::import_regions::ImportRegions;
+use pairloom_stages::ingest::Ingest;
+use pairloom_store::journal::JournalEntry;
+use pairloom_store::record::RunRecord;
+use pairloom_store::{Manifest, parse_checked};
+use pairloom_tables as tables;
 
 /// Parser of bytes from outside.
 #[derive(Clone, Copy, Debug)]

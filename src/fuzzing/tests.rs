@@ -14,12 +14,12 @@ use test_data::golden;
 
 use super::mutator::Mutator;
 use super::{TARGETS, named};
-use crate::io::parquet_check::forged;
-use crate::io::shard;
-use crate::model::family::registry::ModelConfig;
-use crate::model::family::vse::config::VseConfig;
-use crate::model::training_state::TrainingState;
-use crate::tables;
+use pairloom_formats::parquet_check::forged;
+use pairloom_storage::shard;
+use pairloom_model::family::registry::ModelConfig;
+use pairloom_model::family::vse::config::VseConfig;
+use pairloom_model::training_state::TrainingState;
+use pairloom_tables as tables;
 
 /// Executions for each parser.
 const EXECUTIONS: u64 = 250;

@@ -4,7 +4,7 @@ use super::chunker::{Chunk, NounPhrase};
 use super::fragments::{self, FragmentOpening, GerundReading};
 use super::tagger::TaggedWord;
 use super::tags::{PosTag, list_contains};
-use crate::kernels::text::spice::SceneGraph;
+use pairloom_kernels::text::spice::SceneGraph;
 
 /// State of the clause reader. Nouns are numbered in order of occurrence.
 pub(super) struct ClauseReader<'g> {

@@ -7,9 +7,9 @@ use test_data::public_text;
 use super::lexicon::Lexicon;
 use super::scene_graph::parse;
 use super::testing::tuples;
-use crate::kernels::caption_similarity::CaptionSimilarity;
-use crate::kernels::measure::correlation::pearson;
-use crate::kernels::text::spice::SpiceBuilder;
+use pairloom_kernels::caption_similarity::CaptionSimilarity;
+use pairloom_kernels::measure::correlation::pearson;
+use pairloom_kernels::text::spice::SpiceBuilder;
 
 /// F1 of tuples. As in the file, the tuples of a caption are its attributes (`object, is, attribute`) and relations, or
 /// its objects if it has neither. A tuple is correct if the file has exactly the same text for the caption. Precision

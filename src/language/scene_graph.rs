@@ -23,8 +23,8 @@ use super::clause::ClauseReader;
 use super::lexicon::Lexicon;
 use super::tagger::tag;
 use super::tags::PosTag;
-use crate::kernels::text::spice::SceneGraph;
-use crate::kernels::text::tokenizer::Tokenizer;
+use pairloom_kernels::text::spice::SceneGraph;
+use pairloom_kernels::text::tokenizer::Tokenizer;
 
 /// Name and version of the parser. Graphs of different parsers are not comparable.
 pub const PARSER_NAME: &str = "rules-2";

@@ -2,7 +2,7 @@
 
 use super::lexicon::Lexicon;
 use super::tags::{COLORS, PosTag, closed_class_tag, list_contains};
-use crate::kernels::text::spice::SpiceDictionary;
+use pairloom_kernels::text::spice::SpiceDictionary;
 
 /// Words for sizes, as in SPICE's F-score of sizes.
 const SIZES: &str = "\

@@ -1,6 +1,6 @@
 //! Helpers for the tests of the parser.
 
-use crate::kernels::text::spice::SceneGraph;
+use pairloom_kernels::text::spice::SceneGraph;
 
 /// The tuples of a graph as SPICE's parser prints them: relations and attributes, or objects if there are neither.
 pub(super) fn tuples(graph: &SceneGraph) -> Vec<String> {

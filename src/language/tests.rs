@@ -2,7 +2,7 @@
 
 use super::scene_graph::parse;
 use super::testing::tuples;
-use crate::kernels::text::spice::SceneGraph;
+use pairloom_kernels::text::spice::SceneGraph;
 
 const GOLDEN: &[(&str, &[&str])] = &[
     ("a dog .", &["dog"]),

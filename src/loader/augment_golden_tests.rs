@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::augmented::{PixelFormat, write_view};
-use crate::io::image::{DecodedImage, decode};
-use crate::kernels::augment::Augmentation;
-use crate::kernels::resize::{CropBox, Interpolation, crop_and_resize};
+use pairloom_images::image::{DecodedImage, decode};
+use pairloom_kernels::augment::Augmentation;
+use pairloom_kernels::resize::{CropBox, Interpolation, crop_and_resize};
 
 #[derive(Deserialize)]
 struct AugmentGoldenFile {

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
 
-use crate::error::{Error, Result};
-use crate::io::image::{DecodedImage, EncodedImages, HeldImage};
-use crate::kernels::augment::Augmentation;
-use crate::kernels::normalize::{self, ChannelStatistics};
-use crate::kernels::resize::{CropPlace, Interpolation, ResizedCrop, crop_and_resize, resize_and_crop};
+use pairloom_base::error::{Error, Result};
+use pairloom_images::image::{DecodedImage, EncodedImages, HeldImage};
+use pairloom_kernels::augment::Augmentation;
+use pairloom_kernels::normalize::{self, ChannelStatistics};
+use pairloom_kernels::resize::{CropPlace, Interpolation, ResizedCrop, crop_and_resize, resize_and_crop};
 
 /// Images of the table `images` with the augmentation of a training.
 ///
@@ -140,9 +140,9 @@ mod tests {
     use image::{ExtendedColorType, ImageEncoder, codecs::png::PngEncoder};
 
     use super::*;
-    use crate::error::ErrorCategory;
-    use crate::io::image::picture_digests;
-    use crate::tables;
+    use pairloom_base::error::ErrorCategory;
+    use pairloom_images::image::picture_digests;
+    use pairloom_tables as tables;
 
     /// PNG of 40 × 30 pixels, all of different colours.
     fn png() -> Vec<u8> {

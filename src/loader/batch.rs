@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam::channel::{Receiver, Sender, TrySendError};
 
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 /// Buffer for the image values of a batch.
 pub trait ValueBuffer: Send {

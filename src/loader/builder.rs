@@ -6,10 +6,10 @@ use crossbeam::channel::{Receiver, Sender};
 
 use super::batch::{AllocateBuffer, Batch, BatchStorage};
 use super::data::{LoaderData, LoaderImages};
-use crate::error::{Error, Result};
-use crate::io::shard::ShardVectors;
-use crate::io::table_shards::TableShards;
-use crate::kernels::epoch::{DataOrder, Epoch, Sample, rank_share};
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::shard::ShardVectors;
+use pairloom_storage::table_shards::TableShards;
+use pairloom_kernels::epoch::{DataOrder, Epoch, Sample, rank_share};
 
 /// Batch with the time that reading and assembly took.
 pub(super) struct BuiltBatch {

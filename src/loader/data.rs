@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::augmented::AugmentedImages;
-use crate::error::{Error, Result};
-use crate::io::shard::{Shard, ShardIds, ShardIntLists};
-use crate::io::table_shards::TableShards;
-use crate::kernels::epoch;
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::shard::{Shard, ShardIds, ShardIntLists};
+use pairloom_storage::table_shards::TableShards;
+use pairloom_kernels::epoch;
 
 /// Samples of all data sets, with the sources of their images.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ pub(super) struct SampleLocation {
 }
 
 impl LoaderData {
-    /// Reads the samples of `table`, a shard with the columns of [`samples`](crate::tables::samples), in the order of
+    /// Reads the samples of `table`, a shard with the columns of [`samples`](pairloom_tables::samples), in the order of
     /// the data sets, and within a data set by shard.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use super::builder::MappedColumns;
 use super::data::LoaderData;
-use crate::kernels::epoch::{Epoch, ShardWindow};
+use pairloom_kernels::epoch::{Epoch, ShardWindow};
 
 /// Shard windows of an epoch, with the shard numbers of the tables.
 pub(super) fn shard_windows(epoch: &Epoch<'_>, data: &LoaderData) -> Vec<ShardWindow> {

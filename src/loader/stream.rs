@@ -10,9 +10,9 @@ use super::batch::{AllocateBuffer, Batch};
 use super::builder::{BatchBuilder, BuiltBatch, MappedColumns, now};
 use super::data::LoaderData;
 use super::prefetch::{Prefetcher, shard_windows};
-use crate::error::{Error, Result};
-use crate::kernels::epoch::{DataOrder, ShardWindow, Shuffle};
-use crate::runtime::Stalls;
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::epoch::{DataOrder, ShardWindow, Shuffle};
+use pairloom_base::runtime::Stalls;
 
 /// Maximum number of finished batches of a thread. While the trainer uses one batch, another waits and a third is being
 /// filled.

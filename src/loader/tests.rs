@@ -7,13 +7,13 @@ use std::time::Duration;
 use arrow::array::{ArrayRef, BinaryArray, Int32Array, Int64Array, RecordBatch, StringArray};
 
 use super::*;
-use crate::error::{Error, ErrorCategory, Result};
-use crate::io::cache::ShardCache;
-use crate::io::image::picture_digests;
-use crate::io::shard::Shard;
-use crate::io::table_shards::{ShardSource, TableShards};
-use crate::kernels::epoch::{DataOrder, DataSet as PlanSet, Shuffle};
-use crate::tables;
+use pairloom_base::error::{Error, ErrorCategory, Result};
+use pairloom_storage::cache::ShardCache;
+use pairloom_images::image::picture_digests;
+use pairloom_storage::shard::Shard;
+use pairloom_storage::table_shards::{ShardSource, TableShards};
+use pairloom_kernels::epoch::{DataOrder, DataSet as PlanSet, Shuffle};
+use pairloom_tables as tables;
 
 const WIDTH: usize = 3;
 

@@ -4,7 +4,7 @@
 use tch::{Kind, Tensor};
 
 use super::tensor_slices::{as_mut_slice, as_slice, is_f32_slice, thread_count};
-use crate::kernels::adam::{AdamCoefficients, BETAS, EPSILON, step, sum_of_squares};
+use pairloom_kernels::adam::{AdamCoefficients, BETAS, EPSILON, step, sum_of_squares};
 
 /// Number of values that are updated together, so that they stay in the CPU's cache.
 const BLOCK: usize = 1 << 16;

@@ -5,8 +5,8 @@ use std::sync::Once;
 use az::SaturatingAs;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
-use crate::error::{Error, Result};
-use crate::runtime::Device;
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::Device;
 
 /// Returns the device of libtorch, after checking that it is available. For a GPU this turns TF32 off, so that f32
 /// products and convolutions are computed in f32. It also selects deterministic algorithms, so that a training that was
@@ -100,7 +100,7 @@ fn load_cuda() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorCategory;
+    use pairloom_base::error::ErrorCategory;
 
     #[test]
     fn local_ranks_use_the_gpus_in_turn() {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::device::to_tch;
 use super::libtorch_scores::LibtorchScores;
 use super::similarity::EmbeddingSimilarity;
-use crate::error::Result;
-use crate::kernels::hubness::distance::Distance;
-use crate::runtime::{Device, RemoteTasks};
-use crate::search::{CpuSearchFactory, MatrixSide, Search, SearchFactory, VectorMatrix, VectorScores};
+use pairloom_base::error::Result;
+use pairloom_kernels::hubness::distance::Distance;
+use pairloom_base::runtime::{Device, RemoteTasks};
+use pairloom_search::{CpuSearchFactory, MatrixSide, Search, SearchFactory, VectorMatrix, VectorScores};
 
 /// Factory of searches that compute their scores on one device.
 ///

@@ -6,11 +6,11 @@ use std::sync::{Mutex, PoisonError};
 use tch::{Device, Kind, TchError, Tensor};
 
 use super::similarity::block_ranges;
-use crate::error::{Error, Result};
-use crate::kernels::identity::IdentityWriter;
-use crate::kernels::order_similarity::OrderPenalty;
-use crate::kernels::product::TILE_COLUMNS;
-use crate::search::{
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::identity::IdentityWriter;
+use pairloom_kernels::order_similarity::OrderPenalty;
+use pairloom_kernels::product::TILE_COLUMNS;
+use pairloom_search::{
     ConsumePanel, Duplicates, MatrixSide, PanelRow, ScoreBound, ScoreFunction, ScorePrecision, Scores, VectorMatrix,
     VectorScores, rows_per_buffer,
 };
@@ -139,7 +139,7 @@ const PANEL: i64 = TILE_COLUMNS as i64;
 /// differences, but at least one row and one column.
 ///
 /// Scores are sums of squares, whose rounding
-/// [`order_similarity_error`](crate::kernels::order_similarity::order_similarity_error) bounds.
+/// [`order_similarity_error`](pairloom_kernels::order_similarity::order_similarity_error) bounds.
 /// [`EmbeddingSimilarity::scores`](super::similarity::EmbeddingSimilarity::scores) computes norms instead, which
 /// training differentiates.
 fn order_scores(
@@ -176,9 +176,9 @@ fn to_tensor(vectors: &VectorMatrix<'_>, some: Range<usize>) -> Result<Tensor, T
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::order_similarity::order_similarity_error;
-    use crate::kernels::product::{NormBound, product_error_bound};
-    use crate::kernels::random::Rng;
+    use pairloom_kernels::order_similarity::order_similarity_error;
+    use pairloom_kernels::product::{NormBound, product_error_bound};
+    use pairloom_kernels::random::Rng;
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "test values are small")]
     fn values(seed: u64, count: usize) -> Vec<f32> {

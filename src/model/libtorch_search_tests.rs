@@ -3,12 +3,12 @@
 use tch::Device;
 
 use super::libtorch_scores::LibtorchScores;
-use crate::error::ErrorCategory;
-use crate::search::testing::{
+use pairloom_base::error::ErrorCategory;
+use pairloom_search::testing::{
     DistinctScores, SCORE_FUNCTIONS, SearchCase, VectorDistribution, empty_cases, random_vectors, rank_cases,
     shift_cases, sinkhorn_cases, square_case, statistic_cases,
 };
-use crate::search::{ScoreFunction, Scores, Search, SearchRequest, VectorMatrix, VectorScores};
+use pairloom_search::{ScoreFunction, Scores, Search, SearchRequest, VectorMatrix, VectorScores};
 
 fn libtorch_scores<'v>(
     rows: &'v VectorMatrix<'v>,

@@ -11,8 +11,8 @@ use super::loss::MemoryBankScores;
 use super::named_tensors::NamedTensors;
 use super::similarity::{EmbeddingSimilarity, SimilarityScores};
 use super::tensor_slices::to_vec;
-use crate::error::{Error, Result};
-pub use crate::spec::loss::MemoryBankMask;
+use pairloom_base::error::{Error, Result};
+pub use pairloom_spec::loss::MemoryBankMask;
 
 /// Training pair: a caption and its image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,7 +50,7 @@ pub struct MemoryBank {
 }
 
 impl MemoryBank {
-    /// Gathers the memory bank of these pairs. Each rank has encoded its [share](crate::kernels::epoch::rank_share) of
+    /// Gathers the memory bank of these pairs. Each rank has encoded its [share](pairloom_kernels::epoch::rank_share) of
     /// them.
     ///
     /// # Errors

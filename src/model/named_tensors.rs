@@ -7,7 +7,7 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use tch::{Kind, Tensor};
 
 use super::safetensors_file::{self, libtorch_error};
-use crate::error::{Error, Result, TruncatedList};
+use pairloom_base::error::{Error, Result, TruncatedList};
 
 /// Key of the text in the metadata.
 const TEXT: &str = "pairloom";

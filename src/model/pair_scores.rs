@@ -13,8 +13,8 @@ use super::family::registry::ModelConfig;
 use super::malloc::{keep_freed_memory, return_freed_memory};
 use super::tensor_slices::to_vec;
 use super::threads::use_one_thread;
-use crate::error::{Error, Result};
-use crate::runtime::CancelToken;
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::CancelToken;
 
 /// Encoded captions in blocks of like length.
 #[derive(Debug)]

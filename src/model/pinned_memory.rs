@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tch::{Device, Tensor};
 
-use crate::error::{Error, Result};
-use crate::loader::{AllocateBuffer, ValueBuffer, pooled, pooled_heap};
+use pairloom_base::error::{Error, Result};
+use pairloom_loader::{AllocateBuffer, ValueBuffer, pooled, pooled_heap};
 
 /// Allocator of the memory of batches for `device`. Page-locked for a GPU, so copies need no staging copy and overlap
 /// with other work; ordinary memory for the CPU.

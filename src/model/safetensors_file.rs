@@ -7,7 +7,7 @@ use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensorError, SafeTensors};
 use tch::{Kind, Tensor};
 
-use crate::error::{Error, Result, TruncatedList};
+use pairloom_base::error::{Error, Result, TruncatedList};
 
 /// End of the message about values that are not finite.
 pub(super) const NOT_FINITE: &str = "holds a NaN or an infinity";

@@ -24,8 +24,8 @@ use super::loss::{EvaluateObjective, Loss, MemoryBankWeights, Objective, Objecti
 use super::memory_bank::{MemoryBank, MemoryBankMask, TrainingPair};
 use super::similarity::EmbeddingSimilarity;
 use super::training_state::TrainingState;
-use crate::error::{Error, Result};
-use crate::kernels::epoch::rank_share;
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::epoch::rank_share;
 
 /// Batch of matching pairs. This rank has the inputs of its local batch only.
 #[derive(Debug)]

@@ -16,10 +16,10 @@ use super::malloc::keep_freed_memory;
 use super::pair_scores::{CaptionBlocks, check_finite, share_items, share_model};
 use super::tensor_slices::to_vec;
 use super::threads::use_one_thread;
-use crate::error::{Error, Result};
-use crate::kernels::identity::IdentityWriter;
-use crate::runtime::CancelToken;
-use crate::search::{ConsumePanel, MatrixSide, PanelRow, ScoreBound, ScorePrecision, Scores, consume_row_major};
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::identity::IdentityWriter;
+use pairloom_base::runtime::CancelToken;
+use pairloom_search::{ConsumePanel, MatrixSide, PanelRow, ScoreBound, ScorePrecision, Scores, consume_row_major};
 
 /// Features or regions of images, read by several threads.
 pub trait ImageValues: Sync {

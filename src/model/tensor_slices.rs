@@ -2,7 +2,7 @@
 
 use tch::{Device, Kind, Tensor};
 
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Returns true if the tensor's values are available as a slice: f32, contiguous, on the CPU.
 pub(super) fn is_f32_slice(tensor: &Tensor) -> bool {

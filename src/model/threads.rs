@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Pool of `threads` threads, in each of which libtorch uses one thread.
 ///

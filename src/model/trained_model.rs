@@ -16,10 +16,10 @@ use super::networks::Network;
 use super::pair_scores::{CaptionBlocks, PairScoring};
 use super::streamed_scores::{StreamedItems, StreamedScores};
 use super::tensor_slices::to_vec;
-use crate::error::{Error, Result};
-use crate::kernels::text::{Tokenizer, Vocabulary};
-use crate::runtime::{CancelToken, Resources};
-use crate::spec::input_spec::InputSpec;
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::text::{Tokenizer, Vocabulary};
+use pairloom_base::runtime::{CancelToken, Resources};
+use pairloom_spec::input_spec::InputSpec;
 
 /// Name of the file with the parameters.
 pub const PARAMETERS_FILE: &str = "model.safetensors";

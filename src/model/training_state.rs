@@ -11,7 +11,7 @@ use super::loss::LearnedScalar;
 use super::malloc::keep_freed_memory;
 use super::memory_bank::{MemoryBank, SavedMemoryBank};
 use super::named_tensors::NamedTensors;
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// State of a training in progress.
 #[derive(Debug)]

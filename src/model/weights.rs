@@ -6,7 +6,7 @@ use safetensors::tensor::{Dtype, TensorView};
 use tch::{Kind, Tensor};
 
 use super::safetensors_file;
-use crate::error::{Result, TruncatedList};
+use pairloom_base::error::{Result, TruncatedList};
 
 /// Parameter that a file must contain.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,14 +7,14 @@ use arrow::compute::filter_record_batch;
 use az::SaturatingAs;
 
 use super::image_input::check_image_input;
-use crate::error::{Error, Result, TruncatedList};
-use crate::model::family::attention::AttentionDirection;
-use crate::model::family::input_spec::ImageInput;
-use crate::model::rows_encoder::{EncodedRows, ImageEncoder};
-use crate::model::trained_model::TrainedModel;
-use crate::spec::stages::compute_attention::ComputeAttention;
-use crate::stage::StageContext;
-use crate::tables::{self, VectorColumn, attention, repeated};
+use pairloom_base::error::{Error, Result, TruncatedList};
+use pairloom_model::family::attention::AttentionDirection;
+use pairloom_model::family::input_spec::ImageInput;
+use pairloom_model::rows_encoder::{EncodedRows, ImageEncoder};
+use pairloom_model::trained_model::TrainedModel;
+use pairloom_spec::stages::compute_attention::ComputeAttention;
+use pairloom_stage::StageContext;
+use pairloom_tables::{self as tables, VectorColumn, attention, repeated};
 
 /// Ids that an error lists.
 const SHOWN: usize = 5;
@@ -194,11 +194,11 @@ impl PresentPlaces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::neural::testing::RunOnHost as _;
-    use crate::spec::stages::train::Train;
-    use crate::stage::Stage as _;
-    use crate::stage_testing::InMemoryHost;
-    use crate::tables::regions::RegionColumn;
+    use crate::testing::RunOnHost as _;
+    use pairloom_spec::stages::train::Train;
+    use pairloom_stage::Stage as _;
+    use pairloom_stage_testing::InMemoryHost;
+    use pairloom_tables::regions::RegionColumn;
 
     /// Images 0 to 3 in the split `train`, 4 to 7 in `test`, with two regions of width 3 in three places.
     fn regions() -> RecordBatch {

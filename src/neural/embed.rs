@@ -3,16 +3,16 @@
 use arrow::array::RecordBatch;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::model::collective::CollectiveGroup;
-use crate::model::device::device_of_rank;
-use crate::model::rows_encoder::{BlockShare, CaptionEncoder, EncodedRows, ImageEncoder};
-use crate::model::trained_model::TrainedModel;
-use crate::neural::image_input::check_image_input;
-use crate::spec::stages::embed::Embed;
-use crate::spec::stages::image_vectors::image_vectors;
-use crate::stage::StageContext;
-use crate::tables::{VectorColumn, caption_embeddings, image_embeddings, repeated};
+use pairloom_base::error::{Error, Result};
+use pairloom_model::collective::CollectiveGroup;
+use pairloom_model::device::device_of_rank;
+use pairloom_model::rows_encoder::{BlockShare, CaptionEncoder, EncodedRows, ImageEncoder};
+use pairloom_model::trained_model::TrainedModel;
+use crate::image_input::check_image_input;
+use pairloom_spec::stages::embed::Embed;
+use pairloom_spec::stages::image_vectors::image_vectors;
+use pairloom_stage::StageContext;
+use pairloom_tables::{VectorColumn, caption_embeddings, image_embeddings, repeated};
 
 /// Number of blocks of rows after which the position is saved: 65,536 images or captions, or 4,096 images with regions.
 /// Parts are full there.
@@ -171,18 +171,18 @@ fn embeddings(
 
 #[cfg(test)]
 mod tests {
-    use crate::stage::{Stage as _, TableRef};
+    use pairloom_stage::{Stage as _, TableRef};
     use arrow::array::{AsArray, Int64Array, StringArray};
     use arrow::datatypes::Int64Type;
 
     use super::*;
-    use crate::error::ErrorCategory;
-    use crate::kernels::random::Rng;
-    use crate::model::trained_model::{DESCRIPTION_FILE, PARAMETERS_FILE};
-    use crate::neural::testing::RunOnHost as _;
-    use crate::spec::stages::train::Train;
-    use crate::stage_testing::InMemoryHost;
-    use crate::tables;
+    use pairloom_base::error::ErrorCategory;
+    use pairloom_kernels::random::Rng;
+    use pairloom_model::trained_model::{DESCRIPTION_FILE, PARAMETERS_FILE};
+    use crate::testing::RunOnHost as _;
+    use pairloom_spec::stages::train::Train;
+    use pairloom_stage_testing::InMemoryHost;
+    use pairloom_tables as tables;
 
     const WORDS: [&str; 8] = ["a", "dog", "runs", "on", "the", "grass", "fast", "red"];
 

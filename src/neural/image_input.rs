@@ -1,8 +1,8 @@
 //! Kind of the images that a model reads.
 
-use crate::error::{Error, Result};
-use crate::model::family::input_spec::ImageInput;
-use crate::model::trained_model::TrainedModel;
+use pairloom_base::error::{Error, Result};
+use pairloom_model::family::input_spec::ImageInput;
+use pairloom_model::trained_model::TrainedModel;
 
 /// Checks that a model reads images of this kind.
 ///

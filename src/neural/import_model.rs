@@ -1,13 +1,14 @@
 //! `import_model`: parameters and vocabulary of a published model → `model`.
 
-use crate::error::{Error, Result};
-use crate::io::{bounded, vocabulary};
-use crate::kernels::text::Vocabulary;
-use crate::model::family::contract::PublishedCheckpoint;
-use crate::model::family::registry::ReadPublished;
-use crate::model::trained_model::{DESCRIPTION_FILE, ModelDescription, PARAMETERS_FILE};
-use crate::spec::stages::import_model::ImportModel;
-use crate::stage::{Stage, StageContext};
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::bounded;
+use pairloom_formats::vocabulary;
+use pairloom_kernels::text::Vocabulary;
+use pairloom_model::family::contract::PublishedCheckpoint;
+use pairloom_model::family::registry::ReadPublished;
+use pairloom_model::trained_model::{DESCRIPTION_FILE, ModelDescription, PARAMETERS_FILE};
+use pairloom_spec::stages::import_model::ImportModel;
+use pairloom_stage::{Stage, StageContext};
 
 /// Runs the stage.
 ///
@@ -41,7 +42,7 @@ pub fn run(stage: &ImportModel, cx: &mut StageContext<'_>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use crate::kernels::text::Tokenizer;
+    use pairloom_kernels::text::Tokenizer;
     use serde::Deserialize;
     use std::path::Path;
     use std::sync::Arc;
@@ -49,14 +50,14 @@ mod tests {
     use arrow::array::{ArrayRef, Int64Array, StringArray};
 
     use super::*;
-    use crate::error::ErrorCategory;
-    use crate::model::family::registry;
-    use crate::model::family::vse::config::VseConfig;
-    use crate::model::similarity::{EmbeddingSimilarity, OrderPenalty};
-    use crate::neural::testing::RunOnHost as _;
-    use crate::spec::stages::embed::Embed;
-    use crate::stage_testing::InMemoryHost;
-    use crate::tables;
+    use pairloom_base::error::ErrorCategory;
+    use pairloom_model::family::registry;
+    use pairloom_model::family::vse::config::VseConfig;
+    use pairloom_model::similarity::{EmbeddingSimilarity, OrderPenalty};
+    use crate::testing::RunOnHost as _;
+    use pairloom_spec::stages::embed::Embed;
+    use pairloom_stage_testing::InMemoryHost;
+    use pairloom_tables as tables;
 
     /// Files that `tests/golden/published.py` wrote: a checkpoint in the published layout, converted with the lines of
     /// README.md, and the embeddings that PyTorch computes with it in double precision.

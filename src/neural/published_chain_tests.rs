@@ -7,15 +7,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tch::{Kind, Tensor};
 
-use crate::error::{ErrorCategory, Result};
-use crate::kernels::text::vocabulary::{END_ID, START_ID};
-use crate::model::named_tensors::NamedTensors;
-use crate::neural::testing::RunOnHost as _;
-use crate::spec::stages::import_model::ImportModel;
-use crate::spec::stages::score_pairs::ScorePairs;
-use crate::stage_testing::InMemoryHost;
-use crate::tables::regions::{self, RegionColumn};
-use crate::tables::{captions, int_column, repeated, vector_column};
+use pairloom_base::error::{ErrorCategory, Result};
+use pairloom_kernels::text::vocabulary::{END_ID, START_ID};
+use pairloom_model::named_tensors::NamedTensors;
+use crate::testing::RunOnHost as _;
+use pairloom_spec::stages::import_model::ImportModel;
+use pairloom_spec::stages::score_pairs::ScorePairs;
+use pairloom_stage_testing::InMemoryHost;
+use pairloom_tables::regions::{self, RegionColumn};
+use pairloom_tables::{captions, int_column, repeated, vector_column};
 
 #[derive(Deserialize)]
 struct ChainGolden {

@@ -1,9 +1,9 @@
 //! Running of a stage of any kind.
 
 use super::{compute_attention, embed, evaluate, extract, import_model, score_pairs, train};
-use crate::error::Result;
-use crate::registry::AnyStage;
-use crate::stage::StageContext;
+use pairloom_base::error::Result;
+use pairloom_registry::AnyStage;
+use pairloom_stage::StageContext;
 
 /// Runs a stage of any kind.
 ///

@@ -5,14 +5,14 @@ use az::SaturatingAs;
 
 use super::image_input::check_image_input;
 use super::tokenized_captions::{TokenizedCaptions, no_rows_of_split};
-use crate::error::{Error, Result};
-use crate::model::pair_scores::CaptionBlocks;
-use crate::model::rows_encoder::{EncodedRows, ImageEncoder};
-use crate::model::trained_model::TrainedModel;
-use crate::spec::stages::image_vectors::image_vectors;
-use crate::spec::stages::score_pairs::ScorePairs;
-use crate::stage::StageContext;
-use crate::tables::{VectorColumn, repeated, scored_captions, scores};
+use pairloom_base::error::{Error, Result};
+use pairloom_model::pair_scores::CaptionBlocks;
+use pairloom_model::rows_encoder::{EncodedRows, ImageEncoder};
+use pairloom_model::trained_model::TrainedModel;
+use pairloom_spec::stages::image_vectors::image_vectors;
+use pairloom_spec::stages::score_pairs::ScorePairs;
+use pairloom_stage::StageContext;
+use pairloom_tables::{VectorColumn, repeated, scored_captions, scores};
 
 /// Number of scores after which the state is saved.
 const SCORES_PER_STATE: usize = 1 << 22;
@@ -118,13 +118,13 @@ fn parse_state(state: &[u8]) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorCategory;
-    use crate::kernels::random::Rng;
-    use crate::neural::testing::RunOnHost as _;
-    use crate::spec::stages::train::Train;
-    use crate::stage_testing::InMemoryHost;
-    use crate::tables;
-    use crate::tables::regions::RegionColumn;
+    use pairloom_base::error::ErrorCategory;
+    use pairloom_kernels::random::Rng;
+    use crate::testing::RunOnHost as _;
+    use pairloom_spec::stages::train::Train;
+    use pairloom_stage_testing::InMemoryHost;
+    use pairloom_tables as tables;
+    use pairloom_tables::regions::RegionColumn;
 
     /// Random regions of images 0 to `count`; odd images are in the split `val`.
     fn regions(count: usize) -> RecordBatch {

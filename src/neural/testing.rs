@@ -1,17 +1,17 @@
 //! Stages of this module, and those whose results they read, on the host of the tests.
 
 use super::{compute_attention, embed, evaluate, extract, import_model, score_pairs, train};
-use crate::error::Result;
-use crate::spec::stages::compute_attention::ComputeAttention;
-use crate::spec::stages::embed::Embed;
-use crate::spec::stages::evaluate::Evaluate;
-use crate::spec::stages::extract::Extract;
-use crate::spec::stages::import_model::ImportModel;
-use crate::spec::stages::score_pairs::ScorePairs;
-use crate::spec::stages::train::Train;
-use crate::stage::{RunStage, RunnableStage};
-use crate::stage_testing::InMemoryHost;
-use crate::stages::build_concepts::BuildConcepts;
+use pairloom_base::error::Result;
+use pairloom_spec::stages::compute_attention::ComputeAttention;
+use pairloom_spec::stages::embed::Embed;
+use pairloom_spec::stages::evaluate::Evaluate;
+use pairloom_spec::stages::extract::Extract;
+use pairloom_spec::stages::import_model::ImportModel;
+use pairloom_spec::stages::score_pairs::ScorePairs;
+use pairloom_spec::stages::train::Train;
+use pairloom_stage::{RunStage, RunnableStage};
+use pairloom_stage_testing::InMemoryHost;
+use pairloom_stages::build_concepts::BuildConcepts;
 
 /// Stage with the function that runs it.
 pub(super) trait TestedStage: Sized {

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use crate::error::{Error, Result};
-use crate::model::trained_model::TrainedModel;
-use crate::stage::StageContext;
-use crate::tables;
+use pairloom_base::error::{Error, Result};
+use pairloom_model::trained_model::TrainedModel;
+use pairloom_stage::StageContext;
+use pairloom_tables as tables;
 
 /// Captions of a split, in the order of their table.
 #[derive(Debug, Default)]

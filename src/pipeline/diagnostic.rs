@@ -5,8 +5,8 @@ use std::fmt::{self, Write as _};
 use serde_json::{Value, json};
 
 use super::source_map::{SourceMap, SourceSpan};
-use crate::error::{Severity, TruncatedList, escape_control};
-use crate::suggest::{closest_name, quoted_list};
+use pairloom_base::error::{Severity, TruncatedList, escape_control};
+use pairloom_base::suggest::{closest_name, quoted_list};
 
 /// Maximum number of characters shown of a source line.
 const LINE_CHARACTERS: usize = 160;

@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::stage::{Coordinate, INSTANCE_SIGN, has_coordinates, has_same_coordinates, stage_of_instance};
+use pairloom_stage::{Coordinate, INSTANCE_SIGN, has_coordinates, has_same_coordinates, stage_of_instance};
 
 /// Prefix of the name of an axis, if the table has a column of that name. SQL has the same.
 const AXIS_PREFIX: &str = "axis_";

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::connect::ParsedStage;
 use super::diagnostic::Diagnostic;
-use crate::stage::{INSTANCE_SIGN, is_instance_character};
+use pairloom_stage::{INSTANCE_SIGN, is_instance_character};
 
 /// Diagnostics that name stages without coordinates, since a mistake in the file is one of all instances. Equal ones are
 /// left out.

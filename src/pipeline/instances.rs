@@ -9,7 +9,7 @@ use super::profile_check::check_other_profiles;
 use super::schema_check::SchemaChecker;
 use super::stage_check::{PipelineStage, check_stage, check_stage_names, stage_schema};
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
-use crate::suggest::{closest_name, quoted_list};
+use pairloom_base::suggest::{closest_name, quoted_list};
 
 /// Arguments of the command line about the matrix and the profiles.
 pub(super) struct InstanceArguments<'a> {

@@ -25,9 +25,9 @@ use super::source_map::{SourceMap, SourceSpan};
 use super::sources::SourceVariables;
 use super::stage_check::{PipelineStage, stage_schema};
 use super::toml_tree::{TomlNode, TomlValue};
-use crate::error::Error;
-use crate::plan::{Plan, PlanNode};
-use crate::stage::{Stage, stage_of_instance};
+use pairloom_base::error::Error;
+use pairloom_stage::plan::{Plan, PlanNode};
+use pairloom_stage::{Stage, stage_of_instance};
 
 /// Pipeline that can be run.
 #[derive(Debug)]

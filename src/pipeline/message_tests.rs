@@ -2,7 +2,7 @@
 
 use super::tests::{VALID, changed, diagnostics_of, load_bytes, settings};
 use super::{LoadOptions, load};
-use crate::registry::AnyStage;
+use pairloom_registry::AnyStage;
 
 /// Typos of names, kinds, settings, references and values: one diagnostic each.
 #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::diagnostic::Diagnostic;
 use super::source_map::SourceSpan;
-use crate::suggest::{closest_name, quoted_list};
+use pairloom_base::suggest::{closest_name, quoted_list};
 
 /// Maximum size of a pipeline file in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;

@@ -16,7 +16,7 @@ use super::setting_places::{near_places, places};
 use super::source_map::{SourceMap, SourceSpan};
 use super::sources::SourceVariables;
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
-use crate::suggest::{MAX_SUGGESTIONS, closest_name, quoted_list};
+use pairloom_base::suggest::{MAX_SUGGESTIONS, closest_name, quoted_list};
 
 /// Checker of TOML values against a JSON Schema. Collects all diagnostics.
 pub(super) struct SchemaChecker<'a> {

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use super::alternative::Alternative;
 use super::file_format::resolve;
 use super::toml_tree::{TomlNode, TomlValue};
-use crate::suggest::closest_name;
+use pairloom_base::suggest::closest_name;
 
 /// Depth of the search.
 const MAX_DEPTH: usize = 5;

@@ -6,7 +6,7 @@ use super::diagnostic::Diagnostic;
 use super::schema_check::{SchemaChecker, ValueLabel};
 use super::sources::{PathPart, is_secret, missing_path_hint, path_parts};
 use super::toml_tree::{TomlNode, TomlValue};
-use crate::stage::{bucket_url, is_url};
+use pairloom_stage::{bucket_url, is_url};
 
 impl SchemaChecker<'_> {
     /// Replaces `${NAME}`, makes the path relative to the current folder, and checks that it exists. A URL is for settings

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::diagnostic::Diagnostic;
 use super::source_map::SourceSpan;
-use crate::suggest::{closest_name, quoted_list};
+use pairloom_base::suggest::{closest_name, quoted_list};
 
 /// Maximum number of names of a folder that are compared with a missing name.
 const COMPARED_NAMES: usize = 10_000;

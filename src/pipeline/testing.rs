@@ -1,9 +1,9 @@
 //! Helpers of the tests of pipeline files.
 
 use super::{Diagnostics, LoadOptions, Pipeline, load};
-use crate::error::Error;
-use crate::plan::PlanNode;
-use crate::registry::AnyStage;
+use pairloom_base::error::Error;
+use pairloom_stage::plan::PlanNode;
+use pairloom_registry::AnyStage;
 
 /// Loads a file beside `there.txt`. The variable `HERE` is its folder.
 pub(super) fn load_bytes(

@@ -5,9 +5,9 @@ use std::path::Path;
 use super::testing::rehearse;
 pub(super) use super::testing::{load_bytes, load_with};
 use super::{LoadOptions, Pipeline, load};
-use crate::model::loss::Loss;
-use crate::registry::AnyStage;
-use crate::stage::Stage;
+use pairloom_model::loss::Loss;
+use pairloom_registry::AnyStage;
+use pairloom_stage::Stage;
 
 /// Valid pipeline file; the tests change it to make mistakes.
 pub(super) const VALID: &str = r#"seed = 7

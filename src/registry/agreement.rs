@@ -1,15 +1,15 @@
 //! Settings of different stages that have to agree, such as the similarity of a training and of its evaluation.
 
-use crate::spec::family::{Capabilities, ScoreRange};
-use crate::spec::input_spec::ImageInput;
-use crate::spec::similarity::{EmbeddingSimilarity, OrderPenalty};
-use crate::report::Report;
-use crate::retrieval::Method;
-use crate::spec::stages::embed::Embed;
-use crate::spec::stages::evaluate::Evaluate;
-use crate::spec::stages::train::Train;
-use crate::stage::{Problem, TableRef};
-use crate::stages::ingest::Ingest;
+use pairloom_spec::family::{Capabilities, ScoreRange};
+use pairloom_spec::input_spec::ImageInput;
+use pairloom_spec::similarity::{EmbeddingSimilarity, OrderPenalty};
+use pairloom_report::Report;
+use pairloom_retrieval::Method;
+use pairloom_spec::stages::embed::Embed;
+use pairloom_spec::stages::evaluate::Evaluate;
+use pairloom_spec::stages::train::Train;
+use pairloom_stage::{Problem, TableRef};
+use pairloom_stages::ingest::Ingest;
 
 /// Problems of an evaluation whose settings disagree with those of the stages that write its inputs. `embed_of` and
 /// `train_of` find the stage that writes a table or a model.
@@ -150,7 +150,7 @@ pub(super) fn missing_printed<'s>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::family::ModelSettings;
+    use pairloom_spec::family::ModelSettings;
 
     fn problems(train: &str, embed: &str, evaluate: &str) -> Vec<String> {
         let data = "features = \"cnn.features\"\ncaptions = \"pairs.captions\"\n";

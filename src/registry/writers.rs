@@ -50,10 +50,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::pipeline::{LoadOptions, load};
-    use crate::registry::AnyStage;
-    use crate::stage::Stage;
-    use crate::tables;
+    use pairloom_pipeline::{LoadOptions, load};
+    use crate::AnyStage;
+    use pairloom_stage::Stage;
+    use pairloom_tables as tables;
 
     #[test]
     fn every_table_has_its_writers() {

@@ -4,9 +4,9 @@ use arrow::array::Array;
 
 use super::document::{PageBlock, Section};
 use super::table::PageTable;
-use crate::error::Result;
-use crate::stage::StageContext;
-use crate::tables;
+use pairloom_base::error::Result;
+use pairloom_stage::StageContext;
+use pairloom_tables as tables;
 
 const NOTE: &str =
     "Correlation of each score with the n ratings of the same pairs. A score that is the same for all pairs has 0.";

@@ -6,9 +6,9 @@ use super::attention_drawing::{AttendedWord, draw_words};
 use super::document::{PageBlock, Section};
 use super::figure::Drawing;
 use super::item_labels::ItemLabels;
-use crate::error::{Error, Result};
-use crate::stage::StageContext;
-use crate::tables::{self, region_boxes};
+use pairloom_base::error::{Error, Result};
+use pairloom_stage::StageContext;
+use pairloom_tables::{self as tables, region_boxes};
 
 /// Tokens that are no words of the caption.
 const MARKERS: [&str; 2] = ["<start>", "<end>"];

@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, html};
 
-use crate::error::Result;
-use crate::io::image::image_size;
+use pairloom_base::error::Result;
+use pairloom_images::image::image_size;
 
 /// Size of an image that cannot be shown, in pixels.
 const BLANK: (usize, usize) = (160, 120);

@@ -2,9 +2,9 @@
 
 use super::testing::{host, pages, report};
 use super::{Report, ReportAttention};
-use crate::stage::{Stage as _, TableRef};
-use crate::tables::regions::RegionColumn;
-use crate::tables::{self, VectorColumn};
+use pairloom_stage::{Stage as _, TableRef};
+use pairloom_tables::regions::RegionColumn;
+use pairloom_tables::{self as tables, VectorColumn};
 
 #[test]
 fn the_attention_of_words_is_drawn_on_the_photograph() {

@@ -4,7 +4,7 @@ use super::document::{PageBlock, Section};
 use super::figure::Figure;
 use super::page_data::{TrainingStep, ValidationEpoch};
 use super::training_plots;
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 /// Section of all curves that have data.
 pub(super) fn section(

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Schema of pipeline files. It has the settings of all stages, which a stage does not know of one another.
 const SCHEMA: &str = include_str!("../../schemas/pipeline.schema.json");

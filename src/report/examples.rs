@@ -7,8 +7,8 @@ use super::page_data::DIRECTIONS;
 use super::rankings::{ExampleQuery, SampledRankings, quality_of_rank};
 use super::text::PageLabel;
 use super::text::Span::{Plain, Strong};
-use crate::error::Result;
-use crate::stage::StageContext;
+use pairloom_base::error::Result;
+use pairloom_stage::StageContext;
 
 /// Sections of the directions that have example queries.
 ///

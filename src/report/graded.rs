@@ -9,9 +9,9 @@ use super::document::{PageBlock, Section};
 use super::page_data::{DIRECTIONS, one_decimal};
 use super::read;
 use super::table::{PageColumn, PageTable};
-use crate::error::Result;
-use crate::stage::StageContext;
-use crate::tables;
+use pairloom_base::error::Result;
+use pairloom_stage::StageContext;
+use pairloom_tables as tables;
 
 /// Names of the measures that are shown, in `metrics` and on the page. Variants of them are available by SQL only.
 const SHOWN_MEASURES: [(&str, &str); 8] = [

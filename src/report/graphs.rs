@@ -6,10 +6,10 @@ use maud::{Markup, html};
 
 use super::document::{PageBlock, Section};
 use super::figure::Drawing;
-use crate::error::Result;
-use crate::kernels::random::Rng;
-use crate::stage::StageContext;
-use crate::tables::{self, scene_graphs::SceneGraphRow};
+use pairloom_base::error::Result;
+use pairloom_kernels::random::Rng;
+use pairloom_stage::StageContext;
+use pairloom_tables::{self as tables, scene_graphs::SceneGraphRow};
 
 /// Caption and its scene graph.
 #[derive(Debug, Clone, Default)]

@@ -11,7 +11,7 @@ use super::page_data::{DIRECTIONS, SummaryResults};
 use super::plots::{Curve, axis_base, draw};
 use super::read;
 use super::table::{Cell, PageColumn, PageTable};
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 const NOTE: &str = "Nₖ (k-occurrence): number of queries that have the item among their first k. A hub has a large Nₖ, mostly of queries that \
      it does not match.";

@@ -6,9 +6,9 @@ use super::item_labels::ItemLabels;
 use super::page_data::ResultRow;
 use super::read;
 use super::text::PageLabel;
-use crate::error::{Error, Result};
-use crate::stage::StageContext;
-use crate::tables;
+use pairloom_base::error::{Error, Result};
+use pairloom_stage::StageContext;
+use pairloom_tables as tables;
 
 /// Number of hubs shown in each direction.
 const SHOWN_HUBS: usize = 6;

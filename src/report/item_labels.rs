@@ -5,12 +5,12 @@ use std::collections::{HashMap, HashSet};
 use arrow::array::{Array, AsArray};
 
 use super::text::PageLabel;
-use crate::error::Result;
-use crate::io::image::read_image_file;
-use crate::io::image_names::shown_name;
-use crate::io::thumbnail::thumbnail;
-use crate::stage::StageContext;
-use crate::tables;
+use pairloom_base::error::Result;
+use pairloom_images::image::read_image_file;
+use pairloom_storage::image_names::shown_name;
+use pairloom_images::thumbnail::thumbnail;
+use pairloom_stage::StageContext;
+use pairloom_tables as tables;
 
 /// Maximum width and height of a thumbnail, in pixels.
 const THUMBNAIL_SIDE: u32 = 220;

@@ -6,8 +6,8 @@ use super::defaults::{SettingDefaults, default_value};
 use super::document::{PageBlock, Section};
 use super::setting_text::{changed_part, setting_text};
 use super::settings_card::{SettingEntry, SettingsCard};
-use crate::error::Result;
-use crate::stage::{AncestorArtefact, AncestorInput, StageLineage};
+use pairloom_base::error::Result;
+use pairloom_stage::{AncestorArtefact, AncestorInput, StageLineage};
 
 const NOTE: &str = "One card for each stage that the results follow from, with the start of its key in the store. Visible are the main \
      settings and all that differ from their defaults. Sources are named by a digest of their content (BLAKE3).";

@@ -1,8 +1,8 @@
 //! Data of a page: results, training steps and validation epochs, and the formatting of numbers.
 
 use super::table::ColumnGroup;
-use crate::kernels::measure::chance::expected_by_chance;
-use crate::kernels::measure::recall::{RecallSummary, rsum};
+use pairloom_kernels::measure::chance::expected_by_chance;
+use pairloom_kernels::measure::recall::{RecallSummary, rsum};
 
 /// Results, with recalls at `cutoffs`, ascending.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 
 use super::figure::Series;
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Text and axes: `--ink` of the style sheet.
 const INK: RGBColor = RGBColor(0, 0, 1);

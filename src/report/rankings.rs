@@ -7,10 +7,10 @@ use super::card::CardQuality;
 use super::page_data::ResultRow;
 use super::ranks::RankHistogram;
 use super::read;
-use crate::error::{Error, Result};
-use crate::kernels::random::Rng;
-use crate::stage::StageContext;
-use crate::tables;
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::random::Rng;
+use pairloom_stage::StageContext;
+use pairloom_tables as tables;
 
 /// Number of retrieved items shown for a query.
 const SHOWN_ITEMS: usize = 5;

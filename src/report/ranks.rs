@@ -8,7 +8,7 @@ use super::figure::Series::{A, B, Muted};
 use super::figure::{Figure, legend_entry};
 use super::page_data::{DIRECTIONS, ResultRow};
 use super::plots::{Curve, axis_base, draw};
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 /// Histogram of the ranks of best matches.
 #[derive(Debug, Default)]

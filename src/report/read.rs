@@ -6,13 +6,13 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{Float64Type, Int64Type};
 
 use super::page_data::{NcsSummary, ResultRow, SummaryResults, TrainingStep, ValidationEpoch};
-use crate::error::{Error, Result};
-use crate::kernels::measure::hubs::DUPLICATED;
-use crate::kernels::measure::recall::RecallSummary;
-use crate::retrieval::Direction;
-use crate::stage::StageContext;
-use crate::tables;
-use crate::tables::DEFAULT_CUTOFFS;
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::measure::hubs::DUPLICATED;
+use pairloom_kernels::measure::recall::RecallSummary;
+use pairloom_retrieval::Direction;
+use pairloom_stage::StageContext;
+use pairloom_tables as tables;
+use pairloom_tables::DEFAULT_CUTOFFS;
 
 /// Reads the table `input`, a `summary`, without confidence intervals.
 pub(super) fn results(cx: &mut StageContext<'_>, input: &str) -> Result<SummaryResults> {

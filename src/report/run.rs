@@ -9,8 +9,8 @@ use super::{
     agreement, attention, curves, examples, graded, graphs, html, hub_section, hubs, lineage_section, markdown,
     rankings, ranks, read, results, significance, similarity, similarity_section, validation,
 };
-use crate::error::{Error, Result};
-use crate::stage::{RunnableStage, StageContext};
+use pairloom_base::error::{Error, Result};
+use pairloom_stage::{RunnableStage, StageContext};
 
 impl RunnableStage for Report {
     fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {

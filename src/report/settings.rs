@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::sweep::ReportSweep;
-use crate::stage::{Problem, Stage, StageInput, StageOutput, TableRef};
-use crate::tables;
+use pairloom_stage::{Problem, Stage, StageInput, StageOutput, TableRef};
+use pairloom_tables as tables;
 
 /// Maximum number of examples in each direction; with more, a page is too large to open.
 const MAX_EXAMPLES: usize = 100;

@@ -6,9 +6,9 @@ use arrow::array::{Array, RecordBatch};
 use super::document::{PageBlock, Section};
 use super::page_data::one_decimal;
 use super::table::{Cell, PageTable};
-use crate::error::Result;
-use crate::stage::StageContext;
-use crate::tables;
+use pairloom_base::error::Result;
+use pairloom_stage::StageContext;
+use pairloom_tables as tables;
 
 const NOTE: &str = "Differences between two results A and B of the same queries. In small print or brackets: the settings of A and of B \
      that differ, in the evaluation and in all that it follows from. The interval is that of the paired bootstrap over \

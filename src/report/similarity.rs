@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::error::{Error, Result};
-use crate::stage::StageContext;
-use crate::tables;
+use pairloom_base::error::{Error, Result};
+use pairloom_stage::StageContext;
+use pairloom_tables as tables;
 
 /// Bins of the histogram of φ.
 const HISTOGRAM_BINS: usize = 1000;

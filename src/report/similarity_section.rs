@@ -10,7 +10,7 @@ use super::plots::{Curve, draw, value_range};
 use super::similarity::{ExtremePair, SimilaritySummary};
 use super::table::PageTable;
 use super::text::Span::{Plain, Strong};
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 /// Names of the two groups of pairs.
 const GROUPS: [&str; 2] = ["captions of the image itself", "captions of other images"];

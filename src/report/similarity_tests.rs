@@ -7,10 +7,10 @@ use arrow::datatypes::{DataType, SchemaRef};
 use serde_json::json;
 
 use super::Report;
-use crate::error::Result;
-use crate::stage::Stage;
-use crate::stage_testing::InMemoryHost;
-use crate::tables;
+use pairloom_base::error::Result;
+use pairloom_stage::Stage;
+use pairloom_stage_testing::InMemoryHost;
+use pairloom_tables as tables;
 
 fn ints(values: &[i64]) -> ArrayRef {
     Arc::new(Int64Array::from(values.to_vec()))

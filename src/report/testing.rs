@@ -10,10 +10,10 @@ use arrow::array::{
 use image::{ImageFormat, Rgb, RgbImage};
 
 use super::Report;
-use crate::io::image::picture_digests;
-use crate::stage::TableRef;
-use crate::stage_testing::InMemoryHost;
-use crate::tables;
+use pairloom_images::image::picture_digests;
+use pairloom_stage::TableRef;
+use pairloom_stage_testing::InMemoryHost;
+use pairloom_tables as tables;
 
 /// Settings with `summary` only, or with every table but `similarity` and `graphs`.
 pub(super) fn report(all_tables: bool) -> Report {

@@ -6,8 +6,8 @@ use arrow::array::StringArray;
 
 use super::testing::{floats, history, host, ints, pages, report, summary};
 use super::{Report, RunFacts, StageFacts, add_run_to_html, add_run_to_markdown};
-use crate::stage::{AncestorArtefact, AncestorInput, Stage as _};
-use crate::tables;
+use pairloom_stage::{AncestorArtefact, AncestorInput, Stage as _};
+use pairloom_tables as tables;
 
 #[test]
 fn both_pages_show_results_chance_and_validation() {

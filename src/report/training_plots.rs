@@ -5,7 +5,7 @@ use super::figure::{Figure, LegendEntry, legend_entry};
 use super::page_data::{DIRECTIONS, TrainingStep, ValidationEpoch, best_epoch, one_decimal};
 use super::plots::{Curve, axis_range, draw, draw_steps, padded_range, value_range};
 use super::smoothing::{downsampled, smoothed};
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 /// Plots the loss by step, raw and smoothed, and the loss of equal scores where known.
 pub(super) fn losses(history: &[TrainingStep]) -> Result<Option<Figure>> {

@@ -3,7 +3,7 @@
 use super::document::{PageBlock, Section};
 use super::page_data::{DIRECTIONS, ValidationEpoch, best_epoch, one_decimal};
 use super::table::{PageColumn, PageColumnKind, PageTable};
-use crate::tables::DEFAULT_CUTOFFS;
+use pairloom_tables::DEFAULT_CUTOFFS;
 
 /// Section of validation, if there was one.
 pub(super) fn section(epochs: &[ValidationEpoch]) -> Option<Section> {

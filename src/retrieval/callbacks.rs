@@ -6,8 +6,8 @@ use az::SaturatingAs;
 use super::label::MethodLabel;
 use super::ranking::Rankings;
 use super::relevance::RelevanceGrades;
-use crate::error::{Error, Result};
-use crate::search::{CheckpointStore, SearchProgress};
+use pairloom_base::error::{Error, Result};
+use pairloom_search::{CheckpointStore, SearchProgress};
 
 /// Callbacks of an evaluation. An error of any callback ends the evaluation.
 #[expect(clippy::missing_errors_doc, reason = "errors are the caller's own")]

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::direction::Direction;
 use super::scores::ScoreSource;
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Test collection: the images and captions of a split, with matches and scores.
 #[derive(Clone, Copy)]
@@ -142,7 +142,7 @@ impl<'c> Collection<'c> {
 mod tests {
     use super::super::{BinaryRelevance, Evaluation, Folds, StoredScores, VectorSource, evaluate};
     use super::*;
-    use crate::search::CpuSearchFactory;
+    use pairloom_search::CpuSearchFactory;
 
     /// Three images, four captions.
     const IDS: [i64; 4] = [0, 1, 2, 3];

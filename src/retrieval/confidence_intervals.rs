@@ -2,8 +2,8 @@
 
 use super::direction_metrics::PoolHits;
 use super::recall_intervals::{LEVEL, RESAMPLES, SEED};
-use crate::kernels::measure::bootstrap::{QueryValues, bootstrap_interval};
-use crate::kernels::measure::hs_sum_interval::{FoldRankings, RankedLists, hs_sum_interval};
+use pairloom_kernels::measure::bootstrap::{QueryValues, bootstrap_interval};
+use pairloom_kernels::measure::hs_sum_interval::{FoldRankings, RankedLists, hs_sum_interval};
 
 /// 95 % confidence intervals (low, high) of the sums of a method.
 #[derive(Debug, Clone, Copy)]

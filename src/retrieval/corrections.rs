@@ -1,7 +1,7 @@
 //! Corrections of the scores of a pool.
 
-use crate::kernels::hubness::method::Correction;
-use crate::kernels::hubness::shift::ShiftCorrection;
+use pairloom_kernels::hubness::method::Correction;
+use pairloom_kernels::hubness::shift::ShiftCorrection;
 
 /// Corrections of both directions: image to text, text to image.
 pub(super) enum Corrections {

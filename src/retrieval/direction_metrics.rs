@@ -3,12 +3,12 @@
 use super::collection::RetrievalTask;
 use super::metric_means::MetricMeans;
 use super::ranking::Rankings;
-use crate::error::{Error, Result};
-use crate::kernels::measure::METRICS;
-use crate::kernels::measure::duplicate_rows::row_k_occurrences;
-use crate::kernels::measure::hubs::k_occurrences;
-use crate::kernels::measure::metric::{KOccurrences, Metric, MetricName, RankedMatches, RecordValue};
-use crate::kernels::measure::recall::RecallSummary;
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::measure::METRICS;
+use pairloom_kernels::measure::duplicate_rows::row_k_occurrences;
+use pairloom_kernels::measure::hubs::k_occurrences;
+use pairloom_kernels::measure::metric::{KOccurrences, Metric, MetricName, RankedMatches, RecordValue};
+use pairloom_kernels::measure::recall::RecallSummary;
 
 /// Metrics of one direction of one pool.
 #[derive(Debug, Clone)]

@@ -15,10 +15,10 @@ use super::ranking::{Ranker, RankingRequest};
 use super::relevance::{BinaryRelevance, GradedRelevance};
 use super::results::{EvaluationResults, ProtocolPools, mean};
 use super::table_rows::{DEFAULT_RANKING_DEPTH, RankingColumns, write_hubs, write_rankings};
-use crate::error::{Error, Result};
-use crate::kernels::measure::graded_ranking::required_depth;
-use crate::kernels::measure::recall::RecallSummary;
-use crate::tables;
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::measure::graded_ranking::required_depth;
+use pairloom_kernels::measure::recall::RecallSummary;
+use pairloom_tables as tables;
 
 /// Evaluation: a collection, methods to rank it with, and settings of the measures.
 #[derive(Clone, Copy)]

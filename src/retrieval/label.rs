@@ -1,7 +1,7 @@
 //! Label of a method and its parameters in tables.
 
 use super::direction::Direction;
-use crate::tables::rankings::RankingScope;
+use pairloom_tables::rankings::RankingScope;
 
 /// Label of a method: its name, its parameters, and its query bank.
 #[derive(Debug, Clone, PartialEq)]

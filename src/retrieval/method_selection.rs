@@ -7,8 +7,8 @@ use super::label::MethodLabel;
 use super::methods::Method;
 use super::ranking::{Ranker, RankingRequest};
 use super::scores::PoolScores;
-use crate::error::{Error, Result};
-use crate::kernels::measure::recall::rsum;
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::measure::recall::rsum;
 
 /// Method to rank with, and its label in tables.
 pub(super) struct SelectedMethod<'e> {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::recall_intervals::{FoldHits, recall_intervals};
-use crate::kernels::measure::METRICS;
-use crate::kernels::measure::metric::{MetricName, MetricUnit, RankedMatches};
+use pairloom_kernels::measure::METRICS;
+use pairloom_kernels::measure::metric::{MetricName, MetricUnit, RankedMatches};
 
 /// Sum and number of the values of each metric; values are from 0 to 1.
 #[derive(Debug, Clone, Default)]

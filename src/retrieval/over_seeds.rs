@@ -6,7 +6,7 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::kernels::measure::bootstrap::randomisation_test;
+use pairloom_kernels::measure::bootstrap::randomisation_test;
 
 /// Confidence level of intervals.
 const LEVEL: f64 = 0.95;

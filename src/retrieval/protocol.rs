@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::folds::Folds;
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Number of images of a fold of COCO's 5,000 test images.
 const FOLD_IMAGES: usize = 1000;

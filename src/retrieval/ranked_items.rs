@@ -5,9 +5,9 @@ use super::direction::Direction;
 use super::methods::{Method, MethodContext, ScoreKind};
 use super::ranking::{Ranker, RankingRequest};
 use super::scores::{ImageCaptionVectors, ScoreSource, VectorSource};
-use crate::error::{Error, Problem, Result};
-use crate::kernels::top_k::ScoredItem;
-use crate::search::{CpuSearchFactory, SearchProgress};
+use pairloom_base::error::{Error, Problem, Result};
+use pairloom_kernels::top_k::ScoredItem;
+use pairloom_search::{CpuSearchFactory, SearchProgress};
 
 /// Ranks `items` for each of the `queries` by cosine scores that `method` corrects, and returns the best `depth` items
 /// of each query, best first. A method that learns from queries learns from all of `queries`, or from the queries of the

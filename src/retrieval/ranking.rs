@@ -5,10 +5,10 @@ use std::cell::OnceCell;
 use super::collection::RetrievalTask;
 use super::corrections::Corrections;
 use super::scores::{PoolScores, ScoreSet};
-use crate::error::{Error, Result};
-use crate::kernels::measure::rank::BestMatchRank;
-use crate::kernels::top_k::ScoredItem;
-use crate::search::{Positives, Search, SearchProgress, SearchRequest, SearchResults};
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::measure::rank::BestMatchRank;
+use pairloom_kernels::top_k::ScoredItem;
+use pairloom_search::{Positives, Search, SearchProgress, SearchRequest, SearchResults};
 
 /// Rankings of the queries of one direction.
 #[derive(Debug, Clone, PartialEq)]

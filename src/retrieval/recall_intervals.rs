@@ -1,7 +1,7 @@
 //! Confidence intervals of recalls, and the constants of all bootstrap intervals of an evaluation.
 
-use crate::kernels::measure::bootstrap::{QueryValues, bootstrap_intervals};
-use crate::kernels::measure::wilson_interval::wilson_95;
+use pairloom_kernels::measure::bootstrap::{QueryValues, bootstrap_intervals};
+use pairloom_kernels::measure::wilson_interval::wilson_95;
 
 /// Number of bootstrap resamples.
 pub(super) const RESAMPLES: usize = 1000;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::direction::Direction;
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Binary relevance: the relevant pairs of a collection.
 #[derive(Debug, Clone, Default)]

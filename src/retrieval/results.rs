@@ -9,13 +9,13 @@ use super::direction::Direction;
 use super::direction_metrics::DirectionMetrics;
 use super::label::MethodLabel;
 use super::metric_means::{MetricMean, MetricMeans, mean_of_pools};
-use crate::error::{Error, Result};
-use crate::kernels::measure::hubs::{DUPLICATED, hs_sum};
-use crate::kernels::measure::metric::{MetricName, MetricUnit};
-use crate::kernels::measure::recall::{RecallSummary, rsum};
-use crate::tables;
-use crate::tables::metrics::MetricRow;
-use crate::tables::summary;
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::measure::hubs::{DUPLICATED, hs_sum};
+use pairloom_kernels::measure::metric::{MetricName, MetricUnit};
+use pairloom_kernels::measure::recall::{RecallSummary, rsum};
+use pairloom_tables as tables;
+use pairloom_tables::metrics::MetricRow;
+use pairloom_tables::summary;
 
 /// Protocol with the sizes of its first fold.
 #[derive(Debug, Clone)]

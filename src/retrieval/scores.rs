@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use crate::error::{Error, Result};
-use crate::kernels::hubness::distance::Distance;
-use crate::search::{MatrixSide, Search, SearchFactory, VectorMatrix};
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::hubness::distance::Distance;
+use pairloom_search::{MatrixSide, Search, SearchFactory, VectorMatrix};
 
 /// Set of images or captions that scores are computed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

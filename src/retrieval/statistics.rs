@@ -3,13 +3,13 @@
 use super::corrections::Corrections;
 use super::ranking::Ranker;
 use super::scores::ScoreSet;
-use crate::error::Result;
-use crate::kernels::hubness::distance::Distance;
-use crate::kernels::hubness::method::{Correction, ScoreStatistics, StatisticalMethod};
-use crate::kernels::hubness::per_query::activation_set;
-use crate::kernels::hubness::shift::ShiftCorrection;
-use crate::kernels::hubness::statistic::Statistic;
-use crate::search::{MatrixSide, Search, SearchProgress, SearchRequest};
+use pairloom_base::error::Result;
+use pairloom_kernels::hubness::distance::Distance;
+use pairloom_kernels::hubness::method::{Correction, ScoreStatistics, StatisticalMethod};
+use pairloom_kernels::hubness::per_query::activation_set;
+use pairloom_kernels::hubness::shift::ShiftCorrection;
+use pairloom_kernels::hubness::statistic::Statistic;
+use pairloom_search::{MatrixSide, Search, SearchProgress, SearchRequest};
 
 /// Statistics of items over the query bank.
 pub(super) struct ItemStatistics {

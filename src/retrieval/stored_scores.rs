@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::scores::{PoolScores, ScoreSet, ScoreSource, missing_scores};
-use crate::error::{Error, Result};
-use crate::kernels::hubness::distance::Distance;
-use crate::search::{ScoreTable, Search};
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::hubness::distance::Distance;
+use pairloom_search::{ScoreTable, Search};
 
 /// Largest score of which 1 − s is a distance, with room for rounding.
 const LARGEST_SCORE: f32 = 1.0 + 1e-4;
@@ -190,7 +190,7 @@ mod tests {
     };
     use super::super::{Collection, Evaluation, Folds, Matches, evaluate};
     use super::*;
-    use crate::kernels::random::Rng;
+    use pairloom_kernels::random::Rng;
 
     const IMAGES: usize = 10;
     const EACH: usize = 2;

@@ -4,9 +4,9 @@ use super::callbacks::Callbacks;
 use super::collection::RetrievalTask;
 use super::direction_metrics::DirectionHits;
 use super::ranking::Rankings;
-use crate::error::Result;
-use crate::tables::rankings::RankingScope;
-use crate::tables::{hubs, rankings};
+use pairloom_base::error::Result;
+use pairloom_tables::rankings::RankingScope;
+use pairloom_tables::{hubs, rankings};
 
 /// Default number of items of every ranking in the table `rankings`.
 pub const DEFAULT_RANKING_DEPTH: usize = 10;

@@ -10,9 +10,9 @@ use super::results::{SearchResults, UnroundedResults};
 use super::scan::{Scan, ScanOverrides, find, map_rows, rank_corrected, stripe_count};
 use super::scores::{MatrixSide, ScoreFunction, Scores, VectorMatrix, VectorScores};
 use super::sinkhorn::{Potentials, sinkhorn};
-use crate::error::Result;
-use crate::kernels::hubness::method::Correction;
-use crate::runtime::RemoteTasks;
+use pairloom_base::error::Result;
+use pairloom_kernels::hubness::method::Correction;
+use pairloom_base::runtime::RemoteTasks;
 
 /// Multi-threaded exact search over all scores of a source.
 #[derive(Debug)]
@@ -197,7 +197,7 @@ impl<'s> Search<'s> {
     }
 
     /// Matches rows with columns, and columns with rows. The matchings are those of
-    /// [`relaxed_greedy`](crate::kernels::hubness::relaxed_greedy::relaxed_greedy) on exact scores less a shift, in
+    /// [`relaxed_greedy`](pairloom_kernels::hubness::relaxed_greedy::relaxed_greedy) on exact scores less a shift, in
     /// f64.
     ///
     /// # Errors

@@ -2,9 +2,9 @@
 
 use super::api::Search;
 use super::scores::{MatrixSide, ScoreFunction, VectorMatrix};
-use crate::error::Result;
-use crate::kernels::hubness::distance::Distance;
-use crate::kernels::order_similarity::OrderPenalty;
+use pairloom_base::error::Result;
+use pairloom_kernels::hubness::distance::Distance;
+use pairloom_kernels::order_similarity::OrderPenalty;
 
 /// Factory of searches with one score function on one device.
 pub trait SearchFactory {

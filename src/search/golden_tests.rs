@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::str::FromStr;
 
 use super::{Positives, ScoreFunction, Search, SearchRequest, VectorMatrix};
-use crate::kernels::measure::recall::RecallSummary;
-use crate::kernels::measure::wilson_interval::wilson_95;
-use crate::tables::DEFAULT_CUTOFFS;
+use pairloom_kernels::measure::recall::RecallSummary;
+use pairloom_kernels::measure::wilson_interval::wilson_95;
+use pairloom_tables::DEFAULT_CUTOFFS;
 
 struct MeasureGoldenFile(HashMap<&'static str, Vec<&'static str>>);
 

@@ -6,8 +6,8 @@ use std::ops::Range;
 use super::checkpoint::checkpoint_name;
 use super::testing::DistinctScores;
 use super::{Positives, ScoreFunction, Scores as _, SearchRequest, VectorMatrix, VectorScores};
-use crate::kernels::hubness::statistic::Statistic;
-use crate::kernels::random::Rng;
+use pairloom_kernels::hubness::statistic::Statistic;
+use pairloom_kernels::random::Rng;
 
 /// Owned search request.
 #[derive(Debug, Clone, Default)]

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use crate::error::{Error, Result};
-use crate::kernels::hubness::statistic::Statistic;
-use crate::kernels::identity::IdentityWriter;
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::hubness::statistic::Statistic;
+use pairloom_kernels::identity::IdentityWriter;
 
 /// Search request of one side: each of its vectors is a query, and the vectors of the other side are its items.
 #[derive(Debug, Clone, Copy, Default)]

@@ -2,9 +2,9 @@
 
 use super::checkpoint::{PayloadReader, PayloadWriter};
 use super::request::SearchRequest;
-use crate::kernels::hubness::incremental_matching::MatchCandidate;
-use crate::kernels::measure::rank::BestMatchRank;
-use crate::kernels::top_k::ScoredItem;
+use pairloom_kernels::hubness::incremental_matching::MatchCandidate;
+use pairloom_kernels::measure::rank::BestMatchRank;
+use pairloom_kernels::top_k::ScoredItem;
 
 /// Results for the queries of one side, in their order.
 #[derive(Debug, Clone, PartialEq, Default)]

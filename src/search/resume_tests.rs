@@ -7,8 +7,8 @@ use super::{
     CheckpointStore, MatrixSide, Positives, ScoreFunction, ScorePrecision, ScoreTable, Search, SearchProgress,
     SearchRequest, VectorMatrix, VectorScores,
 };
-use crate::error::{Error, ErrorCategory, Result};
-use crate::kernels::hubness::statistic::Statistic;
+use pairloom_base::error::{Error, ErrorCategory, Result};
+use pairloom_kernels::hubness::statistic::Statistic;
 
 /// Checkpoint store in memory, with a checkpoint after every stripe. It can interrupt a search at a save.
 #[derive(Debug, Clone, Default)]

@@ -16,9 +16,9 @@ use std::sync::{Mutex, PoisonError};
 use super::checkpoint::{PayloadReader, PayloadWriter, SearchProgress, checkpoint_name, load, save};
 use super::scan::{OrderedSum, Scan, ScoreVisitor, stripe_count, to_f32};
 use super::scores::{MatrixSide, PanelRow, ScorePrecision};
-use crate::error::{Error, Result};
-use crate::kernels::product::TILE_COLUMNS;
-use crate::kernels::score_panels::{ColumnLogSumExps, RunningLogSumExp, add_exp_columns, add_exp_rows};
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::product::TILE_COLUMNS;
+use pairloom_kernels::score_panels::{ColumnLogSumExps, RunningLogSumExp, add_exp_columns, add_exp_rows};
 
 /// Potentials of Sinkhorn normalisation: numbers that are subtracted from scores.
 #[derive(Debug, Clone, PartialEq)]
@@ -296,8 +296,8 @@ impl ScoreVisitor for SinkhornVisitor<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::testing::{SinkhornCase, sinkhorn_cases};
-    use crate::search::{ScoreFunction, Search, VectorMatrix};
+    use crate::testing::{SinkhornCase, sinkhorn_cases};
+    use crate::{ScoreFunction, Search, VectorMatrix};
 
     #[test]
     fn potentials_are_those_of_the_definition_for_either_side_and_any_temperature() {

@@ -8,14 +8,14 @@ use super::{
     ConsumePanel, GreedyRequest, MatrixSide, PanelRow, Positives, ScoreBound, ScorePrecision, ScoreTable, Scores,
     Search, SearchRequest, SearchResults, consume_row_major,
 };
-use crate::error::Result;
-use crate::kernels::hubness::dense_scores::DenseScores;
-use crate::kernels::hubness::incremental_matching::MatchCandidate;
-use crate::kernels::hubness::relaxed_greedy::{CapacityRule, GreedyRelaxation, relaxed_greedy};
-use crate::kernels::hubness::shift::ShiftCorrection;
-use crate::kernels::hubness::statistic::Statistic;
-use crate::kernels::identity::IdentityWriter;
-use crate::kernels::random::Rng;
+use pairloom_base::error::Result;
+use pairloom_kernels::hubness::dense_scores::DenseScores;
+use pairloom_kernels::hubness::incremental_matching::MatchCandidate;
+use pairloom_kernels::hubness::relaxed_greedy::{CapacityRule, GreedyRelaxation, relaxed_greedy};
+use pairloom_kernels::hubness::shift::ShiftCorrection;
+use pairloom_kernels::hubness::statistic::Statistic;
+use pairloom_kernels::identity::IdentityWriter;
+use pairloom_kernels::random::Rng;
 
 /// Parts of an image and words of a caption.
 const PARTS: usize = 5;

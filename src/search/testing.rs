@@ -8,13 +8,13 @@ use super::{
     MatrixSide, Positives, Potentials, ScoreFunction, ScorePrecision, ScoreTable, Scores, Search, SearchRequest,
     SearchResults, VectorMatrix, VectorScores,
 };
-use crate::kernels::hubness::method::Correction;
-use crate::kernels::hubness::statistic::Statistic;
-use crate::kernels::identity::IdentityWriter;
-use crate::kernels::measure::rank::BestMatchRank;
-use crate::kernels::order_similarity::OrderPenalty;
-use crate::kernels::random::Rng;
-use crate::kernels::top_k::ScoredItem;
+use pairloom_kernels::hubness::method::Correction;
+use pairloom_kernels::hubness::statistic::Statistic;
+use pairloom_kernels::identity::IdentityWriter;
+use pairloom_kernels::measure::rank::BestMatchRank;
+use pairloom_kernels::order_similarity::OrderPenalty;
+use pairloom_kernels::random::Rng;
+use pairloom_kernels::top_k::ScoredItem;
 
 /// Distribution of test vectors.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -11,11 +11,11 @@ use super::{
     ConsumePanel, MatrixSide, PanelRow, Positives, ScoreBound, ScoreFunction, ScorePrecision, ScoreTable, Scores,
     Search, SearchRequest, SearchResults, VectorMatrix, VectorScores,
 };
-use crate::error::{Error, Result};
-use crate::kernels::dot::dot;
-use crate::kernels::hubness::statistic::Statistic;
-use crate::kernels::identity::IdentityWriter;
-use crate::kernels::product::{ElementType, has_avx512};
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::dot::dot;
+use pairloom_kernels::hubness::statistic::Statistic;
+use pairloom_kernels::identity::IdentityWriter;
+use pairloom_kernels::product::{ElementType, has_avx512};
 
 /// Source of scores under test.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// Cuts `0..count` into as many ranges as there are threads, calls `work` on each in parallel, and returns the results
 /// in order.
-pub(crate) fn parallel_ranges<T: Send>(
+pub fn parallel_ranges<T: Send>(
     threads: usize,
     count: usize,
     work: impl Fn(Range<usize>) -> T + Sync,

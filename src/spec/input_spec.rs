@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::spec::networks::Network;
+use crate::networks::Network;
 
 /// Kind of the images that a model reads from a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::kernels::product::ElementType;
+use pairloom_kernels::product::ElementType;
 
 /// Precision of matrix products. Everything else (weights, gradients, optimiser, normalisation, loss) is f32.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use crate::kernels::order_similarity::OrderPenalty;
+pub use pairloom_kernels::order_similarity::OrderPenalty;
 
 /// Similarity of the embeddings of an image and a caption.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]

@@ -8,12 +8,12 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::{FileKeys, MapFn, MapInput, MapSummary, Progress, SharedEarlierRows, StageEvent, StageLineage, Warning};
-use crate::error::{Error, Result};
-use crate::io::files::files_with_endings;
-use crate::io::objects::ObjectStorage;
-use crate::io::shard::Shard;
-use crate::io::table_shards::TableShards;
-use crate::runtime::{CancelToken, Device, ProcessGroup, Resources};
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::files::files_with_endings;
+use pairloom_storage::objects::ObjectStorage;
+use pairloom_storage::shard::Shard;
+use pairloom_storage::table_shards::TableShards;
+use pairloom_base::runtime::{CancelToken, Device, ProcessGroup, Resources};
 
 /// Context of a running stage: a [`StageHost`] with convenience methods.
 pub type StageContext<'w> = dyn StageHost + 'w;
@@ -21,7 +21,7 @@ pub type StageContext<'w> = dyn StageHost + 'w;
 /// Services of the engine for a running stage.
 ///
 /// # Errors
-/// Every method that can fail does so with [`ErrorCategory::Interrupted`](crate::error::ErrorCategory) once the run is
+/// Every method that can fail does so with [`ErrorCategory::Interrupted`](pairloom_base::error::ErrorCategory) once the run is
 /// cancelled, and with an internal error for an input or output that the stage does not declare. Methods that read fail
 /// if the producer failed or its output is damaged. Methods that write fail if the store cannot be written.
 #[expect(clippy::missing_errors_doc, reason = "the trait documents the errors that its methods share")]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::runtime::Stalls;
+use pairloom_base::runtime::Stalls;
 
 /// Event of a running stage.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use crate::error::TruncatedList;
+use pairloom_base::error::TruncatedList;
 
 /// Bytes of a list's text above which a change shows only what is different.
 const LONG_LIST: usize = 80;

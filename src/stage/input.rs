@@ -3,8 +3,8 @@
 use arrow::datatypes::SchemaRef;
 
 use super::{SourceRef, TableRef};
-use crate::error::{Error, Result};
-use crate::tables::Table;
+use pairloom_base::error::{Error, Result};
+use pairloom_tables::Table;
 
 /// Origin of an input.
 #[derive(Debug, Clone)]

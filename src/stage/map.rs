@@ -5,7 +5,7 @@ use std::ops::Range;
 use arrow::array::RecordBatch;
 
 use super::{EarlierPart, PartKey, RowKey, RowKeys, SharedEarlierRows, Warning};
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 /// Input of a parallel map.
 #[derive(Debug, Clone, Copy)]

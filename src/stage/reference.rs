@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::instance::stage_of_instance;
-use crate::error::Result as CheckResult;
-use crate::io::objects::Location;
+use pairloom_base::error::Result as CheckResult;
+use pairloom_storage::objects::Location;
 
 /// A table of another stage, written `stage.table` in a pipeline file. The stage can be an instance of a matrix:
 /// `fit@row=1.1,seed=3.model`.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::Warning;
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 /// Digest of the item that a row is computed from, such as the bytes of an image: the first half of its BLAKE3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

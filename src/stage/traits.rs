@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use arrow::array::RecordBatch;
 
 use super::{CopiedRows, FileKeys, Problem, RowKey, StageContext, StageInput, StageOutput, TableRef};
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 /// Description of a stage: its settings, inputs and outputs.
 pub trait Stage: Debug + Send + Sync {

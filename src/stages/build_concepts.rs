@@ -8,13 +8,13 @@ use az::SaturatingAs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::kernels::text::Tokenizer;
-use crate::language::lexicon::Lexicon;
-use crate::language::tagger;
-use crate::language::tags::PosTag;
-use crate::stage::{Problem, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef};
-use crate::tables::{self, VectorColumn, concepts};
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::text::Tokenizer;
+use pairloom_language::lexicon::Lexicon;
+use pairloom_language::tagger;
+use pairloom_language::tags::PosTag;
+use pairloom_stage::{Problem, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef};
+use pairloom_tables::{self as tables, VectorColumn, concepts};
 
 /// Builds the concepts of CVSE: the most frequent nouns, adjectives and verbs of the training captions, and how many
 /// captions hold two of them.
@@ -257,7 +257,7 @@ mod tests {
     use arrow::datatypes::Int64Type;
 
     use super::*;
-    use crate::stage_testing::InMemoryHost;
+    use pairloom_stage_testing::InMemoryHost;
 
     fn captions(texts: &[(&str, &str)]) -> RecordBatch {
         let ids: Vec<i64> = (0..).take(texts.len()).collect();

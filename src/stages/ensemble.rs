@@ -7,13 +7,13 @@ use arrow::array::StringArray;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::io::shard::Shard;
-use crate::io::table_shards::TableShards;
-use crate::stage::{
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::shard::Shard;
+use pairloom_storage::table_shards::TableShards;
+use pairloom_stage::{
     MapBlock, MapInput, MapOutput, Problem, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef,
 };
-use crate::tables::{Table, VectorColumn, caption_embeddings, image_embeddings, scored_captions, scores};
+use pairloom_tables::{Table, VectorColumn, caption_embeddings, image_embeddings, scored_captions, scores};
 
 /// Number of rows of a part.
 const PART_ROWS: usize = 256;
@@ -333,8 +333,8 @@ fn concatenation(tables: &[JoinedRows], shares: &[f64], range: &Range<usize>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage_testing::InMemoryHost;
-    use crate::tables::{self, repeated};
+    use pairloom_stage_testing::InMemoryHost;
+    use pairloom_tables::{self as tables, repeated};
 
     fn stage(text: &str) -> Ensemble {
         toml::from_str(text).expect("settings")

@@ -7,17 +7,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::imported_vectors::{check_row_values, import_problems};
-use crate::error::{Error, Result, SkippedItems, ValidationErrors};
-use crate::io::files::is_file;
-use crate::io::image_names::shown_name;
-use crate::io::npy::{NpyFile, NpyRowKind};
-use crate::stage::{
+use pairloom_base::error::{Error, Result, SkippedItems, ValidationErrors};
+use pairloom_storage::files::is_file;
+use pairloom_storage::image_names::shown_name;
+use pairloom_formats::npy::{NpyFile, NpyRowKind};
+use pairloom_stage::{
     MapBlock, MapInput, MapOutput, Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput,
     TableRef, Warning,
 };
-use crate::tables::regions::RegionColumn;
-use crate::tables::vector_limits::check_image_vector;
-use crate::tables::{self, VectorColumn, features, regions};
+use pairloom_tables::regions::RegionColumn;
+use pairloom_tables::vector_limits::check_image_vector;
+use pairloom_tables::{self as tables, VectorColumn, features, regions};
 
 /// Number of rows of a part: 38 MB for 36 regions of 2,048 values.
 const PART_ROWS: usize = 128;
@@ -237,7 +237,7 @@ fn open(folder: &Path, file: &str) -> Result<NpyFile> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage_testing::InMemoryHost;
+    use pairloom_stage_testing::InMemoryHost;
 
     /// Npy file of f32 values with a shape such as `2, 3`.
     fn npy(shape: &str, values: &[f32]) -> Vec<u8> {

@@ -11,13 +11,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::imported_vectors::{check_row_values, import_problems};
-use crate::error::{Error, Result, ValidationErrors};
-use crate::io::bounded;
-use crate::io::image_names::shown_name;
-use crate::stage::{Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput, TableRef};
-use crate::tables::regions::RegionColumn;
-use crate::tables::vector_limits::{LARGEST, too_large};
-use crate::tables::{self, region_boxes, regions};
+use pairloom_base::error::{Error, Result, ValidationErrors};
+use pairloom_storage::bounded;
+use pairloom_storage::image_names::shown_name;
+use pairloom_stage::{Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput, TableRef};
+use pairloom_tables::regions::RegionColumn;
+use pairloom_tables::vector_limits::{LARGEST, too_large};
+use pairloom_tables::{self as tables, region_boxes, regions};
 
 /// Number of rows of a part: 38 MB for 36 regions of 2,048 values.
 const PART_ROWS: usize = 128;

@@ -1,6 +1,6 @@
 //! Settings of stages that import the vectors of images.
 
-use crate::stage::Problem;
+use pairloom_stage::Problem;
 
 /// Largest number of regions of an image that can be imported.
 const MAX_REGIONS: usize = 1000;

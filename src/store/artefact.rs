@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use super::block_digests::BlockDigests;
 use super::checksum::parse_checked;
 use super::key::ArtefactIdentity;
-use crate::error::{Error, Result};
-use crate::io::objects::{ObjectStorage, ObjectVersion};
-use crate::stage::{PartKey, Warning};
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::objects::{ObjectStorage, ObjectVersion};
+use pairloom_stage::{PartKey, Warning};
 
 /// Folder of the keys of rows in an artefact.
-pub(crate) const ROW_KEYS_FOLDER: &str = "row_keys";
+pub const ROW_KEYS_FOLDER: &str = "row_keys";
 
 /// Handle of an artefact, which may be absent, unfinished or complete.
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@
 use serde::Serialize;
 use serde::de::{DeserializeOwned, Error as _};
 
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 const START: &[u8] = b"{\"checksum\":\"";
 const END: &[u8] = b"\",";

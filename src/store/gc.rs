@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use crate::error::{Error, Result};
-use crate::store::claim::try_lock_for_removal;
-use crate::store::key::Key;
-use crate::store::labels::Labels;
-use crate::store::lineage::Lineage;
-use crate::store::record::{RunOutcome, RunRecord};
-use crate::store::run_log::RunLog;
-use crate::store::{
+use pairloom_base::error::{Error, Result};
+use crate::claim::try_lock_for_removal;
+use crate::key::Key;
+use crate::labels::Labels;
+use crate::lineage::Lineage;
+use crate::record::{RunOutcome, RunRecord};
+use crate::run_log::RunLog;
+use crate::{
     Artefact, CLUSTER_FOLDER, LOCKS_FOLDER, SEARCH_FOLDER, SOURCES_FOLDER, Store, folder_times_name, source_list_name,
 };
 

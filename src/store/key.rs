@@ -6,8 +6,8 @@ use std::fmt::{self, Write as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::stage::flat_settings::setting_changes;
-use crate::stage::matches_glob;
+use pairloom_stage::flat_settings::setting_changes;
+use pairloom_stage::matches_glob;
 
 /// Key of an artefact: a hash of everything that its content depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

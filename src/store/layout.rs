@@ -12,19 +12,19 @@ use super::key::Key;
 use super::lock_holder;
 use super::process_identity::ProcessIdentity;
 use super::verified_store::VerifiedStore;
-use crate::error::{Error, Result};
-use crate::io::objects::{Location, ObjectStorage};
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::objects::{Location, ObjectStorage};
 
 /// Version of the layout, which is the top folder of every store.
 const LAYOUT: &str = "v1";
 
 /// Folder with the leases of the runs that use the store, at a URL.
-pub(crate) const LOCKS_FOLDER: &str = "holds";
+pub const LOCKS_FOLDER: &str = "holds";
 
 /// Folder with the objects and results of searches that a cluster computes.
-pub(crate) const SEARCH_FOLDER: &str = "searches";
+pub const SEARCH_FOLDER: &str = "searches";
 /// Folder of the digests of files outside of the store.
-pub(crate) const SOURCES_FOLDER: &str = "sources";
+pub const SOURCES_FOLDER: &str = "sources";
 
 /// Name of the list of digests of the files at `path`, a file or folder outside of the store.
 #[must_use]
@@ -43,7 +43,7 @@ fn source_object_name(path: &Path, ending: &str) -> String {
 }
 
 /// Folder of the store's id, by which the processes of a cluster know it.
-pub(crate) const CLUSTER_FOLDER: &str = "cluster";
+pub const CLUSTER_FOLDER: &str = "cluster";
 
 /// A store of artefacts in a folder or at a URL.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Name of the file in a folder through which the folder is locked.
 pub(super) const LOCK_FILE: &str = "lock";

@@ -17,7 +17,7 @@ use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
 use super::artefact::{Artefact, Part};
 use super::verified_store::VerifiedStore;
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Bytes at the end of a part that are read first, which hold its footer.
 const FOOTER_BYTES: usize = 64 << 10;
@@ -112,12 +112,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::error::ErrorCategory;
-    use crate::io::parquet;
-    use crate::store::Store;
-    use crate::store::key::ArtefactIdentity;
-    use crate::store::testing::put_artefact;
-    use crate::tables::{Nullable, images};
+    use pairloom_base::error::ErrorCategory;
+    use pairloom_storage::parquet;
+    use crate::Store;
+    use crate::key::ArtefactIdentity;
+    use crate::testing::put_artefact;
+    use pairloom_tables::{Nullable, images};
 
     #[test]
     fn damage_is_found_in_the_columns_that_are_read_and_the_rest_is_not_read() {
@@ -157,7 +157,7 @@ mod tests {
             let columns = &["split", "digest"];
             artefact.read_columns(("images", &parts), columns, |batch| {
                 assert_eq!(batch.num_columns(), 2);
-                let column = crate::tables::text_column(&batch, "digest")?;
+                let column = pairloom_tables::text_column(&batch, "digest")?;
                 read.extend(column.iter().map(|digest| digest.unwrap().to_owned()));
                 Ok(())
             })?;

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::error::{Error, Result};
-use crate::io::boot_id::boot_id;
-use crate::runtime::random_bytes;
-use crate::store::boot_clock::LeaseClock;
-use crate::store::lock::TemporaryLock;
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::boot_id::boot_id;
+use pairloom_base::runtime::random_bytes;
+use crate::boot_clock::LeaseClock;
+use crate::lock::TemporaryLock;
 
 /// Default time between two heartbeats of a lease.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);

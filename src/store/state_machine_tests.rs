@@ -12,7 +12,7 @@ use super::journal::{self, JournalEntry};
 use super::key::Key;
 use super::testing::{finished_run, stage};
 use super::{Artefact, BlockDigests, FileEntry, Part, Store, labels};
-use crate::stage::RowKeys;
+use pairloom_stage::RowKeys;
 
 /// Step of a process that builds an artefact, or of the disk.
 #[derive(Debug, Clone)]
@@ -136,7 +136,7 @@ struct WrittenJournal {
 
 fn memory_store() -> Store {
     let folder = std::path::Path::new("/in/memory");
-    let objects = crate::io::objects::ObjectStorage::in_memory(folder);
+    let objects = pairloom_storage::objects::ObjectStorage::in_memory(folder);
     Store::with_objects(objects, super::ProcessIdentity::new(None))
 }
 

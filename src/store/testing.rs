@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::key::{ArtefactIdentity, InputIdentity, Key};
 use super::record::{RunCommand, RunOutcome, RunRecord, StageRecord};
 use super::{Artefact, BlockDigests, Manifest, Part, Store};
-use crate::stage::Warning;
+use pairloom_stage::Warning;
 
 /// Result of a stage to write: name, kind, settings, and stages of the same run that it reads.
 #[derive(Debug)]

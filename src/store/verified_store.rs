@@ -21,8 +21,8 @@ use object_store::{
 use super::artefact::{Artefact, Manifest, Part};
 use super::block_digests::BlockDigests;
 use super::checksum::parse_checked;
-use crate::error::Error;
-use crate::io::objects::ObjectStorage;
+use pairloom_base::error::Error;
+use pairloom_storage::objects::ObjectStorage;
 
 /// Parts of an artefact, by their names in it.
 type PartsByName = HashMap<String, Part>;

@@ -1,7 +1,7 @@
 //! Verification of results: reads every part and file, and compares its digest with the recorded one.
 
 use super::artefact::{Artefact, Manifest};
-use crate::error::{Error, ErrorCategory, Result};
+use pairloom_base::error::{Error, ErrorCategory, Result};
 
 /// Reads all parts and files of a complete artefact, and returns the errors of those that are damaged or missing. The
 /// artefact is then marked, so that the next run builds it again. `progress` gets the bytes of each object.

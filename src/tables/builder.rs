@@ -8,7 +8,7 @@ use az::SaturatingAs;
 
 use super::values::{ColumnValues, Nullable, batch_of_columns, describe_column};
 use super::{Column, Table};
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 /// Columns with their values, in order. Without rows, they describe the table.
 #[derive(Default)]

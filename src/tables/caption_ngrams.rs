@@ -6,7 +6,7 @@ use arrow::datatypes::{Float64Type, Int8Type, Int32Type, Int64Type};
 use super::lists::ListReader;
 use super::values::table;
 use super::{ListColumn, int_column};
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 table! {
     /// One row per caption: its n-grams with their tf-idf weights. φ of any image-caption pair can be computed from

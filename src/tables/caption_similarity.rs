@@ -6,7 +6,7 @@ use arrow::datatypes::{Float32Type, Int64Type};
 use super::lists::ListReader;
 use super::values::table;
 use super::{ListColumn, int_column, repeated};
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 table! {
     /// One row per image: φ(image, caption), the similarity of captions to the image's own captions.

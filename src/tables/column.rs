@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBat
 use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, Int64Type, Schema, SchemaRef};
 use az::SaturatingAs;
 
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Description of a table that stages exchange.
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float16Type, Schema, SchemaRef};
 
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Returns the schema of a table whose f32 vectors are stored in half precision.
 #[must_use]
@@ -83,8 +83,8 @@ fn with_numbers(schema: &SchemaRef, from: &DataType, to: &DataType) -> SchemaRef
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tables::regions::{self, RegionColumn};
-    use crate::tables::{VectorColumn, features, repeated};
+    use crate::regions::{self, RegionColumn};
+    use crate::{VectorColumn, features, repeated};
 
     #[test]
     fn vectors_are_rounded_once_and_come_back_as_f32() {

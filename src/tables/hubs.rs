@@ -6,7 +6,7 @@ use arrow::datatypes::Schema;
 use super::Table;
 use super::builder::{TableBuilder, counts, ids};
 use super::rankings::RankingScope;
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 /// Row of the table: an item and its k-occurrences.
 #[derive(Debug, Clone, PartialEq, Eq)]

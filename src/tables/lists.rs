@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray, RecordBatch};
 use arrow::datatypes::{ArrowPrimitiveType, DataType, SchemaRef};
 
 use super::values;
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Builds the column `name` of `schema`: lists with these lengths from the concatenation of their values.
 ///

@@ -6,7 +6,7 @@ use super::builder::{
     TableBuilder, counts, flags, floats, optional_counts, optional_flags, optional_floats, optional_texts, texts,
 };
 use super::{Nullable, Table};
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 const MEASURE: &str = "Name of the measure. Retrieval: `recall` (percent of queries with a match among the `k` best), \
     `set_recall`, `map_at_r`, `r_precision`, `medr`, `meanr`, `mrr`, `rsum`. Graded relevance: `semantic_recall` (`_any`, \

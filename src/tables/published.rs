@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Schema};
 
 use super::{Column, Table};
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 /// Values that a column of the table can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use az::SaturatingAs;
 use super::builder::{TableBuilder, ids, optional_counts};
 use super::lists::ListReader;
 use super::{ListColumn, Nullable, Table, int_column, repeated};
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 /// Values of the columns that are the same in all rows of a batch.
 #[derive(Debug, Clone, Copy, Default)]

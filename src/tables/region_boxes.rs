@@ -4,7 +4,7 @@ use arrow::array::{Int64Array, RecordBatch, StringArray};
 
 use super::regions::{self, RegionColumn};
 use super::values::table;
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 table! {
     /// One row per image: the boxes of its regions, in the order of `regions`.

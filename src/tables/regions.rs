@@ -8,7 +8,7 @@ use az::SaturatingAs;
 
 use super::values::table;
 use super::{ColumnValues, VectorColumn, vector_type};
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 table! {
     /// One row per image: the feature vectors of its regions.
@@ -85,7 +85,7 @@ pub(super) fn vectors<'b>(batch: &'b RecordBatch, name: &str) -> Result<(&'b [f3
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tables::{batch, repeated, vector_array};
+    use crate::{batch, repeated, vector_array};
 
     #[test]
     fn values_are_read_from_a_batch_and_from_a_slice() {

@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field, Fields};
 
 use super::ColumnValues;
 use super::values::{new_list_array, table};
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Fields of an attribute.
 const ATTRIBUTE: [&str; 2] = ["object", "attribute"];

@@ -5,7 +5,7 @@ use arrow::datatypes::Schema;
 
 use super::Table;
 use super::builder::{TableBuilder, counts, flags, floats, optional_floats, optional_texts, texts};
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 /// Row of the table: the results of a method under a protocol.
 #[derive(Debug, Clone, PartialEq)]

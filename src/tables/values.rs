@@ -12,7 +12,7 @@ use arrow::datatypes::{ArrowPrimitiveType, DataType, Field, Schema};
 use az::SaturatingAs;
 
 use super::column::{Column, batch, vector_type};
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 /// Values of a column, one per row.
 pub trait ColumnValues {
@@ -174,12 +174,12 @@ macro_rules! table {
     ) => {
         $(#[doc = $table_description])+
         #[must_use]
-        pub fn table() -> $crate::tables::Table {
-            $crate::tables::Table {
+        pub fn table() -> $crate::Table {
+            $crate::Table {
                 name: $table,
                 description: concat!($($table_description),+).trim(),
                 columns: vec![$(
-                    $crate::tables::values::describe_column::<$values>(
+                    $crate::values::describe_column::<$values>(
                         stringify!($column),
                         concat!($($column_description),+).trim(),
                     )
@@ -198,13 +198,13 @@ macro_rules! table {
             ///
             /// # Errors
             /// Columns have different lengths, or a value is missing in a column that is not nullable.
-            pub fn into_batch(self) -> $crate::error::Result<arrow::array::RecordBatch> {
-                $crate::tables::values::batch_of_columns(vec![
-                    $($crate::tables::values::field_and_array(stringify!($column), self.$column)),+
+            pub fn into_batch(self) -> pairloom_base::error::Result<arrow::array::RecordBatch> {
+                $crate::values::batch_of_columns(vec![
+                    $($crate::values::field_and_array(stringify!($column), self.$column)),+
                 ])
             }
         }
     };
 }
 
-pub(super) use table;
+pub(crate) use table;

@@ -1,6 +1,6 @@
 //! Limit of the numbers in vectors of images, so that their products stay finite.
 
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Largest number in a vector of an image. The squared norms of such vectors after a linear layer are far below the
 /// largest f32.

@@ -6,26 +6,26 @@ use std::sync::{Arc, Mutex};
 
 use arrow::array::RecordBatch;
 use bytes::Bytes;
-use pairloom::engine::cache::CacheOptions;
-use pairloom::engine::event::Event;
-use pairloom::engine::ranks::RankOptions;
-use pairloom::engine::run::execute;
-use pairloom::engine::run_options::RunOptions;
-use pairloom::engine::run_record::RunSummary;
-use pairloom::error::{ErrorCategory, Result};
-use pairloom::io::objects::ObjectStorage;
-use pairloom::io::shard::Shard;
-use pairloom::io::table_shards::TableShards;
-use pairloom::neural::run_stage;
-use pairloom::pipeline;
-use pairloom::plan::{Plan, PlanNode};
-use pairloom::registry::AnyStage;
-use pairloom::runtime::{CancelToken, Device, ProcessGroup, Resources};
-use pairloom::stage::{
+use pairloom_engine::cache::CacheOptions;
+use pairloom_engine::event::Event;
+use pairloom_engine::ranks::RankOptions;
+use pairloom_engine::run::execute;
+use pairloom_engine::run_options::RunOptions;
+use pairloom_engine::run_record::RunSummary;
+use pairloom_base::error::{ErrorCategory, Result};
+use pairloom_storage::objects::ObjectStorage;
+use pairloom_storage::shard::Shard;
+use pairloom_storage::table_shards::TableShards;
+use pairloom_neural::run_stage;
+use pairloom_pipeline as pipeline;
+use pairloom_stage::plan::{Plan, PlanNode};
+use pairloom_registry::AnyStage;
+use pairloom_base::runtime::{CancelToken, Device, ProcessGroup, Resources};
+use pairloom_stage::{
     FileKeys, InputOrigin, MapFn, MapInput, MapSummary, OutputKind, Problem, SharedEarlierRows, Stage, StageContext,
     StageEvent, StageHost, StageInput, StageLineage, StageOutput,
 };
-use pairloom::store::{Presence, Store};
+use pairloom_store::{Presence, Store};
 
 use crate::support::tiny_pipeline;
 
@@ -194,7 +194,7 @@ fn run(plan: &Plan<RecordedStage>, store: &Store, cancel_at: Option<&str>) -> Ru
     let shards = store.objects().folder().unwrap().join("../../shards");
     let options = RunOptions {
         pipeline: "tiny".to_owned(),
-        command: pairloom::store::record::RunCommand::default(),
+        command: pairloom_store::record::RunCommand::default(),
         threads: 2,
         jobs: 1,
         keep_going: false,
@@ -261,12 +261,12 @@ fn settings_do_not_contain_input_references_and_outputs_are_defined_tables() {
         }
         for output in stage.outputs() {
             if let OutputKind::Table { schema, .. } = output.kind {
-                let tables = pairloom::tables::all();
+                let tables = pairloom_tables::all();
                 let table = tables.iter().find(|table| table.name == output.name);
                 let table = table.unwrap_or_else(|| {
                     panic!("`{}` writes `{}`, which no file of tables/ defines", node.name, output.name)
                 });
-                assert!(pairloom::stage::missing_columns(&table.schema(), &schema).is_empty(), "{}", node.name);
+                assert!(pairloom_stage::missing_columns(&table.schema(), &schema).is_empty(), "{}", node.name);
                 assert_eq!(table.schema().fields().len(), schema.fields().len(), "{}", node.name);
             }
         }

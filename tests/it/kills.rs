@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pairloom::kernels::random::Rng;
+use pairloom_kernels::random::Rng;
 
 use crate::support::{assert_same_content, content, number_of, pairloom, pipeline, tiny_pipeline};
 

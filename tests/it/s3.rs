@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use pairloom::io::objects::{Location, ObjectStorage};
+use pairloom_storage::objects::{Location, ObjectStorage};
 
 use crate::support::{pairloom, python};
 

@@ -11,15 +11,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
-use pairloom::error::Result;
-use pairloom::io::cache::ShardCache;
-use pairloom::io::parquet;
-use pairloom::io::shard::Shard;
-use pairloom::io::table_shards::{ShardSource, TableShards};
-use pairloom::kernels::epoch::{DataOrder, Shuffle};
-use pairloom::kernels::random::Rng;
-use pairloom::loader::{Loader, LoaderData, LoaderDataSet, LoaderImages, LoaderStart, pooled_heap};
-use pairloom::tables;
+use pairloom_base::error::Result;
+use pairloom_storage::cache::ShardCache;
+use pairloom_storage::parquet;
+use pairloom_storage::shard::Shard;
+use pairloom_storage::table_shards::{ShardSource, TableShards};
+use pairloom_kernels::epoch::{DataOrder, Shuffle};
+use pairloom_kernels::random::Rng;
+use pairloom_loader::{Loader, LoaderData, LoaderDataSet, LoaderImages, LoaderStart, pooled_heap};
+use pairloom_tables as tables;
 
 use crate::support::{pairloom, pipeline, tiny_pipeline};
 

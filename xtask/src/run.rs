@@ -1,4 +1,4 @@
-//! `cargo xtask run PIPELINE`: set-up, build and run in one command.
+//! `cargo xtask run PIPELINE`: set-up, build and run in one command; `cargo xtask build`: everything, optimised.
 
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
@@ -6,7 +6,17 @@ use std::process::{Command, ExitCode};
 use crate::setup;
 use crate::shell::{self, TaskError, TaskResult, print_message};
 
-/// Sets up, builds both programs, and replaces this process by `pairloom run` with these arguments.
+/// Features of programs that are built only when all is built.
+pub(crate) const ALL_FEATURES: [&str; 2] = ["--features", "pairloom-sql/flight,pairloom-sql/cluster"];
+
+/// Sets up and builds all programs with all optimisations, into `target/release`.
+pub(crate) fn build() -> TaskResult {
+    setup::setup()?;
+    let programs = ["pairloom", "pairloom-torch", "pairloom-sql"].into_iter().flat_map(|name| ["--package", name]);
+    shell::execute(&mut shell::cargo(["build", "--release"].into_iter().chain(programs).chain(ALL_FEATURES))?)
+}
+
+/// Sets up, builds the programs that run pipelines, and replaces this process by `pairloom run` with these arguments.
 pub(crate) fn run(arguments: &[OsString]) -> TaskResult<ExitCode> {
     setup::setup()?;
     // Cargo puts all programs of a profile into the same folder.
@@ -14,9 +24,9 @@ pub(crate) fn run(arguments: &[OsString]) -> TaskResult<ExitCode> {
         .map_err(|error| TaskError::new(format!("cannot find the path of this program: {error}")))?;
     let pairloom = xtask.with_file_name("pairloom");
     if !pairloom.exists() {
-        print_message("building Pairloom; the first time this takes about 7 minutes on two cores");
+        print_message("building Pairloom; the first time this takes some minutes");
     }
-    shell::execute(&mut shell::cargo(["build", "--package", "pairloom", "--bins"])?)?;
+    shell::execute(&mut shell::cargo(["build", "--package", "pairloom", "--package", "pairloom-torch"])?)?;
     exec(Command::new(pairloom).arg("run").args(arguments))
 }
 

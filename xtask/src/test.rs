@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use crate::dependencies;
 use crate::python_packages;
+use crate::run::ALL_FEATURES;
 use crate::setup;
 use crate::shell::{self, TaskError, TaskResult, print_message};
 
@@ -22,7 +23,7 @@ const FORMAT: CargoCheck = CargoCheck { name: "format", command: &["fmt", "--all
 const CHECKS: [CargoCheck; 4] = [
     CargoCheck {
         name: "lints",
-        command: &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
+        command: &["clippy", "--workspace", "--all-targets", ALL_FEATURES[0], ALL_FEATURES[1], "--", "-D", "warnings"],
         variable: None,
     },
     CargoCheck {
@@ -30,9 +31,12 @@ const CHECKS: [CargoCheck; 4] = [
         command: &["doc", "--workspace", "--no-deps"],
         variable: Some(("RUSTDOCFLAGS", "-D warnings")),
     },
-    // Tests start the programs.
-    CargoCheck { name: "programs", command: &["build", "--workspace", "--bins"], variable: None },
-    CargoCheck { name: "tests", command: &["test", "--workspace"], variable: None },
+    CargoCheck {
+        name: "programs",
+        command: &["build", "--workspace", "--bins", ALL_FEATURES[0], ALL_FEATURES[1]],
+        variable: None,
+    },
+    CargoCheck { name: "tests", command: &["test", "--workspace", ALL_FEATURES[0], ALL_FEATURES[1]], variable: None },
 ];
 
 /// Sets up and runs all checks, up to the first failure.

@@ -8,20 +8,20 @@ use super::npy::write_npy;
 use super::precomp::write_precomp;
 use super::source::ExportSource;
 use super::webdataset::write_webdataset;
-use crate::cli::args::CommonArgs;
-use crate::cli::console::Console;
-use crate::cli::export_args::{ExportArgs, ExportFormat};
-use crate::cli::open;
-use crate::cli::run_choice::{announce_run, require_run};
-use crate::cli::units::format_items;
-use crate::error::{Error, Result};
+use crate::args::CommonArgs;
+use crate::console::Console;
+use crate::export_args::{ExportArgs, ExportFormat};
+use crate::open;
+use crate::run_choice::{announce_run, require_run};
+use crate::units::format_items;
+use pairloom_base::error::{Error, Result};
 
 /// Writes a table to a new folder.
 ///
 /// # Errors
 /// There is no such table, or not of the content that the format wants; the folder exists with files in it, or cannot be
 /// written. Nothing is left behind then.
-pub(in crate::cli) fn export(common: &CommonArgs, arguments: &ExportArgs, console: Console) -> Result<()> {
+pub(crate) fn export(common: &CommonArgs, arguments: &ExportArgs, console: Console) -> Result<()> {
     let mut folder = NewFolder::create(&arguments.output)?;
     let store = open::open_existing_store(common)?;
     let log = open::open_log(&store, console)?;

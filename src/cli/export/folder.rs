@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// New folder under another name until all its files are complete.
 pub(super) struct NewFolder {

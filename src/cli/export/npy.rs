@@ -6,7 +6,7 @@ use npyz::WriterBuilder;
 
 use super::folder::{NewFile, NewFolder};
 use super::source::ExportSource;
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 /// Array of f32 that is written row by row.
 pub(super) struct ArrayWriter {

@@ -11,8 +11,8 @@ use arrow::array::RecordBatch;
 use super::folder::NewFolder;
 use super::npy::{ArrayWriter, write_lines};
 use super::source::ExportSource;
-use crate::error::{Error, Result, ValidationErrors};
-use crate::tables;
+use pairloom_base::error::{Error, Result, ValidationErrors};
+use pairloom_tables as tables;
 
 /// Number of captions of an image that loaders of such folders take for granted.
 const CAPTIONS_PER_IMAGE: usize = 5;

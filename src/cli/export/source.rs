@@ -7,13 +7,13 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Float32Type, Int64Type};
 use az::SaturatingAs;
 
-use crate::cli::run_choice::require_stage;
-use crate::cli::stored_table::read_table;
-use crate::error::{Error, Result, TruncatedList};
-use crate::store::Store;
-use crate::store::record::{RunRecord, StageRecord};
-use crate::suggest::closest_name;
-use crate::tables;
+use crate::run_choice::require_stage;
+use crate::stored_table::read_table;
+use pairloom_base::error::{Error, Result, TruncatedList};
+use pairloom_store::Store;
+use pairloom_store::record::{RunRecord, StageRecord};
+use pairloom_base::suggest::closest_name;
+use pairloom_tables as tables;
 
 /// Table of a stage, or its rows of one split.
 pub(super) struct ExportSource<'s> {

@@ -9,9 +9,9 @@ use tar::{Builder, Header};
 
 use super::folder::{NewFile, NewFolder};
 use super::source::ExportSource;
-use crate::error::{Error, Result};
-use crate::io::image::{EncodedImages, extension};
-use crate::tables;
+use pairloom_base::error::{Error, Result};
+use pairloom_images::image::{EncodedImages, extension};
+use pairloom_tables as tables;
 
 /// Largest number of images of an archive.
 const MAX_IMAGES: usize = 10_000;

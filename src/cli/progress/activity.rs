@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use super::super::units::{format_bytes, format_count, format_number, format_rate, format_time_left};
 use super::rate::RateMeter;
-use crate::runtime::Stalls;
-use crate::stage::{TrainedStep, ValidationScores};
+use pairloom_base::runtime::Stalls;
+use pairloom_stage::{TrainedStep, ValidationScores};
 
 /// Unit of the progress of hashing.
 pub(super) const BYTES: &str = "bytes";
@@ -192,7 +192,7 @@ fn stall_text(stalls: Stalls) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::progress::testing::clock;
+    use crate::progress::testing::clock;
 
     #[test]
     fn a_training_shows_epoch_loss_and_last_score() {

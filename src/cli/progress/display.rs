@@ -13,8 +13,8 @@ use super::activity::{BYTES, StageActivity};
 use super::bars::StageBars;
 use super::event_summary::EventSummary;
 use super::pace::LinePace;
-use crate::engine::event::Event;
-use crate::error::escape_control;
+use pairloom_engine::event::Event;
+use pairloom_base::error::escape_control;
 
 /// Name of the bar and the lines of the hashing of sources.
 const HASHING: &str = "reading";
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_stage_without_progress_has_no_line() {
-        let at = crate::cli::progress::testing::clock();
+        let at = crate::progress::testing::clock();
         let mut joint = StageActivity::resumed(0);
         joint.record(at(0), 0, None, "rows", None);
         joint.record(at(31), 0, None, "rows", None);

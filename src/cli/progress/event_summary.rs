@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::event::Event;
-use crate::stage::Warning;
+use pairloom_engine::event::Event;
+use pairloom_stage::Warning;
 
 /// Maximum number of warnings kept per stage.
 const MAX_WARNINGS: usize = 1000;

@@ -64,7 +64,7 @@ impl RateMeter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::progress::testing::clock;
+    use crate::progress::testing::clock;
 
     fn rate(meter: &RateMeter) -> f64 {
         meter.per_second().expect("a rate")

@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::message::RankJob;
 use super::worker_group::{RunningJob, WorkerGroup};
 use super::{RankOptions, threads_per_process};
-use crate::engine::inputs::{CompleteInputs, StageInputs};
-use crate::engine::reader::OnWait;
-use crate::error::{Error, Result};
-use crate::runtime::Resources;
-use crate::store::FileEntry;
-use crate::store::key::ArtefactIdentity;
+use crate::inputs::{CompleteInputs, StageInputs};
+use crate::reader::OnWait;
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::Resources;
+use pairloom_store::FileEntry;
+use pairloom_store::key::ArtefactIdentity;
 
 /// Maximum number of ranks to launch for each CPU of this machine.
 const MAX_RANKS_PER_PROCESSOR: usize = 4;

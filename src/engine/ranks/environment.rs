@@ -1,6 +1,6 @@
 //! Rank of this process from environment variables: those of `torchrun` (`env://`) or of SLURM.
 
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Prefix of the variables that `torchrun` sets in addition to those of `env://`.
 const ELASTIC_PREFIX: &str = "TORCHELASTIC_";

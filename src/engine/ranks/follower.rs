@@ -12,19 +12,19 @@ use super::follower_host::FollowerHost;
 use super::message::{HelloMessage, RankJob, ResultMessage, plan_description};
 use super::message_store::{MessageStore, POLL_INTERVAL};
 use super::worker_group::{START_TIMEOUT, WorkerGroup};
-use crate::engine::cache::LazyCache;
-use crate::engine::feed::ArtefactFeed;
-use crate::engine::inputs::{OpenInput, StageInputs};
-use crate::engine::ordered_map::MemoryBudget;
-use crate::engine::reader::TableReader;
-use crate::engine::run_options::RunOptions;
-use crate::engine::sources;
-use crate::error::{Error, ErrorCategory, Result, catch_panic};
-use crate::plan::Plan;
-use crate::runtime::{CancelToken, ErrorMessage, ProcessGroup, Rendezvous, Resources};
-use crate::stage::{InputOrigin, OutputKind, RunStage, Stage, TableRef};
-use crate::store::key::InputIdentity;
-use crate::store::{Artefact, Store};
+use crate::cache::LazyCache;
+use crate::feed::ArtefactFeed;
+use crate::inputs::{OpenInput, StageInputs};
+use crate::ordered_map::MemoryBudget;
+use crate::reader::TableReader;
+use crate::run_options::RunOptions;
+use crate::sources;
+use pairloom_base::error::{Error, ErrorCategory, Result, catch_panic};
+use pairloom_stage::plan::Plan;
+use pairloom_base::runtime::{CancelToken, ErrorMessage, ProcessGroup, Rendezvous, Resources};
+use pairloom_stage::{InputOrigin, OutputKind, RunStage, Stage, TableRef};
+use pairloom_store::key::InputIdentity;
+use pairloom_store::{Artefact, Store};
 
 /// Time for a job to stop after its cancellation. Then the process is ended, since calls of libtorch cannot be
 /// cancelled.

@@ -10,18 +10,18 @@ use serde_json::Value;
 
 use super::follower_map::FollowerMap;
 use super::shared_parts::SharedParts;
-use crate::engine::cache::LazyCache;
-use crate::engine::earlier_rows::stored_rows;
-use crate::engine::inputs::StageInputs;
-use crate::engine::ordered_map::MemoryBudget;
-use crate::error::{Error, Result};
-use crate::io::objects::ObjectStorage;
-use crate::io::shard::Shard;
-use crate::io::table_shards::TableShards;
-use crate::runtime::{ProcessGroup, Resources};
-use crate::stage::{FileKeys, MapFn, MapInput, MapSummary, SharedEarlierRows, StageEvent, StageHost, StageLineage};
-use crate::store::key::ArtefactIdentity;
-use crate::store::{Artefact, FileEntry, Store};
+use crate::cache::LazyCache;
+use crate::earlier_rows::stored_rows;
+use crate::inputs::StageInputs;
+use crate::ordered_map::MemoryBudget;
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::objects::ObjectStorage;
+use pairloom_storage::shard::Shard;
+use pairloom_storage::table_shards::TableShards;
+use pairloom_base::runtime::{ProcessGroup, Resources};
+use pairloom_stage::{FileKeys, MapFn, MapInput, MapSummary, SharedEarlierRows, StageEvent, StageHost, StageLineage};
+use pairloom_store::key::ArtefactIdentity;
+use pairloom_store::{Artefact, FileEntry, Store};
 
 /// Stage host of a follower.
 pub(super) struct FollowerHost<'e> {

@@ -6,11 +6,11 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 
 use super::shared_parts::{SharedPart, SharedParts};
-use crate::engine::ordered_map::{MemoryBudget, ordered_map};
-use crate::engine::reader::{BlockReader, TableReader, batch_bytes};
-use crate::error::Result;
-use crate::runtime::Resources;
-use crate::stage::{MapBlock, MapFn};
+use crate::ordered_map::{MemoryBudget, ordered_map};
+use crate::reader::{BlockReader, TableReader, batch_bytes};
+use pairloom_base::error::Result;
+use pairloom_base::runtime::Resources;
+use pairloom_stage::{MapBlock, MapFn};
 
 /// Map of a follower into one table.
 pub(super) struct FollowerMap<'m> {

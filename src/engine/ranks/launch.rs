@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::environment::{LAUNCHED_VARIABLE, TOKEN_VARIABLE};
 use super::message_store::POLL_INTERVAL;
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Address of the rendezvous of ranks on one machine. Other machines cannot reach it.
 pub(super) const LOOPBACK: &str = "127.0.0.1";
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn tokens_differ() {
-        let (one, other) = (crate::runtime::random_hex::<16>().unwrap(), crate::runtime::random_hex::<16>().unwrap());
+        let (one, other) = (pairloom_base::runtime::random_hex::<16>().unwrap(), pairloom_base::runtime::random_hex::<16>().unwrap());
         assert!(one.len() == 32 && one != other);
     }
 }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::error::TruncatedList;
-use crate::plan::Plan;
-use crate::runtime::{ErrorMessage, Rendezvous};
-use crate::stage::{InputOrigin, Stage};
-use crate::store::key::ArtefactIdentity;
-use crate::store::{FileEntry, Part};
+use pairloom_base::error::TruncatedList;
+use pairloom_stage::plan::Plan;
+use pairloom_base::runtime::{ErrorMessage, Rendezvous};
+use pairloom_stage::{InputOrigin, Stage};
+use pairloom_store::key::ArtefactIdentity;
+use pairloom_store::{FileEntry, Part};
 
 /// First message of every rank.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -100,7 +100,7 @@ pub fn parse_rank_messages(bytes: &[u8]) {
     }
     drop(serde_json::from_slice::<RankJob>(bytes));
     if let Ok(ResultMessage { result: Err(error) }) = serde_json::from_slice(bytes) {
-        drop(crate::error::Error::from(error).to_string());
+        drop(pairloom_base::error::Error::from(error).to_string());
     }
 }
 

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::environment::RankEnvironment;
-use crate::error::{Error, Result};
-use crate::runtime::CancelToken;
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::CancelToken;
 
 /// Time between two checks for a message.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);

@@ -9,11 +9,11 @@ use arrow::array::RecordBatch;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::io::parquet;
-use crate::runtime::{CancelToken, ProcessGroup};
-use crate::stage::{EarlierPart, MapOutput, MappedRows, PartKey, RowKeys, Warning};
-use crate::store::Artefact;
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::parquet;
+use pairloom_base::runtime::{CancelToken, ProcessGroup};
+use pairloom_stage::{EarlierPart, MapOutput, MappedRows, PartKey, RowKeys, Warning};
+use pairloom_store::Artefact;
 
 /// Folder of the blocks in the artefact.
 const FOLDER: &str = "shared";
@@ -168,10 +168,10 @@ fn split_header(written: &Bytes) -> Option<(Header, Bytes)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorCategory;
-    use crate::stage::RowKey;
-    use crate::store::Store;
-    use crate::store::key::Key;
+    use pairloom_base::error::ErrorCategory;
+    use pairloom_stage::RowKey;
+    use pairloom_store::Store;
+    use pairloom_store::key::Key;
 
     #[test]
     fn blocks_arrive_as_they_were_written_and_damage_is_found() {

@@ -8,17 +8,17 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use serde_json::json;
 
 use super::{RankEnvironment, RankOptions, RendezvousBackend, RendezvousStore, run_follower};
-use crate::engine::cache::CacheOptions;
-use crate::engine::run::execute;
-use crate::engine::run_options::RunOptions;
-use crate::engine::run_record::RunSummary;
-use crate::error::{Error, ErrorCategory, Result};
-use crate::model::collective::{CollectiveGroup, TcpStore};
-use crate::plan::{Plan, PlanNode};
-use crate::runtime::{CancelToken, Device};
-use crate::stage::{RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef};
-use crate::store::Store;
-use crate::tables;
+use crate::cache::CacheOptions;
+use crate::run::execute;
+use crate::run_options::RunOptions;
+use crate::run_record::RunSummary;
+use pairloom_base::error::{Error, ErrorCategory, Result};
+use pairloom_model::collective::{CollectiveGroup, TcpStore};
+use pairloom_stage::plan::{Plan, PlanNode};
+use pairloom_base::runtime::{CancelToken, Device};
+use pairloom_stage::{RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef};
+use pairloom_store::Store;
+use pairloom_tables as tables;
 
 #[derive(Debug)]
 struct TcpBackend;
@@ -193,7 +193,7 @@ fn run(store: &Store, ranks: &[RankPlan<'_>]) -> (Result<RunSummary>, Vec<Result
         let cache = CacheOptions { folder: None, limit: 0 };
         RunOptions {
             pipeline: "toy".to_owned(),
-            command: crate::store::record::RunCommand::default(),
+            command: pairloom_store::record::RunCommand::default(),
             threads: 7,
             jobs: 1,
             keep_going: false,
@@ -234,8 +234,8 @@ fn sums(store: &Store, summary: &RunSummary) -> (Vec<i64>, String) {
     let artefact = store.artefact(&manifest.identity.kind, &manifest.identity.key());
     let mut sums = Vec::new();
     for part in &manifest.tables["sums"] {
-        let name = crate::store::Artefact::part_name("sums", part.index);
-        for batch in crate::io::parquet::decode(artefact.read(&name, part.bytes, &part.digest).unwrap()).unwrap() {
+        let name = pairloom_store::Artefact::part_name("sums", part.index);
+        for batch in pairloom_storage::parquet::decode(artefact.read(&name, part.bytes, &part.digest).unwrap()).unwrap() {
             sums.extend_from_slice(tables::int_column(&batch.unwrap(), "x").unwrap().values());
         }
     }

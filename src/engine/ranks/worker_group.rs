@@ -11,8 +11,8 @@ use super::environment::RankEnvironment;
 use super::launch::{ChildProcesses, LAUNCHED_PREFIX, LOOPBACK, describe_exit};
 use super::message::{HelloMessage, RankJob, ResultMessage, describe_differences};
 use super::message_store::{MessageStore, POLL_INTERVAL, RendezvousBackend};
-use crate::error::{Error, ErrorCategory, Result};
-use crate::runtime::{CancelToken, ErrorMessage, ProcessGroup, Rendezvous, random_hex};
+use pairloom_base::error::{Error, ErrorCategory, Result};
+use pairloom_base::runtime::{CancelToken, ErrorMessage, ProcessGroup, Rendezvous, random_hex};
 
 /// Timeout for all ranks to start. Schedulers do not start all of them at the same time.
 pub(super) const START_TIMEOUT: Duration = Duration::from_mins(5);

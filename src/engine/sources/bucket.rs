@@ -1,9 +1,9 @@
 //! Digest of a source in a bucket: of the URL, and of the names and stamps of the objects below it. No object is read.
 
 use super::source_content::SourceContent;
-use crate::error::{Error, Result};
-use crate::io::objects::ObjectStorage;
-use crate::stage::{RowKey, object_key};
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::objects::ObjectStorage;
+use pairloom_stage::{RowKey, object_key};
 
 /// Lists the objects of a source, 32 bytes of memory each.
 pub(super) fn read_bucket(objects: &ObjectStorage) -> Result<SourceContent> {

@@ -12,11 +12,11 @@ use super::file_stamp::FileStamp;
 use super::folder_times::FolderTimes;
 use super::listing::{self, Listing, SourceFile, relative_name};
 use super::source_content::SourceContent;
-use crate::engine::event::{Event, Observer};
-use crate::error::{Error, Result};
-use crate::runtime::CancelToken;
-use crate::stage::{FileKeys, RowKey};
-use crate::store::{Store, source_list_name};
+use crate::event::{Event, Observer};
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::CancelToken;
+use pairloom_stage::{FileKeys, RowKey};
+use pairloom_store::{Store, source_list_name};
 
 /// Number of bytes hashed between two progress events.
 const PROGRESS_BYTES: u64 = 64 << 20;

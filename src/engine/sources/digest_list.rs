@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::sealed::{seal, unseal};
-use crate::stage::RowKey;
+use pairloom_stage::RowKey;
 
 /// Stamp and content of each file, by the key of its path.
 pub(super) type KnownDigests = HashMap<RowKey, (RowKey, RowKey)>;

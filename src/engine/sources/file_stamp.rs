@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::stage::RowKey;
+use pairloom_stage::RowKey;
 
 /// Size, times, inode and device of a file or folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

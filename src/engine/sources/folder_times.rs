@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::file_stamp::FileStamp;
 use super::sealed::{seal, unseal};
-use crate::error::Result;
-use crate::store::{Store, folder_times_name};
+use pairloom_base::error::Result;
+use pairloom_store::{Store, folder_times_name};
 
 /// Digest of a source when its folders had these stamps.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]

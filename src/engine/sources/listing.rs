@@ -10,10 +10,10 @@ use crossbeam::channel::{Receiver, Sender, bounded};
 use walkdir::{DirEntry, WalkDir};
 
 use super::file_stamp::FileStamp;
-use crate::error::{Error, Result};
-use crate::io::files::without_folder;
-use crate::runtime::CancelToken;
-use crate::stage::RowKey;
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::files::without_folder;
+use pairloom_base::runtime::CancelToken;
+use pairloom_stage::RowKey;
 
 /// Number of files whose stamps a thread reads at a time.
 const BLOCK: usize = 1024;

@@ -1,6 +1,6 @@
 //! Content of a source, as far as a run has to know it.
 
-use crate::stage::RowKey;
+use pairloom_stage::RowKey;
 
 /// Content of a source.
 #[derive(Debug, Clone)]

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::folder_times::FolderTimes;
 use super::{SourceDigest, SourceReading, check_unchanged, digest_list, file_keys, listing};
-use crate::error::Result;
-use crate::runtime::CancelToken;
-use crate::store::{Store, folder_times_name};
+use pairloom_base::error::Result;
+use pairloom_base::runtime::CancelToken;
+use pairloom_store::{Store, folder_times_name};
 
 fn digest(store: &Store, path: &Path, trusts_folder_times: bool) -> Result<String> {
     let reading = SourceReading { threads: 2, trusts_folder_times };
@@ -176,6 +176,6 @@ fn a_missing_source_is_an_error_that_names_it() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     let error = digest(&store, &folder.path().join("nothing"), false).unwrap_err();
-    assert_eq!(error.category(), crate::error::ErrorCategory::Data);
+    assert_eq!(error.category(), pairloom_base::error::ErrorCategory::Data);
     assert!(error.to_string().contains("nothing"), "{error}");
 }

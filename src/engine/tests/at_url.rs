@@ -6,9 +6,9 @@ use object_store::ObjectStore;
 use object_store::memory::InMemory;
 
 use super::*;
-use crate::io::objects::{Location, ObjectStorage};
-use crate::store::ProcessIdentity;
-use crate::store::gc::collect_garbage;
+use pairloom_storage::objects::{Location, ObjectStorage};
+use pairloom_store::ProcessIdentity;
+use pairloom_store::gc::collect_garbage;
 
 /// One store, as opened by `N` processes of a machine.
 fn stores<const N: usize>(locks: &Path) -> [Store; N] {

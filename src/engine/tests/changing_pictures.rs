@@ -2,7 +2,7 @@
 //! relative to. The stage has no source of its own.
 
 use super::*;
-use crate::stage::SourceRef;
+use pairloom_stage::SourceRef;
 
 #[test]
 fn pictures_that_change_while_a_stage_reads_them_give_no_result() {

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use super::*;
-use crate::error::ErrorCategory;
-use crate::store::journal;
+use pairloom_base::error::ErrorCategory;
+use pairloom_store::journal;
 
 #[test]
 fn a_run_that_stops_at_any_write_resumes_to_the_same_bytes() {
@@ -158,5 +158,5 @@ fn the_error_of_a_stage_is_the_error_of_the_run() {
     let (summary, _) = run(&failing, &store);
     let error = summary.error.unwrap();
     assert_eq!((error.category(), error.to_string().as_str()), (ErrorCategory::Stage, "stage `bad`: met 30"));
-    assert_eq!(summary.record.outcome, crate::store::record::RunOutcome::Failed);
+    assert_eq!(summary.record.outcome, pairloom_store::record::RunOutcome::Failed);
 }

@@ -1,8 +1,8 @@
 //! Tests of stores with damaged objects.
 
 use super::*;
-use crate::error::ErrorCategory;
-use crate::store::Artefact;
+use pairloom_base::error::ErrorCategory;
+use pairloom_store::Artefact;
 
 fn part_of(store: &Store, stage: usize) -> std::path::PathBuf {
     statuses(&pipeline(), store)[stage].artefact(store).folder().unwrap().join("rows/part-00001.parquet")
@@ -128,15 +128,15 @@ fn nothing_is_removed_while_a_run_uses_the_store_or_a_record_cannot_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     run(&pipeline(), &store);
-    let held = crate::store::claim::lock_for_run(&store, &CancelToken::new(), &|_| {}).unwrap();
-    assert!(crate::store::gc::collect_garbage(&store, 0, true).is_err());
+    let held = pairloom_store::claim::lock_for_run(&store, &CancelToken::new(), &|_| {}).unwrap();
+    assert!(pairloom_store::gc::collect_garbage(&store, 0, true).is_err());
     drop(held);
     let record = store.objects().list("runs").unwrap().remove(0);
     let whole = store.objects().get(&record).unwrap().unwrap();
     store.objects().put(&record, "{".into()).unwrap();
-    assert!(crate::store::gc::collect_garbage(&store, 1, false).is_err());
+    assert!(pairloom_store::gc::collect_garbage(&store, 1, false).is_err());
     store.objects().put(&record, whole).unwrap();
-    assert_eq!(crate::store::gc::collect_garbage(&store, 1, true).unwrap().garbage, []);
-    assert_eq!(crate::store::gc::collect_garbage(&store, 0, true).unwrap().garbage.len(), 4);
+    assert_eq!(pairloom_store::gc::collect_garbage(&store, 1, true).unwrap().garbage, []);
+    assert_eq!(pairloom_store::gc::collect_garbage(&store, 0, true).unwrap().garbage.len(), 4);
     assert_eq!(to_run(&pipeline(), &store).len(), 4);
 }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::*;
-use crate::engine::new_rows::{NewRows, RowCount};
-use crate::store::gc::collect_garbage;
+use crate::new_rows::{NewRows, RowCount};
+use pairloom_store::gc::collect_garbage;
 
 /// Numbers below `n`, each with `add` added.
 pub(super) fn keyed(n: i64, add: i64) -> Plan<ToyStage> {

@@ -17,8 +17,8 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, local::LocalFileSystem,
 };
 
-use crate::io::objects::ObjectStorage;
-use crate::store::{ProcessIdentity, Store};
+use pairloom_storage::objects::ObjectStorage;
+use pairloom_store::{ProcessIdentity, Store};
 
 /// A local object store in which every write after the first `writes_left` fails, as on a full disk.
 #[derive(Debug)]

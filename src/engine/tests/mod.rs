@@ -16,20 +16,20 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
 
-use crate::engine::cache::CacheOptions;
-use crate::engine::event::Event;
-use crate::engine::ranks::RankOptions;
-use crate::engine::run::execute;
-use crate::engine::run_options::RunOptions;
-use crate::engine::run_record::RunSummary;
-use crate::engine::sources::SourceReading;
-use crate::engine::status::{StageStatus, stage_statuses};
-use crate::engine::testing::{ToyStage, node};
-use crate::error::Result;
-use crate::plan::{Plan, PlanNode};
-use crate::runtime::{CancelToken, Device};
-use crate::stage::RunnableStage;
-use crate::store::Store;
+use crate::cache::CacheOptions;
+use crate::event::Event;
+use crate::ranks::RankOptions;
+use crate::run::execute;
+use crate::run_options::RunOptions;
+use crate::run_record::RunSummary;
+use crate::sources::SourceReading;
+use crate::status::{StageStatus, stage_statuses};
+use crate::testing::{ToyStage, node};
+use pairloom_base::error::Result;
+use pairloom_stage::plan::{Plan, PlanNode};
+use pairloom_base::runtime::{CancelToken, Device};
+use pairloom_stage::RunnableStage;
+use pairloom_store::Store;
 
 /// Plan of four stages: numbers below 45, two stages that add a constant to them, and the sums of one of these.
 fn pipeline() -> Plan<ToyStage> {
@@ -48,7 +48,7 @@ fn plan(nodes: Vec<PlanNode<ToyStage>>) -> Plan<ToyStage> {
 fn options() -> RunOptions {
     RunOptions {
         pipeline: "toy.toml".to_owned(),
-        command: crate::store::record::RunCommand::default(),
+        command: pairloom_store::record::RunCommand::default(),
         threads: 3,
         jobs: 1,
         keep_going: false,
@@ -111,9 +111,9 @@ fn rows(store: &Store, stage: &StageStatus, table: &str) -> Result<Vec<i64>> {
     let artefact = stage.artefact(store);
     let mut all = Vec::new();
     for part in &artefact.manifest()?.unwrap().tables[table] {
-        let content = artefact.read(&crate::store::Artefact::part_name(table, part.index), part.bytes, &part.digest)?;
-        for batch in crate::io::parquet::decode(content)? {
-            all.extend_from_slice(crate::tables::int_column(&batch?, "x")?.values());
+        let content = artefact.read(&pairloom_store::Artefact::part_name(table, part.index), part.bytes, &part.digest)?;
+        for batch in pairloom_storage::parquet::decode(content)? {
+            all.extend_from_slice(pairloom_tables::int_column(&batch?, "x")?.values());
         }
     }
     Ok(all)

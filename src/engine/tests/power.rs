@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::engine::status::StageAction;
-use crate::io::objects::ObjectStorage;
-use crate::io::objects::power_cut::{RecordedCalls, Survival};
-use crate::store::ProcessIdentity;
+use crate::status::StageAction;
+use pairloom_storage::objects::ObjectStorage;
+use pairloom_storage::objects::power_cut::{RecordedCalls, Survival};
+use pairloom_store::ProcessIdentity;
 
 /// Plan with parts, states and files: numbers below 25, and their sums.
 fn short_pipeline() -> Plan<ToyStage> {
@@ -134,7 +134,7 @@ fn a_run_does_not_resume_after_a_part_of_zeros() {
     std::fs::create_dir_all(manifest.join("in the way")).unwrap();
     assert!(run(&plan, &store).0.error.is_some());
     std::fs::remove_dir_all(&manifest).unwrap();
-    let part = artefact.folder().unwrap().join(crate::store::Artefact::part_name("rows", 1));
+    let part = artefact.folder().unwrap().join(pairloom_store::Artefact::part_name("rows", 1));
     let size = std::fs::metadata(&part).unwrap().len();
     std::fs::write(&part, vec![0; usize::try_from(size).unwrap()]).unwrap();
     let (summary, events) = run(&plan, &store);

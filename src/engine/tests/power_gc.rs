@@ -6,14 +6,14 @@
 use super::earlier_rows::keyed;
 use super::power::{draws, recorded_store};
 use super::*;
-use crate::io::objects::power_cut::Survival;
-use crate::kernels::random::Rng;
-use crate::store::Presence;
-use crate::store::gc::collect_garbage;
-use crate::store::key::Key;
-use crate::store::labels::{self, Labels, PinTarget};
-use crate::store::run_log::RunLog;
-use crate::store::verify::verify_artefact;
+use pairloom_storage::objects::power_cut::Survival;
+use pairloom_kernels::random::Rng;
+use pairloom_store::Presence;
+use pairloom_store::gc::collect_garbage;
+use pairloom_store::key::Key;
+use pairloom_store::labels::{self, Labels, PinTarget};
+use pairloom_store::run_log::RunLog;
+use pairloom_store::verify::verify_artefact;
 
 /// Plan of three stages: numbers below 25, a stage that adds `add` to them, and the sums of these.
 fn sums_of(add: i64) -> Plan<ToyStage> {

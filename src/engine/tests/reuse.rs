@@ -1,9 +1,9 @@
 //! Tests of the reuse of results.
 
 use super::*;
-use crate::engine::lineage::stage_lineage;
-use crate::engine::run::finish_reused;
-use crate::stage::SourceRef;
+use crate::lineage::stage_lineage;
+use crate::run::finish_reused;
+use pairloom_stage::SourceRef;
 
 #[test]
 fn a_second_run_reuses_everything() {

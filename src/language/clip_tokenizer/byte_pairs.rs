@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::cleaning::clean;
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Number of merges that are used; a file may have more.
 const MERGES: usize = 49_152 - 256 - 2;

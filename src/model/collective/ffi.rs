@@ -8,7 +8,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use tch::Tensor;
 
 use super::secret::{self, RankSecret};
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 unsafe extern "C" {
     fn pairloom_store_open(
@@ -204,7 +204,7 @@ fn check_error(text: *const c_char) -> Result<()> {
     // SAFETY: messages of `shim.cpp` are null-terminated, and valid until the next call of this thread.
     let message = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
     let line = message.lines().next().unwrap_or_default().trim_end_matches('.');
-    Err(Error::peer(crate::error::escape_control(line)))
+    Err(Error::peer(pairloom_base::error::escape_control(line)))
 }
 
 #[cfg(test)]

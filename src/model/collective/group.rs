@@ -11,8 +11,8 @@ use super::ffi::GlooBackend;
 use super::nccl::{Communicator, Gpu, RankExchange, negotiate};
 use super::secret::RankSecret;
 use super::store::{TcpStore, milliseconds};
-use crate::error::{Error, Result};
-use crate::runtime::{CancelToken, ProcessGroup, Rendezvous};
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::{CancelToken, ProcessGroup, Rendezvous};
 
 /// Timeout for connecting, once all ranks have arrived.
 const CONNECT_TIMEOUT: Duration = Duration::from_mins(1);

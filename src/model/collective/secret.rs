@@ -4,8 +4,8 @@
 //! place of another is found out before any rows are exchanged: each rank then sends a random number, and each proves to
 //! the others that it knows the secret and got the same numbers.
 
-use crate::error::{Error, Result};
-use crate::runtime::random_bytes;
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::random_bytes;
 
 /// Key that follows from the token of the ranks.
 pub(super) struct RankSecret([u8; blake3::KEY_LEN]);

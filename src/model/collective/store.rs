@@ -9,7 +9,7 @@ use std::time::Duration;
 use az::SaturatingAs;
 
 use super::ffi::RawStore;
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Client of a key-value store. One of the processes is also the server.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::ffi::{GlooBackend, PendingSum};
 use super::group::{CollectiveGroup, with_peer_context};
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Size of a bucket in bytes, as in PyTorch: large enough to amortise the latency of messages, small enough to overlap
 /// copying of one bucket with sending of another.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tch::Device;
 
 use super::{CollectiveGroup, TcpStore};
-use crate::runtime::{CancelToken, ProcessGroup, Rendezvous};
+use pairloom_base::runtime::{CancelToken, ProcessGroup, Rendezvous};
 
 /// Address of the stores of tests.
 pub(super) const HOST: &str = "127.0.0.1";
@@ -18,7 +18,7 @@ pub(super) fn test_process_group(store: &TcpStore, rank: usize, world_size: usiz
 }
 
 /// Runs `work` on each of `world_size` ranks, and returns their results.
-pub(in crate::model) fn on_ranks<T: Send>(world_size: usize, work: impl Fn(CollectiveGroup) -> T + Sync) -> Vec<T> {
+pub(crate) fn on_ranks<T: Send>(world_size: usize, work: impl Fn(CollectiveGroup) -> T + Sync) -> Vec<T> {
     let store = TcpStore::serve(HOST, 0, Duration::from_secs(10), false).unwrap();
     let join = |rank| {
         let group = test_process_group(&store, rank, world_size, Duration::from_secs(10));

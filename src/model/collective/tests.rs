@@ -6,7 +6,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::testing::{HOST, on_ranks, test_process_group};
 use super::{CollectiveGroup, TcpStore};
-use crate::runtime::{CancelToken, ProcessGroup};
+use pairloom_base::runtime::{CancelToken, ProcessGroup};
 
 fn values(tensor: &Tensor) -> Vec<f32> {
     Vec::<f32>::try_from(tensor.contiguous().view(-1)).unwrap()
@@ -149,7 +149,7 @@ fn a_rank_that_does_not_arrive_is_named_and_waiting_can_be_cancelled() {
     assert_eq!(error.to_string(), "cannot connect to the other ranks: no connection from rank 1, 2 after 0 s");
     let cancelled = CancelToken::new();
     cancelled.cancel();
-    assert_eq!(join(&cancelled).category(), crate::error::ErrorCategory::Interrupted);
+    assert_eq!(join(&cancelled).category(), pairloom_base::error::ErrorCategory::Interrupted);
 }
 
 #[test]

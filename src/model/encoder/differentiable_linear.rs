@@ -4,7 +4,7 @@ use tch::Tensor;
 
 use super::linear;
 use super::matmul::{MatmulPrecision, PrecisionProducts};
-use crate::model::autograd_node::differentiable;
+use crate::autograd_node::differentiable;
 
 /// `x · wᵀ`, `[n, m]` from `[n, k]` and `[m, k]`, with gradients in both. Kernels of this project compute it and its
 /// gradients where they apply.

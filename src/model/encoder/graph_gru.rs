@@ -79,8 +79,8 @@ mod tests {
     use tch::Device;
 
     use super::*;
-    use crate::model::encoder::gru;
-    use crate::model::encoder::matmul::MatmulPrecision;
+    use crate::encoder::gru;
+    use crate::encoder::matmul::MatmulPrecision;
 
     /// States and gradients of the loops of `gru`, which golden files check, in f64.
     #[test]

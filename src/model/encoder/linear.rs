@@ -6,10 +6,10 @@ use tch::Tensor;
 
 use super::matmul::{MatmulPrecision, PrecisionProducts};
 use super::pooling::to_i64;
-use crate::kernels::product::{
+use pairloom_kernels::product::{
     ElementType, LeftFactor, RightFactor, TILE_COLUMNS, TILE_ROWS, Tile, add_product, has_avx512,
 };
-use crate::model::tensor_slices::{as_mut_slice, as_slice, is_f32_slice, thread_count};
+use crate::tensor_slices::{as_mut_slice, as_slice, is_f32_slice, thread_count};
 
 /// Number of columns that a thread packs together.
 const PACKED_COLUMNS: usize = 8 * TILE_COLUMNS;
@@ -218,7 +218,7 @@ impl LayerFactors<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::random::Rng;
+    use pairloom_kernels::random::Rng;
 
     /// Each product on any number of threads, of shapes that are shared by rows and by columns.
     #[test]

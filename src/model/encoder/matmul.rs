@@ -2,7 +2,7 @@
 
 use tch::{Kind, Tensor};
 
-pub use crate::spec::precision::MatmulPrecision;
+pub use pairloom_spec::precision::MatmulPrecision;
 
 /// Matrix products in a precision.
 pub trait PrecisionProducts {

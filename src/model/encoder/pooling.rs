@@ -3,7 +3,7 @@
 use tch::{Device, Kind, Tensor};
 
 use super::packed_captions::PackedCaptions;
-pub use crate::spec::family::vse::CaptionPooling;
+pub use pairloom_spec::family::vse::CaptionPooling;
 
 /// Mean over the words of each caption: `[n, d]` of packed words to `[b, d]`, longest caption first.
 pub(super) fn mean(states: &Tensor, packed: &PackedCaptions) -> Tensor {

@@ -11,7 +11,7 @@ use super::matmul::MatmulPrecision;
 use super::pooling::to_i64;
 use super::state_gradient::StateGradient;
 use super::word_states::WordStatesTape;
-use crate::kernels::product::{ElementType, has_avx512};
+use pairloom_kernels::product::{ElementType, has_avx512};
 
 /// Captions and words of each, units of the state and width of word vectors that are measured.
 const CAPTIONS: usize = 128;

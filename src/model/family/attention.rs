@@ -9,7 +9,7 @@
 use tch::{Kind, Tensor};
 
 use super::encoded_items::fill_padding;
-pub use crate::spec::family::scan::AttentionDirection;
+pub use pairloom_spec::family::scan::AttentionDirection;
 
 /// Added to norms, as in the published code.
 pub const EPSILON: f64 = 1e-8;

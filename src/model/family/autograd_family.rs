@@ -6,8 +6,8 @@ use super::differentiable::{AutogradConfig, Differentiable};
 use super::model::Model;
 use super::parameters::{ParameterSpec, Parameters};
 use super::published::read_checkpoint;
-use crate::error::{Error, Result};
-use crate::spec::input_spec::InputSpec;
+use pairloom_base::error::{Error, Result};
+use pairloom_spec::input_spec::InputSpec;
 
 impl<S: Differentiable> Family for AutogradConfig<S> {
     type Settings = S;

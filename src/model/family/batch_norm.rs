@@ -5,8 +5,8 @@ use tch::{Kind, Tensor};
 use super::allowed_values::AllowedValues;
 use super::graph::Graph;
 use super::parameters::{ParameterInit, ParameterSpec};
-use crate::error::{Error, Result};
-pub use crate::spec::family::BatchNormStatistics;
+use pairloom_base::error::{Error, Result};
+pub use pairloom_spec::family::BatchNormStatistics;
 
 /// Added to variances, as in `torch.nn.BatchNorm1d`.
 const EPSILON: f64 = 1e-5;
@@ -136,9 +136,9 @@ mod tests {
 
     use super::super::buffer_updates::BufferRecorder;
     use super::*;
-    use crate::model::encoder::MatmulPrecision;
-    use crate::model::family::parameters::Parameters;
-    use crate::spec::input_spec::InputSpec;
+    use crate::encoder::MatmulPrecision;
+    use crate::family::parameters::Parameters;
+    use pairloom_spec::input_spec::InputSpec;
 
     fn numbers(tensor: &Tensor) -> Vec<f64> {
         Vec::try_from(tensor.to_kind(Kind::Double).contiguous().view(-1)).expect("values")

@@ -1,9 +1,9 @@
 //! Word vectors and GRU of captions, with the parameter names of the published checkpoints.
 
 use super::parameters::{ParameterInit, ParameterSpec, gru_suffixes, tensor_width};
-use crate::error::Result;
-pub use crate::spec::family::WORD_VECTORS;
-use crate::spec::input_spec::InputSpec;
+use pairloom_base::error::Result;
+pub use pairloom_spec::family::WORD_VECTORS;
+use pairloom_spec::input_spec::InputSpec;
 
 /// Prefix of the parameters of the GRU.
 pub(super) const CAPTION_GRU: &str = "txt_enc.rnn";

@@ -16,8 +16,8 @@ use tch::{Kind, Tensor};
 use super::allowed_values::AllowedValues;
 use super::graph::Graph;
 use super::parameters::{ParameterInit, ParameterSpec, Parameters, tensor_width};
-use crate::error::{Error, Result};
-use crate::spec::input_spec::InputSpec;
+use pairloom_base::error::{Error, Result};
+use pairloom_spec::input_spec::InputSpec;
 
 /// Name of the parameter with the adjacency A, `[c, c]`.
 pub const CONCEPT_ADJACENCY: &str = "C_GCN.adj_all";
@@ -135,7 +135,7 @@ mod tests {
     use tch::Device;
 
     use super::*;
-    use crate::model::encoder::MatmulPrecision;
+    use crate::encoder::MatmulPrecision;
 
     /// 100 captions have `dog`, 50 of them `grass` and 10 `red`; 200 have `grass` and 20 `red`.
     fn concepts() -> Vec<Concept> {

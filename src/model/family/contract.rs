@@ -8,10 +8,10 @@ use serde::de::DeserializeOwned;
 
 use super::model::Model;
 use super::parameters::{ParameterSpec, Parameters};
-use crate::error::Result;
-use crate::spec::family::FamilySettings;
-pub use crate::spec::family::{Capabilities, ScoreRange};
-use crate::spec::input_spec::InputSpec;
+use pairloom_base::error::Result;
+use pairloom_spec::family::FamilySettings;
+pub use pairloom_spec::family::{Capabilities, ScoreRange};
+use pairloom_spec::input_spec::InputSpec;
 
 /// Family of models. A value of the type describes one model without its parameters, as `model.json` does.
 pub trait Family: Debug + Clone + PartialEq + Serialize + DeserializeOwned {

@@ -10,9 +10,9 @@ use super::model::{GlobalLossContext, LocalBatch};
 use super::parameters::ParameterSpec;
 use super::published::{CheckpointLayout, CheckpointShapes};
 use super::score_blocks::BLOCK_VALUES;
-use crate::error::Result;
-use crate::spec::family::FamilySettings;
-use crate::spec::input_spec::InputSpec;
+use pairloom_base::error::Result;
+use pairloom_spec::family::FamilySettings;
+use pairloom_spec::input_spec::InputSpec;
 
 /// Description of a model that libtorch differentiates, without its parameters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -11,12 +11,12 @@
 
 use tch::{Kind, Tensor};
 
-use crate::error::{Error, Result};
-use crate::model::family::batch_norm::{BatchNormAxes, BatchNormStatistics};
-use crate::model::family::encoded_items::{EncodedItems, fill_padding};
-use crate::model::family::graph::{Graph, l2_normalize};
-use crate::model::family::model::LocalBatch;
-use crate::model::family::parameters::ParameterSpec;
+use pairloom_base::error::{Error, Result};
+use crate::family::batch_norm::{BatchNormAxes, BatchNormStatistics};
+use crate::family::encoded_items::{EncodedItems, fill_padding};
+use crate::family::graph::{Graph, l2_normalize};
+use crate::family::model::LocalBatch;
+use crate::family::parameters::ParameterSpec;
 
 /// Attention that forms the global vectors of one side.
 #[derive(Debug, Clone, Copy)]

@@ -9,13 +9,13 @@ use tch::{Kind, Tensor};
 use super::encode;
 use super::model::Model;
 use super::registry::{DescribeModel, ModelConfig, ModelSettings};
-use crate::model::collective::CollectiveGroup;
-use crate::model::loss::Loss;
-use crate::model::loss::sum::SumLoss;
-use crate::model::memory_bank::TrainingPair;
-use crate::model::step::{PairBatch, StepOptions, loss_and_gradients};
-use crate::runtime::CancelToken;
-use crate::spec::input_spec::InputSpec;
+use crate::collective::CollectiveGroup;
+use crate::loss::Loss;
+use crate::loss::sum::SumLoss;
+use crate::memory_bank::TrainingPair;
+use crate::step::{PairBatch, StepOptions, loss_and_gradients};
+use pairloom_base::runtime::CancelToken;
+use pairloom_spec::input_spec::InputSpec;
 
 #[derive(Deserialize)]
 struct GoldenScores {

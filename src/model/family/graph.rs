@@ -10,11 +10,11 @@ use super::caption_gru::{CAPTION_GRU, CaptionGru, WORD_VECTORS};
 use super::encoded_items::EncodedItems;
 use super::model::LocalBatch;
 use super::parameters::{Parameters, gru_parameter_names, gru_suffixes};
-use crate::error::Result;
-use crate::model::autograd_node::differentiable;
-use crate::model::encoder::packed_captions::PackedCaptions;
-use crate::model::encoder::sequence_states::SequenceTape;
-use crate::model::encoder::{MatmulPrecision, PrecisionProducts, differentiable_linear, matmul_transposed};
+use pairloom_base::error::Result;
+use crate::autograd_node::differentiable;
+use crate::encoder::packed_captions::PackedCaptions;
+use crate::encoder::sequence_states::SequenceTape;
+use crate::encoder::{MatmulPrecision, PrecisionProducts, differentiable_linear, matmul_transposed};
 
 /// Forward computation of a model. Its parameters are leaves of a graph of libtorch, or plain values without gradient.
 pub struct Graph<'p> {
@@ -248,8 +248,8 @@ mod tests {
     use tch::{Device, Kind};
 
     use super::*;
-    use crate::model::family::parameters::ParameterSpec;
-    use crate::spec::input_spec::InputSpec;
+    use crate::family::parameters::ParameterSpec;
+    use pairloom_spec::input_spec::InputSpec;
 
     /// States of sets of 3, 1 and 2 vectors and their gradients, beside those of libtorch's GRU for each set in f64: by
     /// tensors, and by kernels in f32 and in mixed precision.

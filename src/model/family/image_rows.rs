@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use az::SaturatingAs;
 use tch::{Device, Kind, Tensor};
 
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Images of a batch as a tensor `[n, width]`. On the CPU the tensor borrows the memory of the batch, so anything kept
 /// longer than the batch must be a copy.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::kernels::text::vocabulary::PAD_ID;
+use pairloom_kernels::text::vocabulary::PAD_ID;
 
 /// Appends to each caption the words of the other captions with its key. `keys` has the image of each caption.
 pub fn with_image_words<K: Eq + std::hash::Hash>(captions: &mut [Vec<i32>], keys: &[K]) {

@@ -12,9 +12,9 @@ use super::graph::{AuxiliaryLossTensors, Graph};
 use super::model::{GlobalLossContext, LocalBatch};
 use super::parameters::{ParameterInit, ParameterSpec, tensor_width};
 use super::published::{CheckpointLayout, CheckpointShapes};
-use crate::error::Result;
-pub use crate::spec::family::late::{LateInteractionSettings, Unpublished, WORDS};
-use crate::spec::input_spec::InputSpec;
+use pairloom_base::error::Result;
+pub use pairloom_spec::family::late::{LateInteractionSettings, Unpublished, WORDS};
+use pairloom_spec::input_spec::InputSpec;
 
 const IMAGE: &str = "image.weight";
 const TEMPERATURE: &str = "temperature";

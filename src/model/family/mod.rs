@@ -1,6 +1,6 @@
 //! Families of models: the traits that training, embedding and search use, and a file or folder for each family.
 //!
-//! To add a family, write a file of its settings in [`spec::family`](crate::spec::family), and one here with a
+//! To add a family, write a file of its settings in [`spec::family`](pairloom_spec::family), and one here with a
 //! [`Family`](contract::Family) (parameters) and a [`Model`](model::Model) (encode, score, backward), or a
 //! [`Differentiable`](differentiable::Differentiable) if libtorch finds the gradients; then add a line in the list of each
 //! of the two, [`registry`] here. No other code names a family.
@@ -45,4 +45,4 @@ mod published_tests;
 #[cfg(test)]
 mod tests;
 
-pub use crate::spec::input_spec;
+pub use pairloom_spec::input_spec;

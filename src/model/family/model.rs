@@ -16,11 +16,11 @@ use super::buffer_updates::BufferUpdates;
 use super::encoded_items::EncodedItems;
 use super::image_rows::ImageRows;
 use super::parameters::Parameters;
-use crate::error::{Error, Result};
-use crate::model::encoder::MatmulPrecision;
-use crate::model::loss::Loss;
-use crate::model::similarity::EmbeddingSimilarity;
-use crate::spec::input_spec::InputSpec;
+use pairloom_base::error::{Error, Result};
+use crate::encoder::MatmulPrecision;
+use crate::loss::Loss;
+use crate::similarity::EmbeddingSimilarity;
+use pairloom_spec::input_spec::InputSpec;
 
 /// Numbers of images and captions of one vector each that a thread scores together.
 pub const VECTOR_SCORE_BLOCK: [usize; 2] = [128, 256];

@@ -7,11 +7,11 @@ use tch::{Device, Kind, Tensor};
 
 use super::allowed_values::AllowedValues;
 use super::buffer_updates::BufferUpdates;
-use crate::error::{Error, Result};
-use crate::kernels::random::Rng;
-use crate::model::named_tensors::NamedTensors;
-use crate::model::networks::{ImageNetwork, MODEL_PREFIX, NetworkTape};
-use crate::spec::input_spec::InputSpec;
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::random::Rng;
+use crate::named_tensors::NamedTensors;
+use crate::networks::{ImageNetwork, MODEL_PREFIX, NetworkTape};
+use pairloom_spec::input_spec::InputSpec;
 
 /// Random stream of the initial weights, distinct from other streams of the same seed.
 const WEIGHTS: u64 = 0x7765_6967_6874;

@@ -4,7 +4,7 @@ use az::SaturatingAs;
 use tch::Tensor;
 
 use super::model::LocalBatch;
-use crate::kernels::random::Rng;
+use pairloom_kernels::random::Rng;
 
 impl LocalBatch<'_> {
     /// Random numbers for a pair of the local batch. They depend on the seed, the step, the index of the pair in the
@@ -35,7 +35,7 @@ mod tests {
     use tch::{Device, Kind};
 
     use super::*;
-    use crate::model::family::image_rows::ImageRows;
+    use crate::family::image_rows::ImageRows;
 
     #[test]
     fn masks_of_a_pair_do_not_depend_on_the_rank() {

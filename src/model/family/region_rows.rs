@@ -4,7 +4,7 @@ use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
 use super::encoded_items::EncodedItems;
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Prefix of the parameters of the linear layer of regions, in every published model.
 pub const REGION_LAYER: &str = "img_enc.fc";

@@ -7,9 +7,9 @@ use super::differentiable::AutogradConfig;
 use super::model::Model;
 use super::parameters::{ParameterSpec, Parameters};
 use super::{cvse, scan, sgraf, vse, vse_infinity, vsrn};
-use crate::error::Result;
-pub use crate::spec::family::{ModelSettings, PublishedModel};
-use crate::spec::input_spec::InputSpec;
+use pairloom_base::error::Result;
+pub use pairloom_spec::family::{ModelSettings, PublishedModel};
+use pairloom_spec::input_spec::InputSpec;
 
 /// Description of the model with settings from a pipeline file.
 pub trait DescribeModel {

@@ -7,7 +7,7 @@ use az::SaturatingAs;
 use tch::Tensor;
 
 use super::encoded_items::EncodedItems;
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 /// Largest number of values of a block in one tensor, unless a family says otherwise: 16 MiB of f32.
 pub(super) const BLOCK_VALUES: i64 = 1 << 22;

@@ -4,10 +4,10 @@ use tch::Tensor;
 
 use super::memory_bank_weights::MemoryBankScores;
 use super::negatives::Negatives;
-use crate::spec::loss::{Loss, MemoryBankWeights};
+use pairloom_spec::loss::{Loss, MemoryBankWeights};
 
 /// Loss over the scores of a batch. The fields of an implementing type are its
-/// [settings](crate::spec::loss::LossSettings).
+/// [settings](pairloom_spec::loss::LossSettings).
 pub trait LossFunction {
     /// Value on a batch, a scalar tensor. libtorch differentiates it in the scores and in the learned scalars.
     fn value(&self, batch: &LossInput<'_>) -> Tensor;
@@ -22,7 +22,7 @@ pub struct LossInput<'b> {
     pub negatives: &'b Negatives,
     /// Scores with a memory bank, and the settings of the weights that follow from them.
     pub memory_bank: Option<(&'b MemoryBankWeights, &'b MemoryBankScores)>,
-    /// Values of the [learned scalars](crate::spec::loss::LossSettings::learned_scalars), each `[1]`, in their order. Empty
+    /// Values of the [learned scalars](pairloom_spec::loss::LossSettings::learned_scalars), each `[1]`, in their order. Empty
     /// for a loss without them.
     pub scalars: &'b [Tensor],
 }

@@ -1,12 +1,12 @@
-//! Value of HAL, see [`spec::loss::hal`](crate::spec::loss::hal).
+//! Value of HAL, see [`spec::loss::hal`](pairloom_spec::loss::hal).
 
 use tch::{Kind, Tensor};
 
 use super::function::{LossFunction, LossInput};
 use super::memory_bank_weights::{PairWeights, pair_weights};
-pub use crate::spec::loss::HalLoss;
-use crate::spec::loss::hal::TANGENT;
-use crate::spec::loss::{FormulaVariant, MaxLoss};
+pub use pairloom_spec::loss::HalLoss;
+use pairloom_spec::loss::hal::TANGENT;
+use pairloom_spec::loss::{FormulaVariant, MaxLoss};
 
 impl LossFunction for HalLoss {
     fn value(&self, batch: &LossInput<'_>) -> Tensor {

@@ -1,9 +1,9 @@
-//! Value of `InfoNCE`, see [`spec::loss::info_nce`](crate::spec::loss::info_nce).
+//! Value of `InfoNCE`, see [`spec::loss::info_nce`](pairloom_spec::loss::info_nce).
 
 use tch::{Kind, Tensor};
 
 use super::function::{LossFunction, LossInput};
-pub use crate::spec::loss::InfoNceLoss;
+pub use pairloom_spec::loss::InfoNceLoss;
 
 impl LossFunction for InfoNceLoss {
     fn value(&self, batch: &LossInput<'_>) -> Tensor {

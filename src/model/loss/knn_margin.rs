@@ -1,11 +1,11 @@
-//! Value of kNN-margin, see [`spec::loss::knn_margin`](crate::spec::loss::knn_margin).
+//! Value of kNN-margin, see [`spec::loss::knn_margin`](pairloom_spec::loss::knn_margin).
 
 use az::SaturatingAs;
 use tch::Tensor;
 
 use super::function::{LossFunction, LossInput};
 use super::negatives::{constant_margin_hinges, top_k_mask};
-pub use crate::spec::loss::KnnMarginLoss;
+pub use pairloom_spec::loss::KnnMarginLoss;
 
 impl LossFunction for KnnMarginLoss {
     fn value(&self, batch: &LossInput<'_>) -> Tensor {

@@ -1,12 +1,12 @@
-//! Value of Loss with local scaling, see [`spec::loss::local_scaling`](crate::spec::loss::local_scaling).
+//! Value of Loss with local scaling, see [`spec::loss::local_scaling`](pairloom_spec::loss::local_scaling).
 
 use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
 use super::function::{LossFunction, LossInput};
 use super::negatives::top_k_mask;
-pub use crate::spec::loss::{BaseLoss, DensityGradient, LocalScalingLoss};
-use crate::spec::loss::{MaxLoss, SumLoss};
+pub use pairloom_spec::loss::{BaseLoss, DensityGradient, LocalScalingLoss};
+use pairloom_spec::loss::{MaxLoss, SumLoss};
 
 impl LossFunction for LocalScalingLoss {
     fn value(&self, batch: &LossInput<'_>) -> Tensor {

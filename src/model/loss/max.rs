@@ -1,10 +1,10 @@
-//! Value of MAX, see [`spec::loss::max`](crate::spec::loss::max).
+//! Value of MAX, see [`spec::loss::max`](pairloom_spec::loss::max).
 
 use tch::Tensor;
 
 use super::function::{LossFunction, LossInput};
-use crate::spec::loss::KnnMarginLoss;
-pub use crate::spec::loss::MaxLoss;
+use pairloom_spec::loss::KnnMarginLoss;
+pub use pairloom_spec::loss::MaxLoss;
 
 impl LossFunction for MaxLoss {
     fn value(&self, batch: &LossInput<'_>) -> Tensor {

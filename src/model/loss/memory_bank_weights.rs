@@ -1,10 +1,10 @@
 //! Weights of HAL from the scores with a memory bank, see
-//! [`spec::loss::memory_bank`](crate::spec::loss::memory_bank).
+//! [`spec::loss::memory_bank`](pairloom_spec::loss::memory_bank).
 
 use az::SaturatingAs;
 use tch::Tensor;
 
-use crate::spec::loss::{FormulaVariant, MemoryBankWeights};
+use pairloom_spec::loss::{FormulaVariant, MemoryBankWeights};
 
 /// Scores of a batch of `n` pairs with a memory bank of `M` samples.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Loss functions on the scores of a batch: value, and gradient in the scores.
 //!
-//! Each loss is one file with its value; [`spec::loss`](crate::spec::loss) has its formula, its settings and their checks.
+//! Each loss is one file with its value; [`spec::loss`](pairloom_spec::loss) has its formula, its settings and their checks.
 //! libtorch differentiates them, in [`EvaluateObjective::evaluate`] only. `tests/golden/losses.py` computes the same in
 //! PyTorch, from the formulas.
 
@@ -28,7 +28,7 @@ pub use memory_bank_weights::MemoryBankScores;
 pub use negatives::Negatives;
 pub use objective::{EvaluateObjective, ObjectiveContext, ObjectiveValue};
 
-pub use crate::spec::loss::{
+pub use pairloom_spec::loss::{
     BatchSpec, FormulaVariant, LearnedScalar, Loss, LossSettings, MemoryBankWeights, NegativeSampler, Objective,
     SemanticMargin,
 };

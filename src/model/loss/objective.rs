@@ -6,8 +6,8 @@ use super::function::{LossFunction, LossInput};
 use super::memory_bank_weights::MemoryBankScores;
 use super::negatives::Negatives;
 use super::semantic_margin::semantic_margin;
-use crate::error::{Error, Result};
-use crate::spec::loss::{MemoryBankWeights, Objective};
+use pairloom_base::error::{Error, Result};
+use pairloom_spec::loss::{MemoryBankWeights, Objective};
 
 /// Inputs of an objective beside the scores of the batch.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ pub struct ObjectiveContext<'c> {
     /// Scores with a memory bank, and the settings of the weights that follow from them.
     pub memory_bank: Option<(&'c MemoryBankWeights, &'c MemoryBankScores)>,
     /// `[n, n]`: similarity of caption j to the captions of image i. Required by
-    /// [`SemanticMargin`](crate::spec::loss::SemanticMargin) and used by it only.
+    /// [`SemanticMargin`](pairloom_spec::loss::SemanticMargin) and used by it only.
     pub relevance: Option<&'c Tensor>,
     /// Values of the learned scalars of the loss, each `[1]`.
     pub scalars: &'c [Tensor],

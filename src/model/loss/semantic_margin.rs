@@ -1,10 +1,10 @@
-//! Value of SAM, the semantic adaptive margin, see [`spec::loss::semantic_margin`](crate::spec::loss::semantic_margin).
+//! Value of SAM, the semantic adaptive margin, see [`spec::loss::semantic_margin`](pairloom_spec::loss::semantic_margin).
 
 use tch::{Kind, Tensor};
 
 use super::negatives::{Negatives, top_k_mask, triplet_hinges};
-use crate::kernels::random::Rng;
-use crate::spec::loss::{FormulaVariant, NegativeSampler, SemanticMargin};
+use pairloom_kernels::random::Rng;
+use pairloom_spec::loss::{FormulaVariant, NegativeSampler, SemanticMargin};
 
 /// Random stream of the random negatives, distinct from other streams of the same seed.
 const NEGATIVES_STREAM: u64 = 0x6e65_6761_7469_7665;
@@ -83,7 +83,7 @@ mod tests {
     use super::super::objective::{EvaluateObjective, ObjectiveContext};
     use super::super::testing::{numbers, square};
     use super::*;
-    use crate::spec::loss::Objective;
+    use pairloom_spec::loss::Objective;
 
     const S: [f64; 9] = [0.6, 0.5, 0.4, 0.3, 0.4, 0.1, 0.0, 0.2, 0.9];
     const PHI: [f64; 9] = [2.0, 1.1, 0.5, 0.2, 3.0, 0.8, 0.0, 2.5, 2.2];

@@ -1,9 +1,9 @@
-//! Value of Sigmoid loss, see [`spec::loss::sigmoid`](crate::spec::loss::sigmoid).
+//! Value of Sigmoid loss, see [`spec::loss::sigmoid`](pairloom_spec::loss::sigmoid).
 
 use tch::{Kind, Tensor};
 
 use super::function::{LossFunction, LossInput};
-pub use crate::spec::loss::SigmoidLoss;
+pub use pairloom_spec::loss::SigmoidLoss;
 
 impl LossFunction for SigmoidLoss {
     fn value(&self, batch: &LossInput<'_>) -> Tensor {

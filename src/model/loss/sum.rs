@@ -1,10 +1,10 @@
-//! Value of SUM, see [`spec::loss::sum`](crate::spec::loss::sum).
+//! Value of SUM, see [`spec::loss::sum`](pairloom_spec::loss::sum).
 
 use tch::Tensor;
 
 use super::function::{LossFunction, LossInput};
 use super::negatives::constant_margin_hinges;
-pub use crate::spec::loss::SumLoss;
+pub use pairloom_spec::loss::SumLoss;
 
 impl LossFunction for SumLoss {
     fn value(&self, batch: &LossInput<'_>) -> Tensor {

@@ -84,7 +84,7 @@ proptest! {
     #[test]
     fn the_order_of_the_pairs_does_not_matter((scores, phi) in batches(), seed in any::<u64>()) {
         let mut order: Vec<usize> = (0..usize::try_from(scores.size()[0]).expect("a small number")).collect();
-        crate::kernels::random::Rng::new(seed, &[]).shuffle(&mut order);
+        pairloom_kernels::random::Rng::new(seed, &[]).shuffle(&mut order);
         let order: Vec<i64> = order.into_iter().map(|at| i64::try_from(at).expect("a small number")).collect();
         let order = Tensor::from_slice(&order);
         let moved = |tensor: &Tensor| tensor.index_select(0, &order).index_select(1, &order);

@@ -5,9 +5,9 @@ use serde::Deserialize;
 use super::network::{ImageNetwork, NetworkOutput};
 use super::testing::{differences, fnv, formula_image, formula_weights};
 use super::text_encoder::{self, TextEncoder};
-use crate::kernels::normalize;
-use crate::kernels::resize::{CropPlace, resize_and_crop};
-use crate::spec::networks::{ClipSizes, Layer, Network, NetworkParameterSpec};
+use pairloom_kernels::normalize;
+use pairloom_kernels::resize::{CropPlace, resize_and_crop};
+use pairloom_spec::networks::{ClipSizes, Layer, Network, NetworkParameterSpec};
 
 #[derive(Deserialize)]
 struct ClipGolden {

@@ -7,7 +7,7 @@
 use tch::{Kind, Tensor};
 
 use super::network::ImageNetwork;
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 /// Features of a batch, and the graph for their gradient.
 #[derive(Debug)]
@@ -73,9 +73,9 @@ mod tests {
     use tch::Device;
 
     use super::*;
-    use crate::model::networks::clip_golden_tests::SMALL;
-    use crate::model::networks::testing::{formula_image, formula_weights};
-    use crate::spec::networks::{Layer, Network};
+    use crate::networks::clip_golden_tests::SMALL;
+    use crate::networks::testing::{formula_image, formula_weights};
+    use pairloom_spec::networks::{Layer, Network};
 
     /// Change of a sum of the features along a direction of a parameter, beside its gradient, in f64.
     #[test]

@@ -12,12 +12,12 @@ use tch::{Kind, TchError, Tensor};
 
 use super::network::ImageNetwork;
 use super::packed_products::{PackedProducts, fastest_order};
-use crate::error::{Error, Result};
-use crate::kernels::packed_layer::PackedLayer;
-use crate::kernels::product::{ElementType, has_avx512};
-use crate::model::safetensors_file::libtorch_error;
-use crate::model::tensor_slices::{as_slice, to_vec};
-use crate::spec::networks::{Convolution, Layer};
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::packed_layer::PackedLayer;
+use pairloom_kernels::product::{ElementType, has_avx512};
+use crate::safetensors_file::libtorch_error;
+use crate::tensor_slices::{as_slice, to_vec};
+use pairloom_spec::networks::{Convolution, Layer};
 
 impl ImageNetwork {
     /// Returns the network prepared for inference. It computes the same, with other roundings; with `mixed`, the factors of
@@ -142,8 +142,8 @@ fn collect_products(layers: &[Layer], all: &mut Vec<(String, Option<String>)>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::networks::testing::{differences, formula_weights};
-    use crate::model::networks::{Network, NetworkOutput};
+    use crate::networks::testing::{differences, formula_weights};
+    use crate::networks::{Network, NetworkOutput};
 
     /// Features of a prepared network, beside those of the network as libtorch computes it.
     #[test]

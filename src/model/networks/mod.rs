@@ -1,6 +1,6 @@
 //! Image networks with the names, shapes and values of torchvision, timm and `open_clip`.
 //!
-//! [`spec::networks`](crate::spec::networks) has them as plain data. Here are their weights and the computation
+//! [`spec::networks`](pairloom_spec::networks) has them as plain data. Here are their weights and the computation
 //! ([`ImageNetwork`]). CONTRIBUTING.md has what a new network takes. A module of the user's ([`TorchScriptModule`]) is no
 //! architecture: its file has the code that computes it.
 
@@ -23,7 +23,7 @@ pub use network::{ImageNetwork, MODEL_PREFIX, NetworkOutput};
 pub use text_encoder::TextEncoder;
 pub use torchscript::{ModuleOutput, TorchScriptModule};
 
-pub use crate::spec::networks::{
+pub use pairloom_spec::networks::{
     Architecture, Convolution, FilePart, Layer, LayerOutput, Network, NetworkInit, NetworkInput, NetworkParameterSpec,
     TextTower,
 };

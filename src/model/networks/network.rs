@@ -8,13 +8,13 @@ use tch::{Kind, Tensor};
 
 use super::packed_products::{self, PackedProducts};
 use super::random;
-use crate::error::{Error, Result};
-use crate::kernels::product::ElementType;
-use crate::model::named_tensors::NamedTensors;
-use crate::model::safetensors_file::{self, libtorch_error, to_tensor_shape};
-use crate::model::weights::{self, ExpectedParameter};
-use crate::runtime::CancelToken;
-use crate::spec::networks::{Architecture, Convolution, FilePart, Layer, Network, parameter_name};
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::product::ElementType;
+use crate::named_tensors::NamedTensors;
+use crate::safetensors_file::{self, libtorch_error, to_tensor_shape};
+use crate::weights::{self, ExpectedParameter};
+use pairloom_base::runtime::CancelToken;
+use pairloom_spec::networks::{Architecture, Convolution, FilePart, Layer, Network, parameter_name};
 
 /// Output of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 //! The generator is [`Rng`], so a seed gives the same weights with every version of libtorch. Parameter `i` of a network
 //! uses the stream (seed, i).
 
-use crate::kernels::random::Rng;
-use crate::spec::networks::{NetworkInit, NetworkParameterSpec};
+use pairloom_kernels::random::Rng;
+use pairloom_spec::networks::{NetworkInit, NetworkParameterSpec};
 
 /// Draws the values of parameter `index`, row-major.
 pub(super) fn draw(parameter: &NetworkParameterSpec, seed: u64, index: u64) -> Vec<f32> {
@@ -45,7 +45,7 @@ fn to_f32(value: f64) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::networks::Network;
+    use pairloom_spec::networks::Network;
 
     fn moments(values: &[f32]) -> (f64, f64, f64) {
         let n = float(values.len());

@@ -4,9 +4,9 @@
 
 use safetensors::tensor::{Dtype, TensorView, serialize};
 
-use crate::io::image::DecodedImage;
-use crate::kernels::random::Rng;
-use crate::spec::networks::NetworkParameterSpec;
+use pairloom_images::image::DecodedImage;
+use pairloom_kernels::random::Rng;
+use pairloom_spec::networks::NetworkParameterSpec;
 
 /// FNV-1a hash.
 pub fn fnv(bytes: &[u8]) -> u64 {

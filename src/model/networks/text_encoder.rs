@@ -3,10 +3,10 @@
 use tch::Tensor;
 
 use super::network::ImageNetwork;
-use crate::error::{Error, Result};
-use crate::model::safetensors_file::{libtorch_error, to_tensor_shape};
-use crate::runtime::CancelToken;
-use crate::spec::networks::{Architecture, FilePart, Network, TextTower};
+use pairloom_base::error::{Error, Result};
+use crate::safetensors_file::{libtorch_error, to_tensor_shape};
+use pairloom_base::runtime::CancelToken;
+use pairloom_spec::networks::{Architecture, FilePart, Network, TextTower};
 
 /// Text tower with its weights.
 #[derive(Debug)]

@@ -3,9 +3,9 @@
 use tch::{Kind, TchError, Tensor};
 
 use super::network::ImageNetwork;
-use crate::error::{Error, Result};
-use crate::model::safetensors_file::libtorch_error;
-use crate::spec::networks::Layer;
+use pairloom_base::error::{Error, Result};
+use crate::safetensors_file::libtorch_error;
+use pairloom_spec::networks::Layer;
 
 impl ImageNetwork {
     /// Computes a layer of a transformer.

@@ -8,11 +8,11 @@ use arrow::datatypes::{DataType, Field, Schema};
 
 use super::pool::SplitPool;
 use super::similarity::SimilarityMatrix;
-use crate::error::{Error, ErrorCategory, Result};
-use crate::retrieval::{Callbacks, RelevanceGrades};
-use crate::search::CheckpointStore;
-use crate::stage::StageContext;
-use crate::tables;
+use pairloom_base::error::{Error, ErrorCategory, Result};
+use pairloom_retrieval::{Callbacks, RelevanceGrades};
+use pairloom_search::CheckpointStore;
+use pairloom_stage::StageContext;
+use pairloom_tables as tables;
 
 /// Callbacks that connect the retrieval with the stage.
 pub(super) struct StageCallbacks<'k, 'w> {

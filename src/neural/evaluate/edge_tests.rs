@@ -6,14 +6,14 @@ use arrow::datatypes::{DataType, Float32Type, Float64Type};
 
 use super::method_tests::evaluate;
 use super::tests::{TestCaptions, TestImages, host, random};
-use crate::error::ErrorCategory;
-use crate::model::similarity::{EmbeddingSimilarity, OrderPenalty};
-use crate::neural::testing::RunOnHost as _;
-use crate::retrieval::Method;
-use crate::retrieval::methods::{Csls, MethodContext, Nnn, ScoreKind};
-use crate::spec::stages::evaluate::Evaluate;
-use crate::stage::Stage;
-use crate::stage_testing::InMemoryHost;
+use pairloom_base::error::ErrorCategory;
+use pairloom_model::similarity::{EmbeddingSimilarity, OrderPenalty};
+use crate::testing::RunOnHost as _;
+use pairloom_retrieval::Method;
+use pairloom_retrieval::methods::{Csls, MethodContext, Nnn, ScoreKind};
+use pairloom_spec::stages::evaluate::Evaluate;
+use pairloom_stage::Stage;
+use pairloom_stage_testing::InMemoryHost;
 
 /// Rows of images and of captions.
 type PoolRows = (TestImages, TestCaptions);

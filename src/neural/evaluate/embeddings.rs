@@ -4,10 +4,10 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::equal_vectors::warn_of_equal_vectors;
 use super::pool::SplitPool;
-use crate::error::{Error, Result, TruncatedList};
-use crate::model::similarity::EmbeddingSimilarity;
-use crate::stage::StageContext;
-use crate::tables;
+use pairloom_base::error::{Error, Result, TruncatedList};
+use pairloom_model::similarity::EmbeddingSimilarity;
+use pairloom_stage::StageContext;
+use pairloom_tables as tables;
 
 /// Tolerance of the norm of unit vectors.
 const NORM_TOLERANCE: f64 = 1e-2;

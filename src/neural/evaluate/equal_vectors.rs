@@ -1,6 +1,6 @@
 //! Warning about a table of embeddings in which most vectors are equal, as those of a collapsed model.
 
-use crate::stage::StageContext;
+use pairloom_stage::StageContext;
 
 /// Largest difference of two values that count as equal: ten roundings of an f32 of size 1.
 const TOLERANCE: f32 = 1e-6;
@@ -49,7 +49,7 @@ fn most_equal(vectors: &[f32], width: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage_testing::InMemoryHost;
+    use pairloom_stage_testing::InMemoryHost;
 
     /// Returns the warnings for vectors of two values, by the number of their first value.
     fn warnings(firsts: &[f32]) -> Vec<String> {

@@ -4,20 +4,20 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 
 use super::tests::{TestCaptions, TestImages, host, stage};
-use crate::kernels::measure::bootstrap::{QueryValues, bootstrap_interval};
-use crate::kernels::measure::hubs::{Hubness, k_occurrences};
-use crate::kernels::measure::wilson_interval::wilson_95;
-use crate::kernels::random::Rng;
-use crate::neural::testing::RunOnHost as _;
-use crate::retrieval::methods::{
+use pairloom_kernels::measure::bootstrap::{QueryValues, bootstrap_interval};
+use pairloom_kernels::measure::hubs::{Hubness, k_occurrences};
+use pairloom_kernels::measure::wilson_interval::wilson_95;
+use pairloom_kernels::random::Rng;
+use crate::testing::RunOnHost as _;
+use pairloom_retrieval::methods::{
     BestOf, Csls, DbNorm, DisSimLocal, DualSoftmax, InvertedSoftmax, MutualProximity, Nns, QbNorm, RelaxedGreedy,
     Sinkhorn,
 };
-use crate::retrieval::{Method, Protocol};
-use crate::spec::stages::evaluate::{Evaluate, QueryBankSettings};
-use crate::stage::{Stage, TableRef};
-use crate::stage_testing::InMemoryHost;
-use crate::tables;
+use pairloom_retrieval::{Method, Protocol};
+use pairloom_spec::stages::evaluate::{Evaluate, QueryBankSettings};
+use pairloom_stage::{Stage, TableRef};
+use pairloom_stage_testing::InMemoryHost;
+use pairloom_tables as tables;
 
 const WIDTH: usize = 6;
 
@@ -223,8 +223,8 @@ fn bad_method_settings_are_named() {
 #[test]
 fn methods_that_need_cosines_are_errors_with_order_similarity() {
     let data = MethodFixture::new();
-    let similarity = crate::model::similarity::EmbeddingSimilarity::Order {
-        form: crate::model::similarity::OrderPenalty::default(),
+    let similarity = pairloom_model::similarity::EmbeddingSimilarity::Order {
+        form: pairloom_model::similarity::OrderPenalty::default(),
     };
     let methods = vec![
         Method::DisSimLocal(DisSimLocal { k: 3 }),

@@ -6,7 +6,7 @@
 //! `scored_captions`, can take the place of embeddings; a query bank then has scores too. Or a `model` scores images and
 //! captions itself, and no scores are stored.
 //!
-//! The stage reads and writes tables; [`retrieval`](crate::retrieval) ranks and measures.
+//! The stage reads and writes tables; [`retrieval`](pairloom_retrieval) ranks and measures.
 
 mod query_bank;
 mod run;

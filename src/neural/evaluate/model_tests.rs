@@ -5,18 +5,18 @@ use arrow::datatypes::{Float32Type, Float64Type, Int64Type};
 use az::SaturatingAs;
 
 use super::run::run_with_checkpoints;
-use crate::error::ErrorCategory;
-use crate::kernels::random::Rng;
-use crate::neural::testing::RunOnHost as _;
-use crate::registry::AnyStage;
-use crate::search::MINIMUM_COST;
-use crate::spec::stages::evaluate::Evaluate;
-use crate::spec::stages::score_pairs::ScorePairs;
-use crate::spec::stages::train::Train;
-use crate::stage::Stage;
-use crate::stage_testing::InMemoryHost;
-use crate::tables;
-use crate::tables::regions::RegionColumn;
+use pairloom_base::error::ErrorCategory;
+use pairloom_kernels::random::Rng;
+use crate::testing::RunOnHost as _;
+use pairloom_registry::AnyStage;
+use pairloom_search::MINIMUM_COST;
+use pairloom_spec::stages::evaluate::Evaluate;
+use pairloom_spec::stages::score_pairs::ScorePairs;
+use pairloom_spec::stages::train::Train;
+use pairloom_stage::Stage;
+use pairloom_stage_testing::InMemoryHost;
+use pairloom_tables as tables;
+use pairloom_tables::regions::RegionColumn;
 
 /// Numbers of images and captions; every fifth image is in the split `val`.
 const IMAGES: i64 = 300;

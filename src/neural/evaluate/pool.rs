@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::error::{Error, Result, TruncatedList};
-use crate::retrieval::{Collection, Matches, ScoreSource};
-use crate::stage::StageContext;
+use pairloom_base::error::{Error, Result, TruncatedList};
+use pairloom_retrieval::{Collection, Matches, ScoreSource};
+use pairloom_stage::StageContext;
 
 /// Identifiers of the images and captions of one split. Captions are sorted by image, in the order of the images.
 #[derive(Debug)]

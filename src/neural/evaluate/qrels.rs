@@ -1,10 +1,10 @@
 //! Binary relevance from judgements (qrels), in the order of the pool.
 
 use super::pool::{SplitPool, positions_by_id};
-use crate::error::{Error, Result, TruncatedList};
-use crate::retrieval::BinaryRelevance;
-use crate::stage::StageContext;
-use crate::tables;
+use pairloom_base::error::{Error, Result, TruncatedList};
+use pairloom_retrieval::BinaryRelevance;
+use pairloom_stage::StageContext;
+use pairloom_tables as tables;
 
 /// Number of judgements of unknown queries or items that a message shows, and of identifiers of the split.
 const SHOWN: usize = 5;

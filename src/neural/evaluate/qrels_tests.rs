@@ -6,13 +6,13 @@ use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBat
 use arrow::datatypes::{Float64Type, Int64Type};
 
 use super::tests::{TestCaptions, TestImages, host, stage, unit};
-use crate::error::Result;
-use crate::neural::testing::RunOnHost as _;
-use crate::retrieval::Protocol;
-use crate::spec::stages::evaluate::{Evaluate, RelevanceSource};
-use crate::stage::{Stage, TableRef};
-use crate::stage_testing::InMemoryHost;
-use crate::tables;
+use pairloom_base::error::Result;
+use crate::testing::RunOnHost as _;
+use pairloom_retrieval::Protocol;
+use pairloom_spec::stages::evaluate::{Evaluate, RelevanceSource};
+use pairloom_stage::{Stage, TableRef};
+use pairloom_stage_testing::InMemoryHost;
+use pairloom_tables as tables;
 
 /// Images 10, 11, 12 at 0°, 90°, 180°; captions 2 and 3 of image 10 at 5° and 85°, 10 of 11 at 80°, 4 of 12 at 170°.
 ///

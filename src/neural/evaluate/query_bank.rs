@@ -3,12 +3,12 @@
 use super::embeddings::read_side;
 use super::pool::SplitPool;
 use super::score_rows::{ScoreRows, ScoreTables};
-use crate::error::{Error, Result};
-use crate::model::similarity::EmbeddingSimilarity;
-use crate::retrieval::{ImageCaptionVectors, StoredBankScores};
-use crate::spec::stages::evaluate::{BANK_SCORES, CAPTIONS, IMAGES, MEMORY_BANK, QueryBankSettings};
-use crate::stage::StageContext;
-use crate::tables;
+use pairloom_base::error::{Error, Result};
+use pairloom_model::similarity::EmbeddingSimilarity;
+use pairloom_retrieval::{ImageCaptionVectors, StoredBankScores};
+use pairloom_spec::stages::evaluate::{BANK_SCORES, CAPTIONS, IMAGES, MEMORY_BANK, QueryBankSettings};
+use pairloom_stage::StageContext;
+use pairloom_tables as tables;
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 
@@ -146,17 +146,17 @@ fn read_memory_bank(cx: &mut StageContext<'_>) -> Result<(QueryBankVectors, [usi
 
 #[cfg(test)]
 mod tests {
-    use crate::stage::TableRef;
+    use pairloom_stage::TableRef;
     use std::sync::Arc;
 
     use arrow::array::{Int64Array, RecordBatch};
 
     use super::super::tests::{halves, host, random, stage};
     use super::*;
-    use crate::neural::testing::RunOnHost as _;
-    use crate::retrieval::methods::{DbNorm, Nnn, QbNorm};
-    use crate::retrieval::{Method, Protocol};
-    use crate::spec::stages::evaluate::Evaluate;
+    use crate::testing::RunOnHost as _;
+    use pairloom_retrieval::methods::{DbNorm, Nnn, QbNorm};
+    use pairloom_retrieval::{Method, Protocol};
+    use pairloom_spec::stages::evaluate::Evaluate;
 
     /// Sample of a memory bank: epoch, data set, caption, image, and the vectors of the last two.
     type Sample = ([i64; 4], Vec<f32>, Vec<f32>);
@@ -226,7 +226,7 @@ mod tests {
         {
             assert_eq!(&one[column], &other[column], "{column}");
         }
-        let banks = |host: &crate::stage_testing::InMemoryHost| {
+        let banks = |host: &pairloom_stage_testing::InMemoryHost| {
             host.output("metrics")["query_bank"].as_string::<i32>().value(0).to_owned()
         };
         assert_eq!([banks(&remembered), banks(&embedded)], ["memory_bank", "train"]);

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use super::pool::{SplitPool, positions_by_id};
 use super::similarity::reject_faults;
-use crate::error::{Error, Result, TruncatedList};
-use crate::retrieval::BinaryRelevance;
-use crate::stage::StageContext;
-use crate::tables;
+use pairloom_base::error::{Error, Result, TruncatedList};
+use pairloom_retrieval::BinaryRelevance;
+use pairloom_stage::StageContext;
+use pairloom_tables as tables;
 
 /// Reads the pairs of the pool with a rating of at least `at_least`: the mean, if several people rated a pair. Pairs
 /// without a rating are not relevant.

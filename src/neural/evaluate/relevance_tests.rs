@@ -8,20 +8,20 @@ use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBat
 use arrow::datatypes::{Float64Type, Int64Type};
 
 use super::tests::{TestCaptions, TestImages, halves, host, random, stage, unit};
-use crate::kernels::dot::dot;
-use crate::kernels::measure::METRICS;
-use crate::kernels::measure::graded_ranking::{GradedQuery, grade_ranking};
-use crate::kernels::measure::metric::{GradedRanking, MetricName};
-use crate::kernels::measure::semantic_recall::{OFFICIAL_LIST_LENGTH, official_neighbours};
-use crate::kernels::random::Rng;
-use crate::kernels::top_k::top_k;
-use crate::neural::testing::RunOnHost as _;
-use crate::retrieval::Protocol;
-use crate::spec::stages::evaluate::Evaluate;
-use crate::spec::stages::evaluate::RelevanceSource;
-use crate::stage::{Stage, TableRef};
-use crate::stage_testing::InMemoryHost;
-use crate::tables;
+use pairloom_kernels::dot::dot;
+use pairloom_kernels::measure::METRICS;
+use pairloom_kernels::measure::graded_ranking::{GradedQuery, grade_ranking};
+use pairloom_kernels::measure::metric::{GradedRanking, MetricName};
+use pairloom_kernels::measure::semantic_recall::{OFFICIAL_LIST_LENGTH, official_neighbours};
+use pairloom_kernels::random::Rng;
+use pairloom_kernels::top_k::top_k;
+use crate::testing::RunOnHost as _;
+use pairloom_retrieval::Protocol;
+use pairloom_spec::stages::evaluate::Evaluate;
+use pairloom_spec::stages::evaluate::RelevanceSource;
+use pairloom_stage::{Stage, TableRef};
+use pairloom_stage_testing::InMemoryHost;
+use pairloom_tables as tables;
 
 fn similarity(neighbours: &[usize]) -> RelevanceSource {
     RelevanceSource {

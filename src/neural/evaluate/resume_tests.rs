@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::run::run_with_checkpoints;
 use super::tests::{host, random, stage};
-use crate::error::ErrorCategory;
-use crate::io::shard::Shard;
-use crate::retrieval::methods::{Csls, Distribution, InvertedSoftmax, MutualProximity, Nns, Sinkhorn};
-use crate::retrieval::{Method, Protocol};
-use crate::search::MINIMUM_COST;
-use crate::spec::stages::evaluate::Evaluate;
-use crate::stage_testing::InMemoryHost;
+use pairloom_base::error::ErrorCategory;
+use pairloom_storage::shard::Shard;
+use pairloom_retrieval::methods::{Csls, Distribution, InvertedSoftmax, MutualProximity, Nns, Sinkhorn};
+use pairloom_retrieval::{Method, Protocol};
+use pairloom_search::MINIMUM_COST;
+use pairloom_spec::stages::evaluate::Evaluate;
+use pairloom_stage_testing::InMemoryHost;
 
 const TABLES: [&str; 4] = ["rankings", "hubs", "metrics", "summary"];
 

@@ -7,19 +7,19 @@ use super::pool::SplitPool;
 use super::query_bank::{BankRows, QueryBankScores, QueryBankVectors};
 use super::score_rows::ScoreRows;
 use super::{qrels, ratings};
-use crate::error::{Error, Result};
-use crate::model::device_search::DeviceSearchFactory;
-use crate::model::trained_model::TrainedModel;
-use crate::retrieval::{
+use pairloom_base::error::{Error, Result};
+use pairloom_model::device_search::DeviceSearchFactory;
+use pairloom_model::trained_model::TrainedModel;
+use pairloom_retrieval::{
     Evaluation, EvaluationDetail, GradedRelevance, ImageCaptionVectors, Method, ScoreSource, StoredBankScores,
     StoredScores, ValidationCollection, VectorSource, evaluate,
 };
-use crate::search::{MINIMUM_COST, SearchFactory};
-use crate::spec::stages::evaluate::{
+use pairloom_search::{MINIMUM_COST, SearchFactory};
+use pairloom_spec::stages::evaluate::{
     BANK_WITH_SPLIT, Evaluate, QueryBankSettings, VALIDATION, VALIDATION_BANK, ValidationSettings, relevance_input,
 };
-use crate::spec::stages::image_vectors::image_vectors;
-use crate::stage::StageContext;
+use pairloom_spec::stages::image_vectors::image_vectors;
+use pairloom_stage::StageContext;
 
 /// Runs the stage.
 ///

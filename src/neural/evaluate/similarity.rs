@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use super::pool::{SplitPool, positions_by_id};
-use crate::error::{Error, Result, TruncatedList};
-use crate::retrieval::RelevanceGrades;
-use crate::stage::StageContext;
-use crate::tables::caption_similarity::{SimilarityRow, rows};
+use pairloom_base::error::{Error, Result, TruncatedList};
+use pairloom_retrieval::RelevanceGrades;
+use pairloom_stage::StageContext;
+use pairloom_tables::caption_similarity::{SimilarityRow, rows};
 
 /// φ of images (rows) and captions (columns), f32, held once: 500 MB for COCO's 5,000 × 25,000.
 #[derive(Debug)]

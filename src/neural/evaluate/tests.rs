@@ -6,19 +6,19 @@ use arrow::array::{Array, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Float32Type, Float64Type, Int64Type};
 use proptest::prelude::*;
 
-use crate::error::{Error, ErrorCategory};
-use crate::kernels::dot::dot;
-use crate::kernels::measure::rank::best_rank;
-use crate::kernels::measure::recall::RecallSummary;
-use crate::kernels::random::Rng;
-use crate::model::similarity::{EmbeddingSimilarity, OrderPenalty};
-use crate::neural::testing::RunOnHost as _;
-use crate::retrieval::methods::Nns;
-use crate::retrieval::{Method, Protocol};
-use crate::spec::stages::evaluate::Evaluate;
-use crate::stage::{Stage, TableRef};
-use crate::stage_testing::InMemoryHost;
-use crate::tables;
+use pairloom_base::error::{Error, ErrorCategory};
+use pairloom_kernels::dot::dot;
+use pairloom_kernels::measure::rank::best_rank;
+use pairloom_kernels::measure::recall::RecallSummary;
+use pairloom_kernels::random::Rng;
+use pairloom_model::similarity::{EmbeddingSimilarity, OrderPenalty};
+use crate::testing::RunOnHost as _;
+use pairloom_retrieval::methods::Nns;
+use pairloom_retrieval::{Method, Protocol};
+use pairloom_spec::stages::evaluate::Evaluate;
+use pairloom_stage::{Stage, TableRef};
+use pairloom_stage_testing::InMemoryHost;
+use pairloom_tables as tables;
 
 pub(super) fn stage(protocols: &[Protocol]) -> Evaluate {
     let table = |name: &str| TableRef::try_from(format!("vectors.{name}")).expect("a table's name");

@@ -4,12 +4,12 @@ use arrow::array::RecordBatch;
 use az::SaturatingAs;
 
 use super::tests;
-use crate::kernels::random::Rng;
-use crate::neural::testing::RunOnHost as _;
-use crate::spec::stages::evaluate::Evaluate;
-use crate::stage::Stage;
-use crate::stage_testing::InMemoryHost;
-use crate::tables::{self, VectorColumn, repeated, scored_captions, scores};
+use pairloom_kernels::random::Rng;
+use crate::testing::RunOnHost as _;
+use pairloom_spec::stages::evaluate::Evaluate;
+use pairloom_stage::Stage;
+use pairloom_stage_testing::InMemoryHost;
+use pairloom_tables::{self as tables, VectorColumn, repeated, scored_captions, scores};
 
 /// First image and number of images of each split; an image has two captions.
 fn images_of(split: &str) -> std::ops::Range<i64> {

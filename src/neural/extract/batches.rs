@@ -10,12 +10,12 @@ use super::earlier::BlockRows;
 use super::feature_network::FeatureNetwork;
 use super::preprocess;
 use super::shared_decoding::SharedBlock;
-use crate::error::{Error, ErrorCategory, Result};
-use crate::io::image::EncodedImages;
-use crate::model::threads;
-use crate::runtime::CancelToken;
-use crate::spec::stages::extract::Extract;
-use crate::spec::stages::extract::OnUndecodable;
+use pairloom_base::error::{Error, ErrorCategory, Result};
+use pairloom_images::image::EncodedImages;
+use pairloom_model::threads;
+use pairloom_base::runtime::CancelToken;
+use pairloom_spec::stages::extract::Extract;
+use pairloom_spec::stages::extract::OnUndecodable;
 
 /// Computation of features in batches, which the blocks in work share out among the threads of the stage.
 ///

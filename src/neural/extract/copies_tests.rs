@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::tests::{extract, host, images, inline, png};
-use crate::neural::testing::RunOnHost as _;
-use crate::stage::{FileKeys, RowKey, Stage as _};
-use crate::tables;
+use crate::testing::RunOnHost as _;
+use pairloom_stage::{FileKeys, RowKey, Stage as _};
+use pairloom_tables as tables;
 
 #[test]
 fn images_with_the_same_bytes_are_computed_once_and_fail_alike() {

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 
 use arrow::array::RecordBatch;
 
-use crate::error::Result;
-use crate::io::image::EncodedImages;
-use crate::runtime::CancelToken;
-use crate::spec::stages::extract::image_keys;
-use crate::spec::stages::extract::{BOXES, NOT_OF_ROWS};
-use crate::stage::{FileKeys, MapOutput, PartKey, RowKey, RowKeys, SharedEarlierRows, StageContext, Warning};
-use crate::tables;
+use pairloom_base::error::Result;
+use pairloom_images::image::EncodedImages;
+use pairloom_base::runtime::CancelToken;
+use pairloom_spec::stages::extract::image_keys;
+use pairloom_spec::stages::extract::{BOXES, NOT_OF_ROWS};
+use pairloom_stage::{FileKeys, MapOutput, PartKey, RowKey, RowKeys, SharedEarlierRows, StageContext, Warning};
+use pairloom_tables as tables;
 
 /// Rows of a table in earlier results, and the keys of image files.
 pub(super) struct EarlierImages<'f> {

@@ -1,7 +1,7 @@
 //! Network that computes the features: a published one, or a module of the user's.
 
-use crate::error::Result;
-use crate::model::networks::{ImageNetwork, NetworkOutput, TorchScriptModule};
+use pairloom_base::error::Result;
+use pairloom_model::networks::{ImageNetwork, NetworkOutput, TorchScriptModule};
 
 /// Network of the stage, with the output that becomes the feature.
 pub(super) enum FeatureNetwork {

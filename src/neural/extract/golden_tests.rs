@@ -10,11 +10,11 @@ use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
 
 use super::preprocess;
-use crate::io::image::decode;
-use crate::kernels::resize::{CropPlace, resize_and_crop};
-use crate::model::networks::Network;
-use crate::model::networks::testing::{differences, fnv, formula_image, formula_weights};
-use crate::model::networks::{ImageNetwork, NetworkInput, NetworkOutput};
+use pairloom_images::image::decode;
+use pairloom_kernels::resize::{CropPlace, resize_and_crop};
+use pairloom_model::networks::Network;
+use pairloom_model::networks::testing::{differences, fnv, formula_image, formula_weights};
+use pairloom_model::networks::{ImageNetwork, NetworkInput, NetworkOutput};
 
 #[derive(Deserialize)]
 struct ExtractGolden {

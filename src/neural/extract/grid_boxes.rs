@@ -3,13 +3,13 @@
 use arrow::array::{Int64Array, RecordBatch, StringArray};
 
 use super::earlier::{BlockRows, KeptRows};
-use crate::error::{ErrorCategory, Result};
-use crate::io::image::EncodedImages;
-use crate::kernels::resize::cropped_square;
-use crate::spec::stages::extract::Extract;
-use crate::stage::{MapOutput, MappedRows};
-use crate::tables::regions::RegionColumn;
-use crate::tables::{self, region_boxes};
+use pairloom_base::error::{ErrorCategory, Result};
+use pairloom_images::image::EncodedImages;
+use pairloom_kernels::resize::cropped_square;
+use pairloom_spec::stages::extract::Extract;
+use pairloom_stage::{MapOutput, MappedRows};
+use pairloom_tables::regions::RegionColumn;
+use pairloom_tables::{self as tables, region_boxes};
 
 /// Computes the rows of `region_boxes` for the images of `batch`, from the sizes in their headers. An image whose
 /// header cannot be read has none.

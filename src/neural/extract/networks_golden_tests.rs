@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::preprocess;
-use crate::kernels::normalize::ChannelStatistics;
-use crate::kernels::resize::{CropPlace, Interpolation, resize_and_crop};
-use crate::model::networks::Network;
-use crate::model::networks::testing::{differences, fnv, formula_image, formula_weights};
-use crate::model::networks::{
+use pairloom_kernels::normalize::ChannelStatistics;
+use pairloom_kernels::resize::{CropPlace, Interpolation, resize_and_crop};
+use pairloom_model::networks::Network;
+use pairloom_model::networks::testing::{differences, fnv, formula_image, formula_weights};
+use pairloom_model::networks::{
     Architecture, Convolution, ImageNetwork, Layer, LayerOutput, NetworkInput, NetworkOutput,
 };
 

@@ -1,9 +1,9 @@
 //! Preprocessing of an image for the network.
 
-use crate::io::image::DecodedImage;
-use crate::kernels::normalize;
-use crate::kernels::resize::{CropPlace, resize_and_crop};
-use crate::model::networks::NetworkInput;
+use pairloom_images::image::DecodedImage;
+use pairloom_kernels::normalize;
+use pairloom_kernels::resize::{CropPlace, resize_and_crop};
+use pairloom_model::networks::NetworkInput;
 
 /// Resizes `image`, crops its centre, normalises it and appends it to `pixels`: 3 channels × `crop` × `crop` values.
 ///

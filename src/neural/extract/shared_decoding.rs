@@ -8,10 +8,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::error::Result;
-use crate::io::image::HeldImage;
-use crate::runtime::CancelToken;
-use crate::stage::RowKey;
+use pairloom_base::error::Result;
+use pairloom_images::image::HeldImage;
+use pairloom_base::runtime::CancelToken;
+use pairloom_stage::RowKey;
 
 /// Number of images by which a stage may be ahead of the last one.
 const WINDOW: usize = 512;
@@ -246,8 +246,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::error::{Error, ErrorCategory};
-    use crate::io::image::decode;
+    use pairloom_base::error::{Error, ErrorCategory};
+    use pairloom_images::image::decode;
 
     /// Picture of one pixel, as PNG.
     fn picture() -> HeldImage {

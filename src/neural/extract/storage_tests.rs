@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::tests::{extract, host, inline, png};
-use crate::neural::testing::RunOnHost as _;
-use crate::stage::Stage;
-use crate::tables;
+use crate::testing::RunOnHost as _;
+use pairloom_stage::Stage;
+use pairloom_tables as tables;
 
 /// Features of pictures with these seeds.
 fn features(seeds: &[u8], more: serde_json::Value) -> Vec<f32> {

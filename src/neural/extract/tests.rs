@@ -6,13 +6,13 @@ use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
 use image::{ExtendedColorType, ImageEncoder, codecs::png::PngEncoder};
 use serde_json::json;
 
-use crate::error::ErrorCategory;
-use crate::io::image::{decode, picture_digests};
-use crate::neural::testing::RunOnHost as _;
-use crate::spec::stages::extract::{Extract, Network, WeightSource};
-use crate::stage::{SourceRef, Stage};
-use crate::stage_testing::InMemoryHost;
-use crate::tables;
+use pairloom_base::error::ErrorCategory;
+use pairloom_images::image::{decode, picture_digests};
+use crate::testing::RunOnHost as _;
+use pairloom_spec::stages::extract::{Extract, Network, WeightSource};
+use pairloom_stage::{SourceRef, Stage};
+use pairloom_stage_testing::InMemoryHost;
+use pairloom_tables as tables;
 
 pub(super) fn extract(more: serde_json::Value) -> Extract {
     let mut settings = json!({

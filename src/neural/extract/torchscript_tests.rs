@@ -11,13 +11,13 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::tests::{host, inline, png};
-use crate::error::{Error, ErrorCategory};
-use crate::model::networks::testing::{differences, formula_image};
-use crate::neural::testing::RunOnHost as _;
-use crate::spec::stages::extract::{Extract, TorchScriptFile};
-use crate::stage::{SourceRef, Stage};
-use crate::stage_testing::InMemoryHost;
-use crate::tables;
+use pairloom_base::error::{Error, ErrorCategory};
+use pairloom_model::networks::testing::{differences, formula_image};
+use crate::testing::RunOnHost as _;
+use pairloom_spec::stages::extract::{Extract, TorchScriptFile};
+use pairloom_stage::{SourceRef, Stage};
+use pairloom_stage_testing::InMemoryHost;
+use pairloom_tables as tables;
 
 #[derive(Deserialize)]
 struct ModuleGolden {
@@ -133,7 +133,7 @@ fn outputs_are_vectors_means_of_maps_grids_and_regions() {
         let mut settings = json!({"torchscript": plain});
         settings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let stage = stage(settings);
-        assert!(stage.check().iter().all(crate::error::Problem::is_warning), "{:?}", stage.check());
+        assert!(stage.check().iter().all(pairloom_base::error::Problem::is_warning), "{:?}", stage.check());
         run(&stage, &[picture.clone(), png(3)], &module(body), 2).unwrap()
     };
     let (values, width) = features(&run_with(json!({}), "return torch.mean(x, [2, 3])"));

@@ -1,10 +1,10 @@
 //! Reads the table `concepts`.
 
-use crate::error::{Error, Result};
-use crate::model::family::concept_graph::Concept;
-use crate::spec::stages::train::CONCEPTS;
-use crate::stage::StageContext;
-use crate::tables;
+use pairloom_base::error::{Error, Result};
+use pairloom_model::family::concept_graph::Concept;
+use pairloom_spec::stages::train::CONCEPTS;
+use pairloom_stage::StageContext;
+use pairloom_tables as tables;
 
 /// Reads all concepts, in the order of their numbers.
 ///

@@ -8,16 +8,16 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{Float64Type, Int64Type};
 
 use super::testing::{description, host};
-use crate::neural::testing::RunOnHost as _;
-use crate::retrieval::Method;
-use crate::retrieval::methods::{MethodContext, ScoreKind};
-use crate::spec::stages::embed::Embed;
-use crate::spec::stages::evaluate::Evaluate;
-use crate::spec::stages::score_pairs::ScorePairs;
-use crate::spec::stages::train::Train;
-use crate::stage::Stage;
-use crate::stage_testing::{self, InMemoryHost};
-use crate::tables;
+use crate::testing::RunOnHost as _;
+use pairloom_retrieval::Method;
+use pairloom_retrieval::methods::{MethodContext, ScoreKind};
+use pairloom_spec::stages::embed::Embed;
+use pairloom_spec::stages::evaluate::Evaluate;
+use pairloom_spec::stages::score_pairs::ScorePairs;
+use pairloom_spec::stages::train::Train;
+use pairloom_stage::Stage;
+use pairloom_stage_testing::{self as stage_testing, InMemoryHost};
+use pairloom_tables as tables;
 
 fn stage(more: &str) -> Train {
     let text = format!(

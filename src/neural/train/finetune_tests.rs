@@ -7,16 +7,16 @@ use arrow::datatypes::Float64Type;
 use image::{ExtendedColorType, ImageEncoder, codecs::png::PngEncoder};
 
 use super::testing::{captions, description, file};
-use crate::io::image::picture_digests;
-use crate::kernels::random::Rng;
-use crate::loader::{AugmentedImages, PixelFormat};
-use crate::model::networks::{ImageNetwork, NetworkOutput};
-use crate::model::trained_model::{DESCRIPTION_FILE, PARAMETERS_FILE, TrainedModel};
-use crate::neural::testing::RunOnHost as _;
-use crate::spec::stages::train::Train;
-use crate::stage::Stage;
-use crate::stage_testing::{self, InMemoryHost};
-use crate::tables;
+use pairloom_images::image::picture_digests;
+use pairloom_kernels::random::Rng;
+use pairloom_loader::{AugmentedImages, PixelFormat};
+use pairloom_model::networks::{ImageNetwork, NetworkOutput};
+use pairloom_model::trained_model::{DESCRIPTION_FILE, PARAMETERS_FILE, TrainedModel};
+use crate::testing::RunOnHost as _;
+use pairloom_spec::stages::train::Train;
+use pairloom_stage::Stage;
+use pairloom_stage_testing::{self as stage_testing, InMemoryHost};
+use pairloom_tables as tables;
 
 const IMAGES: usize = 10;
 const COLOURS: [[u8; 3]; 4] = [[230, 20, 20], [20, 230, 20], [20, 20, 230], [220, 220, 30]];

@@ -5,10 +5,10 @@ use az::SaturatingAs;
 
 use super::position::TrainingPosition;
 use super::validate::ValidationResult;
-use crate::error::Result;
-use crate::model::step::StepResult;
-use crate::stage::StageContext;
-use crate::tables::{Nullable, auxiliary_losses, history, loss_scalars, validation};
+use pairloom_base::error::Result;
+use pairloom_model::step::StepResult;
+use pairloom_stage::StageContext;
+use pairloom_tables::{Nullable, auxiliary_losses, history, loss_scalars, validation};
 
 /// Buffer of rows of `history`, `auxiliary_losses` and `loss_scalars`. It is written only just before a checkpoint is saved, so a
 /// resumed training neither misses a row nor writes one twice.

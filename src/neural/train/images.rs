@@ -4,13 +4,13 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 
 use super::location::{ImageLocations, RowLocation, image_locations};
-use crate::error::{Error, Result};
-use crate::io::table_shards::TableShards;
-use crate::loader::{AugmentedImages, LoaderImages, PixelFormat};
-use crate::model::family::input_spec::{ImageInput, ImageShape};
-use crate::spec::stages::train::Train;
-use crate::stage::StageContext;
-use crate::tables;
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::table_shards::TableShards;
+use pairloom_loader::{AugmentedImages, LoaderImages, PixelFormat};
+use pairloom_model::family::input_spec::{ImageInput, ImageShape};
+use pairloom_spec::stages::train::Train;
+use pairloom_stage::StageContext;
+use pairloom_tables as tables;
 
 /// Images of a data set.
 pub(super) enum DataSetImages {

@@ -6,17 +6,18 @@ use bytes::Bytes;
 
 use super::run::config;
 use super::training_data::TrainingData;
-use crate::error::{Error, Result};
-use crate::io::{bounded, word_vectors};
-use crate::model::device::device_of_rank;
-use crate::model::family::concept_graph::{CONCEPT_VECTORS, set_concepts};
-use crate::model::family::model::Model;
-use crate::model::trained_model::ModelDescription;
-use crate::model::training_state::TrainingState;
-use crate::spec::stages::train::Train;
-use crate::spec::stages::train::WORD_VECTORS_FILE;
-use crate::spec::stages::train::{FinetuneSettings, InitialWeights};
-use crate::stage::StageContext;
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::bounded;
+use pairloom_formats::word_vectors;
+use pairloom_model::device::device_of_rank;
+use pairloom_model::family::concept_graph::{CONCEPT_VECTORS, set_concepts};
+use pairloom_model::family::model::Model;
+use pairloom_model::trained_model::ModelDescription;
+use pairloom_model::training_state::TrainingState;
+use pairloom_spec::stages::train::Train;
+use pairloom_spec::stages::train::WORD_VECTORS_FILE;
+use pairloom_spec::stages::train::{FinetuneSettings, InitialWeights};
+use pairloom_stage::StageContext;
 
 /// Creates the model with its initial parameters.
 pub(super) fn create_training(

@@ -3,11 +3,11 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 
-use crate::error::{Error, Result};
-use crate::io::table_shards::TableShards;
-use crate::model::family::input_spec::{ImageInput, ImageShape};
-use crate::stage::StageContext;
-use crate::tables::vector_limits::check_image_vector;
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::table_shards::TableShards;
+use pairloom_model::family::input_spec::{ImageInput, ImageShape};
+use pairloom_stage::StageContext;
+use pairloom_tables::vector_limits::check_image_vector;
 
 /// Shard and row of a table row. The order is that of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,16 +4,16 @@ use arrow::array::Int64Array;
 use az::SaturatingAs;
 
 use super::training_data::TrainingData;
-use crate::error::{Error, Result};
-use crate::kernels::epoch::{MemoryBankSampling, rank_share, sample_memory_bank};
-use crate::model::collective::CollectiveGroup;
-use crate::model::family::encode;
-use crate::model::family::encoded_items::EncodedItems;
-use crate::model::memory_bank::{MemoryBank, TrainingPair};
-use crate::model::training_state::TrainingState;
-use crate::spec::stages::train::{MemoryBankSettings, Train};
-use crate::stage::StageContext;
-use crate::tables::{VectorColumn, memory_bank};
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::epoch::{MemoryBankSampling, rank_share, sample_memory_bank};
+use pairloom_model::collective::CollectiveGroup;
+use pairloom_model::family::encode;
+use pairloom_model::family::encoded_items::EncodedItems;
+use pairloom_model::memory_bank::{MemoryBank, TrainingPair};
+use pairloom_model::training_state::TrainingState;
+use pairloom_spec::stages::train::{MemoryBankSettings, Train};
+use pairloom_stage::StageContext;
+use pairloom_tables::{VectorColumn, memory_bank};
 
 /// Rows per write to `memory_bank`.
 const WRITE_ROWS: usize = 2048;

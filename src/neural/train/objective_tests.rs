@@ -6,13 +6,13 @@ use arrow::array::{ArrayRef, AsArray, FixedSizeListArray, Float32Array, Int64Arr
 use arrow::datatypes::{Float32Type, Float64Type, Int64Type};
 
 use super::testing::{COLOURS, OBJECTS, captions, description, features, file, host, stage};
-use crate::error::ErrorCategory;
-use crate::kernels::text::cider::{DocumentFrequency, NgramVocabulary};
-use crate::model::trained_model::{DESCRIPTION_FILE, PARAMETERS_FILE, TrainedModel};
-use crate::neural::testing::RunOnHost as _;
-use crate::stage::Stage;
-use crate::stage_testing::{self, InMemoryHost};
-use crate::tables;
+use pairloom_base::error::ErrorCategory;
+use pairloom_kernels::text::cider::{DocumentFrequency, NgramVocabulary};
+use pairloom_model::trained_model::{DESCRIPTION_FILE, PARAMETERS_FILE, TrainedModel};
+use crate::testing::RunOnHost as _;
+use pairloom_stage::Stage;
+use pairloom_stage_testing::{self as stage_testing, InMemoryHost};
+use pairloom_tables as tables;
 
 /// N-gram vectors of the captions of the toy data set, from the kernels of `score_captions`.
 pub(super) fn caption_ngrams() -> RecordBatch {

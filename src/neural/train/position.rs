@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::training_data::TrainingData;
-use crate::error::{Error, Result};
-use crate::kernels::epoch::Shuffle;
-use crate::model::collective::CollectiveGroup;
-use crate::model::encoder::{MatmulPrecision, is_libtorch_faster};
-use crate::spec::stages::train::Train;
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::epoch::Shuffle;
+use pairloom_model::collective::CollectiveGroup;
+use pairloom_model::encoder::{MatmulPrecision, is_libtorch_faster};
+use pairloom_spec::stages::train::Train;
 
 /// Position of a training and its running statistics. Together with the model and its optimiser, this is the state that
 /// a resumed training needs. No state of a random generator is saved, as all draws are functions of the seed and the

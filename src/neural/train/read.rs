@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 
 use super::images::DataSetImages;
 use super::location::{ImageLocations, RowLocation};
-use crate::error::{Error, Result, TruncatedList};
-use crate::kernels::text::vocabulary::{MAX_CAPTION_WORDS, UNKNOWN_ID};
-use crate::kernels::text::{Tokenizer, Vocabulary};
-use crate::model::family::image_words::with_image_words;
-use crate::model::family::input_spec::ImageShape;
-use crate::spec::stages::train::Train;
-use crate::spec::stages::train::VocabularyCaptions;
-use crate::stage::StageContext;
-use crate::tables::{self, ListColumn};
+use pairloom_base::error::{Error, Result, TruncatedList};
+use pairloom_kernels::text::vocabulary::{MAX_CAPTION_WORDS, UNKNOWN_ID};
+use pairloom_kernels::text::{Tokenizer, Vocabulary};
+use pairloom_model::family::image_words::with_image_words;
+use pairloom_model::family::input_spec::ImageShape;
+use pairloom_spec::stages::train::Train;
+use pairloom_spec::stages::train::VocabularyCaptions;
+use pairloom_stage::StageContext;
+use pairloom_tables::{self as tables, ListColumn};
 
 /// Summary of the training data, cached beside the pairs.
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -6,14 +6,14 @@ use arrow::datatypes::Float64Type;
 use super::objective_tests::caption_ngrams;
 use super::region_tests::{INPUTS, MODELS, host, host_with_model, region_table, stage_of};
 use super::testing::{captions, description, file};
-use crate::model::trained_model::PARAMETERS_FILE;
-use crate::neural::testing::RunOnHost as _;
-use crate::spec::stages::compute_attention::ComputeAttention;
-use crate::spec::stages::score_pairs::ScorePairs;
-use crate::spec::stages::train::Train;
-use crate::stage::Stage;
-use crate::stage_testing::{self, InMemoryHost};
-use crate::tables;
+use pairloom_model::trained_model::PARAMETERS_FILE;
+use crate::testing::RunOnHost as _;
+use pairloom_spec::stages::compute_attention::ComputeAttention;
+use pairloom_spec::stages::score_pairs::ScorePairs;
+use pairloom_spec::stages::train::Train;
+use pairloom_stage::Stage;
+use pairloom_stage_testing::{self as stage_testing, InMemoryHost};
+use pairloom_tables as tables;
 
 /// Values of the column `name` of a table, and of a table of named values those of `of`.
 fn column(batch: &RecordBatch, name: &str, of: Option<&str>) -> Vec<f64> {
@@ -282,7 +282,7 @@ fn a_model_with_concepts_that_do_not_exist_is_not_loaded() {
     let given = trained(&stage_of(MODELS[5], "epochs = 1"));
     let mut host = host_with_model(&given);
     let mut parameters =
-        crate::model::named_tensors::NamedTensors::from_bytes(&file(&given, PARAMETERS_FILE)).expect("a file");
+        pairloom_model::named_tensors::NamedTensors::from_bytes(&file(&given, PARAMETERS_FILE)).expect("a file");
     let _ = parameters.tensors.get_mut("concepts.of_words").expect("words").get(4).fill_(77.0);
     host.input_files.insert(("model".to_owned(), PARAMETERS_FILE.to_owned()), parameters.to_bytes().expect("a file"));
     let score: ScorePairs = toml::from_str(&format!("{INPUTS}\nsplit = \"val\"")).expect("settings");

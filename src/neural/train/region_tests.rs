@@ -4,18 +4,18 @@ use arrow::array::{Array, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::Float64Type;
 
 use super::testing::{COLOURS, OBJECTS, captions, description, file, host as feature_host};
-use crate::kernels::random::Rng;
-use crate::model::trained_model::PARAMETERS_FILE;
-use crate::neural::testing::RunOnHost as _;
-use crate::spec::stages::embed::Embed;
-use crate::spec::stages::evaluate::Evaluate;
-use crate::spec::stages::score_pairs::ScorePairs;
-use crate::spec::stages::train::Train;
-use crate::stage::Stage;
-use crate::stage_testing::{self, InMemoryHost};
-use crate::stages::build_concepts::BuildConcepts;
-use crate::tables::regions::{self, RegionColumn};
-use crate::tables::{repeated, vector_column};
+use pairloom_kernels::random::Rng;
+use pairloom_model::trained_model::PARAMETERS_FILE;
+use crate::testing::RunOnHost as _;
+use pairloom_spec::stages::embed::Embed;
+use pairloom_spec::stages::evaluate::Evaluate;
+use pairloom_spec::stages::score_pairs::ScorePairs;
+use pairloom_spec::stages::train::Train;
+use pairloom_stage::Stage;
+use pairloom_stage_testing::{self as stage_testing, InMemoryHost};
+use pairloom_stages::build_concepts::BuildConcepts;
+use pairloom_tables::regions::{self, RegionColumn};
+use pairloom_tables::{repeated, vector_column};
 
 /// Width of a region.
 const WIDTH: usize = 10;
@@ -270,7 +270,7 @@ fn settings_that_do_not_fit_the_images_of_a_model_are_refused() {
         stage.check().into_iter().map(|problem| (problem.setting, problem.message)).collect()
     };
     let one = |setting: &str, message: &str| vec![(setting.to_owned(), message.to_owned())];
-    let table = |name: &str| Some(crate::stage::TableRef::try_from(name.to_owned()).expect("a table"));
+    let table = |name: &str| Some(pairloom_stage::TableRef::try_from(name.to_owned()).expect("a table"));
     let features = Train { regions: None, features: table("x.features"), ..stage("epochs = 1") };
     assert_eq!(problems(&features), one("features", "a model of `scan` reads regions, not one vector of an image"));
     let both = Train { features: table("x.features"), ..stage("epochs = 1") };

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 
 use super::training_data::{TrainingData, ValidationSplit};
 use super::validate::Phi;
-use crate::error::{Error, Result, TruncatedList};
-use crate::kernels::caption_similarity::CaptionSimilarity;
-use crate::kernels::text::cider::{CaptionVectors, Cider, CiderVariant, OwnCaption};
-use crate::spec::stages::train::CAPTION_NGRAMS as INPUT;
-use crate::stage::StageContext;
-use crate::tables::caption_ngrams::rows;
+use pairloom_base::error::{Error, Result, TruncatedList};
+use pairloom_kernels::caption_similarity::CaptionSimilarity;
+use pairloom_kernels::text::cider::{CaptionVectors, Cider, CiderVariant, OwnCaption};
+use pairloom_spec::stages::train::CAPTION_NGRAMS as INPUT;
+use pairloom_stage::StageContext;
+use pairloom_tables::caption_ngrams::rows;
 
 /// CIDEr-D of captions with the captions of images.
 #[derive(Debug)]

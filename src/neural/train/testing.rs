@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 
-use crate::kernels::random::Rng;
-use crate::model::trained_model::{DESCRIPTION_FILE, ModelDescription};
-use crate::spec::stages::train::Train;
-use crate::stage_testing::InMemoryHost;
-use crate::tables;
+use pairloom_kernels::random::Rng;
+use pairloom_model::trained_model::{DESCRIPTION_FILE, ModelDescription};
+use pairloom_spec::stages::train::Train;
+use pairloom_stage_testing::InMemoryHost;
+use pairloom_tables as tables;
 
 /// Colours in the captions of the toy data set.
 pub(super) const COLOURS: [&str; 6] = ["red", "green", "blue", "black", "white", "brown"];

@@ -6,16 +6,16 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, StringArray};
 use arrow::datatypes::{Float64Type, Int64Type};
 
 use super::testing::{COLOURS, OBJECTS, captions, description, features, file, host, stage};
-use crate::error::ErrorCategory;
-use crate::kernels::epoch::Shuffle;
-use crate::model::loss::Loss;
-use crate::model::loss::max::MaxLoss;
-use crate::model::trained_model::{DESCRIPTION_FILE, PARAMETERS_FILE, TrainedModel};
-use crate::neural::testing::RunOnHost as _;
-use crate::spec::stages::train::Train;
-use crate::stage::Stage;
-use crate::stage_testing::{self, InMemoryHost};
-use crate::tables;
+use pairloom_base::error::ErrorCategory;
+use pairloom_kernels::epoch::Shuffle;
+use pairloom_model::loss::Loss;
+use pairloom_model::loss::max::MaxLoss;
+use pairloom_model::trained_model::{DESCRIPTION_FILE, PARAMETERS_FILE, TrainedModel};
+use crate::testing::RunOnHost as _;
+use pairloom_spec::stages::train::Train;
+use pairloom_stage::Stage;
+use pairloom_stage_testing::{self as stage_testing, InMemoryHost};
+use pairloom_tables as tables;
 
 #[test]
 fn a_training_learns_the_toy_data_set() {

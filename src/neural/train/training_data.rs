@@ -10,17 +10,17 @@ use super::concepts::read_concepts;
 use super::images::DataSetImages;
 use super::location::RowLocation;
 use super::read::{TrainingDataSummary, read_pairs};
-use crate::error::{Error, Result};
-use crate::io::shard::{Shard, ShardIds, ShardIntLists};
-use crate::kernels::epoch::{DataOrder, Epoch, Shuffle};
-use crate::kernels::text::Vocabulary;
-use crate::loader::{AugmentedImages, LoaderData, LoaderDataSet, LoaderImages};
-use crate::model::family::concept_graph::Concept;
-use crate::model::family::input_spec::ImageShape;
-use crate::model::memory_bank::TrainingPair;
-use crate::spec::stages::train::{FinetuneSettings, Train};
-use crate::stage::StageContext;
-use crate::tables;
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::shard::{Shard, ShardIds, ShardIntLists};
+use pairloom_kernels::epoch::{DataOrder, Epoch, Shuffle};
+use pairloom_kernels::text::Vocabulary;
+use pairloom_loader::{AugmentedImages, LoaderData, LoaderDataSet, LoaderImages};
+use pairloom_model::family::concept_graph::Concept;
+use pairloom_model::family::input_spec::ImageShape;
+use pairloom_model::memory_bank::TrainingPair;
+use pairloom_spec::stages::train::{FinetuneSettings, Train};
+use pairloom_stage::StageContext;
+use pairloom_tables as tables;
 
 /// Version of the cached training pairs. Raised when the same captions would give other pairs.
 const CACHE_VERSION: &str = "1";

@@ -2,23 +2,23 @@
 
 use super::position::TrainingPosition;
 use super::training_data::{TrainingData, ValidationSplit};
-use crate::error::{Error, Result};
-use crate::kernels::measure::ncs::{official_ncs, ordered_ncs};
-use crate::kernels::top_k::ScoredItem;
-use crate::model::device_search::DeviceSearchFactory;
-use crate::model::family::encode;
-use crate::model::family::encoded_items::EncodedItems;
-use crate::model::pair_scores::{CaptionBlocks, PairScoring};
-use crate::model::training_state::TrainingState;
-use crate::retrieval::{
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::measure::ncs::{official_ncs, ordered_ncs};
+use pairloom_kernels::top_k::ScoredItem;
+use pairloom_model::device_search::DeviceSearchFactory;
+use pairloom_model::family::encode;
+use pairloom_model::family::encoded_items::EncodedItems;
+use pairloom_model::pair_scores::{CaptionBlocks, PairScoring};
+use pairloom_model::training_state::TrainingState;
+use pairloom_retrieval::{
     Callbacks, Collection, Evaluation, EvaluationDetail, Matches, MethodLabel, Rankings, ScoreSource, StoredScores,
     VectorSource, evaluate,
 };
-use crate::search::VectorMatrix;
-use crate::spec::stages::train::SelectionMetric;
-use crate::stage::{StageContext, ValidationScores};
-use crate::tables::DEFAULT_CUTOFFS;
-use crate::tables::summary::SummaryRow;
+use pairloom_search::VectorMatrix;
+use pairloom_spec::stages::train::SelectionMetric;
+use pairloom_stage::{StageContext, ValidationScores};
+use pairloom_tables::DEFAULT_CUTOFFS;
+use pairloom_tables::summary::SummaryRow;
 
 /// φ of every image of the validation split with every caption of it, row-major.
 #[derive(Debug)]
@@ -189,15 +189,15 @@ fn mean_ncs(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorCategory;
-    use crate::kernels::dot::dot;
-    use crate::kernels::measure::rank::best_rank;
-    use crate::kernels::measure::recall::{RecallSummary, rsum};
-    use crate::kernels::order_similarity::{OrderPenalty, order_similarity};
-    use crate::kernels::random::Rng;
-    use crate::kernels::top_k::top_k;
-    use crate::model::similarity::EmbeddingSimilarity;
-    use crate::runtime::Device;
+    use pairloom_base::error::ErrorCategory;
+    use pairloom_kernels::dot::dot;
+    use pairloom_kernels::measure::rank::best_rank;
+    use pairloom_kernels::measure::recall::{RecallSummary, rsum};
+    use pairloom_kernels::order_similarity::{OrderPenalty, order_similarity};
+    use pairloom_kernels::random::Rng;
+    use pairloom_kernels::top_k::top_k;
+    use pairloom_model::similarity::EmbeddingSimilarity;
+    use pairloom_base::runtime::Device;
 
     /// Bit for bit, with ties, images without captions, and captions of one image that are not adjacent.
     #[test]

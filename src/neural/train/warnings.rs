@@ -1,8 +1,8 @@
 //! Warnings while a training runs: collapse, vanished gradient, falling validation score.
 
 use super::position::TrainingPosition;
-use crate::spec::stages::train::Train;
-use crate::stage::StageContext;
+use pairloom_spec::stages::train::Train;
+use pairloom_stage::StageContext;
 
 /// Consecutive collapsed epochs (mean loss equal to that of equal scores) before a warning. With MAX, about six are
 /// usual.

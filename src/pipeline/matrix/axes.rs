@@ -16,27 +16,27 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::Value as Json;
 
 use super::setting_tree::{SettingTree, read_set};
-use crate::pipeline::diagnostic::Diagnostic;
-use crate::pipeline::file_format::{AXIS_NAME, EXCLUDE, VALUE_TEXT};
-use crate::pipeline::overrides::{Step, set_value};
-use crate::pipeline::schema_check::matches_pattern;
-use crate::pipeline::source_map::SourceSpan;
-use crate::pipeline::toml_tree::{TomlEntry, TomlNode, TomlValue};
-use crate::stage::value_text;
-use crate::suggest::quoted_list;
+use crate::diagnostic::Diagnostic;
+use crate::file_format::{AXIS_NAME, EXCLUDE, VALUE_TEXT};
+use crate::overrides::{Step, set_value};
+use crate::schema_check::matches_pattern;
+use crate::source_map::SourceSpan;
+use crate::toml_tree::{TomlEntry, TomlNode, TomlValue};
+use pairloom_stage::value_text;
+use pairloom_base::suggest::quoted_list;
 
 /// Option of the command line with values of an axis that are run.
-pub(in crate::pipeline) const ONLY: &str = "--only";
+pub(crate) const ONLY: &str = "--only";
 
 /// Option of the command line with a combination that is left out.
-pub(in crate::pipeline) const EXCEPT: &str = "--except";
+pub(crate) const EXCEPT: &str = "--except";
 
 /// Maximum number of names in the path of a setting, without that of the stage.
 const MAX_STEPS: usize = 50;
 
 /// Axis of a matrix.
 #[derive(Debug)]
-pub(in crate::pipeline) struct MatrixAxis {
+pub(crate) struct MatrixAxis {
     pub(super) name: String,
     pub(super) span: SourceSpan,
     /// Settings that have the axis's value; empty for named rows.
@@ -50,18 +50,18 @@ pub(in crate::pipeline) struct MatrixAxis {
 
 /// Value of an axis, with the settings that it changes.
 #[derive(Debug)]
-pub(in crate::pipeline) struct AxisValue {
+pub(crate) struct AxisValue {
     pub(super) value: Json,
     /// Changed settings, by name of the stage.
     pub(super) set: BTreeMap<String, SettingTree>,
 }
 
 /// Condition of a combination: the index of an axis and of its value.
-pub(in crate::pipeline) type Condition = (usize, usize);
+pub(crate) type Condition = (usize, usize);
 
 /// Matrix of a pipeline file.
 #[derive(Debug, Default)]
-pub(in crate::pipeline) struct Matrix {
+pub(crate) struct Matrix {
     /// Axes, in the order of the file.
     pub(super) axes: Vec<MatrixAxis>,
     /// Combinations that are left out: those that satisfy all conditions of an item.
@@ -129,7 +129,7 @@ impl Matrix {
     }
 
     /// Reads the entry `matrix` of a file. Mistakes go to `diagnostics`, and what is wrong is left out.
-    pub(in crate::pipeline) fn read(entry: &TomlEntry, diagnostics: &mut Vec<Diagnostic>) -> Self {
+    pub(crate) fn read(entry: &TomlEntry, diagnostics: &mut Vec<Diagnostic>) -> Self {
         let TomlValue::Table(entries) = &entry.node.value else {
             let message = format!("`matrix` is {}, wanted tables `[matrix.AXIS]`", entry.node.describe());
             diagnostics.push(Diagnostic::new(entry.node.span, message));
@@ -159,7 +159,7 @@ impl Matrix {
     ///
     /// # Errors
     /// It names no axis, or a value that the axis does not have.
-    pub(in crate::pipeline) fn conditions(
+    pub(crate) fn conditions(
         &self,
         option: &str,
         argument: &str,

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::axes::{Condition, Matrix};
-use crate::pipeline::diagnostic::Diagnostic;
-use crate::pipeline::source_map::SourceSpan;
+use crate::diagnostic::Diagnostic;
+use crate::source_map::SourceSpan;
 
 /// Largest number of combinations.
 const MAX_COMBINATIONS: usize = 1000;
@@ -16,7 +16,7 @@ type SharedCombinations = Rc<Vec<Vec<Condition>>>;
 
 /// Axes whose values are covered by some combinations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::pipeline) enum Covered {
+pub(crate) enum Covered {
     AllAxes,
     /// Axes of named rows. Values of one setting do not change which other settings are right.
     NamedRows,
@@ -24,7 +24,7 @@ pub(in crate::pipeline) enum Covered {
 
 /// Combinations of a matrix that are run: for each axis, the index of a value.
 #[derive(Debug, Clone)]
-pub(in crate::pipeline) struct Combinations {
+pub(crate) struct Combinations {
     all: Vec<Vec<usize>>,
     /// True if these are some of the combinations of the file.
     is_partial: bool,
@@ -35,7 +35,7 @@ pub(in crate::pipeline) struct Combinations {
 impl Combinations {
     /// All combinations of a matrix, without those that it leaves out. The last axis is the fastest. A matrix of too many
     /// combinations is reported, and has none.
-    pub(in crate::pipeline) fn of(matrix: &Matrix, diagnostics: &mut Vec<Diagnostic>) -> Self {
+    pub(crate) fn of(matrix: &Matrix, diagnostics: &mut Vec<Diagnostic>) -> Self {
         let sizes: Vec<usize> = matrix.axes.iter().map(|axis| axis.values.len()).collect();
         let count = sizes.iter().try_fold(1_usize, |product, size| product.checked_mul(*size));
         if count.is_none_or(|count| count > MAX_COMBINATIONS) {
@@ -69,7 +69,7 @@ impl Combinations {
 
     /// Combinations that the command line chooses: those of `only`, without those of `except`. Conditions of an item of
     /// `only` are values of one axis, of which one must hold.
-    pub(in crate::pipeline) fn chosen(
+    pub(crate) fn chosen(
         &self,
         only: &[Vec<Condition>],
         except: &[Vec<Condition>],
@@ -92,7 +92,7 @@ impl Combinations {
 
     /// Some combinations that have every value of the axes `covered`, and satisfy each item of `wanted` that any does. They
     /// are enough to find the mistakes of all settings of these values.
-    pub(in crate::pipeline) fn covering(&self, matrix: &Matrix, covered: Covered, wanted: &[Vec<Condition>]) -> Self {
+    pub(crate) fn covering(&self, matrix: &Matrix, covered: Covered, wanted: &[Vec<Condition>]) -> Self {
         let mut all = self.all.clone();
         if all.is_empty() {
             // The matrix has too many combinations, or leaves out all of them.

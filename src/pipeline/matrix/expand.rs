@@ -12,43 +12,43 @@ use super::profile::Profile;
 use super::reference::{AxisSelector, InstanceReference, ReferenceReader, axis_names, reference_texts};
 use super::setting_schema::SettingSchema;
 use super::setting_tree::SettingTree;
-use crate::pipeline::alternative::Alternative;
-use crate::pipeline::diagnostic::Diagnostic;
-use crate::pipeline::overrides::SettingAssignment;
-use crate::pipeline::size_check::InstanceSize;
-use crate::pipeline::source_map::SourceSpan;
-use crate::pipeline::toml_tree::{TomlEntry, TomlNode, TomlValue};
-use crate::stage::{Coordinate, TableRef, instance_name, stage_of_instance};
+use crate::alternative::Alternative;
+use crate::diagnostic::Diagnostic;
+use crate::overrides::SettingAssignment;
+use crate::size_check::InstanceSize;
+use crate::source_map::SourceSpan;
+use crate::toml_tree::{TomlEntry, TomlNode, TomlValue};
+use pairloom_stage::{Coordinate, TableRef, instance_name, stage_of_instance};
 
 /// Stage of the expanded file. A stage that does not depend on the matrix is its only instance.
 #[derive(Debug)]
-pub(in crate::pipeline) struct StageInstance {
+pub(crate) struct StageInstance {
     /// Name of the instance, with the tree of its settings.
-    pub(in crate::pipeline) entry: TomlEntry,
+    pub(crate) entry: TomlEntry,
     /// Name of the stage in the file.
-    pub(in crate::pipeline) stage: String,
+    pub(crate) stage: String,
     /// Coordinates, in the order of the axes of the file; empty for a stage that is not repeated.
-    pub(in crate::pipeline) coordinates: Vec<Coordinate>,
+    pub(crate) coordinates: Vec<Coordinate>,
 }
 
 /// Expansion of the stages of a file.
 #[derive(Clone, Copy)]
-pub(in crate::pipeline) struct Expansion<'a> {
+pub(crate) struct Expansion<'a> {
     /// Stages of the file.
-    pub(in crate::pipeline) stages: &'a [TomlEntry],
-    pub(in crate::pipeline) matrix: &'a Matrix,
-    pub(in crate::pipeline) profile: &'a Profile,
+    pub(crate) stages: &'a [TomlEntry],
+    pub(crate) matrix: &'a Matrix,
+    pub(crate) profile: &'a Profile,
     /// Kinds of stages.
-    pub(in crate::pipeline) kinds: &'a [Alternative<'a>],
+    pub(crate) kinds: &'a [Alternative<'a>],
     /// `$defs` of the JSON Schema.
-    pub(in crate::pipeline) definitions: &'a Json,
+    pub(crate) definitions: &'a Json,
     /// Assignments of the command line to instances.
-    pub(in crate::pipeline) assignments: &'a [SettingAssignment],
+    pub(crate) assignments: &'a [SettingAssignment],
 }
 
 impl Expansion<'_> {
     /// Instances of all stages, in the order of the file, the last axis fastest. Mistakes go to `diagnostics`.
-    pub(in crate::pipeline) fn expand(
+    pub(crate) fn expand(
         &self,
         combinations: &Combinations,
         diagnostics: &mut Vec<Diagnostic>,
@@ -99,7 +99,7 @@ impl Expansion<'_> {
 
     /// Reports axes that change nothing, settings that two axes set, and rows that the command line replaces. They are the
     /// same for all combinations and profiles.
-    pub(in crate::pipeline) fn check_axes(&self, diagnostics: &mut Vec<Diagnostic>) {
+    pub(crate) fn check_axes(&self, diagnostics: &mut Vec<Diagnostic>) {
         self.check_axes_are_used(diagnostics);
         self.matrix.check_overlaps(diagnostics);
         self.warn_of_replaced_rows(diagnostics);

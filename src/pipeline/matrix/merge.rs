@@ -1,7 +1,7 @@
 //! Settings of a value of the matrix, set in the settings of a stage.
 
 use super::setting_schema::SettingSchema;
-use crate::pipeline::toml_tree::{TomlNode, TomlValue};
+use crate::toml_tree::{TomlNode, TomlValue};
 
 /// Sets the values of `new` in `base`, whose JSON Schema is `schema`. Tables are merged. A value with named alternatives
 /// is merged if both choose the same one, and replaced otherwise.

@@ -1,12 +1,12 @@
 //! Tests of files with several mistakes in rows and profiles: none hides another.
 
 use super::tests::{MATRIX, file};
-use crate::pipeline::tests::{diagnostics_of, load_with};
+use crate::tests::{diagnostics_of, load_with};
 
 /// Every diagnostic of a file with a profile as `line:column message / hint`.
 fn with_profile(text: &str, profile: Option<&str>) -> Vec<String> {
     let diagnostics = load_with(text.as_bytes(), &[], (profile, &[]), true).expect_err("the file is wrong");
-    let line = |diagnostic: &crate::pipeline::Diagnostic| {
+    let line = |diagnostic: &crate::Diagnostic| {
         let (line, column) = diagnostics.position(diagnostic);
         let hint = diagnostic.hint.as_ref().map(|hint| format!(" / {hint}")).unwrap_or_default();
         format!("{line}:{column} {}{hint}", diagnostic.message)

@@ -5,21 +5,21 @@ use super::combinations::Combinations;
 use super::expand::Expansion;
 use super::reference::AxisSelector;
 use super::setting_tree::SettingTree;
-use crate::pipeline::diagnostic::Diagnostic;
-use crate::pipeline::overrides::means_instance;
-use crate::stage::{INSTANCE_SIGN, coordinate_texts, stage_of_instance};
+use crate::diagnostic::Diagnostic;
+use crate::overrides::means_instance;
+use pairloom_stage::{INSTANCE_SIGN, coordinate_texts, stage_of_instance};
 
 impl Expansion<'_> {
     /// Reports settings that values of an axis set in stages that the file does not have. A value sets something in the
     /// instances that have it, so it names no coordinates.
-    pub(in crate::pipeline) fn check_stages_of_values(&self, diagnostics: &mut Vec<Diagnostic>) {
+    pub(crate) fn check_stages_of_values(&self, diagnostics: &mut Vec<Diagnostic>) {
         for (stage, tree) in self.matrix.axes.iter().flat_map(|axis| &axis.values).flat_map(|value| &value.set) {
             diagnostics.extend(self.unknown_stage(stage, tree));
         }
     }
 
     /// Reports settings that the profile sets in stages that the file does not have.
-    pub(in crate::pipeline) fn check_stages_of_profile(&self, diagnostics: &mut Vec<Diagnostic>) {
+    pub(crate) fn check_stages_of_profile(&self, diagnostics: &mut Vec<Diagnostic>) {
         for (name, tree) in &self.profile.set {
             diagnostics.extend(self.unknown_stage(stage_of_instance(name), tree));
         }
@@ -40,7 +40,7 @@ impl Expansion<'_> {
     }
 
     /// Reports coordinates in the names of the profile that the matrix does not have, and names that no instance has.
-    pub(in crate::pipeline) fn check_instances_of_profile(
+    pub(crate) fn check_instances_of_profile(
         &self,
         combinations: &Combinations,
         diagnostics: &mut Vec<Diagnostic>,
@@ -76,7 +76,7 @@ impl Expansion<'_> {
     }
 
     /// Conditions of the instances that the profile names, as far as they are right.
-    pub(in crate::pipeline) fn instances_of_profile(&self) -> Vec<Vec<Condition>> {
+    pub(crate) fn instances_of_profile(&self) -> Vec<Vec<Condition>> {
         let reader = self.reader();
         let conditions = |(name, tree): (&String, &SettingTree)| -> Option<Vec<Condition>> {
             let instance = reader.read_instance(name, tree.span).ok()??;

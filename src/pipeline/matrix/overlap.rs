@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use super::axes::{Matrix, MatrixAxis};
-use crate::pipeline::diagnostic::Diagnostic;
-use crate::pipeline::source_map::SourceSpan;
-use crate::pipeline::toml_tree::{TomlNode, TomlValue};
+use crate::diagnostic::Diagnostic;
+use crate::source_map::SourceSpan;
+use crate::toml_tree::{TomlNode, TomlValue};
 
 /// Settings of a stage and their places: the name of the stage, then those down to the setting.
 type SettingPlaces = BTreeMap<Vec<String>, SourceSpan>;

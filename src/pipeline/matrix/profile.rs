@@ -9,15 +9,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::setting_tree::{SettingTree, read_set};
-use crate::pipeline::diagnostic::Diagnostic;
-use crate::pipeline::overrides::means_instance;
-use crate::pipeline::source_map::SourceSpan;
-use crate::pipeline::toml_tree::{TomlEntry, TomlNode, TomlValue};
-use crate::stage::Coordinate;
+use crate::diagnostic::Diagnostic;
+use crate::overrides::means_instance;
+use crate::source_map::SourceSpan;
+use crate::toml_tree::{TomlEntry, TomlNode, TomlValue};
+use pairloom_stage::Coordinate;
 
 /// Settings of a profile, by name of the stage or of instances of it. They replace those of the file and of its rows.
 #[derive(Debug, Clone, Default)]
-pub(in crate::pipeline) struct Profile {
+pub(crate) struct Profile {
     pub(super) set: BTreeMap<String, SettingTree>,
 }
 
@@ -32,7 +32,7 @@ impl Profile {
     }
 
     /// Spans of everything in the profile.
-    pub(in crate::pipeline) fn spans(&self) -> BTreeSet<SourceSpan> {
+    pub(crate) fn spans(&self) -> BTreeSet<SourceSpan> {
         let mut spans = BTreeSet::new();
         for tree in self.set.values() {
             spans.insert(tree.span);
@@ -58,11 +58,11 @@ fn add_spans(node: &TomlNode, spans: &mut BTreeSet<SourceSpan>) {
 
 /// Profiles of a file.
 #[derive(Debug, Default)]
-pub(in crate::pipeline) struct Profiles(BTreeMap<String, Profile>);
+pub(crate) struct Profiles(BTreeMap<String, Profile>);
 
 impl Profiles {
     /// Reads the entry `profile` of a file. Mistakes go to `diagnostics`, and what is wrong is left out.
-    pub(in crate::pipeline) fn read(entry: Option<&TomlEntry>, diagnostics: &mut Vec<Diagnostic>) -> Self {
+    pub(crate) fn read(entry: Option<&TomlEntry>, diagnostics: &mut Vec<Diagnostic>) -> Self {
         let mut profiles = BTreeMap::new();
         if let Some(entry) = entry.filter(|entry| !matches!(entry.node.value, TomlValue::Table(_))) {
             let message = format!("`profile` is {}, wanted tables `[profile.NAME]`", entry.node.describe());
@@ -86,7 +86,7 @@ impl Profiles {
     }
 
     /// Profile `name`; without a name, one that changes nothing. A name that does not exist is reported.
-    pub(in crate::pipeline) fn chosen(&self, name: Option<&str>, diagnostics: &mut Vec<Diagnostic>) -> Profile {
+    pub(crate) fn chosen(&self, name: Option<&str>, diagnostics: &mut Vec<Diagnostic>) -> Profile {
         let Some(name) = name else { return Profile::default() };
         self.0.get(name).cloned().unwrap_or_else(|| {
             let names: Vec<&str> = self.0.keys().map(String::as_str).collect();
@@ -101,7 +101,7 @@ impl Profiles {
     }
 
     /// Profiles other than `name`.
-    pub(in crate::pipeline) fn others(&self, name: Option<&str>) -> impl Iterator<Item = &Profile> {
+    pub(crate) fn others(&self, name: Option<&str>) -> impl Iterator<Item = &Profile> {
         self.0.iter().filter(move |(of, _)| Some(of.as_str()) != name).map(|(_, profile)| profile)
     }
 }

@@ -2,10 +2,10 @@
 
 use super::axes::{Matrix, MatrixAxis};
 use super::setting_schema::SettingSchema;
-use crate::pipeline::diagnostic::Diagnostic;
-use crate::pipeline::source_map::SourceSpan;
-use crate::pipeline::toml_tree::{TomlNode, TomlValue};
-use crate::stage::{INSTANCE_SIGN, TableRef};
+use crate::diagnostic::Diagnostic;
+use crate::source_map::SourceSpan;
+use crate::toml_tree::{TomlNode, TomlValue};
+use pairloom_stage::{INSTANCE_SIGN, TableRef};
 
 /// Sign that stands for every value.
 const EVERY: &str = "*";

@@ -2,8 +2,8 @@
 
 use serde_json::Value as Json;
 
-use crate::pipeline::alternative::Alternative;
-use crate::pipeline::file_format::resolve;
+use crate::alternative::Alternative;
+use crate::file_format::resolve;
 
 /// JSON Schema of a setting; unknown below a setting that does not exist.
 #[derive(Debug, Clone, Copy)]

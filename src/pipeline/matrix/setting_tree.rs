@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::pipeline::diagnostic::Diagnostic;
-use crate::pipeline::source_map::SourceSpan;
-use crate::pipeline::toml_tree::{TomlNode, TomlValue};
-use crate::stage::stage_of_instance;
+use crate::diagnostic::Diagnostic;
+use crate::source_map::SourceSpan;
+use crate::toml_tree::{TomlNode, TomlValue};
+use pairloom_stage::stage_of_instance;
 
 /// Tree of the settings of a stage that a row or a profile changes.
 #[derive(Debug, Clone)]
-pub(in crate::pipeline) struct SettingTree {
+pub(crate) struct SettingTree {
     /// Span of the name of the stage.
     pub(super) span: SourceSpan,
     pub(super) node: TomlNode,

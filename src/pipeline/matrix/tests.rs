@@ -1,8 +1,8 @@
 //! Tests of the matrix: instances of a file, with their settings and references, and every kind of mistake.
 
-use crate::pipeline::testing::load_part;
-use crate::pipeline::tests::{VALID, diagnostics_of, load_with};
-use crate::stage::Stage;
+use crate::testing::load_part;
+use crate::tests::{VALID, diagnostics_of, load_with};
+use pairloom_stage::Stage;
 
 /// Rows and seeds for the file of the tests.
 pub(super) const MATRIX: &str = r#"
@@ -43,11 +43,11 @@ fn reads(text: &str, stage: &str) -> Vec<String> {
     let pipeline =
         load_with(text.as_bytes(), &[], (None, &[]), true).map_err(|found| found.render(false)).expect("valid");
     let node = pipeline.plan.stages().iter().find(|node| node.name == stage).expect("the stage exists");
-    let from = |input: crate::stage::StageInput| match input.origin {
-        crate::stage::InputOrigin::Table { from, .. } | crate::stage::InputOrigin::Files { from, .. } => {
+    let from = |input: pairloom_stage::StageInput| match input.origin {
+        pairloom_stage::InputOrigin::Table { from, .. } | pairloom_stage::InputOrigin::Files { from, .. } => {
             Some(from.to_string())
         }
-        crate::stage::InputOrigin::Source(_) => None,
+        pairloom_stage::InputOrigin::Source(_) => None,
     };
     node.stage.inputs().into_iter().filter_map(from).collect()
 }

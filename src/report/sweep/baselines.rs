@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::settings::{BASELINE, BASELINES, ReportSweep};
-use crate::error::TruncatedList;
-use crate::stage::{Problem, matches_glob};
-use crate::suggest::quoted_list;
+use pairloom_base::error::TruncatedList;
+use pairloom_stage::{Problem, matches_glob};
+use pairloom_base::suggest::quoted_list;
 
 /// Baseline of each row.
 #[derive(Debug, Clone, Copy)]

@@ -3,7 +3,7 @@
 use super::baselines::Baselines;
 use super::measures::SweepMeasure;
 use super::table::{BaselineComparison, SweepRow, SweepTable};
-use crate::retrieval::{PairedSeedTest, SeedStatistics};
+use pairloom_retrieval::{PairedSeedTest, SeedStatistics};
 
 /// Compares each row of a table with its baseline: of the same method, or if the baseline has one method only, of that
 /// one.

@@ -6,7 +6,7 @@ use super::read::SweepReport;
 use super::section::{HS_SUM_OF_ROWS, OCCURRENCES, OTHER_HS_SUM, baseline_name};
 use super::table::{BaselineComparison, SweepRow, SweepTable, SweepValue};
 use super::texts::{p_value, signed};
-use crate::report::page_data::DIRECTIONS;
+use crate::page_data::DIRECTIONS;
 
 /// Maximum number of lines of rows in a table, so that it fits on a page. Longer tables have parts.
 const MAX_LINES: usize = 42;
@@ -21,7 +21,7 @@ const COUNTED_ONCE: &str = "{}$^\\dagger$";
 const OUR_SUM: &str = "{}$^*$";
 
 /// File with the tables of all protocols.
-pub(in crate::report) fn file(title: &str, report: &SweepReport) -> String {
+pub(crate) fn file(title: &str, report: &SweepReport) -> String {
     let head =
         format!("% Made by Pairloom {}.\n% Needs \\usepackage{{booktabs,graphicx}}.\n", env!("CARGO_PKG_VERSION"));
     let of_protocol = |table: &SweepTable| {

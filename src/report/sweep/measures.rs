@@ -1,7 +1,7 @@
 //! Measures of the columns of a sweep's table.
 
-use crate::report::page_data::{NcsSummary, ResultRow};
-use crate::retrieval::Direction;
+use crate::page_data::{NcsSummary, ResultRow};
+use pairloom_retrieval::Direction;
 
 /// Measure of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Check of the relevance whose NCS a sweep shows.
 
 use super::settings::{METRICS, RELEVANCE, ReportSweep};
-use crate::stage::{Problem, TableRef};
-use crate::suggest::quoted_list;
+use pairloom_stage::{Problem, TableRef};
+use pairloom_base::suggest::quoted_list;
 
 /// Relevance whose NCS is shown, after metrics that have NCS by the relevances `there`. `set` is that of the settings, and
 /// `known` the same or that of earlier metrics. Without `known` it is the one that is there.
@@ -39,7 +39,7 @@ fn ncs_problem(metrics: &TableRef, wanted: Option<&str>, there: &[&str]) -> Opti
 impl ReportSweep {
     /// Problem of the first metrics without the NCS that is shown. `relevances_of` finds the relevances that a table of
     /// metrics has NCS by, if they are known.
-    pub(crate) fn check_ncs<'s>(
+    pub fn check_ncs<'s>(
         &'s self,
         relevances_of: &dyn Fn(&TableRef) -> Option<Vec<&'s str>>,
     ) -> Option<Problem> {

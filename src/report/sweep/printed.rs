@@ -5,9 +5,9 @@ use super::printed_names::{PaperTables, add_table, missing_tables};
 use super::printed_row::{DEFAULT_METHOD, PrintedRow};
 use super::settings::{PUBLISHED, ReportSweep};
 use super::table::{SweepRow, SweepTable};
-use crate::error::{Error, Result, TruncatedList};
-use crate::stage::{Problem, StageContext};
-use crate::tables::{self, DEFAULT_CUTOFFS};
+use pairloom_base::error::{Error, Result, TruncatedList};
+use pairloom_stage::{Problem, StageContext};
+use pairloom_tables::{self as tables, DEFAULT_CUTOFFS};
 
 /// Printed rows of some tables of a paper.
 #[derive(Debug)]

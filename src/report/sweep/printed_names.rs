@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::printed_row::is_named;
 use super::settings::{PAPER, PUBLISHED, ReportSweep, TABLE};
-use crate::error::TruncatedList;
-use crate::stage::{Problem, TableRef};
-use crate::suggest::quoted_list;
-use crate::tables::published::PrintedName;
+use pairloom_base::error::TruncatedList;
+use pairloom_stage::{Problem, TableRef};
+use pairloom_base::suggest::quoted_list;
+use pairloom_tables::published::PrintedName;
 
 /// Tables of each paper, in the order of the printed rows.
 pub(super) type PaperTables = BTreeMap<String, Vec<String>>;
@@ -43,7 +43,7 @@ pub(super) fn missing_tables(
 impl ReportSweep {
     /// Problems of the names of the paper, its tables and the rows. Beside printed rows, one whose name is a number claims to
     /// be a printed one; another name can be a row of one's own.
-    pub(crate) fn check_printed(&self, names: &[PrintedName]) -> Vec<Problem> {
+    pub fn check_printed(&self, names: &[PrintedName]) -> Vec<Problem> {
         let (Some(published), Some(paper)) = (&self.published, &self.paper) else { return Vec::new() };
         let mut papers = PaperTables::new();
         for name in names {

@@ -7,8 +7,8 @@ use arrow::datatypes::{DataType, Float64Type};
 
 use super::measures::SweepMeasure;
 use super::method_name::{method_name, parameters};
-use crate::error::Result;
-use crate::tables::{self, DEFAULT_CUTOFFS};
+use pairloom_base::error::Result;
+use pairloom_tables::{self as tables, DEFAULT_CUTOFFS};
 
 /// Method of printed rows that name none.
 pub(super) const DEFAULT_METHOD: &str = "nns";

@@ -2,9 +2,9 @@
 
 use super::settings::ReportSweep;
 use super::testing::{files, host_of, nns, printed_rows, references, report_of, result, sweep};
-use crate::error::Error;
-use crate::report::testing::{MetricFixture, metrics_of};
-use crate::stage_testing::InMemoryHost;
+use pairloom_base::error::Error;
+use crate::testing::{MetricFixture, metrics_of};
+use pairloom_stage_testing::InMemoryHost;
 
 /// Columns of a printed row.
 type PrintedCells<'c> = &'c [(&'c str, &'c str)];

@@ -7,14 +7,14 @@ use super::row_settings::{self, RowSettings};
 use super::runs::SweepRuns;
 use super::settings::ReportSweep;
 use super::table::{self, SweepTable};
-use crate::error::{Error, Result};
-use crate::report::page_data::{ResultRow, ValidationEpoch};
-use crate::report::read;
-use crate::stage::StageContext;
+use pairloom_base::error::{Error, Result};
+use crate::page_data::{ResultRow, ValidationEpoch};
+use crate::read;
+use pairloom_stage::StageContext;
 
 /// Results of a sweep.
 #[derive(Debug)]
-pub(in crate::report) struct SweepReport {
+pub(crate) struct SweepReport {
     pub(super) runs: SweepRuns,
     /// Axis of the repetitions.
     pub(super) repeats: String,
@@ -34,7 +34,7 @@ impl SweepReport {
     ///
     /// # Errors
     /// A summary has no rows, or other cut-offs than the first; the paper or its table is not among the printed rows.
-    pub(in crate::report) fn read(sweep: &ReportSweep, cx: &mut StageContext<'_>) -> Result<Self> {
+    pub(crate) fn read(sweep: &ReportSweep, cx: &mut StageContext<'_>) -> Result<Self> {
         let runs = sweep.runs();
         let RunResults { cutoffs, results, relevance } = results(sweep, cx)?;
         let mut tables = table::tables(&cutoffs, &runs, &results);

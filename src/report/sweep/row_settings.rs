@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::runs::SweepRuns;
 use super::settings::{METRICS, ReportSweep, SUMMARIES, VALIDATIONS};
-use crate::stage::flat_settings::{flatten, text};
-use crate::stage::{AncestorArtefact, AncestorInput, StageLineage};
+use pairloom_stage::flat_settings::{flatten, text};
+use pairloom_stage::{AncestorArtefact, AncestorInput, StageLineage};
 
 /// Digits of a digest that are shown.
 const DIGEST_DIGITS: usize = 12;
@@ -112,7 +112,7 @@ fn ancestors<'l>(lineage: &'l StageLineage, inputs: &[&str]) -> Vec<&'l Ancestor
 }
 
 /// Lineage without the runs of a sweep other than the first one.
-pub(in crate::report) fn without_other_runs(lineage: &StageLineage) -> StageLineage {
+pub(crate) fn without_other_runs(lineage: &StageLineage) -> StageLineage {
     let is_other = |input: &str| {
         let number =
             [SUMMARIES, VALIDATIONS, METRICS].iter().find_map(|list| input.strip_prefix(list)?.strip_prefix('.'));
@@ -134,7 +134,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::stage::TableRef;
+    use pairloom_stage::TableRef;
 
     fn artefact(kind: &str, key: &str, settings: serde_json::Value, inputs: &[(&str, &str)]) -> AncestorArtefact {
         let origin = |from: &str| match from.strip_prefix("source ") {

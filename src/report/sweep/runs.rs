@@ -1,6 +1,6 @@
 //! Runs of a sweep: the row and the repetition that the coordinates of a reference name.
 
-use crate::stage::{TableRef, coordinate_texts, stage_of_instance};
+use pairloom_stage::{TableRef, coordinate_texts, stage_of_instance};
 
 /// Run of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,11 +6,11 @@ use super::printed_row::PrintedRow;
 use super::read::SweepReport;
 use super::table::{SweepRow, SweepTable};
 use super::texts::{p_value, signed};
-use crate::error::{Result, TruncatedList};
-use crate::report::document::{PageBlock, Section};
-use crate::report::page_data::{DIRECTIONS, one_decimal};
-use crate::report::table::{Cell, PageColumn, PageTable};
-use crate::report::text::Span::{Code, Plain, Strong};
+use pairloom_base::error::{Result, TruncatedList};
+use crate::document::{PageBlock, Section};
+use crate::page_data::{DIRECTIONS, one_decimal};
+use crate::table::{Cell, PageColumn, PageTable};
+use crate::text::Span::{Code, Plain, Strong};
 
 /// Key figures that a page opens with.
 const MAX_KEY_FIGURES: usize = 4;
@@ -33,7 +33,7 @@ const COUNTED_ONCE: &str = "images once";
 const OUR_SUM: &str = "our sum";
 
 /// Opening blocks of the page: the number of rows and runs, and the best row of each protocol.
-pub(in crate::report) fn intro(report: &SweepReport) -> Vec<PageBlock> {
+pub(crate) fn intro(report: &SweepReport) -> Vec<PageBlock> {
     let runs = &report.runs;
     let rows = runs.rows().len();
     let count = |n: usize, name: &str| Strong(format!("{n} {name}{}", if n == 1 { "" } else { "s" }));
@@ -56,7 +56,7 @@ pub(in crate::report) fn intro(report: &SweepReport) -> Vec<PageBlock> {
 ///
 /// # Errors
 /// Internal errors of the plot only.
-pub(in crate::report) fn sections(report: &SweepReport) -> Result<Vec<Section>> {
+pub(crate) fn sections(report: &SweepReport) -> Result<Vec<Section>> {
     let mut sections: Vec<Section> = report.tables.iter().map(|table| results(report, table)).collect();
     sections.extend(curves::section(report)?);
     if !report.row_settings.is_empty() {

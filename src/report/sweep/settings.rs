@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::runs::{SweepRun, SweepRuns};
-use crate::stage::{Problem, StageInput, TableRef, coordinate_texts};
-use crate::tables::{self, Table};
+use pairloom_stage::{Problem, StageInput, TableRef, coordinate_texts};
+use pairloom_tables::{self as tables, Table};
 
 /// Setting of the summaries, and first part of the names of their inputs.
 pub(super) const SUMMARIES: &str = "sweep.summaries";
@@ -92,7 +92,7 @@ impl ReportSweep {
     }
 
     /// Tables that the sweep reads.
-    pub(in crate::report) fn inputs(&self) -> Vec<StageInput> {
+    pub(crate) fn inputs(&self) -> Vec<StageInput> {
         let numbered = |name: fn(usize) -> String, list: &[TableRef], table: &Table| -> Vec<StageInput> {
             list.iter().enumerate().map(|(number, from)| StageInput::table(name(number), from, table)).collect()
         };
@@ -121,7 +121,7 @@ impl ReportSweep {
 
     /// Settings that are part of the key. The page shows the names of rows and repetitions, and references have none in a
     /// key.
-    pub(in crate::report) fn key_settings(&self) -> serde_json::Value {
+    pub(crate) fn key_settings(&self) -> serde_json::Value {
         let texts = |runs: &SweepRuns| -> Vec<String> {
             let text = |run: &SweepRun| match &run.repetition {
                 Some(repetition) => format!("{}, {}={repetition}", run.row, self.repeats()),
@@ -138,7 +138,7 @@ impl ReportSweep {
     }
 
     /// Checks the settings, as far as that is possible without data.
-    pub(in crate::report) fn check(&self) -> Vec<Problem> {
+    pub(crate) fn check(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         if self.summaries.is_empty() {
             problems.push(

@@ -3,8 +3,8 @@
 use super::measures::SweepMeasure;
 use super::printed_row::{PrintedRemarks, PrintedRow};
 use super::runs::SweepRuns;
-use crate::report::page_data::ResultRow;
-use crate::retrieval::{PairedSeedTest, SeedStatistics};
+use crate::page_data::ResultRow;
+use pairloom_retrieval::{PairedSeedTest, SeedStatistics};
 
 /// Results of one protocol.
 #[derive(Debug)]

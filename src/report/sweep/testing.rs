@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use arrow::array::{BooleanArray, Float64Array, Int64Array, RecordBatch};
 
 use super::settings::ReportSweep;
-use crate::report::Report;
-use crate::report::testing::{pages, report};
-use crate::stage::TableRef;
-use crate::stage_testing::InMemoryHost;
-use crate::tables::published::{self, COLUMNS, PublishedCells, PublishedValue};
-use crate::tables::summary::{self, DirectionSummary, SummaryRow};
-use crate::tables::{self, DEFAULT_CUTOFFS};
+use crate::Report;
+use crate::testing::{pages, report};
+use pairloom_stage::TableRef;
+use pairloom_stage_testing::InMemoryHost;
+use pairloom_tables::published::{self, COLUMNS, PublishedCells, PublishedValue};
+use pairloom_tables::summary::{self, DirectionSummary, SummaryRow};
+use pairloom_tables::{self as tables, DEFAULT_CUTOFFS};
 
 /// Result of a protocol and method whose i→t R@1, median rank i→t, rsum and hs-sum are given.
 pub(super) fn result(protocol: &str, method: &str, r1: f64, medr: f64, rsum: f64, hs_sum: f64) -> SummaryRow {

@@ -4,9 +4,9 @@ use arrow::array::RecordBatch;
 
 use super::settings::ReportSweep;
 use super::testing::{TWO_ROWS, files, host_of, nns, references, report_of, result, sweep, two_rows, validation};
-use crate::report::testing::metrics_of;
-use crate::stage::{Problem, Stage as _};
-use crate::tables::summary;
+use crate::testing::metrics_of;
+use pairloom_stage::{Problem, Stage as _};
+use pairloom_tables::summary;
 
 #[test]
 fn means_deviations_intervals_and_tests_are_those_by_hand() {

@@ -7,14 +7,14 @@ use super::assignment_rankings::{self, no_corrections};
 use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::error::Result;
-use crate::kernels::hubness::assignment::{AssignmentProblem, assignment_rounds};
+use pairloom_base::error::Result;
+use pairloom_kernels::hubness::assignment::{AssignmentProblem, assignment_rounds};
 #[cfg(test)]
-use crate::kernels::hubness::dense_scores::DenseScores;
-use crate::retrieval::corrections::Corrections;
-use crate::retrieval::ranking::{Ranker, RankingRequest, Rankings};
-use crate::search::SearchProgress;
-use crate::search::assignment::solve_assignment;
+use pairloom_kernels::hubness::dense_scores::DenseScores;
+use crate::corrections::Corrections;
+use crate::ranking::{Ranker, RankingRequest, Rankings};
+use pairloom_search::SearchProgress;
+use pairloom_search::assignment::solve_assignment;
 
 /// Assignment with the largest sum of scores, by the Hungarian method; further items of each query come from
 /// assignments of the remaining pairs. It is an upper bound for matchings. At most 5,000 queries; each item takes

@@ -1,10 +1,10 @@
 //! Rankings by assignments: common code of `assignment` and `k_best_assignment`.
 
-use crate::error::{Error, Result};
-use crate::kernels::hubness::k_best_assignment::CapacitatedAssignment;
-use crate::kernels::top_k::ScoredItem;
-use crate::retrieval::ranking::{Ranker, RankingRequest, Rankings};
-use crate::search::SearchProgress;
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::hubness::k_best_assignment::CapacitatedAssignment;
+use pairloom_kernels::top_k::ScoredItem;
+use crate::ranking::{Ranker, RankingRequest, Rankings};
+use pairloom_search::SearchProgress;
 
 /// Largest number of queries of an assignment, and of the total capacity of its items. With 5,000 of both, each of the
 /// ten rounds of a direction takes more than ten seconds, and the time grows with the cube.

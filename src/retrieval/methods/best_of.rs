@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, ListedMethod, MethodContext, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::error::{Error, Problem, Result};
+use pairloom_base::error::{Error, Problem, Result};
 #[cfg(test)]
-use crate::kernels::hubness::dense_scores::DenseScores;
-use crate::retrieval::corrections::Corrections;
-use crate::retrieval::ranking::Ranker;
-use crate::search::SearchProgress;
+use pairloom_kernels::hubness::dense_scores::DenseScores;
+use crate::corrections::Corrections;
+use crate::ranking::Ranker;
+use pairloom_search::SearchProgress;
 
 /// Best of several methods: the one with the largest rsum on the split `validation_split`.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]

@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, MethodContext, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::error::{Error, Problem, Result};
+use pairloom_base::error::{Error, Problem, Result};
 #[cfg(test)]
-use crate::kernels::hubness::dense_scores::DenseScores;
-use crate::kernels::hubness::dual_bank_sinkhorn as kernel;
-use crate::kernels::hubness::parameter_checks::{ParameterProblems, check_count, check_temperature};
-use crate::retrieval::corrections::Corrections;
-use crate::retrieval::ranking::Ranker;
-use crate::retrieval::scores::ScoreSet;
-use crate::search::{MatrixSide, SearchProgress};
+use pairloom_kernels::hubness::dense_scores::DenseScores;
+use pairloom_kernels::hubness::dual_bank_sinkhorn as kernel;
+use pairloom_kernels::hubness::parameter_checks::{ParameterProblems, check_count, check_temperature};
+use crate::corrections::Corrections;
+use crate::ranking::Ranker;
+use crate::scores::ScoreSet;
+use pairloom_search::{MatrixSide, SearchProgress};
 
 /// Sinkhorn potentials of the items together with the items of the query bank, over the queries of the bank (Pan et
 /// al., 2025).

@@ -7,14 +7,14 @@ use super::assignment_rankings::{self, no_corrections};
 use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::error::Result;
+use pairloom_base::error::Result;
 #[cfg(test)]
-use crate::kernels::hubness::dense_scores::DenseScores;
-use crate::kernels::hubness::k_best_assignment::k_best_assignments;
-use crate::kernels::hubness::parameter_checks::{ParameterProblems, check_count};
-use crate::retrieval::corrections::Corrections;
-use crate::retrieval::ranking::{Ranker, RankingRequest, Rankings};
-use crate::search::SearchProgress;
+use pairloom_kernels::hubness::dense_scores::DenseScores;
+use pairloom_kernels::hubness::k_best_assignment::k_best_assignments;
+use pairloom_kernels::hubness::parameter_checks::{ParameterProblems, check_count};
+use crate::corrections::Corrections;
+use crate::ranking::{Ranker, RankingRequest, Rankings};
+use pairloom_search::SearchProgress;
 
 /// Largest number of assignments: more take hours, and hardly differ.
 const MAX_ASSIGNMENTS: usize = 1_000;

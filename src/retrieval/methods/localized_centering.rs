@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, RankingMethod, ScoreKind};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 #[cfg(test)]
-use crate::kernels::hubness::dense_scores::DenseScores;
-use crate::kernels::hubness::parameter_checks::{ParameterProblems, check_count, check_weight};
-use crate::kernels::hubness::shift::ShiftCorrection;
-use crate::kernels::top_k::ScoredItem;
-use crate::retrieval::corrections::Corrections;
-use crate::retrieval::ranking::Ranker;
-use crate::retrieval::scores::ScoreSet;
-use crate::search::{SearchProgress, SearchRequest};
+use pairloom_kernels::hubness::dense_scores::DenseScores;
+use pairloom_kernels::hubness::parameter_checks::{ParameterProblems, check_count, check_weight};
+use pairloom_kernels::hubness::shift::ShiftCorrection;
+use pairloom_kernels::top_k::ScoredItem;
+use crate::corrections::Corrections;
+use crate::ranking::Ranker;
+use crate::scores::ScoreSet;
+use pairloom_search::{SearchProgress, SearchRequest};
 
 /// Subtracts the affinity of an item to the centroid of its neighbours among the items (Hara et al., AAAI 2015):
 /// `s'(q, i) = s(q, i) − a(i)^γ`, where a(i) is the mean score of the item with its `k` nearest other items, at least

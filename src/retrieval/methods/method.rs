@@ -1,20 +1,20 @@
 //! Trait of ranking methods, and the types of its interface.
 
-use crate::error::{Problem, Result};
-use crate::kernels::hubness::distance::Distance;
-use crate::kernels::hubness::parameter_checks::ParameterProblems;
-use crate::retrieval::corrections::Corrections;
-use crate::retrieval::ranking::{Ranker, RankingRequest, Rankings};
-use crate::search::SearchProgress;
+use pairloom_base::error::{Problem, Result};
+use pairloom_kernels::hubness::distance::Distance;
+use pairloom_kernels::hubness::parameter_checks::ParameterProblems;
+use crate::corrections::Corrections;
+use crate::ranking::{Ranker, RankingRequest, Rankings};
+use pairloom_search::SearchProgress;
 
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
 #[cfg(test)]
-use crate::kernels::hubness::dense_scores::DenseScores;
+use pairloom_kernels::hubness::dense_scores::DenseScores;
 
 /// Scores that a method learns from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::retrieval) enum LearnsFrom {
+pub(crate) enum LearnsFrom {
     /// No scores except those of the query itself.
     Nothing,
     /// Scores of the bank.
@@ -88,7 +88,7 @@ impl ScoreKind {
 /// Ranking method, implemented by the struct of its settings.
 ///
 /// Most methods only provide corrections of scores; a matching implements `rank` itself.
-pub(in crate::retrieval) trait RankingMethod {
+pub(crate) trait RankingMethod {
     /// Scores that it learns from.
     fn learns_from(&self) -> LearnsFrom;
 
@@ -154,7 +154,7 @@ pub(in crate::retrieval) trait RankingMethod {
 }
 
 /// List of all methods, for methods that have other methods in their settings.
-pub(in crate::retrieval) trait ListedMethod: RankingMethod + Sized {
+pub(crate) trait ListedMethod: RankingMethod + Sized {
     /// All methods with their default settings.
     fn all() -> Vec<Self>;
     /// Name of the method in pipeline files.

@@ -1,7 +1,7 @@
 //! Ranking methods: a file for each, and a line in the list `methods!`.
 //!
 //! A file has a struct with the settings of its method in pipeline files, and the implementation of the method. A
-//! method that needs only statistics of scores is a file of [`kernels::hubness`](crate::kernels::hubness);
+//! method that needs only statistics of scores is a file of [`kernels::hubness`](pairloom_kernels::hubness);
 //! `statistical.rs` ranks with all of these. Any other method is a file here, with an implementation of
 //! `RankingMethod`.
 
@@ -38,9 +38,9 @@ pub use self::method::{MethodContext, ScoreKind};
 use super::corrections::Corrections;
 use super::label::MethodLabel;
 use super::ranking::{Ranker, RankingRequest, Rankings};
-use crate::error::{Problem, Result};
-use crate::kernels::hubness;
-use crate::search::SearchProgress;
+use pairloom_base::error::{Problem, Result};
+use pairloom_kernels::hubness;
+use pairloom_search::SearchProgress;
 
 /// Declares [`Method`] from the type and the file of each method. The file is here or in `kernels/hubness/`; its name
 /// is that of the setting.
@@ -200,7 +200,7 @@ impl Method {
     ///
     /// # Errors
     /// The method does not support the scores, or the first error of `progress`.
-    pub(in crate::retrieval) fn rank(
+    pub(crate) fn rank(
         &self,
         ranker: &Ranker<'_>,
         wanted: &RankingRequest<'_>,
@@ -210,7 +210,7 @@ impl Method {
     }
 
     /// The methods that `best_of` selects from; `None` for other methods.
-    pub(in crate::retrieval) fn candidates(&self) -> Option<&[Self]> {
+    pub(crate) fn candidates(&self) -> Option<&[Self]> {
         match self {
             Self::BestOf(of) => Some(&of.methods),
             _ => None,

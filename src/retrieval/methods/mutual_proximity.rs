@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, MethodContext, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::error::{Error, Problem, Result};
+use pairloom_base::error::{Error, Problem, Result};
 #[cfg(test)]
-use crate::kernels::hubness::dense_scores::DenseScores;
+use pairloom_kernels::hubness::dense_scores::DenseScores;
 #[cfg(test)]
-use crate::kernels::hubness::empirical_proximity::empirical_proximity;
-use crate::kernels::hubness::empirical_proximity::{EmpiricalMutualProximity, SortedScores};
-use crate::kernels::hubness::method::Correction;
-use crate::kernels::hubness::mutual_proximity as kernel;
-use crate::retrieval::corrections::Corrections;
-use crate::retrieval::ranking::Ranker;
-use crate::retrieval::scores::{ScoreSet, missing_scores};
-use crate::search::SearchProgress;
+use pairloom_kernels::hubness::empirical_proximity::empirical_proximity;
+use pairloom_kernels::hubness::empirical_proximity::{EmpiricalMutualProximity, SortedScores};
+use pairloom_kernels::hubness::method::Correction;
+use pairloom_kernels::hubness::mutual_proximity as kernel;
+use crate::corrections::Corrections;
+use crate::ranking::Ranker;
+use crate::scores::{ScoreSet, missing_scores};
+use pairloom_search::SearchProgress;
 
 /// Probability that the query and the item are nearer to each other than to others (Schnitzer et al., 2012).
 #[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize, Serialize, JsonSchema)]

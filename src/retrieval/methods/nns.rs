@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::error::Result;
+use pairloom_base::error::Result;
 #[cfg(test)]
-use crate::kernels::hubness::dense_scores::DenseScores;
-use crate::kernels::hubness::shift::ShiftCorrection;
-use crate::retrieval::corrections::Corrections;
-use crate::retrieval::ranking::Ranker;
-use crate::search::SearchProgress;
+use pairloom_kernels::hubness::dense_scores::DenseScores;
+use pairloom_kernels::hubness::shift::ShiftCorrection;
+use crate::corrections::Corrections;
+use crate::ranking::Ranker;
+use pairloom_search::SearchProgress;
 
 /// Nearest neighbour: scores without any correction.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize, Serialize, JsonSchema)]

@@ -1,19 +1,19 @@
 //! Synthetic pool with its exact scores, for the tests of methods.
 
 use super::Method;
-use crate::error::Result;
-use crate::kernels::hubness::dense_scores::DenseScores;
-use crate::kernels::hubness::distance::Distance;
-use crate::kernels::random::Rng;
-use crate::retrieval::{
+use pairloom_base::error::Result;
+use pairloom_kernels::hubness::dense_scores::DenseScores;
+use pairloom_kernels::hubness::distance::Distance;
+use pairloom_kernels::random::Rng;
+use crate::{
     Callbacks, Collection, Evaluation, EvaluationResults, ImageCaptionVectors, Matches, MethodLabel, Rankings,
     ScoreSource, StoredBankScores, StoredScores, VectorSource, evaluate,
 };
-use crate::search::CpuSearchFactory;
+use pairloom_search::CpuSearchFactory;
 
 const WIDTH: usize = 6;
 /// Number of captions of an image.
-pub(in crate::retrieval) const CAPTIONS_PER_IMAGE: usize = 3;
+pub(crate) const CAPTIONS_PER_IMAGE: usize = 3;
 
 /// Random unit vectors around a common direction, so that there are hubs.
 #[expect(clippy::cast_possible_truncation, reason = "embeddings are f32")]
@@ -28,7 +28,7 @@ fn vectors(seed: u64, count: usize) -> Vec<f32> {
 }
 
 /// Vectors of 12 images with three captions each, and of a query bank of 9 images with two captions each.
-pub(in crate::retrieval) struct SyntheticPool {
+pub(crate) struct SyntheticPool {
     images: Vec<f32>,
     captions: Vec<f32>,
     bank_images: Vec<f32>,
@@ -36,10 +36,10 @@ pub(in crate::retrieval) struct SyntheticPool {
 }
 
 /// Results and rankings of several methods.
-pub(in crate::retrieval) struct MethodRankings {
-    pub(in crate::retrieval) results: EvaluationResults,
+pub(crate) struct MethodRankings {
+    pub(crate) results: EvaluationResults,
     /// Rankings of each method: image to text, text to image.
-    pub(in crate::retrieval) rankings: Vec<[Rankings; 2]>,
+    pub(crate) rankings: Vec<[Rankings; 2]>,
 }
 
 impl Callbacks for Vec<[Rankings; 2]> {
@@ -50,7 +50,7 @@ impl Callbacks for Vec<[Rankings; 2]> {
 }
 
 impl SyntheticPool {
-    pub(in crate::retrieval) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             images: vectors(1, 12),
             captions: vectors(3, 36),
@@ -60,7 +60,7 @@ impl SyntheticPool {
     }
 
     /// Ranks by each method.
-    pub(in crate::retrieval) fn evaluate(&self, methods: &[Method], cutoffs: &[usize]) -> Result<MethodRankings> {
+    pub(crate) fn evaluate(&self, methods: &[Method], cutoffs: &[usize]) -> Result<MethodRankings> {
         let bank = ImageCaptionVectors::new(&self.bank_images, &self.bank_captions, WIDTH, " of the bank")?;
         let factory = &CpuSearchFactory { order: None, threads: 2 };
         let (images, captions) = (&self.images, &self.captions);
@@ -69,7 +69,7 @@ impl SyntheticPool {
     }
 
     /// Ranks by each method, by stored scores of all pairs and of a query bank, which are those of the vectors.
-    pub(in crate::retrieval) fn evaluate_stored(
+    pub(crate) fn evaluate_stored(
         &self,
         methods: &[Method],
         cutoffs: &[usize],
@@ -105,25 +105,25 @@ impl SyntheticPool {
 }
 
 /// Exact scores of one direction, as dense matrices.
-pub(in crate::retrieval) struct ReferenceScores<'d> {
+pub(crate) struct ReferenceScores<'d> {
     /// Scores of the queries with the items.
-    pub(in crate::retrieval) test: DenseScores,
+    pub(crate) test: DenseScores,
     /// Scores of the bank's queries with the items.
-    pub(in crate::retrieval) bank: DenseScores,
+    pub(crate) bank: DenseScores,
     /// Scores of the queries with the bank's items.
-    pub(in crate::retrieval) with_bank_items: DenseScores,
+    pub(crate) with_bank_items: DenseScores,
     /// Scores of the bank's items with the items.
-    pub(in crate::retrieval) bank_items: DenseScores,
+    pub(crate) bank_items: DenseScores,
     /// Scores of the bank's queries with the bank's items.
-    pub(in crate::retrieval) within_bank: DenseScores,
-    pub(in crate::retrieval) queries: Vec<&'d [f32]>,
-    pub(in crate::retrieval) items: Vec<&'d [f32]>,
+    pub(crate) within_bank: DenseScores,
+    pub(crate) queries: Vec<&'d [f32]>,
+    pub(crate) items: Vec<&'d [f32]>,
     /// Distance of the scores.
-    pub(in crate::retrieval) distance: Distance,
+    pub(crate) distance: Distance,
 }
 
 impl<'d> ReferenceScores<'d> {
-    pub(in crate::retrieval) fn both_directions(data: &'d SyntheticPool) -> [Self; 2] {
+    pub(crate) fn both_directions(data: &'d SyntheticPool) -> [Self; 2] {
         let rows = |values: &'d [f32]| -> Vec<&'d [f32]> { values.chunks_exact(WIDTH).collect() };
         let (images, captions) = (rows(&data.images), rows(&data.captions));
         let (bank_images, bank_captions) = (rows(&data.bank_images), rows(&data.bank_captions));
@@ -141,7 +141,7 @@ impl<'d> ReferenceScores<'d> {
     }
 
     /// The same scores rounded to f32, without vectors.
-    pub(in crate::retrieval) fn stored(mut self) -> Self {
+    pub(crate) fn stored(mut self) -> Self {
         let all =
             [&mut self.test, &mut self.bank, &mut self.with_bank_items, &mut self.bank_items, &mut self.within_bank];
         for value in all.into_iter().flat_map(|scores| &mut scores.values) {
@@ -151,17 +151,17 @@ impl<'d> ReferenceScores<'d> {
     }
 
     /// Scores of the bank's queries with the items if `bank` is true.
-    pub(in crate::retrieval) fn bank_if(&self, bank: bool) -> Option<&DenseScores> {
+    pub(crate) fn bank_if(&self, bank: bool) -> Option<&DenseScores> {
         bank.then_some(&self.bank)
     }
 
     /// Scores of the items with the items.
-    pub(in crate::retrieval) fn among_items(&self) -> DenseScores {
+    pub(crate) fn among_items(&self) -> DenseScores {
         matrix(&self.items, &self.items)
     }
 
     /// Scores minus a shift of each item.
-    pub(in crate::retrieval) fn minus_item_shifts(&self, h: &[f64]) -> DenseScores {
+    pub(crate) fn minus_item_shifts(&self, h: &[f64]) -> DenseScores {
         DenseScores::from_fn(self.test.queries, self.test.items, |q, i| self.test.at(q, i) - h[i])
     }
 }

@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 #[cfg(test)]
-use crate::kernels::hubness::dense_scores::DenseScores;
-use crate::kernels::hubness::parameter_checks::{ParameterProblems, check_count, check_temperature};
-use crate::kernels::hubness::shift::ShiftCorrection;
+use pairloom_kernels::hubness::dense_scores::DenseScores;
+use pairloom_kernels::hubness::parameter_checks::{ParameterProblems, check_count, check_temperature};
+use pairloom_kernels::hubness::shift::ShiftCorrection;
 #[cfg(test)]
-use crate::kernels::hubness::sinkhorn::sinkhorn;
-use crate::retrieval::corrections::Corrections;
-use crate::retrieval::ranking::Ranker;
-use crate::search::{MatrixSide, SearchProgress};
+use pairloom_kernels::hubness::sinkhorn::sinkhorn;
+use crate::corrections::Corrections;
+use crate::ranking::Ranker;
+use pairloom_search::{MatrixSide, SearchProgress};
 
 /// Sinkhorn normalisation: potentials such that all items get equal probability over the queries.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]

@@ -1,16 +1,16 @@
-//! Ranking with the statistical methods of [`kernels::hubness`](crate::kernels::hubness).
+//! Ranking with the statistical methods of [`kernels::hubness`](pairloom_kernels::hubness).
 
 use super::method::{LearnsFrom, RankingMethod, ScoreKind};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::error::Result;
+use pairloom_base::error::Result;
 #[cfg(test)]
-use crate::kernels::hubness::dense_scores::DenseScores;
-use crate::kernels::hubness::method::StatisticalMethod;
-use crate::kernels::hubness::parameter_checks::ParameterProblems;
-use crate::retrieval::corrections::Corrections;
-use crate::retrieval::ranking::Ranker;
-use crate::search::SearchProgress;
+use pairloom_kernels::hubness::dense_scores::DenseScores;
+use pairloom_kernels::hubness::method::StatisticalMethod;
+use pairloom_kernels::hubness::parameter_checks::ParameterProblems;
+use crate::corrections::Corrections;
+use crate::ranking::Ranker;
+use pairloom_search::SearchProgress;
 
 impl<M: StatisticalMethod> RankingMethod for M {
     fn learns_from(&self) -> LearnsFrom {

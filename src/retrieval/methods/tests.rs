@@ -10,13 +10,13 @@ use super::{
     Csls, DbNorm, DisSimLocal, Distribution, DualBankSinkhorn, InvertedSoftmax, KBestAssignment, Method,
     MutualProximity, QbNorm, RelaxedGreedy, Sinkhorn,
 };
-use crate::kernels::hubness::dense_scores::DenseScores;
-use crate::kernels::hubness::inverted_softmax::{NormalisationSet, inverted_softmax};
-use crate::kernels::hubness::k_best_assignment::{CapacitatedAssignment, k_best_assignments};
-use crate::kernels::hubness::relaxed_greedy::{CapacityRule, GreedyRelaxation, relaxed_greedy};
-use crate::kernels::hubness::sinkhorn::sinkhorn;
-use crate::retrieval::Rankings;
-use crate::tables::DEFAULT_CUTOFFS;
+use pairloom_kernels::hubness::dense_scores::DenseScores;
+use pairloom_kernels::hubness::inverted_softmax::{NormalisationSet, inverted_softmax};
+use pairloom_kernels::hubness::k_best_assignment::{CapacitatedAssignment, k_best_assignments};
+use pairloom_kernels::hubness::relaxed_greedy::{CapacityRule, GreedyRelaxation, relaxed_greedy};
+use pairloom_kernels::hubness::sinkhorn::sinkhorn;
+use crate::Rankings;
+use pairloom_tables::DEFAULT_CUTOFFS;
 
 fn items(rankings: &Rankings) -> Vec<Vec<usize>> {
     rankings.top.iter().map(|top| top.iter().map(|best| best.item).collect()).collect()

@@ -1,8 +1,8 @@
 //! Names of checkpoints, and their payloads with checksums.
 
 use super::progress::SearchProgress;
-use crate::error::Result;
-use crate::kernels::identity::IdentityWriter;
+use pairloom_base::error::Result;
+use pairloom_kernels::identity::IdentityWriter;
 
 /// Version of names and payloads, raised when the same request gets other bytes.
 const VERSION: usize = 3;

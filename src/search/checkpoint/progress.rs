@@ -1,6 +1,6 @@
 //! Progress callback and checkpoint store of a search.
 
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 /// Minimum cost of a search with checkpoints, in multiply-adds, unless its store has another one: about 15 seconds on
 /// two cores.

@@ -10,8 +10,8 @@ use az::SaturatingAs;
 
 use super::checksum::{checkpoint_name, load, save};
 use super::progress::SearchProgress;
-use crate::error::Result;
-use crate::kernels::identity::IdentityWriter;
+use pairloom_base::error::Result;
+use pairloom_kernels::identity::IdentityWriter;
 
 /// Maximum number of sections of a pass. The state of all columns is saved after each, which takes space.
 const MAX_SECTIONS: u128 = 64;

@@ -2,7 +2,7 @@
 
 use pathfinding::kuhn_munkres::{Weights, kuhn_munkres};
 
-use crate::kernels::hubness::assignment::AssignmentProblem;
+use pairloom_kernels::hubness::assignment::AssignmentProblem;
 
 /// Assigns a column to each row, no column twice, such that the sum of scores is the largest.
 ///
@@ -55,9 +55,9 @@ mod tests {
     use test_data::hubness::{golden, scores, size};
 
     use super::*;
-    use crate::kernels::hubness::assignment::assignment_rounds;
-    use crate::kernels::hubness::k_best_assignment::{CapacitatedAssignment, k_best_assignments};
-    use crate::kernels::random::Rng;
+    use pairloom_kernels::hubness::assignment::assignment_rounds;
+    use pairloom_kernels::hubness::k_best_assignment::{CapacitatedAssignment, k_best_assignments};
+    use pairloom_kernels::random::Rng;
 
     #[test]
     fn the_best_assignment_is_the_first_of_the_k_best() {

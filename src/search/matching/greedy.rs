@@ -4,14 +4,14 @@
 //! query starts with a short candidate list. Queries that use up their list before they have all their items are
 //! searched again, with longer lists.
 
-use crate::error::Result;
-use crate::kernels::hubness::incremental_matching::{IncrementalMatching, MatchCandidate};
-use crate::kernels::hubness::relaxed_greedy::MatchingLimits;
-use crate::kernels::hubness::shift::ShiftCorrection;
-use crate::search::checkpoint::SearchProgress;
-use crate::search::request::SearchRequest;
-use crate::search::scan::{Scan, candidates};
-use crate::search::scores::{MatrixSide, subset};
+use pairloom_base::error::Result;
+use pairloom_kernels::hubness::incremental_matching::{IncrementalMatching, MatchCandidate};
+use pairloom_kernels::hubness::relaxed_greedy::MatchingLimits;
+use pairloom_kernels::hubness::shift::ShiftCorrection;
+use crate::checkpoint::SearchProgress;
+use crate::request::SearchRequest;
+use crate::scan::{Scan, candidates};
+use crate::scores::{MatrixSide, subset};
 
 /// Initial number of candidates of a query, for each item that it is to get.
 const INITIAL_CANDIDATES: usize = 4;
@@ -39,7 +39,7 @@ pub type GreedyMatching = Vec<Vec<MatchCandidate>>;
 ///
 /// # Errors
 /// A shift is not finite; or the first error of `progress` or of the source.
-pub(in crate::search) fn match_greedily(
+pub(crate) fn match_greedily(
     scan: &Scan<'_>,
     sides: [&GreedyRequest<'_>; 2],
     progress: &mut dyn SearchProgress,
@@ -136,12 +136,12 @@ fn subtract_query_shift(shift: &ShiftCorrection, query: usize, list: &mut [Match
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::hubness::dense_scores::DenseScores;
-    use crate::kernels::hubness::relaxed_greedy::{CapacityRule, GreedyRelaxation, relaxed_greedy};
-    use crate::kernels::order_similarity::OrderPenalty;
-    use crate::kernels::random::Rng;
-    use crate::search::testing::{VectorDistribution, random_vectors};
-    use crate::search::{ScoreFunction, Search, VectorMatrix};
+    use pairloom_kernels::hubness::dense_scores::DenseScores;
+    use pairloom_kernels::hubness::relaxed_greedy::{CapacityRule, GreedyRelaxation, relaxed_greedy};
+    use pairloom_kernels::order_similarity::OrderPenalty;
+    use pairloom_kernels::random::Rng;
+    use crate::testing::{VectorDistribution, random_vectors};
+    use crate::{ScoreFunction, Search, VectorMatrix};
 
     /// Compares both directions, with shifts of items and of queries, with the algorithm on all pairs.
     #[test]

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::worker::SearchWorker;
-use crate::error::{Error, Result};
-use crate::kernels::hubness::statistic::Statistic;
-use crate::kernels::random::Rng;
-use crate::runtime::RemoteTasks;
-use crate::search::testing::{SCORE_FUNCTIONS, VectorDistribution, random_vectors};
-use crate::search::{Positives, Search, SearchRequest, VectorMatrix};
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::hubness::statistic::Statistic;
+use pairloom_kernels::random::Rng;
+use pairloom_base::runtime::RemoteTasks;
+use crate::testing::{SCORE_FUNCTIONS, VectorDistribution, random_vectors};
+use crate::{Positives, Search, SearchRequest, VectorMatrix};
 
 /// Processes that are threads of this one. Objects and results are bytes, as between processes.
 #[derive(Debug, Default)]
@@ -162,7 +162,7 @@ fn results_that_stay_damaged_and_refused_reports_are_errors() {
     let values = random_vectors(VectorDistribution::Spread, 1, n, width);
     let vectors = VectorMatrix::new("vectors", &values, width).expect("good");
     let search = |tasks: &Arc<LocalTasks>| {
-        let function = crate::search::ScoreFunction::Product;
+        let function = crate::ScoreFunction::Product;
         let search = Search::from_vectors(&vectors, &vectors, function, 1).expect("of one width");
         search.with_remote(Some(Arc::<LocalTasks>::clone(tasks)))
     };

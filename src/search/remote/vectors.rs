@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::search::scores::VectorMatrix;
+use pairloom_base::error::{Error, Result};
+use crate::scores::VectorMatrix;
 
 /// Largest size of an object.
 const MAX_OBJECT_BYTES: usize = 64 << 20;

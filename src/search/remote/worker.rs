@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::job::{PublishedRequest, SearchJob};
 use super::vectors::PublishedVectors;
-use crate::error::{Error, Result};
-use crate::search::checkpoint::{SearchProgress, seal};
-use crate::search::scan::{KnownColumns, Scan, ScanOverrides, find_section, stripe_count};
-use crate::search::scores::{ScoreFunction, VectorScores};
+use pairloom_base::error::{Error, Result};
+use crate::checkpoint::{SearchProgress, seal};
+use crate::scan::{KnownColumns, Scan, ScanOverrides, find_section, stripe_count};
+use crate::scores::{ScoreFunction, VectorScores};
 
 /// Jobs and sources of scores that a worker keeps.
 const KEPT: usize = 2;
@@ -18,7 +18,7 @@ const KEPT: usize = 2;
 /// # Cost
 /// Memory: the vectors of both sides, and a packed copy of the columns, for each source; 16·k bytes and some 40 more for
 /// every column of a job; for each section that is computed at the same time what
-/// [`Search::find`](crate::search::Search::find) needs on one thread.
+/// [`Search::find`](crate::Search::find) needs on one thread.
 #[derive(Debug, Default)]
 pub struct SearchWorker {
     jobs: Mutex<Vec<(String, Arc<StartedJob>)>>,

@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::stripes::{stripe_rows, stripe_rows_range};
-use crate::error::Result;
-use crate::search::checkpoint::SearchProgress;
-use crate::search::scores::{PanelRow, ScorePrecision, Scores, rows_per_buffer};
+use pairloom_base::error::Result;
+use crate::checkpoint::SearchProgress;
+use crate::scores::{PanelRow, ScorePrecision, Scores, rows_per_buffer};
 
 /// Visitor of scores, on one thread.
 ///

@@ -1,6 +1,6 @@
 //! Top-k list of one query, from a stream of approximate scores with an error bound.
 
-use crate::error::Result;
+use pairloom_base::error::Result;
 
 /// Callback that computes exact ranking keys: appends the key of each of the given items.
 pub type ExactKeys<'s> = &'s mut dyn FnMut(&[u32], &mut Vec<f64>) -> Result<()>;
@@ -158,7 +158,7 @@ pub fn sort_best_first(items: &mut [(f64, u32)]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::random::Rng;
+    use pairloom_kernels::random::Rng;
 
     /// The result is that of sorting exact scores for any errors within the bound, in one list or in two that are
     /// merged.

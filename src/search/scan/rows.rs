@@ -5,17 +5,17 @@ use std::ops::Range;
 use super::blocks::{Scan, ScoreVisitor};
 use super::ordered_sum::parts_per_group;
 use super::stripes::{stripe_count, stripe_rows_range};
-use crate::error::Result;
-use crate::kernels::hubness::incremental_matching::MatchCandidate;
-use crate::kernels::hubness::method::Correction;
-use crate::kernels::identity::IdentityWriter;
-use crate::kernels::measure::rank::best_rank;
-use crate::kernels::product::TILE_COLUMNS;
-use crate::kernels::top_k::{ScoredItem, top_k};
-use crate::search::checkpoint::{SearchProgress, Sections};
-use crate::search::request::SearchRequest;
-use crate::search::results::{SearchResults, UnroundedResults};
-use crate::search::scores::{PanelRow, ScorePrecision};
+use pairloom_base::error::Result;
+use pairloom_kernels::hubness::incremental_matching::MatchCandidate;
+use pairloom_kernels::hubness::method::Correction;
+use pairloom_kernels::identity::IdentityWriter;
+use pairloom_kernels::measure::rank::best_rank;
+use pairloom_kernels::product::TILE_COLUMNS;
+use pairloom_kernels::top_k::{ScoredItem, top_k};
+use crate::checkpoint::{SearchProgress, Sections};
+use crate::request::SearchRequest;
+use crate::results::{SearchResults, UnroundedResults};
+use crate::scores::{PanelRow, ScorePrecision};
 
 /// Maps every row of these stripes with `work` and returns the results in the order of the rows.
 ///

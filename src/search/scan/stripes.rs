@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::kernels::product::TILE_ROWS;
+use pairloom_kernels::product::TILE_ROWS;
 
 /// Minimum and maximum number of rows of a stripe, and the number of stripes between these limits.
 const MIN_STRIPE_ROWS: usize = 16 * TILE_ROWS;

@@ -3,12 +3,12 @@
 use super::duplicates::Duplicates;
 use super::side::MatrixSide;
 use super::source::Scores;
-use crate::error::Result;
+use pairloom_base::error::Result;
 use az::SaturatingAs;
 
 /// Exact scores for one thread. With [`Duplicates`] it caches the scores of the latest pairs, direct-mapped.
 #[derive(Debug, Default)]
-pub(in crate::search) struct ExactCache<'d> {
+pub(crate) struct ExactCache<'d> {
     duplicates: Option<&'d Duplicates>,
     /// Class number of a pair, and its score.
     slots: Vec<(u64, f32)>,

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::score_bound::ScoreBound;
 use super::side::MatrixSide;
-use crate::kernels::dot::{dot, dot_products};
-use crate::kernels::identity::IdentityWriter;
-use crate::kernels::order_similarity::{OrderPenalty, order_similarity, order_similarity_error};
-use crate::kernels::product::{
+use pairloom_kernels::dot::{dot, dot_products};
+use pairloom_kernels::identity::IdentityWriter;
+use pairloom_kernels::order_similarity::{OrderPenalty, order_similarity, order_similarity_error};
+use pairloom_kernels::product::{
     ElementType, NormBound, OrderViolation, TILE_COLUMNS, TILE_ROWS, Tile, add_product, add_violations,
     product_error_bound,
 };

@@ -7,9 +7,9 @@ use super::duplicates::Duplicates;
 use super::score_bound::ScoreBound;
 use super::scored_vectors::ScoredVectors;
 use super::side::MatrixSide;
-use crate::error::Result;
-use crate::kernels::identity::IdentityWriter;
-use crate::kernels::product::{TILE_COLUMNS, TILE_ROWS};
+use pairloom_base::error::Result;
+use pairloom_kernels::identity::IdentityWriter;
+use pairloom_kernels::product::{TILE_COLUMNS, TILE_ROWS};
 
 /// Scores of a row with the [`TILE_COLUMNS`] consecutive columns of a panel.
 pub type PanelRow = [f32; TILE_COLUMNS];

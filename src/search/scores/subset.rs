@@ -5,14 +5,14 @@ use std::ops::Range;
 use super::score_bound::ScoreBound;
 use super::side::MatrixSide;
 use super::source::{ConsumePanel, PanelRow, ScorePrecision, Scores, consume_row_major, rows_per_buffer};
-use crate::error::Result;
-use crate::kernels::identity::IdentityWriter;
+use pairloom_base::error::Result;
+use pairloom_kernels::identity::IdentityWriter;
 
 /// Source of the exact scores of some `queries` of `side`, as rows, with some `items` of the other side, as columns.
 ///
 /// # Errors
 /// As [`Scores::subset`].
-pub(in crate::search) fn subset<'s>(
+pub(crate) fn subset<'s>(
     source: &'s dyn Scores,
     side: MatrixSide,
     queries: &[usize],

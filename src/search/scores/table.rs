@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 use super::score_bound::ScoreBound;
 use super::side::MatrixSide;
 use super::source::{ConsumePanel, PanelRow, ScorePrecision, Scores, rows_per_buffer};
-use crate::error::{Error, Result, ValidationErrors};
-use crate::kernels::identity::IdentityWriter;
-use crate::kernels::product::TILE_COLUMNS;
+use pairloom_base::error::{Error, Result, ValidationErrors};
+use pairloom_kernels::identity::IdentityWriter;
+use pairloom_kernels::product::TILE_COLUMNS;
 
 /// Table of the scores of all rows with all columns: for models whose score is no function of two vectors, such as
 /// cross-attention, or for scores that another program computed.

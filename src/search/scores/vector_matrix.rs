@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::error::{Error, Result, ValidationErrors};
-use crate::kernels::product::{ElementType, NormBound};
-use crate::search::threads::parallel_ranges;
+use pairloom_base::error::{Error, Result, ValidationErrors};
+use pairloom_kernels::product::{ElementType, NormBound};
+use crate::threads::parallel_ranges;
 
 /// Maximum norm, 2⁶²: products of two such vectors do not overflow f32.
 const MAX_NORM: f64 = 4.611_686_018_427_388e18;
@@ -35,12 +35,12 @@ impl<'v> VectorMatrix<'v> {
     ///
     /// # Errors
     /// As [`VectorMatrix::new`].
-    pub(crate) fn with_threads(name: &str, values: &'v [f32], width: usize, threads: usize) -> Result<Self> {
+    pub fn with_threads(name: &str, values: &'v [f32], width: usize, threads: usize) -> Result<Self> {
         Self::from_cow(name, Cow::Borrowed(values), width, threads)
     }
 
     /// As [`VectorMatrix::with_threads`], of values that may be owned.
-    pub(in crate::search) fn from_cow(
+    pub(crate) fn from_cow(
         name: &str,
         values: Cow<'v, [f32]>,
         width: usize,

@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::spec::input_spec::ImageInput;
-use crate::spec::setting_problems::SettingProblems;
-use crate::spec::similarity::EmbeddingSimilarity;
+use crate::input_spec::ImageInput;
+use crate::setting_problems::SettingProblems;
+use crate::similarity::EmbeddingSimilarity;
 
 /// Name of the parameter with the word vectors.
 pub const WORD_VECTORS: &str = "txt_enc.embed.weight";

@@ -4,10 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::contract::{BatchNormStatistics, Capabilities, FamilySettings, WORD_VECTORS};
-use crate::spec::input_spec::ImageInput;
-use crate::spec::loss::{BatchSpec, Loss, LossSettings, MaxLoss};
-use crate::spec::setting_problems::{SettingProblems, check_dropout, check_widths};
-use crate::spec::similarity::EmbeddingSimilarity;
+use crate::input_spec::ImageInput;
+use crate::loss::{BatchSpec, Loss, LossSettings, MaxLoss};
+use crate::setting_problems::{SettingProblems, check_dropout, check_widths};
+use crate::similarity::EmbeddingSimilarity;
 
 /// Settings of CVSE. The defaults are the paper's. The published training has 0.85 as `fusion_weight`, and 0.35 as
 /// `label_weight` on Flickr30k; its loss is three times the one here, which changes an Adam step only by way of

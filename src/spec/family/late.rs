@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::contract::{Capabilities, FamilySettings};
-use crate::spec::setting_problems::SettingProblems;
+use crate::setting_problems::SettingProblems;
 
 /// Name of the parameter with the word vectors.
 pub const WORDS: &str = "words.weight";

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use contract::{BatchNormStatistics, Capabilities, FamilySettings, ScoreRange, WORD_VECTORS};
 
-use crate::spec::setting_problems::SettingProblems;
+use crate::setting_problems::SettingProblems;
 
 macro_rules! families {
     ($($(#[doc = $about:literal])* $(#[schemars($skip:ident)])? $name:ident($settings:ty) = $setting:literal);* $(;)?) => {

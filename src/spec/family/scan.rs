@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::contract::{Capabilities, FamilySettings, ScoreRange, WORD_VECTORS};
-use crate::spec::input_spec::ImageInput;
-use crate::spec::setting_problems::{SettingProblems, check_widths};
+use crate::input_spec::ImageInput;
+use crate::setting_problems::{SettingProblems, check_widths};
 
 /// Settings of SCAN. The defaults are the text-to-image form with the mean over words, as in its paper.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::contract::{BatchNormStatistics, Capabilities, FamilySettings, WORD_VECTORS};
-use crate::spec::input_spec::ImageInput;
-use crate::spec::setting_problems::{SettingProblems, check_dropout, check_layers, check_widths};
+use crate::input_spec::ImageInput;
+use crate::setting_problems::{SettingProblems, check_dropout, check_layers, check_widths};
 
 /// Settings of SGR and SAF. The defaults are those of the published training.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::contract::{Capabilities, FamilySettings, WORD_VECTORS};
-use crate::spec::input_spec::ImageInput;
-use crate::spec::setting_problems::{SettingProblems, check_widths};
-use crate::spec::similarity::EmbeddingSimilarity;
+use crate::input_spec::ImageInput;
+use crate::setting_problems::{SettingProblems, check_widths};
+use crate::similarity::EmbeddingSimilarity;
 
 /// Joint embedding of images and captions (VSE++: Faghri et al., BMVC 2018): a linear layer for images, word vectors
 /// and a GRU for captions; one unit vector for each.

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::contract::{BatchNormStatistics, Capabilities, FamilySettings, WORD_VECTORS};
-use crate::spec::input_spec::ImageInput;
-use crate::spec::setting_problems::{SettingProblems, check_dropout, check_layers, check_widths};
-use crate::spec::similarity::EmbeddingSimilarity;
+use crate::input_spec::ImageInput;
+use crate::setting_problems::{SettingProblems, check_dropout, check_layers, check_widths};
+use crate::similarity::EmbeddingSimilarity;
 
 /// Name of the auxiliary loss.
 pub const CAPTION_LOSS: &[&str] = &["caption"];

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::spec::setting_problems::SettingProblems;
+use crate::setting_problems::SettingProblems;
 
 /// Settings of a loss, which are the fields of an implementing type, and what follows from them without scores.
 pub trait LossSettings {

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::contract::{BatchSpec, LossSettings, check_margin, check_neighbours, collapsed_hinges};
-use crate::spec::setting_problems::{MARGINS, SettingProblems, check_plausible};
+use crate::setting_problems::{MARGINS, SettingProblems, check_plausible};
 
 /// SUM or MAX on scores that grow with the density around the image and the caption in the batch (first version of HAL:
 /// Liu, Ye, 2019). Summed over the batch.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::contract::{BatchSpec, LossSettings, check_margin, collapsed_hinges};
-use crate::spec::setting_problems::{MARGINS, SettingProblems, check_plausible};
+use crate::setting_problems::{MARGINS, SettingProblems, check_plausible};
 
 /// Triplet loss with the hardest negative of the batch (VSE++, "MAX"). Summed over the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]

@@ -31,7 +31,7 @@ pub use semantic_margin::{NegativeSampler, SemanticMargin};
 pub use sigmoid::SigmoidLoss;
 pub use sum::SumLoss;
 
-use crate::spec::setting_problems::SettingProblems;
+use crate::setting_problems::SettingProblems;
 
 /// Declares the enum [`Loss`] from lines `Variant(module::Settings)`. In pipeline files a loss has the
 /// name of its module and the documentation of `Settings`.

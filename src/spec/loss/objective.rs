@@ -3,7 +3,7 @@
 use super::Loss;
 use super::contract::{BatchSpec, LearnedScalar, LossSettings};
 use super::semantic_margin::SemanticMargin;
-use crate::spec::setting_problems::SettingProblems;
+use crate::setting_problems::SettingProblems;
 
 /// Objective of a training: a loss, and a semantic adaptive margin (SAM) beside it or in its place.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -1,8 +1,8 @@
 //! Architecture of an image network as plain data, and the specifications of its parameters.
 
 use super::layer::{Layer, NetworkParameterSpec, parameter_specs};
-use crate::kernels::normalize::ChannelStatistics;
-use crate::kernels::resize::{CropPlace, Interpolation, ResizedCrop};
+use pairloom_kernels::normalize::ChannelStatistics;
+use pairloom_kernels::resize::{CropPlace, Interpolation, ResizedCrop};
 
 /// Architecture of an image network.
 ///

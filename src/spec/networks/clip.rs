@@ -6,8 +6,8 @@
 
 use super::architecture::{Architecture, FilePart, NetworkInput, TextTower};
 use super::layer::{Convolution, Layer, NetworkInit};
-use crate::kernels::normalize::ChannelStatistics;
-use crate::kernels::resize::Interpolation;
+use pairloom_kernels::normalize::ChannelStatistics;
+use pairloom_kernels::resize::Interpolation;
 
 /// Side of the images, in pixels.
 const SIDE: usize = 224;

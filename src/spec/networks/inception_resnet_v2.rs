@@ -3,8 +3,8 @@
 
 use super::architecture::{Architecture, NetworkInput};
 use super::layer::{Convolution, Layer, NetworkInit};
-use crate::kernels::normalize::ChannelStatistics;
-use crate::kernels::resize::Interpolation;
+use pairloom_kernels::normalize::ChannelStatistics;
+use pairloom_kernels::resize::Interpolation;
 
 /// PyTorch's default initialisation of a convolution.
 const DEFAULT: NetworkInit = NetworkInit::UniformFanIn(1.0);

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::image_vectors::model_inputs;
-use crate::stage::{Problem, Stage, StageInput, StageOutput, TableRef};
-use crate::tables::attention;
+use pairloom_stage::{Problem, Stage, StageInput, StageOutput, TableRef};
+use pairloom_tables::attention;
 
 /// Most rows of a part.
 const PART_ROWS: usize = 65_536;

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::image_vectors::{either_image_vectors_problem, model_inputs};
-use crate::runtime::MAX_RANKS;
-use crate::stage::{Problem, Stage, StageInput, StageOutput, TableRef};
-use crate::tables::{caption_embeddings, image_embeddings};
+use pairloom_base::runtime::MAX_RANKS;
+use pairloom_stage::{Problem, Stage, StageInput, StageOutput, TableRef};
+use pairloom_tables::{caption_embeddings, image_embeddings};
 
 /// Number of rows of a part.
 const PART_ROWS: usize = 4096;

@@ -1,8 +1,8 @@
 //! Settings of stages that read the vectors of images.
 
-use crate::spec::input_spec::ImageInput;
-use crate::stage::{Problem, StageInput, TableRef};
-use crate::tables;
+use crate::input_spec::ImageInput;
+use pairloom_stage::{Problem, StageInput, TableRef};
+use pairloom_tables as tables;
 
 /// Input of the vectors of images.
 pub(super) fn image_vectors_input(name: impl Into<String>, from: &TableRef, input: ImageInput) -> StageInput {

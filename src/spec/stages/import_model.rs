@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::kernels::text::Tokenizer;
-use crate::spec::family::PublishedModel;
-use crate::stage::{SourceRef, Stage, StageInput, StageOutput};
+use pairloom_kernels::text::Tokenizer;
+use crate::family::PublishedModel;
+use pairloom_stage::{SourceRef, Stage, StageInput, StageOutput};
 
 /// Imports a published model, so that `embed` can use it like a model of `train`.
 ///

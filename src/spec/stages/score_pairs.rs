@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::image_vectors::{either_image_vectors_problem, model_inputs};
-use crate::stage::{Problem, Stage, StageInput, StageOutput, TableRef};
-use crate::tables::{scored_captions, scores};
+use pairloom_stage::{Problem, Stage, StageInput, StageOutput, TableRef};
+use pairloom_tables::{scored_captions, scores};
 
 /// Most rows of a part of `scored_captions`, and of a part of `scores` with few captions.
 const PART_ROWS: usize = 65_536;

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::error::{Error, Result, TruncatedList};
-use crate::stage::StageContext;
-use crate::tables;
-use crate::tables::caption_similarity::rows;
+use pairloom_base::error::{Error, Result, TruncatedList};
+use pairloom_stage::StageContext;
+use pairloom_tables as tables;
+use pairloom_tables::caption_similarity::rows;
 
 /// Ratings in the order of the table. A pair has several if several people rated it.
 #[derive(Debug, Default)]

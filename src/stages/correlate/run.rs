@@ -10,12 +10,12 @@ use az::SaturatingAs;
 
 use super::rated_pairs::RatedPairs;
 use super::settings::{ALL_PAIRS, Correlate, PairSet, similarity_input};
-use crate::error::{Error, Result, TruncatedList};
-use crate::io::image_names::shown_name;
-use crate::kernels::measure::correlation::{is_constant, pearson, spearman};
-use crate::kernels::measure::kendall::kendall;
-use crate::stage::{RunnableStage, StageContext};
-use crate::tables::{self, Nullable};
+use pairloom_base::error::{Error, Result, TruncatedList};
+use pairloom_storage::image_names::shown_name;
+use pairloom_kernels::measure::correlation::{is_constant, pearson, spearman};
+use pairloom_kernels::measure::kendall::kendall;
+use pairloom_stage::{RunnableStage, StageContext};
+use pairloom_tables::{self as tables, Nullable};
 
 /// Row of `correlations`.
 struct CorrelationRow {

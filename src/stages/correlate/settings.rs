@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::stage::{Problem, Stage, StageInput, StageOutput, TableRef};
-use crate::tables;
+use pairloom_stage::{Problem, Stage, StageInput, StageOutput, TableRef};
+use pairloom_tables as tables;
 
 /// Name of the set of all rated pairs in results.
 pub(super) const ALL_PAIRS: &str = "all";

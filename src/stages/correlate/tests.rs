@@ -7,9 +7,9 @@ use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBat
 use arrow::datatypes::{Float64Type, Int64Type};
 
 use super::{Correlate, PairSet, Score};
-use crate::stage::{Stage, TableRef};
-use crate::stage_testing::InMemoryHost;
-use crate::tables;
+use pairloom_stage::{Stage, TableRef};
+use pairloom_stage_testing::InMemoryHost;
+use pairloom_tables as tables;
 
 const OTHER: &str = "c2i_intrasim";
 const OWN: &str = "c2i_original";

@@ -6,14 +6,14 @@ use std::path::Path;
 use arrow::array::{Int64Array, StringArray};
 use az::SaturatingAs;
 
-use crate::error::{Result, ValidationErrors};
-use crate::io::image::strip_image_extension;
-use crate::io::image_names::shown_name;
-use crate::stage::StageContext;
-use crate::stages::imported_vectors::check_row_values;
-use crate::tables::regions::RegionColumn;
-use crate::tables::vector_limits::check_image_vector;
-use crate::tables::{VectorColumn, features, regions};
+use pairloom_base::error::{Result, ValidationErrors};
+use pairloom_images::image::strip_image_extension;
+use pairloom_storage::image_names::shown_name;
+use pairloom_stage::StageContext;
+use crate::imported_vectors::check_row_values;
+use pairloom_tables::regions::RegionColumn;
+use pairloom_tables::vector_limits::check_image_vector;
+use pairloom_tables::{VectorColumn, features, regions};
 
 /// Number of rows of a part of `features`: 8 MB for 2,048 values.
 pub(super) const FEATURE_PART_ROWS: usize = 1024;

@@ -9,10 +9,10 @@ use parquet::arrow::ArrowWriter;
 
 use super::ImportFeatures;
 use super::imported_rows::{RowId, WantedImages};
-use crate::error::Result;
-use crate::stage::Stage;
-use crate::stage_testing::InMemoryHost;
-use crate::tables;
+use pairloom_base::error::Result;
+use pairloom_stage::Stage;
+use pairloom_stage_testing::InMemoryHost;
+use pairloom_tables as tables;
 
 /// Columns `image_id` and `feature` of width 2.
 fn columns(ids: ArrayRef, values: ArrayRef) -> RecordBatch {

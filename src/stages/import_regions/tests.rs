@@ -3,7 +3,7 @@
 use arrow::array::{Int64Array, RecordBatch};
 
 use super::*;
-use crate::stage_testing::InMemoryHost;
+use pairloom_stage_testing::InMemoryHost;
 
 fn base64_of(values: &[f32]) -> String {
     STANDARD.encode(values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>())

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use super::listing::check_name_length;
 use super::writer;
-use crate::error::{Error, Result, ValidationErrors};
-use crate::io::image_names::shown_name;
-use crate::io::record_file::{FieldValue, RecordFile, RecordPlace};
-use crate::io::table_file::ColumnKind;
-use crate::stage::StageContext;
+use pairloom_base::error::{Error, Result, ValidationErrors};
+use pairloom_storage::image_names::shown_name;
+use pairloom_formats::record_file::{FieldValue, RecordFile, RecordPlace};
+use pairloom_formats::table_file::ColumnKind;
+use pairloom_stage::StageContext;
 
 /// Memory that the images and captions of a file of any size may take, and what each byte of the file adds: more in a file
 /// with compression. Those of web pages take 3 to 6 times the size of their file. A Parquet file of kilobytes may have millions of rows.
@@ -373,7 +373,7 @@ fn text_doubt(names: &[&str]) -> Option<String> {
 mod tests {
     use super::super::testing::folder;
     use super::*;
-    use crate::stage_testing::InMemoryHost;
+    use pairloom_stage_testing::InMemoryHost;
 
     /// Reads a table with the columns `id`, `image` and `text`, whose images and captions take at most `limit` bytes.
     fn read_table(limit: u64, rows: &str) -> Result<Vec<CaptionTableImage>> {

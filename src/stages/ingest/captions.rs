@@ -5,9 +5,9 @@ use super::listing;
 use super::separator::separator_byte;
 use super::settings::CaptionTable;
 use super::writer::{DataSetWriter, ImageRow};
-use crate::error::{Error, Result};
-use crate::io::image_names::shown_name;
-use crate::stage::StageContext;
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::image_names::shown_name;
+use pairloom_stage::StageContext;
 
 /// Reads the table and writes images, in order of their first caption, and their captions.
 ///

@@ -11,9 +11,9 @@ use super::Coco;
 use super::listed_images;
 use super::listing::{self, DuplicateFinder, ListedImage, MissingImages};
 use super::writer;
-use crate::error::{Error, Result, ValidationErrors};
-use crate::io::json;
-use crate::stage::StageContext;
+use pairloom_base::error::{Error, Result, ValidationErrors};
+use pairloom_formats::json;
+use pairloom_stage::StageContext;
 
 /// Description of a valid file, for error messages.
 const EXPECTED_FORMAT: &str =
@@ -113,7 +113,7 @@ mod tests {
 
     use super::super::testing::{captions, folder, images, ingest, refused};
     use super::super::{Coco, CocoFile, Ingest, OnMissing};
-    use crate::stage::{SourceRef, Stage};
+    use pairloom_stage::{SourceRef, Stage};
 
     fn settings() -> serde_json::Value {
         json!({"coco": {"images": "images", "captions_per_image": 2, "files": [

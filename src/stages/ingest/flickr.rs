@@ -9,10 +9,10 @@ use super::Flickr;
 use super::listed_images;
 use super::listing::{self, ListedImage, MissingImages};
 use super::writer;
-use crate::error::{Result, ValidationErrors};
-use crate::io::image_names::shown_name;
-use crate::io::text_lines::TextLines;
-use crate::stage::StageContext;
+use pairloom_base::error::{Result, ValidationErrors};
+use pairloom_storage::image_names::shown_name;
+use pairloom_formats::text_lines::TextLines;
+use pairloom_stage::StageContext;
 
 /// Image of the token file with its captions.
 struct CaptionedImage {

@@ -10,9 +10,9 @@ use super::Karpathy;
 use super::listed_images;
 use super::listing::{self, DuplicateFinder, ListedImage, MissingImages};
 use super::writer;
-use crate::error::{Result, ValidationErrors};
-use crate::io::json;
-use crate::stage::StageContext;
+use pairloom_base::error::{Result, ValidationErrors};
+use pairloom_formats::json;
+use pairloom_stage::StageContext;
 
 /// Description of a valid file, for error messages.
 const EXPECTED_FORMAT: &str =

@@ -11,16 +11,16 @@ use super::on_missing::OnMissing;
 use super::part_rows::PICTURE_PART_ROWS;
 use super::settings::NOT_OF_ROWS;
 use super::writer::{DataSetWriter, ImageRow};
-use crate::error::{Error, Result, SkippedItems, ValidationErrors};
-use crate::io::files::is_file;
-use crate::io::http_images::ObjectFetcher;
-use crate::io::image::picture_digest;
-use crate::io::image_names::shown_name;
-use crate::io::objects::{ObjectStamp, ObjectStorage};
-use crate::stage::{
+use pairloom_base::error::{Error, Result, SkippedItems, ValidationErrors};
+use pairloom_storage::files::is_file;
+use pairloom_images::http_images::ObjectFetcher;
+use pairloom_images::image::picture_digest;
+use pairloom_storage::image_names::shown_name;
+use pairloom_storage::objects::{ObjectStamp, ObjectStorage};
+use pairloom_stage::{
     MapBlock, MapInput, MapOutput, MappedRows, PartKey, RowKey, RowKeys, SharedEarlierRows, StageContext, object_key,
 };
-use crate::tables::{Nullable, images, text_column};
+use pairloom_tables::{Nullable, images, text_column};
 
 /// Number of images without a file that an error lists.
 const LISTED: usize = 20;
@@ -317,10 +317,10 @@ mod tests {
     use object_store::{ObjectStore, ObjectStoreExt as _};
 
     use super::*;
-    use crate::io::image::picture_digests;
-    use crate::io::objects::Location;
-    use crate::stage::{EarlierPart, EarlierRows, FoundRows};
-    use crate::tables;
+    use pairloom_images::image::picture_digests;
+    use pairloom_storage::objects::Location;
+    use pairloom_stage::{EarlierPart, EarlierRows, FoundRows};
+    use pairloom_tables as tables;
 
     /// Rows of one part of an earlier result.
     #[derive(Debug)]

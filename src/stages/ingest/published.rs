@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::part_rows::PUBLISHED_PART_ROWS;
-use crate::error::{Error, Result, ValidationErrors};
-use crate::io::delimited::DelimitedFile;
-use crate::stage::StageContext;
-use crate::suggest::{closest_name, quoted_list};
-use crate::tables::published::{self, COLUMNS, PrintedName, PublishedCells, PublishedValue};
+use pairloom_base::error::{Error, Result, ValidationErrors};
+use pairloom_formats::delimited::DelimitedFile;
+use pairloom_stage::StageContext;
+use pairloom_base::suggest::{closest_name, quoted_list};
+use pairloom_tables::published::{self, COLUMNS, PrintedName, PublishedCells, PublishedValue};
 
 /// Reads the table and writes `published`, in the order of the file. Columns that the file lacks have no values.
 pub(super) fn run(cx: &mut StageContext<'_>) -> Result<()> {
@@ -161,7 +161,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::testing::{folder, ingest, refused};
-    use crate::tables::{float_column, text_column};
+    use pairloom_tables::{float_column, text_column};
 
     fn read(content: &str) -> RecordBatch {
         let folder = folder(&[("rows.tsv", content.as_bytes())]);

@@ -4,8 +4,8 @@ use super::{
     Ingest, captions, coco, embeddings, flickr, hugging_face, image_folder, image_urls, karpathy, precomp, published,
     qrels, ratings, synthetic, webdataset,
 };
-use crate::error::Result;
-use crate::stage::{RunnableStage, StageContext};
+use pairloom_base::error::Result;
+use pairloom_stage::{RunnableStage, StageContext};
 
 impl RunnableStage for Ingest {
     fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Setting for the separator of the columns of CSV files.
 
-use crate::stage::Problem;
+use pairloom_stage::Problem;
 
 /// Checks the setting `separator` of a form.
 pub(super) fn separator_problem(form: &str, separator: Option<char>) -> Option<Problem> {

@@ -18,9 +18,9 @@ use super::ratings::RatingTable;
 use super::separator::separator_problem;
 use super::synthetic::IMAGE_SIDES;
 use super::webdataset::WebDataset;
-use crate::stage::{CopiedRows, Problem, SourceOrUrl, SourceRef, Stage, StageInput, StageOutput};
-use crate::tables;
-use crate::tables::published::PrintedName;
+use pairloom_stage::{CopiedRows, Problem, SourceOrUrl, SourceRef, Stage, StageInput, StageOutput};
+use pairloom_tables as tables;
+use pairloom_tables::published::PrintedName;
 
 /// Settings and inputs on which the bytes of an object of a bucket do not depend.
 pub(super) const NOT_OF_ROWS: &[&str] = &["karpathy*", "flickr*", "coco*", "image_folder*"];
@@ -259,7 +259,7 @@ impl Ingest {
     }
 
     /// Names of the printed rows, if the stage reads such rows and the file can be read.
-    pub(crate) fn printed_names(&self) -> Option<Vec<PrintedName>> {
+    pub fn printed_names(&self) -> Option<Vec<PrintedName>> {
         match self {
             Self::Published(file) => super::published::printed_names(file.path()),
             _ => None,

@@ -5,10 +5,10 @@ use std::path::Path;
 use arrow::array::{Array, AsArray};
 
 use super::Ingest;
-use crate::error::{Error, ErrorCategory, Result};
-use crate::stage::{InputOrigin, Stage};
-use crate::stage_testing::InMemoryHost;
-use crate::tables::{int_column, text_column};
+use pairloom_base::error::{Error, ErrorCategory, Result};
+use pairloom_stage::{InputOrigin, Stage};
+use pairloom_stage_testing::InMemoryHost;
+use pairloom_tables::{int_column, text_column};
 
 /// Creates a temporary folder with these files.
 pub(super) fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {

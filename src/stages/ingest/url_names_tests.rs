@@ -8,8 +8,8 @@ use arrow::ipc::writer::FileWriter;
 use serde_json::{Value, json};
 
 use super::testing::{folder, ingest, ingest_beside, refused};
-use crate::error::Result;
-use crate::stage_testing::InMemoryHost;
+use pairloom_base::error::Result;
+use pairloom_stage_testing::InMemoryHost;
 
 /// Name of an image.
 const URL: &str = "https://me:secret@h.org/it's.jpg?signature=secret.v1";

@@ -3,10 +3,10 @@
 use arrow::array::{BinaryBuilder, Int64Builder, StringBuilder};
 
 use super::part_rows::{CAPTION_PART_ROWS, IMAGE_PART_ROWS};
-use crate::error::Result;
-use crate::io::image::picture_digests;
-use crate::stage::StageContext;
-use crate::tables::{Nullable, captions, images};
+use pairloom_base::error::Result;
+use pairloom_images::image::picture_digests;
+use pairloom_stage::StageContext;
+use pairloom_tables::{Nullable, captions, images};
 
 /// Maximum length of a caption, in bytes: ten times that of the longest caption in known data sets.
 const MAX_CAPTION_BYTES: usize = 16 * 1024;
@@ -134,7 +134,7 @@ pub(super) fn clean_caption(raw: &str) -> Result<&str, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage_testing::InMemoryHost;
+    use pairloom_stage_testing::InMemoryHost;
     use arrow::array::RecordBatch;
 
     #[test]

@@ -5,11 +5,11 @@ use arrow::array::Int64Array;
 use super::settings::{CAPTION_PART_ROWS, CiderSettings, ScoreCaptions};
 use super::similarity_rows::{self, MeasureInfo};
 use super::split_captions::{self, SplitCaptions};
-use crate::error::{Error, Result};
-use crate::kernels::text::cider::{CaptionVectors, Cider, CiderVariant, DocumentFrequency, Idf, NgramVocabulary};
-use crate::kernels::text::tokenizer::Tokenizer;
-use crate::stage::StageContext;
-use crate::tables::{self, ListColumn, repeated};
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::text::cider::{CaptionVectors, Cider, CiderVariant, DocumentFrequency, Idf, NgramVocabulary};
+use pairloom_kernels::text::tokenizer::Tokenizer;
+use pairloom_stage::StageContext;
+use pairloom_tables::{self as tables, ListColumn, repeated};
 
 /// Reads captions; writes their tf-idf vectors, and φ of the selected pairs.
 pub(super) fn run(

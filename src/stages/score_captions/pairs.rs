@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use super::split_captions::SplitCaptions;
-use crate::error::{Error, Result, ValidationErrors};
-use crate::stage::StageContext;
-use crate::tables;
+use pairloom_base::error::{Error, Result, ValidationErrors};
+use pairloom_stage::StageContext;
+use pairloom_tables as tables;
 
 /// Reads the pairs, grouped by image. Images are in the order of `corpus`, the captions of an image in that of the
 /// table. A pair that several rows have, such as several ratings, is scored once. If the table has a column `split`, rows

@@ -2,9 +2,9 @@
 
 use super::settings::{Measure, PairSelection, ScoreCaptions};
 use super::{cider, pairs, spice};
-use crate::error::Result;
-use crate::kernels::text::cider::CiderVariant;
-use crate::stage::{RunnableStage, StageContext};
+use pairloom_base::error::Result;
+use pairloom_kernels::text::cider::CiderVariant;
+use pairloom_stage::{RunnableStage, StageContext};
 
 use super::similarity_rows::SelectedPairs;
 use super::split_captions::SplitCaptions;

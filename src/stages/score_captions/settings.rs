@@ -6,11 +6,11 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::kernels::text::Tokenizer;
-use crate::kernels::text::cider::OwnCaption;
-use crate::language::scene_graph::{self, MissingPeriod};
-use crate::stage::{Problem, Stage, StageInput, StageOutput, TableRef};
-use crate::tables;
+use pairloom_kernels::text::Tokenizer;
+use pairloom_kernels::text::cider::OwnCaption;
+use pairloom_language::scene_graph::{self, MissingPeriod};
+use pairloom_stage::{Problem, Stage, StageInput, StageOutput, TableRef};
+use pairloom_tables as tables;
 
 /// Number of rows of a part of `caption_ngrams` or `scene_graphs`.
 pub(super) const CAPTION_PART_ROWS: usize = 8192;

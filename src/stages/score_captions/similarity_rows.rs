@@ -6,11 +6,11 @@ use std::sync::Mutex;
 use arrow::array::RecordBatch;
 
 use super::split_captions::SplitCaptions;
-use crate::error::Result;
-use crate::kernels::caption_similarity::CaptionSimilarity;
-use crate::runtime::CancelToken;
-use crate::stage::{MapInput, MapOutput, StageContext};
-use crate::tables;
+use pairloom_base::error::Result;
+use pairloom_kernels::caption_similarity::CaptionSimilarity;
+use pairloom_base::runtime::CancelToken;
+use pairloom_stage::{MapInput, MapOutput, StageContext};
+use pairloom_tables as tables;
 
 /// Maximum number of values of a part. A crash costs at most one part of work, and a few parts are in memory at once.
 const PART_VALUES: usize = 2_000_000;

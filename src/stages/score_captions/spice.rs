@@ -7,15 +7,15 @@ use arrow::array::{Float64Array, Int64Array, StringArray};
 use super::settings::{CAPTION_PART_ROWS, SCORE_PART_ROWS, ScoreCaptions, SpiceSettings};
 use super::similarity_rows::{self, MeasureInfo, SelectedPairs};
 use super::split_captions::{self, SplitCaptions};
-use crate::error::{Error, Result, TruncatedList};
-use crate::kernels::text::spice::{SceneGraph, Spice, SpiceBuilder, SpiceScores};
-use crate::kernels::text::tokenizer::Tokenizer;
-use crate::language::lexicon::Lexicon;
-use crate::language::scene_graph;
-use crate::runtime::CancelToken;
-use crate::stage::StageContext;
-use crate::tables::scene_graphs::{TextListColumn, TupleListColumn};
-use crate::tables::{self, Nullable, repeated};
+use pairloom_base::error::{Error, Result, TruncatedList};
+use pairloom_kernels::text::spice::{SceneGraph, Spice, SpiceBuilder, SpiceScores};
+use pairloom_kernels::text::tokenizer::Tokenizer;
+use pairloom_language::lexicon::Lexicon;
+use pairloom_language::scene_graph;
+use pairloom_base::runtime::CancelToken;
+use pairloom_stage::StageContext;
+use pairloom_tables::scene_graphs::{TextListColumn, TupleListColumn};
+use pairloom_tables::{self as tables, Nullable, repeated};
 
 /// Tokeniser of the parser.
 const TOKENIZER: Tokenizer = Tokenizer::Treebank;

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::error::{Error, Result, ValidationErrors};
-use crate::runtime::Resources;
-use crate::stage::StageContext;
-use crate::tables;
+use pairloom_base::error::{Error, Result, ValidationErrors};
+use pairloom_base::runtime::Resources;
+use pairloom_stage::StageContext;
+use pairloom_tables as tables;
 
 /// Captions of one split. Images and captions are numbered from 0: images in the order of their first caption, captions
 /// image by image and in the order of the table.

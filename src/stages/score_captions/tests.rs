@@ -6,10 +6,10 @@ use arrow::array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, Strin
 use serde_json::json;
 
 use super::ScoreCaptions;
-use crate::error::{ErrorCategory, Result};
-use crate::stage::Stage;
-use crate::stage_testing::InMemoryHost;
-use crate::tables;
+use pairloom_base::error::{ErrorCategory, Result};
+use pairloom_stage::Stage;
+use pairloom_stage_testing::InMemoryHost;
+use pairloom_tables as tables;
 
 /// Caption of a test data set: (caption, image, split, text).
 type CaptionFixture<'t> = (i64, i64, &'t str, &'t str);
@@ -240,8 +240,8 @@ fn tf_idf_vectors_of_captions_are_written() {
 
 #[test]
 fn any_block_of_pairs_can_be_computed_from_the_vectors_of_the_table() {
-    use crate::kernels::caption_similarity::CaptionSimilarity;
-    use crate::kernels::text::cider::{CaptionVectors, Cider, CiderVariant, OwnCaption};
+    use pairloom_kernels::caption_similarity::CaptionSimilarity;
+    use pairloom_kernels::text::cider::{CaptionVectors, Cider, CiderVariant, OwnCaption};
     let host = score_captions(&CAPTIONS, json!({"measure": {"cider_d": {}}, "pairs": "on_demand"})).unwrap();
     let table = host.output("caption_ngrams");
     let (mut vectors, mut images) = (CaptionVectors::default(), Vec::new());

@@ -4,8 +4,8 @@ use arrow::array::RecordBatch;
 
 use super::hits::collect_hits;
 use super::paired::differences;
-use crate::error::{Error, Result};
-use crate::runtime::CancelToken;
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::CancelToken;
 
 /// Difference in rsum between two rankings of the same queries by the same method.
 #[derive(Debug, Clone, PartialEq)]

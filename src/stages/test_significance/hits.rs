@@ -4,9 +4,9 @@ use std::fmt;
 
 use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
 
-use crate::error::{Error, Result};
-use crate::stage::StageContext;
-use crate::tables;
+use pairloom_base::error::{Error, Result};
+use pairloom_stage::StageContext;
+use pairloom_tables as tables;
 
 /// Directions, in the order of [`QueryKey::direction`].
 pub(super) const DIRECTIONS: [&str; 2] = ["i2t", "t2i"];

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use super::hits::{DIRECTIONS, QueryHits};
-use crate::error::{Error, Result, TruncatedList};
-use crate::kernels::measure::bootstrap::{QueryValues, bootstrap_interval, randomisation_test};
-use crate::runtime::CancelToken;
+use pairloom_base::error::{Error, Result, TruncatedList};
+use pairloom_kernels::measure::bootstrap::{QueryValues, bootstrap_interval, randomisation_test};
+use pairloom_base::runtime::CancelToken;
 
 /// Number of bootstrap draws of a confidence interval.
 const BOOTSTRAP_DRAWS: usize = 1000;

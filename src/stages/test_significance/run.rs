@@ -6,9 +6,9 @@ use az::SaturatingAs;
 use super::hits::{HitsTable, MethodHits, read_hits};
 use super::paired::{Difference, differences};
 use super::settings::{AGAINST, RANKINGS, TestSignificance};
-use crate::error::{Error, Result};
-use crate::stage::{RunnableStage, StageContext};
-use crate::tables::{self, Nullable};
+use pairloom_base::error::{Error, Result};
+use pairloom_stage::{RunnableStage, StageContext};
+use pairloom_tables::{self as tables, Nullable};
 
 /// Row of `significance_tests`.
 struct SignificanceRow<'f> {

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::stage::{Problem, Stage, StageInput, StageOutput, TableRef};
-use crate::tables;
+use pairloom_stage::{Problem, Stage, StageInput, StageOutput, TableRef};
+use pairloom_tables as tables;
 
 /// Names of the inputs.
 pub(super) const RANKINGS: &str = "rankings";

@@ -6,9 +6,9 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float32Array, Int64Ar
 use arrow::datatypes::{Float64Type, Int64Type};
 
 use super::TestSignificance;
-use crate::stage::{AncestorArtefact, AncestorInput, RunnableStage, Stage};
-use crate::stage_testing::InMemoryHost;
-use crate::tables;
+use pairloom_stage::{AncestorArtefact, AncestorInput, RunnableStage, Stage};
+use pairloom_stage_testing::InMemoryHost;
+use pairloom_tables as tables;
 
 /// Query: fold, direction, id, image, and hits at 1, 5, 10.
 type HitRow = (i64, &'static str, i64, i64, [bool; 3]);

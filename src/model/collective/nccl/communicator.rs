@@ -14,8 +14,8 @@ use super::gpu::Gpu;
 use super::library::{
     DEFAULT_STREAM, IN_PROGRESS, NOT_READY, NcclLibrary, RawComm, RawId, SUCCESS, SUM, UniqueId, data_type,
 };
-use crate::error::{Error, ErrorCategory, Result};
-use crate::runtime::CancelToken;
+use pairloom_base::error::{Error, ErrorCategory, Result};
+use pairloom_base::runtime::CancelToken;
 
 /// Time between two checks for cancellation.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

@@ -152,7 +152,7 @@ fn check_status(function: &str, result: c_int, text: impl FnOnce() -> *const c_c
     let text = text();
     // SAFETY: the texts of both libraries are null-terminated and static.
     let text = if text.is_null() { "".into() } else { unsafe { CStr::from_ptr(text) }.to_string_lossy() };
-    Err(format!("{function}: {} ({result})", crate::error::escape_control(&text)))
+    Err(format!("{function}: {} ({result})", pairloom_base::error::escape_control(&text)))
 }
 
 /// `ncclDataType_t` of a libtorch type, for the types that gradients and rows may have.

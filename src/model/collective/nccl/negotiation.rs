@@ -12,8 +12,8 @@ use tch::{Kind, Tensor};
 use super::communicator::{Communicator, refusal_unless_interrupted};
 use super::gpu::Gpu;
 use super::library::UniqueId;
-use crate::error::{Error, Result};
-use crate::runtime::CancelToken;
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::CancelToken;
 
 /// Function that sends bytes of this rank and returns those of every rank, in the order of ranks.
 pub type AllGatherBytes<'m> = &'m dyn Fn(&[u8]) -> Result<Vec<Vec<u8>>>;

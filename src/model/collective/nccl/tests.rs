@@ -9,10 +9,10 @@ use tch::{Device, Kind, Tensor};
 use super::gpu::Gpu;
 use super::library::{NcclLibrary, data_type};
 use super::testing::{FAKE_LIBRARY, FAKE_OLD_LIBRARY, GpuFault, calls, inject_fault, new_gpus};
-use crate::error::{Error, ErrorCategory};
-use crate::model::collective::testing::{HOST, test_process_group};
-use crate::model::collective::{CollectiveGroup, TcpStore};
-use crate::runtime::CancelToken;
+use pairloom_base::error::{Error, ErrorCategory};
+use crate::collective::testing::{HOST, test_process_group};
+use crate::collective::{CollectiveGroup, TcpStore};
+use pairloom_base::runtime::CancelToken;
 
 const TRIAL_CALLS: [&str; 2] = ["gather 3 of 4", "sum 3 of 4"];
 

@@ -4,8 +4,8 @@ use std::sync::{Barrier, OnceLock};
 
 use super::forward::{FusedTape, GATES, ThreadTape, UNITS};
 use super::partition::{FusedInput, ThreadGroup, ThreadUnits};
-use crate::kernels::gru_cell::{self, GruBackward, UnitBlock};
-use crate::kernels::product::{LeftFactor, RightFactor, TILE_COLUMNS, TILE_ROWS, Tile, add_product};
+use pairloom_kernels::gru_cell::{self, GruBackward, UnitBlock};
+use pairloom_kernels::product::{LeftFactor, RightFactor, TILE_COLUMNS, TILE_ROWS, Tile, add_product};
 
 /// Number of rows of a weight's gradient that are computed together. Their factor fits into the L2 cache beside a panel
 /// of the other.

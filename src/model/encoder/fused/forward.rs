@@ -2,9 +2,9 @@
 
 use super::partition::{FusedInput, ThreadGroup, ThreadUnits};
 use super::spare::SpareBuffers;
-use crate::kernels::cpu::prefetch;
-use crate::kernels::gru_cell::{self, GruForward, UnitBlock};
-use crate::kernels::product::{LeftFactor, RightFactor, TILE_COLUMNS, TILE_ROWS, Tile, add_product};
+use pairloom_kernels::cpu::prefetch;
+use pairloom_kernels::gru_cell::{self, GruForward, UnitBlock};
+use pairloom_kernels::product::{LeftFactor, RightFactor, TILE_COLUMNS, TILE_ROWS, Tile, add_product};
 
 /// Buffers for gates, and for blocks of units.
 pub(super) static GATES: SpareBuffers<[UnitBlock; 3]> = SpareBuffers::new();

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::{Barrier, OnceLock};
 
-use crate::kernels::gru_cell::UnitBlock;
-use crate::kernels::product::{ElementType, LeftFactor, TILE_COLUMNS};
+use pairloom_kernels::gru_cell::UnitBlock;
+use pairloom_kernels::product::{ElementType, LeftFactor, TILE_COLUMNS};
 
 /// Input of one direction of the fused GRU. Matrices are row-major; the rows of the weights are ordered by gate: r, z,
 /// n.

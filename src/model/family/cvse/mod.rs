@@ -6,4 +6,4 @@ mod consensus;
 mod family;
 mod published;
 
-pub use crate::spec::family::cvse as settings;
+pub use pairloom_spec::family::cvse as settings;

@@ -1,10 +1,10 @@
 //! Published checkpoints of CVSE.
 
 use super::settings::{CvseSettings, PublishedCvseSettings};
-use crate::model::family::concept_graph::{CONCEPT_ADJACENCY, CONCEPT_VECTORS};
-use crate::model::family::differentiable::AutogradConfig;
-use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
-use crate::spec::input_spec::InputSpec;
+use crate::family::concept_graph::{CONCEPT_ADJACENCY, CONCEPT_VECTORS};
+use crate::family::differentiable::AutogradConfig;
+use crate::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
+use pairloom_spec::input_spec::InputSpec;
 
 /// Layout of the checkpoints. Each layer of an attention is stored twice; some layers are not used.
 pub(super) const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {

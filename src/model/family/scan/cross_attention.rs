@@ -15,9 +15,9 @@ use tch::{Kind, Tensor};
 
 use super::fused_scores::fused_scores;
 use super::settings::{AttentionActivation, RelevanceAggregation, ScanSettings};
-use crate::model::family::attention::{AttentionDirection, EPSILON, NEGATIVE_SLOPE, WordAttention, attention};
-use crate::model::family::encoded_items::{EncodedItems, PaddedSets, fill_padding};
-use crate::model::family::graph::{Graph, leaky_relu};
+use crate::family::attention::{AttentionDirection, EPSILON, NEGATIVE_SLOPE, WordAttention, attention};
+use crate::family::encoded_items::{EncodedItems, PaddedSets, fill_padding};
+use crate::family::graph::{Graph, leaky_relu};
 
 /// Scores images with captions, `[n, m]`, in both cases sets of unit vectors.
 ///

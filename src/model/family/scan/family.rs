@@ -8,17 +8,17 @@ use tch::Tensor;
 use super::cross_attention::{scores, words_to_regions};
 use super::published;
 use super::settings::{PublishedScanSettings, ScanSettings};
-use crate::error::Result;
-use crate::model::family::attention::WordAttention;
-use crate::model::family::caption_gru::CaptionGru;
-use crate::model::family::differentiable::{AutogradConfig, Differentiable};
-use crate::model::family::encoded_items::EncodedItems;
-use crate::model::family::graph::{Graph, l2_normalize};
-use crate::model::family::model::LocalBatch;
-use crate::model::family::parameters::{ParameterSpec, tensor_width};
-use crate::model::family::published::{CheckpointLayout, CheckpointShapes};
-use crate::model::family::region_rows::REGION_LAYER;
-use crate::spec::input_spec::InputSpec;
+use pairloom_base::error::Result;
+use crate::family::attention::WordAttention;
+use crate::family::caption_gru::CaptionGru;
+use crate::family::differentiable::{AutogradConfig, Differentiable};
+use crate::family::encoded_items::EncodedItems;
+use crate::family::graph::{Graph, l2_normalize};
+use crate::family::model::LocalBatch;
+use crate::family::parameters::{ParameterSpec, tensor_width};
+use crate::family::published::{CheckpointLayout, CheckpointShapes};
+use crate::family::region_rows::REGION_LAYER;
+use pairloom_spec::input_spec::InputSpec;
 
 /// Word vectors and GRU of captions.
 fn caption_gru(settings: &ScanSettings) -> CaptionGru {

@@ -7,4 +7,4 @@ mod cross_attention;
 mod fused_scores;
 mod published;
 
-pub use crate::spec::family::scan as settings;
+pub use pairloom_spec::family::scan as settings;

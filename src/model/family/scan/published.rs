@@ -1,9 +1,9 @@
 //! Published checkpoints of SCAN.
 
 use super::settings::{PublishedScanSettings, ScanSettings};
-use crate::model::family::differentiable::AutogradConfig;
-use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
-use crate::spec::input_spec::InputSpec;
+use crate::family::differentiable::AutogradConfig;
+use crate::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
+use pairloom_spec::input_spec::InputSpec;
 
 /// Layout of the checkpoints.
 pub(super) const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
@@ -40,8 +40,8 @@ mod tests {
 
     use super::super::settings::{AttentionActivation, RelevanceAggregation};
     use super::*;
-    use crate::model::family::contract::Family;
-    use crate::model::family::registry::ModelConfig;
+    use crate::family::contract::Family;
+    use crate::family::registry::ModelConfig;
 
     /// The names of the parameters are those of the published checkpoints: `golden_tests` compares scores with PyTorch.
     #[test]

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use crate::kernels::product::{ElementType, LeftFactor, RightFactor, TILE_COLUMNS, TILE_ROWS, Tile, add_product};
+use pairloom_kernels::product::{ElementType, LeftFactor, RightFactor, TILE_COLUMNS, TILE_ROWS, Tile, add_product};
 
 /// Words of a tile. Their differences fit the L2 cache.
 const WORDS_PER_TILE: usize = 8 * TILE_ROWS;

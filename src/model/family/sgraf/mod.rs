@@ -9,4 +9,4 @@ mod difference_products;
 mod family;
 mod published;
 
-pub use crate::spec::family::sgraf as settings;
+pub use pairloom_spec::family::sgraf as settings;

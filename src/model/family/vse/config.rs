@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
-use crate::model::encoder::{CaptionOptions, CaptionPooling};
-use crate::model::family::caption_gru::CaptionGru;
-use crate::model::family::parameters::{ParameterSpec, tensor_width};
-use crate::model::similarity::EmbeddingSimilarity;
-use crate::spec::input_spec::InputSpec;
+use pairloom_base::error::Result;
+use crate::encoder::{CaptionOptions, CaptionPooling};
+use crate::family::caption_gru::CaptionGru;
+use crate::family::parameters::{ParameterSpec, tensor_width};
+use crate::similarity::EmbeddingSimilarity;
+use pairloom_spec::input_spec::InputSpec;
 
 /// Description of a joint embedding of images and captions, without parameters.
 ///
@@ -92,7 +92,7 @@ impl VseConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::family::caption_gru::WORD_VECTORS;
+    use crate::family::caption_gru::WORD_VECTORS;
 
     #[test]
     fn names_are_those_of_the_published_checkpoints() {

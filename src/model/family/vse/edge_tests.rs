@@ -7,13 +7,13 @@ use super::testing::{
     compute_loss_and_gradients, create, embed_captions, embed_images, max_difference, model_with, new_training,
     training_step,
 };
-use crate::model::adam::global_norm;
-use crate::model::encoder::CaptionPooling;
-use crate::model::family::registry;
-use crate::model::loss::Loss;
-use crate::model::loss::max::MaxLoss;
-use crate::model::loss::sum::SumLoss;
-use crate::model::training_state::TrainingState;
+use crate::adam::global_norm;
+use crate::encoder::CaptionPooling;
+use crate::family::registry;
+use crate::loss::Loss;
+use crate::loss::max::MaxLoss;
+use crate::loss::sum::SumLoss;
+use crate::training_state::TrainingState;
 
 #[test]
 fn captions_of_1_and_200_words_are_embedded_and_have_gradients() {

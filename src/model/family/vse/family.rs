@@ -4,11 +4,11 @@ use super::config::VseConfig;
 use super::model::Vse;
 use super::published;
 use super::settings::{PublishedVseSettings, VseSettings};
-use crate::error::Result;
-use crate::model::family::contract::{Family, PublishedCheckpoint};
-use crate::model::family::model::Model;
-use crate::model::family::parameters::{ParameterSpec, Parameters};
-use crate::spec::input_spec::InputSpec;
+use pairloom_base::error::Result;
+use crate::family::contract::{Family, PublishedCheckpoint};
+use crate::family::model::Model;
+use crate::family::parameters::{ParameterSpec, Parameters};
+use pairloom_spec::input_spec::InputSpec;
 
 impl Family for VseConfig {
     type Settings = VseSettings;

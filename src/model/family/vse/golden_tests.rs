@@ -10,9 +10,9 @@ use super::testing::{
     compute_loss_and_gradients, embed_captions, embed_images, forward_and_backward, max_difference, model_with,
     new_training,
 };
-use crate::model::family::model::Model;
-use crate::model::loss::Loss;
-use crate::model::loss::max::MaxLoss;
+use crate::family::model::Model;
+use crate::loss::Loss;
+use crate::loss::max::MaxLoss;
 
 #[derive(Deserialize)]
 struct GoldenTensor {

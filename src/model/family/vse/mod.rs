@@ -13,4 +13,4 @@ mod golden_tests;
 #[cfg(test)]
 mod edge_tests;
 
-pub use crate::spec::family::vse as settings;
+pub use pairloom_spec::family::vse as settings;

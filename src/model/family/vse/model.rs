@@ -7,14 +7,14 @@ use az::SaturatingAs;
 use tch::Tensor;
 
 use super::config::VseConfig;
-use crate::error::{Error, Result};
-use crate::model::encoder::{MatmulPrecision, captions, images};
-use crate::model::family::encoded_items::EncodedItems;
-use crate::model::family::image_rows::ImageRows;
-use crate::model::family::model::{EncodedBatch, GlobalLossContext, LocalBatch, Model, ScoreGradients, ScoredBatch};
-use crate::model::family::parameters::Parameters;
-use crate::model::similarity::{EmbeddingSimilarity, SimilarityScores};
-use crate::spec::input_spec::InputSpec;
+use pairloom_base::error::{Error, Result};
+use crate::encoder::{MatmulPrecision, captions, images};
+use crate::family::encoded_items::EncodedItems;
+use crate::family::image_rows::ImageRows;
+use crate::family::model::{EncodedBatch, GlobalLossContext, LocalBatch, Model, ScoreGradients, ScoredBatch};
+use crate::family::parameters::Parameters;
+use crate::similarity::{EmbeddingSimilarity, SimilarityScores};
+use pairloom_spec::input_spec::InputSpec;
 
 /// Index of the first parameter of the caption encoder, after those of the linear layer.
 const FIRST_CAPTION_PARAMETER: usize = 2;

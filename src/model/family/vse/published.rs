@@ -6,10 +6,10 @@
 
 use super::config::VseConfig;
 pub use super::settings::PublishedVseSettings;
-use crate::error::Result;
-use crate::model::family::contract::PublishedCheckpoint;
-use crate::model::family::published::{CheckpointLayout, CheckpointShapes, read_checkpoint};
-use crate::model::similarity::{EmbeddingSimilarity, OrderPenalty};
+use pairloom_base::error::Result;
+use crate::family::contract::PublishedCheckpoint;
+use crate::family::published::{CheckpointLayout, CheckpointShapes, read_checkpoint};
+use crate::similarity::{EmbeddingSimilarity, OrderPenalty};
 
 /// Layout of the checkpoints.
 const LAYOUT: CheckpointLayout = CheckpointLayout {
@@ -47,8 +47,8 @@ mod tests {
     use safetensors::tensor::{Dtype, TensorView, serialize};
 
     use super::*;
-    use crate::model::family::published::CONVERSION_SCRIPT;
-    use crate::model::named_tensors::NamedTensors;
+    use crate::family::published::CONVERSION_SCRIPT;
+    use crate::named_tensors::NamedTensors;
 
     fn names() -> Vec<String> {
         let parameters = VseConfig::new(5, 7, 3, 2).parameter_specs().expect("widths");

@@ -3,18 +3,18 @@
 use tch::{Device, Tensor};
 
 use super::config::VseConfig;
-use crate::error::Result;
-use crate::kernels::random::Rng;
-use crate::model::collective::CollectiveGroup;
-use crate::model::family::encode;
-use crate::model::family::image_rows::ImageRows;
-use crate::model::family::model::{LocalBatch, Model};
-use crate::model::family::registry;
-use crate::model::loss::Loss;
-use crate::model::memory_bank::TrainingPair;
-use crate::model::step::{LossAndGradients, PairBatch, StepOptions, StepResult, loss_and_gradients};
-use crate::model::training_state::TrainingState;
-use crate::runtime::CancelToken;
+use pairloom_base::error::Result;
+use pairloom_kernels::random::Rng;
+use crate::collective::CollectiveGroup;
+use crate::family::encode;
+use crate::family::image_rows::ImageRows;
+use crate::family::model::{LocalBatch, Model};
+use crate::family::registry;
+use crate::loss::Loss;
+use crate::memory_bank::TrainingPair;
+use crate::step::{LossAndGradients, PairBatch, StepOptions, StepResult, loss_and_gradients};
+use crate::training_state::TrainingState;
+use pairloom_base::runtime::CancelToken;
 
 /// Creates a model with random parameters.
 pub(super) fn create(config: &VseConfig, seed: u64) -> Box<dyn Model> {

@@ -8,17 +8,17 @@ use super::testing::{
     create, embed_captions, embed_images, forward_and_backward, max_difference, model_with, new_training,
     random_tensor, training_step,
 };
-use crate::kernels::product::{ElementType, has_avx512};
-use crate::model::encoder::packed_captions::PackedCaptions;
-use crate::model::encoder::{CaptionPooling, MatmulPrecision, gru};
-use crate::model::family::caption_gru::WORD_VECTORS;
-use crate::model::family::contract::Family;
-use crate::model::family::model::Model;
-use crate::model::family::registry;
-use crate::model::loss::Loss;
-use crate::model::loss::sum::SumLoss;
-use crate::model::networks::Network;
-use crate::spec::input_spec::{FinetunedCnn, InputSpec};
+use pairloom_kernels::product::{ElementType, has_avx512};
+use crate::encoder::packed_captions::PackedCaptions;
+use crate::encoder::{CaptionPooling, MatmulPrecision, gru};
+use crate::family::caption_gru::WORD_VECTORS;
+use crate::family::contract::Family;
+use crate::family::model::Model;
+use crate::family::registry;
+use crate::loss::Loss;
+use crate::loss::sum::SumLoss;
+use crate::networks::Network;
+use pairloom_spec::input_spec::{FinetunedCnn, InputSpec};
 
 /// Comparison with libtorch's GRU and its autograd on the same packed words, in f64, with a gradient in every state.
 #[test]

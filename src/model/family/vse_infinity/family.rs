@@ -14,16 +14,16 @@ use super::pooling_operator::{self, pool};
 use super::published;
 use super::settings::{PublishedVseInfinitySettings, VseInfinitySettings};
 use super::size_augmentation::{change_words, drop_regions};
-use crate::error::Result;
-use crate::model::family::caption_gru::{CaptionGru, WORD_VECTORS};
-use crate::model::family::differentiable::{AutogradConfig, Differentiable};
-use crate::model::family::encoded_items::EncodedItems;
-use crate::model::family::graph::{Graph, l2_normalize};
-use crate::model::family::model::LocalBatch;
-use crate::model::family::parameters::{ParameterSpec, tensor_width};
-use crate::model::family::published::{CheckpointLayout, CheckpointShapes};
-use crate::model::family::region_rows::REGION_LAYER;
-use crate::spec::input_spec::InputSpec;
+use pairloom_base::error::Result;
+use crate::family::caption_gru::{CaptionGru, WORD_VECTORS};
+use crate::family::differentiable::{AutogradConfig, Differentiable};
+use crate::family::encoded_items::EncodedItems;
+use crate::family::graph::{Graph, l2_normalize};
+use crate::family::model::LocalBatch;
+use crate::family::parameters::{ParameterSpec, tensor_width};
+use crate::family::published::{CheckpointLayout, CheckpointShapes};
+use crate::family::region_rows::REGION_LAYER;
+use pairloom_spec::input_spec::InputSpec;
 
 /// Prefixes of the parameters of the image side.
 const MLP_LAYERS: [&str; 2] = ["img_enc.mlp.layers.0", "img_enc.mlp.layers.1"];

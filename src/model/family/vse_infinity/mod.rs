@@ -7,4 +7,4 @@ mod size_augmentation;
 mod family;
 mod published;
 
-pub use crate::spec::family::vse_infinity as settings;
+pub use pairloom_spec::family::vse_infinity as settings;

@@ -1,9 +1,9 @@
 //! Published checkpoints of VSE∞ with a GRU for captions.
 
 use super::settings::{PublishedVseInfinitySettings, VseInfinitySettings};
-use crate::model::family::differentiable::AutogradConfig;
-use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
-use crate::spec::input_spec::InputSpec;
+use crate::family::differentiable::AutogradConfig;
+use crate::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
+use pairloom_spec::input_spec::InputSpec;
 
 /// Layout of the checkpoints. A model with a CNN has its encoder of regions in a part of its own. The second batch
 /// normalisation of the perceptron is stored, but not used.

@@ -1,8 +1,8 @@
 //! Size augmentation: random omission of regions, and random masking, replacement and omission of words, in training.
 
-use crate::kernels::text::vocabulary::UNKNOWN_ID;
-use crate::model::family::encoded_items::EncodedItems;
-use crate::model::family::model::LocalBatch;
+use pairloom_kernels::text::vocabulary::UNKNOWN_ID;
+use crate::family::encoded_items::EncodedItems;
+use crate::family::model::LocalBatch;
 
 /// Random stream of dropped regions.
 const REGIONS: u64 = 0x7265_6769_6f6e;
@@ -54,7 +54,7 @@ mod tests {
     use tch::{Device, Kind, Tensor};
 
     use super::*;
-    use crate::model::family::image_rows::ImageRows;
+    use crate::family::image_rows::ImageRows;
 
     fn batch(like: &Tensor, pairs: std::ops::Range<usize>) -> LocalBatch<'static> {
         let images = ImageRows::new(&[], 1, like).expect("no images");

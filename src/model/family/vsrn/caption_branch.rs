@@ -13,11 +13,11 @@ use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
 use super::settings::VsrnSettings;
-use crate::error::Result;
-use crate::model::family::encoded_items::{EncodedItems, PaddedSets, fill_padding};
-use crate::model::family::graph::Graph;
-use crate::model::family::model::LocalBatch;
-use crate::model::family::parameters::{ParameterInit, ParameterSpec, tensor_width};
+use pairloom_base::error::Result;
+use crate::family::encoded_items::{EncodedItems, PaddedSets, fill_padding};
+use crate::family::graph::Graph;
+use crate::family::model::LocalBatch;
+use crate::family::parameters::{ParameterInit, ParameterSpec, tensor_width};
 
 /// Names of the parameters.
 const INPUT: &str = "caption.vid2hid";
@@ -160,8 +160,8 @@ mod tests {
     use tch::Device;
 
     use super::*;
-    use crate::model::family::parameters::Parameters;
-    use crate::spec::input_spec::InputSpec;
+    use crate::family::parameters::Parameters;
+    use pairloom_spec::input_spec::InputSpec;
 
     /// √(2/(60 + 40)) = 0.1414. A uniform distribution of this deviation would end at 0.2449; 8.3 % of a normal one are
     /// beyond.

@@ -11,16 +11,16 @@ use super::caption_branch::{caption_loss, caption_specs};
 use super::published;
 use super::region_reasoning::{self, reason};
 use super::settings::{CAPTION_LOSS, PublishedVsrnSettings, VsrnSettings};
-use crate::error::Result;
-use crate::model::family::caption_gru::CaptionGru;
-use crate::model::family::differentiable::{AutogradConfig, Differentiable};
-use crate::model::family::encoded_items::EncodedItems;
-use crate::model::family::graph::{Graph, l2_normalize};
-use crate::model::family::model::LocalBatch;
-use crate::model::family::parameters::{ParameterSpec, tensor_width};
-use crate::model::family::published::{CheckpointLayout, CheckpointShapes};
-use crate::model::family::region_rows::REGION_LAYER;
-use crate::spec::input_spec::InputSpec;
+use pairloom_base::error::Result;
+use crate::family::caption_gru::CaptionGru;
+use crate::family::differentiable::{AutogradConfig, Differentiable};
+use crate::family::encoded_items::EncodedItems;
+use crate::family::graph::{Graph, l2_normalize};
+use crate::family::model::LocalBatch;
+use crate::family::parameters::{ParameterSpec, tensor_width};
+use crate::family::published::{CheckpointLayout, CheckpointShapes};
+use crate::family::region_rows::REGION_LAYER;
+use pairloom_spec::input_spec::InputSpec;
 
 /// Prefixes of the parameters of the image side.
 const REGION_GRU: &str = "img_enc.img_rnn";

@@ -7,4 +7,4 @@ mod caption_branch;
 mod family;
 mod published;
 
-pub use crate::spec::family::vsrn as settings;
+pub use pairloom_spec::family::vsrn as settings;

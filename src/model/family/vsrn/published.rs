@@ -1,9 +1,9 @@
 //! Published checkpoints of VSRN.
 
 use super::settings::{PublishedVsrnSettings, VsrnSettings};
-use crate::model::family::differentiable::AutogradConfig;
-use crate::model::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
-use crate::spec::input_spec::InputSpec;
+use crate::family::differentiable::AutogradConfig;
+use crate::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
+use pairloom_spec::input_spec::InputSpec;
 
 /// Layout of the checkpoints. They have no caption generator.
 pub(super) const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {

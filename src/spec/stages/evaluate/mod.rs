@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 pub use self::query_bank::{BANK_SCORES, BANK_WITH_SPLIT, CAPTIONS, IMAGES, MEMORY_BANK, QueryBankSettings};
 pub use self::relevance_source::{RelevanceSource, relevance_input};
 pub use self::stored_scores::{ScoredSplit, VALIDATION, VALIDATION_BANK, ValidationSettings};
-use crate::spec::similarity::EmbeddingSimilarity;
-use crate::retrieval::methods::{MethodContext, ScoreKind};
-use crate::retrieval::{DEFAULT_RANKING_DEPTH, Method, Protocol};
-use crate::spec::stages::image_vectors::{either_image_vectors_problem, image_vectors, image_vectors_input};
-use crate::stage::{Problem, Stage, StageInput, StageOutput, TableRef};
-use crate::tables;
+use crate::similarity::EmbeddingSimilarity;
+use pairloom_retrieval::methods::{MethodContext, ScoreKind};
+use pairloom_retrieval::{DEFAULT_RANKING_DEPTH, Method, Protocol};
+use crate::stages::image_vectors::{either_image_vectors_problem, image_vectors, image_vectors_input};
+use pairloom_stage::{Problem, Stage, StageInput, StageOutput, TableRef};
+use pairloom_tables as tables;
 
 /// Ranks embeddings and measures retrieval.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]

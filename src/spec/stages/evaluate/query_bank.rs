@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::stored_scores::ScoredSplit;
-use crate::stage::{Problem, StageInput, TableRef};
-use crate::tables;
+use pairloom_stage::{Problem, StageInput, TableRef};
+use pairloom_tables as tables;
 
 /// Query bank: images and captions that are not of the test split. Either embeddings of another split, or the memory
 /// bank of a training. Beside `scores`, scores of the bank with the evaluated split, of a `score_pairs` with

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::check_distinct;
-use crate::stage::{Problem, StageInput, TableRef};
-use crate::tables;
+use pairloom_stage::{Problem, StageInput, TableRef};
+use pairloom_tables as tables;
 
 /// Relevance of items to queries: graded by φ of images and captions, or binary by human ratings or by judgements.
 /// Exactly one of the three tables.

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::stage::{Problem, StageInput, TableRef};
-use crate::tables;
+use pairloom_stage::{Problem, StageInput, TableRef};
+use pairloom_tables as tables;
 
 /// Scores of all pairs of a split.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]

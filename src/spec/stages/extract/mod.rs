@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 pub use self::options::{
     EmbeddedCaptions, FeaturePooling, OnUndecodable, TorchScriptFile, VectorStorage, WeightSource,
 };
-use crate::error::{Error, Result};
-use crate::kernels::resize::Interpolation;
-use crate::spec::precision::MatmulPrecision;
-pub use crate::spec::networks::Network;
-use crate::spec::networks::{Architecture, NetworkInput};
-use crate::stage::{CopiedRows, FileKeys, Problem, RequiredValues, RowKey, Stage, StageInput, StageOutput, TableRef};
-use crate::tables;
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::resize::Interpolation;
+use crate::precision::MatmulPrecision;
+pub use crate::networks::Network;
+use crate::networks::{Architecture, NetworkInput};
+use pairloom_stage::{CopiedRows, FileKeys, Problem, RequiredValues, RowKey, Stage, StageInput, StageOutput, TableRef};
+use pairloom_tables as tables;
 
 /// Number of rows of a part of `features`: a few seconds of work on two cores, except for the deepest networks.
 pub const PART_ROWS: usize = 128;

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::kernels::normalize::ChannelStatistics;
-use crate::stage::{SourceRef, TableRef};
+use pairloom_kernels::normalize::ChannelStatistics;
+use pairloom_stage::{SourceRef, TableRef};
 
 /// Source of the weights.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]

@@ -1,10 +1,10 @@
 //! Problems of the settings of `extract`.
 
 use super::{Extract, FeaturePooling, OnUndecodable, TorchScriptFile, WeightSource, default_max_skipped};
-use crate::error::TruncatedList;
-use crate::spec::networks::{LayerOutput, Network};
-use crate::runtime::MAX_RANKS;
-use crate::stage::Problem;
+use pairloom_base::error::TruncatedList;
+use crate::networks::{LayerOutput, Network};
+use pairloom_base::runtime::MAX_RANKS;
+use pairloom_stage::Problem;
 
 /// Allowed sides of an input of the network, in pixels. Smaller inputs give empty feature maps in the last layers;
 /// larger inputs need too much memory.

@@ -10,15 +10,15 @@ pub use self::options::{
     FinetuneSettings, InitialWeights, MemoryBankSettings, MixedDataSet, SameImagePolicy, SamplingMode, SelectionMetric,
     VocabularyCaptions, WarmUp, WordVectorSettings,
 };
-use crate::kernels::epoch::Shuffle;
-use crate::kernels::text::Tokenizer;
-use crate::spec::precision::MatmulPrecision;
-use crate::spec::input_spec::ImageInput;
-use crate::spec::family;
-use crate::spec::loss::{Loss, LossSettings, Objective, SemanticMargin};
-use crate::spec::stages::image_vectors::image_vectors_input;
-use crate::stage::{Problem, RequiredValues, Stage, StageInput, StageOutput, TableRef};
-use crate::tables;
+use pairloom_kernels::epoch::Shuffle;
+use pairloom_kernels::text::Tokenizer;
+use crate::precision::MatmulPrecision;
+use crate::input_spec::ImageInput;
+use crate::family::ModelSettings;
+use crate::loss::{Loss, LossSettings, Objective, SemanticMargin};
+use crate::stages::image_vectors::image_vectors_input;
+use pairloom_stage::{Problem, RequiredValues, Stage, StageInput, StageOutput, TableRef};
+use pairloom_tables as tables;
 
 /// Trains a model that scores pairs of an image and a caption.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
@@ -37,7 +37,7 @@ pub struct Train {
     pub captions: TableRef,
     /// Model family and its architecture.
     #[serde(default)]
-    pub model: registry::ModelSettings,
+    pub model: ModelSettings,
     /// Trained model of the same family whose parameters initialise this one, where both have a parameter of that name. It
     /// must have been trained on the same captions. Usual with `finetune`.
     #[serde(default)]
@@ -266,10 +266,10 @@ impl Stage for Train {
     /// roundings since.
     fn version(&self) -> u32 {
         match self.model {
-            registry::ModelSettings::Sgraf(_) => 8,
-            registry::ModelSettings::Vsrn(_)
-            | registry::ModelSettings::VseInfinity(_)
-            | registry::ModelSettings::Cvse(_) => 7,
+            ModelSettings::Sgraf(_) => 8,
+            ModelSettings::Vsrn(_)
+            | ModelSettings::VseInfinity(_)
+            | ModelSettings::Cvse(_) => 7,
             _ => 6,
         }
     }

@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::kernels::epoch::MemoryBankSampling;
-use crate::spec::family::BatchNormStatistics;
-use crate::spec::loss::{Loss, MemoryBankWeights, sum::SumLoss};
-use crate::spec::loss::MemoryBankMask;
-use crate::spec::networks::Network;
-use crate::stage::{Problem, SourceRef, TableRef};
+use pairloom_kernels::epoch::MemoryBankSampling;
+use crate::family::BatchNormStatistics;
+use crate::loss::{Loss, MemoryBankWeights, sum::SumLoss};
+use crate::loss::MemoryBankMask;
+use crate::networks::Network;
+use pairloom_stage::{Problem, SourceRef, TableRef};
 
 /// Additional data set, mixed with the first.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]

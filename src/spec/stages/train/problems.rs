@@ -3,14 +3,14 @@
 use std::ops::RangeInclusive;
 
 use super::{Train, WarmUp};
-use crate::error::{Error, Result};
-use crate::spec::precision::MatmulPrecision;
-use crate::spec::family::ScoreRange;
-use crate::spec::loss::{BatchSpec, LossSettings};
-use crate::spec::setting_problems::{MARGINS, check_plausible};
-use crate::spec::similarity::EmbeddingSimilarity;
-use crate::spec::stages::image_vectors::image_vectors_problem;
-use crate::stage::Problem;
+use pairloom_base::error::{Error, Result};
+use crate::precision::MatmulPrecision;
+use crate::family::ScoreRange;
+use crate::loss::{BatchSpec, LossSettings};
+use crate::setting_problems::{MARGINS, check_plausible};
+use crate::similarity::EmbeddingSimilarity;
+use crate::stages::image_vectors::image_vectors_problem;
+use pairloom_stage::Problem;
 
 /// Setting of a model whose batch normalisation does not bind the samples of a batch to each other.
 const RANK_HINT: &str = "`batch_norm = \"frozen\"`";
@@ -270,7 +270,7 @@ impl Train {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::Stage;
+    use pairloom_stage::Stage;
 
     /// A launcher such as `torchrun` sets the number of ranks outside of the file, so `check` cannot know it.
     #[test]

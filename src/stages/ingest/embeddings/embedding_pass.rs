@@ -5,10 +5,10 @@ use std::collections::hash_map::Entry;
 use std::path::Path;
 
 use super::super::listing;
-use crate::error::{Error, Result, ValidationErrors};
-use crate::io::table_file::MAX_WIDTH;
-use crate::stage::StageContext;
-use crate::tables::{VectorColumn, caption_embeddings, image_embeddings, repeated};
+use pairloom_base::error::{Error, Result, ValidationErrors};
+use pairloom_formats::table_file::MAX_WIDTH;
+use pairloom_stage::StageContext;
+use pairloom_tables::{VectorColumn, caption_embeddings, image_embeddings, repeated};
 
 /// Number of rows that are written together.
 const BLOCK_ROWS: usize = 1024;

@@ -6,10 +6,10 @@ use super::PrecomputedEmbeddings;
 use super::embedding_pass::{EmbeddingPass, EmbeddingRow};
 use super::npy_files::NpyFiles;
 use super::table_files::TableFiles;
-use crate::error::{Error, Result};
-use crate::io::npy::is_npy;
-use crate::io::table_file::TableFile;
-use crate::stage::StageContext;
+use pairloom_base::error::{Error, Result};
+use pairloom_formats::npy::is_npy;
+use pairloom_formats::table_file::TableFile;
+use pairloom_stage::StageContext;
 
 /// Reads the files twice: first to find all mistakes, then to write. So nothing is published of files with mistakes.
 ///

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::listing;
-use crate::stage::{Problem, SourceRef, StageInput, StageOutput};
-use crate::tables;
+use pairloom_stage::{Problem, SourceRef, StageInput, StageOutput};
+use pairloom_tables as tables;
 
 /// Inputs with files beside npy files.
 pub(super) const IMAGE_OF: &str = "embeddings.image_of";

@@ -7,10 +7,10 @@ use arrow::array::{Array, Int64Array, RecordBatch};
 
 use super::embedding_pass::{EmbeddingRow, Parsed};
 use super::{EmbeddingColumns, PrecomputedEmbeddings};
-use crate::error::Result;
-use crate::io::image_names::shown_name;
-use crate::io::table_file::{ColumnKind, NullableTexts, TableFile, has_integers, integers, texts, vectors};
-use crate::runtime::CancelToken;
+use pairloom_base::error::Result;
+use pairloom_storage::image_names::shown_name;
+use pairloom_formats::table_file::{ColumnKind, NullableTexts, TableFile, has_integers, integers, texts, vectors};
+use pairloom_base::runtime::CancelToken;
 
 /// Image file and caption file, both with the needed columns.
 pub(super) struct TableFiles<'s> {

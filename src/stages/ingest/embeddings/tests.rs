@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::super::Ingest;
 use super::super::testing::{folder, ingest, npy, npy_of, refused};
-use crate::error::{ErrorCategory, Result};
-use crate::stage::{OutputKind, Stage, missing_columns};
-use crate::stage_testing::InMemoryHost;
-use crate::tables::{int_column, text_column, vector_column};
+use pairloom_base::error::{ErrorCategory, Result};
+use pairloom_stage::{OutputKind, Stage, missing_columns};
+use pairloom_stage_testing::InMemoryHost;
+use pairloom_tables::{int_column, text_column, vector_column};
 
 fn golden() -> (PathBuf, Value) {
     (test_data::golden(""), test_data::golden_json("embeddings.json"))

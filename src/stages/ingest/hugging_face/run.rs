@@ -5,11 +5,11 @@ use arrow::array::{Array, RecordBatch};
 use super::super::image_folder::ImageSplit;
 use super::super::picture_rows::{PictureRows, PictureSample};
 use super::HuggingFace;
-use crate::error::{Result, ValidationErrors};
-use crate::io::image::extension;
-use crate::io::table_file::{ColumnKind, TableFile, integers, pictures, text_lists, texts};
-use crate::io::tar_samples::MAX_MEMBER_BYTES;
-use crate::stage::StageContext;
+use pairloom_base::error::{Result, ValidationErrors};
+use pairloom_images::image::extension;
+use pairloom_formats::table_file::{ColumnKind, TableFile, integers, pictures, text_lists, texts};
+use pairloom_formats::tar_samples::MAX_MEMBER_BYTES;
+use pairloom_stage::StageContext;
 
 /// Endings of the names of tables.
 const TABLES: [&str; 2] = [".parquet", ".arrow"];

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::image_folder::ImageSplit;
 use super::super::on_missing::{OnMissing, default_max_skipped, is_default_max_skipped, max_skipped_problem};
-use crate::stage::{Problem, SourceRef, StageInput};
+use pairloom_stage::{Problem, SourceRef, StageInput};
 
 /// Parquet or Arrow files in the form of Hugging Face's data sets: one image a row, as bytes or as the struct of `bytes` and
 /// `path` of the feature `Image`, with a caption or a list of captions. An image has at most 16 MiB. The images become part

@@ -20,7 +20,7 @@ fn rows_of_all_files_are_read_in_order() {
     let row = |id: i64, split: &str, name: &str| (id, split.to_owned(), name.to_owned(), None);
     assert_eq!(images(&host), [row(30, "train", "a b.jpg"), row(10, "val", "ä.png"), row(20, "test", "000000002.png")]);
     let pictures = encoded_images(&host);
-    let sizes: Vec<_> = pictures.iter().map(|bytes| crate::io::image::image_size(bytes).unwrap()).collect();
+    let sizes: Vec<_> = pictures.iter().map(|bytes| pairloom_images::image::image_size(bytes).unwrap()).collect();
     assert_eq!(sizes, [(5, 4), (3, 2), (1, 6)]);
     let texts: Vec<_> = captions(&host).into_iter().map(|(id, image, _, text)| (id, image, text)).collect();
     let wanted = [(0, 30, "one"), (1, 30, "two"), (2, 10, "three"), (3, 20, "four"), (4, 20, "five — é")];

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::SplitFractions;
-use crate::error::{Error, Result};
-use crate::kernels::random::Rng;
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::random::Rng;
 
 impl SplitFractions {
     /// Returns the split of the image `name`, see [`SplitFractions`].

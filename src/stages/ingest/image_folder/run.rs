@@ -8,10 +8,10 @@ use super::super::listing::{self, ListedImage, MissingImages};
 use super::super::separator::separator_byte;
 use super::settings::IMAGES;
 use super::{ImageFolder, ImageSplit};
-use crate::error::{Error, Result};
-use crate::io::image::{IMAGE_EXTENSIONS, strip_image_extension};
-use crate::io::image_names::shown_name;
-use crate::stage::StageContext;
+use pairloom_base::error::{Error, Result};
+use pairloom_images::image::{IMAGE_EXTENSIONS, strip_image_extension};
+use pairloom_storage::image_names::shown_name;
+use pairloom_stage::StageContext;
 
 /// Reads the table and writes the images, in order of first appearance, and their captions.
 ///

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::super::listing::parse_split;
 use super::super::on_missing::{OnMissing, default_max_skipped, is_default_max_skipped, max_skipped_problem};
-use crate::error::Result;
-use crate::stage::{Problem, SourceOrUrl, SourceRef, StageInput};
+use pairloom_base::error::Result;
+use pairloom_stage::{Problem, SourceOrUrl, SourceRef, StageInput};
 
 /// Name of the input of the images.
 pub(super) const IMAGES: &str = "image_folder.images";

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::super::Ingest;
 use super::super::testing::{captions, folder, images, ingest, refused};
 use super::SplitFractions;
-use crate::error::Result;
-use crate::stage::Stage;
-use crate::stage_testing::InMemoryHost;
+use pairloom_base::error::Result;
+use pairloom_stage::Stage;
+use pairloom_stage_testing::InMemoryHost;
 
 /// Runs the form on a table and the image files `a.jpg`, `b.jpg` and `sub/c.jpg`, with more settings.
 fn run(name: &str, table: &[u8], more: Value) -> Result<InMemoryHost> {

@@ -11,12 +11,12 @@ use super::super::on_missing::OnMissing;
 use super::super::separator::separator_byte;
 use super::super::writer::{DataSetWriter, ImageRow};
 use super::ImageUrls;
-use crate::error::{Error, Result, SkippedItems, ValidationErrors};
-use crate::io::http_images::{FetchLimits, ImageFetcher};
-use crate::io::image::image_size;
-use crate::io::image_names::{is_image_url, shown_url};
-use crate::io::record_file::RecordPlace;
-use crate::stage::StageContext;
+use pairloom_base::error::{Error, Result, SkippedItems, ValidationErrors};
+use pairloom_images::http_images::{FetchLimits, ImageFetcher};
+use pairloom_images::image::image_size;
+use pairloom_storage::image_names::{is_image_url, shown_url};
+use pairloom_formats::record_file::RecordPlace;
+use pairloom_stage::StageContext;
 
 /// Number of images that are fetched and kept in memory together.
 const BLOCK: usize = 64;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::super::image_folder::ImageSplit;
 use super::super::on_missing::{OnMissing, default_max_skipped, is_default_max_skipped, max_skipped_problem};
 use super::super::separator::separator_problem;
-use crate::stage::{Problem, SourceRef, StageInput};
+use pairloom_stage::{Problem, SourceRef, StageInput};
 
 /// Table of URLs of images with their captions. The images are fetched once and become part of the store: the result is
 /// that of the first run, even if the servers have other images later.

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::super::testing::{captions, encoded_images, folder, images, ingest, refused};
 use super::ImageUrls;
-use crate::stage_testing::{InMemoryHost, check_resume_after_every_save};
+use pairloom_stage_testing::{InMemoryHost, check_resume_after_every_save};
 
 /// PNG of one grey pixel.
 fn png(grey: u8) -> Vec<u8> {

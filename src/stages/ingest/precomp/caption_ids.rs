@@ -6,9 +6,9 @@ use az::SaturatingAs;
 
 use super::super::Precomp;
 use super::files::SplitFiles;
-use crate::error::{Error, Result, ValidationErrors};
-use crate::io::id_list::IdList;
-use crate::stage::StageContext;
+use pairloom_base::error::{Error, Result, ValidationErrors};
+use pairloom_formats::id_list::IdList;
+use pairloom_stage::StageContext;
 
 /// Identifiers of captions: listed for the split `test`, if the settings name a list; otherwise numbers.
 #[derive(Debug, Default)]

@@ -8,11 +8,11 @@ use super::super::writer::{DataSetWriter, ImageRow};
 use super::super::{Precomp, PrecompTest};
 use super::caption_ids::CaptionIds;
 use super::files::SplitFiles;
-use crate::error::{Error, Result, ValidationErrors};
-use crate::io::npy;
-use crate::stage::StageContext;
-use crate::tables::regions::RegionColumn;
-use crate::tables::{VectorColumn, features, regions};
+use pairloom_base::error::{Error, Result, ValidationErrors};
+use pairloom_formats::npy;
+use pairloom_stage::StageContext;
+use pairloom_tables::regions::RegionColumn;
+use pairloom_tables::{VectorColumn, features, regions};
 
 /// Reads the folder and writes images, captions, and features or regions.
 ///
@@ -216,9 +216,9 @@ mod tests {
 
     use super::super::super::Ingest;
     use super::super::super::testing::{captions, folder, images, ingest, npy, npy_of, refused, split_counts};
-    use crate::stage::{OutputKind, Stage, missing_columns};
-    use crate::stage_testing::InMemoryHost;
-    use crate::tables::{self, int_column, vector_column};
+    use pairloom_stage::{OutputKind, Stage, missing_columns};
+    use pairloom_stage_testing::InMemoryHost;
+    use pairloom_tables::{self as tables, int_column, vector_column};
 
     fn settings() -> serde_json::Value {
         json!({"precomp": {"folder": ""}})

@@ -6,13 +6,13 @@ use std::path::Path;
 
 use super::super::part_rows::QRELS_PART_ROWS;
 use super::{QrelsFiles, relevant_lists};
-use crate::error::{Error, Result, ValidationErrors};
-use crate::io::files::first_bytes;
-use crate::io::line_reader::{LineBreak, LineReader};
-use crate::io::text_start::UTF8_MARK;
-use crate::io::trec::Judgement;
-use crate::stage::StageContext;
-use crate::tables::{qrels, repeated};
+use pairloom_base::error::{Error, Result, ValidationErrors};
+use pairloom_storage::files::first_bytes;
+use pairloom_formats::line_reader::{LineBreak, LineReader};
+use pairloom_storage::text_start::UTF8_MARK;
+use pairloom_formats::trec::Judgement;
+use pairloom_stage::StageContext;
+use pairloom_tables::{qrels, repeated};
 
 /// First bytes of a gzip file.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -109,9 +109,9 @@ mod tests {
     use super::super::super::Ingest;
     use super::super::super::testing::{folder, ingest, refused};
     use super::*;
-    use crate::stage::Stage;
-    use crate::stage_testing::InMemoryHost;
-    use crate::tables::{float_column, int_column, text_column};
+    use pairloom_stage::Stage;
+    use pairloom_stage_testing::InMemoryHost;
+    use pairloom_tables::{float_column, int_column, text_column};
 
     /// Direction, query, item and grade of every row.
     fn rows(host: &InMemoryHost) -> Vec<(String, i64, i64, f64)> {

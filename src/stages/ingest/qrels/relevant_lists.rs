@@ -8,10 +8,10 @@ use std::path::Path;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use crate::error::{Result, ValidationErrors};
-use crate::io::image_names::shown_name;
-use crate::io::json;
-use crate::io::trec::Judgement;
+use pairloom_base::error::{Result, ValidationErrors};
+use pairloom_storage::image_names::shown_name;
+use pairloom_formats::json;
+use pairloom_formats::trec::Judgement;
 
 /// Description of a valid file, for error messages.
 const EXPECTED_FORMAT: &str = "a list of relevant items for each query, `{\"42\": [16, 23]}`";

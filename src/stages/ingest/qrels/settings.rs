@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::part_rows::QRELS_PART_ROWS;
-use crate::stage::{Problem, SourceRef, StageInput, StageOutput};
-use crate::tables;
+use pairloom_stage::{Problem, SourceRef, StageInput, StageOutput};
+use pairloom_tables as tables;
 
 /// Relevance judgements of queries and items (qrels), one file for each direction of retrieval, at least one.
 ///

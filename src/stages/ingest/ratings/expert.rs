@@ -8,9 +8,9 @@ use std::path::Path;
 
 use super::names::{CAPTION_SIGN, PairNames};
 use super::rows::Rating;
-use crate::error::{Result, ValidationErrors};
-use crate::io::image_names::shown_name;
-use crate::io::text_lines::TextLines;
+use pairloom_base::error::{Result, ValidationErrors};
+use pairloom_storage::image_names::shown_name;
+use pairloom_formats::text_lines::TextLines;
 
 /// Number of ratings of a pair.
 const RATINGS: usize = 3;
@@ -97,9 +97,9 @@ mod tests {
     use serde_json::json;
 
     use super::super::super::testing::{folder, ingest, ingest_beside, refused};
-    use crate::error::Result;
-    use crate::stage_testing::InMemoryHost;
-    use crate::tables::{int_column, text_column};
+    use pairloom_base::error::Result;
+    use pairloom_stage_testing::InMemoryHost;
+    use pairloom_tables::{int_column, text_column};
 
     const CAPTIONS: &str = "image,caption\n1056338697_4f7d7ce270.jpg,one\n1056338697_4f7d7ce270.jpg,two\n\
                             2549968784_39bfbe44f9.jpg,a\n2549968784_39bfbe44f9.jpg,b\n2549968784_39bfbe44f9.jpg,c\n";

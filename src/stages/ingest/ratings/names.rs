@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use super::settings::{CAPTIONS, IMAGES, RatingTable};
-use crate::error::Result;
-use crate::io::image_names::shown_name;
-use crate::stage::{StageContext, TableRef};
-use crate::tables;
+use pairloom_base::error::Result;
+use pairloom_storage::image_names::shown_name;
+use pairloom_stage::{StageContext, TableRef};
+use pairloom_tables as tables;
 
 /// Sign between the file name of an image and the number of a caption.
 pub(super) const CAPTION_SIGN: char = '#';

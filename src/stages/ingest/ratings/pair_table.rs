@@ -9,10 +9,10 @@ use std::path::Path;
 use super::super::separator::separator_byte;
 use super::names::PairNames;
 use super::rows::Rating;
-use crate::error::Result;
-use crate::io::delimited::DelimitedFile;
-use crate::io::image_names::shown_name;
-use crate::stage::StageContext;
+use pairloom_base::error::Result;
+use pairloom_formats::delimited::DelimitedFile;
+use pairloom_storage::image_names::shown_name;
+use pairloom_stage::StageContext;
 
 /// Column that names the person who gave a rating.
 const RATER: &str = "rater";
@@ -80,9 +80,9 @@ mod tests {
         let host = ingest(&data, settings()).unwrap();
         let rows = host.output("ratings");
         assert_eq!(rows.num_rows(), 44_833);
-        let samplings = crate::tables::text_column(&rows, "sampling").unwrap();
+        let samplings = pairloom_tables::text_column(&rows, "sampling").unwrap();
         assert_eq!(samplings.iter().filter(|name| *name == Some("c2i_intrasim")).count(), 19_833);
-        assert_eq!(crate::tables::int_column(&rows, "caption_id").unwrap().value(0), 732_091);
+        assert_eq!(pairloom_tables::int_column(&rows, "caption_id").unwrap().value(0), 732_091);
         assert_eq!(rows.column(2).as_primitive::<Float64Type>().value(1), 4.97);
     }
 

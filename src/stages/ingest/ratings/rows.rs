@@ -3,9 +3,9 @@
 use arrow::array::StringArray;
 
 use super::super::part_rows::RATING_PART_ROWS;
-use crate::error::Result;
-use crate::stage::StageContext;
-use crate::tables::{Nullable, ratings};
+use pairloom_base::error::Result;
+use pairloom_stage::StageContext;
+use pairloom_tables::{Nullable, ratings};
 
 /// Rating of a pair.
 #[derive(Debug)]

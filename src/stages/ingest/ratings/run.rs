@@ -3,8 +3,8 @@
 use super::names::PairNames;
 use super::settings::{FILE, RatingForm, RatingTable};
 use super::{expert, pair_table, rows};
-use crate::error::{Error, Result};
-use crate::stage::StageContext;
+use pairloom_base::error::{Error, Result};
+use pairloom_stage::StageContext;
 
 /// Reads the file and writes `ratings`, in the order of the file.
 pub(in super::super) fn run(settings: &RatingTable, cx: &mut StageContext<'_>) -> Result<()> {

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::separator::separator_problem;
-use crate::stage::{Problem, SourceRef, StageInput, TableRef};
-use crate::tables;
+use pairloom_stage::{Problem, SourceRef, StageInput, TableRef};
+use pairloom_tables as tables;
 
 /// Name of the input with the file.
 pub(super) const FILE: &str = "ratings.file";

@@ -7,7 +7,7 @@ use super::background::Background;
 use super::colour::Colour;
 use super::scene::{ObjectGroup, ObjectSize, Scene};
 use super::shapes::ObjectShape;
-use crate::kernels::random::Rng;
+use pairloom_kernels::random::Rng;
 
 /// Writes five captions of `scene`, in random order.
 pub(super) fn captions(scene: &Scene) -> [String; 5] {

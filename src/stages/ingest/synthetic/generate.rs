@@ -3,8 +3,8 @@
 use super::super::SyntheticScenes;
 use super::super::writer::{DataSetWriter, ImageRow};
 use super::{caption_text, render, scene::Scene};
-use crate::error::{Error, Result};
-use crate::stage::StageContext;
+use pairloom_base::error::{Error, Result};
+use pairloom_stage::StageContext;
 
 /// Number of captions of an image.
 const CAPTIONS_PER_IMAGE: i64 = 5;
@@ -65,7 +65,7 @@ mod tests {
     use super::super::super::Ingest;
     use super::super::super::testing::{captions, encoded_images, images, ingest, split_counts};
     use super::*;
-    use crate::stage::Stage;
+    use pairloom_stage::Stage;
 
     fn settings(seed: u64, train: u32) -> serde_json::Value {
         json!({"synthetic": {"train": train, "val": 3, "test": 4, "pixels": 48, "seed": seed}})

@@ -5,7 +5,7 @@ use image::{ExtendedColorType, ImageEncoder};
 
 use super::scene::{ObjectGroup, Scene};
 use super::shapes::PointColour;
-use crate::error::{Error, Result};
+use pairloom_base::error::{Error, Result};
 
 /// Supersampling of objects: a pixel is the mean of this number of points in each direction.
 const POINTS_PER_SIDE: u32 = 4;

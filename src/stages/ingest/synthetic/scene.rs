@@ -3,7 +3,7 @@
 use super::background::Background;
 use super::colour::Colour;
 use super::shapes::ObjectShape;
-use crate::kernels::random::Rng;
+use pairloom_kernels::random::Rng;
 
 /// Minimum distance of objects from the edge, as a share of the image. A centre crop of 224 out of 256 keeps them
 /// whole.

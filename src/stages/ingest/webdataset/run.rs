@@ -5,11 +5,11 @@ use serde_json::{Map, Value};
 use super::super::image_folder::ImageSplit;
 use super::super::picture_rows::{PictureRows, PictureSample};
 use super::{CaptionMember, WebDataset};
-use crate::error::Result;
-use crate::io::image::IMAGE_EXTENSIONS;
-use crate::io::json::has_more_values;
-use crate::io::tar_samples::{self, TarPart, TarSample};
-use crate::stage::StageContext;
+use pairloom_base::error::Result;
+use pairloom_images::image::IMAGE_EXTENSIONS;
+use pairloom_formats::json::has_more_values;
+use pairloom_formats::tar_samples::{self, TarPart, TarSample};
+use pairloom_stage::StageContext;
 
 /// Maximum number of values in a `.json` file of a sample.
 const MAX_JSON_VALUES: usize = 1_000_000;

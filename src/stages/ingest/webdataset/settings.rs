@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::image_folder::ImageSplit;
 use super::super::on_missing::{OnMissing, default_max_skipped, is_default_max_skipped, max_skipped_problem};
-use crate::stage::{Problem, SourceRef, StageInput};
+use pairloom_stage::{Problem, SourceRef, StageInput};
 
 /// Tar files in the form of WebDataset: files of one name, up to its first point, are a sample. A sample has an image
 /// (`.jpg`, `.jpeg`, `.png`) of at most 16 MiB, and captions. The images become part of the store.

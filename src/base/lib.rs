@@ -1,0 +1,5 @@
+//! What every other crate uses.
+
+pub mod error;
+pub mod runtime;
+pub mod suggest;

@@ -1,0 +1,238 @@
+//! Archives of TorchScript: zip files with code, constants and weights, as `torch.jit.save` writes them.
+
+use std::fs::File;
+use std::io::{BufReader, Read as _};
+use std::path::Path;
+
+use zip::ZipArchive;
+use zip::result::ZipError;
+
+use pairloom_base::error::{Error, Result, catch_panic, escape_line};
+use pairloom_storage::bounded;
+use pairloom_storage::text_start;
+
+/// First bytes of a zip file.
+const ZIP_MARK: &[u8] = b"PK\x03\x04";
+
+/// Number of bytes of a record that are read between two checks for a cancellation.
+const READ_BYTES: usize = 1 << 20;
+
+/// Hint for files of other formats.
+const HINT: &str = "write the file in Python: `torch.jit.trace(model.eval(), images).save(\"module.pt\")`";
+
+/// Checks that a file is an archive of TorchScript, and that its records have their checksums, which libtorch does not
+/// compare. Calls `check_cancelled` now and then.
+///
+/// # Errors
+/// The file is missing, not a regular file, larger than `max_bytes`, of another format, which the error names, or damaged;
+/// its records overlap, or expand to more than its size allows. Or an error of `check_cancelled`.
+pub fn check(path: &Path, max_bytes: u64, check_cancelled: &dyn Fn() -> Result<()>) -> Result<()> {
+    let name = path.display();
+    let file = bounded::open(path)?;
+    let size = file.metadata().map_err(|error| Error::io("read", path, &error))?.len();
+    if size > max_bytes {
+        return Err(Error::data(format!("`{name}` has {size} bytes, wanted at most {max_bytes}")));
+    }
+    let start = bounded::read_start(path, text_start::START_BYTES as u64)?;
+    if !start.starts_with(ZIP_MARK) {
+        let found = format_of_start(&start);
+        return Err(Error::data(format!("`{name}` is {found}, wanted an archive of TorchScript")).hint(HINT));
+    }
+    let limit = bounded::expanded_limit(size);
+    catch_panic(|| check_records(file, size, limit, check_cancelled))
+        .map_err(|error| error.context(format!("`{name}`")))
+}
+
+/// Format of a file that is no zip file.
+fn format_of_start(start: &[u8]) -> &'static str {
+    match start {
+        [] => "empty (0 bytes)",
+        [_, _, _, _, _, 0, 0, 0, b'{', ..] => "a safetensors file, which has weights without code",
+        [0x80, 2..=5, ..] => "a pickle of an old `torch.save`",
+        [0x08, 1..=31, 0x12, ..] => "an ONNX model",
+        [0x7f, b'E', b'L', b'F', ..] => "a shared library, such as AOTInductor compiles",
+        _ => match text_start::other_format(start) {
+            Some((format, _)) => format,
+            None if std::str::from_utf8(start).is_ok_and(|text| !text.chars().any(is_binary)) => "a text file",
+            None => "no zip file",
+        },
+    }
+}
+
+fn is_binary(c: char) -> bool {
+    c.is_control() && !c.is_whitespace()
+}
+
+/// Checks the names of the records of a file of `size` bytes, and reads all of them, which compares their checksums. They
+/// may expand to `limit` bytes together.
+fn check_records(file: File, size: u64, limit: u64, check_cancelled: &dyn Fn() -> Result<()>) -> Result<()> {
+    let damaged = |error: &dyn std::fmt::Display| {
+        Error::data(format!("it is damaged or cut short: {error}")).hint("copy it or write it again")
+    };
+    let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|error| damaged(&error))?;
+    if let Some(format) = format_of_records(archive.file_names().filter_map(|name| Some(name.split_once('/')?.1))) {
+        return Err(Error::data(format!("it is {format}, wanted an archive of TorchScript")).hint(HINT));
+    }
+    // Thousands of entries can share a record, which would be expanded for each.
+    let mut stored = 0_u64;
+    for number in 0..archive.len() {
+        check_cancelled()?;
+        stored =
+            stored.saturating_add(archive.by_index_raw(number).map_err(|error| damaged(&error))?.compressed_size());
+        if stored > size {
+            return Err(damaged(&format!("its records come to more than its {size} bytes, so they overlap")));
+        }
+    }
+    let mut expanded = 0_u64;
+    let mut bytes = vec![0; READ_BYTES];
+    for number in 0..archive.len() {
+        let mut record = archive.by_index(number).map_err(|error: ZipError| damaged(&error))?;
+        let name = escape_line(record.name());
+        loop {
+            check_cancelled()?;
+            let read = record.read(&mut bytes).map_err(|error| damaged(&format!("record `{name}`: {error}")))?;
+            if read == 0 {
+                break;
+            }
+            expanded = expanded.saturating_add(read as u64);
+            if expanded > limit {
+                return Err(damaged(&format!("its records expand to more than {limit} bytes")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Format of a zip file with these records, whose folder is left out; `None` for an archive of TorchScript.
+fn format_of_records<'n>(records: impl Iterator<Item = &'n str>) -> Option<&'static str> {
+    let records: Vec<&str> = records.collect();
+    let has = |start: &str| records.iter().any(|name| name.starts_with(start));
+    if has("data/aotinductor/") {
+        Some("a package of AOTInductor, compiled for one machine")
+    } else if has("models/") || has("serialized_exported_program.json") {
+        Some("a program of `torch.export`")
+    } else if has("code/") && has("constants.pkl") {
+        None
+    } else if has("data.pkl") {
+        Some("a file of `torch.save`, with weights or objects without code")
+    } else {
+        Some("another zip file")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write as _};
+
+    use super::*;
+    use pairloom_base::error::ErrorCategory;
+
+    /// Zip file of records with these names.
+    fn zip_of(names: &[&str]) -> Vec<u8> {
+        let mut writer = zip::ZipWriter::new(io::Cursor::new(Vec::new()));
+        for name in names {
+            let options = zip::write::FileOptions::default().compression_method(zip::CompressionMethod::Stored);
+            writer.start_file(format!("m/{name}"), options).unwrap();
+            writer.write_all(b"0123456789").unwrap();
+        }
+        writer.finish().unwrap().into_inner()
+    }
+
+    #[test]
+    fn other_formats_and_damaged_archives_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("module.pt");
+        let check_bytes = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            check(&path, 1 << 20, &|| Ok(()))
+        };
+        let whole = zip_of(&["data.pkl", "code/__torch__.py", "constants.pkl", "data/0"]);
+        check_bytes(&whole).unwrap();
+        let mut changed = whole.clone();
+        let last = changed.windows(10).rposition(|bytes| bytes == b"0123456789").unwrap();
+        changed[last] = b'1';
+        for (bytes, wanted) in [
+            (&b""[..], "is empty (0 bytes), wanted an archive of TorchScript"),
+            (b"a dog on a beach\n", "is a text file"),
+            (b"\x08\x08\x12\x07pytorch", "is an ONNX model"),
+            (b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.", "is a pickle of an old `torch.save`"),
+            (b"\x40\x00\x00\x00\x00\x00\x00\x00{\"a\":", "is a safetensors file"),
+            (b"\x7fELF\x02\x01\x01\x00", "is a shared library"),
+            (b"\x00\x01\x02\x03", "is no zip file"),
+            (&zip_of(&["data.pkl", "data/0"]), "a file of `torch.save`, with weights or objects without code"),
+            (&zip_of(&["data/aotinductor/model/x.so"]), "a package of AOTInductor, compiled for one machine"),
+            (&zip_of(&["models/model.json"]), "a program of `torch.export`"),
+            (&zip_of(&["sheet.xml"]), "another zip file"),
+            (&changed, "it is damaged or cut short: record `m/data/0`: Invalid checksum"),
+            (&whole[..whole.len() - 30], "it is damaged or cut short"),
+        ] {
+            let error = check_bytes(bytes).unwrap_err();
+            assert!(error.to_string().contains(wanted), "{error}, wanted {wanted}");
+            assert!(error.hint_text().is_some(), "{error}");
+        }
+        assert!(check(&path.with_extension("none"), 1 << 20, &|| Ok(())).is_err());
+        check_bytes(&whole).unwrap();
+        assert!(check(&path, 100, &|| Ok(())).unwrap_err().to_string().contains("wanted at most 100"));
+        // Bytes of the directory that are changed are an error or another archive, never a panic.
+        for at in 0..whole.len() {
+            let mut bent = whole.clone();
+            bent[at] ^= 0x55;
+            let _ = check_bytes(&bent);
+        }
+    }
+
+    /// Archive with a deflated record of `megabytes` of zeros, to which `entries` entries lead.
+    fn shared_record(megabytes: usize, entries: u16) -> Vec<u8> {
+        let mut writer = zip::ZipWriter::new(io::Cursor::new(Vec::new()));
+        for name in ["m/constants.pkl", "m/code/__torch__.py", "m/data/0"] {
+            writer.start_file(name, zip::write::FileOptions::default()).unwrap();
+            if name == "m/data/0" {
+                for _ in 0..megabytes {
+                    writer.write_all(&vec![0; 1 << 20]).unwrap();
+                }
+            }
+        }
+        let mut bytes = writer.finish().unwrap().into_inner();
+        // The directory: entries, and an end of 22 bytes with their number, their length, and their place.
+        let end = bytes.split_off(bytes.len() - 22);
+        let field = |at: usize| u32::from_le_bytes(end[at..at + 4].try_into().unwrap());
+        let first = usize::try_from(field(16)).unwrap();
+        let last = first + bytes[first..].windows(4).rposition(|bytes| bytes == b"PK\x01\x02").unwrap();
+        let entry = bytes[last..].to_vec();
+        for number in 1..entries {
+            let mut entry = entry.clone();
+            let name = entry.windows(8).position(|bytes| bytes == b"m/data/0").unwrap();
+            let digits = format!("{number:04}");
+            entry[name + 4..name + 8].copy_from_slice(digits.as_bytes());
+            bytes.extend(entry);
+        }
+        let length = u32::try_from(bytes.len() - first).unwrap();
+        bytes.extend([&end[..8], &(entries + 2).to_le_bytes(), &(entries + 2).to_le_bytes()].concat());
+        bytes.extend([&length.to_le_bytes()[..], &end[16..]].concat());
+        bytes
+    }
+
+    #[test]
+    fn records_that_overlap_or_expand_without_limit_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("module.pt");
+        let check_bytes = |bytes: &[u8], check_cancelled: &dyn Fn() -> Result<()>| {
+            std::fs::write(&path, bytes).unwrap();
+            check(&path, 1 << 30, check_cancelled)
+        };
+        let one = shared_record(2, 1);
+        check_bytes(&one, &|| Ok(())).unwrap();
+        // A record of 2 KB, with entries of 54 bytes.
+        let error = check_bytes(&shared_record(2, 50), &|| Ok(())).unwrap_err().to_string();
+        assert!(error.contains("so they overlap"), "{error}");
+        let within = |limit| {
+            std::fs::write(&path, &one).unwrap();
+            check_records(File::open(&path).unwrap(), one.len() as u64, limit, &|| Ok(()))
+        };
+        within(2 << 20).unwrap();
+        let error = within((2 << 20) - 1).unwrap_err().to_string();
+        assert!(error.contains("its records expand to more than 2097151 bytes"), "{error}");
+        let error = check_bytes(&one, &|| Err(Error::interrupted())).unwrap_err();
+        assert_eq!(error.category(), ErrorCategory::Interrupted);
+    }
+}

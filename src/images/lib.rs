@@ -1,0 +1,5 @@
+//! images
+
+pub mod http_images;
+pub mod image;
+pub mod thumbnail;

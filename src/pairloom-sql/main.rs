@@ -1,0 +1,35 @@
+//! Program `pairloom-sql`: the command line of `pairloom` with the commands `sql`, `serve` and `cluster`, and answers to
+//! requests of the other programs.
+//!
+//! `serve.rs` alone uses Flight SQL, and `cluster.rs` alone the cluster.
+
+mod answer;
+mod cluster;
+mod queries;
+mod query_output;
+mod serve;
+mod shell;
+mod sql;
+mod stdin_end;
+
+use std::process::ExitCode;
+
+use pairloom_cli::sql_requests::ANSWER_REQUEST;
+use pairloom_cli::{Program, SqlFunctions, main as cli};
+use pairloom_base::runtime::set_build;
+
+fn main() -> ExitCode {
+    let build = env!("PAIRLOOM_BUILD");
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == ANSWER_REQUEST) {
+        set_build(build);
+        return answer::answer();
+    }
+    let sql = SqlFunctions {
+        sql: sql::sql,
+        serve: serve::serve,
+        cluster: cluster::cluster,
+        check_queries: queries::check_queries,
+        query_values: queries::query_values,
+    };
+    cli(&Program { build, torch: None, sql: Some(sql) })
+}

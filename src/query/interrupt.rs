@@ -1,0 +1,126 @@
+//! Interruption of the running statement of a session, for Ctrl-C, and its limit of time.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use futures::future::{Either, select};
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+use pairloom_base::error::{Error, ErrorCategory, Result};
+
+const IDLE: u8 = 0;
+const RUNNING: u8 = 1;
+const INTERRUPTED: u8 = 2;
+
+/// Handle that interrupts the running statement of a session, from any thread.
+#[derive(Debug, Clone, Default)]
+pub struct StatementInterrupt(Arc<InterruptState>);
+
+#[derive(Debug, Default)]
+struct InterruptState {
+    state: AtomicU8,
+    changed: Notify,
+}
+
+impl StatementInterrupt {
+    /// Interrupts the running statement, which ends with an error. Returns false if none is running, or if it has been
+    /// interrupted already.
+    #[must_use]
+    pub fn interrupt(&self) -> bool {
+        let state = &self.0.state;
+        let is_first = state.compare_exchange(RUNNING, INTERRUPTED, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        self.0.changed.notify_waiters();
+        is_first
+    }
+
+    /// Marks the start of a statement, until the returned guard is dropped. The statement may take `time`.
+    pub(super) fn start(&self, time: Option<Duration>) -> RunningStatement {
+        self.0.state.store(RUNNING, Ordering::SeqCst);
+        let limit = time.and_then(|time| Some(TimeLimit { end: Instant::now().checked_add(time)?, time }));
+        RunningStatement { interrupt: self.clone(), limit }
+    }
+}
+
+/// Guard of a running statement.
+pub(super) struct RunningStatement {
+    interrupt: StatementInterrupt,
+    limit: Option<TimeLimit>,
+}
+
+/// Time that a statement may take, and the end of that time.
+#[derive(Debug, Clone, Copy)]
+struct TimeLimit {
+    time: Duration,
+    end: Instant,
+}
+
+impl TimeLimit {
+    fn error(&self) -> Error {
+        let seconds = self.time.as_secs_f64();
+        Error::stage(format!("SQL: the query took {seconds} s, which is the limit"))
+            .hint("`--query-time SECONDS` is the limit; a query of fewer rows takes less")
+    }
+}
+
+impl RunningStatement {
+    /// Waits for `work`, or fails at once when the statement is interrupted or its time is over.
+    pub(super) async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+        let Some(limit) = self.limit else { return self.run_unless_interrupted(work).await };
+        // `timeout_at` lets work pass that is ready.
+        if Instant::now() >= limit.end {
+            return Err(limit.error());
+        }
+        let result = timeout_at(limit.end, self.run_unless_interrupted(work)).await;
+        result.unwrap_or_else(|_| Err(limit.error()))
+    }
+
+    async fn run_unless_interrupted<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+        let shared = &self.interrupt.0;
+        let mut work = pin!(work);
+        loop {
+            let mut changed = pin!(shared.changed.notified());
+            // Registered before the state is read, so that no interruption is missed.
+            changed.as_mut().enable();
+            if shared.state.load(Ordering::SeqCst) == INTERRUPTED {
+                return Err(Error::new(ErrorCategory::Interrupted, "the statement was interrupted"));
+            }
+            // A notification may be late, of an interruption of the statement before.
+            if let Either::Right((result, _)) = select(changed, work.as_mut()).await {
+                return Ok(result);
+            }
+        }
+    }
+}
+
+impl Drop for RunningStatement {
+    fn drop(&mut self) {
+        self.interrupt.0.state.store(IDLE, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    #[test]
+    fn a_late_notification_does_not_end_the_next_statement() {
+        let interrupt = StatementInterrupt::default();
+        let before = interrupt.start(None);
+        assert!(interrupt.interrupt() && !interrupt.interrupt());
+        drop(before);
+        let statement = interrupt.start(None);
+        let mut run = pin!(statement.run(pending::<()>()));
+        let mut poll = || run.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(poll().is_pending());
+        interrupt.0.changed.notify_waiters();
+        assert!(poll().is_pending());
+        assert!(interrupt.interrupt());
+        assert!(matches!(poll(), Poll::Ready(Err(error)) if error.category() == ErrorCategory::Interrupted));
+    }
+}
