@@ -12,15 +12,15 @@ use std::time::Instant;
 
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use pairloom_base::error::Result;
+use pairloom_base::runtime::{CancelToken, Device};
 use pairloom_engine::cache::CacheOptions;
 use pairloom_engine::event::Event;
 use pairloom_engine::ranks::RankOptions;
 use pairloom_engine::run::execute;
 use pairloom_engine::run_options::RunOptions;
-use pairloom_base::error::Result;
 use pairloom_kernels::random::Rng;
 use pairloom_stage::plan::{Plan, PlanNode};
-use pairloom_base::runtime::{CancelToken, Device};
 use pairloom_stage::{
     MapBlock, MapInput, MapOutput, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef,
 };

@@ -20,6 +20,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
+use pairloom_base::runtime::CancelToken;
 use pairloom_kernels::random::Rng;
 use pairloom_kernels::text::Tokenizer;
 use pairloom_model::collective::CollectiveGroup;
@@ -34,7 +35,6 @@ use pairloom_model::memory_bank::TrainingPair;
 use pairloom_model::pair_scores::{CaptionBlocks, PairScoring};
 use pairloom_model::step::{PairBatch, StepOptions};
 use pairloom_model::training_state::TrainingState;
-use pairloom_base::runtime::CancelToken;
 use tch::Device;
 
 #[path = "shared/memory.rs"]

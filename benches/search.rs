@@ -30,9 +30,7 @@ use pairloom_kernels::order_similarity::OrderPenalty;
 use pairloom_kernels::product::{ElementType, LeftFactor, RightFactor, Tile, add_product, has_avx512};
 use pairloom_kernels::random::Rng;
 use pairloom_retrieval::{Collection, Evaluation, EvaluationDetail, Matches, Method, VectorSource, evaluate};
-use pairloom_search::{
-    CpuSearchFactory, Positives, ScoreFunction, Search, SearchRequest, SearchResults, VectorMatrix,
-};
+use pairloom_search::{CpuSearchFactory, Positives, ScoreFunction, Search, SearchRequest, SearchResults, VectorMatrix};
 
 #[path = "shared/memory.rs"]
 mod memory;

@@ -30,9 +30,9 @@ use arrow::array::{
     ArrayRef, AsArray, BooleanArray, FixedSizeListArray, Float32Array, Int64Array, RecordBatch, StringArray,
 };
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
-use pairloom_storage::parquet;
 use pairloom_kernels::random::Rng;
 use pairloom_query::{Session, StageArtefact, VECTOR_CACHE_BYTES};
+use pairloom_storage::parquet;
 use pairloom_store::key::ArtefactIdentity;
 use pairloom_store::{Artefact, BlockDigests, Manifest, Part, Store};
 use pairloom_tables as tables;

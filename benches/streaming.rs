@@ -25,8 +25,8 @@ use std::time::Instant;
 
 use arrow::array::{Array, ArrayRef, Int64Array, StringArray};
 use pairloom_base::error::{Error, Result};
-use pairloom_storage::parquet;
 use pairloom_kernels::random::Rng;
+use pairloom_storage::parquet;
 use pairloom_tables::{self as tables, Table};
 
 /// Samples per batch.

@@ -16,6 +16,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Instant;
 
+use pairloom_base::runtime::CancelToken;
 use pairloom_kernels::product::{ElementType, LeftFactor, RightFactor, Tile, add_product, has_avx512};
 use pairloom_kernels::random::Rng;
 use pairloom_kernels::text::Tokenizer;
@@ -30,7 +31,6 @@ use pairloom_model::memory_bank::{MemoryBank, MemoryBankMask, TrainingPair};
 use pairloom_model::similarity::EmbeddingSimilarity;
 use pairloom_model::step::{MemoryBankComparison, PairBatch, StepOptions};
 use pairloom_model::training_state::TrainingState;
-use pairloom_base::runtime::CancelToken;
 use tch::{Device, Kind, Tensor};
 
 #[path = "shared/processes.rs"]

@@ -8,11 +8,11 @@ use std::time::Instant;
 
 use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
 use pairloom_base::error::{Error, Result};
+use pairloom_kernels::epoch::{DataOrder, Shuffle};
+use pairloom_loader::{AllocateBuffer, Loader, LoaderData, LoaderDataSet, LoaderImages, LoaderStart, pooled_heap};
 use pairloom_storage::cache::ShardCache;
 use pairloom_storage::parquet as parts;
 use pairloom_storage::table_shards::{ShardSource, TableShards};
-use pairloom_kernels::epoch::{DataOrder, Shuffle};
-use pairloom_loader::{AllocateBuffer, Loader, LoaderData, LoaderDataSet, LoaderImages, LoaderStart, pooled_heap};
 use pairloom_tables as tables;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};

@@ -51,6 +51,6 @@ mod usage;
 mod verify;
 
 pub use program::{Program, SqlFunctions};
-pub use siblings::check_build;
+pub use siblings::{check_build, not_built};
 pub use start::main;
 pub use torch::TorchFunctions;

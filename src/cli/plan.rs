@@ -9,11 +9,11 @@ use super::open;
 use super::program::Program;
 use super::progress::ProgressDisplay;
 use super::units::{format_count, format_items};
+use pairloom_base::error::Result;
+use pairloom_base::runtime::CancelToken;
 use pairloom_engine::new_rows::NewRows;
 use pairloom_engine::sources::SourceReading;
 use pairloom_engine::status::{StageAction, StageStatus, stage_statuses};
-use pairloom_base::error::Result;
-use pairloom_base::runtime::CancelToken;
 
 /// Different reasons of the instances of a stage that are shown.
 const SHOWN_REASONS: usize = 2;

@@ -10,10 +10,10 @@ use super::program::Program;
 use super::siblings::Sibling;
 use super::torch::TorchFunctions;
 use super::units::format_items;
-use pairloom_engine::ranks::{RankEnvironment, RankOptions, report_startup_error, run_follower as run_jobs};
 use pairloom_base::error::{Error, Result};
-use pairloom_pipeline::Diagnostics;
 use pairloom_base::runtime::CancelToken;
+use pairloom_engine::ranks::{RankEnvironment, RankOptions, report_startup_error, run_follower as run_jobs};
+use pairloom_pipeline::Diagnostics;
 
 /// Rank of this process in a process group that a launcher started, from the environment.
 ///

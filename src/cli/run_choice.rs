@@ -4,11 +4,11 @@ use super::console::Console;
 use super::run_choice_args::RunChoiceArgs;
 use super::units::format_items;
 use pairloom_base::error::{Error, Result, TruncatedList, escape_line};
+use pairloom_base::suggest::closest_name;
 use pairloom_store::key::Key;
 use pairloom_store::record::{RunRecord, StageRecord};
 use pairloom_store::run_log::RunLog;
 use pairloom_store::run_names::NameMeaning;
-use pairloom_base::suggest::closest_name;
 
 /// Least number of digits of a key that name an artefact.
 const MIN_KEY_DIGITS: usize = 6;

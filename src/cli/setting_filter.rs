@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use pairloom_base::error::{Error, Result};
+use pairloom_base::suggest::closest_name;
 use pairloom_store::flat_settings::{flatten, is_value};
 use pairloom_store::record::RunRecord;
-use pairloom_base::suggest::closest_name;
 
 /// Condition on a setting of a stage.
 #[derive(Debug)]

@@ -113,6 +113,13 @@ impl Sibling {
     }
 }
 
+/// Error of a `pairloom-sql` that is built without the feature of a command.
+#[must_use]
+pub fn not_built(command: &str) -> Error {
+    Error::usage(format!("this `pairloom-sql` is built without `{command}`"))
+        .hint(format!("build it: `{}`", Sibling::SqlServer.build_command()))
+}
+
 /// Replaces this process by the same program with pages of 2 MiB. Returns if their variable is set already, or if the program
 /// cannot be started again.
 pub(super) fn restart_with_huge_pages() {

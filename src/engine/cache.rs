@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow::array::RecordBatch;
 
 use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::CancelToken;
 use pairloom_storage::cache::ShardCache;
 use pairloom_storage::shard::Shard;
-use pairloom_base::runtime::CancelToken;
 
 /// Location and size limit of the cache of shards.
 #[derive(Debug, Clone)]

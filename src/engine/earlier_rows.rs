@@ -13,8 +13,8 @@ use arrow::array::RecordBatch;
 use az::SaturatingAs;
 
 use pairloom_base::error::{Error, ErrorCategory, Result};
-use pairloom_storage::parquet;
 use pairloom_stage::{EarlierPart, EarlierRows, FoundRows, PartKey, RowKey, SharedEarlierRows, Warning};
+use pairloom_storage::parquet;
 use pairloom_store::key::ArtefactIdentity;
 use pairloom_store::{Artefact, FileEntry, Manifest, Part, ROW_KEYS_FOLDER, Store};
 

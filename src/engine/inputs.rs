@@ -12,10 +12,10 @@ use crate::feed::ArtefactFeed;
 use crate::reader::{OnWait, TableReader};
 use crate::sources;
 use pairloom_base::error::{Error, Result};
-use pairloom_storage::objects::ObjectStorage;
-use pairloom_storage::table_shards::TableShards;
 use pairloom_base::runtime::CancelToken;
 use pairloom_stage::FileKeys;
+use pairloom_storage::objects::ObjectStorage;
+use pairloom_storage::table_shards::TableShards;
 use pairloom_store::{Artefact, FileEntry, Part, Store};
 
 /// An opened input.

@@ -8,9 +8,9 @@ use az::SaturatingAs;
 use crate::cache::LazyCache;
 use crate::feed::ArtefactFeed;
 use pairloom_base::error::Result;
+use pairloom_base::runtime::CancelToken;
 use pairloom_storage::parquet;
 use pairloom_storage::table_shards::{ShardSource, TableShards};
-use pairloom_base::runtime::CancelToken;
 use pairloom_store::{Artefact, Part};
 
 /// Callback at the start of a wait, with the name of the awaited input or resource.

@@ -117,8 +117,8 @@ impl Schedule {
 mod tests {
     use super::*;
     use crate::testing::{ToyStage, node};
-    use pairloom_stage::plan::PlanNode;
     use pairloom_stage::Coordinate;
+    use pairloom_stage::plan::PlanNode;
 
     fn instance(name: &str, stage: ToyStage, seed: u64) -> PlanNode<ToyStage> {
         let coordinates = vec![Coordinate { axis: "seed".to_owned(), value: seed.into() }];

@@ -23,13 +23,13 @@ use crate::reader::OnWait;
 use crate::status::StageStatus;
 use crate::writer::{ArtefactCommitter, TableWriter};
 use pairloom_base::error::{Error, Result};
-use pairloom_storage::objects::ObjectStorage;
-use pairloom_storage::shard::Shard;
-use pairloom_storage::table_shards::TableShards;
 use pairloom_base::runtime::{ProcessGroup, Resources, Stalls};
 use pairloom_stage::{
     FileKeys, MapFn, MapInput, MapSummary, Progress, SharedEarlierRows, StageEvent, StageHost, StageLineage, Warning,
 };
+use pairloom_storage::objects::ObjectStorage;
+use pairloom_storage::shard::Shard;
+use pairloom_storage::table_shards::TableShards;
 use pairloom_store::Store;
 use pairloom_store::journal::SavedState;
 use pairloom_store::key::ArtefactIdentity;

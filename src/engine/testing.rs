@@ -126,8 +126,8 @@ impl RunnableStage for ToyStage {
                 let summary = cx.map(MapInput::Table("rows"), "rows", 7, &|block| {
                     let got = tables::int_column(&block.rows, "x")?.values();
                     let warnings = got.iter().filter(|&&x| x % 20 == 0);
-                    let warnings =
-                        warnings.map(|x| pairloom_stage::Warning { subject: x.to_string(), message: "round".to_owned() });
+                    let warnings = warnings
+                        .map(|x| pairloom_stage::Warning { subject: x.to_string(), message: "round".to_owned() });
                     let batch = numbers(got.iter().map(|x| x + add).collect())?;
                     Ok(MapOutput { warnings: warnings.collect(), ..MapOutput::new(batch) })
                 })?;

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use pairloom_base::error::{Error, Result};
 use crate::AccessToken;
+use pairloom_base::error::{Error, Result};
 
 /// Options of a Flight SQL server.
 #[derive(Debug, Clone)]

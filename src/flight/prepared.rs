@@ -8,8 +8,8 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use tonic::Status;
 
-use crate::status::status_of;
 use crate::binding::ParameterRows;
+use crate::status::status_of;
 use crate::tickets::QueryId;
 use pairloom_base::runtime::random_bytes;
 

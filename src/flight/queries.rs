@@ -18,10 +18,10 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 use tonic::Status;
 
-use crate::status::status_of;
 use crate::FlightOptions;
 use crate::binding::ParameterRows;
 use crate::columns::{sent_columns, with_columns};
+use crate::status::status_of;
 use crate::tickets::QueryId;
 use pairloom_query::{QueryOptions, Session};
 

@@ -14,12 +14,12 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 
-use pairloom_base::error::{Error, Result, with_causes};
 use crate::authentication::Authentication;
 use crate::connections::{ClientConnection, FIRST_CALL_TIME, MAX_CONNECTIONS};
 use crate::protocol::FlightProtocol;
 use crate::service::FlightSql;
 use crate::{FlightOptions, Sessions};
+use pairloom_base::error::{Error, Result, with_causes};
 
 /// Threads that wait for clients. Queries have threads of their own.
 const THREADS: usize = 2;

@@ -33,16 +33,16 @@ use tokio::time::timeout;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::status::status_of;
-use pairloom_base::error::{Error, Result};
 use crate::binding::{ParameterRows, parameter_rows};
 use crate::columns::sent_columns;
 use crate::metadata;
 use crate::prepared::{PreparedStatements, id_of};
 use crate::queries::{FlightMessages, RunningQueries};
 use crate::sql_info::{column_types, server_facts};
+use crate::status::status_of;
 use crate::tickets::{QueryId, Ticket, TicketSeal, wrong_ticket};
 use crate::{AccessToken, FlightOptions, Sessions};
+use pairloom_base::error::{Error, Result};
 use pairloom_base::runtime::random_bytes;
 use pairloom_query::{ListedTable, Session};
 

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use npyz::{DType, Endianness, TypeChar};
 
-use pairloom_storage::bounded::{self, MAX_LIST_BYTES};
-use pairloom_storage::image_names::shown_name;
 use crate::npy::is_npy;
 use crate::npy_header::read_header;
 use crate::text_lines::TextLines;
 use pairloom_base::error::{Error, Result, ValidationErrors};
+use pairloom_storage::bounded::{self, MAX_LIST_BYTES};
+use pairloom_storage::image_names::shown_name;
 
 /// List of identifiers from a file.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crossbeam::channel::bounded as bounded_channel;
 use serde::de::DeserializeOwned;
 
-use pairloom_storage::bounded;
 use pairloom_base::error::{Error, Result};
+use pairloom_storage::bounded;
 
 /// Maximum size in bytes of a file of JSON: several times that of the largest published list. Values take several times
 /// as much memory as their text.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use az::SaturatingAs;
 
-use pairloom_storage::bounded::{self, MAX_LIST_BYTES, TextContent};
 use pairloom_base::error::{Error, Result};
+use pairloom_storage::bounded::{self, MAX_LIST_BYTES, TextContent};
 
 /// Maximum length in bytes of a line, and of a record of several lines: many times the longest list of captions.
 pub const MAX_LINE_BYTES: usize = 16 << 20;

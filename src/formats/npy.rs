@@ -8,11 +8,11 @@ use arrow::datatypes::{ArrowPrimitiveType, Float16Type};
 use az::SaturatingAs;
 use npyz::{DType, Endianness, Order, TypeChar};
 
-use pairloom_storage::files;
 use crate::not_finite::not_finite;
 use crate::npy_header::{HEADER_BYTES, MAGIC, read_header};
-use pairloom_storage::pread::PreadFile;
 use pairloom_base::error::{Error, Result};
+use pairloom_storage::files;
+use pairloom_storage::pread::PreadFile;
 
 /// Hint for an array without rows.
 const ROWS_HINT: &str = "a row for each image or caption is wanted: `numpy.save(path, numpy.stack(rows))`";

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use pairloom_base::error::{Error, Result, ValidationErrors};
 use pairloom_storage::bounded;
 use pairloom_storage::text_start::UTF8_MARK;
-use pairloom_base::error::{Error, Result, ValidationErrors};
 
 /// Text file in memory. A byte order mark at the start and carriage returns at the ends of lines are removed.
 #[derive(Debug)]

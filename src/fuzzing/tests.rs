@@ -15,10 +15,10 @@ use test_data::golden;
 use super::mutator::Mutator;
 use super::{TARGETS, named};
 use pairloom_formats::parquet_check::forged;
-use pairloom_storage::shard;
 use pairloom_model::family::registry::ModelConfig;
 use pairloom_model::family::vse::config::VseConfig;
 use pairloom_model::training_state::TrainingState;
+use pairloom_storage::shard;
 use pairloom_tables as tables;
 
 /// Executions for each parser.

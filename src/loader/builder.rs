@@ -7,9 +7,9 @@ use crossbeam::channel::{Receiver, Sender};
 use super::batch::{AllocateBuffer, Batch, BatchStorage};
 use super::data::{LoaderData, LoaderImages};
 use pairloom_base::error::{Error, Result};
+use pairloom_kernels::epoch::{DataOrder, Epoch, Sample, rank_share};
 use pairloom_storage::shard::ShardVectors;
 use pairloom_storage::table_shards::TableShards;
-use pairloom_kernels::epoch::{DataOrder, Epoch, Sample, rank_share};
 
 /// Batch with the time that reading and assembly took.
 pub(super) struct BuiltBatch {

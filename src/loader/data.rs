@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::augmented::AugmentedImages;
 use pairloom_base::error::{Error, Result};
+use pairloom_kernels::epoch;
 use pairloom_storage::shard::{Shard, ShardIds, ShardIntLists};
 use pairloom_storage::table_shards::TableShards;
-use pairloom_kernels::epoch;
 
 /// Samples of all data sets, with the sources of their images.
 #[derive(Debug)]

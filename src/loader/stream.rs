@@ -11,8 +11,8 @@ use super::builder::{BatchBuilder, BuiltBatch, MappedColumns, now};
 use super::data::LoaderData;
 use super::prefetch::{Prefetcher, shard_windows};
 use pairloom_base::error::{Error, Result};
-use pairloom_kernels::epoch::{DataOrder, ShardWindow, Shuffle};
 use pairloom_base::runtime::Stalls;
+use pairloom_kernels::epoch::{DataOrder, ShardWindow, Shuffle};
 
 /// Maximum number of finished batches of a thread. While the trainer uses one batch, another waits and a third is being
 /// filled.

@@ -8,11 +8,11 @@ use arrow::array::{ArrayRef, BinaryArray, Int32Array, Int64Array, RecordBatch, S
 
 use super::*;
 use pairloom_base::error::{Error, ErrorCategory, Result};
-use pairloom_storage::cache::ShardCache;
 use pairloom_images::image::picture_digests;
+use pairloom_kernels::epoch::{DataOrder, DataSet as PlanSet, Shuffle};
+use pairloom_storage::cache::ShardCache;
 use pairloom_storage::shard::Shard;
 use pairloom_storage::table_shards::{ShardSource, TableShards};
-use pairloom_kernels::epoch::{DataOrder, DataSet as PlanSet, Shuffle};
 use pairloom_tables as tables;
 
 const WIDTH: usize = 3;

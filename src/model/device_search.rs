@@ -6,8 +6,8 @@ use super::device::to_tch;
 use super::libtorch_scores::LibtorchScores;
 use super::similarity::EmbeddingSimilarity;
 use pairloom_base::error::Result;
-use pairloom_kernels::hubness::distance::Distance;
 use pairloom_base::runtime::{Device, RemoteTasks};
+use pairloom_kernels::hubness::distance::Distance;
 use pairloom_search::{CpuSearchFactory, MatrixSide, Search, SearchFactory, VectorMatrix, VectorScores};
 
 /// Factory of searches that compute their scores on one device.

@@ -17,8 +17,8 @@ use super::pair_scores::{CaptionBlocks, check_finite, share_items, share_model};
 use super::tensor_slices::to_vec;
 use super::threads::use_one_thread;
 use pairloom_base::error::{Error, Result};
-use pairloom_kernels::identity::IdentityWriter;
 use pairloom_base::runtime::CancelToken;
+use pairloom_kernels::identity::IdentityWriter;
 use pairloom_search::{ConsumePanel, MatrixSide, PanelRow, ScoreBound, ScorePrecision, Scores, consume_row_major};
 
 /// Features or regions of images, read by several threads.

@@ -17,8 +17,8 @@ use super::pair_scores::{CaptionBlocks, PairScoring};
 use super::streamed_scores::{StreamedItems, StreamedScores};
 use super::tensor_slices::to_vec;
 use pairloom_base::error::{Error, Result};
-use pairloom_kernels::text::{Tokenizer, Vocabulary};
 use pairloom_base::runtime::{CancelToken, Resources};
+use pairloom_kernels::text::{Tokenizer, Vocabulary};
 use pairloom_spec::input_spec::InputSpec;
 
 /// Name of the file with the parameters.

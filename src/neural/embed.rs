@@ -3,12 +3,12 @@
 use arrow::array::RecordBatch;
 use serde::{Deserialize, Serialize};
 
+use crate::image_input::check_image_input;
 use pairloom_base::error::{Error, Result};
 use pairloom_model::collective::CollectiveGroup;
 use pairloom_model::device::device_of_rank;
 use pairloom_model::rows_encoder::{BlockShare, CaptionEncoder, EncodedRows, ImageEncoder};
 use pairloom_model::trained_model::TrainedModel;
-use crate::image_input::check_image_input;
 use pairloom_spec::stages::embed::Embed;
 use pairloom_spec::stages::image_vectors::image_vectors;
 use pairloom_stage::StageContext;
@@ -171,15 +171,15 @@ fn embeddings(
 
 #[cfg(test)]
 mod tests {
-    use pairloom_stage::{Stage as _, TableRef};
     use arrow::array::{AsArray, Int64Array, StringArray};
     use arrow::datatypes::Int64Type;
+    use pairloom_stage::{Stage as _, TableRef};
 
     use super::*;
+    use crate::testing::RunOnHost as _;
     use pairloom_base::error::ErrorCategory;
     use pairloom_kernels::random::Rng;
     use pairloom_model::trained_model::{DESCRIPTION_FILE, PARAMETERS_FILE};
-    use crate::testing::RunOnHost as _;
     use pairloom_spec::stages::train::Train;
     use pairloom_stage_testing::InMemoryHost;
     use pairloom_tables as tables;

@@ -1,7 +1,6 @@
 //! `import_model`: parameters and vocabulary of a published model → `model`.
 
 use pairloom_base::error::{Error, Result};
-use pairloom_storage::bounded;
 use pairloom_formats::vocabulary;
 use pairloom_kernels::text::Vocabulary;
 use pairloom_model::family::contract::PublishedCheckpoint;
@@ -9,6 +8,7 @@ use pairloom_model::family::registry::ReadPublished;
 use pairloom_model::trained_model::{DESCRIPTION_FILE, ModelDescription, PARAMETERS_FILE};
 use pairloom_spec::stages::import_model::ImportModel;
 use pairloom_stage::{Stage, StageContext};
+use pairloom_storage::bounded;
 
 /// Runs the stage.
 ///
@@ -50,11 +50,11 @@ mod tests {
     use arrow::array::{ArrayRef, Int64Array, StringArray};
 
     use super::*;
+    use crate::testing::RunOnHost as _;
     use pairloom_base::error::ErrorCategory;
     use pairloom_model::family::registry;
     use pairloom_model::family::vse::config::VseConfig;
     use pairloom_model::similarity::{EmbeddingSimilarity, OrderPenalty};
-    use crate::testing::RunOnHost as _;
     use pairloom_spec::stages::embed::Embed;
     use pairloom_stage_testing::InMemoryHost;
     use pairloom_tables as tables;

@@ -118,9 +118,9 @@ fn parse_state(state: &[u8]) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::RunOnHost as _;
     use pairloom_base::error::ErrorCategory;
     use pairloom_kernels::random::Rng;
-    use crate::testing::RunOnHost as _;
     use pairloom_spec::stages::train::Train;
     use pairloom_stage_testing::InMemoryHost;
     use pairloom_tables as tables;

@@ -8,11 +8,11 @@ use serde::Serialize;
 use super::cluster::search_sections;
 use super::queries::{check_queries, interruptible_query_values};
 use super::stdin_end::at_end_of_stdin;
+use pairloom_base::error::{Error, Result, catch_panic};
+use pairloom_base::runtime::ErrorMessage;
 use pairloom_cli::check_build;
 use pairloom_cli::open::open_named_store;
 use pairloom_cli::sql_requests::{SqlAnswer, SqlRequest};
-use pairloom_base::error::{Error, Result, catch_panic};
-use pairloom_base::runtime::ErrorMessage;
 use pairloom_query::StatementInterrupt;
 
 /// Reads a request from stdin and writes its answer to stdout. The end of stdin cancels it.

@@ -6,6 +6,8 @@ use futures::channel::oneshot;
 use serde::Serialize;
 
 use super::stdin_end::at_end_of_stdin;
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::ClusterUrl;
 use pairloom_cli::args::CommonArgs;
 use pairloom_cli::cluster_args::{ClusterCommand, ExecutorArgs, SchedulerArgs};
 use pairloom_cli::console::Console;
@@ -14,8 +16,6 @@ use pairloom_cli::open;
 use pairloom_cluster::{
     ClusterPlans, ExecutorEvent, ExecutorOptions, SchedulerOptions, run_executor, run_scheduler, run_sections,
 };
-use pairloom_base::error::{Error, Result};
-use pairloom_base::runtime::ClusterUrl;
 use pairloom_query::PlanRunner;
 use pairloom_store::Store;
 

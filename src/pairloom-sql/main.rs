@@ -4,9 +4,17 @@
 //! `serve.rs` alone uses Flight SQL, and `cluster.rs` alone the cluster.
 
 mod answer;
+#[cfg(feature = "cluster")]
+mod cluster;
+#[cfg(not(feature = "cluster"))]
+#[path = "no_cluster.rs"]
 mod cluster;
 mod queries;
 mod query_output;
+#[cfg(feature = "flight")]
+mod serve;
+#[cfg(not(feature = "flight"))]
+#[path = "no_serve.rs"]
 mod serve;
 mod shell;
 mod sql;
@@ -14,9 +22,9 @@ mod stdin_end;
 
 use std::process::ExitCode;
 
+use pairloom_base::runtime::set_build;
 use pairloom_cli::sql_requests::ANSWER_REQUEST;
 use pairloom_cli::{Program, SqlFunctions, main as cli};
-use pairloom_base::runtime::set_build;
 
 fn main() -> ExitCode {
     let build = env!("PAIRLOOM_BUILD");

@@ -4,9 +4,9 @@ use arrow::array::{Array, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type};
 
+use pairloom_base::error::{Error, Result};
 use pairloom_cli::sql_requests::{QueryValue, TableDeclaration};
 use pairloom_cli::units::format_items;
-use pairloom_base::error::{Error, Result};
 use pairloom_query::{DeclaredTable, Session, StageArtefact, StatementInterrupt};
 use pairloom_store::Store;
 use pairloom_store::record::StageRecord;

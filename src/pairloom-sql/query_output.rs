@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use pairloom_base::error::{Error, Result};
 use pairloom_cli::console::Console;
 use pairloom_cli::output_file::write_file;
-use pairloom_base::error::{Error, Result};
 use pairloom_query::format::{FittedForm, write_fitted, write_wrapped};
 use pairloom_query::{OutputFormat, QueryRows};
 

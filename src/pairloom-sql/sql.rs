@@ -6,6 +6,8 @@ use std::time::Duration;
 use super::cluster::plan_runner;
 use super::query_output::{write_to_file, write_to_stdout};
 use super::shell::{self, SessionOpener, ShellCommand};
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::{ClusterUrl, NamedFile};
 use pairloom_cli::args::{CommonArgs, SqlArgs};
 use pairloom_cli::console::Console;
 use pairloom_cli::interrupt::interrupt_on_signal;
@@ -13,8 +15,6 @@ use pairloom_cli::open;
 use pairloom_cli::output_file::check_output;
 use pairloom_cli::run_choice::announce_run;
 use pairloom_cli::units::format_items;
-use pairloom_base::error::{Error, Result};
-use pairloom_base::runtime::{ClusterUrl, NamedFile};
 use pairloom_query::{OutputFormat, QueryLimits, Session, split_statements};
 
 /// Maximum size of a query from stdin.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use pairloom_base::error::Result;
 use pairloom_cli::{Program, TorchFunctions, main as cli};
 use pairloom_engine::ranks::{RendezvousBackend, RendezvousStore};
-use pairloom_base::error::Result;
 use pairloom_model::collective::TcpStore;
 use pairloom_neural::run_stage;
 

@@ -6,9 +6,9 @@ use std::ops::Range;
 use super::diagnostic::Diagnostic;
 use super::source_map::{SourceMap, SourceSpan};
 use super::toml_tree::TomlNode;
+use pairloom_base::suggest::{MAX_SUGGESTIONS, closest_name};
 use pairloom_stage::plan::{Plan, PlanNode, StageProblem, setting_name};
 use pairloom_stage::{Coordinate, Problem, Stage};
-use pairloom_base::suggest::{MAX_SUGGESTIONS, closest_name};
 
 /// Number of lines that a note names.
 const NAMED_LINES: usize = 5;

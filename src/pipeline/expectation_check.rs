@@ -10,9 +10,9 @@ use super::file_format::resolve;
 use super::schema_check::{SchemaChecker, ValueLabel};
 use super::source_map::SourceSpan;
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
+use pairloom_base::suggest::quoted_list;
 use pairloom_stage::plan::PlanNode;
 use pairloom_stage::{Coordinate, INSTANCE_SIGN, OutputKind, Stage, stage_of_instance, value_text};
-use pairloom_base::suggest::quoted_list;
 
 /// Expectation with its table in the file.
 pub(super) struct PlacedExpectation {

@@ -13,10 +13,10 @@ use super::setting_places::SettingPaths;
 use super::source_map::SourceSpan;
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use pairloom_base::error::TruncatedList;
+use pairloom_base::suggest::quoted_list;
 use pairloom_stage::{
     Coordinate, INSTANCE_SIGN, coordinate_texts, has_coordinates, instance_name, matches_glob, stage_of_instance,
 };
-use pairloom_base::suggest::quoted_list;
 
 /// Prefix of an assignment in messages.
 const FLAG: &str = "--set ";

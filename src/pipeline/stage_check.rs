@@ -14,8 +14,8 @@ use super::file_format::STAGE_NAME;
 use super::matrix::StageInstance;
 use super::schema_check::{SchemaChecker, ValueLabel, matches_pattern};
 use super::toml_tree::{TomlEntry, TomlValue};
-use pairloom_stage::Stage;
 use pairloom_base::suggest::quoted_list;
+use pairloom_stage::Stage;
 
 /// Schemas of SQL that are no stages, so not allowed as names of stages.
 const RESERVED_STAGE_NAMES: [&str; 4] = ["store", "all_runs", "files", "information_schema"];

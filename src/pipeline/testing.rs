@@ -2,8 +2,8 @@
 
 use super::{Diagnostics, LoadOptions, Pipeline, load};
 use pairloom_base::error::Error;
-use pairloom_stage::plan::PlanNode;
 use pairloom_registry::AnyStage;
+use pairloom_stage::plan::PlanNode;
 
 /// Loads a file beside `there.txt`. The variable `HERE` is its folder.
 pub(super) fn load_bytes(

@@ -18,9 +18,9 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use pairloom_base::error::Error;
 use crate::text_concatenation::TextConcatenation;
 use crate::value_sizes::{content_bytes, text_bytes};
+use pairloom_base::error::Error;
 
 /// Largest size of the values that a call makes of a batch of rows, in bytes.
 const MAX_VALUES_BYTES: u64 = 1 << 30;

@@ -1,8 +1,8 @@
 //! Tests of the limits of the values that functions compute.
 
-use pairloom_base::error::ErrorCategory;
 use crate::testing::text;
 use crate::{OutputFormat, Session};
+use pairloom_base::error::ErrorCategory;
 
 #[test]
 fn functions_make_no_values_beyond_the_limit() {

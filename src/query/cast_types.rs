@@ -70,9 +70,9 @@ fn has_fixed(kind: &DataType) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use pairloom_base::error::ErrorCategory;
     use crate::testing::text;
     use crate::{OutputFormat, Session};
+    use pairloom_base::error::ErrorCategory;
 
     #[test]
     fn casts_to_large_values_of_fixed_size_are_refused() {

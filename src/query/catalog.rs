@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 
-use pairloom_base::error::{Error, Result};
 use crate::axis_columns::with_axes;
 use crate::names::ListedTable;
 use crate::result_files::merge_schemas;
+use pairloom_base::error::{Error, Result};
 use pairloom_stage::{Coordinate, has_coordinates, has_same_coordinates, stage_of_instance};
 use pairloom_store::key::Key;
 use pairloom_store::record::{RunOutcome, RunRecord, StageRecord};

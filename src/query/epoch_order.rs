@@ -11,11 +11,11 @@ use datafusion::catalog::{MemTable, TableFunctionArgs, TableFunctionImpl, TableP
 use datafusion::common::{DataFusionError, ScalarValue, TableReference, plan_err};
 use datafusion::logical_expr::Expr;
 
-use pairloom_base::error::{Error, Result};
-use pairloom_storage::parquet;
-use pairloom_kernels::epoch::{DataOrder, DataSet, Shuffle, rank_share};
 use crate::catalog::StoreCatalog;
 use crate::unknown_table;
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::epoch::{DataOrder, DataSet, Shuffle, rank_share};
+use pairloom_storage::parquet;
 use pairloom_store::Artefact;
 use pairloom_tables as tables;
 

@@ -7,7 +7,6 @@ use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
 use datafusion::parquet::errors::ParquetError;
 
-use pairloom_base::error::{Error, ErrorCategory, Result};
 use crate::condition_message::ConditionMessage;
 use crate::names::{
     first_word, is_compared_with, is_double_quoted, nearest_names, place_of_operator, place_of_text, place_of_word,
@@ -18,6 +17,7 @@ use crate::planning_messages::{
 };
 use crate::query_options::MAX_TEMPORARY_BYTES;
 use crate::vectors::VectorMeasure;
+use pairloom_base::error::{Error, ErrorCategory, Result};
 use pairloom_base::suggest::closest_name;
 
 /// Characters shown of a line of the query, around the place of the error.

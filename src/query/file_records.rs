@@ -9,8 +9,8 @@ use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use super::json_names::{JsonMistake, check_names};
 use super::record_limits::{GROUP_RECORDS, MAX_COLUMNS};
 use pairloom_base::error::{Error, Result};
-use pairloom_storage::bounded;
 use pairloom_formats::line_reader::MAX_LINE_BYTES;
+use pairloom_storage::bounded;
 
 /// Maximum size of a group of records in bytes.
 const MAX_GROUP_BYTES: usize = 512 << 20;

@@ -17,9 +17,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{Stream, StreamExt};
 
-use pairloom_base::error::{Error, panic_error};
 use crate::condition_message::ConditionMessage;
 use crate::pass_through::{PassThroughExec, ReadInput};
+use pairloom_base::error::{Error, panic_error};
 
 /// Optimizer rule that puts [`FileScan`] over the scans of files that are not in the store.
 #[derive(Debug)]
@@ -113,9 +113,9 @@ mod tests {
     use futures::stream;
 
     use super::*;
-    use pairloom_base::error::ErrorCategory;
     use crate::errors::sql_error;
     use crate::testing::scores;
+    use pairloom_base::error::ErrorCategory;
 
     #[test]
     fn a_panic_of_a_reader_is_an_error_of_the_file() {

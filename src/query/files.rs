@@ -20,11 +20,11 @@ use super::column_names::repeated_name;
 use super::csv_schema::csv_schema;
 use super::file_records::{RecordForm, check_records};
 use pairloom_base::error::{Error, Result};
-use pairloom_storage::bounded;
+use pairloom_base::runtime::NamedFile;
 use pairloom_formats::parquet_check::{check_file, exceeds_nanoseconds};
+use pairloom_storage::bounded;
 use pairloom_storage::pread::PreadFile;
 use pairloom_storage::text_start::UTF8_MARK;
-use pairloom_base::runtime::NamedFile;
 
 /// Bytes at the start of a file that tell one form of JSON from the other.
 const START_BYTES: u64 = 4096;

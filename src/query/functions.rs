@@ -7,9 +7,9 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::Documentation;
 
-use pairloom_base::error::Result;
 use crate::epoch_order;
 use crate::topk_join::TOPK_JOIN;
+use pairloom_base::error::Result;
 use pairloom_tables as tables;
 
 /// Description of a function of ours, or of a library that describes its functions nowhere a program can read.

@@ -3,8 +3,8 @@
 use super::testing::{scores, store, text};
 use super::{OutputFormat, Session};
 use pairloom_base::error::{Error, ErrorCategory};
-use pairloom_storage::parquet;
 use pairloom_base::runtime::NamedFile;
+use pairloom_storage::parquet;
 
 fn error(sql: &str) -> Error {
     let (_folder, store, _) = store();

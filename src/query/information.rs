@@ -5,10 +5,10 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 
-use pairloom_base::error::Result;
 use crate::names::ListedTable;
 use crate::state::{CATALOG, FILES};
 use crate::store_descriptions;
+use pairloom_base::error::Result;
 use pairloom_tables as tables;
 
 /// Name of the schema.

@@ -8,11 +8,11 @@ use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::prelude::SessionContext;
 
-use pairloom_base::error::Result;
 use crate::axis_columns::{axis_batch, axis_fields};
 use crate::catalog::InstanceTable;
 use crate::query_threads::QueryThreads;
 use crate::result_files::{ResultFilesTable, file_schemas, first_files, merge_schemas};
+use pairloom_base::error::Result;
 use pairloom_stage::Coordinate;
 use pairloom_store::Store;
 

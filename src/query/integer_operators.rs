@@ -72,9 +72,9 @@ mod tests {
     use arrow::datatypes::DataType;
     use tokio::runtime::Runtime;
 
-    use pairloom_base::error::ErrorCategory;
     use crate::testing::{rows, text};
     use crate::{OutputFormat, Session};
+    use pairloom_base::error::ErrorCategory;
 
     /// Rows by hand.
     #[test]

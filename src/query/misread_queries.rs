@@ -125,9 +125,9 @@ fn check_join(join: &Join) -> ControlFlow<(&'static str, &'static str)> {
 
 #[cfg(test)]
 mod tests {
-    use pairloom_base::error::ErrorCategory;
     use crate::testing::text;
     use crate::{OutputFormat, Session};
+    use pairloom_base::error::ErrorCategory;
 
     #[test]
     fn queries_that_would_be_misread_are_refused() {

@@ -196,9 +196,9 @@ fn depends_on_outer_row<T>() -> Result<T> {
 
 #[cfg(test)]
 mod tests {
-    use pairloom_base::runtime::NamedFile;
     use crate::testing::{rows, text};
     use crate::{OutputFormat, Session};
+    use pairloom_base::runtime::NamedFile;
 
     const A: &str = "(VALUES (0), (1), (2), (NULL)) a(x)";
     const B: &str = "(VALUES (1), (NULL)) b(y)";

@@ -4,8 +4,8 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use pairloom_base::error::Error;
-use pairloom_stage::{INSTANCE_SIGN, is_instance_character};
 use pairloom_base::suggest::name_distance;
+use pairloom_stage::{INSTANCE_SIGN, is_instance_character};
 
 /// Maximum number of near names in a message.
 const NEAREST: usize = 5;

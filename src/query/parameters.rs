@@ -18,8 +18,8 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{self, Value, ValueWithSpan, VisitMut, VisitorMut};
 use datafusion::sql::sqlparser::tokenizer::Location;
 
-use pairloom_base::error::Error;
 use crate::vectors::{TOPK, is_best_of, is_vector_function, number_type};
+use pairloom_base::error::Error;
 
 /// Value of a parameter.
 pub type ParameterValue = ScalarValue;

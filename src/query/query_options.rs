@@ -68,8 +68,8 @@ mod tests {
     use datafusion::prelude::{SessionConfig, SessionContext};
 
     use super::*;
-    use pairloom_base::error::ErrorCategory;
     use crate::errors::sql_error;
+    use pairloom_base::error::ErrorCategory;
 
     #[test]
     fn a_sort_and_a_distinct_use_temporary_files_up_to_their_limit() {

@@ -9,10 +9,10 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::JoinError;
 
-use pairloom_base::error::{Error, Result, panic_error};
 use crate::errors::query_error;
 use crate::interrupt::RunningStatement;
 use crate::state::threads;
+use pairloom_base::error::{Error, Result, panic_error};
 
 /// Batches that a query computes ahead of its reader.
 const BATCHES_AHEAD: usize = 1;

@@ -59,8 +59,8 @@ mod tests {
     use arrow::datatypes::Int64Type;
     use futures::executor::block_on;
 
-    use pairloom_base::error::Result;
     use crate::{QueryOptions, Session};
+    use pairloom_base::error::Result;
 
     use super::*;
 

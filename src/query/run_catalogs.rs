@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, TableProvider};
 use datafusion::common::TableReference;
 
-use pairloom_base::error::Result;
 use crate::session_catalog::SessionCatalog;
 use crate::session_tables::{SessionTables, SizedTable};
 use crate::state::CATALOG;
+use pairloom_base::error::Result;
 
 /// Tables of a session. A name of three parts begins with a run: `"20260101T000000.000Z-0001".test.summary`,
 /// `baseline.test.summary` with a tag, `"quickstart~1".test.summary`.

@@ -18,8 +18,6 @@ use datafusion::physical_plan::common::collect;
 use datafusion::physical_plan::memory::MemoryStream;
 use datafusion::prelude::SessionContext;
 
-use pairloom_base::error::{Error, Result};
-use pairloom_base::runtime::NamedFile;
 use crate::catalog::{DeclaredTable, StageArtefact, StoreCatalog};
 use crate::column_names::name_columns;
 use crate::deep_stack::with_deep_stack;
@@ -52,6 +50,8 @@ use crate::subquery_names::plan_with_named_subqueries;
 use crate::topk_join::{TOPK_JOIN, named_tables};
 use crate::topk_join_function::TopKJoinFunction;
 use crate::vector_cache::{VectorCache, with_cached_scans};
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::NamedFile;
 use pairloom_store::Store;
 use pairloom_store::claim::{StoreLock, lock_for_reading};
 use pairloom_store::record::RunRecord;

@@ -12,8 +12,6 @@ use datafusion::common::TableReference;
 use datafusion::datasource::listing::ListingTableUrl;
 use datafusion::prelude::SessionContext;
 
-use pairloom_base::error::{Error, Result};
-use pairloom_base::runtime::NamedFile;
 use crate::all_runs;
 use crate::catalog::{ALL_RUNS_SCHEMA, STORE_SCHEMA, StoreCatalog, TableContent};
 use crate::errors::checked;
@@ -27,6 +25,8 @@ use crate::stage_table::{StageTable, part_options};
 use crate::state::{FILES, store_url};
 use crate::store_tables;
 use crate::unknown_table;
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::NamedFile;
 
 /// Table, with its size in bytes.
 pub(super) type SizedTable = (Arc<dyn TableProvider>, u64);

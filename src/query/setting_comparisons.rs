@@ -11,9 +11,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::Location;
 
-use pairloom_base::error::{Error, Result};
 use crate::errors::error_at;
 use crate::settings_column::{SettingKinds, is_settings, setting, text};
+use pairloom_base::error::{Error, Result};
 
 /// Checks the comparisons of settings in a query, and names of settings without brackets.
 ///

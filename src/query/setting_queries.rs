@@ -15,11 +15,11 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::Location;
 
-use pairloom_base::error::{Error, Result};
 use crate::errors::error_at;
 use crate::names::nearest_names;
 use crate::setting_comparisons::check_comparisons;
 use crate::settings_column::{SettingKinds, setting};
+use pairloom_base::error::{Error, Result};
 
 /// Checks the settings that a query names against those that its tables have. Without results, all names are right.
 ///

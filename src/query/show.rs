@@ -8,8 +8,8 @@ use datafusion::sql::sqlparser::ast::{
     ShowStatementOptions, Statement as Sql,
 };
 
-use pairloom_base::error::{Error, Result};
 use crate::errors::{checked, no_copy, read_only};
+use pairloom_base::error::{Error, Result};
 
 /// Statement by the way in which it is answered.
 pub(super) enum Request {

@@ -12,7 +12,6 @@ use datafusion::logical_expr::AggregateUDF;
 use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer};
 use datafusion::prelude::SessionConfig;
 
-use pairloom_base::runtime::build;
 use crate::bounded_functions::{BoundedOperators, bounded_concatenation, bounded_functions};
 use crate::cooperative::CooperativeOperators;
 use crate::file_scans::FileScans;
@@ -28,6 +27,7 @@ use crate::text_views::GroupTextViews;
 use crate::topk_join::{LateralTopK, SessionPlanner};
 use crate::unmoved_filters::with_unmoved_filters;
 use crate::vectors::register_vector_functions;
+use pairloom_base::runtime::build;
 use pairloom_store::Store;
 
 /// URL under which the objects of the store are registered in DataFusion. Processes of a cluster must have one build.

@@ -246,9 +246,9 @@ fn check_aggregate(aggregate: &Aggregate, place: SubqueryPlace, above: Above) ->
 
 #[cfg(test)]
 mod tests {
-    use pairloom_base::error::ErrorCategory;
     use crate::testing::{rows, text};
     use crate::{OutputFormat, Session};
+    use pairloom_base::error::ErrorCategory;
 
     const A: &str = "(VALUES (0), (1), (2), (NULL)) a(x)";
     const C: &str = "(VALUES (1, 1), (1, 5), (2, NULL), (NULL, 2), (3, 3)) c(k, v)";

@@ -10,8 +10,8 @@ use arrow::datatypes::{DataType, Field, Schema};
 
 use super::{OutputFormat, Session};
 use pairloom_base::error::Result;
-use pairloom_storage::parquet;
 use pairloom_stage::Warning;
+use pairloom_storage::parquet;
 use pairloom_store::Store;
 use pairloom_store::key::{ArtefactIdentity, Key};
 use pairloom_store::record::{RunCommand, RunOutcome, RunRecord, StageRecord};

@@ -13,12 +13,12 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, LogicalPlanBuilder};
 
-use pairloom_retrieval::{Method, cosine_problem};
 use crate::planning_messages::TableMessage;
 use crate::run_catalogs::RunCatalogs;
 use crate::state::FILES;
 use crate::topk_join::{MEASURE, RANK, TopKJoin, join_k, join_method, table_and_condition};
 use crate::vectors::{VectorMeasure, number_type};
+use pairloom_retrieval::{Method, cosine_problem};
 
 /// Measure without a fourth argument.
 const DEFAULT: VectorMeasure = VectorMeasure::CosineSimilarity;

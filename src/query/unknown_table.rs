@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use datafusion::common::TableReference;
 
-use pairloom_base::error::{Error, Result, TruncatedList};
 use crate::catalog::{ALL_RUNS_SCHEMA, STORE_SCHEMA, StoreCatalog};
 use crate::names::{ListedTable, unknown_table_error};
 use crate::store_tables;
+use pairloom_base::error::{Error, Result, TruncatedList};
 use pairloom_stage::stage_of_instance;
 use pairloom_store::record::{RunOutcome, RunRecord, StageRecord};
 use pairloom_store::run_log::RunLog;

@@ -1,10 +1,10 @@
 //! Settings of different stages that have to agree, such as the similarity of a training and of its evaluation.
 
+use pairloom_report::Report;
+use pairloom_retrieval::Method;
 use pairloom_spec::family::{Capabilities, ScoreRange};
 use pairloom_spec::input_spec::ImageInput;
 use pairloom_spec::similarity::{EmbeddingSimilarity, OrderPenalty};
-use pairloom_report::Report;
-use pairloom_retrieval::Method;
 use pairloom_spec::stages::embed::Embed;
 use pairloom_spec::stages::evaluate::Evaluate;
 use pairloom_spec::stages::train::Train;

@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 
 use self::agreement::ModelUse;
 use pairloom_base::error::{Error, Result};
+use pairloom_report as report;
+use pairloom_spec as spec;
 use pairloom_spec::family::Capabilities;
 use pairloom_spec::input_spec::ImageInput;
 use pairloom_spec::stages::image_vectors::image_vectors;
 use pairloom_stage::{
     CopiedRows, FileKeys, Problem, RowKey, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef,
 };
-use pairloom_report as report;
-use pairloom_spec as spec;
 use pairloom_stages as stages;
 
 macro_rules! needs_tensors {

@@ -50,8 +50,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use pairloom_pipeline::{LoadOptions, load};
     use crate::AnyStage;
+    use pairloom_pipeline::{LoadOptions, load};
     use pairloom_stage::Stage;
     use pairloom_tables as tables;
 

@@ -7,9 +7,9 @@ use arrow::array::{Array, AsArray};
 use super::text::PageLabel;
 use pairloom_base::error::Result;
 use pairloom_images::image::read_image_file;
-use pairloom_storage::image_names::shown_name;
 use pairloom_images::thumbnail::thumbnail;
 use pairloom_stage::StageContext;
+use pairloom_storage::image_names::shown_name;
 use pairloom_tables as tables;
 
 /// Maximum width and height of a thumbnail, in pixels.

@@ -11,8 +11,8 @@ use super::scan::{Scan, ScanOverrides, find, map_rows, rank_corrected, stripe_co
 use super::scores::{MatrixSide, ScoreFunction, Scores, VectorMatrix, VectorScores};
 use super::sinkhorn::{Potentials, sinkhorn};
 use pairloom_base::error::Result;
-use pairloom_kernels::hubness::method::Correction;
 use pairloom_base::runtime::RemoteTasks;
+use pairloom_kernels::hubness::method::Correction;
 
 /// Multi-threaded exact search over all scores of a source.
 #[derive(Debug)]

@@ -4,11 +4,7 @@ use std::ops::Range;
 
 /// Cuts `0..count` into as many ranges as there are threads, calls `work` on each in parallel, and returns the results
 /// in order.
-pub fn parallel_ranges<T: Send>(
-    threads: usize,
-    count: usize,
-    work: impl Fn(Range<usize>) -> T + Sync,
-) -> Vec<T> {
+pub fn parallel_ranges<T: Send>(threads: usize, count: usize, work: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
     let threads = threads.clamp(1, count.max(1));
     let part = |i: usize| count * i / threads..count * (i + 1) / threads;
     let work = &work;

@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use super::{FileKeys, MapFn, MapInput, MapSummary, Progress, SharedEarlierRows, StageEvent, StageLineage, Warning};
 use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::{CancelToken, Device, ProcessGroup, Resources};
 use pairloom_storage::files::files_with_endings;
 use pairloom_storage::objects::ObjectStorage;
 use pairloom_storage::shard::Shard;
 use pairloom_storage::table_shards::TableShards;
-use pairloom_base::runtime::{CancelToken, Device, ProcessGroup, Resources};
 
 /// Context of a running stage: a [`StageHost`] with convenience methods.
 pub type StageContext<'w> = dyn StageHost + 'w;

@@ -27,7 +27,6 @@ mod traits;
 mod context;
 pub mod plan;
 
-pub use pairloom_base::error::Problem;
 pub use columns::missing_columns;
 pub use context::{StageContext, StageHost};
 pub use event::{Progress, StageEvent, TrainedStep, ValidationScores, Warning};
@@ -40,6 +39,7 @@ pub use lineage::{AncestorArtefact, AncestorInput, StageLineage};
 pub use map::{MapBlock, MapFn, MapInput, MapOutput, MapSummary, MappedRows};
 pub use name_pattern::matches_glob;
 pub use output::{OutputKind, StageOutput};
+pub use pairloom_base::error::Problem;
 pub use reference::{SourceOrUrl, SourceRef, TableRef, bucket_url, is_url};
 pub use row_keys::{
     CopiedRows, EarlierPart, EarlierRows, FileKeys, FoundRows, PartKey, RowKey, RowKeys, SharedEarlierRows, object_key,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use pairloom_base::error::{Error, Result};
 use crate::flat_settings::{flatten, text};
+use pairloom_base::error::{Error, Result};
 
 /// Lineage of a running stage. It is a function of the key of the stage, so results may depend on it.
 #[derive(Debug, Clone, Default, PartialEq)]

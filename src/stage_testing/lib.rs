@@ -10,15 +10,15 @@ use arrow::datatypes::Schema;
 use bytes::Bytes;
 
 use pairloom_base::error::{Error, ErrorCategory, Result};
-use pairloom_images::image::picture_digests;
-use pairloom_storage::objects::ObjectStorage;
-use pairloom_storage::shard::Shard;
-use pairloom_storage::table_shards::TableShards;
 use pairloom_base::runtime::{CancelToken, Device, ProcessGroup, Resources, Stalls};
+use pairloom_images::image::picture_digests;
 use pairloom_stage::{
     FileKeys, MapBlock, MapFn, MapInput, MapSummary, MappedRows, RunnableStage, SharedEarlierRows, StageContext,
     StageEvent, StageHost, StageLineage, ValidationScores, Warning,
 };
+use pairloom_storage::objects::ObjectStorage;
+use pairloom_storage::shard::Shard;
+use pairloom_storage::table_shards::TableShards;
 
 /// Stage host that reads its inputs from memory and collects the outputs there.
 #[derive(Debug, Default)]

@@ -8,11 +8,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use pairloom_base::error::{Error, Result};
-use pairloom_storage::shard::Shard;
-use pairloom_storage::table_shards::TableShards;
 use pairloom_stage::{
     MapBlock, MapInput, MapOutput, Problem, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef,
 };
+use pairloom_storage::shard::Shard;
+use pairloom_storage::table_shards::TableShards;
 use pairloom_tables::{Table, VectorColumn, caption_embeddings, image_embeddings, scored_captions, scores};
 
 /// Number of rows of a part.

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use super::imported_vectors::{check_row_values, import_problems};
 use pairloom_base::error::{Error, Result, SkippedItems, ValidationErrors};
-use pairloom_storage::files::is_file;
-use pairloom_storage::image_names::shown_name;
 use pairloom_formats::npy::{NpyFile, NpyRowKind};
 use pairloom_stage::{
     MapBlock, MapInput, MapOutput, Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput,
     TableRef, Warning,
 };
+use pairloom_storage::files::is_file;
+use pairloom_storage::image_names::shown_name;
 use pairloom_tables::regions::RegionColumn;
 use pairloom_tables::vector_limits::check_image_vector;
 use pairloom_tables::{self as tables, VectorColumn, features, regions};

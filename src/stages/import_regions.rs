@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::imported_vectors::{check_row_values, import_problems};
 use pairloom_base::error::{Error, Result, ValidationErrors};
+use pairloom_stage::{Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput, TableRef};
 use pairloom_storage::bounded;
 use pairloom_storage::image_names::shown_name;
-use pairloom_stage::{Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput, TableRef};
 use pairloom_tables::regions::RegionColumn;
 use pairloom_tables::vector_limits::{LARGEST, too_large};
 use pairloom_tables::{self as tables, region_boxes, regions};

@@ -8,10 +8,10 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use tokio::sync::Semaphore;
 
-use pairloom_base::error::{Error, Result};
 use crate::cache::ShardCache;
 use crate::objects::runtime;
 use crate::shard::Shard;
+use pairloom_base::error::{Error, Result};
 
 /// Version of the conversion from a part to a shard. Part of the cache key.
 const KEY_VERSION: &str = "shard 1";

@@ -10,8 +10,8 @@ use super::block_digests::BlockDigests;
 use super::checksum::parse_checked;
 use super::key::ArtefactIdentity;
 use pairloom_base::error::{Error, Result};
-use pairloom_storage::objects::{ObjectStorage, ObjectVersion};
 use pairloom_stage::{PartKey, Warning};
+use pairloom_storage::objects::{ObjectStorage, ObjectVersion};
 
 /// Folder of the keys of rows in an artefact.
 pub const ROW_KEYS_FOLDER: &str = "row_keys";

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use pairloom_stage::{names_of_instances, stage_of_instance};
 use crate::flat_settings::{SettingChange, list_change_texts, setting_changes};
 use crate::key::{ArtefactIdentity, InputIdentity, list_of_input};
 use crate::record::{RunRecord, StageRecord};
+use pairloom_stage::{names_of_instances, stage_of_instance};
 
 /// Difference between two runs.
 #[derive(Debug, Clone, PartialEq, Eq)]

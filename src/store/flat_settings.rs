@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use pairloom_stage::flat_settings::{SettingChange, flatten, is_value, list_change_texts, setting_changes, text};
-use pairloom_stage::stage_of_instance;
 use crate::key::{ArtefactIdentity, InputIdentity, Key};
 use crate::record::{RunRecord, StageRecord};
+pub use pairloom_stage::flat_settings::{SettingChange, flatten, is_value, list_change_texts, setting_changes, text};
+use pairloom_stage::stage_of_instance;
 
 /// First part of the names of coordinates.
 const MATRIX: &str = "matrix";

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use pairloom_base::error::{Error, Result};
 use crate::claim::try_lock_for_removal;
 use crate::key::Key;
 use crate::labels::Labels;
@@ -14,6 +13,7 @@ use crate::run_log::RunLog;
 use crate::{
     Artefact, CLUSTER_FOLDER, LOCKS_FOLDER, SEARCH_FOLDER, SOURCES_FOLDER, Store, folder_times_name, source_list_name,
 };
+use pairloom_base::error::{Error, Result};
 
 /// Folders of a store that hold no artefacts.
 const OTHER_FOLDERS: [&str; 8] =

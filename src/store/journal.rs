@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use pairloom_base::error::{Error, Result};
-use pairloom_stage::{RowKey, RowKeys, Warning};
 use crate::claim::locks::concurrent_builder_error;
 use crate::{Artefact, FileEntry, Part, parse_checked, with_checksum};
+use pairloom_base::error::{Error, Result};
+use pairloom_stage::{RowKey, RowKeys, Warning};
 
 /// Entry of the journal: one commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,9 +9,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pairloom_base::error::{Error, Result, escape_line};
 use crate::Store;
 use crate::key::Key;
+use pairloom_base::error::{Error, Result, escape_line};
 
 /// Ways to name a run, for hints.
 pub const RUN_FORMS: &str = "name a run by its name or its last four digits (`pairloom runs` lists them), by a tag, by \

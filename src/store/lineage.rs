@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pairloom_base::error::Result;
 use crate::Store;
 use crate::key::{ArtefactIdentity, InputIdentity, Key};
 use crate::record::{RunRecord, StageRecord};
 use crate::run_log::RunLog;
+use pairloom_base::error::Result;
 
 /// Kind and key of an artefact.
 pub type ArtefactName = (String, Key);

@@ -112,11 +112,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use pairloom_base::error::ErrorCategory;
-    use pairloom_storage::parquet;
     use crate::Store;
     use crate::key::ArtefactIdentity;
     use crate::testing::put_artefact;
+    use pairloom_base::error::ErrorCategory;
+    use pairloom_storage::parquet;
     use pairloom_tables::{Nullable, images};
 
     #[test]

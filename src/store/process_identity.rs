@@ -4,11 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pairloom_base::error::{Error, Result};
-use pairloom_storage::boot_id::boot_id;
-use pairloom_base::runtime::random_bytes;
 use crate::boot_clock::LeaseClock;
 use crate::lock::TemporaryLock;
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::random_bytes;
+use pairloom_storage::boot_id::boot_id;
 
 /// Default time between two heartbeats of a lease.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);

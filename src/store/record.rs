@@ -6,11 +6,11 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
+use crate::key::{ArtefactIdentity, Key};
+use crate::{Store, with_checksum};
 use pairloom_base::error::Result;
 use pairloom_base::runtime::{Stalls, version_and_build};
 use pairloom_stage::{Coordinate, INSTANCE_SIGN, Warning, has_coordinates, has_same_coordinates, stage_of_instance};
-use crate::key::{ArtefactIdentity, Key};
-use crate::{Store, with_checksum};
 
 /// Record of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::OnceLock;
 
-use pairloom_base::error::{Error, Result};
 use crate::key::Key;
 use crate::record::{RunOutcome, RunRecord, StageRecord};
 use crate::{Store, parse_checked};
+use pairloom_base::error::{Error, Result};
 
 /// Log of the runs of a store, latest first. Opening it lists the names of the runs; records are read on first use.
 ///

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 
-use pairloom_base::error::{Error, Result, TruncatedList, escape_line};
 use crate::labels::{self, RUN_FORMS};
 use crate::record::{RunOutcome, RunRecord};
 use crate::run_log::RunLog;
+use pairloom_base::error::{Error, Result, TruncatedList, escape_line};
 
 /// Least number of characters of the beginning of a run's name.
 const MIN_PREFIX: usize = 4;

@@ -6,9 +6,9 @@ use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 
+use crate::{SEARCH_FOLDER, Store};
 use pairloom_base::error::Result;
 use pairloom_base::runtime::{RemoteTasks, random_hex};
-use crate::{SEARCH_FOLDER, Store};
 
 /// Name of an object of searches: the folder of the process that published it, and the digest of its content.
 #[must_use]

@@ -66,8 +66,7 @@ fn only_a_run_of_stages_with_tensors_hands_over_to_pairloom_torch() {
     // In a folder without `pairloom-torch`.
     let alone = folder.path().join("alone");
     fs::copy(program(), &alone).expect("a copy");
-    let without_sql =
-        command(&alone, folder.path(), &["run", "p.toml"]).output().expect("starts");
+    let without_sql = command(&alone, folder.path(), &["run", "p.toml"]).output().expect("starts");
     assert_code(&without_sql, 2);
     assert!(stderr(&without_sql).contains("--package pairloom-sql`"), "{}", stderr(&without_sql));
     fs::copy(sql_program(), folder.path().join("pairloom-sql")).expect("a copy");

@@ -6,25 +6,25 @@ use std::sync::{Arc, Mutex};
 
 use arrow::array::RecordBatch;
 use bytes::Bytes;
+use pairloom_base::error::{ErrorCategory, Result};
+use pairloom_base::runtime::{CancelToken, Device, ProcessGroup, Resources};
 use pairloom_engine::cache::CacheOptions;
 use pairloom_engine::event::Event;
 use pairloom_engine::ranks::RankOptions;
 use pairloom_engine::run::execute;
 use pairloom_engine::run_options::RunOptions;
 use pairloom_engine::run_record::RunSummary;
-use pairloom_base::error::{ErrorCategory, Result};
-use pairloom_storage::objects::ObjectStorage;
-use pairloom_storage::shard::Shard;
-use pairloom_storage::table_shards::TableShards;
 use pairloom_neural::run_stage;
 use pairloom_pipeline as pipeline;
-use pairloom_stage::plan::{Plan, PlanNode};
 use pairloom_registry::AnyStage;
-use pairloom_base::runtime::{CancelToken, Device, ProcessGroup, Resources};
+use pairloom_stage::plan::{Plan, PlanNode};
 use pairloom_stage::{
     FileKeys, InputOrigin, MapFn, MapInput, MapSummary, OutputKind, Problem, SharedEarlierRows, Stage, StageContext,
     StageEvent, StageHost, StageInput, StageLineage, StageOutput,
 };
+use pairloom_storage::objects::ObjectStorage;
+use pairloom_storage::shard::Shard;
+use pairloom_storage::table_shards::TableShards;
 use pairloom_store::{Presence, Store};
 
 use crate::support::tiny_pipeline;

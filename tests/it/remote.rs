@@ -5,8 +5,8 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use pairloom_storage::objects::ObjectStorage;
 use pairloom_kernels::random::Rng;
+use pairloom_storage::objects::ObjectStorage;
 
 use crate::s3::{Proxy, ProxyAction, SECRET, TestBucket, server};
 use crate::support::{pairloom, pipeline, tiny_pipeline};

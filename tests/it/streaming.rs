@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
 use pairloom_base::error::Result;
+use pairloom_kernels::epoch::{DataOrder, Shuffle};
+use pairloom_kernels::random::Rng;
+use pairloom_loader::{Loader, LoaderData, LoaderDataSet, LoaderImages, LoaderStart, pooled_heap};
 use pairloom_storage::cache::ShardCache;
 use pairloom_storage::parquet;
 use pairloom_storage::shard::Shard;
 use pairloom_storage::table_shards::{ShardSource, TableShards};
-use pairloom_kernels::epoch::{DataOrder, Shuffle};
-use pairloom_kernels::random::Rng;
-use pairloom_loader::{Loader, LoaderData, LoaderDataSet, LoaderImages, LoaderStart, pooled_heap};
 use pairloom_tables as tables;
 
 use crate::support::{pairloom, pipeline, tiny_pipeline};

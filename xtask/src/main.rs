@@ -43,7 +43,9 @@ fn main() -> ExitCode {
         ["wordnet"] => Err(shell::TaskError::usage(
             "no folder given; it must contain the database files of WordNet 3.0, such as `index.noun`",
         )),
-        ["setup" | "build" | "test", extra, ..] => Err(shell::TaskError::usage(format!("unexpected argument `{extra}`"))),
+        ["setup" | "build" | "test", extra, ..] => {
+            Err(shell::TaskError::usage(format!("unexpected argument `{extra}`")))
+        }
         [other, ..] => Err(shell::TaskError::usage(format!("there is no `cargo xtask {other}`\n\n{HELP}"))),
     };
     outcome.unwrap_or_else(|failure| {

@@ -10,9 +10,9 @@ use az::SaturatingAs;
 use crate::run_choice::require_stage;
 use crate::stored_table::read_table;
 use pairloom_base::error::{Error, Result, TruncatedList};
+use pairloom_base::suggest::closest_name;
 use pairloom_store::Store;
 use pairloom_store::record::{RunRecord, StageRecord};
-use pairloom_base::suggest::closest_name;
 use pairloom_tables as tables;
 
 /// Table of a stage, or its rows of one split.

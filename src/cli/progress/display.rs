@@ -13,8 +13,8 @@ use super::activity::{BYTES, StageActivity};
 use super::bars::StageBars;
 use super::event_summary::EventSummary;
 use super::pace::LinePace;
-use pairloom_engine::event::Event;
 use pairloom_base::error::escape_control;
+use pairloom_engine::event::Event;
 
 /// Name of the bar and the lines of the hashing of sources.
 const HASHING: &str = "reading";

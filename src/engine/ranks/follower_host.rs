@@ -15,11 +15,11 @@ use crate::earlier_rows::stored_rows;
 use crate::inputs::StageInputs;
 use crate::ordered_map::MemoryBudget;
 use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::{ProcessGroup, Resources};
+use pairloom_stage::{FileKeys, MapFn, MapInput, MapSummary, SharedEarlierRows, StageEvent, StageHost, StageLineage};
 use pairloom_storage::objects::ObjectStorage;
 use pairloom_storage::shard::Shard;
 use pairloom_storage::table_shards::TableShards;
-use pairloom_base::runtime::{ProcessGroup, Resources};
-use pairloom_stage::{FileKeys, MapFn, MapInput, MapSummary, SharedEarlierRows, StageEvent, StageHost, StageLineage};
 use pairloom_store::key::ArtefactIdentity;
 use pairloom_store::{Artefact, FileEntry, Store};
 

@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn tokens_differ() {
-        let (one, other) = (pairloom_base::runtime::random_hex::<16>().unwrap(), pairloom_base::runtime::random_hex::<16>().unwrap());
+        let (one, other) =
+            (pairloom_base::runtime::random_hex::<16>().unwrap(), pairloom_base::runtime::random_hex::<16>().unwrap());
         assert!(one.len() == 32 && one != other);
     }
 }

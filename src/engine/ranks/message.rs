@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use pairloom_base::error::TruncatedList;
-use pairloom_stage::plan::Plan;
 use pairloom_base::runtime::{ErrorMessage, Rendezvous};
+use pairloom_stage::plan::Plan;
 use pairloom_stage::{InputOrigin, Stage};
 use pairloom_store::key::ArtefactIdentity;
 use pairloom_store::{FileEntry, Part};

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use pairloom_base::error::{Error, Result};
-use pairloom_storage::parquet;
 use pairloom_base::runtime::{CancelToken, ProcessGroup};
 use pairloom_stage::{EarlierPart, MapOutput, MappedRows, PartKey, RowKeys, Warning};
+use pairloom_storage::parquet;
 use pairloom_store::Artefact;
 
 /// Folder of the blocks in the artefact.

@@ -13,9 +13,9 @@ use crate::run::execute;
 use crate::run_options::RunOptions;
 use crate::run_record::RunSummary;
 use pairloom_base::error::{Error, ErrorCategory, Result};
+use pairloom_base::runtime::{CancelToken, Device};
 use pairloom_model::collective::{CollectiveGroup, TcpStore};
 use pairloom_stage::plan::{Plan, PlanNode};
-use pairloom_base::runtime::{CancelToken, Device};
 use pairloom_stage::{RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef};
 use pairloom_store::Store;
 use pairloom_tables as tables;
@@ -235,7 +235,8 @@ fn sums(store: &Store, summary: &RunSummary) -> (Vec<i64>, String) {
     let mut sums = Vec::new();
     for part in &manifest.tables["sums"] {
         let name = pairloom_store::Artefact::part_name("sums", part.index);
-        for batch in pairloom_storage::parquet::decode(artefact.read(&name, part.bytes, &part.digest).unwrap()).unwrap() {
+        for batch in pairloom_storage::parquet::decode(artefact.read(&name, part.bytes, &part.digest).unwrap()).unwrap()
+        {
             sums.extend_from_slice(tables::int_column(&batch.unwrap(), "x").unwrap().values());
         }
     }

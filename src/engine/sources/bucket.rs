@@ -2,8 +2,8 @@
 
 use super::source_content::SourceContent;
 use pairloom_base::error::{Error, Result};
-use pairloom_storage::objects::ObjectStorage;
 use pairloom_stage::{RowKey, object_key};
+use pairloom_storage::objects::ObjectStorage;
 
 /// Lists the objects of a source, 32 bytes of memory each.
 pub(super) fn read_bucket(objects: &ObjectStorage) -> Result<SourceContent> {

@@ -11,9 +11,9 @@ use walkdir::{DirEntry, WalkDir};
 
 use super::file_stamp::FileStamp;
 use pairloom_base::error::{Error, Result};
-use pairloom_storage::files::without_folder;
 use pairloom_base::runtime::CancelToken;
 use pairloom_stage::RowKey;
+use pairloom_storage::files::without_folder;
 
 /// Number of files whose stamps a thread reads at a time.
 const BLOCK: usize = 1024;

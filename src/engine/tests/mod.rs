@@ -26,9 +26,9 @@ use crate::sources::SourceReading;
 use crate::status::{StageStatus, stage_statuses};
 use crate::testing::{ToyStage, node};
 use pairloom_base::error::Result;
-use pairloom_stage::plan::{Plan, PlanNode};
 use pairloom_base::runtime::{CancelToken, Device};
 use pairloom_stage::RunnableStage;
+use pairloom_stage::plan::{Plan, PlanNode};
 use pairloom_store::Store;
 
 /// Plan of four stages: numbers below 45, two stages that add a constant to them, and the sums of one of these.
@@ -111,7 +111,8 @@ fn rows(store: &Store, stage: &StageStatus, table: &str) -> Result<Vec<i64>> {
     let artefact = stage.artefact(store);
     let mut all = Vec::new();
     for part in &artefact.manifest()?.unwrap().tables[table] {
-        let content = artefact.read(&pairloom_store::Artefact::part_name(table, part.index), part.bytes, &part.digest)?;
+        let content =
+            artefact.read(&pairloom_store::Artefact::part_name(table, part.index), part.bytes, &part.digest)?;
         for batch in pairloom_storage::parquet::decode(content)? {
             all.extend_from_slice(pairloom_tables::int_column(&batch?, "x")?.values());
         }

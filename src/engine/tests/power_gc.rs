@@ -6,8 +6,8 @@
 use super::earlier_rows::keyed;
 use super::power::{draws, recorded_store};
 use super::*;
-use pairloom_storage::objects::power_cut::Survival;
 use pairloom_kernels::random::Rng;
+use pairloom_storage::objects::power_cut::Survival;
 use pairloom_store::Presence;
 use pairloom_store::gc::collect_garbage;
 use pairloom_store::key::Key;

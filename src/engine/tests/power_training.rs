@@ -8,10 +8,10 @@ use std::path::PathBuf;
 
 use super::power::{draws, recorded_store};
 use super::*;
-use pairloom_storage::objects::power_cut::Survival;
 use pairloom_kernels::random::Rng;
 use pairloom_neural::run_stage;
 use pairloom_registry::AnyStage;
+use pairloom_storage::objects::power_cut::Survival;
 use pairloom_store::record::{RunOutcome, RunRecord};
 use pairloom_store::run_log::RunLog;
 

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::quotes;
 use super::record_reader::RecordReader;
+use crate::line_reader::{LineBreak, LineReader};
 use pairloom_base::error::{Error, Result, Severity, TruncatedList, ValidationErrors};
 use pairloom_storage::image_names::shown_name;
-use crate::line_reader::{LineBreak, LineReader};
 
 /// Separators that people use, with their names.
 const SEPARATORS: [(u8, &str, &str); 4] =

@@ -12,9 +12,9 @@
 //! column has so many in any case, and is not counted.
 
 use super::record::DelimitedRecord;
+use crate::line_reader::MAX_LINE_BYTES;
 use pairloom_base::error::Severity;
 use pairloom_storage::image_names::shown_name;
-use crate::line_reader::MAX_LINE_BYTES;
 
 /// Number of lines of one field that are rows beyond doubt, if all of them look so.
 const ROWS_BEYOND_DOUBT: usize = 3;

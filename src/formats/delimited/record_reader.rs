@@ -6,8 +6,8 @@
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 
 use super::record::DelimitedRecord;
-use pairloom_base::error::{Error, Result};
 use crate::line_reader::{LineReader, MAX_LINE_BYTES};
+use pairloom_base::error::{Error, Result};
 
 /// Maximum number of fields of a record.
 const MAX_FIELDS: usize = 1 << 18;

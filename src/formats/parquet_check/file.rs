@@ -9,10 +9,10 @@ use super::arrow_columns::arrow_columns;
 use super::chunk::{MAX_WINDOW_BYTES, check_chunk, chunk_place};
 use super::footer::check_footer;
 use super::levels::WINDOW_ROWS;
-use pairloom_base::error::{Error, Result};
 use crate::arrow_metadata::check_arrow_schema;
 use crate::byte_ranges::overlap;
 use crate::expansion_limits::ExpansionLimits;
+use pairloom_base::error::{Error, Result};
 use pairloom_storage::pread::PreadFile;
 use pairloom_storage::shard::catch_panic;
 

@@ -18,9 +18,9 @@ use super::forged::{
     ForgedColumn, ForgedPage, ThriftWriter, constant_lengths, file, file_of_bytes, nested, run, wide, without_rows,
 };
 use super::{ArrowColumn, ChunkSizes, check_chunk, check_file};
+use crate::table_file::TableFile;
 use pairloom_base::error::{Error, ErrorCategory, Result};
 use pairloom_storage::pread::PreadFile;
-use crate::table_file::TableFile;
 
 /// Numbers of codecs in the format.
 const PLAIN: i64 = 0;

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::{FieldValue, RecordPlace, json_lines, table_records};
-use pairloom_base::error::{Error, Result};
 use crate::delimited::DelimitedFile;
-use pairloom_storage::files;
 use crate::table_file::{ColumnKind, TableFile};
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::files;
 
 /// File of records with named fields.
 #[derive(Debug)]

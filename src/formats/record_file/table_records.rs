@@ -3,11 +3,11 @@
 use arrow::array::{Array, Int64Array, RecordBatch};
 
 use super::{FieldValue, RecordPlace};
-use pairloom_base::error::{Error, Result, ValidationErrors};
-use pairloom_storage::bounded::expanded_limit;
 use crate::table_file::{
     ColumnKind, NullableTextLists, NullableTexts, TableFile, has_integers, integers, text_lists, texts,
 };
+use pairloom_base::error::{Error, Result, ValidationErrors};
+use pairloom_storage::bounded::expanded_limit;
 
 /// Bytes that a row takes beside its texts, for the limit of what a file expands to: a dictionary has each text once.
 const ROW_BYTES: u64 = 32;

@@ -8,8 +8,8 @@ use arrow::array::{
 };
 
 use super::{FieldValue, RecordFile, RecordPlace};
-use pairloom_base::error::{Error, Result};
 use crate::table_file::ColumnKind;
+use pairloom_base::error::{Error, Result};
 
 const COLUMNS: [(&str, ColumnKind); 3] =
     [("file_name", ColumnKind::Texts), ("id", ColumnKind::TextsOrIntegers), ("caption", ColumnKind::TextsOrLists)];

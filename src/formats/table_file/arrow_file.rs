@@ -17,11 +17,11 @@ use az::SaturatingAs;
 use super::batches::{BatchIterator, Check, truncated_error};
 use super::slices::BatchSlices;
 use super::utf8::byte_views;
-use pairloom_base::error::{Error, Result};
 use crate::arrow_metadata::{parse_footer, parse_message};
 use crate::byte_ranges::overlap;
 use crate::expansion_limits::ExpansionLimits;
 use crate::lz4_frame;
+use pairloom_base::error::{Error, Result};
 use pairloom_storage::pread::PreadFile;
 use pairloom_storage::shard::catch_panic;
 

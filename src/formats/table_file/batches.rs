@@ -4,8 +4,8 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
 use az::SaturatingAs;
 
-use pairloom_base::error::{Error, Result, escape_line};
 use crate::line_reader::MAX_LINE_BYTES;
+use pairloom_base::error::{Error, Result, escape_line};
 use pairloom_storage::parquet::BATCH_ROWS;
 
 /// Maximum length of a vector: many times the widest joint embedding space that we know of.

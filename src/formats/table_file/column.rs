@@ -8,8 +8,8 @@ use az::SaturatingAs;
 
 use super::batches::MAX_WIDTH;
 use super::utf8::{text_views, utf8};
-use pairloom_base::error::{Error, Result};
 use crate::not_finite::not_finite;
+use pairloom_base::error::{Error, Result};
 
 /// Most fields of a struct of an image. Hugging Face has two.
 const MAX_PICTURE_FIELDS: usize = 16;

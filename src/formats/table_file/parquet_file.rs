@@ -12,11 +12,11 @@ use parquet::arrow::arrow_reader::{
 use parquet::file::metadata::ParquetMetaDataReader;
 
 use super::batches::{BATCH_TEXT_BYTES, BatchIterator, Check, check_row, rows_per_batch, values_per_row};
-use pairloom_base::error::{Error, Result};
 use crate::arrow_metadata::check_arrow_schema;
 use crate::expansion_limits::ExpansionLimits;
-use pairloom_storage::parquet::BATCH_ROWS;
 use crate::parquet_check::{ArrowColumn, arrow_columns, check_chunk, check_footer, check_places};
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::parquet::BATCH_ROWS;
 use pairloom_storage::pread::PreadFile;
 use pairloom_storage::shard::catch_panic;
 

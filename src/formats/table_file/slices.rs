@@ -5,8 +5,8 @@ use arrow::datatypes::{ArrowNativeType as _, BinaryViewType, ByteViewType, DataT
 use az::SaturatingAs;
 
 use super::batches::{BATCH_TEXT_BYTES, BATCH_VALUES, check_row};
-use pairloom_base::error::Result;
 use crate::expansion_limits::ExpansionLimits;
+use pairloom_base::error::Result;
 use pairloom_storage::parquet::BATCH_ROWS;
 
 /// Divides a batch into slices of bounded size, each of at least a row.

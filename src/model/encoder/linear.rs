@@ -6,10 +6,10 @@ use tch::Tensor;
 
 use super::matmul::{MatmulPrecision, PrecisionProducts};
 use super::pooling::to_i64;
+use crate::tensor_slices::{as_mut_slice, as_slice, is_f32_slice, thread_count};
 use pairloom_kernels::product::{
     ElementType, LeftFactor, RightFactor, TILE_COLUMNS, TILE_ROWS, Tile, add_product, has_avx512,
 };
-use crate::tensor_slices::{as_mut_slice, as_slice, is_f32_slice, thread_count};
 
 /// Number of columns that a thread packs together.
 const PACKED_COLUMNS: usize = 8 * TILE_COLUMNS;

@@ -10,8 +10,8 @@ use super::matmul::{MatmulPrecision, PrecisionProducts};
 use super::packed_captions::PackedCaptions;
 use super::pooling::{index_tensor, to_i64};
 use super::state_gradient::StateGradient;
-use pairloom_kernels::product::has_avx512;
 use crate::tensor_slices::{as_mut_slice, as_slice, is_f32_slice, thread_count};
+use pairloom_kernels::product::has_avx512;
 
 /// Inputs of one direction of a GRU.
 #[derive(Debug, Clone, Copy)]

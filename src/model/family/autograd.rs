@@ -19,11 +19,11 @@ use super::model::{
 use super::parameters::Parameters;
 use super::region_rows::region_sets;
 use super::score_blocks::{KEPT_VALUES, ScoreBlocks};
-use pairloom_base::error::{Error, Result};
-use pairloom_kernels::text::vocabulary::{END_ID, START_ID};
 use crate::encoder::MatmulPrecision;
 use crate::safetensors_file::libtorch_error;
 use crate::similarity::EmbeddingSimilarity;
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::text::vocabulary::{END_ID, START_ID};
 use pairloom_spec::input_spec::{ImageInput, InputSpec};
 
 /// Model that libtorch differentiates.
@@ -276,11 +276,11 @@ mod tests {
     use super::super::scan::settings::ScanSettings;
     use super::super::sgraf::settings::SgrafSettings;
     use super::*;
-    use pairloom_kernels::random::Rng;
     use crate::collective::CollectiveGroup;
     use crate::loss::Loss;
     use crate::memory_bank::TrainingPair;
     use crate::step::{LossAndGradients, PairBatch, StepOptions, loss_and_gradients};
+    use pairloom_kernels::random::Rng;
 
     const CAPTIONS: [&[i32]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];
 

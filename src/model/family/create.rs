@@ -5,8 +5,8 @@ use tch::{Device, Tensor};
 use super::model::Model;
 use super::parameters::Parameters;
 use super::registry::ModelConfig;
-use pairloom_base::error::Result;
 use crate::named_tensors::NamedTensors;
+use pairloom_base::error::Result;
 
 impl ModelConfig {
     /// Creates a model with random parameters, which depend on `self` and `seed` only.

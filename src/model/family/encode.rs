@@ -5,10 +5,10 @@ use az::SaturatingAs;
 use super::encoded_items::EncodedItems;
 use super::image_rows::ImageRows;
 use super::model::Model;
-use pairloom_base::error::{Error, Result};
-use pairloom_kernels::text::vocabulary::{END_ID, START_ID};
 use crate::tensor_slices::to_vec;
+use pairloom_base::error::{Error, Result};
 use pairloom_base::runtime::CancelToken;
+use pairloom_kernels::text::vocabulary::{END_ID, START_ID};
 
 /// Number of captions that are encoded together.
 pub const CAPTIONS_PER_BLOCK: usize = 256;

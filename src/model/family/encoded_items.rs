@@ -5,8 +5,8 @@ use std::ops::Range;
 use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
-use pairloom_base::error::{Error, Result};
 use crate::collective::CollectiveGroup;
+use pairloom_base::error::{Error, Result};
 
 /// Encoded images, or encoded captions.
 #[derive(Debug)]

@@ -11,12 +11,12 @@
 
 use tch::{Kind, Tensor};
 
-use pairloom_base::error::{Error, Result};
 use crate::family::batch_norm::{BatchNormAxes, BatchNormStatistics};
 use crate::family::encoded_items::{EncodedItems, fill_padding};
 use crate::family::graph::{Graph, l2_normalize};
 use crate::family::model::LocalBatch;
 use crate::family::parameters::ParameterSpec;
+use pairloom_base::error::{Error, Result};
 
 /// Attention that forms the global vectors of one side.
 #[derive(Debug, Clone, Copy)]

@@ -10,11 +10,11 @@ use super::caption_gru::{CAPTION_GRU, CaptionGru, WORD_VECTORS};
 use super::encoded_items::EncodedItems;
 use super::model::LocalBatch;
 use super::parameters::{Parameters, gru_parameter_names, gru_suffixes};
-use pairloom_base::error::Result;
 use crate::autograd_node::differentiable;
 use crate::encoder::packed_captions::PackedCaptions;
 use crate::encoder::sequence_states::SequenceTape;
 use crate::encoder::{MatmulPrecision, PrecisionProducts, differentiable_linear, matmul_transposed};
+use pairloom_base::error::Result;
 
 /// Forward computation of a model. Its parameters are leaves of a graph of libtorch, or plain values without gradient.
 pub struct Graph<'p> {

@@ -16,10 +16,10 @@ use super::buffer_updates::BufferUpdates;
 use super::encoded_items::EncodedItems;
 use super::image_rows::ImageRows;
 use super::parameters::Parameters;
-use pairloom_base::error::{Error, Result};
 use crate::encoder::MatmulPrecision;
 use crate::loss::Loss;
 use crate::similarity::EmbeddingSimilarity;
+use pairloom_base::error::{Error, Result};
 use pairloom_spec::input_spec::InputSpec;
 
 /// Numbers of images and captions of one vector each that a thread scores together.

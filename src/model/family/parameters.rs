@@ -7,10 +7,10 @@ use tch::{Device, Kind, Tensor};
 
 use super::allowed_values::AllowedValues;
 use super::buffer_updates::BufferUpdates;
-use pairloom_base::error::{Error, Result};
-use pairloom_kernels::random::Rng;
 use crate::named_tensors::NamedTensors;
 use crate::networks::{ImageNetwork, MODEL_PREFIX, NetworkTape};
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::random::Rng;
 use pairloom_spec::input_spec::InputSpec;
 
 /// Random stream of the initial weights, distinct from other streams of the same seed.

@@ -12,9 +12,9 @@ use tch::Tensor;
 use super::caption_gru::WORD_VECTORS;
 use super::contract::{Family, PublishedCheckpoint};
 use super::parameters::ParameterSpec;
-use pairloom_base::error::{Error, Result, TruncatedList};
 use crate::named_tensors::NamedTensors;
 use crate::safetensors_file;
+use pairloom_base::error::{Error, Result, TruncatedList};
 
 /// Prefixes of the names of a CNN's parameters.
 const CNN_PREFIXES: [&str; 2] = ["img_enc.cnn.", "img_enc.backbone."];

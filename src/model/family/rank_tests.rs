@@ -6,8 +6,6 @@ use super::concept_graph::{CONCEPT_ADJACENCY, CONCEPTS_OF_WORDS, Concept, set_co
 use super::image_rows::ImageRows;
 use super::model::{LocalBatch, Model};
 use super::registry::{DescribeModel, ModelSettings};
-use pairloom_kernels::epoch::rank_share;
-use pairloom_kernels::random::Rng;
 use crate::collective::CollectiveGroup;
 use crate::collective::testing::on_ranks;
 use crate::loss::Loss;
@@ -15,6 +13,8 @@ use crate::loss::sigmoid::SigmoidLoss;
 use crate::loss::sum::SumLoss;
 use crate::memory_bank::TrainingPair;
 use crate::step::{PairBatch, StepOptions, loss_and_gradients};
+use pairloom_kernels::epoch::rank_share;
+use pairloom_kernels::random::Rng;
 use pairloom_spec::input_spec::InputSpec;
 
 const CAPTIONS: [&[i32]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];

@@ -4,13 +4,9 @@ use tch::{Device, Kind, Tensor};
 
 use super::differentiable::AutogradConfig;
 use super::encode;
+use super::late::LateInteractionSettings;
 use super::model::Model;
 use super::registry;
-use super::late::LateInteractionSettings;
-use pairloom_base::error;
-use pairloom_kernels::epoch::rank_share;
-use pairloom_kernels::product::TILE_COLUMNS;
-use pairloom_kernels::random::Rng;
 use crate::collective::CollectiveGroup;
 use crate::collective::testing::on_ranks;
 use crate::loss::Loss;
@@ -19,7 +15,11 @@ use crate::memory_bank::TrainingPair;
 use crate::pair_scores::{CaptionBlocks, PairScoring};
 use crate::step::{LossAndGradients, PairBatch, StepOptions, loss_and_gradients};
 use crate::streamed_scores::{ImageValues, StreamedItems, StreamedScores};
+use pairloom_base::error;
 use pairloom_base::runtime::CancelToken;
+use pairloom_kernels::epoch::rank_share;
+use pairloom_kernels::product::TILE_COLUMNS;
+use pairloom_kernels::random::Rng;
 use pairloom_search::{MatrixSide, PanelRow, ScorePrecision, Scores};
 use pairloom_spec::input_spec::InputSpec;
 

@@ -12,11 +12,11 @@ use tch::{Kind, TchError, Tensor};
 
 use super::network::ImageNetwork;
 use super::packed_products::{PackedProducts, fastest_order};
+use crate::safetensors_file::libtorch_error;
+use crate::tensor_slices::{as_slice, to_vec};
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::packed_layer::PackedLayer;
 use pairloom_kernels::product::{ElementType, has_avx512};
-use crate::safetensors_file::libtorch_error;
-use crate::tensor_slices::{as_slice, to_vec};
 use pairloom_spec::networks::{Convolution, Layer};
 
 impl ImageNetwork {

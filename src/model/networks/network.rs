@@ -8,12 +8,12 @@ use tch::{Kind, Tensor};
 
 use super::packed_products::{self, PackedProducts};
 use super::random;
-use pairloom_base::error::{Error, Result};
-use pairloom_kernels::product::ElementType;
 use crate::named_tensors::NamedTensors;
 use crate::safetensors_file::{self, libtorch_error, to_tensor_shape};
 use crate::weights::{self, ExpectedParameter};
+use pairloom_base::error::{Error, Result};
 use pairloom_base::runtime::CancelToken;
+use pairloom_kernels::product::ElementType;
 use pairloom_spec::networks::{Architecture, Convolution, FilePart, Layer, Network, parameter_name};
 
 /// Output of a network.

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use tch::{Device, Kind, TchError, Tensor};
 
+use crate::safetensors_file::{libtorch_error, to_tensor_shape};
+use crate::tensor_slices::{as_mut_slice, as_slice, is_f32_slice};
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::packed_layer::PackedLayer;
 use pairloom_kernels::product::ElementType;
-use crate::safetensors_file::{libtorch_error, to_tensor_shape};
-use crate::tensor_slices::{as_mut_slice, as_slice, is_f32_slice};
 
 /// Products of a network for inference.
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 use tch::Tensor;
 
 use super::network::ImageNetwork;
-use pairloom_base::error::{Error, Result};
 use crate::safetensors_file::{libtorch_error, to_tensor_shape};
+use pairloom_base::error::{Error, Result};
 use pairloom_base::runtime::CancelToken;
 use pairloom_spec::networks::{Architecture, FilePart, Network, TextTower};
 

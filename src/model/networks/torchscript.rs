@@ -9,9 +9,9 @@ use std::sync::Arc;
 use tch::{CModule, Device, IValue, Kind, TchError, Tensor};
 
 use super::network::grid;
+use crate::safetensors_file::{libtorch_error, to_tensor_shape};
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::random::Rng;
-use crate::safetensors_file::{libtorch_error, to_tensor_shape};
 
 /// Largest number of values of an image: 32 MiB of f32.
 const MAX_ROW_WIDTH: i64 = 8 << 20;

@@ -3,8 +3,8 @@
 use tch::{Kind, TchError, Tensor};
 
 use super::network::ImageNetwork;
-use pairloom_base::error::{Error, Result};
 use crate::safetensors_file::libtorch_error;
+use pairloom_base::error::{Error, Result};
 use pairloom_spec::networks::Layer;
 
 impl ImageNetwork {

@@ -1,12 +1,13 @@
 //! Comparison of the GPU path with the CPU: every method with scores of libtorch, and the stage with `--device`.
 
 use super::tests::{host, stage};
+use crate::testing::RunOnHost as _;
 use pairloom_base::error::{ErrorCategory, Result};
+use pairloom_base::runtime::Device;
 use pairloom_kernels::random::Rng;
 use pairloom_model::device::to_tch;
 use pairloom_model::device_search::DeviceSearchFactory;
 use pairloom_model::similarity::{EmbeddingSimilarity, OrderPenalty};
-use crate::testing::RunOnHost as _;
 use pairloom_retrieval::methods::{
     Assignment, Csls, DbNorm, DisSimLocal, Distribution, DualBankSinkhorn, DualSoftmax, InvertedSoftmax,
     MutualProximity, Nnn, Nns, QbNorm, RelaxedGreedy, Sinkhorn,
@@ -15,7 +16,6 @@ use pairloom_retrieval::{
     Callbacks, Collection, Evaluation, ImageCaptionVectors, Matches, Method, MethodLabel, Protocol, Rankings,
     VectorSource, evaluate,
 };
-use pairloom_base::runtime::Device;
 
 const WIDTH: usize = 9;
 

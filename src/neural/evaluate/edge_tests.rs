@@ -6,9 +6,9 @@ use arrow::datatypes::{DataType, Float32Type, Float64Type};
 
 use super::method_tests::evaluate;
 use super::tests::{TestCaptions, TestImages, host, random};
+use crate::testing::RunOnHost as _;
 use pairloom_base::error::ErrorCategory;
 use pairloom_model::similarity::{EmbeddingSimilarity, OrderPenalty};
-use crate::testing::RunOnHost as _;
 use pairloom_retrieval::Method;
 use pairloom_retrieval::methods::{Csls, MethodContext, Nnn, ScoreKind};
 use pairloom_spec::stages::evaluate::Evaluate;

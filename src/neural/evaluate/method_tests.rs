@@ -4,11 +4,11 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 
 use super::tests::{TestCaptions, TestImages, host, stage};
+use crate::testing::RunOnHost as _;
 use pairloom_kernels::measure::bootstrap::{QueryValues, bootstrap_interval};
 use pairloom_kernels::measure::hubs::{Hubness, k_occurrences};
 use pairloom_kernels::measure::wilson_interval::wilson_95;
 use pairloom_kernels::random::Rng;
-use crate::testing::RunOnHost as _;
 use pairloom_retrieval::methods::{
     BestOf, Csls, DbNorm, DisSimLocal, DualSoftmax, InvertedSoftmax, MutualProximity, Nns, QbNorm, RelaxedGreedy,
     Sinkhorn,

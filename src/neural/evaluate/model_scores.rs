@@ -4,19 +4,19 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::pool::SplitPool;
+use crate::image_input::check_image_input;
+use crate::tokenized_captions::{TokenizedCaptions, no_rows_of_split};
 use pairloom_base::error::{Error, Result};
-use pairloom_storage::shard::ShardVectors;
 use pairloom_kernels::hubness::distance::Distance;
 use pairloom_kernels::identity::IdentityWriter;
 use pairloom_model::family::input_spec::ImageInput;
 use pairloom_model::rows_encoder::{BlockShare, ImageEncoder};
 use pairloom_model::streamed_scores::{ImageValues, StreamedItems};
 use pairloom_model::trained_model::TrainedModel;
-use crate::image_input::check_image_input;
-use crate::tokenized_captions::{TokenizedCaptions, no_rows_of_split};
 use pairloom_retrieval::{BinaryRelevance, PoolScores, ScoreSet, ScoreSource};
 use pairloom_search::Search;
 use pairloom_stage::StageContext;
+use pairloom_storage::shard::ShardVectors;
 
 /// Images and captions of a split, with the model that scores them.
 pub(super) struct ModelScores<'m> {

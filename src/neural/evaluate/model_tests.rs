@@ -5,9 +5,9 @@ use arrow::datatypes::{Float32Type, Float64Type, Int64Type};
 use az::SaturatingAs;
 
 use super::run::run_with_checkpoints;
+use crate::testing::RunOnHost as _;
 use pairloom_base::error::ErrorCategory;
 use pairloom_kernels::random::Rng;
-use crate::testing::RunOnHost as _;
 use pairloom_registry::AnyStage;
 use pairloom_search::MINIMUM_COST;
 use pairloom_spec::stages::evaluate::Evaluate;

@@ -6,8 +6,8 @@ use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBat
 use arrow::datatypes::{Float64Type, Int64Type};
 
 use super::tests::{TestCaptions, TestImages, host, stage, unit};
-use pairloom_base::error::Result;
 use crate::testing::RunOnHost as _;
+use pairloom_base::error::Result;
 use pairloom_retrieval::Protocol;
 use pairloom_spec::stages::evaluate::{Evaluate, RelevanceSource};
 use pairloom_stage::{Stage, TableRef};

@@ -3,14 +3,14 @@
 use super::embeddings::read_side;
 use super::pool::SplitPool;
 use super::score_rows::{ScoreRows, ScoreTables};
+use arrow::array::AsArray;
+use arrow::datatypes::Int64Type;
 use pairloom_base::error::{Error, Result};
 use pairloom_model::similarity::EmbeddingSimilarity;
 use pairloom_retrieval::{ImageCaptionVectors, StoredBankScores};
 use pairloom_spec::stages::evaluate::{BANK_SCORES, CAPTIONS, IMAGES, MEMORY_BANK, QueryBankSettings};
 use pairloom_stage::StageContext;
 use pairloom_tables as tables;
-use arrow::array::AsArray;
-use arrow::datatypes::Int64Type;
 
 /// Vectors of a query bank, row-major.
 #[derive(Debug, Default)]

@@ -8,6 +8,7 @@ use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBat
 use arrow::datatypes::{Float64Type, Int64Type};
 
 use super::tests::{TestCaptions, TestImages, halves, host, random, stage, unit};
+use crate::testing::RunOnHost as _;
 use pairloom_kernels::dot::dot;
 use pairloom_kernels::measure::METRICS;
 use pairloom_kernels::measure::graded_ranking::{GradedQuery, grade_ranking};
@@ -15,7 +16,6 @@ use pairloom_kernels::measure::metric::{GradedRanking, MetricName};
 use pairloom_kernels::measure::semantic_recall::{OFFICIAL_LIST_LENGTH, official_neighbours};
 use pairloom_kernels::random::Rng;
 use pairloom_kernels::top_k::top_k;
-use crate::testing::RunOnHost as _;
 use pairloom_retrieval::Protocol;
 use pairloom_spec::stages::evaluate::Evaluate;
 use pairloom_spec::stages::evaluate::RelevanceSource;

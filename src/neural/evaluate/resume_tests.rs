@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::run::run_with_checkpoints;
 use super::tests::{host, random, stage};
 use pairloom_base::error::ErrorCategory;
-use pairloom_storage::shard::Shard;
 use pairloom_retrieval::methods::{Csls, Distribution, InvertedSoftmax, MutualProximity, Nns, Sinkhorn};
 use pairloom_retrieval::{Method, Protocol};
 use pairloom_search::MINIMUM_COST;
 use pairloom_spec::stages::evaluate::Evaluate;
 use pairloom_stage_testing::InMemoryHost;
+use pairloom_storage::shard::Shard;
 
 const TABLES: [&str; 4] = ["rankings", "hubs", "metrics", "summary"];
 

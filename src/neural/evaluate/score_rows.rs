@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashSet};
 use super::embeddings::no_rows;
 use super::pool::{SplitPool, positions_by_id};
 use pairloom_base::error::{Error, Result};
-use pairloom_storage::shard::ShardVectors;
 use pairloom_stage::StageContext;
+use pairloom_storage::shard::ShardVectors;
 use pairloom_tables as tables;
 
 /// Scores of images with captions, in the order that is wanted.

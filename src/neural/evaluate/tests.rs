@@ -6,13 +6,13 @@ use arrow::array::{Array, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Float32Type, Float64Type, Int64Type};
 use proptest::prelude::*;
 
+use crate::testing::RunOnHost as _;
 use pairloom_base::error::{Error, ErrorCategory};
 use pairloom_kernels::dot::dot;
 use pairloom_kernels::measure::rank::best_rank;
 use pairloom_kernels::measure::recall::RecallSummary;
 use pairloom_kernels::random::Rng;
 use pairloom_model::similarity::{EmbeddingSimilarity, OrderPenalty};
-use crate::testing::RunOnHost as _;
 use pairloom_retrieval::methods::Nns;
 use pairloom_retrieval::{Method, Protocol};
 use pairloom_spec::stages::evaluate::Evaluate;

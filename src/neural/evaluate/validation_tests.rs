@@ -4,8 +4,8 @@ use arrow::array::RecordBatch;
 use az::SaturatingAs;
 
 use super::tests;
-use pairloom_kernels::random::Rng;
 use crate::testing::RunOnHost as _;
+use pairloom_kernels::random::Rng;
 use pairloom_spec::stages::evaluate::Evaluate;
 use pairloom_stage::Stage;
 use pairloom_stage_testing::InMemoryHost;

@@ -11,9 +11,9 @@ use super::feature_network::FeatureNetwork;
 use super::preprocess;
 use super::shared_decoding::SharedBlock;
 use pairloom_base::error::{Error, ErrorCategory, Result};
+use pairloom_base::runtime::CancelToken;
 use pairloom_images::image::EncodedImages;
 use pairloom_model::threads;
-use pairloom_base::runtime::CancelToken;
 use pairloom_spec::stages::extract::Extract;
 use pairloom_spec::stages::extract::OnUndecodable;
 

@@ -10,14 +10,14 @@ use rayon::prelude::*;
 use super::batches::normalize;
 use super::run::{MAX_WEIGHTS, published_network};
 use pairloom_base::error::{Error, Result};
-use pairloom_storage::bounded;
+use pairloom_base::runtime::CancelToken;
 use pairloom_language::clip_tokenizer::ClipTokenizer;
 use pairloom_model::networks::TextEncoder;
 use pairloom_model::{device, threads};
-use pairloom_base::runtime::CancelToken;
 use pairloom_spec::stages::extract::{CAPTION_ROWS, CAPTIONS, Extract};
 use pairloom_spec::stages::extract::{EmbeddedCaptions, WeightSource};
 use pairloom_stage::{MapBlock, MapInput, MapOutput, StageContext};
+use pairloom_storage::bounded;
 use pairloom_tables::{self as tables, VectorColumn, repeated};
 
 /// Number of captions of a batch.

@@ -9,8 +9,8 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pairloom_base::error::Result;
-use pairloom_images::image::HeldImage;
 use pairloom_base::runtime::CancelToken;
+use pairloom_images::image::HeldImage;
 use pairloom_stage::RowKey;
 
 /// Number of images by which a stage may be ahead of the last one.

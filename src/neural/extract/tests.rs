@@ -6,9 +6,9 @@ use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
 use image::{ExtendedColorType, ImageEncoder, codecs::png::PngEncoder};
 use serde_json::json;
 
+use crate::testing::RunOnHost as _;
 use pairloom_base::error::ErrorCategory;
 use pairloom_images::image::{decode, picture_digests};
-use crate::testing::RunOnHost as _;
 use pairloom_spec::stages::extract::{Extract, Network, WeightSource};
 use pairloom_stage::{SourceRef, Stage};
 use pairloom_stage_testing::InMemoryHost;

@@ -11,9 +11,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::tests::{host, inline, png};
+use crate::testing::RunOnHost as _;
 use pairloom_base::error::{Error, ErrorCategory};
 use pairloom_model::networks::testing::{differences, formula_image};
-use crate::testing::RunOnHost as _;
 use pairloom_spec::stages::extract::{Extract, TorchScriptFile};
 use pairloom_stage::{SourceRef, Stage};
 use pairloom_stage_testing::InMemoryHost;

@@ -8,9 +8,9 @@ use test_data::public;
 
 use super::read::first_share;
 use super::testing::{captions, description, host, stage};
+use crate::testing::RunOnHost as _;
 use pairloom_formats::delimited::DelimitedFile;
 use pairloom_kernels::text::{Tokenizer, Vocabulary};
-use crate::testing::RunOnHost as _;
 use pairloom_stage::Stage;
 
 /// Numbers of samples that table 2 of SAM prints for shares of Flickr30k and COCO, whose images have five captions.

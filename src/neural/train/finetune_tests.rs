@@ -7,12 +7,12 @@ use arrow::datatypes::Float64Type;
 use image::{ExtendedColorType, ImageEncoder, codecs::png::PngEncoder};
 
 use super::testing::{captions, description, file};
+use crate::testing::RunOnHost as _;
 use pairloom_images::image::picture_digests;
 use pairloom_kernels::random::Rng;
 use pairloom_loader::{AugmentedImages, PixelFormat};
 use pairloom_model::networks::{ImageNetwork, NetworkOutput};
 use pairloom_model::trained_model::{DESCRIPTION_FILE, PARAMETERS_FILE, TrainedModel};
-use crate::testing::RunOnHost as _;
 use pairloom_spec::stages::train::Train;
 use pairloom_stage::Stage;
 use pairloom_stage_testing::{self as stage_testing, InMemoryHost};

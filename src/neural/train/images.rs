@@ -5,11 +5,11 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::location::{ImageLocations, RowLocation, image_locations};
 use pairloom_base::error::{Error, Result};
-use pairloom_storage::table_shards::TableShards;
 use pairloom_loader::{AugmentedImages, LoaderImages, PixelFormat};
 use pairloom_model::family::input_spec::{ImageInput, ImageShape};
 use pairloom_spec::stages::train::Train;
 use pairloom_stage::StageContext;
+use pairloom_storage::table_shards::TableShards;
 use pairloom_tables as tables;
 
 /// Images of a data set.

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use super::run::config;
 use super::training_data::TrainingData;
 use pairloom_base::error::{Error, Result};
-use pairloom_storage::bounded;
 use pairloom_formats::word_vectors;
 use pairloom_model::device::device_of_rank;
 use pairloom_model::family::concept_graph::{CONCEPT_VECTORS, set_concepts};
@@ -18,6 +17,7 @@ use pairloom_spec::stages::train::Train;
 use pairloom_spec::stages::train::WORD_VECTORS_FILE;
 use pairloom_spec::stages::train::{FinetuneSettings, InitialWeights};
 use pairloom_stage::StageContext;
+use pairloom_storage::bounded;
 
 /// Creates the model with its initial parameters.
 pub(super) fn create_training(

@@ -4,9 +4,9 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 
 use pairloom_base::error::{Error, Result};
-use pairloom_storage::table_shards::TableShards;
 use pairloom_model::family::input_spec::{ImageInput, ImageShape};
 use pairloom_stage::StageContext;
+use pairloom_storage::table_shards::TableShards;
 use pairloom_tables::vector_limits::check_image_vector;
 
 /// Shard and row of a table row. The order is that of the table.

@@ -6,10 +6,10 @@ use arrow::array::{ArrayRef, AsArray, FixedSizeListArray, Float32Array, Int64Arr
 use arrow::datatypes::{Float32Type, Float64Type, Int64Type};
 
 use super::testing::{COLOURS, OBJECTS, captions, description, features, file, host, stage};
+use crate::testing::RunOnHost as _;
 use pairloom_base::error::ErrorCategory;
 use pairloom_kernels::text::cider::{DocumentFrequency, NgramVocabulary};
 use pairloom_model::trained_model::{DESCRIPTION_FILE, PARAMETERS_FILE, TrainedModel};
-use crate::testing::RunOnHost as _;
 use pairloom_stage::Stage;
 use pairloom_stage_testing::{self as stage_testing, InMemoryHost};
 use pairloom_tables as tables;

@@ -4,9 +4,9 @@ use arrow::array::{Array, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::Float64Type;
 
 use super::testing::{COLOURS, OBJECTS, captions, description, file, host as feature_host};
+use crate::testing::RunOnHost as _;
 use pairloom_kernels::random::Rng;
 use pairloom_model::trained_model::PARAMETERS_FILE;
-use crate::testing::RunOnHost as _;
 use pairloom_spec::stages::embed::Embed;
 use pairloom_spec::stages::evaluate::Evaluate;
 use pairloom_spec::stages::score_pairs::ScorePairs;

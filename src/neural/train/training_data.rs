@@ -11,7 +11,6 @@ use super::images::DataSetImages;
 use super::location::RowLocation;
 use super::read::{TrainingDataSummary, read_pairs};
 use pairloom_base::error::{Error, Result};
-use pairloom_storage::shard::{Shard, ShardIds, ShardIntLists};
 use pairloom_kernels::epoch::{DataOrder, Epoch, Shuffle};
 use pairloom_kernels::text::Vocabulary;
 use pairloom_loader::{AugmentedImages, LoaderData, LoaderDataSet, LoaderImages};
@@ -20,6 +19,7 @@ use pairloom_model::family::input_spec::ImageShape;
 use pairloom_model::memory_bank::TrainingPair;
 use pairloom_spec::stages::train::{FinetuneSettings, Train};
 use pairloom_stage::StageContext;
+use pairloom_storage::shard::{Shard, ShardIds, ShardIntLists};
 use pairloom_tables as tables;
 
 /// Version of the cached training pairs. Raised when the same captions would give other pairs.

@@ -190,6 +190,7 @@ fn mean_ncs(
 mod tests {
     use super::*;
     use pairloom_base::error::ErrorCategory;
+    use pairloom_base::runtime::Device;
     use pairloom_kernels::dot::dot;
     use pairloom_kernels::measure::rank::best_rank;
     use pairloom_kernels::measure::recall::{RecallSummary, rsum};
@@ -197,7 +198,6 @@ mod tests {
     use pairloom_kernels::random::Rng;
     use pairloom_kernels::top_k::top_k;
     use pairloom_model::similarity::EmbeddingSimilarity;
-    use pairloom_base::runtime::Device;
 
     /// Bit for bit, with ties, images without captions, and captions of one image that are not adjacent.
     #[test]

@@ -12,13 +12,13 @@ use super::command::{HELP, ShellCommand, is_command, parse, statement};
 use super::line_helper::LineHelper;
 use super::pager::{PagedOutput, is_paging, pager_command};
 use super::session_opener::{OpenSession, SessionOpener};
+use crate::query_output::write_shown;
+use crate::sql::missing_results_notes;
+use pairloom_base::error::{Error, Result};
 use pairloom_cli::console::Console;
 use pairloom_cli::interrupt::interrupt_on_signal;
 use pairloom_cli::run_choice_args::RunChoiceArgs;
-use pairloom_base::error::{Error, Result};
 use pairloom_query::{OutputFormat, QueryRows, StatementInterrupt, split_statements};
-use crate::query_output::write_shown;
-use crate::sql::missing_results_notes;
 
 /// Prompt of the shell.
 const PROMPT: &str = "pairloom> ";

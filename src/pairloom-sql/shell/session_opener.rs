@@ -5,12 +5,12 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use pairloom_base::error::Result;
+use pairloom_base::runtime::NamedFile;
 use pairloom_cli::console::Console;
 use pairloom_cli::open::open_log;
 use pairloom_cli::run_choice::choose_run_for_queries;
 use pairloom_cli::run_choice_args::RunChoiceArgs;
-use pairloom_base::error::Result;
-use pairloom_base::runtime::NamedFile;
 use pairloom_query::{PlanRunner, QueryLimits, Session, VECTOR_CACHE_BYTES};
 use pairloom_store::Store;
 use pairloom_store::record::RunRecord;

@@ -22,8 +22,8 @@ use crate::overrides::{Step, set_value};
 use crate::schema_check::matches_pattern;
 use crate::source_map::SourceSpan;
 use crate::toml_tree::{TomlEntry, TomlNode, TomlValue};
-use pairloom_stage::value_text;
 use pairloom_base::suggest::quoted_list;
+use pairloom_stage::value_text;
 
 /// Option of the command line with values of an axis that are run.
 pub(crate) const ONLY: &str = "--only";
@@ -159,11 +159,7 @@ impl Matrix {
     ///
     /// # Errors
     /// It names no axis, or a value that the axis does not have.
-    pub(crate) fn conditions(
-        &self,
-        option: &str,
-        argument: &str,
-    ) -> Result<Vec<Condition>, Box<Diagnostic>> {
+    pub(crate) fn conditions(&self, option: &str, argument: &str) -> Result<Vec<Condition>, Box<Diagnostic>> {
         let wrong = |message: &str| Diagnostic::new(SourceSpan::nowhere(), format!("`{option} {argument}`{message}"));
         // Values of the same axis follow its name.
         let items: Vec<&str> = if option == ONLY { vec![argument] } else { argument.split(',').collect() };

@@ -48,11 +48,7 @@ pub(crate) struct Expansion<'a> {
 
 impl Expansion<'_> {
     /// Instances of all stages, in the order of the file, the last axis fastest. Mistakes go to `diagnostics`.
-    pub(crate) fn expand(
-        &self,
-        combinations: &Combinations,
-        diagnostics: &mut Vec<Diagnostic>,
-    ) -> Vec<StageInstance> {
+    pub(crate) fn expand(&self, combinations: &Combinations, diagnostics: &mut Vec<Diagnostic>) -> Vec<StageInstance> {
         let reader = self.reader();
         let axes = self.axes_of_stages(&reader, diagnostics);
         let mut instances = Vec::new();

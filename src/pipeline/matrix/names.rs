@@ -40,11 +40,7 @@ impl Expansion<'_> {
     }
 
     /// Reports coordinates in the names of the profile that the matrix does not have, and names that no instance has.
-    pub(crate) fn check_instances_of_profile(
-        &self,
-        combinations: &Combinations,
-        diagnostics: &mut Vec<Diagnostic>,
-    ) {
+    pub(crate) fn check_instances_of_profile(&self, combinations: &Combinations, diagnostics: &mut Vec<Diagnostic>) {
         let named: Vec<(&String, &SettingTree)> =
             self.profile.set.iter().filter(|(name, _)| name.contains(INSTANCE_SIGN)).collect();
         if named.is_empty() {

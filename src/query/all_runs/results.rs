@@ -10,11 +10,11 @@ use datafusion::datasource::table_schema::TableSchema;
 use datafusion::prelude::SessionContext;
 
 use super::run_columns::{described_columns, results_batch, run_fields};
-use pairloom_base::error::Result;
 use crate::catalog::StoreCatalog;
 use crate::errors::sql_error;
 use crate::query_threads::QueryThreads;
 use crate::result_files::{ResultFilesTable, file_schemas, first_files, merge_schemas};
+use pairloom_base::error::Result;
 use pairloom_store::record::{RunOutcome, RunRecord, StageRecord};
 use pairloom_store::{Artefact, Part};
 use pairloom_tables as tables;

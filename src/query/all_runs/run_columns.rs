@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, MapBuilder, RecordBatch, StringArray, StringBuilder};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
-use pairloom_base::error::Result;
 use crate::settings_column::{RUN_PREFIX, SETTINGS};
+use pairloom_base::error::Result;
 use pairloom_store::flat_settings;
 use pairloom_store::record::{RunRecord, StageRecord};
 use pairloom_tables as tables;

@@ -16,8 +16,8 @@ use parquet::arrow::ArrowWriter;
 use super::cells::full_text;
 use super::text_table::write_table;
 use super::vertical::VerticalWriter;
-use pairloom_base::error::{Error, Result};
 use crate::column_names::repeated_name;
+use pairloom_base::error::{Error, Result};
 use pairloom_tables as tables;
 
 /// Output format of a query result. Floats are rounded in [`OutputFormat::Table`] and [`OutputFormat::Vertical`] only.

@@ -10,8 +10,8 @@ use datafusion::datasource::listing::PartitionedFile;
 use datafusion::prelude::SessionContext;
 use futures::{StreamExt, stream};
 
-use pairloom_base::error::{Error, Result};
 use crate::errors::sql_error;
+use pairloom_base::error::{Error, Result};
 use pairloom_store::{Manifest, Store};
 
 /// First file of each result, in groups of results of the same stage, version and settings, in the order of the results.

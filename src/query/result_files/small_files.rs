@@ -18,9 +18,9 @@ use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::ObjectStoreExt;
 
-use pairloom_base::error::Error;
 use crate::errors::sql_error;
 use crate::state::{store_url, threads};
+use pairloom_base::error::Error;
 use pairloom_tables as tables;
 
 /// Size of a small file. A scan reads that much from the end of any file with its first request.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::columns::{NamedColumns, bool_array, float_array, int_array, text_array, timestamp_array};
 use super::runs::latest_uses;
-use pairloom_base::error::Result;
 use crate::catalog::StoreCatalog;
+use pairloom_base::error::Result;
 use pairloom_store::Manifest;
 use pairloom_store::labels::Labels;
 

@@ -2,8 +2,8 @@
 
 use super::columns::{NamedColumns, int_array, text_array};
 use super::runs::latest_uses;
-use pairloom_base::error::Result;
 use crate::catalog::StoreCatalog;
+use pairloom_base::error::Result;
 use pairloom_store::key::InputIdentity;
 use pairloom_store::lineage::{ArtefactName, Lineage};
 

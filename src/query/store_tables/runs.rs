@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::columns::{NamedColumns, bool_array, float_array, int_array, text_array, timestamp_array};
-use pairloom_base::error::Result;
 use crate::catalog::StoreCatalog;
+use pairloom_base::error::Result;
 use pairloom_store::flat_settings;
 use pairloom_store::key::Key;
 use pairloom_store::labels::Labels;

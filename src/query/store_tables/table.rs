@@ -7,8 +7,8 @@ use arrow::datatypes::{Field, Schema};
 
 use super::columns::NamedColumns;
 use super::{artefacts, lineage, runs};
-use pairloom_base::error::Result;
 use crate::catalog::StoreCatalog;
+use pairloom_base::error::Result;
 use pairloom_tables as tables;
 
 /// Function that computes the columns of a table.

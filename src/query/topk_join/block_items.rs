@@ -4,9 +4,9 @@ use datafusion::common::plan_err;
 use datafusion::error::Result;
 
 use super::named_vectors::NamedVectors;
+use crate::vectors::VectorMeasure;
 use pairloom_kernels::distance::{VectorValues, l2_norm};
 use pairloom_search::parallel_ranges;
-use crate::vectors::VectorMeasure;
 
 /// Items of a block, as the search needs them.
 pub(super) struct BlockItems {

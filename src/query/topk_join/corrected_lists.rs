@@ -8,9 +8,9 @@ use datafusion::error::{DataFusionError, Result};
 use super::block_items::BlockItems;
 use super::named_vectors::NamedVectors;
 use super::nearest_lists::{NearItem, NearestLists, StopOnDrop};
+use crate::vectors::VectorMeasure;
 use pairloom_base::error::Error;
 use pairloom_retrieval::{Method, rank_items};
-use crate::vectors::VectorMeasure;
 
 /// Lists of the `k` best items of each query by corrected cosines. All queries and items are there at once: methods
 /// learn from their scores, or from those of the `banks`: other queries, and other items. A vector of 0 has no cosine, so such an item is in no list.

@@ -29,8 +29,8 @@ use super::node::{ListShape, added_fields};
 use super::pair_condition::PairCondition;
 use super::tie_keys::TieKeys;
 use super::top_k_rows::{ItemRows, TopKRows};
-use pairloom_retrieval::Method;
 use crate::vectors::VectorMeasure;
+use pairloom_retrieval::Method;
 
 /// Rows of items that are searched together.
 const BLOCK_ROWS: usize = 16_384;

@@ -8,9 +8,9 @@ use arrow::util::display::array_value_to_string;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_expr::PhysicalExpr;
 
+use crate::vectors::{ListVectors, VectorMeasure};
 use pairloom_base::error::Error;
 use pairloom_kernels::distance::{VectorValues, l2_norm};
-use crate::vectors::{ListVectors, VectorMeasure};
 
 /// Vectors of the rows of one side of a join.
 pub(super) struct NamedVectors {

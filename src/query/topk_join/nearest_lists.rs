@@ -11,9 +11,9 @@ use datafusion::error::{DataFusionError, Result};
 
 use super::block_items::{BlockItems, check_width, write_scaled};
 use super::named_vectors::NamedVectors;
+use crate::vectors::VectorMeasure;
 use pairloom_kernels::distance::{VectorValues, l2_norm};
 use pairloom_search::{ScoreFunction, Search, SearchRequest, VectorMatrix, parallel_ranges};
-use crate::vectors::VectorMeasure;
 
 /// Candidates of a block beyond the k best, so that roundings seldom need a second search.
 const SPARE_CANDIDATES: usize = 16;

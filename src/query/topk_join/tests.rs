@@ -13,9 +13,9 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_proto::physical_plan::{AsExecutionPlan, PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 use datafusion_proto::protobuf::PhysicalPlanNode;
 
-use pairloom_kernels::random::Rng;
 use crate::testing::{put, run};
 use crate::{PlanRunner, Session, decode_operator, encode_operator, store_url};
+use pairloom_kernels::random::Rng;
 use pairloom_store::Store;
 use pairloom_tables as tables;
 

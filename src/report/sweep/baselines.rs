@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::settings::{BASELINE, BASELINES, ReportSweep};
 use pairloom_base::error::TruncatedList;
-use pairloom_stage::{Problem, matches_glob};
 use pairloom_base::suggest::quoted_list;
+use pairloom_stage::{Problem, matches_glob};
 
 /// Baseline of each row.
 #[derive(Debug, Clone, Copy)]

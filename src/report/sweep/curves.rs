@@ -1,11 +1,11 @@
 //! Curves of validation by epoch, of all rows of a sweep in one picture.
 
 use super::read::SweepReport;
-use pairloom_base::error::Result;
 use crate::document::{PageBlock, Section};
 use crate::figure::{Figure, Series, legend_entry};
 use crate::page_data::ValidationEpoch;
 use crate::plots::{Curve, WIDE, axis_range, draw_sized, padded_range, value_range};
+use pairloom_base::error::Result;
 
 /// Section of the curves of rsum, the mean over the runs of each row; `None` without a row of two epochs.
 pub(super) fn section(report: &SweepReport) -> Result<Option<Section>> {

@@ -1,8 +1,8 @@
 //! Check of the relevance whose NCS a sweep shows.
 
 use super::settings::{METRICS, RELEVANCE, ReportSweep};
-use pairloom_stage::{Problem, TableRef};
 use pairloom_base::suggest::quoted_list;
+use pairloom_stage::{Problem, TableRef};
 
 /// Relevance whose NCS is shown, after metrics that have NCS by the relevances `there`. `set` is that of the settings, and
 /// `known` the same or that of earlier metrics. Without `known` it is the one that is there.
@@ -39,10 +39,7 @@ fn ncs_problem(metrics: &TableRef, wanted: Option<&str>, there: &[&str]) -> Opti
 impl ReportSweep {
     /// Problem of the first metrics without the NCS that is shown. `relevances_of` finds the relevances that a table of
     /// metrics has NCS by, if they are known.
-    pub fn check_ncs<'s>(
-        &'s self,
-        relevances_of: &dyn Fn(&TableRef) -> Option<Vec<&'s str>>,
-    ) -> Option<Problem> {
+    pub fn check_ncs<'s>(&'s self, relevances_of: &dyn Fn(&TableRef) -> Option<Vec<&'s str>>) -> Option<Problem> {
         let mut known = self.relevance.as_deref();
         for metrics in &self.metrics {
             let Some(there) = relevances_of(metrics) else { continue };

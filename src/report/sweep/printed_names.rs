@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::printed_row::is_named;
 use super::settings::{PAPER, PUBLISHED, ReportSweep, TABLE};
 use pairloom_base::error::TruncatedList;
-use pairloom_stage::{Problem, TableRef};
 use pairloom_base::suggest::quoted_list;
+use pairloom_stage::{Problem, TableRef};
 use pairloom_tables::published::PrintedName;
 
 /// Tables of each paper, in the order of the printed rows.

@@ -2,8 +2,8 @@
 
 use super::settings::ReportSweep;
 use super::testing::{files, host_of, nns, printed_rows, references, report_of, result, sweep};
-use pairloom_base::error::Error;
 use crate::testing::{MetricFixture, metrics_of};
+use pairloom_base::error::Error;
 use pairloom_stage_testing::InMemoryHost;
 
 /// Columns of a printed row.

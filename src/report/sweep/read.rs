@@ -7,9 +7,9 @@ use super::row_settings::{self, RowSettings};
 use super::runs::SweepRuns;
 use super::settings::ReportSweep;
 use super::table::{self, SweepTable};
-use pairloom_base::error::{Error, Result};
 use crate::page_data::{ResultRow, ValidationEpoch};
 use crate::read;
+use pairloom_base::error::{Error, Result};
 use pairloom_stage::StageContext;
 
 /// Results of a sweep.

@@ -6,11 +6,11 @@ use super::printed_row::PrintedRow;
 use super::read::SweepReport;
 use super::table::{SweepRow, SweepTable};
 use super::texts::{p_value, signed};
-use pairloom_base::error::{Result, TruncatedList};
 use crate::document::{PageBlock, Section};
 use crate::page_data::{DIRECTIONS, one_decimal};
 use crate::table::{Cell, PageColumn, PageTable};
 use crate::text::Span::{Code, Plain, Strong};
+use pairloom_base::error::{Result, TruncatedList};
 
 /// Key figures that a page opens with.
 const MAX_KEY_FIGURES: usize = 4;

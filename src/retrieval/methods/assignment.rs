@@ -7,12 +7,12 @@ use super::assignment_rankings::{self, no_corrections};
 use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
+use crate::corrections::Corrections;
+use crate::ranking::{Ranker, RankingRequest, Rankings};
 use pairloom_base::error::Result;
 use pairloom_kernels::hubness::assignment::{AssignmentProblem, assignment_rounds};
 #[cfg(test)]
 use pairloom_kernels::hubness::dense_scores::DenseScores;
-use crate::corrections::Corrections;
-use crate::ranking::{Ranker, RankingRequest, Rankings};
 use pairloom_search::SearchProgress;
 use pairloom_search::assignment::solve_assignment;
 

@@ -1,9 +1,9 @@
 //! Rankings by assignments: common code of `assignment` and `k_best_assignment`.
 
+use crate::ranking::{Ranker, RankingRequest, Rankings};
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::hubness::k_best_assignment::CapacitatedAssignment;
 use pairloom_kernels::top_k::ScoredItem;
-use crate::ranking::{Ranker, RankingRequest, Rankings};
 use pairloom_search::SearchProgress;
 
 /// Largest number of queries of an assignment, and of the total capacity of its items. With 5,000 of both, each of the

@@ -7,13 +7,13 @@ use super::assignment_rankings::{self, no_corrections};
 use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
+use crate::corrections::Corrections;
+use crate::ranking::{Ranker, RankingRequest, Rankings};
 use pairloom_base::error::Result;
 #[cfg(test)]
 use pairloom_kernels::hubness::dense_scores::DenseScores;
 use pairloom_kernels::hubness::k_best_assignment::k_best_assignments;
 use pairloom_kernels::hubness::parameter_checks::{ParameterProblems, check_count};
-use crate::corrections::Corrections;
-use crate::ranking::{Ranker, RankingRequest, Rankings};
 use pairloom_search::SearchProgress;
 
 /// Largest number of assignments: more take hours, and hardly differ.

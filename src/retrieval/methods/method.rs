@@ -1,10 +1,10 @@
 //! Trait of ranking methods, and the types of its interface.
 
+use crate::corrections::Corrections;
+use crate::ranking::{Ranker, RankingRequest, Rankings};
 use pairloom_base::error::{Problem, Result};
 use pairloom_kernels::hubness::distance::Distance;
 use pairloom_kernels::hubness::parameter_checks::ParameterProblems;
-use crate::corrections::Corrections;
-use crate::ranking::{Ranker, RankingRequest, Rankings};
 use pairloom_search::SearchProgress;
 
 #[cfg(test)]

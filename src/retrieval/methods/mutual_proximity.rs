@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, MethodContext, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
+use crate::corrections::Corrections;
+use crate::ranking::Ranker;
+use crate::scores::{ScoreSet, missing_scores};
 use pairloom_base::error::{Error, Problem, Result};
 #[cfg(test)]
 use pairloom_kernels::hubness::dense_scores::DenseScores;
@@ -16,9 +19,6 @@ use pairloom_kernels::hubness::empirical_proximity::empirical_proximity;
 use pairloom_kernels::hubness::empirical_proximity::{EmpiricalMutualProximity, SortedScores};
 use pairloom_kernels::hubness::method::Correction;
 use pairloom_kernels::hubness::mutual_proximity as kernel;
-use crate::corrections::Corrections;
-use crate::ranking::Ranker;
-use crate::scores::{ScoreSet, missing_scores};
 use pairloom_search::SearchProgress;
 
 /// Probability that the query and the item are nearer to each other than to others (Schnitzer et al., 2012).

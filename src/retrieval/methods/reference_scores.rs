@@ -1,14 +1,14 @@
 //! Synthetic pool with its exact scores, for the tests of methods.
 
 use super::Method;
-use pairloom_base::error::Result;
-use pairloom_kernels::hubness::dense_scores::DenseScores;
-use pairloom_kernels::hubness::distance::Distance;
-use pairloom_kernels::random::Rng;
 use crate::{
     Callbacks, Collection, Evaluation, EvaluationResults, ImageCaptionVectors, Matches, MethodLabel, Rankings,
     ScoreSource, StoredBankScores, StoredScores, VectorSource, evaluate,
 };
+use pairloom_base::error::Result;
+use pairloom_kernels::hubness::dense_scores::DenseScores;
+use pairloom_kernels::hubness::distance::Distance;
+use pairloom_kernels::random::Rng;
 use pairloom_search::CpuSearchFactory;
 
 const WIDTH: usize = 6;
@@ -69,11 +69,7 @@ impl SyntheticPool {
     }
 
     /// Ranks by each method, by stored scores of all pairs and of a query bank, which are those of the vectors.
-    pub(crate) fn evaluate_stored(
-        &self,
-        methods: &[Method],
-        cutoffs: &[usize],
-    ) -> Result<MethodRankings> {
+    pub(crate) fn evaluate_stored(&self, methods: &[Method], cutoffs: &[usize]) -> Result<MethodRankings> {
         let stored = |images: &[f32], captions: &[f32]| -> Vec<Vec<f32>> {
             let rows = |values: &'_ [f32]| values.chunks_exact(WIDTH).map(<[f32]>::to_vec).collect::<Vec<_>>();
             let (images, captions) = (rows(images), rows(captions));

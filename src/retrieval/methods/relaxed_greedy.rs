@@ -7,6 +7,8 @@ use super::assignment_rankings::no_corrections;
 use super::method::{LearnsFrom, ListedMethod, MethodContext, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
+use crate::corrections::Corrections;
+use crate::ranking::{Ranker, RankingRequest, Rankings};
 use pairloom_base::error::{Error, Problem, Result};
 #[cfg(test)]
 use pairloom_kernels::hubness::dense_scores::DenseScores;
@@ -14,8 +16,6 @@ use pairloom_kernels::hubness::incremental_matching::MatchCandidate;
 use pairloom_kernels::hubness::parameter_checks::ParameterProblems;
 use pairloom_kernels::hubness::relaxed_greedy::{self as kernel, CapacityRule, query_slices};
 use pairloom_kernels::top_k::ScoredItem;
-use crate::corrections::Corrections;
-use crate::ranking::{Ranker, RankingRequest, Rankings};
 use pairloom_search::{GreedyMatching, GreedyRequest, SearchProgress};
 
 /// Relaxed greedy matching: an item gets at most λ times its equal share of the queries (Liu, Ye, 2019). λ = 1 is

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
+use crate::corrections::Corrections;
+use crate::ranking::Ranker;
 use pairloom_base::error::{Error, Result};
 #[cfg(test)]
 use pairloom_kernels::hubness::dense_scores::DenseScores;
@@ -13,8 +15,6 @@ use pairloom_kernels::hubness::parameter_checks::{ParameterProblems, check_count
 use pairloom_kernels::hubness::shift::ShiftCorrection;
 #[cfg(test)]
 use pairloom_kernels::hubness::sinkhorn::sinkhorn;
-use crate::corrections::Corrections;
-use crate::ranking::Ranker;
 use pairloom_search::{MatrixSide, SearchProgress};
 
 /// Sinkhorn normalisation: potentials such that all items get equal probability over the queries.

@@ -3,13 +3,13 @@
 use super::method::{LearnsFrom, RankingMethod, ScoreKind};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
+use crate::corrections::Corrections;
+use crate::ranking::Ranker;
 use pairloom_base::error::Result;
 #[cfg(test)]
 use pairloom_kernels::hubness::dense_scores::DenseScores;
 use pairloom_kernels::hubness::method::StatisticalMethod;
 use pairloom_kernels::hubness::parameter_checks::ParameterProblems;
-use crate::corrections::Corrections;
-use crate::ranking::Ranker;
 use pairloom_search::SearchProgress;
 
 impl<M: StatisticalMethod> RankingMethod for M {

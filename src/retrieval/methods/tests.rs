@@ -10,12 +10,12 @@ use super::{
     Csls, DbNorm, DisSimLocal, Distribution, DualBankSinkhorn, InvertedSoftmax, KBestAssignment, Method,
     MutualProximity, QbNorm, RelaxedGreedy, Sinkhorn,
 };
+use crate::Rankings;
 use pairloom_kernels::hubness::dense_scores::DenseScores;
 use pairloom_kernels::hubness::inverted_softmax::{NormalisationSet, inverted_softmax};
 use pairloom_kernels::hubness::k_best_assignment::{CapacitatedAssignment, k_best_assignments};
 use pairloom_kernels::hubness::relaxed_greedy::{CapacityRule, GreedyRelaxation, relaxed_greedy};
 use pairloom_kernels::hubness::sinkhorn::sinkhorn;
-use crate::Rankings;
 use pairloom_tables::DEFAULT_CUTOFFS;
 
 fn items(rankings: &Rankings) -> Vec<Vec<usize>> {

@@ -4,14 +4,14 @@
 //! query starts with a short candidate list. Queries that use up their list before they have all their items are
 //! searched again, with longer lists.
 
-use pairloom_base::error::Result;
-use pairloom_kernels::hubness::incremental_matching::{IncrementalMatching, MatchCandidate};
-use pairloom_kernels::hubness::relaxed_greedy::MatchingLimits;
-use pairloom_kernels::hubness::shift::ShiftCorrection;
 use crate::checkpoint::SearchProgress;
 use crate::request::SearchRequest;
 use crate::scan::{Scan, candidates};
 use crate::scores::{MatrixSide, subset};
+use pairloom_base::error::Result;
+use pairloom_kernels::hubness::incremental_matching::{IncrementalMatching, MatchCandidate};
+use pairloom_kernels::hubness::relaxed_greedy::MatchingLimits;
+use pairloom_kernels::hubness::shift::ShiftCorrection;
 
 /// Initial number of candidates of a query, for each item that it is to get.
 const INITIAL_CANDIDATES: usize = 4;
@@ -136,12 +136,12 @@ fn subtract_query_shift(shift: &ShiftCorrection, query: usize, list: &mut [Match
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{VectorDistribution, random_vectors};
+    use crate::{ScoreFunction, Search, VectorMatrix};
     use pairloom_kernels::hubness::dense_scores::DenseScores;
     use pairloom_kernels::hubness::relaxed_greedy::{CapacityRule, GreedyRelaxation, relaxed_greedy};
     use pairloom_kernels::order_similarity::OrderPenalty;
     use pairloom_kernels::random::Rng;
-    use crate::testing::{VectorDistribution, random_vectors};
-    use crate::{ScoreFunction, Search, VectorMatrix};
 
     /// Compares both directions, with shifts of items and of queries, with the algorithm on all pairs.
     #[test]

@@ -5,13 +5,13 @@ use az::SaturatingAs;
 use super::job::SearchJob;
 use super::vectors::PublishedVectors;
 use super::worker::result_name;
-use pairloom_base::error::{Error, Result};
-use pairloom_base::runtime::RemoteTasks;
 use crate::checkpoint::{SearchProgress, Sections, cut, unseal};
 use crate::request::SearchRequest;
 use crate::results::UnroundedResults;
 use crate::scan::{PassState, Scan, parts_per_group, prepare, results, stripe_count, stripe_rows_range};
 use crate::scores::ScoredVectors;
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::RemoteTasks;
 
 /// Cost of a section in multiply-adds: about two seconds of one core.
 const SECTION_COST: u128 = 1 << 38;

@@ -6,11 +6,11 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use serde::{Deserialize, Serialize};
 
 use super::vectors::PublishedVectors;
-use pairloom_base::error::{Error, Result};
-use pairloom_kernels::hubness::statistic::Statistic;
-use pairloom_base::runtime::build;
 use crate::request::{Positives, SearchRequest};
 use crate::scores::ScoreFunction;
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::build;
+use pairloom_kernels::hubness::statistic::Statistic;
 
 /// Name of the description among the metadata.
 const DESCRIPTION: &str = "pairloom.search";
@@ -182,8 +182,8 @@ fn to_bytes(numbers: &[usize]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pairloom_kernels::order_similarity::OrderPenalty;
     use crate::MatrixSide;
+    use pairloom_kernels::order_similarity::OrderPenalty;
 
     #[test]
     fn a_job_is_decoded_as_it_was() {

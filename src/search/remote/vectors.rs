@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use pairloom_base::error::{Error, Result};
 use crate::scores::VectorMatrix;
+use pairloom_base::error::{Error, Result};
 
 /// Largest size of an object.
 const MAX_OBJECT_BYTES: usize = 64 << 20;

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::job::{PublishedRequest, SearchJob};
 use super::vectors::PublishedVectors;
-use pairloom_base::error::{Error, Result};
 use crate::checkpoint::{SearchProgress, seal};
 use crate::scan::{KnownColumns, Scan, ScanOverrides, find_section, stripe_count};
 use crate::scores::{ScoreFunction, VectorScores};
+use pairloom_base::error::{Error, Result};
 
 /// Jobs and sources of scores that a worker keeps.
 const KEPT: usize = 2;

@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::stripes::{stripe_rows, stripe_rows_range};
-use pairloom_base::error::Result;
 use crate::checkpoint::SearchProgress;
 use crate::scores::{PanelRow, ScorePrecision, Scores, rows_per_buffer};
+use pairloom_base::error::Result;
 
 /// Visitor of scores, on one thread.
 ///

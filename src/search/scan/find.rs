@@ -10,14 +10,14 @@ use super::ordered_sum::parts_per_group;
 use super::resume::{PassState, SearchPass};
 use super::stripes::{stripe_count, stripe_rows_range};
 use super::sums::{SumStatistics, SumVisitor, is_sum_statistic};
-use pairloom_base::error::{Error, Result};
-use pairloom_kernels::hubness::incremental_matching::MatchCandidate;
-use pairloom_kernels::hubness::statistic::Statistic;
-use pairloom_kernels::identity::IdentityWriter;
 use crate::checkpoint::{SearchProgress, Sections};
 use crate::request::SearchRequest;
 use crate::results::UnroundedResults;
 use crate::scores::{MatrixSide, PanelRow, ScorePrecision};
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::hubness::incremental_matching::MatchCandidate;
+use pairloom_kernels::hubness::statistic::Statistic;
+use pairloom_kernels::identity::IdentityWriter;
 
 /// Answers the requests of rows for columns and of columns for rows, in one pass.
 ///

@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::blocks::{Scan, ScoreVisitor};
 use super::candidates::{CandidateList, sort_best_first};
 use super::ranks::{BestPositive, RankCounts, ranking_key};
+use crate::checkpoint::{PayloadReader, PayloadWriter};
+use crate::request::SearchRequest;
+use crate::scores::{ExactCache, MatrixSide, PanelRow, ScoreBound};
+use crate::threads::parallel_ranges;
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::hubness::incremental_matching::MatchCandidate;
 use pairloom_kernels::measure::rank::BestMatchRank;
 use pairloom_kernels::product::TILE_COLUMNS;
 use pairloom_kernels::score_panels::{ColumnThresholds, RowThresholds, ThresholdHit, find_hits};
-use crate::checkpoint::{PayloadReader, PayloadWriter};
-use crate::request::SearchRequest;
-use crate::scores::{ExactCache, MatrixSide, PanelRow, ScoreBound};
-use crate::threads::parallel_ranges;
 
 /// Queries of one side, with everything that is known before the pass.
 #[derive(Debug)]

@@ -1,12 +1,12 @@
 //! Ranks of the best positives of the queries of one side.
 
 use super::blocks::Scan;
-use pairloom_base::error::Result;
-use pairloom_kernels::measure::rank::BestMatchRank;
 use crate::checkpoint::{PayloadReader, PayloadWriter};
 use crate::request::SearchRequest;
 use crate::scores::MatrixSide;
 use crate::threads::parallel_ranges;
+use pairloom_base::error::Result;
+use pairloom_kernels::measure::rank::BestMatchRank;
 
 /// Ranking key of an item: its score less its shift. It is never −0, so equal keys have equal bits.
 pub fn ranking_key(score: f32, item_shifts: &[f64], item: usize) -> f64 {

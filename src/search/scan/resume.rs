@@ -7,10 +7,10 @@ use super::nearest::QueryState;
 use super::ordered_sum::parts_per_group;
 use super::stripes::{stripe_count, stripe_rows_range};
 use super::sums::{ColumnTotals, SumStatistics};
-use pairloom_base::error::Result;
 use crate::checkpoint::{PayloadReader, PayloadWriter, SearchProgress, Sections};
 use crate::request::SearchRequest;
 use crate::results::UnroundedResults;
+use pairloom_base::error::Result;
 
 /// Search pass: its requests and its sections.
 #[derive(Debug)]

@@ -5,6 +5,10 @@ use std::ops::Range;
 use super::blocks::{Scan, ScoreVisitor};
 use super::ordered_sum::parts_per_group;
 use super::stripes::{stripe_count, stripe_rows_range};
+use crate::checkpoint::{SearchProgress, Sections};
+use crate::request::SearchRequest;
+use crate::results::{SearchResults, UnroundedResults};
+use crate::scores::{PanelRow, ScorePrecision};
 use pairloom_base::error::Result;
 use pairloom_kernels::hubness::incremental_matching::MatchCandidate;
 use pairloom_kernels::hubness::method::Correction;
@@ -12,10 +16,6 @@ use pairloom_kernels::identity::IdentityWriter;
 use pairloom_kernels::measure::rank::best_rank;
 use pairloom_kernels::product::TILE_COLUMNS;
 use pairloom_kernels::top_k::{ScoredItem, top_k};
-use crate::checkpoint::{SearchProgress, Sections};
-use crate::request::SearchRequest;
-use crate::results::{SearchResults, UnroundedResults};
-use crate::scores::{PanelRow, ScorePrecision};
 
 /// Maps every row of these stripes with `work` and returns the results in the order of the rows.
 ///

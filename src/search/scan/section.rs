@@ -8,9 +8,9 @@ use super::blocks::Scan;
 use super::find::{prepare, scan_pass};
 use super::nearest::QueryState;
 use super::resume::PassState;
-use pairloom_base::error::Result;
 use crate::checkpoint::{SearchProgress, Sections};
 use crate::request::SearchRequest;
+use pairloom_base::error::Result;
 
 /// Best rows of every column among those of the sections of a pass that a worker has scanned.
 ///

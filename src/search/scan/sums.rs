@@ -6,15 +6,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::blocks::{Scan, ScoreVisitor};
 use super::ordered_sum::OrderedSum;
 use super::stripes::stripe_count;
+use crate::checkpoint::{PayloadReader, PayloadWriter};
+use crate::scores::{MatrixSide, PanelRow};
+use crate::threads::parallel_ranges;
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::hubness::statistic::Statistic;
 use pairloom_kernels::product::TILE_COLUMNS;
 use pairloom_kernels::score_panels::{
     ColumnLogSumExps, ColumnMoments, Moments, RunningLogSumExp, add_exp_columns, add_exp_rows, add_moments,
 };
-use crate::checkpoint::{PayloadReader, PayloadWriter};
-use crate::scores::{MatrixSide, PanelRow};
-use crate::threads::parallel_ranges;
 
 /// Sums that the requested statistics need, and the sums of the columns so far.
 #[derive(Debug)]

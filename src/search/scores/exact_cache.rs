@@ -3,8 +3,8 @@
 use super::duplicates::Duplicates;
 use super::side::MatrixSide;
 use super::source::Scores;
-use pairloom_base::error::Result;
 use az::SaturatingAs;
+use pairloom_base::error::Result;
 
 /// Exact scores for one thread. With [`Duplicates`] it caches the scores of the latest pairs, direct-mapped.
 #[derive(Debug, Default)]

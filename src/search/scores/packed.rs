@@ -1,8 +1,8 @@
 //! Columns packed for the product kernel, once for all passes.
 
 use super::vector_matrix::VectorMatrix;
-use pairloom_kernels::product::{ElementType, NormBound, RightFactor, TILE_COLUMNS};
 use crate::threads::parallel_ranges;
+use pairloom_kernels::product::{ElementType, NormBound, RightFactor, TILE_COLUMNS};
 
 /// Number of panels that a thread packs at a time.
 const PANELS_PER_GROUP: usize = 32;

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use crate::threads::parallel_ranges;
 use pairloom_base::error::{Error, Result, ValidationErrors};
 use pairloom_kernels::product::{ElementType, NormBound};
-use crate::threads::parallel_ranges;
 
 /// Maximum norm, 2⁶²: products of two such vectors do not overflow f32.
 const MAX_NORM: f64 = 4.611_686_018_427_388e18;
@@ -40,12 +40,7 @@ impl<'v> VectorMatrix<'v> {
     }
 
     /// As [`VectorMatrix::with_threads`], of values that may be owned.
-    pub(crate) fn from_cow(
-        name: &str,
-        values: Cow<'v, [f32]>,
-        width: usize,
-        threads: usize,
-    ) -> Result<Self> {
+    pub(crate) fn from_cow(name: &str, values: Cow<'v, [f32]>, width: usize, threads: usize) -> Result<Self> {
         if width == 0 || !values.len().is_multiple_of(width) {
             let message = format!("`{name}` has {} values, no whole number of vectors of width {width}", values.len());
             return Err(Error::internal(message));

@@ -12,10 +12,10 @@ use super::scored_vectors::ScoredVectors;
 use super::side::MatrixSide;
 use super::source::{ConsumePanel, PanelRow, ScorePrecision, Scores};
 use super::vector_matrix::VectorMatrix;
+use crate::threads::parallel_ranges;
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::identity::IdentityWriter;
 use pairloom_kernels::product::{ElementType, LeftFactor, NormBound, TILE_COLUMNS, TILE_ROWS, has_avx512};
-use crate::threads::parallel_ranges;
 
 /// Bytes of the packed rows of a block. With a panel of columns they fit the L2 cache of a CPU.
 const BLOCK_BYTES: usize = 400 << 10;

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use pairloom_kernels::text::Tokenizer;
 use crate::family::PublishedModel;
+use pairloom_kernels::text::Tokenizer;
 use pairloom_stage::{SourceRef, Stage, StageInput, StageOutput};
 
 /// Imports a published model, so that `embed` can use it like a model of `train`.

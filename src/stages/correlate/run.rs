@@ -11,10 +11,10 @@ use az::SaturatingAs;
 use super::rated_pairs::RatedPairs;
 use super::settings::{ALL_PAIRS, Correlate, PairSet, similarity_input};
 use pairloom_base::error::{Error, Result, TruncatedList};
-use pairloom_storage::image_names::shown_name;
 use pairloom_kernels::measure::correlation::{is_constant, pearson, spearman};
 use pairloom_kernels::measure::kendall::kendall;
 use pairloom_stage::{RunnableStage, StageContext};
+use pairloom_storage::image_names::shown_name;
 use pairloom_tables::{self as tables, Nullable};
 
 /// Row of `correlations`.

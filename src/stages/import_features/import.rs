@@ -7,12 +7,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::imported_rows::{FEATURE_PART_ROWS, ImportedRows, REGION_PART_ROWS, RowId, WantedImages};
+use crate::imported_vectors::{check_row_values, import_problems};
 use pairloom_base::error::{Error, Result, SkippedItems};
 use pairloom_formats::id_list::IdList;
 use pairloom_formats::npy::{NpyFile, NpyRowKind, is_npy};
 use pairloom_formats::table_file::{ColumnKind, TableFile, has_integers, integers, texts, vectors};
 use pairloom_stage::{Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput, TableRef};
-use crate::imported_vectors::{check_row_values, import_problems};
 use pairloom_tables::{self as tables, features, regions};
 
 /// Imports vectors of images that another program computed: columns of Parquet and Arrow files, or npy arrays with lists

@@ -6,11 +6,11 @@ use std::path::Path;
 use arrow::array::{Int64Array, StringArray};
 use az::SaturatingAs;
 
+use crate::imported_vectors::check_row_values;
 use pairloom_base::error::{Result, ValidationErrors};
 use pairloom_images::image::strip_image_extension;
-use pairloom_storage::image_names::shown_name;
 use pairloom_stage::StageContext;
-use crate::imported_vectors::check_row_values;
+use pairloom_storage::image_names::shown_name;
 use pairloom_tables::regions::RegionColumn;
 use pairloom_tables::vector_limits::check_image_vector;
 use pairloom_tables::{VectorColumn, features, regions};

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use super::listing::check_name_length;
 use super::writer;
 use pairloom_base::error::{Error, Result, ValidationErrors};
-use pairloom_storage::image_names::shown_name;
 use pairloom_formats::record_file::{FieldValue, RecordFile, RecordPlace};
 use pairloom_formats::table_file::ColumnKind;
 use pairloom_stage::StageContext;
+use pairloom_storage::image_names::shown_name;
 
 /// Memory that the images and captions of a file of any size may take, and what each byte of the file adds: more in a file
 /// with compression. Those of web pages take 3 to 6 times the size of their file. A Parquet file of kilobytes may have millions of rows.

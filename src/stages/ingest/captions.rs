@@ -6,8 +6,8 @@ use super::separator::separator_byte;
 use super::settings::CaptionTable;
 use super::writer::{DataSetWriter, ImageRow};
 use pairloom_base::error::{Error, Result};
-use pairloom_storage::image_names::shown_name;
 use pairloom_stage::StageContext;
+use pairloom_storage::image_names::shown_name;
 
 /// Reads the table and writes images, in order of their first caption, and their captions.
 ///

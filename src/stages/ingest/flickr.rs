@@ -10,9 +10,9 @@ use super::listed_images;
 use super::listing::{self, ListedImage, MissingImages};
 use super::writer;
 use pairloom_base::error::{Result, ValidationErrors};
-use pairloom_storage::image_names::shown_name;
 use pairloom_formats::text_lines::TextLines;
 use pairloom_stage::StageContext;
+use pairloom_storage::image_names::shown_name;
 
 /// Image of the token file with its captions.
 struct CaptionedImage {

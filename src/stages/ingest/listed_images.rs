@@ -12,14 +12,14 @@ use super::part_rows::PICTURE_PART_ROWS;
 use super::settings::NOT_OF_ROWS;
 use super::writer::{DataSetWriter, ImageRow};
 use pairloom_base::error::{Error, Result, SkippedItems, ValidationErrors};
-use pairloom_storage::files::is_file;
 use pairloom_images::http_images::ObjectFetcher;
 use pairloom_images::image::picture_digest;
-use pairloom_storage::image_names::shown_name;
-use pairloom_storage::objects::{ObjectStamp, ObjectStorage};
 use pairloom_stage::{
     MapBlock, MapInput, MapOutput, MappedRows, PartKey, RowKey, RowKeys, SharedEarlierRows, StageContext, object_key,
 };
+use pairloom_storage::files::is_file;
+use pairloom_storage::image_names::shown_name;
+use pairloom_storage::objects::{ObjectStamp, ObjectStorage};
 use pairloom_tables::{Nullable, images, text_column};
 
 /// Number of images without a file that an error lists.
@@ -318,8 +318,8 @@ mod tests {
 
     use super::*;
     use pairloom_images::image::picture_digests;
-    use pairloom_storage::objects::Location;
     use pairloom_stage::{EarlierPart, EarlierRows, FoundRows};
+    use pairloom_storage::objects::Location;
     use pairloom_tables as tables;
 
     /// Rows of one part of an earlier result.

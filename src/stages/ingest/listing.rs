@@ -7,8 +7,8 @@ use std::path::{Component, Path};
 
 use super::on_missing::OnMissing;
 use pairloom_base::error::ValidationErrors;
-use pairloom_storage::image_names::shown_name;
 use pairloom_formats::record_file::RecordPlace;
+use pairloom_storage::image_names::shown_name;
 
 /// Maximum length of the name or identifier of an image, in bytes: that of a path on Linux.
 const MAX_NAME_BYTES: usize = 4096;

@@ -7,8 +7,8 @@ use super::listing::check_name_length;
 use super::on_missing::OnMissing;
 use super::writer::{DataSetWriter, ImageRow, clean_caption};
 use pairloom_base::error::{Error, Result, SkippedItems};
-use pairloom_storage::image_names::shown_name;
 use pairloom_stage::StageContext;
+use pairloom_storage::image_names::shown_name;
 
 /// Maximum number of captions of an image. A small compressed file can have millions.
 const MAX_CAPTIONS: usize = 10_000;

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::part_rows::PUBLISHED_PART_ROWS;
 use pairloom_base::error::{Error, Result, ValidationErrors};
+use pairloom_base::suggest::{closest_name, quoted_list};
 use pairloom_formats::delimited::DelimitedFile;
 use pairloom_stage::StageContext;
-use pairloom_base::suggest::{closest_name, quoted_list};
 use pairloom_tables::published::{self, COLUMNS, PrintedName, PublishedCells, PublishedValue};
 
 /// Reads the table and writes `published`, in the order of the file. Columns that the file lacks have no values.

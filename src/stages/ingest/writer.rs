@@ -134,8 +134,8 @@ pub(super) fn clean_caption(raw: &str) -> Result<&str, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pairloom_stage_testing::InMemoryHost;
     use arrow::array::RecordBatch;
+    use pairloom_stage_testing::InMemoryHost;
 
     #[test]
     fn long_names_are_written_before_they_fill_a_column() {

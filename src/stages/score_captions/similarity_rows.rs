@@ -7,8 +7,8 @@ use arrow::array::RecordBatch;
 
 use super::split_captions::SplitCaptions;
 use pairloom_base::error::Result;
-use pairloom_kernels::caption_similarity::CaptionSimilarity;
 use pairloom_base::runtime::CancelToken;
+use pairloom_kernels::caption_similarity::CaptionSimilarity;
 use pairloom_stage::{MapInput, MapOutput, StageContext};
 use pairloom_tables as tables;
 

@@ -8,11 +8,11 @@ use super::settings::{CAPTION_PART_ROWS, SCORE_PART_ROWS, ScoreCaptions, SpiceSe
 use super::similarity_rows::{self, MeasureInfo, SelectedPairs};
 use super::split_captions::{self, SplitCaptions};
 use pairloom_base::error::{Error, Result, TruncatedList};
+use pairloom_base::runtime::CancelToken;
 use pairloom_kernels::text::spice::{SceneGraph, Spice, SpiceBuilder, SpiceScores};
 use pairloom_kernels::text::tokenizer::Tokenizer;
 use pairloom_language::lexicon::Lexicon;
 use pairloom_language::scene_graph;
-use pairloom_base::runtime::CancelToken;
 use pairloom_stage::StageContext;
 use pairloom_tables::scene_graphs::{TextListColumn, TupleListColumn};
 use pairloom_tables::{self as tables, Nullable, repeated};

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::hits::{DIRECTIONS, QueryHits};
 use pairloom_base::error::{Error, Result, TruncatedList};
-use pairloom_kernels::measure::bootstrap::{QueryValues, bootstrap_interval, randomisation_test};
 use pairloom_base::runtime::CancelToken;
+use pairloom_kernels::measure::bootstrap::{QueryValues, bootstrap_interval, randomisation_test};
 
 /// Number of bootstrap draws of a confidence interval.
 const BOOTSTRAP_DRAWS: usize = 1000;

@@ -8,8 +8,8 @@ use std::path::Path;
 use super::build_lock::{self, BuildLock};
 use super::folder::{CacheFolder, FileIdentity, ignore_missing, is_key};
 use super::last_use::{USED, USED_BYTES};
-use pairloom_base::error::{Error, ErrorCategory, Result};
 use crate::shard::{self, SHARD_FILE, Shard, ShardSize};
+use pairloom_base::error::{Error, ErrorCategory, Result};
 
 /// Shard of the cache.
 #[derive(Debug)]

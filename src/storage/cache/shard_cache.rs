@@ -13,8 +13,8 @@ use super::build_lock::BuildLock;
 use super::eviction;
 use super::folder::{CacheFolder, FileIdentity, is_key};
 use super::last_use::{is_of_this_boot, set_used_now};
-use pairloom_base::error::{Error, ErrorCategory, Result};
 use crate::shard::{self, SHARD_FILE, Shard};
+use pairloom_base::error::{Error, ErrorCategory, Result};
 
 /// Cache of shards in a folder, shared by all threads and processes of a user. Clones share one state.
 #[derive(Debug, Clone)]

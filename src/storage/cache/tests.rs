@@ -10,8 +10,8 @@ use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
 
 use super::*;
-use pairloom_base::error::{Error, ErrorCategory, Result};
 use crate::shard::{DIGESTS_FILE, SHARD_FILE, Shard};
+use pairloom_base::error::{Error, ErrorCategory, Result};
 use pairloom_tables as tables;
 
 /// Size in bytes of a shard of [`table`] with its digests and its time of use, rounded down.

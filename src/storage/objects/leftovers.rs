@@ -1,8 +1,8 @@
 //! Files and folders that are no objects: writes of killed processes, and folders of removed objects.
 
-use pairloom_base::error::{Error, Result};
 use crate::objects::ObjectStorage;
 use crate::objects::file_sizes::is_unfinished;
+use pairloom_base::error::{Error, Result};
 
 impl ObjectStorage {
     /// Removes unfinished writes of killed processes below `prefix`: files that have not been renamed to their object.

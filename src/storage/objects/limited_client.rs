@@ -125,8 +125,8 @@ mod tests {
     use object_store::client::HttpRequestBody;
 
     use super::*;
-    use pairloom_base::error::Error;
     use crate::objects::{Location, ObjectStorage};
+    use pairloom_base::error::Error;
 
     /// Store of a server that answers each request by `answer`.
     fn store_of_server(answer: impl Fn(&mut TcpStream) + Send + 'static) -> ObjectStorage {

@@ -17,7 +17,6 @@ use object_store::{
     Error as StoreError, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion,
 };
 
-use pairloom_base::error::{Error, Result};
 use crate::objects::client::{self, CONCURRENT_REQUESTS, MAX_REQUEST_BYTES, RetryPolicy, UrlClient};
 use crate::objects::durable_folder::DurableFolder;
 use crate::objects::file_sizes::file_sizes;
@@ -25,6 +24,7 @@ use crate::objects::folder_calls::FolderCalls;
 use crate::objects::object_version::ObjectVersion;
 use crate::objects::read_whole;
 use crate::objects::{Location, storage_error};
+use pairloom_base::error::{Error, Result};
 
 /// Maximum number of attempts of a conditional write whose outcome is unknown.
 const MAX_WRITE_ATTEMPTS: u32 = 4;

@@ -1,8 +1,8 @@
 //! Check that an object store honours conditional writes.
 
-use pairloom_base::error::{Error, Result};
 use crate::process_identity::random_token;
 use crate::{LOCKS_FOLDER, Store};
+use pairloom_base::error::{Error, Result};
 
 /// Checks that the server of a store at a URL honours conditional writes: creates an object only if it does not exist,
 /// and replaces an object only if its version is the expected one. Without them, two runs could damage each other's

@@ -11,11 +11,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use pairloom_base::error::{Error, Result};
-use pairloom_storage::objects::{ObjectStorage, ObjectVersion};
 use crate::boot_clock::LeaseClock;
 use crate::lock::TemporaryLock;
 use crate::process_identity::{ProcessIdentity, random_token};
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::objects::{ObjectStorage, ObjectVersion};
 
 /// A held lease, released on drop.
 #[derive(Debug)]

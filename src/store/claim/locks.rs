@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use pairloom_base::error::{Error, Result};
-use pairloom_base::runtime::CancelToken;
 use crate::claim::lease::{HolderObservation, Lease, LeaseAttempt, is_held};
 use crate::lock;
 use crate::lock_holder;
 use crate::process_identity::random_token;
 use crate::{Artefact, LOCKS_FOLDER, Store};
+use pairloom_base::error::{Error, Result};
+use pairloom_base::runtime::CancelToken;
 
 /// Time between two attempts to take a file lock.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(50);

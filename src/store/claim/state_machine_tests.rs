@@ -12,9 +12,9 @@ use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state
 
 use super::ArtefactClaim;
 use super::lease::{HolderObservation, Lease, LeaseAttempt};
-use pairloom_storage::objects::{Location, ObjectStorage};
 use crate::boot_clock::LeaseClock;
 use crate::{Artefact, ProcessIdentity, Store};
+use pairloom_storage::objects::{Location, ObjectStorage};
 
 /// Processes. The first two are on one machine.
 const PROCESSES: usize = 3;

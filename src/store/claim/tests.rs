@@ -8,10 +8,10 @@ use object_store::memory::InMemory;
 
 use super::lease::{HolderObservation, Lease, LeaseAttempt};
 use super::{ArtefactClaim, claim_artefact, lock_for_run, try_lock_for_removal};
-use pairloom_base::error::Error;
-use pairloom_storage::objects::{Location, ObjectStorage};
-use pairloom_base::runtime::CancelToken;
 use crate::{Artefact, ProcessIdentity, Store};
+use pairloom_base::error::Error;
+use pairloom_base::runtime::CancelToken;
+use pairloom_storage::objects::{Location, ObjectStorage};
 
 const TEST_HEARTBEAT: Duration = Duration::from_millis(50);
 const TEST_TIMEOUT: Duration = Duration::from_millis(1500);

@@ -9,9 +9,9 @@ use tch::{Device, Kind, Tensor};
 use super::gpu::Gpu;
 use super::library::{NcclLibrary, data_type};
 use super::testing::{FAKE_LIBRARY, FAKE_OLD_LIBRARY, GpuFault, calls, inject_fault, new_gpus};
-use pairloom_base::error::{Error, ErrorCategory};
 use crate::collective::testing::{HOST, test_process_group};
 use crate::collective::{CollectiveGroup, TcpStore};
+use pairloom_base::error::{Error, ErrorCategory};
 use pairloom_base::runtime::CancelToken;
 
 const TRIAL_CALLS: [&str; 2] = ["gather 3 of 4", "sum 3 of 4"];

@@ -11,10 +11,10 @@
 use tch::{Kind, Tensor};
 
 use super::settings::CvseSettings;
-use pairloom_base::error::Result;
 use crate::family::concept_graph::{CONCEPT_ADJACENCY, CONCEPT_VECTORS};
 use crate::family::graph::{Graph, l2_normalize, leaky_relu};
 use crate::family::parameters::{ParameterInit, ParameterSpec};
+use pairloom_base::error::Result;
 
 /// Weights of the graph convolutions.
 const CONVOLUTIONS: [&str; 2] = ["C_GCN.gc1.weight", "C_GCN.gc2.weight"];

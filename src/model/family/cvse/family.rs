@@ -16,7 +16,6 @@ use tch::{Kind, Tensor};
 use super::consensus::{self, INVERSE_TEMPERATURE, concept_vectors, log_concept_weights};
 use super::published;
 use super::settings::{ConceptLabels, CvseSettings, PublishedCvseSettings};
-use pairloom_base::error::Result;
 use crate::family::caption_gru::CaptionGru;
 use crate::family::concept_graph::{concept_labels, concept_specs};
 use crate::family::differentiable::{AutogradConfig, Differentiable};
@@ -29,6 +28,7 @@ use crate::family::parameters::{ParameterSpec, tensor_width};
 use crate::family::published::{CheckpointLayout, CheckpointShapes};
 use crate::family::region_rows::REGION_LAYER;
 use crate::loss::{LossFunction, LossInput, Negatives};
+use pairloom_base::error::Result;
 use pairloom_spec::input_spec::InputSpec;
 
 /// Layers of the attention that forms the instance vectors of images and of captions.

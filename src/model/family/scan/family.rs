@@ -8,7 +8,6 @@ use tch::Tensor;
 use super::cross_attention::{scores, words_to_regions};
 use super::published;
 use super::settings::{PublishedScanSettings, ScanSettings};
-use pairloom_base::error::Result;
 use crate::family::attention::WordAttention;
 use crate::family::caption_gru::CaptionGru;
 use crate::family::differentiable::{AutogradConfig, Differentiable};
@@ -18,6 +17,7 @@ use crate::family::model::LocalBatch;
 use crate::family::parameters::{ParameterSpec, tensor_width};
 use crate::family::published::{CheckpointLayout, CheckpointShapes};
 use crate::family::region_rows::REGION_LAYER;
+use pairloom_base::error::Result;
 use pairloom_spec::input_spec::InputSpec;
 
 /// Word vectors and GRU of captions.

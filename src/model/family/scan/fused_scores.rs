@@ -4,11 +4,11 @@ use az::SaturatingAs;
 use tch::Tensor;
 
 use super::settings::{AttentionActivation, RelevanceAggregation, ScanSettings};
-use pairloom_kernels::cross_attention::{AttentionMemory, CrossAttention, CrossProducts, relevances};
 use crate::family::attention::{AttentionDirection, NEGATIVE_SLOPE};
 use crate::family::encoded_items::EncodedItems;
 use crate::family::graph::Graph;
 use crate::tensor_slices::{as_slice, is_f32_slice};
+use pairloom_kernels::cross_attention::{AttentionMemory, CrossAttention, CrossProducts, relevances};
 
 /// Scores images with captions, `[n, m]`, on the calling thread; `None` if libtorch must compute them: with gradient,
 /// on a GPU, or in f64.

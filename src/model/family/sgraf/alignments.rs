@@ -12,12 +12,12 @@ use tch::{Kind, Tensor};
 
 use super::difference_layer::DifferenceInputs;
 use super::settings::{AlignmentModule, SgrafSettings};
-use pairloom_base::error::Result;
 use crate::family::attention::{AttentionDirection, EPSILON, NEGATIVE_SLOPE, WordAttention, attention};
 use crate::family::batch_norm::BatchNormAxes;
 use crate::family::encoded_items::{EncodedItems, PaddedSets, fill_padding};
 use crate::family::graph::{Graph, l2_normalize, leaky_relu};
 use crate::family::parameters::ParameterSpec;
+use pairloom_base::error::Result;
 
 /// Norm from which on a vector is normalised to length 1, as by [`l2_normalize`].
 const SMALLEST_NORM: f64 = 1e-12;

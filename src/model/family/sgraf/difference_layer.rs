@@ -4,11 +4,11 @@ use az::SaturatingAs;
 use tch::{Reduction, Tensor};
 
 use super::difference_products::{DifferenceGradients, DifferenceProducts, DifferenceSizes};
-use pairloom_kernels::product::{ElementType, has_avx512};
 use crate::autograd_node::differentiable;
 use crate::encoder::MatmulPrecision;
 use crate::family::graph::Graph;
 use crate::tensor_slices::{as_mut_slice, as_slice, is_f32_slice, thread_count};
+use pairloom_kernels::product::{ElementType, has_avx512};
 
 /// Inputs of the layer, as those of [`DifferenceProducts`]: `[a, r, n]`, `[a, r, d]`, `[n, d]`, `[s, d]` and `[s]`.
 pub(super) struct DifferenceInputs<'t> {
@@ -79,8 +79,8 @@ mod tests {
     use tch::{Device, Kind};
 
     use super::*;
-    use pairloom_kernels::random::Rng;
     use crate::family::parameters::{ParameterSpec, Parameters};
+    use pairloom_kernels::random::Rng;
     use pairloom_spec::input_spec::InputSpec;
 
     /// Output and gradients, beside those of libtorch in f64: of shapes with one and with several tiles and groups.

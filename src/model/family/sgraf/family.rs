@@ -11,7 +11,6 @@ use tch::Tensor;
 use super::alignments::{score_specs, scores, words_to_regions};
 use super::published;
 use super::settings::{AlignmentModule, PublishedSgrafSettings, SgrafSettings};
-use pairloom_base::error::Result;
 use crate::family::attention::WordAttention;
 use crate::family::caption_gru::CaptionGru;
 use crate::family::differentiable::{AutogradConfig, Differentiable};
@@ -22,6 +21,7 @@ use crate::family::model::LocalBatch;
 use crate::family::parameters::{ParameterSpec, tensor_width};
 use crate::family::published::{CheckpointLayout, CheckpointShapes};
 use crate::family::region_rows::REGION_LAYER;
+use pairloom_base::error::Result;
 use pairloom_spec::input_spec::InputSpec;
 
 /// Layers of the attention that forms the global vectors of images and of captions.

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use pairloom_base::error::Result;
 use crate::encoder::{CaptionOptions, CaptionPooling};
 use crate::family::caption_gru::CaptionGru;
 use crate::family::parameters::{ParameterSpec, tensor_width};
 use crate::similarity::EmbeddingSimilarity;
+use pairloom_base::error::Result;
 use pairloom_spec::input_spec::InputSpec;
 
 /// Description of a joint embedding of images and captions, without parameters.

@@ -4,10 +4,10 @@ use super::config::VseConfig;
 use super::model::Vse;
 use super::published;
 use super::settings::{PublishedVseSettings, VseSettings};
-use pairloom_base::error::Result;
 use crate::family::contract::{Family, PublishedCheckpoint};
 use crate::family::model::Model;
 use crate::family::parameters::{ParameterSpec, Parameters};
+use pairloom_base::error::Result;
 use pairloom_spec::input_spec::InputSpec;
 
 impl Family for VseConfig {

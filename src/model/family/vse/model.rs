@@ -7,13 +7,13 @@ use az::SaturatingAs;
 use tch::Tensor;
 
 use super::config::VseConfig;
-use pairloom_base::error::{Error, Result};
 use crate::encoder::{MatmulPrecision, captions, images};
 use crate::family::encoded_items::EncodedItems;
 use crate::family::image_rows::ImageRows;
 use crate::family::model::{EncodedBatch, GlobalLossContext, LocalBatch, Model, ScoreGradients, ScoredBatch};
 use crate::family::parameters::Parameters;
 use crate::similarity::{EmbeddingSimilarity, SimilarityScores};
+use pairloom_base::error::{Error, Result};
 use pairloom_spec::input_spec::InputSpec;
 
 /// Index of the first parameter of the caption encoder, after those of the linear layer.

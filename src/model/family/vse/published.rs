@@ -6,10 +6,10 @@
 
 use super::config::VseConfig;
 pub use super::settings::PublishedVseSettings;
-use pairloom_base::error::Result;
 use crate::family::contract::PublishedCheckpoint;
 use crate::family::published::{CheckpointLayout, CheckpointShapes, read_checkpoint};
 use crate::similarity::{EmbeddingSimilarity, OrderPenalty};
+use pairloom_base::error::Result;
 
 /// Layout of the checkpoints.
 const LAYOUT: CheckpointLayout = CheckpointLayout {

@@ -3,8 +3,6 @@
 use tch::{Device, Tensor};
 
 use super::config::VseConfig;
-use pairloom_base::error::Result;
-use pairloom_kernels::random::Rng;
 use crate::collective::CollectiveGroup;
 use crate::family::encode;
 use crate::family::image_rows::ImageRows;
@@ -14,7 +12,9 @@ use crate::loss::Loss;
 use crate::memory_bank::TrainingPair;
 use crate::step::{LossAndGradients, PairBatch, StepOptions, StepResult, loss_and_gradients};
 use crate::training_state::TrainingState;
+use pairloom_base::error::Result;
 use pairloom_base::runtime::CancelToken;
+use pairloom_kernels::random::Rng;
 
 /// Creates a model with random parameters.
 pub(super) fn create(config: &VseConfig, seed: u64) -> Box<dyn Model> {

@@ -8,7 +8,6 @@ use super::testing::{
     create, embed_captions, embed_images, forward_and_backward, max_difference, model_with, new_training,
     random_tensor, training_step,
 };
-use pairloom_kernels::product::{ElementType, has_avx512};
 use crate::encoder::packed_captions::PackedCaptions;
 use crate::encoder::{CaptionPooling, MatmulPrecision, gru};
 use crate::family::caption_gru::WORD_VECTORS;
@@ -18,6 +17,7 @@ use crate::family::registry;
 use crate::loss::Loss;
 use crate::loss::sum::SumLoss;
 use crate::networks::Network;
+use pairloom_kernels::product::{ElementType, has_avx512};
 use pairloom_spec::input_spec::{FinetunedCnn, InputSpec};
 
 /// Comparison with libtorch's GRU and its autograd on the same packed words, in f64, with a gradient in every state.

@@ -14,7 +14,6 @@ use super::pooling_operator::{self, pool};
 use super::published;
 use super::settings::{PublishedVseInfinitySettings, VseInfinitySettings};
 use super::size_augmentation::{change_words, drop_regions};
-use pairloom_base::error::Result;
 use crate::family::caption_gru::{CaptionGru, WORD_VECTORS};
 use crate::family::differentiable::{AutogradConfig, Differentiable};
 use crate::family::encoded_items::EncodedItems;
@@ -23,6 +22,7 @@ use crate::family::model::LocalBatch;
 use crate::family::parameters::{ParameterSpec, tensor_width};
 use crate::family::published::{CheckpointLayout, CheckpointShapes};
 use crate::family::region_rows::REGION_LAYER;
+use pairloom_base::error::Result;
 use pairloom_spec::input_spec::InputSpec;
 
 /// Prefixes of the parameters of the image side.

@@ -10,11 +10,11 @@
 use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
-use pairloom_base::error::Result;
 use crate::encoder::MatmulPrecision;
 use crate::family::encoded_items::{EncodedItems, fill_padding};
 use crate::family::graph::Graph;
 use crate::family::parameters::{ParameterInit, ParameterSpec};
+use pairloom_base::error::Result;
 
 /// Divisor of the logits of the weights.
 const TEMPERATURE: f64 = 0.1;

@@ -1,8 +1,8 @@
 //! Size augmentation: random omission of regions, and random masking, replacement and omission of words, in training.
 
-use pairloom_kernels::text::vocabulary::UNKNOWN_ID;
 use crate::family::encoded_items::EncodedItems;
 use crate::family::model::LocalBatch;
+use pairloom_kernels::text::vocabulary::UNKNOWN_ID;
 
 /// Random stream of dropped regions.
 const REGIONS: u64 = 0x7265_6769_6f6e;

@@ -13,11 +13,11 @@ use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
 use super::settings::VsrnSettings;
-use pairloom_base::error::Result;
 use crate::family::encoded_items::{EncodedItems, PaddedSets, fill_padding};
 use crate::family::graph::Graph;
 use crate::family::model::LocalBatch;
 use crate::family::parameters::{ParameterInit, ParameterSpec, tensor_width};
+use pairloom_base::error::Result;
 
 /// Names of the parameters.
 const INPUT: &str = "caption.vid2hid";

@@ -11,7 +11,6 @@ use super::caption_branch::{caption_loss, caption_specs};
 use super::published;
 use super::region_reasoning::{self, reason};
 use super::settings::{CAPTION_LOSS, PublishedVsrnSettings, VsrnSettings};
-use pairloom_base::error::Result;
 use crate::family::caption_gru::CaptionGru;
 use crate::family::differentiable::{AutogradConfig, Differentiable};
 use crate::family::encoded_items::EncodedItems;
@@ -20,6 +19,7 @@ use crate::family::model::LocalBatch;
 use crate::family::parameters::{ParameterSpec, tensor_width};
 use crate::family::published::{CheckpointLayout, CheckpointShapes};
 use crate::family::region_rows::REGION_LAYER;
+use pairloom_base::error::Result;
 use pairloom_spec::input_spec::InputSpec;
 
 /// Prefixes of the parameters of the image side.

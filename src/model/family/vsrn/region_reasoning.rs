@@ -10,10 +10,10 @@
 use tch::Tensor;
 
 use super::settings::{RegionNormalization, VsrnSettings};
-use pairloom_base::error::Result;
 use crate::family::encoded_items::{EncodedItems, PaddedSets};
 use crate::family::graph::{Graph, l2_normalize};
 use crate::family::parameters::{ParameterInit, ParameterSpec};
+use pairloom_base::error::Result;
 
 /// Name of a part of a layer. Layers count from 0 here, and from 1 in names.
 fn part_name(layer: usize, part: &str) -> String {

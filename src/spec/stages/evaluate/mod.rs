@@ -11,9 +11,9 @@ pub use self::query_bank::{BANK_SCORES, BANK_WITH_SPLIT, CAPTIONS, IMAGES, MEMOR
 pub use self::relevance_source::{RelevanceSource, relevance_input};
 pub use self::stored_scores::{ScoredSplit, VALIDATION, VALIDATION_BANK, ValidationSettings};
 use crate::similarity::EmbeddingSimilarity;
+use crate::stages::image_vectors::{either_image_vectors_problem, image_vectors, image_vectors_input};
 use pairloom_retrieval::methods::{MethodContext, ScoreKind};
 use pairloom_retrieval::{DEFAULT_RANKING_DEPTH, Method, Protocol};
-use crate::stages::image_vectors::{either_image_vectors_problem, image_vectors, image_vectors_input};
 use pairloom_stage::{Problem, Stage, StageInput, StageOutput, TableRef};
 use pairloom_tables as tables;
 

@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 pub use self::options::{
     EmbeddedCaptions, FeaturePooling, OnUndecodable, TorchScriptFile, VectorStorage, WeightSource,
 };
-use pairloom_base::error::{Error, Result};
-use pairloom_kernels::resize::Interpolation;
-use crate::precision::MatmulPrecision;
 pub use crate::networks::Network;
 use crate::networks::{Architecture, NetworkInput};
+use crate::precision::MatmulPrecision;
+use pairloom_base::error::{Error, Result};
+use pairloom_kernels::resize::Interpolation;
 use pairloom_stage::{CopiedRows, FileKeys, Problem, RequiredValues, RowKey, Stage, StageInput, StageOutput, TableRef};
 use pairloom_tables as tables;
 

@@ -1,8 +1,8 @@
 //! Problems of the settings of `extract`.
 
 use super::{Extract, FeaturePooling, OnUndecodable, TorchScriptFile, WeightSource, default_max_skipped};
-use pairloom_base::error::TruncatedList;
 use crate::networks::{LayerOutput, Network};
+use pairloom_base::error::TruncatedList;
 use pairloom_base::runtime::MAX_RANKS;
 use pairloom_stage::Problem;
 

@@ -10,13 +10,13 @@ pub use self::options::{
     FinetuneSettings, InitialWeights, MemoryBankSettings, MixedDataSet, SameImagePolicy, SamplingMode, SelectionMetric,
     VocabularyCaptions, WarmUp, WordVectorSettings,
 };
+use crate::family::ModelSettings;
+use crate::input_spec::ImageInput;
+use crate::loss::{Loss, LossSettings, Objective, SemanticMargin};
+use crate::precision::MatmulPrecision;
+use crate::stages::image_vectors::image_vectors_input;
 use pairloom_kernels::epoch::Shuffle;
 use pairloom_kernels::text::Tokenizer;
-use crate::precision::MatmulPrecision;
-use crate::input_spec::ImageInput;
-use crate::family::ModelSettings;
-use crate::loss::{Loss, LossSettings, Objective, SemanticMargin};
-use crate::stages::image_vectors::image_vectors_input;
 use pairloom_stage::{Problem, RequiredValues, Stage, StageInput, StageOutput, TableRef};
 use pairloom_tables as tables;
 
@@ -267,9 +267,7 @@ impl Stage for Train {
     fn version(&self) -> u32 {
         match self.model {
             ModelSettings::Sgraf(_) => 8,
-            ModelSettings::Vsrn(_)
-            | ModelSettings::VseInfinity(_)
-            | ModelSettings::Cvse(_) => 7,
+            ModelSettings::Vsrn(_) | ModelSettings::VseInfinity(_) | ModelSettings::Cvse(_) => 7,
             _ => 6,
         }
     }

@@ -3,11 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use pairloom_kernels::epoch::MemoryBankSampling;
 use crate::family::BatchNormStatistics;
-use crate::loss::{Loss, MemoryBankWeights, sum::SumLoss};
 use crate::loss::MemoryBankMask;
+use crate::loss::{Loss, MemoryBankWeights, sum::SumLoss};
 use crate::networks::Network;
+use pairloom_kernels::epoch::MemoryBankSampling;
 use pairloom_stage::{Problem, SourceRef, TableRef};
 
 /// Additional data set, mixed with the first.

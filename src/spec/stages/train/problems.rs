@@ -3,13 +3,13 @@
 use std::ops::RangeInclusive;
 
 use super::{Train, WarmUp};
-use pairloom_base::error::{Error, Result};
-use crate::precision::MatmulPrecision;
 use crate::family::ScoreRange;
 use crate::loss::{BatchSpec, LossSettings};
+use crate::precision::MatmulPrecision;
 use crate::setting_problems::{MARGINS, check_plausible};
 use crate::similarity::EmbeddingSimilarity;
 use crate::stages::image_vectors::image_vectors_problem;
+use pairloom_base::error::{Error, Result};
 use pairloom_stage::Problem;
 
 /// Setting of a model whose batch normalisation does not bind the samples of a batch to each other.

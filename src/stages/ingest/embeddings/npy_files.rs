@@ -9,10 +9,10 @@ use super::embedding_pass::EmbeddingRow;
 use super::settings::{CAPTION_IDS, IMAGE_IDS, IMAGE_OF};
 use pairloom_base::error::{Error, Result, ValidationErrors};
 use pairloom_formats::id_list::IdList;
-use pairloom_storage::image_names::shown_name;
 use pairloom_formats::npy::{NpyFile, NpyRowKind};
 use pairloom_formats::text_lines::TextLines;
 use pairloom_stage::StageContext;
+use pairloom_storage::image_names::shown_name;
 
 /// Default number of captions of an image, as in the published data sets.
 const CAPTIONS_PER_IMAGE: usize = 5;

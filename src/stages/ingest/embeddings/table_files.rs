@@ -8,9 +8,9 @@ use arrow::array::{Array, Int64Array, RecordBatch};
 use super::embedding_pass::{EmbeddingRow, Parsed};
 use super::{EmbeddingColumns, PrecomputedEmbeddings};
 use pairloom_base::error::Result;
-use pairloom_storage::image_names::shown_name;
-use pairloom_formats::table_file::{ColumnKind, NullableTexts, TableFile, has_integers, integers, texts, vectors};
 use pairloom_base::runtime::CancelToken;
+use pairloom_formats::table_file::{ColumnKind, NullableTexts, TableFile, has_integers, integers, texts, vectors};
+use pairloom_storage::image_names::shown_name;
 
 /// Image file and caption file, both with the needed columns.
 pub(super) struct TableFiles<'s> {

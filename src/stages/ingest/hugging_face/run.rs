@@ -6,9 +6,9 @@ use super::super::image_folder::ImageSplit;
 use super::super::picture_rows::{PictureRows, PictureSample};
 use super::HuggingFace;
 use pairloom_base::error::{Result, ValidationErrors};
-use pairloom_images::image::extension;
 use pairloom_formats::table_file::{ColumnKind, TableFile, integers, pictures, text_lists, texts};
 use pairloom_formats::tar_samples::MAX_MEMBER_BYTES;
+use pairloom_images::image::extension;
 use pairloom_stage::StageContext;
 
 /// Endings of the names of tables.

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::super::Ingest;
 use super::super::testing::{captions, encoded_images, folder, images, ingest, refused};
 use pairloom_base::error::Result;
-use pairloom_storage::objects::{Location, ObjectStorage};
 use pairloom_stage::{OutputKind, Stage as _};
 use pairloom_stage_testing::InMemoryHost;
+use pairloom_storage::objects::{Location, ObjectStorage};
 
 /// Runs the form on a table and the objects of a bucket, with more settings.
 fn run(objects: &[(&str, Vec<u8>)], table: &str, more: Value) -> Result<InMemoryHost> {

@@ -10,8 +10,8 @@ use super::settings::IMAGES;
 use super::{ImageFolder, ImageSplit};
 use pairloom_base::error::{Error, Result};
 use pairloom_images::image::{IMAGE_EXTENSIONS, strip_image_extension};
-use pairloom_storage::image_names::shown_name;
 use pairloom_stage::StageContext;
+use pairloom_storage::image_names::shown_name;
 
 /// Reads the table and writes the images, in order of first appearance, and their captions.
 ///

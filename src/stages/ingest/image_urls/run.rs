@@ -12,11 +12,11 @@ use super::super::separator::separator_byte;
 use super::super::writer::{DataSetWriter, ImageRow};
 use super::ImageUrls;
 use pairloom_base::error::{Error, Result, SkippedItems, ValidationErrors};
+use pairloom_formats::record_file::RecordPlace;
 use pairloom_images::http_images::{FetchLimits, ImageFetcher};
 use pairloom_images::image::image_size;
-use pairloom_storage::image_names::{is_image_url, shown_url};
-use pairloom_formats::record_file::RecordPlace;
 use pairloom_stage::StageContext;
+use pairloom_storage::image_names::{is_image_url, shown_url};
 
 /// Number of images that are fetched and kept in memory together.
 const BLOCK: usize = 64;

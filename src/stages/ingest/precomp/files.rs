@@ -4,10 +4,10 @@ use std::path::Path;
 
 use super::super::writer;
 use pairloom_base::error::{Error, Result, ValidationErrors};
-use pairloom_storage::files::is_file;
 use pairloom_formats::id_list::IdList;
 use pairloom_formats::npy::{NpyFile, NpyRowKind};
 use pairloom_formats::text_lines::TextLines;
+use pairloom_storage::files::is_file;
 
 /// Number of captions of an image in the published folders.
 const CAPTIONS_PER_IMAGE: usize = 5;

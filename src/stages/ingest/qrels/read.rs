@@ -7,11 +7,11 @@ use std::path::Path;
 use super::super::part_rows::QRELS_PART_ROWS;
 use super::{QrelsFiles, relevant_lists};
 use pairloom_base::error::{Error, Result, ValidationErrors};
-use pairloom_storage::files::first_bytes;
 use pairloom_formats::line_reader::{LineBreak, LineReader};
-use pairloom_storage::text_start::UTF8_MARK;
 use pairloom_formats::trec::Judgement;
 use pairloom_stage::StageContext;
+use pairloom_storage::files::first_bytes;
+use pairloom_storage::text_start::UTF8_MARK;
 use pairloom_tables::{qrels, repeated};
 
 /// First bytes of a gzip file.

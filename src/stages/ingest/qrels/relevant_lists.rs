@@ -9,9 +9,9 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, IgnoredA
 use serde_json::Value;
 
 use pairloom_base::error::{Result, ValidationErrors};
-use pairloom_storage::image_names::shown_name;
 use pairloom_formats::json;
 use pairloom_formats::trec::Judgement;
+use pairloom_storage::image_names::shown_name;
 
 /// Description of a valid file, for error messages.
 const EXPECTED_FORMAT: &str = "a list of relevant items for each query, `{\"42\": [16, 23]}`";

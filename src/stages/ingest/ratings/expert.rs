@@ -9,8 +9,8 @@ use std::path::Path;
 use super::names::{CAPTION_SIGN, PairNames};
 use super::rows::Rating;
 use pairloom_base::error::{Result, ValidationErrors};
-use pairloom_storage::image_names::shown_name;
 use pairloom_formats::text_lines::TextLines;
+use pairloom_storage::image_names::shown_name;
 
 /// Number of ratings of a pair.
 const RATINGS: usize = 3;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::settings::{CAPTIONS, IMAGES, RatingTable};
 use pairloom_base::error::Result;
-use pairloom_storage::image_names::shown_name;
 use pairloom_stage::{StageContext, TableRef};
+use pairloom_storage::image_names::shown_name;
 use pairloom_tables as tables;
 
 /// Sign between the file name of an image and the number of a caption.

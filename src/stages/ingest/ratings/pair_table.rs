@@ -11,8 +11,8 @@ use super::names::PairNames;
 use super::rows::Rating;
 use pairloom_base::error::Result;
 use pairloom_formats::delimited::DelimitedFile;
-use pairloom_storage::image_names::shown_name;
 use pairloom_stage::StageContext;
+use pairloom_storage::image_names::shown_name;
 
 /// Column that names the person who gave a rating.
 const RATER: &str = "rater";

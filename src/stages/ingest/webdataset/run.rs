@@ -6,9 +6,9 @@ use super::super::image_folder::ImageSplit;
 use super::super::picture_rows::{PictureRows, PictureSample};
 use super::{CaptionMember, WebDataset};
 use pairloom_base::error::Result;
-use pairloom_images::image::IMAGE_EXTENSIONS;
 use pairloom_formats::json::has_more_values;
 use pairloom_formats::tar_samples::{self, TarPart, TarSample};
+use pairloom_images::image::IMAGE_EXTENSIONS;
 use pairloom_stage::StageContext;
 
 /// Maximum number of values in a `.json` file of a sample.
