@@ -1,4 +1,11 @@
-//! formats
+//! Files of users: what others wrote, read with the place of each mistake.
+//!
+//! - [`record_file`]: records of CSV, TSV, JSON Lines, Parquet and Arrow, whichever it is. Open it first.
+//! - [`table_file`]: columns of Parquet and Arrow. [`npy`], [`word_vectors`], [`json`], [`id_list`], [`vocabulary`], [`trec`],
+//!   [`tar_samples`] (WebDataset), [`torchscript_archive`], [`tensorboard`].
+//! - [`parquet_check`]: what a Parquet file claims, before the library believes it.
+//!
+//! **Invariant:** bytes of a file never end the process: a wrong file is an error that names the file and the place.
 
 pub mod line_reader;
 pub mod text_lines;

@@ -1,4 +1,11 @@
-//! Running of the stages that compute with tensors. `spec::stages` has their settings.
+//! Running of the stages that compute with tensors: one file or folder a stage. `pairloom_spec::stages` has their settings.
+//!
+//! [`run_stage`] runs a stage of any kind. Open it first.
+//!
+//! **Invariant:** a stage does not use another stage; they share tables.
+//!
+//! **Invariant:** a stage calls `wait_for_exclusive` after all its inputs are complete, never before. Otherwise it could wait for
+//! a stage that waits for it.
 
 pub mod extract;
 pub mod train;

@@ -1,4 +1,6 @@
-//! Registry of stages, one line per stage, and the agreement of their settings.
+//! The list of all stages, one line each, and what they check of each other's settings.
+//!
+//! [`AnyStage`] is a stage of any kind, as plain data. It runs those that need no tensors; `pairloom_neural::run_stage` runs all.
 
 mod agreement;
 mod writers;

@@ -1,4 +1,6 @@
-//! Stages of a pipeline that compute without tensors, in the order of the data flow.
+//! The stages that compute without tensors, in the order of the data flow: settings, checks and running of each in one place.
+//!
+//! **Invariant:** a stage does not use another stage; they share tables.
 
 pub mod ingest;
 pub mod score_captions;

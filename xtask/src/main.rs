@@ -20,7 +20,7 @@ mod shell;
 const HELP: &str = "\
 cargo xtask setup               install a CPU libtorch for the build (0.5 GB, shared by all checkouts)
 cargo xtask run PIPELINE [...]  set up, build, and run `pairloom run PIPELINE [...]`
-cargo xtask build               set up, and build all programs with all optimisations into target/release
+cargo xtask build [...]         set up, and build all programs with all optimisations into target/release
 cargo xtask test                set up, then run the checks of CI: format, dependencies, lints, documentation, tests
 cargo xtask wordnet FOLDER      regenerate data/wordnet/ from the database files of WordNet 3.0
 
@@ -37,15 +37,13 @@ fn main() -> ExitCode {
         ["setup"] => setup::setup().map(|()| ExitCode::SUCCESS),
         ["run", _, ..] => run::run(&arguments[1..]),
         ["run"] => Err(shell::TaskError::usage("no pipeline given; try `cargo xtask run pipelines/quickstart.toml`")),
-        ["build"] => run::build().map(|()| ExitCode::SUCCESS),
+        ["build", ..] => run::build(&words[1..]).map(|()| ExitCode::SUCCESS),
         ["test"] => test::test().map(|()| ExitCode::SUCCESS),
         ["wordnet", folder] => wordnet::wordnet(folder.as_ref()).map(|()| ExitCode::SUCCESS),
         ["wordnet"] => Err(shell::TaskError::usage(
             "no folder given; it must contain the database files of WordNet 3.0, such as `index.noun`",
         )),
-        ["setup" | "build" | "test", extra, ..] => {
-            Err(shell::TaskError::usage(format!("unexpected argument `{extra}`")))
-        }
+        ["setup" | "test", extra, ..] => Err(shell::TaskError::usage(format!("unexpected argument `{extra}`"))),
         [other, ..] => Err(shell::TaskError::usage(format!("there is no `cargo xtask {other}`\n\n{HELP}"))),
     };
     outcome.unwrap_or_else(|failure| {

@@ -9,11 +9,14 @@ use crate::shell::{self, TaskError, TaskResult, print_message};
 /// Features of programs that are built only when all is built.
 pub(crate) const ALL_FEATURES: [&str; 2] = ["--features", "pairloom-sql/flight,pairloom-sql/cluster"];
 
-/// Sets up and builds all programs with all optimisations, into `target/release`.
-pub(crate) fn build() -> TaskResult {
+/// Sets up and builds all programs with all optimisations, into `target/release`. `arguments` are more of cargo's.
+pub(crate) fn build(arguments: &[impl AsRef<str>]) -> TaskResult {
     setup::setup()?;
     let programs = ["pairloom", "pairloom-torch", "pairloom-sql"].into_iter().flat_map(|name| ["--package", name]);
-    shell::execute(&mut shell::cargo(["build", "--release"].into_iter().chain(programs).chain(ALL_FEATURES))?)
+    let arguments = arguments.iter().map(AsRef::as_ref);
+    shell::execute(&mut shell::cargo(
+        ["build", "--release"].into_iter().chain(programs).chain(ALL_FEATURES).chain(arguments),
+    )?)
 }
 
 /// Sets up, builds the programs that run pipelines, and replaces this process by `pairloom run` with these arguments.

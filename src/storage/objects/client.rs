@@ -10,9 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+#[cfg(feature = "clouds")]
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+#[cfg(feature = "clouds")]
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::client::SpawnedReqwestConnector;
+#[cfg(feature = "clouds")]
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
 use object_store::path::Path as Name;
@@ -158,20 +161,28 @@ fn open(url: &Url, settings: &[(String, String)], policy: RetryPolicy) -> Result
         ObjectStoreScheme::parse(url).map_err(|error| Error::usage(format!("cannot open `{url}`: {error}")))?;
     let timeout = if policy == RetryPolicy::Large { "600s" } else { "30s" };
     Ok(match scheme {
+        #[cfg(feature = "clouds")]
         ObjectStoreScheme::AmazonS3 => {
             let builder = AmazonS3Builder::new().with_url(url.as_str());
             let key = AmazonS3ConfigKey::Client;
             Arc::new(built!(builder, AmazonS3ConfigKey, key, settings, policy, timeout).map_err(wrong)?)
         }
+        #[cfg(feature = "clouds")]
         ObjectStoreScheme::GoogleCloudStorage => {
             let builder = GoogleCloudStorageBuilder::new().with_url(url.as_str());
             let key = GoogleConfigKey::Client;
             Arc::new(built!(builder, GoogleConfigKey, key, settings, policy, timeout).map_err(wrong)?)
         }
+        #[cfg(feature = "clouds")]
         ObjectStoreScheme::MicrosoftAzure => {
             let builder = MicrosoftAzureBuilder::new().with_url(url.as_str());
             let key = AzureConfigKey::Client;
             Arc::new(built!(builder, AzureConfigKey, key, settings, policy, timeout).map_err(wrong)?)
+        }
+        #[cfg(not(feature = "clouds"))]
+        ObjectStoreScheme::AmazonS3 | ObjectStoreScheme::GoogleCloudStorage | ObjectStoreScheme::MicrosoftAzure => {
+            let message = format!("cannot open `{url}`: this program is built without clients of buckets");
+            return Err(Error::usage(message).hint("build it with the feature `clouds`, which is on by default"));
         }
         _ => {
             let options = ClientOptions::new().with_allow_http(url.scheme() == "http");
