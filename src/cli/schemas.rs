@@ -65,7 +65,7 @@ fn table_description(table: &Table) -> String {
 
 #[cfg(test)]
 mod tests {
-    /// The committed files equal the generated ones. `UPDATE_GENERATED=1 cargo test generated` writes them.
+    /// The committed files equal the generated ones. `UPDATE_GENERATED=1 cargo test --package pairloom-cli generated` writes them.
     #[test]
     fn generated_files_are_up_to_date() {
         let folder = test_data::root().join("schemas");
@@ -94,7 +94,7 @@ mod tests {
         }
         assert!(
             stale.is_empty(),
-            "schemas/ is out of date: {stale:?}; update it with `UPDATE_GENERATED=1 cargo test generated`"
+            "schemas/ is out of date: {stale:?}; update it with `UPDATE_GENERATED=1 cargo test --package pairloom-cli generated`"
         );
     }
 }

@@ -6,7 +6,7 @@
 The first command writes the committed file, with images and weights defined by formulas. The second is for a manual
 check on photographs, which are not committed; then run
 
-    PAIRLOOM_PARITY=FOLDER cargo test --lib extract::golden_tests -- --nocapture
+    PAIRLOOM_PARITY=FOLDER cargo test --workspace --lib extract::golden_tests -- --nocapture
 
 with `FLICKR8K`, `SQUEEZENET` as in pipelines/flickr8k.toml.
 """
