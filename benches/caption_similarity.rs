@@ -13,8 +13,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use pairloom_kernels::caption_similarity::CaptionSimilarity;
 use pairloom_kernels::random::Rng;
+use pairloom_kernels::text::CaptionSimilarity;
 use pairloom_kernels::text::Tokenizer;
 use pairloom_kernels::text::cider::{
     CaptionVectors, Cider, CiderVariant, DocumentFrequency, NgramVocabulary, OwnCaption,

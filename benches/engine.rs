@@ -14,11 +14,11 @@ use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use pairloom_base::error::Result;
 use pairloom_base::runtime::{CancelToken, Device};
-use pairloom_engine::cache::CacheOptions;
 use pairloom_engine::event::Event;
+use pairloom_engine::inputs::CacheOptions;
 use pairloom_engine::ranks::RankOptions;
+use pairloom_engine::run::RunOptions;
 use pairloom_engine::run::execute;
-use pairloom_engine::run_options::RunOptions;
 use pairloom_kernels::random::Rng;
 use pairloom_stage::plan::{Plan, PlanNode};
 use pairloom_stage::{

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Instant;
 
-use pairloom_kernels::measure::rank::BestMatchRank;
+use pairloom_kernels::measure::recall::BestMatchRank;
 use pairloom_kernels::order_similarity::OrderPenalty;
 use pairloom_kernels::product::{ElementType, LeftFactor, RightFactor, Tile, add_product, has_avx512};
 use pairloom_kernels::random::Rng;

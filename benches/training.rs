@@ -23,7 +23,7 @@ use pairloom_kernels::text::Tokenizer;
 use pairloom_model::collective::CollectiveGroup;
 use pairloom_model::encoder::MatmulPrecision;
 use pairloom_model::family::encode;
-use pairloom_model::family::encoded_items::EncodedItems;
+use pairloom_model::family::encode::EncodedItems;
 use pairloom_model::family::input_spec::InputSpec;
 use pairloom_model::family::registry::{DescribeModel, ModelSettings};
 use pairloom_model::loss::{Loss, MemoryBankWeights};

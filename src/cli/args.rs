@@ -1,16 +1,13 @@
 //! Command-line arguments. Doc comments of fields and variants are the help texts.
 
 use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::builder::FalseyValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::cluster_args::{ClusterChoiceArgs, ClusterCommand};
-use super::export_args::ExportArgs;
-use super::run_choice_args::RunChoiceArgs;
-use super::serve_args::ServeArgs;
-use pairloom_base::runtime::{Device, NamedFile, version_and_build};
+use pairloom_base::runtime::{ClusterUrl, Device, NamedFile, version_and_build};
 
 /// Folder of the store without `--store`.
 pub(super) const DEFAULT_STORE: &str = "store";
@@ -414,6 +411,159 @@ fn parse_device(text: &str) -> Result<Device, String> {
         }
         _ => Err("wanted `cpu`, `cuda` or `cuda:N`".to_owned()),
     }
+}
+
+/// Choice of one run of a store.
+#[derive(Debug, Clone, Default, Args)]
+pub struct RunChoiceArgs {
+    /// Run: its name, the last four digits of its name, a tag, or a pipeline; `~1` after it is the different run before
+    /// [default: the last run that finished]
+    #[arg(long, value_name = "RUN")]
+    pub run: Option<String>,
+    /// Pipeline whose last finished run is used: its file or the last components of its path
+    #[arg(long, value_name = "NAME", conflicts_with = "run")]
+    pub pipeline: Option<String>,
+}
+
+/// Processes of a cluster.
+#[derive(Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// Start the scheduler, which hands tasks to executors
+    Scheduler(SchedulerArgs),
+    /// Start an executor, which runs the tasks of a scheduler on the data of the store
+    Executor(ExecutorArgs),
+}
+
+/// Arguments of `cluster scheduler`.
+#[derive(Debug, Args)]
+pub struct SchedulerArgs {
+    /// Address to listen on; port 0 means any free port
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:50050")]
+    pub address: SocketAddr,
+    /// Listen on an address that other machines reach. Ports have no authentication: whoever reaches them can read the
+    /// store and use the executors
+    #[arg(long)]
+    pub allow_remote: bool,
+    /// Seconds after which an executor that is silent counts as dead, and its tasks go to others. It gives a sign of life
+    /// every two seconds
+    #[arg(long, value_name = "SECONDS", default_value = "15", value_parser = clap::value_parser!(u64).range(5..))]
+    pub executor_timeout: u64,
+}
+
+/// Arguments of `cluster executor`.
+#[derive(Debug, Args)]
+pub struct ExecutorArgs {
+    /// Scheduler: `http://HOST:PORT`
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:50050")]
+    pub scheduler: ClusterUrl,
+    /// Address of the network interface to listen on
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    pub address: IpAddr,
+    /// Listen on an address that other machines reach. Ports have no authentication: whoever reaches them can read the
+    /// store and use the executors
+    #[arg(long)]
+    pub allow_remote: bool,
+    /// Name or address under which the other processes reach this one [default: the address that it listens on]
+    #[arg(long, value_name = "HOST")]
+    pub external_host: Option<String>,
+    /// Port for rows that other processes fetch; 0 means any free port
+    #[arg(long, value_name = "PORT", default_value = "0")]
+    pub rows_port: u16,
+    /// Port for tasks of the scheduler; 0 means any free port
+    #[arg(long, value_name = "PORT", default_value = "0")]
+    pub tasks_port: u16,
+    /// Memory of the sorts, groups and joins of a query on one thread. Sorts and groups that need more use temporary files;
+    /// a sort of many short rows by several columns can fail instead
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = super::units::parse_capacity)]
+    pub query_memory: u64,
+    /// Folder for rows that other processes fetch, and for temporary files [default: the folder of the system]
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+}
+
+/// Choice of a cluster.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ClusterChoiceArgs {
+    /// Scheduler of a cluster that computes the searches of `evaluate`, or the rows of a query: `http://HOST:PORT`. Its
+    /// executors need this store
+    #[arg(long, value_name = "URL", env = "PAIRLOOM_CLUSTER")]
+    pub cluster: Option<ClusterUrl>,
+}
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Serve Flight SQL, for clients such as ADBC and JDBC. The port is 32010 by default; 0 means any free port.
+    /// Without a token, only addresses of this machine
+    #[arg(long, value_name = "ADDRESS", required = true, num_args = 0..=1, default_missing_value = "127.0.0.1:32010")]
+    pub flight: SocketAddr,
+    /// File with the token that clients need: at least 16 characters. Clients send it as `authorization: Bearer TOKEN`,
+    /// or as the password of any user [default: the environment variable `PAIRLOOM_FLIGHT_TOKEN`]
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Certificate of the server and its chain (PEM): connections are encrypted
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Memory of the groups and joins of one query, and as much again for its sorts. Sorts and groups that need more use
+    /// temporary files, of 16 GiB at most; other queries fail. Values that a function computes are not counted:
+    /// 256 MiB for one and 1 GiB for a batch of rows at most
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = super::units::parse_capacity)]
+    pub query_memory: u64,
+    /// Seconds that a query may take, until the client has taken its last row
+    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = clap::value_parser!(u32).range(1..))]
+    pub query_time: u32,
+    /// Queries that run at the same time; others wait
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..))]
+    pub queries: u16,
+    /// Scheduler of a cluster that computes the rows of queries: `http://HOST:PORT`
+    #[command(flatten)]
+    pub cluster: ClusterChoiceArgs,
+    /// Run of the tables `stage.table`; by default always the last one that has finished
+    #[command(flatten)]
+    pub of: RunChoiceArgs,
+    /// Read a file as the table NAME: csv, tsv, parquet, json, jsonl, ndjson. Repeatable. A query reads no other files
+    #[arg(long = "file", value_name = "NAME=FILE", value_parser = str::parse::<NamedFile>)]
+    pub files: Vec<NamedFile>,
+}
+
+/// Arguments of `export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Table: `stage.table`, such as `photos.features`
+    pub table: String,
+    /// Folder for the files, new or empty
+    #[arg(long, short, value_name = "DIR")]
+    pub output: PathBuf,
+    /// Format of the files
+    #[arg(long, value_name = "FORMAT", default_value = "npy")]
+    pub format: ExportFormat,
+    /// Export the rows of one split only
+    #[arg(long, value_name = "SPLIT")]
+    pub split: Option<String>,
+    /// Captions of a `*_precomp` folder or of tar files: `stage.table` [default: the table `captions` of the same stage]
+    #[arg(long, value_name = "TABLE")]
+    pub captions: Option<String>,
+    /// Run of the stage
+    #[command(flatten)]
+    pub of: RunChoiceArgs,
+}
+
+/// Format of the files of `export`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// Array `TABLE.npy` of the vectors, (rows, width) or (rows, regions, width), and identifiers in `TABLE_ids.txt`.
+    Npy,
+    /// Folder that code published with VSE++, SCAN and later models reads: features or regions, captions, identifiers.
+    Precomp,
+    /// Arrow file with all columns.
+    Arrow,
+    /// Tar files of images with their captions, in the form of WebDataset: `.jpg` or `.png`, `.txt` with the first caption,
+    /// and `.json` with all of them.
+    #[value(name = "webdataset")]
+    WebDataset,
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::args::{CheckArgs, PipelineArgs};
 use super::console::Console;
 use super::open;
-use super::program::Program;
+use super::start::Program;
 use super::units::format_items;
 use pairloom_base::error::{Error, Result};
 

@@ -8,7 +8,7 @@ use super::open;
 use super::run_choice::{ResultTarget, find_target};
 use pairloom_base::error::{Error, Result, escape_control};
 use pairloom_store::labels::{self, Labels, PinTarget};
-use pairloom_store::run_log::RunLog;
+use pairloom_store::record::RunLog;
 use pairloom_store::run_names::NameMeaning;
 
 /// Tags a run, removes a tag, or lists the tags.

@@ -1,23 +1,25 @@
-//! Pipeline files, stores and run options from the arguments of the command line.
+//! Pipeline files, stores, tables of stages and run options from the arguments of the command line.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
+use arrow::array::RecordBatch;
+
 use super::args::{CommonArgs, DEFAULT_STORE, PipelineArgs};
 use super::console::{Console, write_stderr};
 use super::expectations::QueryCheck;
-use super::program::Program;
+use super::start::Program;
 use pairloom_base::error::{Error, Result};
-use pairloom_engine::cache::CacheOptions;
+use pairloom_engine::inputs::CacheOptions;
 use pairloom_engine::ranks::RankOptions;
-use pairloom_engine::run_options::RunOptions;
+use pairloom_engine::run::RunOptions;
 use pairloom_pipeline::{self as pipeline, Diagnostics, Pipeline};
 use pairloom_registry::AnyStage;
 use pairloom_storage::objects::Location;
-use pairloom_store::Store;
-use pairloom_store::record::RunCommand;
-use pairloom_store::run_log::RunLog;
+use pairloom_storage::parquet;
+use pairloom_store::record::{RunCommand, RunLog, StageRecord};
+use pairloom_store::{Artefact, Store};
 
 /// Loads a pipeline file, or returns all of its mistakes. Beside the pipeline is the error because of which the queries of its
 /// expectations were not checked, if the program that checks them is not there.
@@ -262,4 +264,22 @@ pub(super) fn relative_to_current(place: String) -> String {
     let here = std::env::current_dir().and_then(|folder| folder.canonicalize());
     let below = here.ok().and_then(|here| Some(Path::new(&place).strip_prefix(here).ok()?.display().to_string()));
     below.unwrap_or(place)
+}
+
+/// Batches of a table of a stage, one for each part; none if the result was removed.
+///
+/// # Errors
+/// The store cannot be read, or a part is damaged.
+pub(super) fn read_table(
+    store: &Store,
+    stage: &StageRecord,
+    table: &str,
+) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
+    let artefact = store.artefact(&stage.kind, &stage.key);
+    let parts = artefact.manifest()?.and_then(|mut manifest| manifest.tables.remove(table)).unwrap_or_default();
+    let table = table.to_owned();
+    Ok(parts.into_iter().map(move |part| {
+        let content = artefact.read(&Artefact::part_name(&table, part.index), part.bytes, &part.digest)?;
+        parquet::decode_whole(content)
+    }))
 }

@@ -4,14 +4,14 @@ use serde_json::json;
 
 use super::args::{CommonArgs, PipelineArgs};
 use super::console::{Console, align_columns};
-use super::instance_groups::{StageGroup, coordinates_json, counts, stage_groups};
 use super::open;
-use super::program::Program;
 use super::progress::ProgressDisplay;
+use super::run_texts::{StageGroup, coordinates_json, counts, stage_groups};
+use super::start::Program;
 use super::units::{format_count, format_items};
 use pairloom_base::error::Result;
 use pairloom_base::runtime::CancelToken;
-use pairloom_engine::new_rows::NewRows;
+use pairloom_engine::earlier_rows::NewRows;
 use pairloom_engine::sources::SourceReading;
 use pairloom_engine::status::{StageAction, StageStatus, stage_statuses};
 

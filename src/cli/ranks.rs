@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use super::args::{CommonArgs, PipelineArgs};
 use super::console::Console;
-use super::interrupt;
-use super::open;
-use super::program::Program;
 use super::siblings::Sibling;
-use super::torch::TorchFunctions;
+use super::start::{Program, TorchFunctions};
 use super::units::format_items;
+use super::{interrupt, open};
 use pairloom_base::error::{Error, Result};
 use pairloom_base::runtime::CancelToken;
 use pairloom_engine::ranks::{RankEnvironment, RankOptions, report_startup_error, run_follower as run_jobs};

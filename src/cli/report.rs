@@ -9,8 +9,7 @@ use super::run_choice::{announce_run, is_named, require_run};
 use super::units::{format_count, format_duration};
 use pairloom_base::error::{Error, Result};
 use pairloom_report::{RunFacts, StageFacts, add_run_to_html, add_run_to_markdown};
-use pairloom_store::record::{RunOutcome, RunRecord, StageRecord};
-use pairloom_store::run_log::RunLog;
+use pairloom_store::record::{RunLog, RunOutcome, RunRecord, StageRecord};
 use pairloom_store::{FileEntry, Manifest, Store};
 
 /// Texts that every page of a report has: the footer of an HTML page, the section about the run of a Markdown page, the

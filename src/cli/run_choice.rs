@@ -1,13 +1,12 @@
 //! Choice of the run that a command is about, and of a result by its stage or key.
 
+use super::args::RunChoiceArgs;
 use super::console::Console;
-use super::run_choice_args::RunChoiceArgs;
 use super::units::format_items;
 use pairloom_base::error::{Error, Result, TruncatedList, escape_line};
 use pairloom_base::suggest::closest_name;
 use pairloom_store::key::Key;
-use pairloom_store::record::{RunRecord, StageRecord};
-use pairloom_store::run_log::RunLog;
+use pairloom_store::record::{RunLog, RunRecord, StageRecord};
 use pairloom_store::run_names::NameMeaning;
 
 /// Least number of digits of a key that name an artefact.

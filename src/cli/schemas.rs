@@ -1,11 +1,14 @@
-//! Generated reference files in `schemas/`: pipeline files, tables, command line.
+//! What is generated from the types: `pairloom schema`, `pairloom completions SHELL`, and the reference files in `schemas/`:
+//! pipeline files, tables, command line.
 
 use std::fmt::Write as _;
 
 use clap::CommandFactory;
 use clap_markdown::MarkdownOptions;
 
-use super::args::Cli;
+use super::args::{Cli, CompletionsArgs};
+use super::console::Console;
+use pairloom_base::error::Result;
 use pairloom_registry::AnyStage;
 use pairloom_tables::{self as tables, Table};
 
@@ -63,9 +66,27 @@ fn table_description(table: &Table) -> String {
     text
 }
 
+/// Prints the JSON Schema of pipeline files.
+///
+/// # Errors
+/// stdout cannot be written.
+pub(super) fn schema(console: Console) -> Result<()> {
+    console.print(&pipeline_schema())
+}
+
+/// Prints the completion script of a shell.
+///
+/// # Errors
+/// stdout cannot be written.
+pub(super) fn completions(arguments: &CompletionsArgs, console: Console) -> Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut Cli::command(), "pairloom", &mut script);
+    console.print(&String::from_utf8_lossy(&script))
+}
+
 #[cfg(test)]
 mod tests {
-    /// The committed files equal the generated ones. `UPDATE_GENERATED=1 cargo test --package pairloom-cli generated` writes them.
+    /// The committed files equal the generated ones.
     #[test]
     fn generated_files_are_up_to_date() {
         let folder = test_data::root().join("schemas");

@@ -1,26 +1,25 @@
 //! `pairloom show RUN|STAGE|KEY` and `show RUN STAGE`: a run with its stages, or a result with its files and lineage.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write as _;
 
 use az::SaturatingAs;
 use serde_json::json;
 
 use super::args::{CommonArgs, ShowArgs};
 use super::console::{Console, align_columns, one_line};
-use super::instance_groups::{StageGroup, counts, stage_groups};
-use super::lineage_tree::lineage_tree;
 use super::open;
 use super::run_choice::{ResultTarget, find_target, require_stage};
-use super::run_texts::{difference_text, run_time};
+use super::run_texts::{StageGroup, counts, difference_text, run_time, stage_groups};
 use super::units::{format_age, format_bytes, format_count, format_duration, format_items, format_score};
 use pairloom_base::error::{Result, TruncatedList};
 use pairloom_stage::{INSTANCE_SIGN, names_of_instances, stage_of_instance};
 use pairloom_store::comparison::compare_runs;
+use pairloom_store::key::InputIdentity;
 use pairloom_store::labels::Labels;
-use pairloom_store::lineage::Lineage;
-use pairloom_store::record::{RunRecord, ScoreRecord, StageRecord};
-use pairloom_store::run_log::RunLog;
-use pairloom_store::{Manifest, Store, flat_settings};
+use pairloom_store::lineage::{ArtefactName, Lineage};
+use pairloom_store::record::{RunLog, RunRecord, ScoreRecord, StageRecord};
+use pairloom_store::{Manifest, Store, comparison};
 
 /// Files of an output that are listed.
 const SHOWN_FILES: usize = 5;
@@ -219,10 +218,8 @@ fn show_stage(store: &Store, log: &RunLog, run: &RunRecord, stage: &StageRecord,
     facts.extend(warning_texts(stage, manifest.as_ref()).map(|text| ("warning", text)));
     if let Some(identity) = &identity {
         facts.push(("version", identity.version.to_string()));
-        let settings = flat_settings::flatten(&identity.settings);
-        facts.extend(
-            settings.iter().map(|(name, value)| ("setting", format!("{name} = {}", flat_settings::text(value)))),
-        );
+        let settings = comparison::flatten(&identity.settings);
+        facts.extend(settings.iter().map(|(name, value)| ("setting", format!("{name} = {}", comparison::text(value)))));
     } else {
         facts.push(("settings", "not in the record of the run, and its result was removed".to_owned()));
     }
@@ -282,4 +279,55 @@ fn file_lines(manifest: &Manifest) -> String {
         }
     }
     format!("\n{}", align_columns(&rows, &[false, true, true]))
+}
+
+/// Latest stage that uses an artefact, by kind and key, as [`RunLog::latest_uses`](pairloom_store::record::RunLog) gives.
+type LatestUses<'r> = HashMap<(&'r str, &'r str), &'r StageRecord>;
+
+/// Inputs of an artefact, one a line. The inputs of a producer are written where it appears first.
+fn lineage_tree(lineage: &Lineage, uses: &LatestUses<'_>, name: &ArtefactName) -> String {
+    let mut tree = LineageTree { lineage, uses, shown: BTreeSet::new(), text: String::new() };
+    tree.add_inputs(name, 1);
+    tree.text
+}
+
+struct LineageTree<'l> {
+    lineage: &'l Lineage,
+    uses: &'l LatestUses<'l>,
+    /// Producers that have been written.
+    shown: BTreeSet<ArtefactName>,
+    text: String,
+}
+
+impl LineageTree<'_> {
+    fn add_inputs(&mut self, name: &ArtefactName, depth: usize) {
+        let Some(identity) = self.lineage.identity(name) else { return };
+        let indent = "  ".repeat(depth);
+        let stage_of = |(kind, key): &ArtefactName| self.uses.get(&(kind.as_str(), key.as_str())).copied();
+        for (input, of) in &identity.inputs {
+            match of {
+                InputIdentity::Source(digest) => {
+                    let path = stage_of(name).and_then(|stage| stage.sources.get(input)).map_or("", String::as_str);
+                    let digest = digest.get(..8).unwrap_or(digest);
+                    let _ = writeln!(self.text, "{indent}{input}: {} (digest {digest})", one_line(path));
+                }
+                InputIdentity::Artefact { kind, key, output } => {
+                    let producer = (kind.clone(), key.clone());
+                    let stage = stage_of(&producer).map_or("", |stage| &stage.name);
+                    let is_new = self.shown.insert(producer.clone());
+                    let has_inputs = self.lineage.identity(&producer).is_some_and(|of| !of.inputs.is_empty());
+                    let above = if !is_new && has_inputs { ", as above" } else { "" };
+                    let _ = writeln!(
+                        self.text,
+                        "{indent}{input}: {}.{output} ({kind} {}{above})",
+                        one_line(stage),
+                        key.short()
+                    );
+                    if is_new {
+                        self.add_inputs(&producer, depth + 1);
+                    }
+                }
+            }
+        }
+    }
 }

@@ -1,23 +1,31 @@
-//! Entry point of the programs: parses arguments, runs a command, returns an exit code.
+//! Entry point of the programs: parses the arguments of the process, with tips about wrong ones, runs a command, returns an
+//! exit code. What only some of the programs can do is passed in by their `main` as a [`Program`].
 
 use std::process::ExitCode;
 
-use super::args::{Cli, Command};
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser};
+
+use super::args::{Cli, ClusterCommand, Command, CommonArgs, ServeArgs, SqlArgs};
 use super::console::Console;
-use super::program::Program;
+use super::schemas::pipeline_schema;
 use super::siblings::{Sibling, check_build, restart_with_huge_pages};
-use super::usage;
-use super::{
-    check, completions, diff, export, gc, labels, plan, report, run, runs, schema, show, tensorboard, trec, verify,
-};
+use super::sql_requests::{QueryValue, TableDeclaration};
+use super::{check, diff, export, gc, labels, plan, report, run, runs, schemas, show, tensorboard, trec, verify};
 use pairloom_base::error::{Error, Result, catch_panic};
 use pairloom_base::runtime::set_build;
+use pairloom_engine::ranks::RendezvousBackend;
+use pairloom_registry::AnyStage;
+use pairloom_stage::RunStage;
+use pairloom_store::Store;
+use pairloom_store::record::StageRecord;
 
 /// Runs the command line. The process hands over to another program for what this one lacks: to `pairloom-torch` if a stage
 /// has to run, to `pairloom-sql` for queries.
 pub fn main(program: &Program) -> ExitCode {
     set_build(program.build);
-    let arguments: Cli = usage::parse();
+    let arguments: Cli = parse();
     let computes = matches!(&arguments.command, Command::Sql(_) | Command::Serve(_) | Command::Cluster(_));
     if computes && program.sql.is_some() {
         restart_with_huge_pages();
@@ -52,8 +60,8 @@ pub fn main(program: &Program) -> ExitCode {
         Command::Pin(what) => labels::pin(common, what, console),
         Command::Gc(what) => gc::gc(common, what, console),
         Command::Verify(what) => verify::verify(common, what, console),
-        Command::Schema => schema::schema(console),
-        Command::Completions(shell) => completions::completions(shell, console),
+        Command::Schema => schemas::schema(console),
+        Command::Completions(shell) => schemas::completions(shell, console),
     };
     let code = exit_code(|| check_build().and_then(|()| command()), |error| console.print_error(error));
     ExitCode::from(code)
@@ -72,6 +80,90 @@ fn exit_code(command: impl FnOnce() -> Result<()>, print: impl FnOnce(&Error)) -
             error.category().exit_code()
         }
     }
+}
+
+/// Program with this command line. What it lacks is handed over to another program.
+#[derive(Debug, Clone, Copy)]
+pub struct Program {
+    /// Hash of the sources, `env!("PAIRLOOM_BUILD")`.
+    pub build: &'static str,
+    /// Functions that need libtorch.
+    pub torch: Option<TorchFunctions>,
+    /// Functions that need DataFusion.
+    pub sql: Option<SqlFunctions>,
+}
+
+/// Functions that need DataFusion, passed in by `pairloom-sql`. A program that never constructs this is linked without
+/// DataFusion.
+#[derive(Debug, Clone, Copy)]
+pub struct SqlFunctions {
+    /// Command `sql`.
+    pub sql: fn(&CommonArgs, &SqlArgs, Console) -> Result<()>,
+    /// Command `serve`.
+    pub serve: fn(&CommonArgs, &ServeArgs, Console) -> Result<()>,
+    /// Command `cluster`.
+    pub cluster: fn(&CommonArgs, &ClusterCommand, Console) -> Result<()>,
+    /// Plans queries against tables without rows. Returns the error of each wrong query.
+    pub check_queries: fn(&[TableDeclaration], &[String]) -> Result<Vec<Option<Error>>>,
+    /// Evaluates queries for single numbers over the results of the stages of a run.
+    pub query_values: fn(&Store, &[StageRecord], &[String]) -> Result<Vec<Result<QueryValue>>>,
+}
+
+/// Functions that need libtorch. A program that never constructs this is linked without libtorch.
+#[derive(Debug, Clone, Copy)]
+pub struct TorchFunctions {
+    /// Runs a stage of any kind: [`pairloom_neural::run_stage`].
+    pub run_stage: RunStage<AnyStage>,
+    /// Rendezvous of the ranks.
+    pub rendezvous: &'static dyn RendezvousBackend,
+}
+
+/// Parses the arguments of the process. Ends it with exit code 2 if they are wrong.
+fn parse() -> Cli {
+    let arguments: Vec<String> = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    Cli::try_parse().unwrap_or_else(|error| with_tip(with_plain_usage(error, &arguments)).exit())
+}
+
+/// Replaces the usage line of an error by that of `--help`.
+///
+/// clap lists every option that has a value there, also one from its default or a variable, as if it had to be given.
+fn with_plain_usage(mut error: clap::Error, arguments: &[String]) -> clap::Error {
+    if error.get(ContextKind::Usage).is_none() {
+        return error;
+    }
+    let mut command = Cli::command();
+    command.build();
+    let named = arguments.iter().skip(1).find_map(|name| command.find_subcommand(name)).cloned();
+    let usage = named.unwrap_or(command).render_usage();
+    error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
+    error
+}
+
+/// Adds a tip to an error of clap about an argument that should be another one.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    let got = |kind: ContextKind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.clone(),
+        Some(ContextValue::Strings(texts)) => texts.join(" "),
+        _ => String::new(),
+    };
+    let argument = got(ContextKind::InvalidArg);
+    let setting = argument.trim_start_matches('-').split('=').next().unwrap_or_default().replace('-', "_");
+    let is_setting = pipeline_schema().contains(&format!("\"{setting}\": {{"));
+    let tip = match error.kind() {
+        ErrorKind::UnknownArgument if argument.contains('=') && !argument.starts_with('-') => {
+            format!("a setting is overridden by `--set {argument}`")
+        }
+        ErrorKind::UnknownArgument if argument.starts_with("--") && is_setting => {
+            error.remove(ContextKind::SuggestedArg);
+            format!("a setting of the pipeline file is overridden by `--set stage.NAME.KIND.{setting}=VALUE`")
+        }
+        ErrorKind::MissingRequiredArgument if argument.contains("<FILE") => {
+            "name a pipeline file, such as `pipelines/quickstart.toml`".to_owned()
+        }
+        _ => return error,
+    };
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
+    error
 }
 
 #[cfg(test)]
@@ -99,5 +191,43 @@ mod tests {
         assert_eq!(ended(|| Err(Error::data("no file"))), (3, vec!["no file".to_owned()]));
         // Mistakes of a pipeline file.
         assert_eq!(ended(|| Err(Error::usage(""))), (2, vec![]));
+    }
+
+    fn message(arguments: &[&str]) -> String {
+        let arguments: Vec<String> =
+            std::iter::once("pairloom").chain(arguments.iter().copied()).map(str::to_owned).collect();
+        let error = Cli::try_parse_from(&arguments).expect_err("wrong arguments");
+        with_tip(with_plain_usage(error, &arguments)).to_string()
+    }
+
+    #[test]
+    fn the_usage_line_has_what_must_be_given_and_nothing_else() {
+        for (arguments, usage) in [
+            (&["run"][..], "Usage: pairloom run [OPTIONS] <FILE>\n"),
+            (&["run", "p.toml", "--stor", "x"], "Usage: pairloom run [OPTIONS] <FILE>\n"),
+            (&["--store", "x", "check"], "Usage: pairloom check [OPTIONS] <FILES>...\n"),
+            (&["rnu"], "Usage: pairloom [OPTIONS] <COMMAND>\n"),
+        ] {
+            let text = message(arguments);
+            assert!(text.contains(usage), "{text}");
+        }
+    }
+
+    #[test]
+    fn wrong_arguments_are_answered_with_a_tip() {
+        let tip = |arguments: &[&str], tip: &str| {
+            let text = message(arguments);
+            assert!(text.contains(&format!("\n  tip: {tip}\n")), "{text}");
+        };
+        tip(&["run", "p.toml", "seed=3"], "a setting is overridden by `--set seed=3`");
+        tip(
+            &["run", "p.toml", "--batch-size", "3"],
+            "a setting of the pipeline file is overridden by `--set stage.NAME.KIND.batch_size=VALUE`",
+        );
+        tip(&["run"], "name a pipeline file, such as `pipelines/quickstart.toml`");
+        tip(&["check"], "name a pipeline file, such as `pipelines/quickstart.toml`");
+        tip(&["run", "p.toml", "--stor", "x"], "a similar argument exists: '--store'");
+        tip(&["rnu"], "a similar subcommand exists: 'runs'");
+        assert!(message(&["run", "p.toml", "--memory", "10"]).contains("did you mean `10MiB`?"));
     }
 }

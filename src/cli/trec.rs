@@ -7,17 +7,15 @@ use std::io::Write as _;
 use arrow::array::{Array, RecordBatch};
 
 use super::args::{CommonArgs, TrecArgs};
-use super::console::Console;
+use super::console::{Console, check_output, write_file};
 use super::open;
-use super::output_file::{check_output, write_file};
+use super::open::read_table;
 use super::run_choice::{announce_run, require_run, require_stage};
-use super::stored_table::read_table;
 use super::units::format_items;
 use pairloom_base::error::{Error, Result, TruncatedList};
 use pairloom_formats::trec::{RunLine, check_tag};
 use pairloom_store::Store;
-use pairloom_store::record::{RunRecord, StageRecord};
-use pairloom_store::run_log::RunLog;
+use pairloom_store::record::{RunLog, RunRecord, StageRecord};
 use pairloom_tables as tables;
 use pairloom_tables::rankings;
 

@@ -11,9 +11,9 @@ use super::open;
 use super::run_choice::{announce_run, require_run};
 use super::units::{format_bytes, format_items};
 use pairloom_base::error::{Error, Result};
+use pairloom_store::artefact::verify_artefact;
 use pairloom_store::key::Key;
-use pairloom_store::run_log::RunLog;
-use pairloom_store::verify::verify_artefact;
+use pairloom_store::record::RunLog;
 use pairloom_store::{Manifest, Presence, Store};
 
 /// Look of the bar.

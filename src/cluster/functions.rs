@@ -1,4 +1,4 @@
-//! Functions and settings that all processes of a cluster have.
+//! Functions, settings and messages of operators that all processes of a cluster have.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,17 +6,21 @@ use std::sync::Arc;
 use ballista_core::config::BALLISTA_CLIENT_IO_RETRY_WAIT_TIME_MS;
 use ballista_core::extension::SessionConfigExt;
 use ballista_core::registry::BallistaFunctionRegistry;
+use ballista_core::serde::BallistaPhysicalExtensionCodec;
+use datafusion::common::exec_err;
 use datafusion::error::Result;
+use datafusion::execution::TaskContext;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::ScalarUDF;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
+use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 
 use super::build_option::{check_sender, receiving, sending};
-use super::plan_codec::PlanCodec;
-use super::search_section::SearchSection;
-use super::store_registry::StoreRegistry;
-use pairloom_query::{ReadOrder, function_state};
+use super::search_tasks::SearchSection;
+use super::store_id::StoreRegistry;
+use pairloom_query::{ReadOrder, decode_operator, encode_operator, function_state};
 use pairloom_store::Store;
 
 /// Largest message between processes, in bytes: a plan with the rows of small tables.
@@ -75,4 +79,45 @@ pub(super) fn executor_functions(store: &Store) -> Result<BallistaFunctionRegist
         registry.scalar_functions.insert(function.name().to_owned(), function);
     }
     Ok(registry)
+}
+
+/// First bytes of messages: of Ballista's operators, and of ours.
+const OF_BALLISTA: u8 = 0;
+const OF_PAIRLOOM: u8 = 1;
+
+/// Codec of the operators of Ballista and of ours. Functions travel by their names.
+#[derive(Debug, Default)]
+pub(super) struct PlanCodec {
+    ballista: BallistaPhysicalExtensionCodec,
+}
+
+impl PhysicalExtensionCodec for PlanCodec {
+    fn try_decode(
+        &self,
+        message: &[u8],
+        inputs: &[Arc<dyn ExecutionPlan>],
+        context: &TaskContext,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match message.split_first() {
+            Some((&OF_BALLISTA, message)) => self.ballista.try_decode(message, inputs, context, converter),
+            Some((&OF_PAIRLOOM, message)) => decode_operator(message, inputs, context, self, converter),
+            _ => exec_err!("got a plan of another program, wanted one of this build of Pairloom"),
+        }
+    }
+
+    fn try_encode(
+        &self,
+        operator: Arc<dyn ExecutionPlan>,
+        message: &mut Vec<u8>,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<()> {
+        if let Some(own) = encode_operator(&operator, self, converter)? {
+            message.push(OF_PAIRLOOM);
+            message.extend(own);
+            return Ok(());
+        }
+        message.push(OF_BALLISTA);
+        self.ballista.try_encode(operator, message, converter)
+    }
 }

@@ -12,24 +12,16 @@
 //!
 //! Ports have no authentication, so by default all processes listen on this machine only.
 
-mod address;
 mod build_option;
 mod store_id;
-mod store_registry;
-mod search_section;
 mod functions;
-mod plan_check;
-mod plan_codec;
 mod executor_error;
-mod executor_folder;
-mod submission;
 mod search_tasks;
 mod plan_runner;
 mod scheduler;
 mod executor;
 
-pub use address::check_address;
 pub use executor::{ExecutorEvent, ExecutorOptions, run_executor};
 pub use plan_runner::ClusterPlans;
-pub use scheduler::{SchedulerOptions, run_scheduler};
+pub use scheduler::{SchedulerOptions, check_address, run_scheduler};
 pub use search_tasks::run_sections;

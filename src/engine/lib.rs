@@ -11,22 +11,12 @@
 //! later stages. A run resumes by replaying the journal.
 
 pub mod sources;
-mod earlier_rows;
-pub mod new_rows;
+pub mod earlier_rows;
 pub mod status;
 pub mod event;
-mod lineage;
-pub mod cache;
-mod feed;
-pub mod ordered_map;
-mod inputs;
-mod reader;
+pub mod inputs;
 mod writer;
-mod map;
-mod progress_reporter;
-mod exclusive_queue;
-pub mod run_options;
-pub mod run_record;
+pub mod map;
 mod schedule;
 mod stage_host;
 pub mod run;

@@ -1,17 +1,22 @@
-//! Parallel map of a stage: worker threads map blocks, which become parts of a table in the order of the blocks.
+//! Parallel map of a stage: worker threads map blocks, which become parts of a table in the order of the blocks. The
+//! ordered map below it works in bounded memory.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread as scoped;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use crossbeam::atomic::AtomicCell;
+use crossbeam::channel::{Receiver, bounded, unbounded};
 
-use crate::ordered_map::{MemoryBudget, ordered_map};
-use crate::progress_reporter::{ProgressReporter, ROWS, now};
+use crate::event::{ProgressReporter, ROWS, now};
+use crate::inputs::{BlockReader, TableReader, batch_bytes};
 use crate::ranks::{SharedPart, SharedParts};
-use crate::reader::{BlockReader, TableReader, batch_bytes};
 use crate::writer::{ArtefactCommitter, RowsOfPart, TableWriter};
-use pairloom_base::error::Result;
+use pairloom_base::error::{Result, catch_panic};
 use pairloom_base::runtime::{CancelToken, Resources};
 use pairloom_stage::{MapBlock, MapFn, MapOutput, Progress};
 
@@ -189,4 +194,306 @@ fn encode_part(block: usize, units: usize, mapped: MapOutput) -> Result<(Encoded
     let (batch, part) = SharedPart::encode(mapped)?;
     let bytes = batch.as_ref().map_or(0, batch_bytes) + part.content.len() as u64;
     Ok((EncodedPart { block, units, batch, part }, bytes))
+}
+
+/// Limit on the bytes in flight between threads, shared by all parallel maps of a run.
+///
+/// Every map may always have one item in flight, so no map starves or deadlocks because of another. Therefore the
+/// actual bound is the limit plus one item per map.
+#[derive(Debug, Clone)]
+pub struct MemoryBudget(Arc<BudgetState>);
+
+#[derive(Debug)]
+struct BudgetState {
+    limit: u64,
+    in_flight: Mutex<u64>,
+    freed: Condvar,
+    peak: AtomicU64,
+}
+
+impl MemoryBudget {
+    /// A budget of `limit` bytes.
+    #[must_use]
+    pub fn new(limit: u64) -> Self {
+        let state = BudgetState { limit, in_flight: Mutex::new(0), freed: Condvar::new(), peak: AtomicU64::new(0) };
+        Self(Arc::new(state))
+    }
+
+    /// Peak number of bytes in flight.
+    #[must_use]
+    pub fn peak(&self) -> u64 {
+        self.0.peak.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, u64> {
+        self.0.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until `bytes` fit, or until the map that counts its items in `items` has no item in flight.
+    fn acquire(&self, items: &Arc<AtomicU64>, bytes: u64, cancel: &CancelToken) -> Result<MemoryPermit> {
+        let mut in_flight = self.lock();
+        while *in_flight + bytes > self.0.limit && items.load(Ordering::SeqCst) > 0 {
+            cancel.check()?;
+            let pause = Duration::from_millis(50);
+            in_flight = self.0.freed.wait_timeout(in_flight, pause).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *in_flight += bytes;
+        self.0.peak.fetch_max(*in_flight, Ordering::Relaxed);
+        items.fetch_add(1, Ordering::SeqCst);
+        Ok(MemoryPermit { budget: self.clone(), items_in_flight: Arc::clone(items), bytes })
+    }
+}
+
+/// Bytes reserved for an item in flight, released on drop.
+#[derive(Debug)]
+struct MemoryPermit {
+    budget: MemoryBudget,
+    items_in_flight: Arc<AtomicU64>,
+    bytes: u64,
+}
+
+impl MemoryPermit {
+    /// Changes the reservation to `bytes`, when the result of an item takes the place of the item. Does not wait.
+    fn resize(&mut self, bytes: u64) {
+        let mut in_flight = self.budget.lock();
+        *in_flight = *in_flight - self.bytes + bytes;
+        self.bytes = bytes;
+        self.budget.0.peak.fetch_max(*in_flight, Ordering::Relaxed);
+        self.budget.0.freed.notify_all();
+    }
+}
+
+impl Drop for MemoryPermit {
+    fn drop(&mut self) {
+        let mut in_flight = self.budget.lock();
+        *in_flight -= self.bytes;
+        self.items_in_flight.fetch_sub(1, Ordering::SeqCst);
+        self.budget.0.freed.notify_all();
+    }
+}
+
+/// Reads items from `source`, maps them on `threads` threads, and passes the results to `sink` in the order of the
+/// items.
+///
+/// `source` returns an item and its size in bytes. `function` returns a result and its size, which replaces the size of
+/// the item in the budget until `sink` has returned. For each item the map reserves at least the size of the largest
+/// result so far, so it processes the first item alone. At most 2 · `threads` items are in flight, fewer if `budget`
+/// requires it. Memory that `function` uses while it runs is not counted.
+///
+/// The first error cancels `stop`, so that a waiting `source` can end.
+///
+/// # Errors
+/// The first error of `source`, `function` or `sink`, in the order of the items; or an interruption. Everything in
+/// flight is dropped.
+pub fn ordered_map<T: Send, U: Send>(
+    budget: &MemoryBudget,
+    stop: &CancelToken,
+    threads: usize,
+    mut source: impl FnMut() -> Result<Option<(T, u64)>> + Send,
+    function: impl Fn(T) -> Result<(U, u64)> + Sync,
+    mut sink: impl FnMut(U) -> Result<()>,
+) -> Result<()> {
+    let threads = threads.max(1);
+    let items = Arc::new(AtomicU64::new(0));
+    let largest = AtomicU64::new(0);
+    let (work_sender, work) = bounded::<(usize, T, MemoryPermit)>(threads);
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the budget and the work channel limit the number of items in this channel"
+    )]
+    let (done_sender, done) = unbounded::<(usize, Result<(U, MemoryPermit)>)>();
+    scoped::scope(|scope| {
+        let source_done = done_sender.clone();
+        let (items, largest, function) = (&items, &largest, &function);
+        scope.spawn(move || {
+            let mut next = || -> Result<Option<(T, MemoryPermit)>> {
+                let Some((item, bytes)) = catch_panic(&mut source)? else { return Ok(None) };
+                acquire_for_next(budget, items, largest, bytes, threads, stop).map(|permit| Some((item, permit)))
+            };
+            for index in 0.. {
+                match next() {
+                    Ok(None) => return,
+                    Ok(Some((item, permit))) => {
+                        if work_sender.send((index, item, permit)).is_err() {
+                            return;
+                        }
+                    }
+                    Err(error) => {
+                        let _ = source_done.send((index, Err(error)));
+                        return;
+                    }
+                }
+            }
+        });
+        for _ in 0..threads {
+            let (work, done_sender) = (work.clone(), done_sender.clone());
+            scope.spawn(move || {
+                while let Ok((index, item, mut permit)) = work.recv() {
+                    let result = catch_panic(|| stop.check().and_then(|()| function(item)));
+                    let result = result.map(|(value, bytes)| {
+                        largest.fetch_max(bytes.max(1), Ordering::SeqCst);
+                        permit.resize(bytes);
+                        (value, permit)
+                    });
+                    if done_sender.send((index, result)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop((work, done_sender));
+        deliver_in_order(&done, stop, |(value, permit)| {
+            let pushed = catch_panic(|| sink(value));
+            drop(permit);
+            pushed
+        })
+    })
+}
+
+/// Passes the results to `sink` in the order of their numbers, up to the first error, which cancels `stop`. Drains
+/// `done`.
+fn deliver_in_order<V>(
+    done: &Receiver<(usize, Result<V>)>,
+    stop: &CancelToken,
+    mut sink: impl FnMut(V) -> Result<()>,
+) -> Result<()> {
+    let mut early = BTreeMap::new();
+    let mut next = 0;
+    let mut outcome = Ok(());
+    for (index, result) in done {
+        early.insert(index, result);
+        while outcome.is_ok() {
+            let Some(result) = early.remove(&next) else { break };
+            next += 1;
+            outcome = result.and_then(&mut sink);
+        }
+        if outcome.is_err() {
+            stop.cancel();
+            early.clear();
+        }
+    }
+    outcome
+}
+
+/// Waits until the map may have one more item in flight and the bytes fit, and reserves them.
+fn acquire_for_next(
+    budget: &MemoryBudget,
+    items: &Arc<AtomicU64>,
+    largest: &AtomicU64,
+    bytes: u64,
+    threads: usize,
+    stop: &CancelToken,
+) -> Result<MemoryPermit> {
+    let mut in_flight = budget.lock();
+    let most = || if largest.load(Ordering::SeqCst) == 0 { 1 } else { 2 * threads as u64 };
+    while items.load(Ordering::SeqCst) >= most() {
+        stop.check()?;
+        let pause = Duration::from_millis(50);
+        in_flight = budget.0.freed.wait_timeout(in_flight, pause).unwrap_or_else(PoisonError::into_inner).0;
+    }
+    drop(in_flight);
+    budget.acquire(items, bytes.max(largest.load(Ordering::SeqCst)), stop)
+}
+
+#[cfg(test)]
+mod tests {
+
+    use super::*;
+    use pairloom_base::error::Error;
+
+    fn numbers(n: u64, bytes: u64) -> impl FnMut() -> Result<Option<(u64, u64)>> + Send {
+        let mut at = 0;
+        move || {
+            at += 1;
+            Ok((at <= n).then_some((at, bytes)))
+        }
+    }
+
+    #[test]
+    fn results_arrive_in_the_order_of_the_items() {
+        let mut got = Vec::new();
+        let slow_when_odd = |n: u64| {
+            if n % 2 == 1 {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Ok((n * 10, 1))
+        };
+        let sink = |n| {
+            got.push(n);
+            Ok(())
+        };
+        ordered_map(&MemoryBudget::new(1 << 20), &CancelToken::new(), 4, numbers(50, 1), slow_when_odd, sink).unwrap();
+        assert_eq!(got, (1..=50).map(|n| n * 10).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_slow_consumer_keeps_a_fast_producer_within_the_limit() {
+        let budget = MemoryBudget::new(1000);
+        let slow = |_| {
+            std::thread::sleep(Duration::from_millis(1));
+            Ok(())
+        };
+        // Without the budget, 2 · 8 items of 300 bytes would be in flight.
+        ordered_map(&budget, &CancelToken::new(), 8, numbers(60, 300), |n| Ok((n, 300)), slow).unwrap();
+        assert!(budget.peak() <= 1000, "{}", budget.peak());
+        assert!(budget.peak() >= 900, "the limit is used: {}", budget.peak());
+        assert_eq!(*budget.lock(), 0, "everything is released");
+    }
+
+    #[test]
+    fn an_item_larger_than_the_limit_is_processed_alone() {
+        let budget = MemoryBudget::new(10);
+        let mut count = 0;
+        let sink = |_| {
+            count += 1;
+            Ok(())
+        };
+        ordered_map(&budget, &CancelToken::new(), 4, numbers(5, 100), |n| Ok((n, 100)), sink).unwrap();
+        assert_eq!((count, budget.peak()), (5, 100));
+    }
+
+    #[test]
+    fn the_first_error_in_order_is_returned_and_later_items_are_dropped() {
+        let fail = |n: u64| if n >= 7 { Err(Error::data(format!("item {n}"))) } else { Ok((n, 1)) };
+        let mut got = Vec::new();
+        let sink = |n| {
+            got.push(n);
+            Ok(())
+        };
+        let error =
+            ordered_map(&MemoryBudget::new(1 << 20), &CancelToken::new(), 3, numbers(1000, 1), fail, sink).unwrap_err();
+        assert_eq!((error.to_string().as_str(), got), ("item 7", vec![1, 2, 3, 4, 5, 6]));
+    }
+
+    #[test]
+    fn an_error_ends_a_waiting_source() {
+        let stop = CancelToken::new().child();
+        let mut at = 0;
+        let source = || {
+            at += 1;
+            if at == 1 {
+                return Ok(Some((at, 1)));
+            }
+            // After the first item, the source waits until it is cancelled.
+            loop {
+                stop.check()?;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let fail = |_: u64| -> Result<(u64, u64)> { Err(Error::data("broken")) };
+        let error = ordered_map(&MemoryBudget::new(9), &stop, 2, source, fail, |_| Ok(())).unwrap_err();
+        assert_eq!(error.to_string(), "broken");
+    }
+
+    #[test]
+    fn a_panic_is_an_error_and_an_error_of_the_sink_ends_the_map() {
+        let panics = |n: u64| if n == 3 { panic!("three") } else { Ok((n, 1)) };
+        let error =
+            ordered_map(&MemoryBudget::new(9), &CancelToken::new(), 2, numbers(9, 1), panics, |_| Ok(())).unwrap_err();
+        assert_eq!(error.to_string(), "panicked: three");
+        let full = |n: u64| if n == 2 { Err(Error::stage("disk is full")) } else { Ok(()) };
+        let error = ordered_map(&MemoryBudget::new(9), &CancelToken::new(), 2, numbers(9, 1), |n| Ok((n, 1)), full)
+            .unwrap_err();
+        assert_eq!(error.to_string(), "disk is full");
+    }
 }

@@ -1,33 +1,27 @@
 //! Execution of a plan: runs the stages whose results are missing, each on its own thread, as the schedule says. A stage
-//! waits for its inputs when it reads them.
+//! waits for its inputs when it reads them. The record of a run is written at its start, and completed at its end.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::cache::LazyCache;
-use crate::event::{Event, Observer};
-use crate::exclusive_queue::ExclusiveQueue;
-use crate::feed::ArtefactFeed;
-use crate::inputs::{OpenInput, StageInputs};
-use crate::ordered_map::MemoryBudget;
-use crate::progress_reporter::ROWS;
-use crate::ranks::{RankCoordinator, WorkerGroup, plan_description};
-use crate::reader::TableReader;
-use crate::run_options::RunOptions;
-use crate::run_record::{RunSummary, StageResult, begin_record, finish_record};
-use crate::schedule::Schedule;
-use crate::sources::{self, SourceDigest};
+use crate::event::{Event, Observer, ROWS};
+use crate::inputs::{CacheOptions, LazyCache, OpenInput, StageInputs, TableReader};
+use crate::map::MemoryBudget;
+use crate::ranks::{RankCoordinator, RankOptions, WorkerGroup, plan_description};
+use crate::schedule::{ExclusiveQueue, Schedule};
+use crate::sources::{self, SourceDigest, SourceReading};
 use crate::stage_host::{EngineHost, RunContext};
 use crate::status::{StageStatus, stage_statuses};
-use crate::writer::{ArtefactCommitter, TableWriter};
+use crate::writer::{ArtefactCommitter, ArtefactFeed, TableWriter};
 use pairloom_base::error::{Error, ErrorCategory, Result, catch_panic};
-use pairloom_base::runtime::{CancelToken, Resources, version_and_build};
+use pairloom_base::runtime::{CancelToken, Device, RemoteTasks, Resources, Stalls, version_and_build};
 use pairloom_stage::plan::{Plan, PlanNode};
 use pairloom_stage::{InputOrigin, OutputKind, RunStage, Stage, StageEvent, StageHost, StageInput, TableRef, Warning};
 use pairloom_store::claim::{StoreLock, check_conditional_writes, claim_artefact, lock_for_run};
 use pairloom_store::journal::{self, CommittedContent};
 use pairloom_store::key::InputIdentity;
+use pairloom_store::record::{RunCommand, RunOutcome, RunRecord, StageRecord};
 use pairloom_store::{Artefact, Manifest, Presence, Store, with_checksum};
 
 /// Runs every stage of the plan whose artefact is not in the store, by `run_stage`.
@@ -445,4 +439,161 @@ fn publish_manifest(host: EngineHost<'_>, status: &StageStatus, seconds: f64) ->
     });
     let _ = committer.artefact.delete_all(leftovers);
     Ok(manifest)
+}
+
+/// Options of a run.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// Name of the pipeline file, for the record of the run.
+    pub pipeline: String,
+    /// Rest of the command line, for the record of the run.
+    pub command: RunCommand,
+    /// Number of threads that a stage may keep busy.
+    pub threads: usize,
+    /// Number of instances of stages of the matrix that run at the same time and share the threads.
+    pub jobs: usize,
+    /// True if a run goes on with the stages that do not follow from one that failed.
+    pub keep_going: bool,
+    /// True if folders with their former times count as unchanged, without a look at their files.
+    pub trust_folder_times: bool,
+    /// Maximum number of bytes in flight between threads.
+    pub memory: u64,
+    /// Device of the tensors.
+    pub device: Device,
+    /// Location and size of the cache of shards.
+    pub cache: CacheOptions,
+    /// Options for stages that run in several processes.
+    pub ranks: RankOptions,
+    /// Processes of a cluster that compute parts of a stage.
+    pub remote: Option<Arc<dyn RemoteTasks>>,
+}
+
+impl RunOptions {
+    /// Number of threads that an instance of a stage may keep busy.
+    #[must_use]
+    pub fn instance_threads(&self) -> usize {
+        (self.threads / self.jobs.max(1)).max(1)
+    }
+
+    /// Way of reading sources at the start of a run.
+    #[must_use]
+    pub fn source_reading(&self) -> SourceReading {
+        SourceReading { threads: self.threads, trusts_folder_times: self.trust_folder_times }
+    }
+
+    /// Identity of the pipeline, as [`RunCommand::pipeline_identity`] gives it.
+    #[must_use]
+    pub fn pipeline_identity(&self) -> &str {
+        self.command.pipeline_identity(&self.pipeline)
+    }
+}
+
+/// Result of a run.
+#[derive(Debug)]
+pub struct RunSummary {
+    /// Record of the run, which is in the store already.
+    pub record: RunRecord,
+    /// Manifest of each finished stage, by name of the stage.
+    pub manifests: BTreeMap<String, Manifest>,
+    /// Peak number of bytes in flight between threads.
+    pub peak_bytes_in_flight: u64,
+    /// Error that ended the run, if any.
+    pub error: Option<Error>,
+}
+
+/// Writes the record of a new run, and reports the stages whose results are reused.
+pub(super) fn begin_record(
+    statuses: &[StageStatus],
+    store: &Store,
+    options: &RunOptions,
+    observer: &Observer<'_>,
+) -> Result<RunRecord> {
+    let mut record = RunRecord::start(&options.pipeline, options.command.clone());
+    record.name_after_others(store)?;
+    record.stages = statuses
+        .iter()
+        .map(|status| StageRecord {
+            name: status.name.clone(),
+            coordinates: status.coordinates.clone(),
+            kind: status.kind.clone(),
+            key: status.key.clone(),
+            identity: Some(status.identity.clone()),
+            tables: status.tables.clone(),
+            sources: status.sources.clone(),
+            warnings: status.warnings.clone(),
+            reused: status.is_reuse(),
+            seconds: None,
+            stalls: None,
+        })
+        .collect();
+    if !statuses.iter().all(StageStatus::is_reuse) {
+        record.save(store)?;
+    }
+    let stages = statuses.iter().map(|status| status.name.clone()).collect();
+    observer(&Event::RunStarted { run: record.run.clone(), pipeline: record.pipeline.clone(), stages });
+    for status in statuses {
+        if let Some(manifest) = status.reused() {
+            let (stage, kind, key) = (status.name.clone(), status.kind.clone(), status.key.to_string());
+            observer(&Event::StageReused { stage, kind, key, rows: manifest.rows() });
+        }
+    }
+    Ok(record)
+}
+
+/// Result of a stage: its manifest and, if it ran, the seconds it took and its data stalls.
+pub(super) type StageResult = Result<(Manifest, Option<(f64, Option<Stalls>)>)>;
+
+/// Completes and writes the record of a run, and returns the summary.
+pub(super) fn finish_record(
+    record: &mut RunRecord,
+    store: &Store,
+    budget: &MemoryBudget,
+    observer: &Observer<'_>,
+    results: Vec<(String, StageResult)>,
+    seconds: f64,
+) -> Result<RunSummary> {
+    let mut manifests = BTreeMap::new();
+    let mut first: Option<Error> = None;
+    let mut failed = 0;
+    for (name, result) in results {
+        failed += usize::from(matches!(&result, Err(error) if error.category() != ErrorCategory::Interrupted));
+        match result {
+            Ok((manifest, ran)) => {
+                if let Some(stage) = record.stages.iter_mut().find(|stage| stage.name == name) {
+                    stage.seconds = ran.map(|(seconds, _)| seconds);
+                    stage.stalls = ran.and_then(|(_, stalls)| stalls);
+                    // Another process, or another stage of the same key, may have built it while this one waited.
+                    stage.reused = ran.is_none();
+                }
+                manifests.insert(name, manifest);
+            }
+            // Interruptions are consequences of the first other error, if there is one.
+            Err(error) if first.as_ref().is_none_or(|first| first.category() == ErrorCategory::Interrupted) => {
+                first = Some(if error.category() == ErrorCategory::Interrupted {
+                    error
+                } else {
+                    error.context(format!("stage `{name}`"))
+                });
+            }
+            Err(_) => {}
+        }
+    }
+    if failed > 1 {
+        first = first.map(|error| error.context(format!("{failed} stages failed, first")));
+    }
+    record.finished = Some(jiff::Timestamp::now());
+    record.error = first.as_ref().map(ToString::to_string);
+    record.outcome = match &first {
+        None => RunOutcome::Finished,
+        Some(error) if error.category() == ErrorCategory::Interrupted => RunOutcome::Interrupted,
+        Some(_) => RunOutcome::Failed,
+    };
+    let saved = record.save(store);
+    if first.is_none() {
+        saved?;
+    }
+    let outcome = serde_json::json!(record.outcome).as_str().unwrap_or_default().to_owned();
+    let peak = budget.peak();
+    observer(&Event::RunFinished { run: record.run.clone(), seconds, outcome, peak_bytes_in_flight: peak });
+    Ok(RunSummary { record: record.clone(), manifests, peak_bytes_in_flight: peak, error: first })
 }

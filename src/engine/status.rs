@@ -1,19 +1,20 @@
-//! Status of the stages of a plan: reuse, resume or run, and the reasons.
+//! Status of the stages of a plan: reuse, resume or run, the reasons, and the lineage by their identities.
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::earlier_rows::{self, NewRows};
 use crate::event::Observer;
-use crate::new_rows::{self, NewRows};
 use crate::sources::{self, SourceReading};
 use pairloom_base::error::{Error, Result};
 use pairloom_base::runtime::CancelToken;
 use pairloom_stage::plan::Plan;
-use pairloom_stage::{Coordinate, InputOrigin, OutputKind, Problem, Stage, TableRef, Warning};
-use pairloom_store::journal;
+use pairloom_stage::{
+    AncestorArtefact, AncestorInput, Coordinate, InputOrigin, OutputKind, Problem, Stage, StageLineage, TableRef,
+    Warning,
+};
 use pairloom_store::key::{ArtefactIdentity, InputIdentity, Key};
-use pairloom_store::record::{RunRecord, StageRecord};
-use pairloom_store::run_log::RunLog;
-use pairloom_store::{Artefact, Manifest, Presence, Store};
+use pairloom_store::record::{RunLog, RunRecord, StageRecord};
+use pairloom_store::{Artefact, Manifest, Presence, Store, journal};
 
 /// Status of a stage before a run.
 #[derive(Debug, Clone)]
@@ -149,7 +150,7 @@ pub fn stage_statuses<S: Stage>(
                 let status = done.iter().find(|status| status.name == from.stage())?;
                 Some((status.artefact(store), status.reused().cloned()))
             };
-            new_rows = new_rows::count_new_rows(node, &identity, plan, store, &contents, producer)?;
+            new_rows = earlier_rows::count_new_rows(node, &identity, plan, store, &contents, producer)?;
             reasons.extend(new_rows.as_ref().map(ToString::to_string));
         }
         let outputs = node.stage.outputs().into_iter();
@@ -222,4 +223,42 @@ impl RunHistory {
         }
         Ok(vec!["there is no earlier result".to_owned()])
     }
+}
+
+/// Lineage of the stage with this identity. `statuses` are the stages that it may follow from.
+pub(super) fn stage_lineage(identity: &ArtefactIdentity, statuses: &[StageStatus]) -> StageLineage {
+    let mut artefacts = Vec::new();
+    add_producers(identity, statuses, &mut artefacts);
+    StageLineage { inputs: inputs(identity), artefacts }
+}
+
+/// Adds the producers of all inputs to `found`, after everything that they follow from. The inputs are visited in the
+/// order of their names: the names of the stages and their order in the pipeline file are not part of the key.
+fn add_producers(identity: &ArtefactIdentity, statuses: &[StageStatus], found: &mut Vec<AncestorArtefact>) {
+    for input in identity.inputs.values() {
+        let InputIdentity::Artefact { key, .. } = input else { continue };
+        if found.iter().any(|ancestor| ancestor.key == key.as_str()) {
+            continue;
+        }
+        if let Some(status) = statuses.iter().find(|status| status.key == *key) {
+            add_producers(&status.identity, statuses, found);
+            found.push(ancestor(key, &status.identity));
+        }
+    }
+}
+
+fn ancestor(key: &Key, identity: &ArtefactIdentity) -> AncestorArtefact {
+    let ArtefactIdentity { kind, version, settings, .. } = identity;
+    let (kind, key, settings) = (kind.clone(), key.to_string(), settings.clone());
+    AncestorArtefact { kind, key, version: *version, settings, inputs: inputs(identity) }
+}
+
+fn inputs(identity: &ArtefactIdentity) -> BTreeMap<String, AncestorInput> {
+    let origin = |input: &InputIdentity| match input {
+        InputIdentity::Artefact { key, output, .. } => {
+            AncestorInput::Artefact { key: key.to_string(), output: output.clone() }
+        }
+        InputIdentity::Source(digest) => AncestorInput::Source { digest: digest.clone() },
+    };
+    identity.inputs.iter().map(|(name, input)| (name.clone(), origin(input))).collect()
 }

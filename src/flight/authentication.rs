@@ -9,7 +9,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
-use super::connections::CallMark;
+use super::server::CallMark;
 use pairloom_base::error::{Error, Result};
 
 /// Base64 with or without padding: clients write both.

@@ -7,20 +7,13 @@
 //! ```
 
 mod authentication;
-mod binding;
-mod columns;
-mod connections;
 mod metadata;
-mod options;
 mod prepared;
 mod protocol;
 mod queries;
 mod server;
 mod service;
 mod sessions;
-mod sql_info;
-mod status;
-mod tickets;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -29,6 +22,5 @@ mod tests;
 mod protocol_tests;
 
 pub use authentication::AccessToken;
-pub use options::{FlightOptions, TlsIdentity};
-pub use server::FlightServer;
+pub use server::{FlightOptions, FlightServer, TlsIdentity};
 pub use sessions::{RunChooser, Sessions};

@@ -1,4 +1,4 @@
-//! Calls of Flight, which lead to the commands of Flight SQL.
+//! Calls of Flight, which lead to the commands of Flight SQL, and errors as the statuses of gRPC.
 
 use arrow_flight::flight_service_server::FlightService;
 use arrow_flight::sql::{Any, Command};
@@ -9,10 +9,11 @@ use arrow_flight::{
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use prost::Message;
-use tonic::{Request, Status, Streaming};
+use tonic::{Code, Request, Status, Streaming};
 
+use crate::queries::wrong_ticket;
 use crate::service::{Answer, FlightSql};
-use crate::tickets::wrong_ticket;
+use pairloom_base::error::{Error, ErrorCategory};
 
 /// Actions that arrow-flight lists and this server does not have: it is read-only, and has no plans of Substrait.
 const ABSENT_ACTIONS: [&str; 5] =
@@ -86,4 +87,26 @@ impl FlightService for FlightProtocol {
         let exists = |action: &ActionType| !ABSENT_ACTIONS.contains(&action.r#type.as_str());
         Ok(actions.map(|actions| actions.try_filter(move |action| std::future::ready(exists(action))).boxed()))
     }
+}
+
+/// Longest message in bytes. Clients limit the size of headers, in which it travels.
+const MAX_MESSAGE_BYTES: usize = 3_000;
+
+/// Status of an error, with its hint.
+pub(crate) fn status_of(error: Error) -> Status {
+    let code = match error.category() {
+        ErrorCategory::Usage | ErrorCategory::Expectation => Code::InvalidArgument,
+        ErrorCategory::Data => Code::FailedPrecondition,
+        // A query has no stages: its memory or its time is exhausted.
+        ErrorCategory::Stage => Code::ResourceExhausted,
+        ErrorCategory::Interrupted => Code::Cancelled,
+        ErrorCategory::Internal => Code::Internal,
+    };
+    let hint = error.hint_text().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    let mut message = format!("{error}{hint}");
+    if message.len() > MAX_MESSAGE_BYTES {
+        message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
+        message.push('…');
+    }
+    Status::new(code, message)
 }

@@ -1,4 +1,5 @@
-//! Queries that run for clients: their number, their time, their rows as Flight messages, and their cancellation.
+//! Queries that run for clients: their number, their time, their rows as Flight messages, and their cancellation; and the
+//! tickets of queries that the server has planned and that a client then fetches.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -7,10 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::error::ArrowError;
 use arrow_flight::FlightData;
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::error::FlightError;
+use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -19,10 +23,10 @@ use tokio::time::timeout;
 use tonic::Status;
 
 use crate::FlightOptions;
-use crate::binding::ParameterRows;
-use crate::columns::{sent_columns, with_columns};
-use crate::status::status_of;
-use crate::tickets::QueryId;
+use crate::prepared::ParameterRows;
+use crate::protocol::status_of;
+use pairloom_base::error::Result;
+use pairloom_base::runtime::random_bytes;
 use pairloom_query::{QueryOptions, Session};
 
 /// Messages of a result.
@@ -257,4 +261,143 @@ impl Drop for Registration {
 
 fn lock(cancellable: &Cancellable) -> MutexGuard<'_, QueriesByTicket> {
     cancellable.queries.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+// A client compares the columns that were announced with those that it gets. Whether a value can be missing is known
+// only to the optimiser, so all can be missing here; dictionaries are sent as their values.
+/// Columns as they are announced and sent.
+pub(super) fn sent_columns(columns: &Schema) -> SchemaRef {
+    Arc::new(Schema::new(columns.fields().iter().map(sent_field).collect::<Vec<_>>()))
+}
+
+fn sent_field(field: &FieldRef) -> FieldRef {
+    Arc::new(Field::new(field.name(), sent_type(field.data_type()), true))
+}
+
+fn sent_type(of: &DataType) -> DataType {
+    match of {
+        DataType::Dictionary(_, values) => sent_type(values),
+        DataType::LargeList(item) => DataType::LargeList(sent_field(item)),
+        // The width 0 stands for one that is not known before the vectors are read.
+        DataType::List(item) | DataType::FixedSizeList(item, 0) => DataType::List(sent_field(item)),
+        DataType::FixedSizeList(item, width) => DataType::FixedSizeList(sent_field(item), *width),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(sent_field).collect()),
+        other => other.clone(),
+    }
+}
+
+/// Rows with these columns.
+///
+/// # Errors
+/// A column cannot have the wanted type.
+#[expect(clippy::disallowed_methods, reason = "a result may have no column")]
+pub(super) fn with_columns(rows: &RecordBatch, columns: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    let values = rows.columns().iter().zip(columns.fields()).map(|(values, field)| {
+        if values.data_type() == field.data_type() { Ok(Arc::clone(values)) } else { cast(values, field.data_type()) }
+    });
+    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    RecordBatch::try_new_with_options(Arc::clone(columns), values.collect::<Result<_, _>>()?, &options)
+}
+
+/// Bytes of the seal at the start of a ticket.
+const SEAL_BYTES: usize = blake3::OUT_LEN;
+/// Bytes of the identifier behind the seal.
+const ID_BYTES: usize = 16;
+
+/// Identifier of a planned query.
+pub(super) type QueryId = [u8; ID_BYTES];
+
+/// Query of a ticket.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Ticket {
+    /// Identifier, by which the query can be cancelled.
+    pub id: QueryId,
+    /// Text of the query.
+    pub sql: String,
+}
+
+/// Error for a ticket that this server did not give out.
+pub(super) fn wrong_ticket() -> Status {
+    Status::unauthenticated("the ticket is not of this server, or the server was started again")
+}
+
+/// Seals tickets, so that the server runs only queries that it has planned. It keeps nothing about them.
+pub(super) struct TicketSeal {
+    key: [u8; blake3::KEY_LEN],
+}
+
+impl TicketSeal {
+    /// Seal with a key of its own.
+    ///
+    /// # Errors
+    /// The operating system has no random numbers.
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self { key: random_bytes()? })
+    }
+
+    /// Bytes of a ticket: the seal, the identifier, and the text of the query.
+    pub(super) fn seal(&self, ticket: &Ticket) -> Bytes {
+        let content = [ticket.id.as_slice(), ticket.sql.as_bytes()].concat();
+        let seal = blake3::keyed_hash(&self.key, &content);
+        [seal.as_bytes(), content.as_slice()].concat().into()
+    }
+
+    /// Ticket of these bytes.
+    ///
+    /// # Errors
+    /// They were not sealed by this server.
+    pub(super) fn open(&self, bytes: &[u8]) -> Result<Ticket, Status> {
+        let (seal, content) = bytes.split_at_checked(SEAL_BYTES).ok_or_else(wrong_ticket)?;
+        // Hashes are compared in constant time.
+        if blake3::Hash::from_slice(seal).ok() != Some(blake3::keyed_hash(&self.key, content)) {
+            return Err(wrong_ticket());
+        }
+        let (id, sql) = content.split_first_chunk().ok_or_else(wrong_ticket)?;
+        let sql = String::from_utf8(sql.to_vec()).map_err(|_| wrong_ticket())?;
+        Ok(Ticket { id: *id, sql })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{ArrayRef, AsArray, DictionaryArray, FixedSizeListArray, Int64Array};
+    use arrow::datatypes::{Float32Type, Int32Type};
+
+    use super::*;
+
+    #[test]
+    fn rows_have_the_announced_columns() {
+        let item = Arc::new(Field::new("item", DataType::Float32, false));
+        let values = Arc::new(arrow::array::Float32Array::from(vec![1.0, 2.0, 3.0, 4.0]));
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("id", Arc::new(Int64Array::from(vec![1, 2]))),
+            ("split", Arc::new(DictionaryArray::<Int32Type>::from_iter(["train", "test"]))),
+            ("vector", Arc::new(FixedSizeListArray::new(item, 2, values, None))),
+        ];
+        let rows = RecordBatch::try_from_iter(columns).unwrap();
+        let announced = sent_columns(&rows.schema());
+        let sent = with_columns(&rows, &announced).unwrap();
+        assert_eq!(sent.schema(), announced);
+        assert!(announced.fields().iter().all(|field| field.is_nullable()));
+        assert_eq!(announced.field(1).data_type(), &DataType::Utf8);
+        assert_eq!(sent.column(1).as_string::<i32>().value(1), "test");
+        let vectors = sent.column(2).as_fixed_size_list();
+        assert_eq!(vectors.values().as_primitive::<Float32Type>().values(), &[1.0, 2.0, 3.0, 4.0]);
+        assert!(matches!(announced.field(2).data_type(), DataType::FixedSizeList(item, 2) if item.is_nullable()));
+    }
+
+    #[test]
+    fn tickets_open_only_as_they_were_sealed() {
+        let seal = TicketSeal::new().unwrap();
+        let ticket = Ticket { id: *b"0123456789abcdef", sql: "SELECT 'ä'".to_owned() };
+        let sealed = seal.seal(&ticket);
+        assert_eq!(seal.open(&sealed).unwrap(), ticket);
+        for at in 0..sealed.len() {
+            let mut forged = sealed.to_vec();
+            forged[at] ^= 1;
+            assert!(seal.open(&forged).is_err(), "byte {at}");
+            assert!(seal.open(&sealed[..at]).is_err(), "{at} bytes");
+        }
+        assert!(TicketSeal::new().unwrap().open(&sealed).is_err());
+    }
 }

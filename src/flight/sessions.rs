@@ -9,8 +9,8 @@ use pairloom_base::error::{Error, Result};
 use pairloom_base::runtime::NamedFile;
 use pairloom_query::{PlanRunner, Session, VECTOR_CACHE_BYTES};
 use pairloom_store::Store;
+use pairloom_store::record::RunLog;
 use pairloom_store::record::{RunOutcome, RunRecord};
-use pairloom_store::run_log::RunLog;
 
 /// Time after which the server looks for a newer run.
 const REFRESH: Duration = Duration::from_secs(1);

@@ -67,8 +67,7 @@ impl Served {
             reader_time: Duration::from_secs(reader_seconds),
             queries: 2,
         };
-        let choose =
-            Box::new(|log: &pairloom_store::run_log::RunLog| log.last_finished(None).map(Option::<&_>::cloned));
+        let choose = Box::new(|log: &pairloom_store::record::RunLog| log.last_finished(None).map(Option::<&_>::cloned));
         let sessions = Arc::new(Sessions::new(store.clone(), choose, vec![]));
         let server = change(FlightServer::bind(options, sessions).unwrap());
         let uri = format!("http://{}", server.address());

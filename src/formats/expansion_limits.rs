@@ -1,4 +1,7 @@
-//! Limits of what a file may give, by its own size.
+//! Limits of what a file may give, by its own size, and the test for byte ranges that overlap: without them the size limits
+//! what can be read.
+
+use std::ops::Range;
 
 use pairloom_base::error::{Error, Result};
 
@@ -56,6 +59,12 @@ fn too_large(most: u64, what: &str) -> Error {
         .hint("the file is damaged or made to take for ever")
 }
 
+/// True if two of these ranges share bytes. If none do, the size of a file limits what can be read from it. Sorts them.
+pub(super) fn overlap(ranges: &mut [Range<u64>]) -> bool {
+    ranges.sort_unstable_by_key(|range| (range.start, range.end));
+    ranges.windows(2).any(|pair| pair[1].start < pair[0].end)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,5 +85,13 @@ mod tests {
             let message = expansion.add_bytes(u64::MAX).unwrap_err().to_string();
             assert!(message.contains(&format!("more than {bytes} bytes without compression")), "{message}");
         }
+    }
+
+    #[test]
+    fn ranges_overlap_if_they_share_a_byte() {
+        assert!(!overlap(&mut [20..30, 0..10, 10..20, 30..30]));
+        assert!(overlap(&mut [20..30, 0..10, 9..12]));
+        assert!(overlap(&mut [5..9, 5..9]));
+        assert!(!overlap(&mut []));
     }
 }

@@ -7,18 +7,14 @@
 //!
 //! **Invariant:** bytes of a file never end the process: a wrong file is an error that names the file and the place.
 
-pub mod line_reader;
 pub mod text_lines;
 pub mod delimited;
 pub mod json;
 pub mod trec;
-mod not_finite;
 mod lz4_frame;
 mod arrow_metadata;
-mod byte_ranges;
 mod expansion_limits;
 pub mod parquet_check;
-mod npy_header;
 pub mod npy;
 pub mod id_list;
 pub mod table_file;

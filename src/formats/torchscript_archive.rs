@@ -9,7 +9,6 @@ use zip::result::ZipError;
 
 use pairloom_base::error::{Error, Result, catch_panic, escape_line};
 use pairloom_storage::bounded;
-use pairloom_storage::text_start;
 
 /// First bytes of a zip file.
 const ZIP_MARK: &[u8] = b"PK\x03\x04";
@@ -33,7 +32,7 @@ pub fn check(path: &Path, max_bytes: u64, check_cancelled: &dyn Fn() -> Result<(
     if size > max_bytes {
         return Err(Error::data(format!("`{name}` has {size} bytes, wanted at most {max_bytes}")));
     }
-    let start = bounded::read_start(path, text_start::START_BYTES as u64)?;
+    let start = bounded::read_start(path, bounded::START_BYTES as u64)?;
     if !start.starts_with(ZIP_MARK) {
         let found = format_of_start(&start);
         return Err(Error::data(format!("`{name}` is {found}, wanted an archive of TorchScript")).hint(HINT));
@@ -51,7 +50,7 @@ fn format_of_start(start: &[u8]) -> &'static str {
         [0x80, 2..=5, ..] => "a pickle of an old `torch.save`",
         [0x08, 1..=31, 0x12, ..] => "an ONNX model",
         [0x7f, b'E', b'L', b'F', ..] => "a shared library, such as AOTInductor compiles",
-        _ => match text_start::other_format(start) {
+        _ => match bounded::other_format(start) {
             Some((format, _)) => format,
             None if std::str::from_utf8(start).is_ok_and(|text| !text.chars().any(is_binary)) => "a text file",
             None => "no zip file",

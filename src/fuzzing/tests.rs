@@ -16,7 +16,7 @@ use super::mutator::Mutator;
 use super::{TARGETS, named};
 use pairloom_formats::parquet_check::forged;
 use pairloom_model::family::registry::ModelConfig;
-use pairloom_model::family::vse::config::VseConfig;
+use pairloom_model::family::vse::VseConfig;
 use pairloom_model::training_state::TrainingState;
 use pairloom_storage::shard;
 use pairloom_tables as tables;

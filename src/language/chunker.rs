@@ -1,7 +1,7 @@
 //! Chunker: groups tagged words into noun phrases and the words between them.
 
+use super::tagger::PosTag;
 use super::tagger::TaggedWord;
-use super::tags::PosTag;
 
 /// A chunk of a caption: a noun phrase, or a word between noun phrases.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use test_data::public_text;
 
 use super::lexicon::Lexicon;
 use super::scene_graph::parse;
-use super::testing::tuples;
-use pairloom_kernels::caption_similarity::CaptionSimilarity;
+use super::tests::tuples;
 use pairloom_kernels::measure::correlation::pearson;
+use pairloom_kernels::text::CaptionSimilarity;
 use pairloom_kernels::text::spice::SpiceBuilder;
 
 /// F1 of tuples. As in the file, the tuples of a caption are its attributes (`object, is, attribute`) and relations, or

@@ -14,18 +14,10 @@
 
 pub mod scene_graph;
 mod clause;
-mod attachment;
-pub mod fragments;
 pub mod chunker;
 pub mod tagger;
-pub mod word_analysis;
-pub mod tags;
-pub mod lemmatizer;
 pub mod lexicon;
-pub mod spice_dictionary;
 pub mod clip_tokenizer;
-#[cfg(test)]
-mod testing;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

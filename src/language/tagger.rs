@@ -1,13 +1,11 @@
-//! Part-of-speech tagger with lemmas.
+//! Part-of-speech tagger with lemmas: the tags, the function words, and the possible tags of words of open classes.
 //!
 //! A word of an open class is lemmatised and looked up in WordNet. If it is ambiguous, rules
 //! decide by its neighbours. The rules are made for captions: most captions are noun phrases, and a word that can be a
 //! verb usually is a verb if it follows a complete noun phrase. One pass, linear in the number of words.
 
-use super::lemmatizer::VerbForm;
-use super::lexicon::Lexicon;
-use super::tags::{COLORS, MULTIWORD_PREPOSITIONS, PosTag, closed_class_tag, list_contains};
-use super::word_analysis::WordAnalysis;
+use super::lexicon::{self, VerbForm};
+use super::lexicon::{Lexicon, PartOfSpeech};
 
 /// Tagged word, or preposition of several words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -346,4 +344,283 @@ fn noun_frequency(analysis: &WordAnalysis) -> u32 {
 
 fn verb_frequency(analysis: &WordAnalysis) -> u32 {
     analysis.verb.as_ref().map_or(0, |verb| verb.count)
+}
+
+/// Possible parts of speech of a word, with their frequencies.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WordAnalysis {
+    /// Frequency as a noun, singular or plural.
+    pub noun: Option<u32>,
+    /// The singular, if the noun is a plural.
+    pub singular: Option<String>,
+    /// Analysis as a verb.
+    pub verb: Option<VerbAnalysis>,
+    /// Frequency as an adjective, of any degree.
+    pub adjective: Option<u32>,
+    /// Frequency as an adverb.
+    pub adverb: Option<u32>,
+    /// True for a gerund that names a thing: `building`.
+    pub names_thing: bool,
+    /// True for a gerund that forms a compound noun with the next word: `parking lot`.
+    pub forms_compound: bool,
+}
+
+/// Analysis of a word as a verb.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerbAnalysis {
+    /// Frequency of the verb, in any form.
+    pub count: u32,
+    /// Its lemma.
+    pub lemma: String,
+    /// Its inflected form.
+    pub form: VerbForm,
+}
+
+/// Gerunds that name things, not actions.
+const OBJECT_GERUNDS: &str = "\
+    building painting drawing writing wedding opening landing carving engraving etching molding moulding padding \
+    seasoning serving wiring piping roofing decking piercing matting netting rigging seating shelving stocking \
+    tiling frosting icing topping siding lighting flooring dressing stuffing bedding covering railing clothing \
+    ceiling clearing crossing lettering fencing paneling marking tubing";
+
+/// Nouns with the ending of a gerund.
+const NO_GERUNDS: &str = "thing something anything nothing everything plaything clothing ceiling";
+
+/// Minimum frequency of a verb whose participles are verbs. The treebank has participles of rarer verbs as adjectives.
+const MIN_VERB_FREQUENCY: u32 = 13;
+
+impl WordAnalysis {
+    /// Analyses `word` with the lexicon.
+    #[must_use]
+    pub fn of(lexicon: &Lexicon, word: &str) -> Self {
+        let plural = lexicon::singular_of(lexicon, word);
+        let own = lexicon.frequency(PartOfSpeech::Noun, word);
+        let noun = match &plural {
+            Some(lemma) => Some(lexicon.frequency(PartOfSpeech::Noun, lemma).unwrap_or(1).max(own.unwrap_or(0))),
+            None => own,
+        };
+        // `pants` is no form of `pant`, and `something` no form of a verb.
+        let never_verb = plural.as_deref() == Some(word) || list_contains(NO_GERUNDS, word);
+        let verb = lexicon::verb_lemma(lexicon, word).filter(|_| !never_verb).map(|(lemma, form)| VerbAnalysis {
+            count: lexicon.frequency(PartOfSpeech::Verb, &lemma).unwrap_or(0),
+            lemma,
+            form,
+        });
+        let mut found = Self {
+            noun,
+            singular: plural,
+            verb,
+            adjective: lexicon
+                .frequency(PartOfSpeech::Adjective, word)
+                .or_else(|| comparative_frequency(lexicon, word)),
+            adverb: lexicon.frequency(PartOfSpeech::Adverb, word),
+            names_thing: list_contains(OBJECT_GERUNDS, word),
+            forms_compound: false,
+        };
+        if list_contains(COLORS, word) {
+            found.adjective = found.adjective.max(found.noun);
+        }
+        if found.noun.is_none() && found.verb.is_none() && found.adjective.is_none() && found.adverb.is_none() {
+            found.guess_parts_of_speech(word);
+        }
+        found
+    }
+
+    /// Its inflected form as a verb.
+    #[must_use]
+    pub fn form(&self) -> Option<VerbForm> {
+        self.verb.as_ref().map(|verb| verb.form)
+    }
+
+    /// The lemma of the word as a modifier of a noun. For a participle (`painted`) it is that of the verb (`paint`),
+    /// unless the word is an adjective (`curved`).
+    #[must_use]
+    pub fn modifier_lemma<'a>(&'a self, word: &'a str) -> &'a str {
+        let Some(verb) = &self.verb else { return word };
+        let adjective = match verb.form {
+            VerbForm::Gerund => {
+                self.adjective.is_some_and(|count| count >= 3)
+                    || self.noun.is_some() && verb.count < 10
+                    || self.forms_compound
+            }
+            VerbForm::Past => {
+                let regular = word.ends_with("ed");
+                !regular
+                    || verb.count < MIN_VERB_FREQUENCY
+                    || self.noun.is_some()
+                    || self.adjective.is_some_and(|count| count >= verb.count)
+            }
+            VerbForm::Base | VerbForm::ThirdPerson => true,
+        };
+        if adjective { word } else { &verb.lemma }
+    }
+
+    /// Guesses the parts of speech of a word that is not in WordNet from its ending.
+    fn guess_parts_of_speech(&mut self, word: &str) {
+        let stem = |ending: &str| word.strip_suffix(ending).filter(|stem| stem.chars().count() >= 3);
+        let verb = |stem: &str, form| Some(VerbAnalysis { count: 0, lemma: stem.to_owned(), form });
+        if word.contains('-') || stem("ish").is_some() {
+            self.adjective = Some(1);
+            self.noun = Some(1);
+        } else if let Some(stem) = stem("ing").filter(|_| !word.ends_with("thing")) {
+            self.verb = verb(stem, VerbForm::Gerund);
+            self.noun = Some(0);
+        } else if let Some(stem) = stem("ed") {
+            self.verb = verb(stem, VerbForm::Past);
+        } else if stem("ly").is_some() {
+            self.adverb = Some(1);
+        } else if let Some(stem) = stem("s").filter(|stem| !stem.ends_with(['s', 'u', 'i'])) {
+            self.noun = Some(1);
+            self.singular = Some(stem.to_owned());
+        } else {
+            self.noun = Some(1);
+        }
+    }
+}
+
+/// Frequency of the adjective of which `word` is the comparative or superlative; `None` if there is none.
+fn comparative_frequency(lexicon: &Lexicon, word: &str) -> Option<u32> {
+    if let Some(lemma) = lexicon.irregular_lemma(PartOfSpeech::Adjective, word) {
+        return lexicon.frequency(PartOfSpeech::Adjective, lemma);
+    }
+    let stem = word.strip_suffix("er").or_else(|| word.strip_suffix("est"))?;
+    let stem_of_y = stem.strip_suffix('i').map(|stem| format!("{stem}y"));
+    [Some(stem.to_owned()), Some(format!("{stem}e")), stem_of_y]
+        .into_iter()
+        .flatten()
+        .find_map(|lemma| lexicon.frequency(PartOfSpeech::Adjective, &lemma))
+}
+
+/// Part-of-speech tag of a word in its context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PosTag {
+    /// Determiner: `the`.
+    Determiner,
+    /// Possessive determiner: `his`.
+    Possessive,
+    /// Possessive marker: `'s` after an owner.
+    PossessiveMarker,
+    /// Pronoun: `it`.
+    Pronoun,
+    /// Number: `two`.
+    Number,
+    /// Adjective: `red`; also a participle before a noun.
+    Adjective,
+    /// Adverb: `slowly`.
+    Adverb,
+    /// Noun in the singular: `dog`.
+    Noun,
+    /// Noun in the plural: `dogs`.
+    Plural,
+    /// Verb in the base form: `sit`.
+    Verb,
+    /// Verb in the third person singular: `sits`.
+    ThirdPerson,
+    /// Gerund or present participle: `sitting`.
+    Gerund,
+    /// Past tense or past participle: `parked`.
+    Past,
+    /// Form of `be`: `is`.
+    Be,
+    /// Auxiliary verb or negation: `can`, `do`, `not`.
+    Auxiliary,
+    /// The word `to`.
+    To,
+    /// Preposition: `on`, `in front of`.
+    Preposition,
+    /// Coordinating conjunction: `and`.
+    Conjunction,
+    /// Punctuation within a sentence: `,`.
+    Comma,
+    /// Relative pronoun or subordinating conjunction: `which`, `while`.
+    Relative,
+    /// Existential `there`: `there is`.
+    Existential,
+    /// End of a sentence: `.`.
+    SentenceEnd,
+}
+
+impl PosTag {
+    /// True if the next word is in the same noun phrase: after a determiner, a possessive, a number or an adjective.
+    #[must_use]
+    pub fn opens_noun_phrase(self) -> bool {
+        matches!(self, Self::Determiner | Self::Possessive | Self::PossessiveMarker | Self::Number | Self::Adjective)
+    }
+}
+
+/// Prepositions of several words. Among two with the same beginning, the longer one comes first.
+pub const MULTIWORD_PREPOSITIONS: &[&[&str]] = &[
+    &["in", "front", "of"],
+    &["on", "top", "of"],
+    &["in", "between"],
+    &["outside", "of"],
+    &["inside", "of"],
+    &["next", "to"],
+    &["close", "to"],
+    &["out", "of"],
+    &["such", "as"],
+    &["because", "of"],
+    &["instead", "of"],
+    &["along", "with"],
+    &["due", "to"],
+    &["away", "from"],
+    &["ahead", "of"],
+];
+
+/// Words for colours, as in SPICE's F-score of colours.
+pub const COLORS: &str = "\
+    amber aqua azure beige black blue bronze brown burgundy charcoal cream crimson cyan gold golden gray green \
+    grey indigo ivory lavender lilac magenta maroon mauve navy ochre olive orange peach pink purple red rose \
+    scarlet silver tan teal turquoise violet white yellow";
+
+/// True if `word` is in `list`, which is separated by spaces.
+#[must_use]
+pub fn list_contains(list: &str, word: &str) -> bool {
+    list.split(' ').any(|known| known == word)
+}
+
+/// The tag of a word of a closed class; `None` for other words.
+#[must_use]
+pub fn closed_class_tag(word: &str) -> Option<PosTag> {
+    Some(match word {
+        "a" | "an" | "the" | "this" | "these" | "those" | "some" | "any" | "each" | "every" | "all" | "both" | "no"
+        | "another" | "either" | "neither" | "whatever" => PosTag::Determiner,
+        "his" | "its" | "their" | "my" | "your" | "our" | "whose" | "her" => PosTag::Possessive,
+        "'s" | "'" | "’s" | "´s" => PosTag::PossessiveMarker,
+        "he" | "she" | "it" | "they" | "them" | "him" | "i" | "we" | "you" | "us" | "me" | "himself" | "herself"
+        | "itself" | "themselves" => PosTag::Pronoun,
+        "one" | "two" | "three" | "four" | "five" | "six" | "seven" | "eight" | "nine" | "ten" | "eleven"
+        | "twelve" | "thirteen" | "fourteen" | "fifteen" | "sixteen" | "twenty" | "thirty" | "forty" | "fifty"
+        | "hundred" | "thousand" => PosTag::Number,
+        "many" | "several" | "few" | "more" | "most" | "other" | "such" | "own" | "same" | "multiple" | "various" => {
+            PosTag::Adjective
+        }
+        "is" | "are" | "was" | "were" | "be" | "been" | "being" | "am" | "'re" | "'m" => PosTag::Be,
+        "can" | "could" | "will" | "would" | "may" | "might" | "must" | "should" | "do" | "does" | "did" | "'ll"
+        | "n't" | "not" | "never" | "ca" => PosTag::Auxiliary,
+        "to" => PosTag::To,
+        "in" | "on" | "at" | "by" | "with" | "from" | "of" | "under" | "above" | "over" | "near" | "behind"
+        | "beside" | "besides" | "between" | "inbetween" | "through" | "into" | "onto" | "against" | "along"
+        | "across" | "around" | "inside" | "outside" | "beneath" | "below" | "underneath" | "among" | "amongst"
+        | "atop" | "for" | "during" | "about" | "without" | "within" | "toward" | "towards" | "upon" | "after"
+        | "before" | "off" | "up" | "down" | "past" | "like" | "than" | "via" | "alongside" | "throughout"
+        | "beyond" | "out" | "amid" | "w/" | "till" | "until" | "round" | "aboard" | "opposite" | "except" | "per" => {
+            PosTag::Preposition
+        }
+        "and" | "or" | "but" | "&" | "nor" => PosTag::Conjunction,
+        "," | ";" | ":" | "-" | "--" | "(" | ")" | "/" | "``" | "''" | "\"" | "…" | "..." => PosTag::Comma,
+        "." | "!" | "?" => PosTag::SentenceEnd,
+        "who" | "which" | "what" | "where" | "when" | "while" | "because" | "if" | "as" | "that" | "whom" | "so"
+        | "how" | "why" => PosTag::Relative,
+        "very" | "just" | "only" | "too" | "also" | "there" | "here" | "together" | "away" | "back" | "forward"
+        | "almost" | "mostly" | "partially" | "partly" | "still" | "then" | "now" | "even" | "probably" | "well"
+        | "really" | "quite" | "upside" | "yet" | "again" | "apart" | "sideways" => PosTag::Adverb,
+        _ if word.bytes().any(|b| b.is_ascii_digit())
+            && word.bytes().all(|b| b.is_ascii_digit() || b",.:/%$".contains(&b)) =>
+        {
+            PosTag::Number
+        }
+        _ if !word.chars().any(char::is_alphanumeric) => PosTag::Comma,
+        _ => return None,
+    })
 }

@@ -1,7 +1,6 @@
 //! Tests of the parser: hand-written graphs of one caption for each construction, and unusual captions.
 
 use super::scene_graph::parse;
-use super::testing::tuples;
 use pairloom_kernels::text::spice::SceneGraph;
 
 const GOLDEN: &[(&str, &[&str])] = &[
@@ -140,4 +139,13 @@ fn assert_consistent(caption: &str) {
         has(object);
     });
     assert_eq!(graph.clone().deduplicated(), graph);
+}
+
+/// The tuples of a graph as SPICE's parser prints them: relations and attributes, or objects if there are neither.
+pub(super) fn tuples(graph: &SceneGraph) -> Vec<String> {
+    let attributes = graph.attributes.iter().map(|(object, attribute)| format!("{object}, is, {attribute}"));
+    let relations =
+        graph.relations.iter().map(|(subject, relation, object)| format!("{subject}, {relation}, {object}"));
+    let tuples: Vec<String> = relations.chain(attributes).collect();
+    if tuples.is_empty() { graph.objects.clone() } else { tuples }
 }

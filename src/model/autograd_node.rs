@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tch::Tensor;
 
-use pairloom_base::error::panics::panic_error;
+use pairloom_base::error::panic_error;
 
 /// Computes the gradients in the inputs of a function, `None` for those that are not wanted, from the gradient in its
 /// output and whether each is wanted.

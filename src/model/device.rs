@@ -1,12 +1,16 @@
-//! Devices of libtorch: conversion from the run's device, loading of CUDA, arithmetic on GPUs, number of threads.
+//! Devices of libtorch: conversion from the run's device, loading of CUDA, arithmetic on GPUs, number of threads, and
+//! page-locked memory of batches for fast copies to a GPU.
 
-use std::sync::Once;
+use std::ffi::c_void;
+use std::sync::{Arc, Once};
 
 use az::SaturatingAs;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+use tch::Tensor;
 
 use pairloom_base::error::{Error, Result};
 use pairloom_base::runtime::Device;
+use pairloom_loader::{AllocateBuffer, ValueBuffer, pooled, pooled_heap};
 
 /// Returns the device of libtorch, after checking that it is available. For a GPU this turns TF32 off, so that f32
 /// products and convolutions are computed in f32. It also selects deterministic algorithms, so that a training that was
@@ -97,6 +101,54 @@ fn load_cuda() {
     });
 }
 
+/// Allocator of the memory of batches for `device`. Page-locked for a GPU, so copies need no staging copy and overlap
+/// with other work; ordinary memory for the CPU.
+#[must_use]
+pub fn allocator_for_device(device: tch::Device) -> AllocateBuffer {
+    if !device.is_cuda() {
+        return pooled_heap();
+    }
+    pooled(Arc::new(|values| Ok(Box::new(PinnedMemory::new(values)?))))
+}
+
+/// Memory of a page-locked tensor.
+struct PinnedMemory {
+    tensor: Tensor,
+    values: usize,
+}
+
+impl PinnedMemory {
+    #[expect(unsafe_code, reason = "the function exists in C++ only, not in tch")]
+    fn new(values: usize) -> Result<Self> {
+        unsafe extern "C" {
+            fn pairloom_pinned_zeros(count: i64) -> *mut c_void;
+        }
+        let size = i64::try_from(values).map_err(|_| Error::internal(format!("a batch of {values} values")))?;
+        // SAFETY: the signature is that of `pinned_memory.cpp`, and any number is a valid argument.
+        let tensor = unsafe { pairloom_pinned_zeros(size) };
+        if tensor.is_null() {
+            return Err(Error::stage(format!("no page-locked memory for a batch of {values} values"))
+                .hint("give the stage smaller batches, or raise the limit of locked memory (`ulimit -l`)"));
+        }
+        // SAFETY: it is a new tensor of libtorch, which nothing else owns.
+        let tensor = unsafe { Tensor::from_ptr(tensor.cast()) };
+        Ok(Self { tensor, values })
+    }
+}
+
+#[expect(unsafe_code, reason = "tch gives the memory of a tensor as a pointer")]
+impl ValueBuffer for PinnedMemory {
+    fn values(&self) -> &[f32] {
+        // SAFETY: the tensor is contiguous f32 with this many values, lives as long as `self`, and is not shared.
+        unsafe { std::slice::from_raw_parts(self.tensor.data_ptr().cast(), self.values) }
+    }
+
+    fn values_mut(&mut self) -> &mut [f32] {
+        // SAFETY: as in `values`, and `self` is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.tensor.data_ptr().cast(), self.values) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,13 +173,13 @@ mod tests {
         allow_tf32(true);
         assert!(select_deterministic_algorithms());
         let Ok(device) = to_tch(Device::Cuda(0)) else { return test_data::impossible("no GPU to multiply on") };
-        let index = tch::Tensor::randint(16, [1 << 20], (tch::Kind::Int64, device));
-        let values = tch::Tensor::randn([1 << 20], (tch::Kind::Float, device));
-        let sums = || tch::Tensor::zeros([16], (tch::Kind::Float, device)).index_add(0, &index, &values);
+        let index = Tensor::randint(16, [1 << 20], (tch::Kind::Int64, device));
+        let values = Tensor::randn([1 << 20], (tch::Kind::Float, device));
+        let sums = || Tensor::zeros([16], (tch::Kind::Float, device)).index_add(0, &index, &values);
         let first = sums();
         assert!((0..20).all(|_| sums().equal(&first)), "sums over equal indices have the same bits");
         // (1 + 2⁻¹²)² needs more than the 10 bits of TF32.
-        let ones = tch::Tensor::full([64, 64], 1.0 + 2f64.powi(-12), (tch::Kind::Float, device));
+        let ones = Tensor::full([64, 64], 1.0 + 2f64.powi(-12), (tch::Kind::Float, device));
         let product = f64::try_from(ones.matmul(&ones).get(0).get(0)).unwrap();
         assert!((product - 64.0 * (1.0 + 2f64.powi(-12)).powi(2)).abs() < 1e-4, "{product}");
     }

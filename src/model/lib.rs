@@ -1,15 +1,12 @@
 //! Models, training steps and losses on tensors (`tch`, libtorch).
 
 pub mod device;
-pub mod pinned_memory;
 pub mod malloc;
 pub mod threads;
 pub mod collective;
-pub mod named_tensors;
-mod safetensors_file;
+pub mod safetensors_file;
 mod tensor_slices;
 mod autograd_node;
-pub mod weights;
 pub mod networks;
 pub mod encoder;
 pub mod similarity;
@@ -21,12 +18,10 @@ pub mod training_state;
 pub mod step;
 pub mod trained_model;
 pub mod rows_encoder;
-pub mod libtorch_scores;
 #[cfg(test)]
 mod libtorch_search_tests;
 pub mod device_search;
 pub mod pair_scores;
-pub mod streamed_scores;
 
 pub use pairloom_spec::setting_problems;
 pub use safetensors_file::parse as parse_safetensors;

@@ -2,7 +2,7 @@
 
 use tch::Device;
 
-use super::libtorch_scores::LibtorchScores;
+use super::device_search::LibtorchScores;
 use pairloom_base::error::ErrorCategory;
 use pairloom_search::testing::{
     DistinctScores, SCORE_FUNCTIONS, SearchCase, VectorDistribution, empty_cases, random_vectors, rank_cases,

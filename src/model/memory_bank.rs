@@ -6,9 +6,9 @@ use az::SaturatingAs;
 use tch::{Device, Tensor};
 
 use super::collective::CollectiveGroup;
-use super::family::encoded_items::EncodedItems;
+use super::family::encode::EncodedItems;
 use super::loss::MemoryBankScores;
-use super::named_tensors::NamedTensors;
+use super::safetensors_file::NamedTensors;
 use super::similarity::{EmbeddingSimilarity, SimilarityScores};
 use super::tensor_slices::to_vec;
 use pairloom_base::error::{Error, Result};

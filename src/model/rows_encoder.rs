@@ -4,12 +4,12 @@ use std::collections::{BTreeSet, HashSet};
 
 use arrow::array::RecordBatch;
 
-use super::family::encoded_items::EncodedItems;
+use super::family::encode::EncodedItems;
 use super::trained_model::TrainedModel;
 use pairloom_base::error::{Error, Result, TruncatedList};
 use pairloom_spec::input_spec::{ImageInput, ImageShape};
 use pairloom_tables as tables;
-use pairloom_tables::vector_limits::check_image_vector;
+use pairloom_tables::halves::check_image_vector;
 
 /// Number of captions or feature vectors that are encoded together. It does not depend on the batches of the table, so
 /// the last bits of an encoded item do not depend on the speed of the producing stage.

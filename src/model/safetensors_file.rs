@@ -1,10 +1,14 @@
-//! Parsing and checking of safetensors files.
+//! Safetensors files: parsing and checking, named tensors with a text in the metadata, and parameters of which names and
+//! shapes are known.
 //!
 //! Format: an 8-byte length, a JSON header, raw little-endian tensors (<https://huggingface.co/docs/safetensors>).
 //! Pickles (`.pth`, `.pt`) are not read, because reading a pickle runs the program in it.
 
-use safetensors::tensor::{Dtype, TensorView};
-use safetensors::{SafeTensorError, SafeTensors};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use bytes::Bytes;
+use safetensors::SafeTensorError;
+use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use tch::{Kind, Tensor};
 
 use pairloom_base::error::{Error, Result, TruncatedList};
@@ -96,8 +100,158 @@ pub(super) fn libtorch_error(error: &dyn std::fmt::Display) -> Error {
     Error::stage(format!("libtorch failed: {}", text.lines().next().unwrap_or_default()))
 }
 
+/// Key of the text in the metadata.
+const TEXT: &str = "pairloom";
+
+/// Tensors by name, with a text.
+#[derive(Debug, Default)]
+pub struct NamedTensors {
+    /// Tensors, f32.
+    pub tensors: BTreeMap<String, Tensor>,
+    /// Arbitrary text, stored as safetensors metadata.
+    pub text: Option<String>,
+}
+
+impl NamedTensors {
+    /// Serialises the tensors. Equal tensors give equal bytes.
+    ///
+    /// # Errors
+    /// A tensor that is not f32 or does not fit into memory.
+    pub fn to_bytes(&self) -> Result<Bytes> {
+        let mut contents = Vec::with_capacity(self.tensors.len());
+        for (name, tensor) in &self.tensors {
+            if tensor.kind() != Kind::Float {
+                return Err(Error::internal(format!("tensor `{name}` holds {:?}, wanted Float", tensor.kind())));
+            }
+            let sizes = tensor.size().into_iter().map(usize::try_from).collect::<std::result::Result<Vec<_>, _>>();
+            let shape = sizes.map_err(|_| Error::internal(format!("tensor `{name}` has a size below 0")))?;
+            let mut bytes = vec![0; tensor.numel() * size_of::<f32>()];
+            let tensor = tensor.to_device(tch::Device::Cpu).contiguous();
+            tensor.f_copy_data_u8(&mut bytes, tensor.numel()).map_err(|error| libtorch_error(&error))?;
+            contents.push((name, shape, bytes));
+        }
+        let views = contents
+            .iter()
+            .map(|(name, shape, bytes)| {
+                TensorView::new(Dtype::F32, shape.clone(), bytes).map(|view| (name.as_str(), view))
+            })
+            .collect::<std::result::Result<Vec<_>, _>>()
+            .map_err(|error| libtorch_error(&error))?;
+        let header = self.text.as_ref().map(|text| HashMap::from([(TEXT.to_owned(), text.clone())]));
+        Ok(serialize(views, &header).map_err(|error| libtorch_error(&error))?.into())
+    }
+
+    /// Reads the bytes of a safetensors file.
+    ///
+    /// # Errors
+    /// Bytes that are not safetensors, or tensors that are not f32 or not finite, all in one message.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let file = parse(bytes)?;
+        // The crate returns metadata only from a separate parse of the header.
+        let (_, header) = SafeTensors::read_metadata(bytes)
+            .map_err(|error| Error::internal(format!("a header was read once and not again: {error:?}")))?;
+        let text = header.metadata().as_ref().and_then(|texts| texts.get(TEXT)).cloned();
+        let (mut tensors, mut mistakes) = (BTreeMap::new(), TruncatedList::default());
+        for (name, view) in file.tensors() {
+            match read_tensor(&name, &view, None) {
+                Ok(tensor) => {
+                    tensors.insert(name, tensor);
+                }
+                Err(mistake) => mistakes.push(mistake),
+            }
+        }
+        mistakes_error(&mistakes).map_or(Ok(Self { tensors, text }), Err)
+    }
+
+    /// Removes and returns the tensor `name`.
+    ///
+    /// # Errors
+    /// There is no such tensor.
+    pub fn take(&mut self, name: &str) -> Result<Tensor> {
+        self.tensors.remove(name).ok_or_else(|| {
+            let names = self.tensors.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            Error::data(format!("there is no tensor `{name}`; there are {names}"))
+        })
+    }
+}
+
+/// Parameter that a file must contain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpectedParameter {
+    /// Name, such as `layer1.0.conv1.weight`.
+    pub name: String,
+    /// Sizes of its dimensions.
+    pub shape: Vec<usize>,
+}
+
+/// Reads exactly the `wanted` parameters to the CPU, as f32; those of 16 bits are widened. Tensors for whose name `unneeded` returns true are ignored.
+///
+/// # Errors
+/// Bytes that are not safetensors; parameters that are missing, unknown, of another shape or type, or not finite, all
+/// in one message.
+pub fn read_parameters(
+    bytes: &[u8],
+    wanted: &[ExpectedParameter],
+    unneeded: impl Fn(&str) -> bool,
+) -> Result<HashMap<String, Tensor>> {
+    let file = parse(bytes)?;
+    let mut found: HashMap<String, TensorView<'_>> = file.tensors().into_iter().collect();
+    let mut tensors = HashMap::with_capacity(wanted.len());
+    let mut mistakes = TruncatedList::default();
+    let mut are_all_values = true;
+    for ExpectedParameter { name, shape } in wanted {
+        match found.remove(name).map(|view| read_weights(name, &view, shape)) {
+            None => {
+                are_all_values = false;
+                mistakes.push(format!("`{name}` {shape:?} is missing"));
+            }
+            Some(Err(mistake)) => {
+                are_all_values &= mistake.ends_with(NOT_FINITE);
+                mistakes.push(mistake);
+            }
+            Some(Ok(tensor)) => {
+                tensors.insert(name.clone(), tensor);
+            }
+        }
+    }
+    let unknown: BTreeSet<String> = found.into_keys().filter(|name| !unneeded(name)).collect();
+    let has_unknown = !unknown.is_empty();
+    mistakes.extend(unknown.into_iter().map(|name| format!("`{name}` is not a parameter of this CNN")));
+    match mistakes_error(&mistakes) {
+        None => Ok(tensors),
+        Some(error) if are_all_values && !has_unknown => {
+            Err(error.hint("the file is damaged, or the training that wrote it diverged"))
+        }
+        Some(error) => Err(error.hint(
+            "the names or shapes of the parameters differ: check that the file belongs to the CNN of the settings",
+        )),
+    }
+}
+
+/// Reads a tensor of f32, f16 or bf16 values as f32.
+fn read_weights(name: &str, view: &TensorView<'_>, shape: &[usize]) -> std::result::Result<Tensor, String> {
+    let kind = match view.dtype() {
+        Dtype::F16 => Kind::Half,
+        Dtype::BF16 => Kind::BFloat16,
+        _ => return read_tensor(name, view, Some(shape)),
+    };
+    if view.shape() != shape {
+        return Err(format!("`{name}` has shape {:?}, wanted {shape:?}", view.shape()));
+    }
+    let sizes = to_tensor_shape(shape).map_err(|error| format!("`{name}`: {error}"))?;
+    let tensor = Tensor::f_from_data_size(view.data(), &sizes, kind)
+        .and_then(|tensor| tensor.f_to_kind(Kind::Float))
+        .map_err(|error| format!("`{name}`: {}", libtorch_error(&error)))?;
+    let finite = tensor.f_isfinite().and_then(|finite| finite.f_all());
+    match finite {
+        Ok(finite) if finite.int64_value(&[]) == 1 => Ok(tensor),
+        _ => Err(format!("`{name}` {}", NOT_FINITE)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+
     use super::*;
 
     #[test]
@@ -115,5 +269,134 @@ mod tests {
         // Such a length in a file of another format.
         let error = parse(b"a dog on a beach").unwrap_err();
         assert!(error.to_string().starts_with("not a safetensors file"), "{error}");
+    }
+
+    #[test]
+    fn tensors_and_text_survive_a_round_trip() {
+        let tensor = Tensor::from_slice(&[1.5f32, -0.0, f32::MIN_POSITIVE, 4.0, 5.0, 6.0]).view([2, 3]);
+        let named =
+            NamedTensors { tensors: BTreeMap::from([("a.b".to_owned(), tensor.copy())]), text: Some("{}".into()) };
+        let bytes = named.to_bytes().expect("bytes");
+        assert_eq!(bytes, named.to_bytes().expect("bytes"));
+        let mut back = NamedTensors::from_bytes(&bytes).expect("named");
+        assert_eq!(back.text.as_deref(), Some("{}"));
+        assert_eq!(back.take("a.b").expect("tensor"), tensor);
+        let error = back.take("a.b").expect_err("gone");
+        assert!(error.to_string().contains("`a.b`"));
+    }
+
+    #[test]
+    fn all_tensors_that_are_not_finite_are_reported() {
+        let tensors = [("a", 1.0f32), ("b", f32::NAN), ("c", f32::INFINITY)];
+        let tensors = tensors.map(|(name, value)| (name.to_owned(), Tensor::from_slice(&[value])));
+        let bytes = NamedTensors { tensors: BTreeMap::from(tensors), text: None }.to_bytes().expect("bytes");
+        let error = NamedTensors::from_bytes(&bytes).expect_err("two of three are not finite").to_string();
+        assert!(error.contains("`b` holds a NaN or an infinity") && error.contains("`c` holds"), "{error}");
+        assert!(!error.contains("`a`"), "{error}");
+    }
+
+    #[test]
+    fn damaged_bytes_are_an_error() {
+        let tensors = BTreeMap::from([("x".to_owned(), Tensor::from_slice(&[1.0f32; 8]))]);
+        let bytes = NamedTensors { tensors, text: None }.to_bytes().expect("bytes");
+        for length in 0..bytes.len() {
+            assert!(NamedTensors::from_bytes(&bytes[..length]).is_err(), "{length} bytes");
+        }
+        let mut huge = bytes.to_vec();
+        huge[..8].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert!(NamedTensors::from_bytes(&huge).is_err());
+    }
+
+    fn file(parameters: &[(&str, Dtype, &[usize], &[u8])]) -> Vec<u8> {
+        let views = parameters
+            .iter()
+            .map(|&(name, dtype, shape, data)| (name, TensorView::new(dtype, shape.to_vec(), data).unwrap()));
+        serialize(views, &None).unwrap()
+    }
+
+    fn wanted(name: &str, shape: &[usize]) -> ExpectedParameter {
+        ExpectedParameter { name: name.to_owned(), shape: shape.to_vec() }
+    }
+
+    fn bytes(values: &[f32]) -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn wanted_parameters_are_read_and_unneeded_ones_ignored() {
+        let values = bytes(&[1.0, -2.5, 3.0, 0.25]);
+        let file = file(&[("a", Dtype::F32, &[2, 2], &values), ("steps", Dtype::I64, &[], &[7, 0, 0, 0, 0, 0, 0, 0])]);
+        let read = read_parameters(&file, &[wanted("a", &[2, 2])], |name| name == "steps").unwrap();
+        assert_eq!(read["a"], Tensor::from_slice(&[1.0f32, -2.5, 3.0, 0.25]).view([2, 2]));
+        assert_eq!(read.len(), 1);
+    }
+
+    /// 1.5 and −2 as f16 and as bf16.
+    #[test]
+    fn parameters_of_16_bits_are_widened() {
+        let (half, brain) = ([0x3e00u16, 0xc000].map(u16::to_le_bytes), [0x3fc0u16, 0xc000].map(u16::to_le_bytes));
+        let infinite = [0x7c00u16, 0].map(u16::to_le_bytes);
+        let parameters = [
+            ("half", Dtype::F16, &[2usize][..], half.as_flattened()),
+            ("brain", Dtype::BF16, &[2], brain.as_flattened()),
+        ];
+        let read_both =
+            read_parameters(&file(&parameters), &[wanted("half", &[2]), wanted("brain", &[2])], |_| false).unwrap();
+        for name in ["half", "brain"] {
+            assert_eq!(read_both[name], Tensor::from_slice(&[1.5f32, -2.0]));
+        }
+        let bad = file(&[("half", Dtype::F16, &[2], infinite.as_flattened())]);
+        let error = read_parameters(&bad, &[wanted("half", &[2])], |_| false).unwrap_err();
+        assert_eq!(error.to_string(), "`half` holds a NaN or an infinity");
+        assert!(error.hint_text().is_some_and(|hint| hint.starts_with("the file is damaged")), "{error:?}");
+        let error = read_parameters(&bad, &[wanted("half", &[2]), wanted("more", &[1])], |_| false).unwrap_err();
+        assert!(error.hint_text().is_some_and(|hint| hint.contains("names or shapes")), "{error:?}");
+        let whole = file(&parameters);
+        let error = read_parameters(&whole[..whole.len() - 1], &[], |_| false).unwrap_err().to_string();
+        assert_eq!(error, "the safetensors file is cut short or damaged: its tensors do not fill it");
+        assert_eq!(
+            read_parameters(&[], &[], |_| false).unwrap_err().to_string(),
+            "not a safetensors file: it is empty (0 bytes)"
+        );
+    }
+
+    #[test]
+    fn all_mistakes_are_reported_in_one_message() {
+        let two = bytes(&[1.0, 2.0]);
+        let nan = bytes(&[f32::NAN]);
+        let file = file(&[
+            ("shape", Dtype::F32, &[2], &two),
+            ("kind", Dtype::I32, &[2], &two),
+            ("nan", Dtype::F32, &[1], &nan),
+            ("extra", Dtype::F32, &[2], &two),
+        ]);
+        let wanted = [wanted("shape", &[1, 2]), wanted("kind", &[2]), wanted("nan", &[1]), wanted("gone", &[3])];
+        let error = read_parameters(&file, &wanted, |_| false).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`shape` has shape [2], wanted [1, 2]; `kind` holds I32, wanted F32; `nan` holds a NaN or an infinity; \
+             `gone` [3] is missing; `extra` is not a parameter of this CNN"
+        );
+    }
+
+    #[test]
+    fn many_mistakes_are_counted() {
+        let wanted: Vec<ExpectedParameter> = (0..25).map(|i| wanted(&format!("p{i}"), &[1])).collect();
+        let error = read_parameters(&file(&[]), &wanted, |_| false).unwrap_err().to_string();
+        assert!(error.ends_with("; and 5 more"), "{error}");
+    }
+
+    #[test]
+    fn damaged_files_are_refused() {
+        let values = bytes(&[1.0, 2.0]);
+        let file = file(&[("a", Dtype::F32, &[2], &values)]);
+        for length in 0..file.len() {
+            assert!(read_parameters(&file[..length], &[wanted("a", &[2])], |_| false).is_err(), "{length} bytes");
+        }
+        let mut huge = file;
+        huge[..8].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert!(read_parameters(&huge, &[wanted("a", &[2])], |_| false).is_err());
+        let error = read_parameters(b"PK\x03\x04archive/data.pkl", &[], |_| false).unwrap_err();
+        assert!(error.hint_text().unwrap().contains("save_file"));
     }
 }

@@ -14,12 +14,12 @@ use tch::{Kind, Tensor};
 
 use super::adam::global_norm;
 use super::collective::CollectiveGroup;
-use super::family::buffer_updates::BufferUpdates;
 use super::family::encode::check_token_ids;
 use super::family::image_rows::ImageRows;
 use super::family::model::{
     AuxiliaryLosses, EncodedBatch, GlobalLossContext, LocalBatch, Model, ScoreGradients, ScoredBatch,
 };
+use super::family::parameters::BufferUpdates;
 use super::loss::{EvaluateObjective, Loss, MemoryBankWeights, Objective, ObjectiveContext};
 use super::memory_bank::{MemoryBank, MemoryBankMask, TrainingPair};
 use super::similarity::EmbeddingSimilarity;

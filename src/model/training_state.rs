@@ -10,7 +10,7 @@ use super::family::registry::ModelConfig;
 use super::loss::LearnedScalar;
 use super::malloc::keep_freed_memory;
 use super::memory_bank::{MemoryBank, SavedMemoryBank};
-use super::named_tensors::NamedTensors;
+use super::safetensors_file::NamedTensors;
 use pairloom_base::error::{Error, Result};
 
 /// State of a training in progress.

@@ -6,7 +6,7 @@ use arrow::array::{BooleanArray, Int64Array, RecordBatch, StringArray};
 use arrow::compute::filter_record_batch;
 use az::SaturatingAs;
 
-use super::image_input::check_image_input;
+use super::model_input::check_image_input;
 use pairloom_base::error::{Error, Result, TruncatedList};
 use pairloom_model::family::attention::AttentionDirection;
 use pairloom_model::family::input_spec::ImageInput;

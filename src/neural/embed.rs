@@ -3,14 +3,14 @@
 use arrow::array::RecordBatch;
 use serde::{Deserialize, Serialize};
 
-use crate::image_input::check_image_input;
+use crate::model_input::check_image_input;
 use pairloom_base::error::{Error, Result};
 use pairloom_model::collective::CollectiveGroup;
 use pairloom_model::device::device_of_rank;
 use pairloom_model::rows_encoder::{BlockShare, CaptionEncoder, EncodedRows, ImageEncoder};
 use pairloom_model::trained_model::TrainedModel;
 use pairloom_spec::stages::embed::Embed;
-use pairloom_spec::stages::image_vectors::image_vectors;
+use pairloom_spec::stages::image_vectors;
 use pairloom_stage::StageContext;
 use pairloom_tables::{VectorColumn, caption_embeddings, image_embeddings, repeated};
 

@@ -3,7 +3,7 @@
 use pairloom_base::error::{Error, Result};
 use pairloom_formats::vocabulary;
 use pairloom_kernels::text::Vocabulary;
-use pairloom_model::family::contract::PublishedCheckpoint;
+use pairloom_model::family::model::PublishedCheckpoint;
 use pairloom_model::family::registry::ReadPublished;
 use pairloom_model::trained_model::{DESCRIPTION_FILE, ModelDescription, PARAMETERS_FILE};
 use pairloom_spec::stages::import_model::ImportModel;
@@ -53,7 +53,7 @@ mod tests {
     use crate::testing::RunOnHost as _;
     use pairloom_base::error::ErrorCategory;
     use pairloom_model::family::registry;
-    use pairloom_model::family::vse::config::VseConfig;
+    use pairloom_model::family::vse::VseConfig;
     use pairloom_model::similarity::{EmbeddingSimilarity, OrderPenalty};
     use pairloom_spec::stages::embed::Embed;
     use pairloom_stage_testing::InMemoryHost;

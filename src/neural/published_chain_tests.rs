@@ -10,7 +10,7 @@ use tch::{Kind, Tensor};
 use crate::testing::RunOnHost as _;
 use pairloom_base::error::{ErrorCategory, Result};
 use pairloom_kernels::text::vocabulary::{END_ID, START_ID};
-use pairloom_model::named_tensors::NamedTensors;
+use pairloom_model::safetensors_file::NamedTensors;
 use pairloom_spec::stages::import_model::ImportModel;
 use pairloom_spec::stages::score_pairs::ScorePairs;
 use pairloom_stage_testing::InMemoryHost;

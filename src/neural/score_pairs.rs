@@ -3,13 +3,13 @@
 use arrow::array::{Int64Array, RecordBatch};
 use az::SaturatingAs;
 
-use super::image_input::check_image_input;
-use super::tokenized_captions::{TokenizedCaptions, no_rows_of_split};
+use super::model_input::check_image_input;
+use super::model_input::{TokenizedCaptions, no_rows_of_split};
 use pairloom_base::error::{Error, Result};
 use pairloom_model::pair_scores::CaptionBlocks;
 use pairloom_model::rows_encoder::{EncodedRows, ImageEncoder};
 use pairloom_model::trained_model::TrainedModel;
-use pairloom_spec::stages::image_vectors::image_vectors;
+use pairloom_spec::stages::image_vectors;
 use pairloom_spec::stages::score_pairs::ScorePairs;
 use pairloom_stage::StageContext;
 use pairloom_tables::{VectorColumn, repeated, scored_captions, scores};

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use futures::channel::oneshot;
 use serde::Serialize;
 
-use super::stdin_end::at_end_of_stdin;
+use super::answer::at_end_of_stdin;
 use pairloom_base::error::{Error, Result};
 use pairloom_base::runtime::ClusterUrl;
-use pairloom_cli::args::CommonArgs;
-use pairloom_cli::cluster_args::{ClusterCommand, ExecutorArgs, SchedulerArgs};
+use pairloom_cli::args::{ClusterCommand, CommonArgs, ExecutorArgs, SchedulerArgs};
 use pairloom_cli::console::Console;
 use pairloom_cli::interrupt::stop_on_signal;
 use pairloom_cli::open;

@@ -9,8 +9,6 @@ mod cluster;
 #[cfg(not(feature = "cluster"))]
 #[path = "no_cluster.rs"]
 mod cluster;
-mod queries;
-mod query_output;
 #[cfg(feature = "flight")]
 mod serve;
 #[cfg(not(feature = "flight"))]
@@ -18,7 +16,6 @@ mod serve;
 mod serve;
 mod shell;
 mod sql;
-mod stdin_end;
 
 use std::process::ExitCode;
 
@@ -36,8 +33,8 @@ fn main() -> ExitCode {
         sql: sql::sql,
         serve: serve::serve,
         cluster: cluster::cluster,
-        check_queries: queries::check_queries,
-        query_values: queries::query_values,
+        check_queries: answer::check_queries,
+        query_values: answer::query_values,
     };
     cli(&Program { build, torch: None, sql: Some(sql) })
 }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use pairloom_base::error::Result;
 use pairloom_base::runtime::ClusterUrl;
-use pairloom_cli::args::CommonArgs;
-use pairloom_cli::cluster_args::ClusterCommand;
+use pairloom_cli::args::{ClusterCommand, CommonArgs};
 use pairloom_cli::console::Console;
 use pairloom_cli::not_built;
 use pairloom_query::PlanRunner;

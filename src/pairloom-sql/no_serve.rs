@@ -1,10 +1,9 @@
 //! The command `serve`, in a program without Flight SQL: an error that says how to build it.
 
 use pairloom_base::error::Result;
-use pairloom_cli::args::CommonArgs;
+use pairloom_cli::args::{CommonArgs, ServeArgs};
 use pairloom_cli::console::Console;
 use pairloom_cli::not_built;
-use pairloom_cli::serve_args::ServeArgs;
 
 pub(super) fn serve(_: &CommonArgs, _: &ServeArgs, _: Console) -> Result<()> {
     Err(not_built("serve"))

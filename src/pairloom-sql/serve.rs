@@ -9,12 +9,11 @@ use serde::Serialize;
 use super::cluster::plan_runner;
 use super::sql::check_files_on_cluster;
 use pairloom_base::error::{Error, Result};
-use pairloom_cli::args::CommonArgs;
+use pairloom_cli::args::{CommonArgs, ServeArgs};
 use pairloom_cli::console::Console;
 use pairloom_cli::interrupt::stop_on_signal;
 use pairloom_cli::open;
 use pairloom_cli::run_choice::choose_run_for_queries;
-use pairloom_cli::serve_args::ServeArgs;
 use pairloom_flight::{AccessToken, FlightOptions, FlightServer, Sessions, TlsIdentity};
 use pairloom_query::FILES;
 

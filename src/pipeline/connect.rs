@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::diagnostic::Diagnostic;
-use super::source_map::{SourceMap, SourceSpan};
+use super::diagnostic::{Diagnostic, SourceMap, SourceSpan};
 use super::toml_tree::TomlNode;
 use pairloom_base::suggest::{MAX_SUGGESTIONS, closest_name};
 use pairloom_stage::plan::{Plan, PlanNode, StageProblem, setting_name};

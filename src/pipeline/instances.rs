@@ -1,15 +1,25 @@
-//! Stages of a file, expanded over its matrix and checked.
+//! Stages of a file, expanded over its matrix and checked one by one: names, kinds and settings, also with the profiles that
+//! the command line does not choose.
 
-use super::alternative::Alternative;
-use super::connect::ParsedStage;
+use std::collections::hash_map::Entry as Slot;
+use std::collections::{BTreeSet, HashMap};
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value as Json;
+
+use super::connect::{ParsedStage, connect_stages};
 use super::diagnostic::Diagnostic;
-use super::matrix::{Combinations, Condition, Covered, EXCEPT, Expansion, Matrix, ONLY, Profiles};
+use super::file_format::{Alternative, STAGE_NAME};
+use super::matrix::{
+    Combinations, Condition, Covered, EXCEPT, Expansion, Matrix, ONLY, Profile, Profiles, StageInstance,
+};
 use super::overrides::SettingAssignment;
-use super::profile_check::check_other_profiles;
-use super::schema_check::SchemaChecker;
-use super::stage_check::{PipelineStage, check_stage, check_stage_names, stage_schema};
+use super::schema_check::{SchemaChecker, ValueLabel, matches_pattern};
+use super::sources::SourceVariables;
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use pairloom_base::suggest::{closest_name, quoted_list};
+use pairloom_stage::{INSTANCE_SIGN, Stage, is_instance_character};
 
 /// Arguments of the command line about the matrix and the profiles.
 pub(super) struct InstanceArguments<'a> {
@@ -94,4 +104,188 @@ fn stage_entries<'r, S: PipelineStage>(checker: &mut SchemaChecker<'_>, root: &'
         }
     }
     None
+}
+
+/// Schemas of SQL that are no stages, so not allowed as names of stages.
+const RESERVED_STAGE_NAMES: [&str; 4] = ["store", "all_runs", "files", "information_schema"];
+
+/// Stage that can be read from a pipeline file: a type whose JSON Schema has one alternative for each kind of stage.
+pub trait PipelineStage: Stage + Clone + DeserializeOwned + JsonSchema + 'static {}
+
+impl<S: Stage + Clone + DeserializeOwned + JsonSchema + 'static> PipelineStage for S {}
+
+/// Reports names of stages that SQL cannot distinguish from others.
+fn check_stage_names(checker: &mut SchemaChecker<'_>, entries: &[TomlEntry]) {
+    let mut seen: HashMap<String, &str> = HashMap::new();
+    for entry in entries {
+        let lower = entry.key.to_ascii_lowercase();
+        if RESERVED_STAGE_NAMES.contains(&lower.as_str()) {
+            let message =
+                format!("a stage cannot be called `{}`: SQL has tables of its own under that name", entry.key);
+            checker.diagnostics.push(Diagnostic::new(entry.key_span, message));
+        }
+        match seen.entry(lower) {
+            Slot::Occupied(other) => {
+                let message = format!("stages `{}` and `{}` differ in letter case alone", other.get(), entry.key);
+                let diagnostic = Diagnostic::new(entry.key_span, message);
+                checker.diagnostics.push(diagnostic.hint("SQL does not tell them apart: give one another name"));
+            }
+            Slot::Vacant(slot) => {
+                slot.insert(&entry.key);
+            }
+        }
+    }
+}
+
+/// Schema of a stage, with one alternative for each kind.
+pub(super) fn stage_schema<'s, S: PipelineStage>(checker: &SchemaChecker<'s>) -> &'s Json {
+    &checker.definitions[S::schema_name().as_ref()]
+}
+
+/// Checks an instance of a stage, and reads its settings.
+fn check_stage<S: PipelineStage>(checker: &mut SchemaChecker<'_>, instance: StageInstance) -> ParsedStage<S> {
+    let StageInstance { mut entry, stage: base, coordinates } = instance;
+    let first = checker.references.len();
+    checker.stage.clone_from(&base);
+    let name = format!("stage `{base}`");
+    if !matches_pattern(STAGE_NAME, &base) {
+        let message = format!("{base:?} is not a valid stage name, wanted letters, digits, `-` and `_`");
+        checker.diagnostics.push(Diagnostic::new(entry.key_span, message));
+    }
+    let kinds = Alternative::all(stage_schema::<S>(checker));
+    let known = |entry: &TomlEntry| kinds.iter().any(|kind| kind.name == entry.key);
+    let members = entry.node.entries();
+    // Settings directly below the name: the kind is missing.
+    let kindless = match members {
+        [] => true,
+        [only] => !known(only) && !matches!(only.node.value, TomlValue::Table(_)),
+        several => !several.iter().any(known),
+    };
+    let before = checker.diagnostics.len();
+    if let [only] = members
+        && !kindless
+        && !known(only)
+    {
+        let message = format!("{name} has no kind `{}`", only.key);
+        let names = kinds.iter().map(|kind| kind.name);
+        let diagnostic = Diagnostic::new(only.key_span, message).with_valid_names(&only.key, names);
+        // A dot in the name of a stage, or the kind before the name.
+        let inner = kinds.iter().find(|kind| only.node.get(kind.name).is_some());
+        checker.diagnostics.push(match inner {
+            Some(inner) => {
+                diagnostic.hint(format!("a name has no dot: write `[stage.{base}-{}.{}]`", only.key, inner.name))
+            }
+            None if kinds.iter().any(|kind| kind.name == base) => {
+                diagnostic.hint(format!("the name is first: write `[stage.{}.{base}]`", only.key))
+            }
+            None => diagnostic,
+        });
+    } else if let (Some(kind), Some(stray)) =
+        (members.iter().find(|member| known(member)), members.iter().find(|member| !known(member)))
+    {
+        let message = format!("`{}` is beside the kind `{}` of {name}", stray.key, kind.key);
+        let hint = format!("settings belong below `[stage.{base}.{}]`", kind.key);
+        checker.diagnostics.push(Diagnostic::new(stray.key_span, message).hint(hint));
+    } else if kindless {
+        let diagnostic =
+            Diagnostic::new(entry.key_span, format!("{name} has no kind, wanted a table `[stage.{base}.KIND]`"));
+        checker
+            .diagnostics
+            .push(diagnostic.note(format!("kinds: {}", quoted_list(kinds.iter().map(|kind| kind.name)))));
+    } else {
+        checker.check_choice(&mut entry.node, &kinds, &ValueLabel::new(name.clone(), entry.key_span));
+    }
+    let stage = match S::deserialize(entry.node.to_toml()) {
+        Ok(stage) => Some(stage),
+        Err(error) => {
+            // A mistake that the schema cannot express.
+            if checker.diagnostics.len() == before {
+                checker.diagnostics.push(Diagnostic::new(entry.key_span, format!("{name}: {}", error.message())));
+            }
+            None
+        }
+    };
+    ParsedStage {
+        name: entry.key.clone(),
+        base,
+        coordinates,
+        span: entry.key_span,
+        other_name: entry.node.entries().first().map(|kind| kind.key.clone()),
+        settings: entry.node.entries().first().map(|kind| kind.node.clone()),
+        stage,
+        references: first..checker.references.len(),
+        dropped: std::mem::take(&mut checker.dropped),
+    }
+}
+
+/// Mistakes in profiles that are not chosen, as far as they stand in the profile itself.
+///
+/// A profile is used with instances that cover all rows of the matrix and all instances that it names. `expansion` is
+/// that of the file, and `all` has the combinations of its matrix.
+fn check_other_profiles<'p, S: PipelineStage>(
+    checker: &SchemaChecker<'_>,
+    expansion: &Expansion<'_>,
+    profiles: impl Iterator<Item = &'p Profile>,
+    all: &Combinations,
+) -> Vec<Diagnostic> {
+    let of_profile = |profile: &Profile| {
+        let expansion = Expansion { profile, assignments: &[], ..*expansion };
+        let mut found = Vec::new();
+        expansion.check_stages_of_profile(&mut found);
+        expansion.check_instances_of_profile(all, &mut found);
+        let covering = all.covering(expansion.matrix, Covered::NamedRows, &expansion.instances_of_profile());
+        let instances = expansion.expand(&covering, &mut found);
+        let mut own = SchemaChecker {
+            sources_needed: false,
+            seed: checker.seed.clone(),
+            stage: String::new(),
+            variables: SourceVariables::default(),
+            references: Vec::new(),
+            dropped: Vec::new(),
+            diagnostics: found,
+            ..*checker
+        };
+        let stages: Vec<_> = instances.into_iter().map(|instance| check_stage::<S>(&mut own, instance)).collect();
+        let SchemaChecker { references, mut diagnostics, .. } = own;
+        connect_stages(&stages, checker.source_map, &references, &[], &mut diagnostics);
+        let spans = profile.spans();
+        diagnostics.retain(|diagnostic| !diagnostic.is_warning() && spans.contains(&diagnostic.span));
+        without_coordinates(diagnostics, &stages)
+    };
+    profiles.flat_map(of_profile).collect()
+}
+
+/// Diagnostics that name stages without coordinates, since a mistake in the file is one of all instances. Equal ones are
+/// left out.
+pub(super) fn without_coordinates<S>(diagnostics: Vec<Diagnostic>, stages: &[ParsedStage<S>]) -> Vec<Diagnostic> {
+    let instances = stages.iter().filter(|parsed| parsed.name != parsed.base);
+    let instances: HashMap<&str, &str> = instances.map(|parsed| (parsed.name.as_str(), parsed.base.as_str())).collect();
+    // A name may be followed by that of a table: `fit@seed=1.model`.
+    let stage_of = |word: &str| {
+        let own = instances.get(word).map(|stage| (*stage).to_owned());
+        own.or_else(|| {
+            let (name, table) = word.rsplit_once('.')?;
+            Some(format!("{}.{table}", instances.get(name)?))
+        })
+    };
+    let plain = |text: String| -> String {
+        if !text.contains(INSTANCE_SIGN) {
+            return text;
+        }
+        let words = text.split_inclusive(|c| !is_instance_character(c)).flat_map(|part| {
+            match part.char_indices().next_back() {
+                Some((at, last)) if !is_instance_character(last) => [&part[..at], &part[at..]],
+                _ => [part, ""],
+            }
+        });
+        words.map(|word| stage_of(word).unwrap_or_else(|| word.to_owned())).collect()
+    };
+    let mut seen = BTreeSet::new();
+    let diagnostics = diagnostics.into_iter().map(|of| Diagnostic {
+        message: plain(of.message),
+        note: of.note.map(plain),
+        hint: of.hint.map(plain),
+        ..of
+    });
+    diagnostics.filter(|of| seen.insert((of.span, of.message.clone()))).collect()
 }

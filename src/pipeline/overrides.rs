@@ -8,9 +8,8 @@ use std::collections::BTreeSet;
 
 use toml::de::DeValue;
 
-use super::diagnostic::Diagnostic;
-use super::setting_places::SettingPaths;
-use super::source_map::SourceSpan;
+use super::diagnostic::{Diagnostic, SourceSpan};
+use super::file_format::SettingPaths;
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use pairloom_base::error::TruncatedList;
 use pairloom_base::suggest::quoted_list;

@@ -9,11 +9,8 @@ use regex::Regex;
 use serde_json::Value as Json;
 use toml::de::DeValue;
 
-use super::alternative::Alternative;
-use super::diagnostic::Diagnostic;
-use super::file_format::resolve;
-use super::setting_places::{near_places, places};
-use super::source_map::{SourceMap, SourceSpan};
+use super::diagnostic::{Diagnostic, SourceMap, SourceSpan};
+use super::file_format::{Alternative, near_places, places, resolve};
 use super::sources::SourceVariables;
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use pairloom_base::suggest::{MAX_SUGGESTIONS, closest_name, quoted_list};

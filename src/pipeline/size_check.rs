@@ -1,8 +1,7 @@
 //! Limits of what a file may have. The time and memory of a check grow with products of these numbers.
 
-use super::diagnostic::Diagnostic;
+use super::diagnostic::{Diagnostic, SourceSpan};
 use super::file_format::EXCLUDE;
-use super::source_map::SourceSpan;
 use super::toml_tree::{TomlEntry, TomlNode};
 
 /// Maximum number of stages in a file.

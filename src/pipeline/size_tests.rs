@@ -1,10 +1,12 @@
 //! Tests of large and hostile files. Their checks took minutes or gigabytes before they had limits, so a test that does not end
-//! shows that one is missing.
+//! shows that one is missing. Arbitrary files and overrides give diagnostics, never a panic.
 
 use std::fmt::Write as _;
 
+use proptest::prelude::*;
+
 use super::testing::load_bytes;
-use super::tests::diagnostics_of;
+use super::tests::{VALID, diagnostics_of};
 
 /// A text for each number, joined.
 fn repeated(count: usize, line: impl Fn(usize) -> String) -> String {
@@ -169,4 +171,30 @@ fn axes_follow_long_chains_of_references() {
     let axes = repeated(20, |i| format!("[[matrix.a{i}]]\nname = 1\nset.s400.k{i} = 1\n"));
     let found = diagnostics_of(&format!("{chain}[stage.s400.build_concepts]\ncaptions = \"x.captions\"\n{axes}"), &[]);
     assert_has(&found, "no stage is called `x`");
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        if let Err(diagnostics) = load_bytes(&bytes, &[], true) {
+            prop_assert!(!diagnostics.render(true).is_empty());
+        }
+    }
+
+    #[test]
+    fn mutated_files_never_panic(at in 0..VALID.len(), cut in 0usize..30, insert in "[\\[\\]{}=\"a-z0-9.\n ö]{0,12}") {
+        let mut bytes = VALID.as_bytes().to_vec();
+        let end = (at + cut).min(bytes.len());
+        bytes.splice(at..end, insert.bytes());
+        if let Err(diagnostics) = load_bytes(&bytes, &[], true) {
+            prop_assert!(!diagnostics.as_slice().is_empty() && !diagnostics.render(true).is_empty());
+        }
+    }
+
+    #[test]
+    fn arbitrary_overrides_never_panic(text in "(stage|seed|expect)?[.](fit|0)?[.](train)?[.]?[a-z=.\"\\[{0-9ö]{0,12}") {
+        if let Err(diagnostics) = load_bytes(VALID.as_bytes(), &[&text], true) {
+            prop_assert!(!diagnostics.render(true).is_empty());
+        }
+    }
 }

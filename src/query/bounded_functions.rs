@@ -1,25 +1,26 @@
-//! Limit of the values that scalar functions compute: some make any number of bytes of a few, as `range` and `repeat`.
+//! Limit of the values that scalar functions and `||` compute: some make any number of bytes of a few, as `range` and `repeat`.
 
 use std::sync::Arc;
 
-use arrow::array::{Array as _, ArrayRef};
-use arrow::datatypes::{DataType, FieldRef};
+use arrow::array::{Array, ArrayRef, AsArray as _, GenericListArray, OffsetSizeTrait, RecordBatch};
+use arrow::datatypes::{ArrowPrimitiveType, DataType, Field, FieldRef, Float32Type, Float64Type};
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::common::{DFSchema, ScalarValue, exec_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, Expr, ExprSchemable as _, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
+use datafusion::physical_expr::PhysicalExpr as _;
+use datafusion::physical_expr::expressions::{self, Column};
 
-use crate::text_concatenation::TextConcatenation;
-use crate::value_sizes::{content_bytes, text_bytes};
 use pairloom_base::error::Error;
 
 /// Largest size of the values that a call makes of a batch of rows, in bytes.
@@ -384,4 +385,147 @@ fn replace_size(row: &RowArguments<'_>) -> Option<u64> {
 fn joined_size(row: &RowArguments<'_>) -> Option<u64> {
     let between = row.bytes(1)?.saturating_add(row.bytes(2).unwrap_or(0));
     Some(text_bytes(&row.array(0)?, between))
+}
+
+/// Function of two texts with the meaning and the name of the operator `||`.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct TextConcatenation {
+    signature: Signature,
+}
+
+impl TextConcatenation {
+    pub(super) const NAME: &str = "||";
+
+    pub(super) fn new() -> Self {
+        Self { signature: Signature::any(2, Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for TextConcatenation {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        let [left, right] = types else { return exec_err!("`||` has {} sides, wanted 2", types.len()) };
+        BinaryTypeCoercer::new(left, &Operator::StringConcat, right).get_result_type()
+    }
+
+    // Missing only if a side may be, as for the operator.
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let types: Vec<DataType> = arguments.arg_fields.iter().map(|side| side.data_type().clone()).collect();
+        let is_nullable = arguments.arg_fields.iter().any(|side| side.is_nullable());
+        Ok(Arc::new(Field::new(self.name(), self.return_type(&types)?, is_nullable)))
+    }
+
+    fn schema_name(&self, sides: &[Expr]) -> Result<String> {
+        let names = sides.iter().map(|side| side.schema_name().to_string());
+        Ok(names.collect::<Vec<_>>().join(" || "))
+    }
+
+    fn display_name(&self, sides: &[Expr]) -> Result<String> {
+        Ok(sides.iter().map(ToString::to_string).collect::<Vec<_>>().join(" || "))
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_constant = arguments.args.iter().all(|side| matches!(side, ColumnarValue::Scalar(_)));
+        let sides = ColumnarValue::values_to_arrays(&arguments.args)?;
+        let names = ["left", "right"];
+        let [left, right] = [0, 1].map(|place| Arc::new(Column::new(names[place], place)));
+        let operator = expressions::BinaryExpr::new(left, Operator::StringConcat, right);
+        let value = operator.evaluate(&RecordBatch::try_from_iter(names.into_iter().zip(sides))?)?;
+        match value {
+            ColumnarValue::Array(texts) if is_constant => {
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&texts, 0)?))
+            }
+            value => Ok(value),
+        }
+    }
+}
+
+/// Size of the view of a text, and of the start and the end of a list.
+const VIEW_BYTES: u64 = 16;
+/// Length of a value as text, if it is neither a text nor a number of binary digits.
+const OTHER_TEXT_BYTES: u64 = 128;
+/// Length of a number with a point as text, without the zeros next to the point.
+const NUMBER_TEXT_BYTES: u64 = 25;
+
+/// Size of the content of an array in bytes: that of a slice is its own, also of lists and of views of texts.
+fn content_bytes(array: &dyn Array) -> u64 {
+    let rows = array.len() as u64;
+    if let Some(items) = list_items(array) {
+        return content_bytes(&items).saturating_add(rows.saturating_mul(VIEW_BYTES));
+    }
+    match array.data_type() {
+        DataType::Utf8View => views(rows, array.as_string_view().iter().flatten().map(str::len)),
+        DataType::BinaryView => views(rows, array.as_binary_view().iter().flatten().map(<[u8]>::len)),
+        DataType::Struct(_) => {
+            array.as_struct().columns().iter().map(|column| content_bytes(column)).fold(rows, u64::saturating_add)
+        }
+        DataType::Dictionary(..) => {
+            let dictionary = array.as_any_dictionary();
+            let values = dictionary.values();
+            let keys = dictionary.normalized_keys();
+            let sizes = keys.iter().enumerate().filter(|&(row, _)| dictionary.keys().is_valid(row));
+            let sizes = sizes.map(|(_, &key)| content_bytes(&values.slice(key, 1)));
+            sizes.fold(rows.saturating_mul(8), u64::saturating_add)
+        }
+        _ => array.to_data().get_slice_memory_size().map_or(0, |bytes| bytes as u64),
+    }
+}
+
+/// Upper bound of the length of an array as text, in bytes, with so many bytes between two values.
+fn text_bytes(array: &dyn Array, between: u64) -> u64 {
+    let rows = array.len() as u64;
+    let separators = rows.saturating_mul(between);
+    let values = if let Some(items) = list_items(array) {
+        text_bytes(&items, between)
+    } else {
+        match array.data_type() {
+            DataType::Float32 => numbers::<Float32Type>(array),
+            DataType::Float64 => numbers::<Float64Type>(array),
+            kind if kind.is_integer() => rows.saturating_mul(NUMBER_TEXT_BYTES),
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => content_bytes(array),
+            _ => content_bytes(array).saturating_add(rows.saturating_mul(OTHER_TEXT_BYTES)),
+        }
+    };
+    values.saturating_add(separators)
+}
+
+/// Size of views, and of the texts that they show.
+fn views(rows: u64, lengths: impl Iterator<Item = usize>) -> u64 {
+    lengths.fold(rows.saturating_mul(VIEW_BYTES), |total, length| total.saturating_add(length as u64))
+}
+
+/// Items of lists; `None` for other values.
+fn list_items(array: &dyn Array) -> Option<ArrayRef> {
+    match array.data_type() {
+        DataType::List(_) => Some(items_of(array.as_list::<i32>())),
+        DataType::LargeList(_) => Some(items_of(array.as_list::<i64>())),
+        DataType::FixedSizeList(..) => Some(Arc::clone(array.as_fixed_size_list().values())),
+        _ => None,
+    }
+}
+
+/// Items of lists, also of a slice.
+fn items_of<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> ArrayRef {
+    let (start, end) = (lists.value_offsets()[0].as_usize(), lists.value_offsets()[lists.len()].as_usize());
+    lists.values().slice(start, end - start)
+}
+
+/// Length of numbers as text. All zeros of a large or small one are written: 1e300 has 301 digits.
+fn numbers<T: ArrowPrimitiveType<Native: Into<f64>>>(array: &dyn Array) -> u64 {
+    let zeros = |number: f64| {
+        let exponent = i64::try_from((number.to_bits() >> 52) & 0x7ff).unwrap_or(0) - 1023;
+        // Of a digit there are more than three powers of two.
+        if number == 0.0 || !number.is_finite() { 0 } else { exponent.unsigned_abs() / 3 }
+    };
+    let array = array.as_primitive::<T>();
+    array.iter().fold(0u64, |total, number| {
+        total.saturating_add(NUMBER_TEXT_BYTES + number.map_or(0, |number| zeros(number.into())))
+    })
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 
-use crate::axis_columns::with_axes;
 use crate::names::ListedTable;
 use crate::result_files::merge_schemas;
+use crate::stage_table::with_axes;
 use pairloom_base::error::{Error, Result};
 use pairloom_stage::{Coordinate, has_coordinates, has_same_coordinates, stage_of_instance};
 use pairloom_store::key::Key;
+use pairloom_store::record::RunLog;
 use pairloom_store::record::{RunOutcome, RunRecord, StageRecord};
-use pairloom_store::run_log::RunLog;
 use pairloom_store::{Artefact, Manifest, Presence, Store};
 use pairloom_tables as tables;
 

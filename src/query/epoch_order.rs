@@ -12,7 +12,7 @@ use datafusion::common::{DataFusionError, ScalarValue, TableReference, plan_err}
 use datafusion::logical_expr::Expr;
 
 use crate::catalog::StoreCatalog;
-use crate::unknown_table;
+use crate::names;
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::epoch::{DataOrder, DataSet, Shuffle, rank_share};
 use pairloom_storage::parquet;
@@ -72,7 +72,7 @@ impl EpochOrderFunction {
         }
         let read = |table: &str| -> Result<RecordBatch> {
             let Some((artefact, manifest)) = catalog.artefact_of(stage)? else {
-                return Err(unknown_table::error(catalog, &TableReference::partial(stage, table))?);
+                return Err(names::error(catalog, &TableReference::partial(stage, table))?);
             };
             let Some(parts) = manifest.tables.get(table) else {
                 return Err(

@@ -1,4 +1,6 @@
 //! Errors of DataFusion as ours, with the place in the query and the nearest names.
+//!
+//! Most of its errors have no fields, so the names are read from the texts of its messages.
 
 use std::io::ErrorKind;
 
@@ -7,15 +9,12 @@ use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
 use datafusion::parquet::errors::ParquetError;
 
-use crate::condition_message::ConditionMessage;
 use crate::names::{
     first_word, is_compared_with, is_double_quoted, nearest_names, place_of_operator, place_of_text, place_of_word,
     quoted_hyphenated_name, quoted_instance_name,
 };
-use crate::planning_messages::{
-    ArgumentMessage, ConversionMessage, FunctionMessage, GroupMessage, SignatureMessage, UnplannedMessage,
-};
 use crate::query_options::MAX_TEMPORARY_BYTES;
+use crate::state::{CATALOG, FILES};
 use crate::vectors::VectorMeasure;
 use pairloom_base::error::{Error, ErrorCategory, Result};
 use pairloom_base::suggest::closest_name;
@@ -408,6 +407,205 @@ pub(super) fn checked<T>(result: datafusion::error::Result<T>) -> Result<T> {
     result.map_err(|error| sql_error(&error))
 }
 
+/// Start of a message about an expression that is not planned.
+const UNPLANNED: &str = "This feature is not implemented: Physical plan does not support logical expression ";
+
+/// Message about a column that is neither grouped nor in an aggregate function.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct GroupMessage {
+    /// Name of the column, without its table.
+    pub(super) column: String,
+    /// Clause that has the column: `SELECT`, `HAVING`, `ORDER BY`.
+    pub(super) clause: String,
+}
+
+impl GroupMessage {
+    pub(super) fn parse(message: &str) -> Option<Self> {
+        let clause = between(message, "Column in ", " must be in GROUP BY")?;
+        let column = between(message, ", column \"", "\" must appear in the GROUP BY")?;
+        let is_path = column.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '"'));
+        let last = column.rsplit('.').next().filter(|_| is_path).unwrap_or(column);
+        Some(Self { column: last.to_owned(), clause: clause.to_owned() })
+    }
+}
+
+/// Message about a function that has no form with these types of arguments.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct SignatureMessage {
+    /// Name of the function.
+    pub(super) function: String,
+    /// Types of the arguments.
+    pub(super) arguments: String,
+}
+
+impl SignatureMessage {
+    pub(super) fn parse(message: &str) -> Option<Self> {
+        let call = between(message, "No function matches the given name and argument types '", "'.")?;
+        let (function, arguments) = call.split_once('(')?;
+        let arguments = arguments.strip_suffix(')')?.replace("non-null ", "");
+        Some(Self { function: function.to_owned(), arguments })
+    }
+}
+
+/// Message of a function of ours about its arguments.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ArgumentMessage {
+    /// Name of the function.
+    pub(super) function: String,
+    /// The function's own words.
+    pub(super) text: String,
+}
+
+impl ArgumentMessage {
+    pub(super) fn parse(message: &str) -> Option<Self> {
+        let function = between(message, "Function '", "' user-defined coercion failed with: Error during planning: ")?;
+        let (_, text) = message.split_once("user-defined coercion failed with: Error during planning: ")?;
+        let text = text.split(" No function matches").next()?.trim_end_matches(['.', ' ', '\n']);
+        // Those of DataFusion speak of its inner types.
+        text.starts_with('`').then(|| Self { function: function.to_owned(), text: text.to_owned() })
+    }
+}
+
+/// Message about a function that does not exist.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct FunctionMessage {
+    /// Name of the function.
+    pub(super) function: String,
+    /// Name of the nearest function, if one is near.
+    pub(super) near: Option<String>,
+}
+
+impl FunctionMessage {
+    pub(super) fn parse(message: &str) -> Option<Self> {
+        let function = between(message, "Invalid function '", "'")?;
+        // The nearest name can be quite another word.
+        let near = between(message, "Did you mean '", "'").and_then(|near| closest_name(function, [near]));
+        Some(Self { function: function.to_owned(), near: near.map(str::to_owned) })
+    }
+}
+
+/// Message about a table that was not looked up before the query was planned.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TableMessage {
+    /// Name of the table, as a query writes it.
+    pub(super) table: String,
+}
+
+impl TableMessage {
+    pub(super) fn parse(message: &str) -> Option<Self> {
+        let full = between(message, "table '", "' not found")?;
+        let table = full.strip_prefix(CATALOG).and_then(|rest| rest.strip_prefix('.')).unwrap_or(full);
+        let table = table.strip_prefix(FILES).and_then(|rest| rest.strip_prefix('.')).unwrap_or(table);
+        Some(Self { table: table.to_owned() })
+    }
+}
+
+/// Message about a text that cannot be converted.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ConversionMessage {
+    /// Text, as the query or the data has it.
+    pub(super) text: String,
+    /// Type that was wanted.
+    pub(super) data_type: String,
+}
+
+impl ConversionMessage {
+    pub(super) fn parse(message: &str) -> Option<Self> {
+        let (_, rest) = message.split_once("Cast error: Cannot cast string '")?;
+        let (text, rest) = rest.rsplit_once("' to value of ")?;
+        let (data_type, _) = rest.split_once(" type")?;
+        Some(Self { text: text.to_owned(), data_type: data_type.to_owned() })
+    }
+}
+
+/// Message about an expression that is not planned.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct UnplannedMessage {
+    /// DataFusion's name of the expression.
+    pub(super) expression: String,
+}
+
+impl UnplannedMessage {
+    pub(super) fn parse(message: &str) -> Option<Self> {
+        let (expression, _) = message.strip_prefix(UNPLANNED)?.split_once('(')?;
+        Some(Self { expression: expression.to_owned() })
+    }
+}
+
+/// Text between two marks.
+fn between<'t>(text: &'t str, start: &str, end: &str) -> Option<&'t str> {
+    let (_, rest) = text.split_once(start)?;
+    Some(rest.split_once(end)?.0)
+}
+
+/// Start of a message of the reader of Parquet about a condition that it evaluates.
+const CONDITION: &str = "Parquet error: External: Compute error: Error evaluating filter predicate: ";
+
+/// Message about a condition that the reader of Parquet evaluates. The error is written in the form of `Debug`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ConditionMessage {
+    /// Message of the error.
+    pub(super) text: String,
+    /// Category of the error.
+    pub(super) category: ErrorCategory,
+    /// Its hint, if it is one of ours.
+    pub(super) hint: Option<String>,
+}
+
+impl ConditionMessage {
+    /// True for a message that [`Self::parse`] reads.
+    pub(super) fn is_one(message: &str) -> bool {
+        message.starts_with(CONDITION)
+    }
+
+    pub(super) fn parse(message: &str) -> Option<Self> {
+        let error = message.strip_prefix(CONDITION)?;
+        if let Some((kind, ours)) = error.strip_prefix("External(Error { kind: ").and_then(|rest| rest.split_once('"'))
+        {
+            let (text, rest) = unescaped(ours);
+            let hint = rest.strip_prefix(", hint: Some(\"").map(|hint| unescaped(hint).0);
+            let category = match kind.split_once(',') {
+                Some(("Usage", _)) => ErrorCategory::Usage,
+                Some(("Data", _)) => ErrorCategory::Data,
+                Some(("Stage", _)) => ErrorCategory::Stage,
+                Some(("Interrupted", _)) => ErrorCategory::Interrupted,
+                _ => ErrorCategory::Internal,
+            };
+            return Some(Self { text, category, hint });
+        }
+        let category = match error.split_once('(') {
+            Some(("Internal", _)) => ErrorCategory::Internal,
+            Some(("ResourcesExhausted", _)) => ErrorCategory::Stage,
+            _ => ErrorCategory::Usage,
+        };
+        let text = match error.split_once('"') {
+            _ if error.starts_with("ArrowError(DivideByZero") => "Divide by zero error".to_owned(),
+            Some((kind, text)) if kind.ends_with("CastError(") => format!("Cast error: {}", unescaped(text).0),
+            Some((_, text)) => unescaped(text).0,
+            None => error.to_owned(),
+        };
+        Some(Self { text, category, hint: None })
+    }
+}
+
+/// Text of a string literal whose opening quote was read, and what follows its closing quote.
+fn unescaped(literal: &str) -> (String, &str) {
+    let mut text = String::new();
+    let mut chars = literal.char_indices();
+    while let Some((place, char)) = chars.next() {
+        match char {
+            '"' => return (text, &literal[place + 1..]),
+            '\\' => match chars.next() {
+                Some((_, 'n' | 't' | 'r')) => text.push(' '),
+                Some((_, other)) => text.push(other),
+                None => {}
+            },
+            other => text.push(other),
+        }
+    }
+    (text, "")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -466,5 +664,61 @@ mod tests {
         let caret = lines[2].chars().count() - 1;
         assert_eq!(lines[1].chars().skip(caret).take(4).collect::<String>(), "HERE");
         assert_eq!(SourceExcerpt::new("x", Some(QueryPlace { line: 9, column: 1 })), SourceExcerpt::default());
+    }
+
+    #[test]
+    fn names_are_read_from_messages() {
+        let got = GroupMessage::parse(
+            "Error during planning: Column in HAVING must be in GROUP BY or an aggregate function: While expanding \
+             wildcard, column \"test.summary.method\" must appear in the GROUP BY clause or must be part of an \
+             aggregate function, currently only \"avg(test.summary.rsum)\" appears in the SELECT clause satisfies this",
+        );
+        assert_eq!(got, Some(GroupMessage { column: "method".to_owned(), clause: "HAVING".to_owned() }));
+        let got = SignatureMessage::parse(
+            "Function 'f' failed with: No function matches the given name and argument types \
+             'f(FixedSizeList(256 x non-null Float32), Int64)'. You might need to add explicit type casts.",
+        );
+        let arguments = "FixedSizeList(256 x Float32), Int64".to_owned();
+        assert_eq!(got, Some(SignatureMessage { function: "f".to_owned(), arguments }));
+        let got = FunctionMessage::parse(
+            "Error during planning: Invalid function 'cosin_distance'.\nDid you mean 'cosine_distance'?",
+        );
+        let near = Some("cosine_distance".to_owned());
+        assert_eq!(got, Some(FunctionMessage { function: "cosin_distance".to_owned(), near }));
+        let got = TableMessage::parse("Error during planning: table 'pairloom.files.nope' not found");
+        assert_eq!(got, Some(TableMessage { table: "nope".to_owned() }));
+        let got = TableMessage::parse("Error during planning: table 'pairloom.test.nope' not found");
+        assert_eq!(got, Some(TableMessage { table: "test.nope".to_owned() }));
+        let got = ConversionMessage::parse("Arrow error: Cast error: Cannot cast string 'a'b' to value of Int64 type");
+        assert_eq!(got, Some(ConversionMessage { text: "a'b".to_owned(), data_type: "Int64".to_owned() }));
+        let got = UnplannedMessage::parse(&format!("{UNPLANNED}Exists(Exists {{ subquery: <subquery> }})"));
+        assert_eq!(got, Some(UnplannedMessage { expression: "Exists".to_owned() }));
+    }
+
+    #[test]
+    fn errors_of_conditions_are_those_of_the_query() {
+        let parse = |error: &str| ConditionMessage::parse(&format!("{CONDITION}{error}")).unwrap();
+        let of = |text: &str, category| ConditionMessage { text: text.to_owned(), category, hint: None };
+        let usage = |text: &str| of(text, ErrorCategory::Usage);
+        let got = parse(r#"ArrowError(CastError("Cannot cast string 'a\"b' to value of Int32 type"), Some(""))"#);
+        assert_eq!(got, usage("Cast error: Cannot cast string 'a\"b' to value of Int32 type"));
+        let got =
+            parse(r#"ArrowError(CastError("Cannot cast string 'DivideByZero' to value of Int32 type"), Some(""))"#);
+        assert_eq!(got, usage("Cast error: Cannot cast string 'DivideByZero' to value of Int32 type"));
+        assert_eq!(parse(r#"ArrowError(DivideByZero, Some(""))"#), usage("Divide by zero error"));
+        assert_eq!(parse(r#"Execution("no \\ value\nhere")"#), usage("no \\ value here"));
+        assert_eq!(parse(r#"Internal("not \"valid\"")"#), of("not \"valid\"", ErrorCategory::Internal));
+        assert_eq!(parse(r#"ResourcesExhausted("none left")"#), of("none left", ErrorCategory::Stage));
+        let of_ours = |kind: &str| {
+            let fields = r#"message: "SQL: too long", hint: Some("shorter"), peer: false"#;
+            parse(&format!("External(Error {{ kind: {kind}, {fields} }})"))
+        };
+        for category in [ErrorCategory::Usage, ErrorCategory::Data, ErrorCategory::Stage, ErrorCategory::Interrupted] {
+            let wanted = ConditionMessage { hint: Some("shorter".to_owned()), ..of("SQL: too long", category) };
+            assert_eq!(of_ours(&format!("{category:?}")), wanted);
+        }
+        assert_eq!(ConditionMessage::parse("Parquet error: EOF"), None);
+        let of_a_text = format!("Arrow error: Cast error: Cannot cast string '{CONDITION}' to value of Int32 type");
+        assert_eq!(ConditionMessage::parse(&of_a_text), None);
     }
 }

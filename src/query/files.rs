@@ -1,30 +1,49 @@
 //! Files of people as tables of a session: CSV, tab-separated values, Parquet, JSON Lines.
 //!
-//! Only files that are named on the command line are read: a query cannot name a file.
+//! Only files that are named on the command line are read: a query cannot name a file. Errors of the format and panics of a
+//! library in their scans are errors of the file.
 
+use std::io::BufReader;
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
+use arrow::csv::ReaderBuilder;
+use arrow::csv::reader::Format;
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::error::ArrowError;
 use datafusion::catalog::TableProvider;
-use datafusion::config::{OptimizerOptions, TableParquetOptions};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::config::{ConfigOptions, OptimizerOptions, TableParquetOptions};
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::csv::CsvFormat;
 use datafusion::datasource::file_format::json::JsonFormat;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
-use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
-use datafusion::error::DataFusionError;
+use datafusion::datasource::listing::{
+    ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl, PartitionedFile,
+};
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::{DataFusionError, Result as SqlResult};
 use datafusion::execution::session_state::SessionState;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::{Stream, StreamExt};
 use url::Url;
 
 use super::column_names::repeated_name;
-use super::csv_schema::csv_schema;
 use super::file_records::{RecordForm, check_records};
-use pairloom_base::error::{Error, Result};
+use crate::errors::ConditionMessage;
+use crate::pass_through::{PassThroughExec, ReadInput};
+use pairloom_base::error::{Error, Result, panic_error};
 use pairloom_base::runtime::NamedFile;
 use pairloom_formats::parquet_check::{check_file, exceeds_nanoseconds};
 use pairloom_storage::bounded;
+use pairloom_storage::bounded::UTF8_MARK;
 use pairloom_storage::pread::PreadFile;
-use pairloom_storage::text_start::UTF8_MARK;
 
 /// Bytes at the start of a file that tell one form of JSON from the other.
 const START_BYTES: u64 = 4096;
@@ -148,9 +167,148 @@ fn check_names<'n>(path: &Path, names: impl IntoIterator<Item = &'n str>) -> Res
     })
 }
 
+/// Bytes of the file that are read at a time.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Columns of the file `path`, whose values stand between delimiters. Reads the whole file, one record at a time, and
+/// once more for each column of dates or times.
+///
+/// DataFusion divides a file into blocks first, and not always at the end of a record if a value has line breaks.
+///
+/// # Errors
+/// The file cannot be read, is not UTF-8, or its records have different numbers of values.
+pub(super) fn csv_schema(path: &Path, delimiter: u8) -> Result<SchemaRef> {
+    let file = bounded::open(path)?;
+    let format = Format::default().with_header(true).with_delimiter(delimiter);
+    let (schema, _) = format.infer_schema(BufReader::with_capacity(BUFFER_BYTES, file), None).map_err(|error| {
+        Error::data(format!("cannot read `{}`: {}", path.display(), error.to_string().replace('\n', " ")))
+    })?;
+    let mut fields = Vec::new();
+    for (place, field) in schema.fields.iter().enumerate() {
+        let is_moment = field.data_type().is_temporal();
+        let is_text = is_moment && !all_are_read(path, &format, &schema, place)?;
+        fields.push(if is_text {
+            field.as_ref().clone().with_data_type(DataType::Utf8)
+        } else {
+            field.as_ref().clone()
+        });
+    }
+    Ok(without_mark(&Schema::new(fields)))
+}
+
+/// True if all values of a column are of its type. The types are those of patterns, and `1234-56-78` has that of a date.
+fn all_are_read(path: &Path, format: &Format, schema: &Schema, place: usize) -> Result<bool> {
+    let content = BufReader::with_capacity(BUFFER_BYTES, bounded::open(path)?);
+    let reader = ReaderBuilder::new(Arc::new(schema.clone())).with_format(format.clone());
+    let mut reader = reader.with_projection(vec![place]).build_buffered(content)?;
+    Ok(reader.all(|batch| batch.is_ok()))
+}
+
+/// Schema whose first name does not begin with the byte order mark of the file.
+fn without_mark(schema: &Schema) -> SchemaRef {
+    let mark = std::str::from_utf8(UTF8_MARK).unwrap_or_default();
+    let fields = schema.fields.iter().map(|field| {
+        let name = field.name().trim_start_matches(mark).to_owned();
+        field.as_ref().clone().with_name(name)
+    });
+    Schema::new(fields.collect::<Vec<_>>()).into()
+}
+
+/// Optimizer rule that puts [`FileScan`] over the scans of files that are not in the store.
+#[derive(Debug)]
+pub(super) struct FileScans;
+
+impl PhysicalOptimizerRule for FileScans {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> SqlResult<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|node| {
+            let Some(name) = file_name(&node) else { return Ok(Transformed::no(node)) };
+            Ok(Transformed::yes(Arc::new(PassThroughExec::new(node, FileScan { name })) as Arc<dyn ExecutionPlan>))
+        })
+        .data()
+    }
+
+    fn name(&self) -> &'static str {
+        "file_scans"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Name of the file that an operator scans; `None` for other operators, and for files of the store.
+fn file_name(node: &Arc<dyn ExecutionPlan>) -> Option<String> {
+    let config = node.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()?;
+    if !config.object_store_url.as_str().starts_with("file:") {
+        return None;
+    }
+    let path = config.file_groups.iter().flat_map(FileGroup::iter).map(PartitionedFile::path).next()?;
+    path.filename().map(str::to_owned)
+}
+
+/// Scan of a user's file.
+#[derive(Debug)]
+struct FileScan {
+    name: String,
+}
+
+impl ReadInput for FileScan {
+    const NAME: &'static str = "FileScanExec";
+
+    fn of_other(&self, _: &Arc<dyn ExecutionPlan>) -> Self {
+        Self { name: self.name.clone() }
+    }
+
+    fn read(
+        &self,
+        input: &Arc<dyn ExecutionPlan>,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> SqlResult<SendableRecordBatchStream> {
+        let rows = caught(input.execute(partition, context)?, self.name.clone());
+        Ok(Box::pin(RecordBatchStreamAdapter::new(input.schema(), rows)))
+    }
+}
+
+/// Rows of the file `name`. Errors of its format and panics of its reader are errors of the file.
+fn caught(
+    rows: impl Stream<Item = SqlResult<RecordBatch>> + Send,
+    name: String,
+) -> impl Stream<Item = SqlResult<RecordBatch>> + Send {
+    let damaged = move |message: &str| {
+        let error = Error::data(format!("`{name}` cannot be read: {message}"));
+        DataFusionError::External(error.hint("the file is damaged: copy it or create it again").into())
+    };
+    AssertUnwindSafe(rows).catch_unwind().map(move |batch| match batch {
+        Ok(Err(error)) if is_format_error(error.find_root()) => {
+            Err(damaged(&error.find_root().strip_backtrace().replace('\n', " ")))
+        }
+        Ok(batch) => batch,
+        Err(panic) => Err(damaged(&panic_error(&*panic).to_string())),
+    })
+}
+
+fn is_format_error(error: &DataFusionError) -> bool {
+    match error {
+        // The condition is one of the query.
+        DataFusionError::ParquetError(_) => !ConditionMessage::is_one(&error.strip_backtrace()),
+        DataFusionError::ArrowError(error, _) => {
+            use ArrowError::{CsvError, JsonError, ParquetError, ParseError};
+            matches!(**error, ParquetError(_) | JsonError(_) | CsvError(_) | ParseError(_))
+        }
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use futures::executor::block_on;
+    use futures::stream;
+
     use super::*;
+    use crate::errors::sql_error;
+    use crate::testing::scores;
+    use pairloom_base::error::ErrorCategory;
 
     #[test]
     fn a_named_file_is_a_name_and_a_path() {
@@ -159,5 +317,39 @@ mod tests {
         for wrong in ["a.csv", "=a.csv", "mine=", "my table=a.csv", "2=a.csv", "a.b=a.csv"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    /// Values with line breaks in a file larger than the blocks in which object stores read, 8 KiB.
+    #[test]
+    fn values_with_line_breaks_do_not_change_the_types() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.csv");
+        for (delimiter, mark) in [(b',', ""), (b'\t', "\u{feff}")] {
+            let d = char::from(delimiter);
+            let rows = (0..3_000).map(|i| format!("{i}{d}\"first line\nsecond{d} \"\"line\"\"\"{d}0.5\n"));
+            std::fs::write(&path, format!("{mark}i{d}s{d}f\n{}", rows.collect::<String>())).unwrap();
+            let schema = csv_schema(&path, delimiter).unwrap();
+            let columns: Vec<_> =
+                schema.fields().iter().map(|field| (field.name().as_str(), field.data_type())).collect();
+            assert_eq!(columns, [("i", &DataType::Int64), ("s", &DataType::Utf8), ("f", &DataType::Float64)]);
+        }
+    }
+
+    #[test]
+    fn a_panic_of_a_reader_is_an_error_of_the_file() {
+        let batch = scores(&[("nns", 1.0)]);
+        let rows = stream::iter(0..3).map(move |at| if at < 2 { Ok(batch.clone()) } else { panic!("page {at}") });
+        let read: Vec<_> = block_on(caught(rows, "a.parquet".to_owned()).collect());
+        let [Ok(_), Ok(_), Err(error)] = &read[..] else { panic!("two batches and an error") };
+        let error = sql_error(error);
+        assert_eq!(error.category(), ErrorCategory::Data);
+        assert_eq!(error.to_string(), "`a.parquet` cannot be read: panicked: page 2");
+
+        let wrong = ArrowError::JsonError("line 7".to_owned());
+        let rows = stream::iter([Err(DataFusionError::ArrowError(Box::new(wrong), None))]);
+        let read: Vec<_> = block_on(caught(rows, "a.jsonl".to_owned()).collect());
+        let error = sql_error(read[0].as_ref().unwrap_err());
+        assert_eq!(error.category(), ErrorCategory::Data);
+        assert!(error.to_string().starts_with("`a.jsonl` cannot be read: ") && error.to_string().ends_with("line 7"));
     }
 }

@@ -1,10 +1,16 @@
-//! Interruption of the running statement of a session, for Ctrl-C, and its limit of time.
+//! Interruption of the running statement of a session, for Ctrl-C, its limit of time, and operators that pause for it.
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result as SqlResult;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coop::CooperativeExec;
 use futures::future::{Either, select};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
@@ -98,6 +104,42 @@ impl RunningStatement {
 impl Drop for RunningStatement {
     fn drop(&mut self) {
         self.interrupt.0.state.store(IDLE, Ordering::SeqCst);
+    }
+}
+
+/// Operators whose rows are many more than those of their inputs. DataFusion lets scans pause, but not these.
+const OPERATORS: [&str; 7] = [
+    "CrossJoinExec",
+    "NestedLoopJoinExec",
+    "HashJoinExec",
+    "SortMergeJoinExec",
+    "PiecewiseMergeJoinExec",
+    "UnnestExec",
+    "WindowAggExec",
+];
+
+/// Lets [`OPERATORS`] pause, so that a query ends soon after it was interrupted.
+#[derive(Debug)]
+pub(super) struct CooperativeOperators;
+
+impl PhysicalOptimizerRule for CooperativeOperators {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> SqlResult<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|node| {
+            Ok(if OPERATORS.contains(&node.name()) {
+                Transformed::yes(Arc::new(CooperativeExec::new(node)) as Arc<dyn ExecutionPlan>)
+            } else {
+                Transformed::no(node)
+            })
+        })
+        .data()
+    }
+
+    fn name(&self) -> &'static str {
+        "cooperative_operators"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
     }
 }
 

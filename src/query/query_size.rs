@@ -1,8 +1,15 @@
-//! Size of a query after its common table expressions (`WITH` queries) are put in the places of their names.
+//! Limits of the size of a query: after its common table expressions (`WITH` queries) are put in the places of their names, as
+//! a plan, and of the types to which it casts.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
+use arrow::array::timezone::Tz;
+use arrow::datatypes::DataType;
+use datafusion::common::plan_err;
+use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
+use datafusion::error::Result as SqlResult;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     GroupByExpr, ObjectName, Query, Select, SetExpr, TableFactor, TableWithJoins, Visit, Visitor, visit_relations,
@@ -114,11 +121,134 @@ impl Visitor for CteSizes {
     }
 }
 
+/// Largest number of nodes of a plan. A `WITH` query that is named twice is there twice, so few lines can be a large plan.
+const MAX_NODES: usize = 10_000;
+/// Largest depth of a plan.
+const MAX_DEPTH: usize = 500;
+/// Largest sum of the squares of the numbers of columns of the nodes: optimising a plan takes seconds for as much.
+const MAX_SQUARES: usize = 100_000_000;
+
+/// Refuses a plan that would take too long to optimise, or too much memory in a cast.
+///
+/// # Errors
+/// The plan has more than 10,000 nodes, or more than 500 below each other; or the squares of the numbers of their columns,
+/// without those of tables, come to more than 10⁸. Or a cast makes values of a fixed size of more than 128 KiB.
+pub(super) fn check_plan_size(plan: &LogicalPlan) -> SqlResult<()> {
+    let mut waiting = vec![(plan, 1)];
+    let (mut nodes, mut squares) = (0, 0);
+    while let Some((node, depth)) = waiting.pop() {
+        nodes += 1;
+        let width = node.schema().fields().len();
+        // A query may name few columns of a table of many.
+        squares += if is_table(node) { 0 } else { width * width };
+        if squares > MAX_SQUARES {
+            return plan_err!(
+                "the query has too many steps of {width} columns: the squares of the numbers of columns add up to more than {MAX_SQUARES}"
+            );
+        }
+        if depth > MAX_DEPTH {
+            return plan_err!("the query has more than {MAX_DEPTH} joins or steps below each other");
+        }
+        if nodes > MAX_NODES {
+            return too_many();
+        }
+        waiting.extend(node.inputs().into_iter().map(|input| (input, depth + 1)));
+    }
+    // Subqueries within expressions as well.
+    let mut nodes = 0;
+    plan.apply_with_subqueries(|node| {
+        nodes += 1;
+        node.apply_expressions(|expression| {
+            expression.apply(|part| check_cast(part).map(|()| TreeNodeRecursion::Continue))
+        })?;
+        Ok(if nodes > MAX_NODES { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    if nodes > MAX_NODES { too_many() } else { Ok(()) }
+}
+
+/// True for a table, possibly under another name.
+fn is_table(node: &LogicalPlan) -> bool {
+    match node {
+        LogicalPlan::TableScan(_) => true,
+        LogicalPlan::SubqueryAlias(alias) => is_table(&alias.input),
+        _ => false,
+    }
+}
+
+fn too_many() -> SqlResult<()> {
+    plan_err!("the query has more than {MAX_NODES} steps, after its `WITH` queries were put in")
+}
+
+/// Largest size of a value of a type of fixed size to which a query casts: a gibibyte for a batch of 8,192 rows.
+const MAX_FIXED_BYTES: u64 = 128 << 10;
+
+/// Number of values of a list that are counted for a value of fixed size in it, as no type says how many there are.
+const LISTED: u64 = 1_024;
+
+/// Refuses an expression that is a cast to a type of fixed size whose batch of values would fill the memory, or to an unknown
+/// time zone, at which the library panics.
+///
+/// # Errors
+/// A value has more than 128 KiB, or the time zone is unknown.
+pub(super) fn check_cast(expression: &Expr) -> SqlResult<()> {
+    let kind = match expression {
+        Expr::Cast(cast) => cast.field.data_type().clone(),
+        Expr::TryCast(cast) => cast.field.data_type().clone(),
+        Expr::ScalarFunction(call) if matches!(call.name(), "arrow_cast" | "arrow_try_cast") => {
+            let kind = call.args.get(1).and_then(Expr::as_literal).and_then(|literal| literal.try_as_str().flatten());
+            let Some(kind) = kind.and_then(|kind| kind.parse().ok()) else { return Ok(()) };
+            kind
+        }
+        _ => return Ok(()),
+    };
+    if let DataType::Timestamp(_, Some(zone)) = &kind
+        && zone.parse::<Tz>().is_err()
+    {
+        return plan_err!("unknown time zone `{zone}` in a cast");
+    }
+    let size = fixed_size(&kind);
+    if size <= MAX_FIXED_BYTES {
+        return Ok(());
+    }
+    plan_err!("a value of the type of a cast has {size} bytes, wanted at most {MAX_FIXED_BYTES}")
+}
+
+/// Bytes of a value of a type that has the same number of values or bytes in each row.
+fn fixed_size(kind: &DataType) -> u64 {
+    match kind {
+        DataType::FixedSizeList(field, length) => {
+            u64::try_from(*length).unwrap_or(0).saturating_mul(fixed_size(field.data_type()))
+        }
+        DataType::FixedSizeBinary(bytes) => u64::try_from(*bytes).unwrap_or(0),
+        DataType::Struct(fields) => {
+            fields.iter().map(|field| fixed_size(field.data_type())).fold(0, u64::saturating_add)
+        }
+        DataType::List(field) | DataType::LargeList(field) | DataType::Map(field, _) => match field.data_type() {
+            kind if has_fixed(kind) => fixed_size(kind).saturating_mul(LISTED),
+            _ => size_of::<u128>() as u64,
+        },
+        kind => kind.primitive_width().unwrap_or(size_of::<u128>()) as u64,
+    }
+}
+
+/// True for a type with a part of fixed size that its file or query chooses.
+fn has_fixed(kind: &DataType) -> bool {
+    match kind {
+        DataType::FixedSizeList(..) | DataType::FixedSizeBinary(_) => true,
+        DataType::Struct(fields) => fields.iter().any(|field| has_fixed(field.data_type())),
+        DataType::List(field) | DataType::LargeList(field) | DataType::Map(field, _) => has_fixed(field.data_type()),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use datafusion::prelude::SessionContext;
 
     use super::*;
+    use crate::testing::text;
+    use crate::{OutputFormat, Session};
+    use pairloom_base::error::ErrorCategory;
 
     fn check(sql: &str) -> Result<()> {
         let state = SessionContext::new().state();
@@ -170,5 +300,31 @@ mod tests {
             };
             assert!(is_right, "{}: {found:?}", &sql[..sql.len().min(60)]);
         }
+    }
+
+    #[test]
+    fn casts_to_large_values_of_fixed_size_are_refused() {
+        let session = Session::of_empty_tables([]).unwrap();
+        let run = |sql: &str| text(&session, sql, OutputFormat::Csv);
+        for sql in [
+            "SELECT arrow_cast([1, 2], 'FixedSizeList(2147483647, Int64)')",
+            "SELECT count(arrow_cast([value], 'FixedSizeList(1000000, Int64)')) FROM range(0, 9)",
+            "SELECT [1, 2]::BIGINT[2147483647]",
+            "SELECT TRY_CAST([1, 2] AS BIGINT[2147483647])",
+            "SELECT arrow_cast('a', 'FixedSizeBinary(2147483647)')",
+            "SELECT (SELECT arrow_cast([[1]], 'List(FixedSizeList(100000, Int64))'))",
+            "SELECT 1 FROM range(0, 9) ORDER BY [value]::BIGINT[100000]",
+            "SELECT arrow_cast([[1], [2]], 'List(FixedSizeList(16000, Int64))')",
+            "SELECT arrow_try_cast([['a']], 'List(LargeList(FixedSizeBinary(5)))')",
+        ] {
+            let error = run(sql).unwrap_err();
+            assert_eq!(error.category(), ErrorCategory::Usage, "{sql}: {error}");
+            assert!(error.to_string().contains("bytes, wanted at most 131072"), "{sql}: {error}");
+        }
+        assert_eq!(run("SELECT arrow_cast([1, 2], 'FixedSizeList(2, Float32)') AS v").unwrap(), "v\n\"[1.0, 2.0]\"\n");
+        run("SELECT array_length([1, 2]::BIGINT[2]), [['a']]::TEXT[][], arrow_cast([[1, 2]], 'List(FixedSizeList(2, Int8))')")
+            .unwrap();
+        let error = run("SELECT [arrow_cast(0, 'Timestamp(Millisecond, Some(\"Nix/Da\"))')]").unwrap_err();
+        assert!(error.to_string().contains("unknown time zone `Nix/Da` in a cast"), "{error}");
     }
 }

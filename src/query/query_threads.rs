@@ -1,10 +1,14 @@
-//! Threads of a session, and the rows of a query that they compute.
+//! Threads of a session with their stacks, and the rows of a query that they compute.
+
+use std::pin::pin;
+use std::task::Poll;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
+use futures::future::poll_fn;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::JoinError;
@@ -150,4 +154,14 @@ pub(super) fn of_panic(error: JoinError) -> Error {
         }
         Err(error) => Error::internal(format!("SQL: {error}")),
     }
+}
+
+/// Size of the stack. Its pages are only used as deep as the work goes.
+const STACK_BYTES: usize = 64 << 20;
+
+/// Runs work that recurses as deep as a query: each step gets a stack that is large enough for the deepest one
+/// ([`check_depth`](super::statements::check_depth)), whatever thread it is on.
+pub(super) async fn with_deep_stack<T>(work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    poll_fn(move |context| -> Poll<T> { stacker::grow(STACK_BYTES, || work.as_mut().poll(context)) }).await
 }

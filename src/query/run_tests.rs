@@ -11,8 +11,8 @@ use super::{OutputFormat, Session};
 use pairloom_base::error::{Error, Result};
 use pairloom_storage::parquet;
 use pairloom_store::Store;
+use pairloom_store::record::RunLog;
 use pairloom_store::record::{RunOutcome, RunRecord};
-use pairloom_store::run_log::RunLog;
 use pairloom_store::testing::{WrittenStage, finished_run, stage};
 
 fn part(columns: Vec<(&str, ArrayRef)>) -> (Bytes, u64) {

@@ -1,4 +1,4 @@
-//! Tables of a session: found by their names in SQL, once.
+//! Tables of a session, found by their names in SQL, once: catalogs of its run and of other runs.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -7,24 +7,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::catalog::{MemTable, TableProvider};
+use async_trait::async_trait;
+use datafusion::catalog::{CatalogProvider, CatalogProviderList, MemTable, SchemaProvider, TableProvider};
 use datafusion::common::TableReference;
 use datafusion::datasource::listing::ListingTableUrl;
+use datafusion::error::{DataFusionError, Result as SqlResult};
 use datafusion::prelude::SessionContext;
 
-use crate::all_runs;
 use crate::catalog::{ALL_RUNS_SCHEMA, STORE_SCHEMA, StoreCatalog, TableContent};
 use crate::errors::checked;
 use crate::files::file_table;
-use crate::functions::functions;
+use crate::information::functions;
 use crate::information::{self, INFORMATION_SCHEMA, INFORMATION_TABLES};
-use crate::instances::instances_table;
 use crate::names::ListedTable;
 use crate::query_threads::QueryThreads;
+use crate::stage_table::instances_table;
 use crate::stage_table::{StageTable, part_options};
-use crate::state::{FILES, store_url};
-use crate::store_tables;
-use crate::unknown_table;
+use crate::state::{CATALOG, FILES, store_url};
+use crate::{all_runs, names, store_tables};
 use pairloom_base::error::{Error, Result};
 use pairloom_base::runtime::NamedFile;
 
@@ -145,7 +145,7 @@ impl SessionTables {
         };
         match found {
             Some(found) => Ok(found),
-            None => Err(unknown_table::error(&self.catalog, reference)?),
+            None => Err(names::error(&self.catalog, reference)?),
         }
     }
 
@@ -262,4 +262,144 @@ impl SessionTables {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Catalog of the tables of a run.
+#[derive(Debug)]
+pub(super) struct SessionCatalog {
+    pub tables: Arc<SessionTables>,
+}
+
+impl SessionCatalog {
+    /// Names of the schemas. Empty if the store cannot be read.
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> =
+            self.tables.listed().unwrap_or_default().into_iter().map(|table| table.schema).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+}
+
+impl CatalogProvider for SessionCatalog {
+    fn schema_names(&self) -> Vec<String> {
+        self.names()
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        Some(Arc::new(SessionSchema { name: name.to_owned(), tables: Arc::clone(&self.tables) }))
+    }
+}
+
+/// Tables of a stage, of the store, of all runs, or of files.
+#[derive(Debug)]
+struct SessionSchema {
+    name: String,
+    tables: Arc<SessionTables>,
+}
+
+#[async_trait]
+impl SchemaProvider for SessionSchema {
+    fn table_names(&self) -> Vec<String> {
+        let listed = self.tables.listed().unwrap_or_default().into_iter();
+        listed.filter(|table| table.schema == self.name).map(|table| table.table).collect()
+    }
+
+    async fn table(&self, name: &str) -> SqlResult<Option<Arc<dyn TableProvider>>> {
+        if let Some(known) = self.tables.known(&TableReference::partial(self.name.as_str(), name)) {
+            return Ok(Some(known));
+        }
+        let (tables, schema, name) = (Arc::clone(&self.tables), self.name.clone(), name.to_owned());
+        // The store waits for its files or its server.
+        let found = tokio::task::spawn_blocking(move || tables.find(&schema, &name)).await;
+        let found = found.map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let found = found.map_err(|error| DataFusionError::External(Box::new(error)))?;
+        Ok(found.map(|(table, _)| table))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.tables.known(&TableReference::partial(self.name.as_str(), name)).is_some()
+            || self.tables.find(&self.name, name).is_ok_and(|found| found.is_some())
+    }
+}
+
+/// Tables of a session. A name of three parts begins with a run: `"20260101T000000.000Z-0001".test.summary`,
+/// `baseline.test.summary` with a tag, `"quickstart~1".test.summary`.
+#[derive(Debug)]
+pub(super) struct RunCatalogs {
+    own: Arc<SessionTables>,
+    /// Tables of other runs, by the names that queries give to the runs.
+    others: Mutex<HashMap<String, Arc<SessionTables>>>,
+}
+
+impl RunCatalogs {
+    pub(super) fn new(own: Arc<SessionTables>) -> Self {
+        Self { own, others: Mutex::default() }
+    }
+
+    /// Tables of the run of the session.
+    pub(super) fn own(&self) -> &SessionTables {
+        &self.own
+    }
+
+    /// Table of `reference`. Waits for the store.
+    ///
+    /// # Errors
+    /// There is no such run or table, with the nearest names; or the table is damaged.
+    pub(super) fn existing(&self, reference: &TableReference) -> Result<SizedTable> {
+        match reference.catalog() {
+            Some(run) if run != CATALOG => self.open(run)?.existing(&within(reference)),
+            _ => self.own.existing(&within(reference)),
+        }
+    }
+
+    /// Table of `reference`, as it was when the session last looked it up.
+    pub(super) fn known(&self, reference: &TableReference) -> Option<Arc<dyn TableProvider>> {
+        let tables = match reference.catalog() {
+            Some(run) if run != CATALOG => self.others().get(run).cloned()?,
+            _ => Arc::clone(&self.own),
+        };
+        tables.known(&within(reference))
+    }
+
+    /// Tables of another run.
+    fn open(&self, run: &str) -> Result<Arc<SessionTables>> {
+        if let Some(known) = self.others().get(run) {
+            return Ok(Arc::clone(known));
+        }
+        let opened = Arc::new(self.own.of_run(run)?);
+        self.others().insert(run.to_owned(), Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    fn others(&self) -> MutexGuard<'_, HashMap<String, Arc<SessionTables>>> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reference without its catalog.
+fn within(reference: &TableReference) -> TableReference {
+    match reference {
+        TableReference::Full { schema, table, .. } => {
+            TableReference::Partial { schema: Arc::clone(schema), table: Arc::clone(table) }
+        }
+        other => other.clone(),
+    }
+}
+
+impl CatalogProviderList for RunCatalogs {
+    // Catalogs are those of the store.
+    fn register_catalog(&self, _: String, _: Arc<dyn CatalogProvider>) -> Option<Arc<dyn CatalogProvider>> {
+        None
+    }
+
+    fn catalog_names(&self) -> Vec<String> {
+        let others = self.others();
+        std::iter::once(CATALOG).chain(others.keys().map(String::as_str)).map(str::to_owned).collect()
+    }
+
+    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
+        let tables = if name == CATALOG { Arc::clone(&self.own) } else { self.others().get(name).cloned()? };
+        Some(Arc::new(SessionCatalog { tables }))
+    }
 }

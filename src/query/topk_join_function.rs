@@ -1,6 +1,7 @@
 //! `topk_join('queries', 'items', k [, 'measure' [, 'method' [, 'bank' [, 'bank of items']]]])`: table of the k nearest
-//! items of each query.
+//! items of each query. The tables are named in its arguments, as texts.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field};
@@ -12,11 +13,13 @@ use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, LogicalPlanBuilder};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr, TableFactor, Value, Visit, Visitor};
 
-use crate::planning_messages::TableMessage;
-use crate::run_catalogs::RunCatalogs;
+use crate::errors::TableMessage;
+use crate::session_tables::RunCatalogs;
 use crate::state::FILES;
-use crate::topk_join::{MEASURE, RANK, TopKJoin, join_k, join_method, table_and_condition};
+use crate::topk_join::{MEASURE, RANK, TopKJoin, join_k, join_method};
 use crate::vectors::{VectorMeasure, number_type};
 use pairloom_retrieval::{Method, cosine_problem};
 
@@ -166,5 +169,56 @@ fn vector_column(table: &LogicalPlan, name: &str) -> Result<Column> {
                 names.join(", ")
             )
         }
+    }
+}
+
+/// Name of the table function of top-k joins.
+pub(crate) const TOPK_JOIN: &str = "topk_join";
+
+/// Places of the arguments that name tables: queries, items, and the banks of a method.
+const TABLES: [usize; 4] = [0, 1, 5, 6];
+
+/// Name of a table and the condition after it, as in `features WHERE split = 'test'`.
+pub(crate) fn table_and_condition(text: &str) -> (&str, Option<&str>) {
+    const WHERE: &str = " where ";
+    let is_where = |at: &usize| text.get(*at..at + WHERE.len()).is_some_and(|word| word.eq_ignore_ascii_case(WHERE));
+    match text.char_indices().map(|(at, _)| at).find(is_where) {
+        Some(at) => (text[..at].trim(), Some(text[at + WHERE.len()..].trim())),
+        None => (text.trim(), None),
+    }
+}
+
+/// Tables that the statement names in calls of [`TOPK_JOIN`].
+pub(crate) fn named_tables(mut statement: &Statement) -> Vec<TableReference> {
+    while let Statement::Explain(explain) = statement {
+        statement = &explain.statement;
+    }
+    let Statement::Statement(parsed) = statement else { return Vec::new() };
+    let mut names = ArgumentNames { found: Vec::new() };
+    let _ = parsed.visit(&mut names);
+    names.found
+}
+
+struct ArgumentNames {
+    found: Vec<TableReference>,
+}
+
+impl Visitor for ArgumentNames {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table { name, args: Some(ast::TableFunctionArgs { args, .. }), .. } = factor
+            && name.to_string().eq_ignore_ascii_case(TOPK_JOIN)
+        {
+            let texts = TABLES.iter().filter_map(|&place| args.get(place)).filter_map(|argument| match argument {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(ast::Expr::Value(value))) => match &value.value {
+                    Value::SingleQuotedString(text) => Some(text.as_str()),
+                    _ => None,
+                },
+                _ => None,
+            });
+            self.found.extend(texts.map(|text| TableReference::from(table_and_condition(text).0)));
+        }
+        ControlFlow::Continue(())
     }
 }

@@ -15,7 +15,7 @@ use pairloom_report as report;
 use pairloom_spec as spec;
 use pairloom_spec::family::Capabilities;
 use pairloom_spec::input_spec::ImageInput;
-use pairloom_spec::stages::image_vectors::image_vectors;
+use pairloom_spec::stages::image_vectors;
 use pairloom_stage::{
     CopiedRows, FileKeys, Problem, RowKey, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef,
 };

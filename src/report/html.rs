@@ -4,13 +4,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::card::{Card, CardItem, CardQuality};
+use super::document::Span;
+use super::document::{Card, CardItem, CardQuality};
+use super::document::{Cell, PageColumn, PageColumnKind, PageTable};
 use super::document::{Document, PageBlock, Section};
-use super::figure::{Figure, Series};
+use super::document::{Figure, Series};
+use super::document::{SettingEntry, SettingsCard};
 use super::plots;
-use super::settings_card::{SettingEntry, SettingsCard};
-use super::table::{Cell, PageColumn, PageColumnKind, PageTable};
-use super::text::Span;
 
 const STYLE: &str = include_str!("style.css");
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use arrow::array::{Array, AsArray};
 
-use super::text::PageLabel;
+use super::document::PageLabel;
 use pairloom_base::error::Result;
 use pairloom_images::image::read_image_file;
 use pairloom_images::thumbnail::thumbnail;

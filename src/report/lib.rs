@@ -4,50 +4,29 @@
 
 mod settings;
 mod run;
-mod read;
 mod page_data;
-mod text;
-mod table;
-mod figure;
-mod card;
-mod settings_card;
 mod document;
 mod results;
-mod graded;
-mod significance;
-mod agreement;
 mod curves;
-mod training_plots;
-mod ranks;
-mod smoothing;
 mod plots;
-mod validation;
 mod sweep;
 mod hubs;
-mod hub_section;
 mod similarity;
-mod similarity_section;
 mod graphs;
-mod rankings;
 mod item_labels;
 mod attention;
-mod attention_drawing;
 mod examples;
-mod defaults;
 mod setting_text;
 mod lineage_section;
 mod run_section;
 mod html;
 mod markdown;
-mod escape;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod similarity_tests;
-#[cfg(test)]
-mod attention_tests;
+mod section_tests;
 #[cfg(test)]
 mod rendering_tests;
 

@@ -2,10 +2,10 @@
 
 use serde_json::Map;
 
-use super::defaults::{SettingDefaults, default_value};
 use super::document::{PageBlock, Section};
+use super::document::{SettingEntry, SettingsCard};
+use super::setting_text::{SettingDefaults, default_value};
 use super::setting_text::{changed_part, setting_text};
-use super::settings_card::{SettingEntry, SettingsCard};
 use pairloom_base::error::Result;
 use pairloom_stage::{AncestorArtefact, AncestorInput, StageLineage};
 

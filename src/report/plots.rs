@@ -8,7 +8,7 @@ use maud::{Markup, PreEscaped};
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 
-use super::figure::Series;
+use super::document::Series;
 use pairloom_base::error::{Error, Result};
 
 /// Text and axes: `--ink` of the style sheet.

@@ -1,9 +1,9 @@
 //! Tests of the HTML and Markdown renderings: both show the same cells, whatever their content.
 
+use super::document::PageLabel;
+use super::document::{Cell, ColumnGroup, PageColumn, PageColumnKind, PageRow, PageTable};
 use super::document::{Document, PageBlock, Section};
-use super::table::{Cell, ColumnGroup, PageColumn, PageColumnKind, PageRow, PageTable};
 use super::testing::{host, pages, report};
-use super::text::PageLabel;
 use super::{html, markdown};
 
 /// Rows of cells of all tables of an HTML page, with small print in brackets and images as their alternative texts.

@@ -6,8 +6,7 @@ use super::page_data::SummaryResults;
 use super::settings::Report;
 use super::sweep::{self, SweepReport};
 use super::{
-    agreement, attention, curves, examples, graded, graphs, html, hub_section, hubs, lineage_section, markdown,
-    rankings, ranks, read, results, significance, similarity, similarity_section, validation,
+    attention, curves, examples, graphs, html, hubs, lineage_section, markdown, page_data, results, similarity,
 };
 use pairloom_base::error::{Error, Result};
 use pairloom_stage::{RunnableStage, StageContext};
@@ -36,29 +35,29 @@ impl Report {
             sections.extend(sweep::sections(sweep)?);
         }
         if self.metrics.is_some() {
-            sections.extend(graded::sections(cx)?);
+            sections.extend(results::graded_sections(cx)?);
         }
         if !self.significance_tests.is_empty() {
             let inputs = (0..self.significance_tests.len()).map(|number| format!("significance_tests.{number}"));
-            sections.push(significance::section(cx, &inputs.collect::<Vec<_>>())?);
+            sections.push(results::significance_section(cx, &inputs.collect::<Vec<_>>())?);
         }
         for number in 0..self.correlations.len() {
-            sections.push(agreement::section(cx, &format!("correlations.{number}"))?);
+            sections.push(results::agreement_section(cx, &format!("correlations.{number}"))?);
         }
-        let steps = if self.history.is_some() { read::history(cx)? } else { Vec::new() };
-        let epochs = if self.validation.is_some() { read::validation(cx, "validation")? } else { Vec::new() };
+        let steps = if self.history.is_some() { page_data::read_history(cx)? } else { Vec::new() };
+        let epochs = if self.validation.is_some() { page_data::read_validation(cx, "validation")? } else { Vec::new() };
         let first = found.rows.first().filter(|_| self.rankings.is_some());
-        let rankings = first.map(|row| rankings::read(cx, row, self.examples, self.seed)).transpose()?;
-        let ranks = rankings.as_ref().zip(first).map(|(rankings, pool)| ranks::figure(&rankings.ranks, pool));
+        let rankings = first.map(|row| examples::read(cx, row, self.examples, self.seed)).transpose()?;
+        let ranks = rankings.as_ref().zip(first).map(|(rankings, pool)| curves::rank_figure(&rankings.ranks, pool));
         sections.extend(curves::section(&steps, &epochs, ranks.transpose()?.flatten())?);
-        sections.extend(validation::section(&epochs));
+        sections.extend(curves::validation_section(&epochs));
         if self.hubs.is_some()
             && let Some(hubs) = hubs::read(cx, &found.rows, &mut labels)?
         {
-            sections.push(hub_section::section(&hubs, &found)?);
+            sections.push(hubs::section(&hubs, &found)?);
         }
         if self.similarity.is_some() {
-            sections.push(similarity_section::section(&similarity::read(cx, self.examples)?)?);
+            sections.push(similarity::section(&similarity::read(cx, self.examples)?)?);
         }
         if self.graphs.is_some() {
             sections.extend(graphs::section(cx, self.examples, self.seed)?);
@@ -81,12 +80,12 @@ impl Report {
 
     fn results(&self, cx: &mut StageContext<'_>) -> Result<SummaryResults> {
         let Some(summary) = &self.summary else { return Ok(SummaryResults::default()) };
-        let mut results = read::results(cx, "summary")?;
+        let mut results = page_data::read_results(cx, "summary")?;
         if results.rows.is_empty() {
             return Err(Error::data(format!("`{summary}` has no rows, so there is nothing to report")));
         }
         if self.metrics.is_some() {
-            read::add_intervals(cx, &mut results)?;
+            page_data::add_intervals(cx, &mut results)?;
         }
         Ok(results)
     }

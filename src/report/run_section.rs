@@ -1,9 +1,9 @@
 //! Section about a run. It is added to a page when the page is shown, since a page depends on its key only, and one run
 //! may reuse the page of another.
 
+use super::document::{Cell, PageTable};
 use super::document::{PageBlock, Section};
-use super::settings_card::{SettingEntry, SettingsCard};
-use super::table::{Cell, PageTable};
+use super::document::{SettingEntry, SettingsCard};
 use super::{html, markdown};
 
 /// Facts of a run, as texts.

@@ -3,9 +3,9 @@
 use arrow::array::RecordBatch;
 use az::SaturatingAs;
 
-use super::label::MethodLabel;
+use super::collection::RelevanceGrades;
+use super::ranking::MethodLabel;
 use super::ranking::Rankings;
-use super::relevance::RelevanceGrades;
 use pairloom_base::error::{Error, Result};
 use pairloom_search::{CheckpointStore, SearchProgress};
 

@@ -6,13 +6,13 @@ use az::SaturatingAs;
 
 use super::callbacks::Callbacks;
 use super::collection::Collection;
-use super::metric_means::MetricMeans;
+use super::collection::{GradedRelevance, RelevanceGrades};
+use super::direction_metrics::MetricMeans;
 use super::ranking::Rankings;
-use super::relevance::{GradedRelevance, RelevanceGrades};
 use pairloom_base::error::Result;
 use pairloom_kernels::measure::METRICS;
 use pairloom_kernels::measure::graded_ranking::{GradedQuery, grade_ranking};
-use pairloom_kernels::measure::semantic_recall::{OFFICIAL_LIST_LENGTH, official_neighbours};
+use pairloom_kernels::measure::graded_ranking::{OFFICIAL_LIST_LENGTH, official_neighbours};
 use pairloom_kernels::top_k::top_k;
 
 /// Number of images whose captions' columns of φ are processed together: 1.6 MB for COCO-5k.

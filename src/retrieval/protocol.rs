@@ -1,4 +1,4 @@
-//! Evaluation protocols: the images of each pool, and the name of the protocol in results.
+//! Evaluation protocols: the images of each pool, the folds, and the name of the protocol in results.
 //!
 //! For COCO, "1K" alone is never used as a name: papers use it for the mean of five folds, for the first fold, and for
 //! a split of 1,000 images. It is unambiguous only for Flickr8k and Flickr30k, whose whole test split has 1,000 images.
@@ -8,7 +8,6 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::folds::Folds;
 use pairloom_base::error::{Error, Result};
 
 /// Number of images of a fold of COCO's 5,000 test images.
@@ -83,6 +82,23 @@ impl Protocol {
             Protocol::FirstFold if n_images >= FOLD_IMAGES => Ok(std::iter::once(0..FOLD_IMAGES).collect()),
             Protocol::FirstFold => wrong(format!("at least {FOLD_IMAGES}")),
         }
+    }
+}
+
+/// Folds of a protocol; each is a pool that is ranked by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folds {
+    /// Name in results: `coco-5k`.
+    pub protocol: String,
+    /// Images of each pool. A pool also has their captions. No image is in two pools.
+    pub images: Vec<Range<usize>>,
+}
+
+impl Folds {
+    /// A whole collection of `images` images as one pool.
+    #[must_use]
+    pub fn whole(protocol: impl Into<String>, images: usize) -> Self {
+        Self { protocol: protocol.into(), images: std::iter::once(0..images).collect() }
     }
 }
 

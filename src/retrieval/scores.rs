@@ -1,10 +1,10 @@
-//! Sources of scores.
+//! Sources of scores: vectors, and stored scores, such as those of a model whose score is not a function of two vectors.
 
 use std::ops::Range;
 
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::hubness::distance::Distance;
-use pairloom_search::{MatrixSide, Search, SearchFactory, VectorMatrix};
+use pairloom_search::{MatrixSide, ScoreTable, Search, SearchFactory, VectorMatrix};
 
 /// Set of images or captions that scores are computed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -192,5 +192,281 @@ impl PoolScores for VectorPool<'_> {
         let joined = rows.collect::<Vec<_>>().concat();
         let joined = VectorMatrix::new("items and bank", &joined, items.width())?;
         apply(&self.factory.search(queries, &joined, captions)?)
+    }
+}
+
+/// Largest score of which 1 − s is a distance, with room for rounding.
+const LARGEST_SCORE: f32 = 1.0 + 1e-4;
+
+/// Stored scores of all images with all captions. Methods that compare images with images, or captions with captions,
+/// are refused.
+#[derive(Debug, Clone, Copy)]
+pub struct StoredScores<'s> {
+    /// Scores of each image with all captions; higher is closer.
+    pub rows: &'s [&'s [f32]],
+    /// Number of captions.
+    pub captions: usize,
+    /// Scores with a query bank.
+    pub bank: Option<StoredBankScores<'s>>,
+    /// Number of threads of a search.
+    pub threads: usize,
+}
+
+/// Stored scores with a query bank.
+#[derive(Debug, Clone, Copy)]
+pub struct StoredBankScores<'s> {
+    /// Scores of each image of the bank with all captions.
+    pub images: &'s [&'s [f32]],
+    /// Scores of each image with all captions of the bank.
+    pub captions: &'s [&'s [f32]],
+    /// Scores of each image of the bank with all captions of the bank; `None` if there are none.
+    pub pairs: Option<&'s [&'s [f32]]>,
+}
+
+impl ScoreSource for StoredScores<'_> {
+    fn pool<'s>(&'s self, images: &Range<usize>, captions: &Range<usize>) -> Result<Box<dyn PoolScores + 's>> {
+        if self.captions < captions.end || self.rows.len() < images.end {
+            let (got, wanted) = ([self.rows.len(), self.captions], [images.end, captions.end]);
+            return Err(Error::data(format!("got scores of {got:?} images and captions, wanted {wanted:?}")));
+        }
+        let own = StoredMatrix::new(self.rows, self.captions)?.part(images.clone(), captions.clone());
+        let bank = match &self.bank {
+            Some(StoredBankScores { images: of_images, captions: of_captions, pairs }) => {
+                let bank_captions = of_captions.first().map_or(0, |row| row.len());
+                let of_captions = StoredMatrix::new(of_captions, bank_captions)?;
+                if of_captions.rows.len() != self.rows.len() {
+                    let (got, wanted) = (of_captions.rows.len(), self.rows.len());
+                    return Err(Error::data(format!("got {got} images with scores of the bank, wanted {wanted}")));
+                }
+                let of_images = StoredMatrix::new(of_images, self.captions)?;
+                let bank_images = of_images.rows.len();
+                let pairs = pairs.map(|rows| StoredMatrix::new(rows, bank_captions)).transpose()?;
+                if let Some(pairs) = pairs.as_ref().filter(|pairs| pairs.rows.len() != bank_images) {
+                    let got = pairs.rows.len();
+                    return Err(Error::data(format!(
+                        "got {got} images in the scores of the bank, wanted {bank_images}"
+                    )));
+                }
+                let of_images = of_images.part(0..bank_images, captions.clone());
+                Some(BankMatrices { of_images, of_captions: of_captions.part(images.clone(), 0..bank_captions), pairs })
+            }
+            None => None,
+        };
+        Ok(Box::new(StoredPool { own, bank, threads: self.threads }))
+    }
+}
+
+/// Scores of images with captions in memory.
+struct StoredMatrix<'s> {
+    /// Scores of each image.
+    rows: Vec<&'s [f32]>,
+    captions: usize,
+}
+
+impl<'s> StoredMatrix<'s> {
+    fn new(rows: &[&'s [f32]], captions: usize) -> Result<Self> {
+        match rows.iter().find(|row| row.len() != captions) {
+            Some(row) => Err(Error::data(format!("got {} scores of an image, wanted {captions}", row.len()))),
+            None => Ok(Self { rows: rows.to_vec(), captions }),
+        }
+    }
+
+    /// Scores of some images with some captions.
+    fn part(self, images: Range<usize>, captions: Range<usize>) -> Self {
+        let rows = self.rows[images].iter().map(|row| &row[captions.clone()]).collect();
+        Self { rows, captions: captions.len() }
+    }
+
+    /// Search with images as rows, or with captions as rows.
+    fn search(&self, images_are_rows: bool, threads: usize) -> Result<Search<'s>> {
+        let table = if images_are_rows {
+            ScoreTable::from_rows("scores", self.rows.clone(), self.captions)?
+        } else {
+            ScoreTable::from_columns("scores", self.rows.clone(), self.captions)?
+        };
+        Ok(Search::from_boxed(Box::new(table), threads))
+    }
+}
+
+/// Stored scores of a pool.
+struct StoredPool<'s> {
+    own: StoredMatrix<'s>,
+    bank: Option<BankMatrices<'s>>,
+    threads: usize,
+}
+
+/// Stored scores of a pool with a query bank, as in [`StoredBankScores`].
+struct BankMatrices<'s> {
+    of_images: StoredMatrix<'s>,
+    of_captions: StoredMatrix<'s>,
+    pairs: Option<StoredMatrix<'s>>,
+}
+
+impl<'s> StoredPool<'s> {
+    /// Scores of a set of images with a set of captions, in either order.
+    fn matrix(&self, sets: [ScoreSet; 2]) -> Result<&StoredMatrix<'s>> {
+        let [one, other] = sets;
+        let (images, captions) = if one.is_captions() { (other, one) } else { (one, other) };
+        if images.is_captions() || !captions.is_captions() {
+            let message = format!("wants scores of {} with {}, and there are none", one.name(), other.name());
+            return Err(Error::usage(message).hint("leave the method out, or rank vectors"));
+        }
+        let bank = self.bank.as_ref();
+        match (images, captions) {
+            (ScoreSet::BankImages, ScoreSet::BankCaptions) => {
+                let pairs = bank.ok_or_else(|| missing_scores(images))?.pairs.as_ref();
+                let message = "wants scores of the bank's images with its captions, and there are none";
+                pairs.ok_or_else(|| Error::usage(message).hint("leave the method out, or score these pairs"))
+            }
+            (ScoreSet::BankImages, _) => bank.map(|bank| &bank.of_images).ok_or_else(|| missing_scores(images)),
+            (_, ScoreSet::BankCaptions) => bank.map(|bank| &bank.of_captions).ok_or_else(|| missing_scores(captions)),
+            _ => Ok(&self.own),
+        }
+    }
+}
+
+impl PoolScores for StoredPool<'_> {
+    fn size(&self, set: ScoreSet) -> Option<usize> {
+        match set {
+            ScoreSet::Images => Some(self.own.rows.len()),
+            ScoreSet::Captions => Some(self.own.captions),
+            ScoreSet::BankImages => self.bank.as_ref().map(|bank| bank.of_images.rows.len()),
+            ScoreSet::BankCaptions => self.bank.as_ref().map(|bank| bank.of_captions.captions),
+        }
+    }
+
+    fn search(&self, rows: ScoreSet, columns: ScoreSet) -> Result<Search<'_>> {
+        self.matrix([rows, columns])?.search(columns.is_captions(), self.threads)
+    }
+
+    /// Distance 1 − s.
+    fn distance(&self) -> Result<Distance> {
+        let bank = self.bank.iter().flat_map(|bank| [&bank.of_images, &bank.of_captions]);
+        let all = std::iter::once(&self.own).chain(bank);
+        let largest = all.flat_map(|of| of.rows.iter().copied().flatten()).copied().fold(f32::NEG_INFINITY, f32::max);
+        if largest <= LARGEST_SCORE {
+            return Ok(Distance::OneMinusScore);
+        }
+        let message = format!("scales the distances 1 − s, and there is a score of {largest}, wanted at most 1");
+        Err(Error::usage(message).hint("leave the method out"))
+    }
+
+    /// Captions are joined in a copy of their scores.
+    fn with_joined_items(
+        &self,
+        queries: ScoreSet,
+        items: [ScoreSet; 2],
+        apply: &mut dyn FnMut(&Search<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let [first, second] = [self.matrix([queries, items[0]])?, self.matrix([queries, items[1]])?];
+        if queries.is_captions() {
+            let rows = [first.rows.as_slice(), &second.rows].concat();
+            return apply(&StoredMatrix { rows, captions: first.captions }.search(false, self.threads)?);
+        }
+        let rows: Vec<Vec<f32>> =
+            first.rows.iter().zip(&second.rows).map(|(one, other)| [*one, other].concat()).collect();
+        let captions = first.captions + second.captions;
+        let joined = StoredMatrix { rows: rows.iter().map(Vec::as_slice).collect(), captions };
+        apply(&joined.search(true, self.threads)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::methods::{
+        Csls, DisSimLocal, DualBankSinkhorn, InvertedSoftmax, LocalScaling, Method, Nnn, Sinkhorn,
+    };
+    use super::super::{Collection, Evaluation, Folds, Matches, evaluate};
+    use super::*;
+    use pairloom_kernels::random::Rng;
+
+    const IMAGES: usize = 10;
+    const EACH: usize = 2;
+
+    /// Recalls of random scores, which are not products of vectors, with two folds.
+    #[expect(clippy::cast_possible_truncation, reason = "scores are f32")]
+    fn recalls(method: Method) -> Result<[Vec<f64>; 2]> {
+        let mut rng = Rng::new(5, &[]);
+        let scores: Vec<f32> = (0..IMAGES * IMAGES * EACH).map(|_| rng.uniform() as f32).collect();
+        let ids: Vec<i64> = (0..20).collect();
+        let first: Vec<usize> = (0..=IMAGES).map(|image| image * EACH).collect();
+        let rows: Vec<&[f32]> = scores.chunks_exact(IMAGES * EACH).collect();
+        let source = StoredScores { rows: &rows, captions: IMAGES * EACH, bank: None, threads: 2 };
+        let matches = Matches::Grouped(&first);
+        let collection = Collection { image_ids: &ids[..IMAGES], caption_ids: &ids, matches, scores: &source };
+        let protocols = [Folds { protocol: "two folds".to_owned(), images: vec![0..6, 6..10] }];
+        let methods = [method];
+        let of = Evaluation { methods: &methods, protocols: &protocols, ..Evaluation::of(collection) };
+        let summary = evaluate(&of, &mut ())?.summary.remove(0);
+        Ok([summary.i2t.recalls, summary.t2i.recalls])
+    }
+
+    #[test]
+    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "test values are small")]
+    fn recalls_of_stored_scores_equal_the_definition() {
+        let mut rng = Rng::new(5, &[]);
+        let scores: Vec<f32> = (0..IMAGES * IMAGES * EACH).map(|_| rng.uniform() as f32).collect();
+        let at = |image: usize, caption: usize| scores[image * IMAGES * EACH + caption];
+        let [i2t, t2i] = recalls(Method::default()).expect("scores are enough");
+        // The definition: the share of queries whose nearest item matches, fold by fold.
+        let mean = |of_fold: &dyn Fn(Range<usize>) -> f64| f64::midpoint(of_fold(0..6), of_fold(6..10));
+        let images = |fold: Range<usize>| {
+            let hit = |&image: &usize| {
+                let all = fold.start * EACH..fold.end * EACH;
+                let best = all.max_by(|&a, &b| at(image, a).total_cmp(&at(image, b)));
+                best.is_some_and(|best| best / EACH == image)
+            };
+            100.0 * fold.clone().filter(hit).count() as f64 / fold.len() as f64
+        };
+        let captions = |fold: Range<usize>| {
+            let hit = |&caption: &usize| {
+                fold.clone().max_by(|&a, &b| at(a, caption).total_cmp(&at(b, caption))) == Some(caption / EACH)
+            };
+            let all = fold.start * EACH..fold.end * EACH;
+            100.0 * all.clone().filter(hit).count() as f64 / all.len() as f64
+        };
+        assert!((i2t[0] - mean(&images)).abs() < 1e-9, "{i2t:?}");
+        assert!((t2i[0] - mean(&captions)).abs() < 1e-9, "{t2i:?}");
+    }
+
+    #[test]
+    fn methods_that_need_more_than_scores_are_refused_by_name() {
+        for method in [
+            Method::from(Csls { k: 3, ..Csls::default() }),
+            InvertedSoftmax::default().into(),
+            Sinkhorn { tau: 0.1, ..Sinkhorn::default() }.into(),
+            LocalScaling { k: 3, query_bank: false }.into(),
+        ] {
+            recalls(method).expect("scores are enough");
+        }
+        for (method, wanted) in [
+            (Method::from(Nnn { alpha: 0.5, k: 3 }), "method `nnn`: wants scores with the images of the bank"),
+            (
+                Csls { k: 3, query_bank: true, ..Csls::default() }.into(),
+                "method `csls`: wants scores with the images of the bank",
+            ),
+            (DisSimLocal { k: 3 }.into(), "method `dis_sim_local`: wants scores of captions with captions"),
+            (
+                DualBankSinkhorn::default().into(),
+                "method `dual_bank_sinkhorn`: wants scores with the images of the bank",
+            ),
+        ] {
+            let error = recalls(method).expect_err("scores are not enough").to_string();
+            assert!(error.starts_with(wanted), "{error}");
+        }
+    }
+
+    /// A score above 1 has no distance 1 − s.
+    #[test]
+    fn methods_of_distances_refuse_scores_above_1() {
+        let pool = |largest: f32| {
+            let rows: [&[f32]; 2] = [&[0.5, 0.25], &[0.0, largest]];
+            let scores = StoredScores { rows: &rows, captions: 2, bank: None, threads: 1 };
+            let distance = scores.pool(&(0..2), &(0..2)).expect("a pool").distance();
+            distance.map_err(|error| error.to_string())
+        };
+        assert_eq!(pool(1.000_01), Ok(Distance::OneMinusScore));
+        let message = "scales the distances 1 − s, and there is a score of 1.5, wanted at most 1";
+        assert_eq!(pool(1.5), Err(message.to_owned()));
     }
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::checkpoint::checkpoint_name;
 use super::testing::DistinctScores;
 use super::{Positives, ScoreFunction, Scores as _, SearchRequest, VectorMatrix, VectorScores};
-use pairloom_kernels::hubness::statistic::Statistic;
+use pairloom_kernels::hubness::method::Statistic;
 use pairloom_kernels::random::Rng;
 
 /// Owned search request.

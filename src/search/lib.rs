@@ -15,7 +15,7 @@
 //!
 //! A long search can be interrupted and resumed: its results so far are in checkpoints ([`CheckpointStore`]).
 //!
-//! Statistics that sum over all scores ([`Statistic`](pairloom_kernels::hubness::statistic::Statistic): of a softmax,
+//! Statistics that sum over all scores ([`Statistic`](pairloom_kernels::hubness::method::Statistic): of a softmax,
 //! means) use the fine approximate scores. They are summed in an order that depends on the shape alone, so they have
 //! the same bits for any number of threads, and for vectors on every CPU. A GPU rounds scores differently, so sums
 //! differ there too.
@@ -46,13 +46,12 @@ mod threads;
 mod scores;
 mod checkpoint;
 mod request;
-mod results;
 mod scan;
 mod sinkhorn;
 mod matching;
+pub mod assignment;
 mod remote;
 mod api;
-mod factory;
 // Tests of other modules use it too.
 #[doc(hidden)]
 pub mod testing;
@@ -67,13 +66,11 @@ mod source_tests;
 #[cfg(test)]
 mod golden_tests;
 
-pub use api::Search;
+pub use api::{CpuSearchFactory, Search, SearchFactory};
 pub use checkpoint::{CheckpointStore, MINIMUM_COST, SearchProgress};
-pub use factory::{CpuSearchFactory, SearchFactory};
-pub use matching::{GreedyMatching, GreedyRequest, assignment};
+pub use matching::{GreedyMatching, GreedyRequest};
 pub use remote::SearchWorker;
-pub use request::{Positives, SearchRequest};
-pub use results::SearchResults;
+pub use request::{Positives, SearchRequest, SearchResults};
 pub use scores::{
     ConsumePanel, Duplicates, MatrixSide, PanelRow, SCORE_BUFFER_BYTES, ScoreBound, ScoreFunction, ScorePrecision,
     ScoreTable, ScoredVectors, Scores, VectorMatrix, VectorScores, consume_row_major, rows_per_buffer,

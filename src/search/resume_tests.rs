@@ -8,7 +8,7 @@ use super::{
     SearchRequest, VectorMatrix, VectorScores,
 };
 use pairloom_base::error::{Error, ErrorCategory, Result};
-use pairloom_kernels::hubness::statistic::Statistic;
+use pairloom_kernels::hubness::method::Statistic;
 
 /// Checkpoint store in memory, with a checkpoint after every stripe. It can interrupt a search at a save.
 #[derive(Debug, Clone, Default)]

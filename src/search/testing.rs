@@ -9,9 +9,9 @@ use super::{
     SearchResults, VectorMatrix, VectorScores,
 };
 use pairloom_kernels::hubness::method::Correction;
-use pairloom_kernels::hubness::statistic::Statistic;
+use pairloom_kernels::hubness::method::Statistic;
 use pairloom_kernels::identity::IdentityWriter;
-use pairloom_kernels::measure::rank::BestMatchRank;
+use pairloom_kernels::measure::recall::BestMatchRank;
 use pairloom_kernels::order_similarity::OrderPenalty;
 use pairloom_kernels::random::Rng;
 use pairloom_kernels::top_k::ScoredItem;

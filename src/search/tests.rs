@@ -12,8 +12,8 @@ use super::{
     Search, SearchRequest, SearchResults, VectorMatrix, VectorScores,
 };
 use pairloom_base::error::{Error, Result};
-use pairloom_kernels::dot::dot;
-use pairloom_kernels::hubness::statistic::Statistic;
+use pairloom_kernels::distance::dot;
+use pairloom_kernels::hubness::method::Statistic;
 use pairloom_kernels::identity::IdentityWriter;
 use pairloom_kernels::product::{ElementType, has_avx512};
 

@@ -1,15 +1,17 @@
-//! Interface through which a running stage reads, writes and reports.
+//! Interface through which a running stage reads, writes, maps in parallel and reports events.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{FileKeys, MapFn, MapInput, MapSummary, Progress, SharedEarlierRows, StageEvent, StageLineage, Warning};
+use super::{EarlierPart, FileKeys, PartKey, RowKey, RowKeys, SharedEarlierRows, StageLineage};
 use pairloom_base::error::{Error, Result};
-use pairloom_base::runtime::{CancelToken, Device, ProcessGroup, Resources};
+use pairloom_base::runtime::{CancelToken, Device, ProcessGroup, Resources, Stalls};
 use pairloom_storage::files::files_with_endings;
 use pairloom_storage::objects::ObjectStorage;
 use pairloom_storage::shard::Shard;
@@ -203,3 +205,163 @@ impl dyn StageHost + '_ {
         self.cancel().check()
     }
 }
+
+/// Event of a running stage.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StageEvent {
+    /// Warning: shown at the end of the run, stored with the artefact, readable in SQL.
+    Warning(Warning),
+    /// Progress of the stage. The engine counts the rows that a stage maps or writes without this event.
+    Progress(Progress),
+    /// Data stalls since the stage started.
+    Stalls(Stalls),
+    /// Step of a training.
+    Trained(TrainedStep),
+    /// Validation of a training.
+    Validated(ValidationScores),
+}
+
+/// Problem that the user should know of and that does not stop the stage, such as an image that was skipped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// Subject: the name of a file, a row.
+    pub subject: String,
+    /// Text of the warning.
+    pub message: String,
+}
+
+/// Progress of a stage, in its own units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Units done.
+    pub done: u64,
+    /// Total number of units, if known.
+    pub total: Option<u64>,
+    /// Name of the units, in plural: `steps`, `queries`.
+    pub unit: &'static str,
+}
+
+/// Optimiser step of a training.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct TrainedStep {
+    /// Epoch, from 0 as in the table `history`.
+    pub epoch: u64,
+    /// Number of epochs of the training.
+    pub epochs: u64,
+    /// Number of optimiser steps so far.
+    pub step: u64,
+    /// Value of the objective on the batch before the step.
+    pub loss: f64,
+}
+
+/// Scores of a training on its validation split, as in the table `validation`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ValidationScores {
+    /// Epoch that ended, from 0.
+    pub epoch: u64,
+    /// Number of optimiser steps so far.
+    pub step: u64,
+    /// Mean of the batch losses of the epoch.
+    pub loss: f64,
+    /// Image to text: recalls at 1, 5 and 10, percent.
+    pub i2t: [f64; 3],
+    /// Text to image: recalls at 1, 5 and 10, percent.
+    pub t2i: [f64; 3],
+    /// Sum of the six recalls.
+    pub rsum: f64,
+    /// Name of the measure that selects the best epoch: `rsum`, `t2i`, `ncs`.
+    pub selection_metric: &'static str,
+    /// Value of that measure.
+    pub selection_score: f64,
+    /// True if it is above that of every earlier epoch.
+    pub best: bool,
+}
+
+/// Input of a parallel map.
+#[derive(Debug, Clone, Copy)]
+pub enum MapInput<'i> {
+    /// Rows of this table input.
+    Table(&'i str),
+    /// Indices `0..n`, for output rows that the stage computes from data in memory.
+    Range(usize),
+}
+
+/// Block of consecutive rows or indices, which becomes one part of the output.
+#[derive(Debug, Clone)]
+pub struct MapBlock {
+    /// Row numbers in the input, or indices.
+    pub range: Range<usize>,
+    /// Rows of the input; an empty batch in a map over indices.
+    pub rows: RecordBatch,
+}
+
+/// Rows of the output for one block.
+#[derive(Debug)]
+pub enum MappedRows {
+    /// Rows in order; may be fewer than the rows of the block.
+    New(RecordBatch),
+    /// Rows of a part of an earlier result, which has exactly these.
+    Earlier(EarlierPart),
+}
+
+/// Result of a map for one block.
+#[derive(Debug)]
+pub struct MapOutput {
+    /// Rows of the output.
+    pub rows: MappedRows,
+    /// Warnings about these rows.
+    pub warnings: Vec<Warning>,
+    /// Key of each row, by which later results copy it; empty if they compute it again.
+    pub row_keys: RowKeys,
+    /// Key of the part that the rows become, by which a later result takes it as a whole; `None` if it does not.
+    pub part_key: Option<PartKey>,
+    /// Number of rows that were copied from earlier results.
+    pub copied: u64,
+}
+
+impl MapOutput {
+    /// Rows without warnings and keys.
+    #[must_use]
+    pub fn new(batch: RecordBatch) -> Self {
+        let rows = MappedRows::New(batch);
+        Self { rows, warnings: Vec::new(), row_keys: RowKeys::default(), part_key: None, copied: 0 }
+    }
+
+    /// The part of an earlier result with the key `part_key`, whose rows have the keys `row_keys`; `None` if there is none.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn find_earlier(
+        earlier: &SharedEarlierRows,
+        part_key: Option<&PartKey>,
+        row_keys: impl FnOnce() -> Vec<RowKey>,
+    ) -> Result<Option<Self>> {
+        let (Some(earlier), Some(part_key)) = (earlier, part_key) else { return Ok(None) };
+        Ok(earlier.find_part(part_key)?.map(|part| Self {
+            copied: part.rows,
+            rows: MappedRows::Earlier(part),
+            warnings: Vec::new(),
+            row_keys: RowKeys(row_keys()),
+            part_key: Some(part_key.clone()),
+        }))
+    }
+}
+
+/// Summary of a parallel map, including the blocks that an earlier run mapped.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MapSummary {
+    /// Number of input rows, or of indices.
+    pub inputs: u64,
+    /// Number of output rows.
+    pub rows: u64,
+    /// First warnings about the rows.
+    pub warnings: Vec<Warning>,
+}
+
+impl MapSummary {
+    /// Maximum number of warnings in a summary.
+    pub const WARNINGS: usize = 20;
+}
+
+/// Function that maps a block to rows of an output; called from several threads.
+pub type MapFn<'f> = dyn Fn(&MapBlock) -> Result<MapOutput> + Sync + 'f;

@@ -1,6 +1,6 @@
 //! Instances of a stage that a pipeline repeats over the values of its matrix.
 //!
-//! A stage that is repeated over the axes `row` and `seed` has instances such as `fit@row=1.1,seed=3`.
+//! Patterns of names, in which `*` stands for any characters, choose among them. A stage that is repeated over the axes `row` and `seed` has instances such as `fit@row=1.1,seed=3`.
 
 use std::fmt::Write as _;
 
@@ -94,6 +94,24 @@ pub fn names_of_instances(some: &[&str], all: &[&str]) -> Vec<String> {
     exact.next().map_or_else(|| some.iter().map(|name| (*name).to_owned()).collect(), |name| vec![name])
 }
 
+/// Sign that stands for any characters of a name.
+const ANY: char = '*';
+
+/// True if `name` matches a pattern in which `*` stands for any characters.
+pub fn matches_glob(pattern: &str, name: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once(ANY) else { return pattern == name };
+    let Some(mut left) = name.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = rest.split(ANY).collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        match left.find(part) {
+            Some(at) => left = &left[at + part.len()..],
+            None => return false,
+        }
+    }
+    left.ends_with(last)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,5 +163,22 @@ mod tests {
             .map(|(axis, value)| Coordinate { axis: (*axis).into(), value: (*value).into() })
             .collect();
         assert_eq!(coordinate_texts(&instance_name("fit", &given)).collect::<Vec<_>>(), coordinates);
+    }
+
+    #[test]
+    fn a_star_stands_for_any_characters() {
+        for (pattern, name, is_match) in [
+            ("sgr", "sgr", true),
+            ("sgr", "sgr_sam", false),
+            ("sgr*", "sgr", true),
+            ("*, coco", "2.9, coco", true),
+            ("*, coco", "2.9, f30k", false),
+            ("a*b*c", "axxbyyc", true),
+            ("a*b*c", "acb", false),
+            ("ab*ba", "aba", false),
+            ("*", "", true),
+        ] {
+            assert_eq!(matches_glob(pattern, name), is_match, "{pattern} {name}");
+        }
     }
 }

@@ -12,36 +12,30 @@
 //! - A stage calls its [`StageContext`] often enough to be cancelled. After a cancellation every call fails with
 //!   [`ErrorCategory::Interrupted`](pairloom_base::error::ErrorCategory), and the stage returns that error.
 
-mod columns;
-mod event;
 pub mod flat_settings;
-mod input;
 mod instance;
 mod lineage;
-mod map;
-mod name_pattern;
-mod output;
 mod reference;
 mod row_keys;
 mod traits;
 mod context;
 pub mod plan;
 
-pub use columns::missing_columns;
-pub use context::{StageContext, StageHost};
-pub use event::{Progress, StageEvent, TrainedStep, ValidationScores, Warning};
-pub use input::{InputOrigin, RequiredValues, StageInput, input};
+pub use context::{
+    MapBlock, MapFn, MapInput, MapOutput, MapSummary, MappedRows, Progress, StageContext, StageEvent, StageHost,
+    TrainedStep, ValidationScores, Warning,
+};
 pub use instance::{
     Coordinate, INSTANCE_SIGN, coordinate_texts, has_coordinates, has_same_coordinates, instance_name,
-    is_instance_character, names_of_instances, stage_of_instance, value_text,
+    is_instance_character, matches_glob, names_of_instances, stage_of_instance, value_text,
 };
 pub use lineage::{AncestorArtefact, AncestorInput, StageLineage};
-pub use map::{MapBlock, MapFn, MapInput, MapOutput, MapSummary, MappedRows};
-pub use name_pattern::matches_glob;
-pub use output::{OutputKind, StageOutput};
 pub use pairloom_base::error::Problem;
 pub use reference::{SourceOrUrl, SourceRef, TableRef, bucket_url, is_url};
 pub use row_keys::{
     CopiedRows, EarlierPart, EarlierRows, FileKeys, FoundRows, PartKey, RowKey, RowKeys, SharedEarlierRows, object_key,
 };
-pub use traits::{RunStage, RunnableStage, Stage};
+pub use traits::{
+    InputOrigin, OutputKind, RequiredValues, RunStage, RunnableStage, Stage, StageInput, StageOutput, input,
+    missing_columns,
+};

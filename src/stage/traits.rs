@@ -1,11 +1,13 @@
-//! The two traits of a stage: its description and its work.
+//! The two traits of a stage, its description and its work; and its inputs and outputs, with the check of their columns.
 
 use std::fmt::Debug;
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, SchemaRef};
 
-use super::{CopiedRows, FileKeys, Problem, RowKey, StageContext, StageInput, StageOutput, TableRef};
-use pairloom_base::error::Result;
+use super::{CopiedRows, FileKeys, Problem, RowKey, SourceRef, StageContext, TableRef};
+use pairloom_base::error::{Error, Result};
+use pairloom_tables::Table;
 
 /// Description of a stage: its settings, inputs and outputs.
 pub trait Stage: Debug + Send + Sync {
@@ -113,5 +115,187 @@ impl<S: Stage + ?Sized> Stage for Box<S> {
 impl<S: RunnableStage + ?Sized> RunnableStage for Box<S> {
     fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
         (**self).run(cx)
+    }
+}
+
+/// Origin of an input.
+#[derive(Debug, Clone)]
+pub enum InputOrigin {
+    /// A table of another stage.
+    Table {
+        /// The table.
+        from: TableRef,
+        /// Name of the table that is wanted, `features`; `None` if any table with the columns will do.
+        wanted: Option<&'static str>,
+        /// Columns that the table must have; it may have more. A list of width 0 stands for any width.
+        required_columns: SchemaRef,
+        /// Columns of which at least one must have values.
+        required_values: Option<RequiredValues>,
+    },
+    /// Files of another stage, such as a model.
+    Files {
+        /// The output that holds the files.
+        from: TableRef,
+        /// Name of the output that is wanted: `model`.
+        wanted: &'static str,
+    },
+    /// A file or folder outside of the store. Its content is part of the key.
+    Source(SourceRef),
+}
+
+/// Nullable columns of an input table, at least one of which must have values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequiredValues {
+    /// Names of the columns.
+    pub columns: &'static [&'static str],
+    /// Hint of the error for a table without such values.
+    pub hint: &'static str,
+}
+
+/// Input of a stage.
+#[derive(Debug, Clone)]
+pub struct StageInput {
+    /// Setting that names the input, dotted if nested: `features`, `karpathy.json`.
+    pub name: String,
+    /// Origin of the input.
+    pub origin: InputOrigin,
+}
+
+impl StageInput {
+    /// Input from the table `wanted` of another stage.
+    pub fn table(name: impl Into<String>, from: &TableRef, wanted: &Table) -> Self {
+        let (wanted, required_columns) = (Some(wanted.name), wanted.schema());
+        let origin = InputOrigin::Table { from: from.clone(), wanted, required_columns, required_values: None };
+        Self { name: name.into(), origin }
+    }
+
+    /// Requires values in at least one of some columns of an input table.
+    #[must_use]
+    pub fn with_values(mut self, values: RequiredValues) -> Self {
+        if let InputOrigin::Table { required_values, .. } = &mut self.origin {
+            *required_values = Some(values);
+        }
+        self
+    }
+
+    /// Input from any table of another stage that has at least these columns.
+    pub fn any_table(name: impl Into<String>, from: &TableRef, required_columns: SchemaRef) -> Self {
+        let origin = InputOrigin::Table { from: from.clone(), wanted: None, required_columns, required_values: None };
+        Self { name: name.into(), origin }
+    }
+
+    /// Input from the files `wanted` of another stage.
+    pub fn files(name: impl Into<String>, from: &TableRef, wanted: &'static str) -> Self {
+        Self { name: name.into(), origin: InputOrigin::Files { from: from.clone(), wanted } }
+    }
+
+    /// Input from a file or folder outside of the store.
+    pub fn source(name: impl Into<String>, source: &SourceRef) -> Self {
+        Self { name: name.into(), origin: InputOrigin::Source(source.clone()) }
+    }
+}
+
+/// Finds the input with this name.
+///
+/// # Errors
+/// An internal error if the stage declares no such input.
+pub fn input<'i>(inputs: &'i [StageInput], name: &str) -> Result<&'i StageInput> {
+    inputs
+        .iter()
+        .find(|input| input.name == name)
+        .ok_or_else(|| Error::internal(format!("stage declares no input `{name}`")))
+}
+
+/// Output of a stage.
+#[derive(Debug, Clone)]
+pub struct StageOutput {
+    /// Name, which other stages use after the dot of a reference: `features`.
+    pub name: &'static str,
+    /// Kind of the output.
+    pub kind: OutputKind,
+}
+
+/// Kind of an output.
+#[derive(Debug, Clone)]
+pub enum OutputKind {
+    /// A table with these columns, in Parquet parts of `part_rows` rows each; the last part may be shorter. A list of
+    /// width 0 stands for one unspecified width.
+    Table {
+        /// Columns.
+        schema: SchemaRef,
+        /// Rows of a part. A part is committed, made visible to later stages, and lost in a crash as a whole.
+        part_rows: usize,
+        /// Name of the source input that paths in this table are relative to.
+        root: Option<String>,
+        /// Columns that are missing in every row, although the schema has them.
+        empty_columns: &'static [&'static str],
+    },
+    /// A few files that belong together, such as `model.safetensors` and `model.json`.
+    Files,
+}
+
+impl StageOutput {
+    /// A table output in parts of `part_rows` rows.
+    #[must_use]
+    pub fn table(name: &'static str, schema: SchemaRef, part_rows: usize) -> Self {
+        Self { name, kind: OutputKind::Table { schema, part_rows, root: None, empty_columns: &[] } }
+    }
+
+    /// Declares that paths in this table are relative to the source `input`.
+    #[must_use]
+    pub fn relative_to(mut self, input: impl Into<String>) -> Self {
+        if let OutputKind::Table { root, .. } = &mut self.kind {
+            *root = Some(input.into());
+        }
+        self
+    }
+
+    /// Declares that these columns are missing in every row, so that inputs that need their values are refused before
+    /// anything runs.
+    #[must_use]
+    pub fn with_empty_columns(mut self, columns: &'static [&'static str]) -> Self {
+        if let OutputKind::Table { empty_columns, .. } = &mut self.kind {
+            *empty_columns = columns;
+        }
+        self
+    }
+
+    /// An output of files that belong together.
+    #[must_use]
+    pub fn files(name: &'static str) -> Self {
+        Self { name, kind: OutputKind::Files }
+    }
+}
+
+/// Lists the columns of `wanted` that `got` lacks or has with another type; empty if it has them all.
+///
+/// Columns may be in another order, and `got` may have more of them. A fixed-size list of width 0 in `wanted` or `got`
+/// matches every width, and vectors of half precision fit where those of f32 are wanted: they are read as f32.
+#[must_use]
+pub fn missing_columns(wanted: &SchemaRef, got: &SchemaRef) -> Vec<String> {
+    let mut problems = Vec::new();
+    for field in wanted.fields() {
+        match got.field_with_name(field.name()) {
+            Err(_) => problems.push(format!("column `{}` ({}) is missing", field.name(), field.data_type())),
+            Ok(found) if !same_type(field.data_type(), found.data_type()) => problems.push(format!(
+                "column `{}` is {}, wanted {}",
+                field.name(),
+                found.data_type(),
+                field.data_type()
+            )),
+            Ok(_) => {}
+        }
+    }
+    problems
+}
+
+fn same_type(wanted: &DataType, got: &DataType) -> bool {
+    match (wanted, got) {
+        (DataType::FixedSizeList(w, w_width), DataType::FixedSizeList(g, g_width)) => {
+            let are_halves = (w.data_type(), g.data_type()) == (&DataType::Float32, &DataType::Float16);
+            let same_width = w_width == g_width || *w_width == 0 || *g_width == 0;
+            same_width && (are_halves || same_type(w.data_type(), g.data_type()))
+        }
+        _ => wanted == got,
     }
 }

@@ -12,7 +12,7 @@ use pairloom_base::error::{Error, Result};
 use pairloom_kernels::text::Tokenizer;
 use pairloom_language::lexicon::Lexicon;
 use pairloom_language::tagger;
-use pairloom_language::tags::PosTag;
+use pairloom_language::tagger::PosTag;
 use pairloom_stage::{Problem, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef};
 use pairloom_tables::{self as tables, VectorColumn, concepts};
 

@@ -15,8 +15,8 @@ use pairloom_stage::{
 };
 use pairloom_storage::files::is_file;
 use pairloom_storage::image_names::shown_name;
+use pairloom_tables::halves::check_image_vector;
 use pairloom_tables::regions::RegionColumn;
-use pairloom_tables::vector_limits::check_image_vector;
 use pairloom_tables::{self as tables, VectorColumn, features, regions};
 
 /// Number of rows of a part: 38 MB for 36 regions of 2,048 values.

@@ -15,8 +15,8 @@ use pairloom_base::error::{Error, Result, ValidationErrors};
 use pairloom_stage::{Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput, TableRef};
 use pairloom_storage::bounded;
 use pairloom_storage::image_names::shown_name;
+use pairloom_tables::halves::{LARGEST, too_large};
 use pairloom_tables::regions::RegionColumn;
-use pairloom_tables::vector_limits::{LARGEST, too_large};
 use pairloom_tables::{self as tables, region_boxes, regions};
 
 /// Number of rows of a part: 38 MB for 36 regions of 2,048 values.

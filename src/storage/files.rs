@@ -1,9 +1,10 @@
-//! Existence and first bytes of files.
+//! Files of this machine: existence, first bytes, walks over folders, and the identifier of the boot.
 
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use walkdir::{DirEntry, WalkDir};
 
@@ -70,6 +71,13 @@ pub fn files_with_endings(path: &Path, endings: &[&str], left_out: Option<&Path>
         return Err(Error::data(message));
     }
     Ok(found)
+}
+
+/// Identifier of this boot, with a line break, as Linux gives it; `None` if the system has none.
+#[must_use]
+pub fn boot_id() -> Option<&'static str> {
+    static ID: OnceLock<Option<String>> = OnceLock::new();
+    ID.get_or_init(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()).as_deref()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! - [`objects`]: folders and URLs (`s3://`, `gs://`, `az://`, `http(s)://`) behind one synchronous interface. Open it first.
 //! - [`parquet`]: parts of tables. [`shard`]: a part as a mapped Arrow file with digests, for random access. [`cache`]: shards
 //!   between runs and processes. [`table_shards`]: a table as its shards.
-//! - [`bounded`], [`pread`], [`text_start`]: reading of files that could be larger than they look.
+//! - [`bounded`], [`pread`]: reading of files that could be larger than they look, or no text.
 //!
 //! Buckets are a feature, `clouds`; without it, folders and web servers remain.
 //!
@@ -15,10 +15,8 @@ pub mod objects;
 pub mod table_shards;
 pub mod parquet;
 pub mod files;
-pub mod boot_id;
 pub mod bounded;
 pub mod pread;
-pub mod text_start;
 pub mod image_names;
 pub mod shard;
 pub mod cache;

@@ -8,8 +8,8 @@ use crate::claim::try_lock_for_removal;
 use crate::key::Key;
 use crate::labels::Labels;
 use crate::lineage::Lineage;
+use crate::record::RunLog;
 use crate::record::{RunOutcome, RunRecord};
-use crate::run_log::RunLog;
 use crate::{
     Artefact, CLUSTER_FOLDER, LOCKS_FOLDER, SEARCH_FOLDER, SOURCES_FOLDER, Store, folder_times_name, source_list_name,
 };

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use object_store::ObjectStore;
 
+use super::artefact::parse_checked;
 use super::artefact::{Artefact, Manifest};
-use super::checksum::parse_checked;
 use super::key::Key;
-use super::lock_holder;
+use super::lock;
 use super::process_identity::ProcessIdentity;
 use super::verified_store::VerifiedStore;
 use pairloom_base::error::{Error, Result};
@@ -90,7 +90,7 @@ impl Store {
     /// A store over these objects, for tests with a faulty object store.
     #[must_use]
     pub fn with_objects(objects: ObjectStorage, process_identity: ProcessIdentity) -> Self {
-        let unshared_locks = objects.folder().and_then(lock_holder::unshared_locks);
+        let unshared_locks = objects.folder().and_then(lock::unshared_locks);
         Self {
             objects,
             process_identity,

@@ -26,26 +26,19 @@
 
 pub mod claim;
 mod process_identity;
-mod block_digests;
-mod artefact;
+pub mod artefact;
 mod verified_store;
 mod part_columns;
 mod layout;
 mod lock;
-mod lock_holder;
-mod boot_clock;
-mod checksum;
 pub mod gc;
-pub mod verify;
 pub mod journal;
 pub mod key;
 pub mod record;
-pub mod run_log;
 pub mod run_names;
 pub mod search_tasks;
 pub mod labels;
 pub mod lineage;
-pub mod flat_settings;
 pub mod comparison;
 // Tests of other modules use it too.
 #[doc(hidden)]
@@ -55,15 +48,10 @@ mod run_tests;
 #[cfg(test)]
 mod run_names_tests;
 #[cfg(test)]
-mod gc_tests;
-#[cfg(test)]
 mod state_machine_tests;
 
-pub use artefact::ROW_KEYS_FOLDER;
-pub use artefact::{Artefact, FileEntry, Manifest, Part, Presence};
-pub use block_digests::BlockDigests;
-pub use checksum::{parse_checked, with_checksum};
+pub use artefact::{Artefact, FileEntry, Manifest, Part, Presence, ROW_KEYS_FOLDER, parse_checked, with_checksum};
 pub use layout::{CLUSTER_FOLDER, LOCKS_FOLDER, SEARCH_FOLDER, SOURCES_FOLDER};
 pub use layout::{Store, folder_times_name, source_list_name};
 pub use process_identity::ProcessIdentity;
-pub use verified_store::VerifiedStore;
+pub use verified_store::{BlockDigests, VerifiedStore};

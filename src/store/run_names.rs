@@ -5,8 +5,8 @@ use std::fmt;
 use std::path::Path;
 
 use crate::labels::{self, RUN_FORMS};
+use crate::record::RunLog;
 use crate::record::{RunOutcome, RunRecord};
-use crate::run_log::RunLog;
 use pairloom_base::error::{Error, Result, TruncatedList, escape_line};
 
 /// Least number of characters of the beginning of a run's name.

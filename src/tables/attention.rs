@@ -3,7 +3,7 @@
 use arrow::array::{Int64Array, StringArray};
 
 use super::VectorColumn;
-use super::values::table;
+use super::column::table;
 
 table! {
     /// One row per word of a caption: its attention weights with the regions of one image.

@@ -2,7 +2,7 @@
 
 use arrow::array::{Float64Array, Int64Array, StringArray};
 
-use super::values::table;
+use super::column::table;
 
 table! {
     /// One row per optimiser step and auxiliary loss, for models that have auxiliary losses.

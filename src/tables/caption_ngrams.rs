@@ -3,8 +3,8 @@
 use arrow::array::{Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Float64Type, Int8Type, Int32Type, Int64Type};
 
-use super::lists::ListReader;
-use super::values::table;
+use super::column::ListReader;
+use super::column::table;
 use super::{ListColumn, int_column};
 use pairloom_base::error::Result;
 

@@ -2,7 +2,7 @@
 
 use arrow::array::{Int64Array, StringArray};
 
-use super::values::table;
+use super::column::table;
 
 table! {
     /// One row per caption. The captions of an image are adjacent; the images are in the order of `images`.

@@ -3,7 +3,7 @@
 use arrow::array::{Float64Array, Int64Array, StringArray};
 
 use super::Nullable;
-use super::values::table;
+use super::column::table;
 
 table! {
     /// One row per score and set of rated pairs: the correlation of the score with the human ratings.

@@ -3,7 +3,7 @@
 use arrow::array::{Float64Array, Int64Array};
 
 use super::Nullable;
-use super::values::table;
+use super::column::table;
 
 table! {
     /// One row per data set: the parameters that determine the order of `samples` in every epoch. The SQL function

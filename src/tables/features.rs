@@ -3,7 +3,7 @@
 use arrow::array::{Int64Array, StringArray};
 
 use super::VectorColumn;
-use super::values::table;
+use super::column::table;
 
 table! {
     /// One row per image: its global feature vector.

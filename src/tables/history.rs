@@ -3,7 +3,7 @@
 use arrow::array::{Float64Array, Int64Array};
 
 use super::Nullable;
-use super::values::table;
+use super::column::table;
 
 table! {
     /// One row per optimiser step. The table holds no clock times, so a resumed training writes the same rows.

@@ -4,7 +4,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 
 use super::Table;
-use super::builder::{TableBuilder, counts, ids};
+use super::column::{TableBuilder, counts, ids};
 use super::rankings::RankingScope;
 use pairloom_base::error::Result;
 

@@ -3,7 +3,7 @@
 use arrow::array::{BinaryArray, Int64Array, StringArray};
 
 use super::Nullable;
-use super::values::table;
+use super::column::table;
 
 table! {
     /// One row per image, in the order of the data set.

@@ -33,23 +33,16 @@ pub mod metrics;
 pub mod summary;
 pub mod significance_tests;
 pub mod correlations;
-pub mod vector_limits;
 mod column;
-mod halves;
-mod lists;
-mod values;
-mod builder;
-mod cutoffs;
+pub mod halves;
 
 use arrow::datatypes::Schema;
+use column::cutoffs;
 pub use column::{
-    Column, Table, batch, batch_of_rows, column_type, float_column, int_column, text_column, vector_column, vector_type,
+    Column, ColumnValues, DEFAULT_CUTOFFS, ListColumn, Nullable, Table, VectorColumn, batch, batch_of_rows,
+    column_type, float_column, int_column, list_array, repeated, text_column, vector_array, vector_column, vector_type,
 };
-pub use cutoffs::DEFAULT_CUTOFFS;
-use cutoffs::cutoffs;
 pub use halves::{from_halves, half_schema, to_halves};
-pub use lists::list_array;
-pub use values::{ColumnValues, ListColumn, Nullable, VectorColumn, repeated, vector_array};
 
 /// Returns all tables, in the order of the stages that write them. Tables with a column for each cut-off have the
 /// default cut-offs.

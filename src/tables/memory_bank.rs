@@ -3,7 +3,7 @@
 use arrow::array::Int64Array;
 
 use super::VectorColumn;
-use super::values::table;
+use super::column::table;
 
 table! {
     /// One row per epoch and sample of the memory bank: an image and one of its captions in the joint space, embedded

@@ -2,7 +2,7 @@
 
 use arrow::array::{RecordBatch, StringArray};
 
-use super::builder::{
+use super::column::{
     TableBuilder, counts, flags, floats, optional_counts, optional_flags, optional_floats, optional_texts, texts,
 };
 use super::{Nullable, Table};

@@ -2,7 +2,7 @@
 
 use arrow::array::{Float64Array, Int64Array, StringArray};
 
-use super::values::table;
+use super::column::table;
 
 table! {
     /// One row per judged pair of a query and an item, in either direction of retrieval.

@@ -3,7 +3,7 @@
 use arrow::array::{Float64Array, Int64Array, StringArray};
 
 use super::Nullable;
-use super::values::table;
+use super::column::table;
 
 table! {
     /// One row per rating of a caption and an image. A pair has several rows if several people rated it and the source has

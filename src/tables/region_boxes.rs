@@ -2,8 +2,8 @@
 
 use arrow::array::{Int64Array, RecordBatch, StringArray};
 
+use super::column::table;
 use super::regions::{self, RegionColumn};
-use super::values::table;
 use pairloom_base::error::Result;
 
 table! {

@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, Int64Array, Rec
 use arrow::datatypes::{DataType, Field, Float32Type};
 use az::SaturatingAs;
 
-use super::values::table;
+use super::column::table;
 use super::{ColumnValues, VectorColumn, vector_type};
 use pairloom_base::error::{Error, Result};
 

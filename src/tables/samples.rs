@@ -4,7 +4,7 @@ use arrow::array::Int64Array;
 use arrow::datatypes::Int32Type;
 
 use super::ListColumn;
-use super::values::table;
+use super::column::table;
 
 table! {
     /// One row per training sample: a caption with its image. Rows are in the order of `data_set` and `sample`.

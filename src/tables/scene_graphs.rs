@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray, RecordBatch,
 use arrow::datatypes::{DataType, Field, Fields};
 
 use super::ColumnValues;
-use super::values::{new_list_array, table};
+use super::column::{new_list_array, table};
 use pairloom_base::error::{Error, Result};
 
 /// Fields of an attribute.

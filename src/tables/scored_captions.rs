@@ -2,7 +2,7 @@
 
 use arrow::array::{Int64Array, StringArray};
 
-use super::values::table;
+use super::column::table;
 
 table! {
     /// One row per caption of a split, in the order of the lists of `scores`.

@@ -3,7 +3,7 @@
 use arrow::array::{Float64Array, Int64Array, StringArray};
 
 use super::Nullable;
-use super::values::table;
+use super::column::table;
 
 table! {
     /// One row per protocol, method and measure: the difference from a baseline on the same queries, with a confidence

@@ -3,7 +3,7 @@
 use arrow::array::{Float64Array, Int64Array, StringArray};
 
 use super::Nullable;
-use super::values::table;
+use super::column::table;
 
 table! {
     /// One row per image-caption pair: SPICE with its precision, recall and sub-scores. A sub-score without tuples is

@@ -4,7 +4,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 
 use super::Table;
-use super::builder::{TableBuilder, counts, flags, floats, optional_floats, optional_texts, texts};
+use super::column::{TableBuilder, counts, flags, floats, optional_floats, optional_texts, texts};
 use pairloom_base::error::Result;
 
 /// Row of the table: the results of a method under a protocol.

@@ -2,7 +2,7 @@
 
 use arrow::array::{BooleanArray, Float64Array, Int64Array};
 
-use super::values::table;
+use super::column::table;
 
 table! {
     /// One row per epoch: results of the model after the epoch on the whole validation split, ranked by nearest

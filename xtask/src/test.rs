@@ -32,8 +32,9 @@ const CHECKS: [CargoCheck; 4] = [
         variable: Some(("RUSTDOCFLAGS", "-D warnings")),
     },
     CargoCheck {
-        name: "programs",
-        command: &["build", "--workspace", "--bins", ALL_FEATURES[0], ALL_FEATURES[1]],
+        // With the tests, so that both have the same features and share what they are made of.
+        name: "programs and tests",
+        command: &["build", "--workspace", "--bins", "--tests", ALL_FEATURES[0], ALL_FEATURES[1]],
         variable: None,
     },
     CargoCheck { name: "tests", command: &["test", "--workspace", ALL_FEATURES[0], ALL_FEATURES[1]], variable: None },

@@ -1,6 +1,10 @@
-//! List in an error message that shows its first items and counts the others.
+//! Error messages about many items: a list that shows the first ones and counts the others, the validation errors of one
+//! file or table, and the items that a stage left out.
 
 use std::fmt::{self, Display, Write as _};
+use std::path::Path;
+
+use super::{Error, Result};
 
 /// Maximum length of an item in bytes. The rest of a longer one is left out.
 const MAX_ITEM_BYTES: usize = 16 << 10;
@@ -95,9 +99,118 @@ impl<T: Display> FromIterator<T> for TruncatedList {
     }
 }
 
+/// Validation errors found so far in one file or table.
+#[derive(Debug)]
+pub struct ValidationErrors {
+    subject: String,
+    list: TruncatedList,
+    hint: Option<String>,
+}
+
+impl ValidationErrors {
+    /// An empty list for the file at `path`.
+    #[must_use]
+    pub fn in_file(path: &Path) -> Self {
+        Self::in_table(&path.display().to_string())
+    }
+
+    /// An empty list for the table `name`.
+    #[must_use]
+    pub fn in_table(name: &str) -> Self {
+        Self { subject: name.to_owned(), list: TruncatedList::default(), hint: None }
+    }
+
+    /// The same list for the file at `path`, of errors that were found before its name was known.
+    #[must_use]
+    pub fn of_file(self, path: &Path) -> Self {
+        Self { subject: path.display().to_string(), ..self }
+    }
+
+    /// Adds an error at `place`, such as `line 4`.
+    pub fn add(&mut self, place: impl Display, message: impl Display) {
+        self.list.push(format_args!("{place}: {message}"));
+    }
+
+    /// Sets the hint, which is shown if there is an error. An earlier hint is kept instead.
+    pub fn hint(&mut self, hint: impl Into<String>) {
+        self.hint.get_or_insert_with(|| hint.into());
+    }
+
+    /// Returns true if no error was added.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Turns the list into a result.
+    ///
+    /// # Errors
+    /// If errors were added: one error of category `Data` with the name of the file and the first twenty of them.
+    pub fn into_result(self) -> Result<()> {
+        let Self { subject, list, hint } = self;
+        let message = match list.len() {
+            0 => return Ok(()),
+            1 => format!("`{subject}` {}", list.join("")),
+            count => format!("`{subject}` has {count} mistakes:\n  {}", list.join("\n  ")),
+        };
+        let error = Error::data(message);
+        Err(match hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        })
+    }
+}
+
+/// Number of items that the error shows.
+const SHOWN: usize = 5;
+
+/// Items that a stage left out, such as images without a file.
+#[derive(Debug, Clone)]
+pub struct SkippedItems {
+    /// Items that were left out.
+    pub skipped: u64,
+    /// All items.
+    pub total: u64,
+    /// First of them, with the reasons.
+    pub first: Vec<String>,
+}
+
+impl SkippedItems {
+    /// Checks that at most the share `max_share` of the `items` was left out, and not all.
+    ///
+    /// # Errors
+    /// More were left out. The error names the numbers and the first five. If all were left out, it has the hint
+    /// `hint_for_all`.
+    pub fn check(&self, items: &str, max_share: f64, hint_for_all: &str) -> Result<()> {
+        let Self { skipped, total, first } = self;
+        let is_all = skipped >= total;
+        #[expect(clippy::cast_precision_loss, reason = "counts are far below 2⁵³")]
+        let is_within_share = *skipped as f64 <= max_share * *total as f64;
+        if *skipped == 0 || (!is_all && is_within_share) {
+            return Ok(());
+        }
+        let wanted = if is_all { String::new() } else { format!(", wanted at most {max_share} of them") };
+        let mut listed = TruncatedList::new(SHOWN);
+        listed.extend(first.iter().take(SHOWN));
+        let shown = if listed.is_empty() { String::new() } else { format!(":\n  {}", listed.join("\n  ")) };
+        let more = match skipped.saturating_sub(listed.len() as u64) {
+            more if more == 0 || listed.is_empty() => String::new(),
+            more => format!("\n  and {more} more"),
+        };
+        let count = if is_all { format!("all {total}") } else { format!("{skipped} of {total}") };
+        let error = Error::data(format!("{count} {items} were left out{wanted}{shown}{more}"));
+        Err(error.hint(if is_all {
+            hint_for_all.to_owned()
+        } else {
+            "mend these files, or allow a larger share with `max_skipped`; the stage then starts over".to_owned()
+        }))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorCategory;
 
     #[test]
     fn long_items_are_cut_between_characters() {
@@ -118,5 +231,49 @@ mod tests {
         let mut short = TruncatedList::new(1);
         short.extend(["a", "b"]);
         assert_eq!(short.join(", "), "a, and 1 more");
+    }
+
+    #[test]
+    fn reports_the_first_twenty_and_counts_the_rest() {
+        let mut mistakes = ValidationErrors::in_file(Path::new("a.txt"));
+        for line in 1..=23 {
+            mistakes.add(format_args!("line {line}"), "no tab");
+        }
+        let error = mistakes.into_result().unwrap_err();
+        assert_eq!(error.category(), ErrorCategory::Data);
+        let message = error.to_string();
+        assert!(message.starts_with("`a.txt` has 23 mistakes:\n  line 1: no tab\n"), "{message}");
+        assert!(message.ends_with("line 20: no tab\n  and 3 more"), "{message}");
+    }
+
+    #[test]
+    fn one_error_is_one_line_and_an_empty_list_is_ok() {
+        let mut mistakes = ValidationErrors::in_file(Path::new("a.txt"));
+        assert!(mistakes.is_empty());
+        mistakes.add("line 2", "empty caption");
+        assert_eq!(mistakes.into_result().unwrap_err().to_string(), "`a.txt` line 2: empty caption");
+        assert!(ValidationErrors::in_file(Path::new("a.txt")).into_result().is_ok());
+    }
+
+    fn message(skipped: u64, total: u64, max_share: f64) -> Option<String> {
+        let first = (0..skipped.min(20)).map(|i| format!("`{i}`: gone")).collect();
+        let error = SkippedItems { skipped, total, first }.check("images", max_share, "check the folder").err()?;
+        Some(format!("{error}\n{}", error.hint_text().unwrap_or_default()))
+    }
+
+    #[test]
+    fn the_share_is_limited_and_all_is_never_allowed() {
+        assert_eq!(message(0, 0, 0.0), None);
+        assert_eq!(message(10, 100, 0.1), None);
+        assert_eq!(message(99, 100, 1.0), None);
+        assert_eq!(
+            message(11, 100, 0.1).unwrap(),
+            "11 of 100 images were left out, wanted at most 0.1 of them:\n  `0`: gone\n  `1`: gone\n  `2`: gone\n  \
+             `3`: gone\n  `4`: gone\n  and 6 more\nmend these files, or allow a larger share with `max_skipped`; the stage then starts over"
+        );
+        assert_eq!(
+            message(2, 2, 1.0).unwrap(),
+            "all 2 images were left out:\n  `0`: gone\n  `1`: gone\ncheck the folder"
+        );
     }
 }

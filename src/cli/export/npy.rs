@@ -4,8 +4,7 @@ use std::io::Write;
 
 use npyz::WriterBuilder;
 
-use super::folder::{NewFile, NewFolder};
-use super::source::ExportSource;
+use super::{ExportSource, NewFile, NewFolder};
 use pairloom_base::error::Result;
 
 /// Array of f32 that is written row by row.

@@ -8,9 +8,8 @@ use std::collections::HashMap;
 
 use arrow::array::RecordBatch;
 
-use super::folder::NewFolder;
 use super::npy::{ArrayWriter, write_lines};
-use super::source::ExportSource;
+use super::{ExportSource, NewFolder};
 use pairloom_base::error::{Error, Result, ValidationErrors};
 use pairloom_tables as tables;
 

@@ -7,8 +7,7 @@ use std::path::PathBuf;
 use serde_json::json;
 use tar::{Builder, Header};
 
-use super::folder::{NewFile, NewFolder};
-use super::source::ExportSource;
+use super::{ExportSource, NewFile, NewFolder};
 use pairloom_base::error::{Error, Result};
 use pairloom_images::image::{EncodedImages, extension};
 use pairloom_tables as tables;

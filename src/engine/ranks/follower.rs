@@ -1,30 +1,41 @@
-//! Follower: a rank other than 0, which waits for jobs of rank 0 and runs them.
+//! Follower: a rank other than 0, which waits for jobs of rank 0 and runs them. It maps its share of the blocks, reads
+//! like the engine, and discards everything that is written.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use arrow::array::RecordBatch;
+use arrow::datatypes::Schema;
+use bytes::Bytes;
 use serde_json::Value;
 
 use super::environment::RankEnvironment;
-use super::follower_host::FollowerHost;
 use super::message::{HelloMessage, RankJob, ResultMessage, plan_description};
-use super::message_store::{MessageStore, POLL_INTERVAL};
+use super::message::{MessageStore, POLL_INTERVAL};
+use super::shared_parts::{SharedPart, SharedParts};
 use super::worker_group::{START_TIMEOUT, WorkerGroup};
-use crate::cache::LazyCache;
-use crate::feed::ArtefactFeed;
-use crate::inputs::{OpenInput, StageInputs};
-use crate::ordered_map::MemoryBudget;
-use crate::reader::TableReader;
-use crate::run_options::RunOptions;
+use crate::earlier_rows::stored_rows;
+use crate::inputs::{BlockReader, LazyCache, OpenInput, StageInputs, TableReader, batch_bytes};
+use crate::map::{MemoryBudget, ordered_map};
+use crate::run::RunOptions;
 use crate::sources;
+use crate::writer::ArtefactFeed;
 use pairloom_base::error::{Error, ErrorCategory, Result, catch_panic};
 use pairloom_base::runtime::{CancelToken, ErrorMessage, ProcessGroup, Rendezvous, Resources};
 use pairloom_stage::plan::Plan;
-use pairloom_stage::{InputOrigin, OutputKind, RunStage, Stage, TableRef};
-use pairloom_store::key::InputIdentity;
-use pairloom_store::{Artefact, Store};
+use pairloom_stage::{
+    FileKeys, InputOrigin, MapBlock, MapFn, MapInput, MapSummary, OutputKind, RunStage, SharedEarlierRows, Stage,
+    StageEvent, StageHost, StageLineage, TableRef,
+};
+use pairloom_storage::objects::ObjectStorage;
+use pairloom_storage::shard::Shard;
+use pairloom_storage::table_shards::TableShards;
+use pairloom_store::key::{ArtefactIdentity, InputIdentity};
+use pairloom_store::{Artefact, FileEntry, Store};
 
 /// Time for a job to stop after its cancellation. Then the process is ended, since calls of libtorch cannot be
 /// cancelled.
@@ -263,7 +274,7 @@ fn run_job<S: Stage>(
 }
 
 /// Folder that paths in a table are relative to, if its producer declares one.
-fn table_root<S: Stage>(plan: &Plan<S>, table: &TableRef) -> Option<std::path::PathBuf> {
+fn table_root<S: Stage>(plan: &Plan<S>, table: &TableRef) -> Option<PathBuf> {
     let producer = plan.stages().iter().find(|node| node.name == table.stage())?;
     let output = producer.stage.outputs().into_iter().find(|output| output.name == table.table())?;
     let OutputKind::Table { root: Some(root), .. } = output.kind else { return None };
@@ -271,5 +282,184 @@ fn table_root<S: Stage>(plan: &Plan<S>, table: &TableRef) -> Option<std::path::P
     match input.origin {
         InputOrigin::Source(source) => Some(source.path().to_owned()),
         _ => None,
+    }
+}
+
+/// Stage host of a follower.
+pub(super) struct FollowerHost<'e> {
+    pub identity: &'e ArtefactIdentity,
+    pub store: &'e Store,
+    pub artefact: Artefact,
+    /// Numbers of parts that rank 0 had committed, by table.
+    pub committed: BTreeMap<String, usize>,
+    pub budget: MemoryBudget,
+    pub inputs: StageInputs,
+    /// State from which rank 0 resumed.
+    pub state: Option<FileEntry>,
+    pub cache: &'e LazyCache<'e>,
+    pub resources: Resources,
+    pub process_group: ProcessGroup,
+}
+
+impl FollowerHost<'_> {
+    fn check_cancelled(&self) -> Result<()> {
+        self.resources.cancel.check()
+    }
+}
+
+impl StageHost for FollowerHost<'_> {
+    fn read_next(&mut self, input: &str) -> Result<Option<RecordBatch>> {
+        self.inputs.read_next(input, &mut |_| ())
+    }
+
+    fn shards(&mut self, input: &str) -> Result<TableShards> {
+        self.inputs.shards(input, self.cache, &mut |_| ())
+    }
+
+    fn file(&mut self, input: &str, name: &str) -> Result<Bytes> {
+        self.inputs.read_file(input, name, &self.resources.cancel, &mut |_| ())
+    }
+
+    fn path(&self, input: &str) -> Result<Option<PathBuf>> {
+        self.inputs.path(input)
+    }
+
+    fn store_folder(&self) -> Option<&Path> {
+        self.store.objects().folder()
+    }
+
+    fn objects(&self, input: &str) -> Result<Option<ObjectStorage>> {
+        self.inputs.objects(input, self.store)
+    }
+
+    fn lineage(&self) -> Result<StageLineage> {
+        let stage = &self.inputs.stage;
+        Err(Error::internal(format!("stage `{stage}` calls `lineage`, which is not supported in a process group")))
+    }
+
+    fn write(&mut self, _output: &str, _batch: RecordBatch) -> Result<()> {
+        self.check_cancelled()
+    }
+
+    fn map(&mut self, input: MapInput<'_>, output: &str, size: usize, function: &MapFn<'_>) -> Result<MapSummary> {
+        let Some(shared) = SharedParts::of(&self.artefact, output, &self.process_group) else {
+            return Err(Error::internal("a follower is in a group of one"));
+        };
+        let committed = self.committed.get(output).copied().unwrap_or_default();
+        let (budget, resources, size) = (self.budget.clone(), &self.resources, size.max(1));
+        let map = FollowerMap { shared, committed, size, function, budget, resources };
+        let all = match input {
+            MapInput::Table(name) => map.map_rows(self.inputs.table_reader(name)?)?,
+            MapInput::Range(count) => map.map_range(count).map(|()| count as u64)?,
+        };
+        // Rank 0 alone knows the rows of all blocks.
+        Ok(MapSummary { inputs: all, rows: all, warnings: Vec::new() })
+    }
+
+    fn earlier_rows(&mut self, output: &str, not_of_rows: &[&str]) -> Result<SharedEarlierRows> {
+        Ok(stored_rows(self.store, self.identity, output, not_of_rows)?.shared())
+    }
+
+    fn file_keys(&mut self, input: &str) -> Result<FileKeys> {
+        self.inputs.file_keys(input, self.store)
+    }
+
+    fn put_file(&mut self, _output: &str, _name: &str, _content: Bytes) -> Result<()> {
+        self.check_cancelled()
+    }
+
+    fn cached(&mut self, name: &str, settings: &Value) -> Result<Option<Arc<Shard>>> {
+        self.cache.get_rows(&self.identity.cache_name(name, settings), &self.resources.cancel)
+    }
+
+    fn cache(&mut self, name: &str, settings: &Value, batch: RecordBatch) -> Result<Arc<Shard>> {
+        self.cache.insert_rows(&self.identity.cache_name(name, settings), batch, &self.resources.cancel)
+    }
+
+    fn saved_state(&mut self) -> Result<Option<Bytes>> {
+        let Some(file) = &self.state else { return Ok(None) };
+        self.artefact.read(&file.name, file.bytes, &file.digest).map(Some)
+    }
+
+    fn save_state(&mut self, _state: Bytes, _last: usize) -> Result<()> {
+        self.check_cancelled()
+    }
+
+    fn emit(&mut self, _event: StageEvent) {}
+
+    fn resources(&self) -> &Resources {
+        &self.resources
+    }
+
+    fn wait_for_exclusive(&mut self) -> Result<()> {
+        // Rank 0 waits on behalf of all ranks.
+        self.check_cancelled()
+    }
+
+    fn process_group(&mut self, _world_size: usize) -> Result<ProcessGroup> {
+        Ok(self.process_group.clone())
+    }
+}
+
+/// Map of a follower into one table.
+pub(super) struct FollowerMap<'m> {
+    pub shared: SharedParts,
+    /// Blocks that rank 0 had committed before.
+    pub committed: usize,
+    /// Rows or indices of a block.
+    pub size: usize,
+    pub function: &'m MapFn<'m>,
+    pub budget: MemoryBudget,
+    pub resources: &'m Resources,
+}
+
+impl FollowerMap<'_> {
+    /// Maps its share of the rows of a table. Returns the number of all rows.
+    pub fn map_rows(&self, reader: &mut TableReader) -> Result<u64> {
+        reader.rewind();
+        reader.skip(self.committed * self.size);
+        let mut at = self.committed * self.size;
+        let mut blocks = BlockReader::new(reader, self.size);
+        self.run(|| {
+            let rows = blocks.next(&mut |_| ())?;
+            Ok(rows.map(|rows| {
+                let range = at..at + rows.num_rows();
+                at = range.end;
+                MapBlock { range, rows }
+            }))
+        })?;
+        reader.rewind();
+        Ok(at as u64)
+    }
+
+    /// Maps its share of the indices `0..count`.
+    pub fn map_range(&self, count: usize) -> Result<()> {
+        let mut at = self.committed * self.size;
+        self.run(|| {
+            let range: Range<usize> = at..count.min(at + self.size);
+            at += self.size;
+            let rows = RecordBatch::new_empty(Schema::empty().into());
+            Ok((!range.is_empty()).then_some(MapBlock { range, rows }))
+        })
+    }
+
+    fn run(&self, mut next: impl FnMut() -> Result<Option<MapBlock>> + Send) -> Result<()> {
+        let source = || {
+            while let Some(block) = next()? {
+                let number = block.range.start / self.size;
+                if self.shared.is_own(number) && !self.shared.has(number)? {
+                    let bytes = batch_bytes(&block.rows).max(1);
+                    return Ok(Some((block, bytes)));
+                }
+            }
+            Ok(None)
+        };
+        let work = |block: MapBlock| {
+            let (_, part) = SharedPart::encode((self.function)(&block)?)?;
+            let bytes = part.content.len() as u64;
+            Ok(((block.range.start / self.size, part), bytes))
+        };
+        let sink = |(number, part): (usize, SharedPart)| self.shared.write(number, &part);
+        ordered_map(&self.budget, &self.resources.cancel.child(), self.resources.threads, source, work, sink)
     }
 }

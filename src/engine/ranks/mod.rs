@@ -30,30 +30,23 @@
 //! `torchrun` and SLURM people set the token (`PAIRLOOM_RANK_TOKEN`); without it every process that reaches the port is
 //! trusted, and the store listens at no other address than the one that was named.
 
-mod message_store;
 mod environment;
 mod message;
-mod launch;
 mod shared_parts;
-mod follower_map;
 mod worker_group;
 mod follower;
-mod follower_host;
-mod coordinator;
 #[cfg(test)]
 mod tests;
 
 use std::ffi::OsString;
 use std::time::Duration;
 
-pub(super) use coordinator::{JobRequest, RankCoordinator};
 pub use environment::RankEnvironment;
 pub use follower::{report_startup_error, run_follower};
-pub use message::parse_rank_messages;
 pub(super) use message::plan_description;
-pub use message_store::{RendezvousBackend, RendezvousStore};
+pub use message::{RendezvousBackend, RendezvousStore, parse_rank_messages};
 pub(super) use shared_parts::{SharedPart, SharedParts};
-pub(super) use worker_group::{RunningJob, WorkerGroup};
+pub(super) use worker_group::{JobRequest, RankCoordinator, RunningJob, WorkerGroup};
 
 /// Options for stages that run in several processes.
 #[derive(Debug, Clone)]

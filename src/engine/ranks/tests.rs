@@ -8,10 +8,10 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use serde_json::json;
 
 use super::{RankEnvironment, RankOptions, RendezvousBackend, RendezvousStore, run_follower};
-use crate::cache::CacheOptions;
+use crate::inputs::CacheOptions;
+use crate::run::RunOptions;
+use crate::run::RunSummary;
 use crate::run::execute;
-use crate::run_options::RunOptions;
-use crate::run_record::RunSummary;
 use pairloom_base::error::{Error, ErrorCategory, Result};
 use pairloom_base::runtime::{CancelToken, Device};
 use pairloom_model::collective::{CollectiveGroup, TcpStore};

@@ -1,19 +1,23 @@
-//! Files and folders of a source, with their stamps.
+//! Files and folders of a source, with their stamps: as long as a stamp stays the same, the content is assumed to be
+//! unchanged. By the stamps of all folders, the digest of a source is known without a look at its files.
 
 use std::borrow::Cow;
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread as scoped;
 
 use crossbeam::channel::{Receiver, Sender, bounded};
+use serde::{Deserialize, Serialize};
 use walkdir::{DirEntry, WalkDir};
 
-use super::file_stamp::FileStamp;
+use super::{seal, unseal};
 use pairloom_base::error::{Error, Result};
 use pairloom_base::runtime::CancelToken;
 use pairloom_stage::RowKey;
 use pairloom_storage::files::without_folder;
+use pairloom_store::{Store, folder_times_name};
 
 /// Number of files whose stamps a thread reads at a time.
 const BLOCK: usize = 1024;
@@ -148,4 +152,105 @@ fn unreadable_entry(path: &Path, error: &walkdir::Error) -> Error {
     };
     let error = Error::data(format!("cannot read `{}`: {reason}", error.path().unwrap_or(path).display()));
     error.hint("every file of a folder is read: mend or remove this one, or move it out of the folder")
+}
+
+/// Size, times, inode and device of a file or folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct FileStamp {
+    pub bytes: u64,
+    /// Seconds and nanoseconds of the last change of the content.
+    content: (i64, i64),
+    /// Seconds and nanoseconds of the last change of content, name, owner or times.
+    status: (i64, i64),
+    device: u64,
+    inode: u64,
+}
+
+/// Longest time between two changes that a file system may give the same time: FAT counts in two seconds.
+const TIME_RESOLUTION_SECONDS: i64 = 2;
+
+impl FileStamp {
+    /// Stamp of a file or folder with this metadata.
+    pub fn of(meta: &Metadata) -> Self {
+        Self {
+            bytes: meta.len(),
+            content: (meta.mtime(), meta.mtime_nsec()),
+            status: (meta.ctime(), meta.ctime_nsec()),
+            device: meta.dev(),
+            inode: meta.ino(),
+        }
+    }
+
+    /// Key of the stamp.
+    pub fn key(&self) -> RowKey {
+        let Self { bytes, content, status, device, inode } = self;
+        let times = [content.0, content.1, status.0, status.1].map(i64::to_le_bytes);
+        RowKey::of(
+            [[bytes, device, inode].map(|number| number.to_le_bytes()).as_flattened(), times.as_flattened()]
+                .concat()
+                .as_slice(),
+        )
+    }
+
+    /// True if the last change was so long before `now`, in seconds, that a later one has another time.
+    pub fn is_settled(&self, now: i64) -> bool {
+        self.content.0.max(self.status.0) + TIME_RESOLUTION_SECONDS < now
+    }
+}
+
+// The time of a folder changes when an entry is added, removed, renamed or replaced by a rename. It stays when a file is
+// rewritten in place, and says nothing of what a link leads to.
+
+/// Digest of a source when its folders had these stamps.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct FolderTimes {
+    pub digest: String,
+    pub folders: Vec<(PathBuf, FileStamp)>,
+}
+
+impl FolderTimes {
+    /// Reads the stamps that are known of a source; `None` if there are none or they are damaged.
+    pub fn read(store: &Store, source: &Path) -> Result<Option<Self>> {
+        let content = store.objects().get(&folder_times_name(source))?;
+        Ok(content.and_then(|content| serde_json::from_slice(unseal(&content)?).ok()))
+    }
+
+    /// Writes the stamps of a source.
+    pub fn write(&self, store: &Store, source: &Path) -> Result<()> {
+        // A path that is no text has no form in JSON. Such a source is always looked through.
+        let Ok(content) = serde_json::to_vec(self) else { return Ok(()) };
+        store.objects().put(&folder_times_name(source), seal(content).into())
+    }
+
+    /// True if all folders have their stamps still.
+    pub fn are_current(&self) -> bool {
+        let is_current = |(path, stamp): &(PathBuf, FileStamp)| {
+            std::fs::metadata(path).is_ok_and(|meta| FileStamp::of(&meta) == *stamp)
+        };
+        !self.folders.is_empty() && self.folders.iter().all(is_current)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_differ_in_one_thing_have_different_stamps() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let stamp = FileStamp::of(&file.as_file().metadata().unwrap());
+        assert_eq!(stamp, FileStamp::of(&std::fs::metadata(file.path()).unwrap()));
+        for other in [
+            // As after another file system was mounted in place of the first, with the same content.
+            FileStamp { device: stamp.device + 1, ..stamp },
+            FileStamp { inode: stamp.inode + 1, ..stamp },
+            FileStamp { bytes: stamp.bytes + 1, ..stamp },
+            FileStamp { content: (stamp.content.0, stamp.content.1 ^ 1), ..stamp },
+            FileStamp { content: (stamp.content.0 - 1, stamp.content.1), ..stamp },
+            FileStamp { status: (stamp.status.0, stamp.status.1 ^ 1), ..stamp },
+            FileStamp { status: (stamp.status.0 - 1, stamp.status.1), ..stamp },
+        ] {
+            assert!(other != stamp && other.key() != stamp.key(), "{other:?} {stamp:?}");
+        }
+    }
 }

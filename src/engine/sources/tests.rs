@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::path::Path;
 
-use super::folder_times::FolderTimes;
-use super::{SourceDigest, SourceReading, check_unchanged, digest_list, file_keys, listing};
+use super::listing::FolderTimes;
+use super::{SourceDigest, SourceReading, check_unchanged, file_keys, format_digest_list, listing, parse_digest_list};
 use pairloom_base::error::Result;
 use pairloom_base::runtime::CancelToken;
+use pairloom_stage::RowKey;
 use pairloom_store::{Store, folder_times_name};
 
 fn digest(store: &Store, path: &Path, trusts_folder_times: bool) -> Result<String> {
@@ -119,7 +120,7 @@ fn a_file_that_was_just_written_is_read_again() {
     std::fs::write(&path, "one").unwrap();
     digest_of(&store, &path);
     let list = store.objects().list("sources").unwrap();
-    let kept = digest_list::parse(&store.objects().get(&list[0]).unwrap().unwrap());
+    let kept = parse_digest_list(&store.objects().get(&list[0]).unwrap().unwrap());
     assert!(kept.is_empty(), "another write within the resolution of the clock would have the same time");
 }
 
@@ -178,4 +179,19 @@ fn a_missing_source_is_an_error_that_names_it() {
     let error = digest(&store, &folder.path().join("nothing"), false).unwrap_err();
     assert_eq!(error.category(), pairloom_base::error::ErrorCategory::Data);
     assert!(error.to_string().contains("nothing"), "{error}");
+}
+
+#[test]
+fn a_list_that_is_cut_or_damaged_anywhere_is_empty() {
+    let [a, b, c] = [b"a", b"b", b"c"].map(|text| RowKey::of(text));
+    let list = format_digest_list([[a, b, c], [b, c, a]].into_iter());
+    assert_eq!(parse_digest_list(&list), [(a, (b, c)), (b, (c, a))].into());
+    for length in 0..list.len() {
+        assert!(parse_digest_list(&list[..length]).is_empty(), "{length}");
+        let mut damaged = list.clone();
+        damaged[length] ^= 1;
+        assert!(parse_digest_list(&damaged).is_empty(), "{length}");
+    }
+    assert!(parse_digest_list(b"a\t1\t0123\n").is_empty(), "a list of another form");
+    assert!(parse_digest_list(&format_digest_list(std::iter::empty())).is_empty());
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::*;
-use crate::new_rows::{NewRows, RowCount};
+use crate::earlier_rows::{NewRows, RowCount};
 use pairloom_store::gc::collect_garbage;
 
 /// Numbers below `n`, each with `add` added.

@@ -16,12 +16,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
 
-use crate::cache::CacheOptions;
 use crate::event::Event;
+use crate::inputs::CacheOptions;
 use crate::ranks::RankOptions;
+use crate::run::RunOptions;
+use crate::run::RunSummary;
 use crate::run::execute;
-use crate::run_options::RunOptions;
-use crate::run_record::RunSummary;
 use crate::sources::SourceReading;
 use crate::status::{StageStatus, stage_statuses};
 use crate::testing::{ToyStage, node};

@@ -9,11 +9,11 @@ use super::*;
 use pairloom_kernels::random::Rng;
 use pairloom_storage::objects::power_cut::Survival;
 use pairloom_store::Presence;
+use pairloom_store::artefact::verify_artefact;
 use pairloom_store::gc::collect_garbage;
 use pairloom_store::key::Key;
 use pairloom_store::labels::{self, Labels, PinTarget};
-use pairloom_store::run_log::RunLog;
-use pairloom_store::verify::verify_artefact;
+use pairloom_store::record::RunLog;
 
 /// Plan of three stages: numbers below 25, a stage that adds `add` to them, and the sums of these.
 fn sums_of(add: i64) -> Plan<ToyStage> {

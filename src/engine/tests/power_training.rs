@@ -12,8 +12,8 @@ use pairloom_kernels::random::Rng;
 use pairloom_neural::run_stage;
 use pairloom_registry::AnyStage;
 use pairloom_storage::objects::power_cut::Survival;
+use pairloom_store::record::RunLog;
 use pairloom_store::record::{RunOutcome, RunRecord};
-use pairloom_store::run_log::RunLog;
 
 /// Share of the calls around no state, manifest or record at which a test run cuts: one in so many.
 const SPACING: usize = 10;

@@ -1,8 +1,8 @@
 //! Tests of the reuse of results.
 
 use super::*;
-use crate::lineage::stage_lineage;
 use crate::run::finish_reused;
+use crate::status::stage_lineage;
 use pairloom_stage::SourceRef;
 
 #[test]

@@ -7,7 +7,7 @@ use object_store::ObjectStoreExt as _;
 
 use super::faulty::wrong_once_store;
 use super::*;
-use pairloom_store::run_log::RunLog;
+use pairloom_store::record::RunLog;
 
 #[test]
 fn finished_results_and_records_are_known_though_each_first_read_is_wrong() {

@@ -11,8 +11,8 @@
 //! A line looks like a row if it has as many fields as the table has columns. The last line of a field in the first
 //! column has so many in any case, and is not counted.
 
-use super::record::DelimitedRecord;
-use crate::line_reader::MAX_LINE_BYTES;
+use super::DelimitedRecord;
+use crate::text_lines::MAX_LINE_BYTES;
 use pairloom_base::error::Severity;
 use pairloom_storage::image_names::shown_name;
 

@@ -11,10 +11,10 @@ use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::schema::types::ColumnDescriptor;
 
 use super::arrow_columns::{ArrowColumn, NUMBER_BYTES};
-use super::delta::LengthSums;
-use super::inflated::holds_what_it_claims;
 use super::levels::{RowLengths, WINDOW_ROWS, level_width, missing};
 use super::page_header::PageHeaders;
+use super::page_header::holds_what_it_claims;
+use super::text_sizes::LengthSums;
 use super::text_sizes::{DictionaryLengths, plain_is_utf8, plain_sizes, text_sizes};
 use pairloom_base::error::{Error, Result};
 use pairloom_storage::pread::PreadFile;

@@ -2,7 +2,7 @@
 //!
 //! Format: <https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift>, `FileMetaData`.
 
-use super::structs::FILE_META_DATA;
+use super::thrift::FILE_META_DATA;
 use super::thrift::{ThriftReader, ThriftType};
 use pairloom_base::error::{Error, Result};
 use pairloom_storage::pread::PreadFile;

@@ -3,7 +3,7 @@
 //!
 //! Format: <https://github.com/apache/parquet-format/blob/master/Encodings.md#RLE>.
 
-use super::varint::take_varint;
+use super::thrift::take_varint;
 
 /// Rows of a batch at most, here and in DataFusion.
 pub(super) const WINDOW_ROWS: u64 = 8192;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{FieldValue, RecordPlace};
 use crate::json::has_more_values;
-use crate::line_reader::{LineBreak, LineReader};
+use crate::text_lines::{LineBreak, LineReader};
 use pairloom_base::error::{Result, TruncatedList, ValidationErrors, escape_line};
 
 /// Calls `visit` for every object, with the values of the fields `names`. Blank lines are skipped.

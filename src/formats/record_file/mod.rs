@@ -2,14 +2,234 @@
 //!
 //! Errors name the line of a record, or in Parquet and Arrow files its row, and list all mistakes of the file.
 
-mod field_value;
-mod record_place;
-mod file;
+use std::borrow::Cow;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::delimited::DelimitedFile;
+use crate::table_file::{ColumnKind, TableFile};
+use pairloom_base::error::{Error, Result};
+use pairloom_storage::files;
+use pairloom_storage::image_names::shown_name;
+
 mod json_lines;
 mod table_records;
 #[cfg(test)]
 mod tests;
 
-pub use field_value::FieldValue;
-pub use file::RecordFile;
-pub use record_place::RecordPlace;
+/// File of records with named fields.
+#[derive(Debug)]
+pub struct RecordFile {
+    path: PathBuf,
+    format: RecordFormat,
+}
+
+#[derive(Debug)]
+enum RecordFormat {
+    Delimited(Box<DelimitedFile>),
+    JsonLines { gzip: bool },
+    Table(TableFile),
+}
+
+impl RecordFile {
+    /// Opens the file at `path`.
+    ///
+    /// The format follows from the extension: `.csv` or `.tsv` with a header line, `.jsonl` or `.ndjson` with one
+    /// object a line, each optionally followed by `.gz`. Parquet and Arrow files are recognised by their first bytes.
+    ///
+    /// A CSV file may have another `separator` than a comma.
+    ///
+    /// # Errors
+    /// The file is missing, in another format, or damaged, or a `separator` is given for another format than CSV.
+    pub fn open(path: &Path, separator: Option<u8>) -> Result<Self> {
+        let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+        let (stem, gzip) = name.strip_suffix(".gz").map_or((name.as_str(), false), |stem| (stem, true));
+        let extension = stem.rsplit_once('.').map_or("", |(_, extension)| extension);
+        if separator.is_some() && !matches!(extension, "csv" | "tsv" | "tab") {
+            let message = format!("`separator` is for CSV files, and `{}` has no `.csv` in its name", path.display());
+            return Err(Error::data(message).hint("leave `separator` out"));
+        }
+        let format = match extension {
+            "csv" | "tsv" | "tab" => RecordFormat::Delimited(Box::new(DelimitedFile::open(path, separator)?)),
+            "jsonl" | "ndjson" => {
+                files::first_bytes::<1>(path)?;
+                RecordFormat::JsonLines { gzip }
+            }
+            _ => match files::first_bytes::<8>(path)? {
+                [b'P', b'A', b'R', b'1', ..]
+                | [b'A', b'R', b'R', b'O', b'W', b'1', ..]
+                | [0xff, 0xff, 0xff, 0xff, ..] => RecordFormat::Table(TableFile::open(path)?),
+                _ => return Err(unknown_format(path, extension)),
+            },
+        };
+        Ok(Self { path: path.to_owned(), format })
+    }
+
+    /// Path of the file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns true if there is a column `name`; in JSON Lines, if an object has it. Calls `check` before each object.
+    ///
+    /// # Errors
+    /// The file cannot be read, or an error of `check`.
+    pub fn has_column(&self, name: &str, check: impl Fn() -> Result<()>) -> Result<bool> {
+        match &self.format {
+            RecordFormat::Delimited(file) => Ok(file.has_column(name)),
+            RecordFormat::JsonLines { gzip } => json_lines::has_field(&self.path, *gzip, name, check),
+            RecordFormat::Table(file) => Ok(file.has_column(name)),
+        }
+    }
+
+    /// Calls `visit` for every record, with the values of `columns`, in their order. Calls `check` before each record;
+    /// its error ends the reading. Returns warnings: places in the file with doubts.
+    ///
+    /// # Errors
+    /// Columns are missing or of another kind; the hint of the error lists the columns of the file and ends with
+    /// `hint`. Records are refused by `visit` or cannot be read; the error lists all of them. Or an error of `check`.
+    pub fn for_each(
+        self,
+        columns: &[(&str, ColumnKind)],
+        hint: &str,
+        check: impl Fn() -> Result<()>,
+        mut visit: impl FnMut(RecordPlace, &[FieldValue<'_>]) -> Result<(), String>,
+    ) -> Result<Vec<String>> {
+        let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+        match self.format {
+            RecordFormat::Delimited(file) => {
+                let places = file.column_places(&names, hint)?;
+                file.for_each(check, |line, fields| {
+                    let values: Vec<_> = places.iter().map(|&place| FieldValue::Text(fields[place])).collect();
+                    visit(RecordPlace::Line(line), &values)
+                })
+            }
+            RecordFormat::JsonLines { gzip } => {
+                json_lines::for_each(&self.path, gzip, &names, hint, check, visit)?;
+                Ok(vec![])
+            }
+            RecordFormat::Table(file) => {
+                table_records::for_each(&file, columns, hint, check, visit)?;
+                Ok(vec![])
+            }
+        }
+    }
+}
+
+fn unknown_format(path: &Path, extension: &str) -> Error {
+    let error = Error::data(format!("`{}` is in no known format of tables", path.display()));
+    error.hint(match extension {
+        "json" => "write one JSON object a line, and name the file `.jsonl`",
+        "xlsx" | "xls" | "ods" => "save the sheet as CSV in UTF-8",
+        _ => "wanted CSV (.csv), tabs (.tsv) or JSON Lines (.jsonl), each also with .gz, or a Parquet or Arrow file",
+    })
+}
+
+/// Bytes that a text of a list takes beside its letters.
+const ITEM_BYTES: u64 = 32;
+
+/// Value of a field of a record.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FieldValue<'r> {
+    /// Null, or a field that a JSON object lacks.
+    Missing,
+    /// Text.
+    Text(&'r str),
+    /// Whole number.
+    Integer(i64),
+    /// List of texts.
+    Texts(Vec<&'r str>),
+    /// Value of another type, with its description.
+    Other(String),
+}
+
+impl<'r> FieldValue<'r> {
+    /// Value of a JSON value.
+    fn of_json(value: Option<&'r Value>) -> Self {
+        match value {
+            None | Some(Value::Null) => Self::Missing,
+            Some(Value::String(text)) => Self::Text(text),
+            Some(Value::Array(items)) => match items.iter().map(Value::as_str).collect() {
+                Some(texts) => Self::Texts(texts),
+                None => Self::Other("is a list with values that are no texts".to_owned()),
+            },
+            Some(value) => match value.as_i64() {
+                Some(number) => Self::Integer(number),
+                None if value.is_object() => Self::Other("is an object".to_owned()),
+                None => Self::Other(format!("is {value}")),
+            },
+        }
+    }
+
+    /// Number of bytes that its texts take in memory, about.
+    fn text_bytes(&self) -> u64 {
+        match self {
+            Self::Text(text) => text.len() as u64,
+            Self::Texts(texts) => texts.iter().map(|text| ITEM_BYTES + text.len() as u64).sum(),
+            Self::Missing | Self::Integer(_) | Self::Other(_) => 0,
+        }
+    }
+
+    /// Text, or a whole number as text, without surrounding white space.
+    ///
+    /// # Errors
+    /// Message that follows the name of the field: it is missing, empty, or of another type.
+    pub fn name(&self) -> Result<Cow<'r, str>, String> {
+        match self {
+            Self::Text(text) if text.trim().is_empty() => Err("is empty".to_owned()),
+            Self::Text(text) => Ok(Cow::Borrowed(text.trim())),
+            Self::Integer(number) => Ok(Cow::Owned(number.to_string())),
+            Self::Missing => Err("is missing".to_owned()),
+            Self::Texts(_) => Err("is a list, wanted a text or a whole number".to_owned()),
+            Self::Other(description) => Err(format!("{description}, wanted a text or a whole number")),
+        }
+    }
+
+    /// Whole number, or a text that is one.
+    ///
+    /// # Errors
+    /// Message that follows the name of the field: it is no whole number.
+    pub fn integer(&self) -> Result<i64, String> {
+        let text = self.name().map_err(|problem| match self {
+            Self::Texts(_) | Self::Other(_) => "is no whole number".to_owned(),
+            _ => format!("{problem}, wanted a whole number"),
+        })?;
+        text.parse().map_err(|_| format!("is `{}`, wanted a whole number", shown_name(&text)))
+    }
+
+    /// Texts: one, or those of a list.
+    ///
+    /// # Errors
+    /// Message that follows the name of the field: it has no text.
+    pub fn texts(&self) -> Result<&[&'r str], String> {
+        match self {
+            Self::Text(text) => Ok(std::slice::from_ref(text)),
+            Self::Texts(texts) if texts.is_empty() => Err("is an empty list".to_owned()),
+            Self::Texts(texts) => Ok(texts),
+            Self::Missing => Err("is missing".to_owned()),
+            Self::Integer(number) => Err(format!("is {number}, wanted a text or a list of texts")),
+            Self::Other(description) => Err(format!("{description}, wanted a text or a list of texts")),
+        }
+    }
+}
+
+/// Place of a record in its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordPlace {
+    /// Line of a text file, from 1.
+    Line(u64),
+    /// Row of a Parquet or Arrow file, from 0.
+    Row(u64),
+}
+
+impl fmt::Display for RecordPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(line) => write!(f, "line {line}"),
+            Self::Row(row) => write!(f, "row {row} (from 0)"),
+        }
+    }
+}

@@ -14,12 +14,12 @@ use arrow::ipc::reader::{FileDecoder, read_footer_length};
 use arrow::ipc::{Block, CompressionType, Message, MessageHeader, MetadataVersion, RecordBatch as Header};
 use az::SaturatingAs;
 
+use super::batches::BatchSlices;
 use super::batches::{BatchIterator, Check, truncated_error};
-use super::slices::BatchSlices;
-use super::utf8::byte_views;
+use super::column::byte_views;
 use crate::arrow_metadata::{parse_footer, parse_message};
-use crate::byte_ranges::overlap;
 use crate::expansion_limits::ExpansionLimits;
+use crate::expansion_limits::overlap;
 use crate::lz4_frame;
 use pairloom_base::error::{Error, Result};
 use pairloom_storage::pread::PreadFile;

@@ -1,15 +1,21 @@
-//! Conversion of columns of user files: integers, texts and vectors of any Arrow type.
+//! Conversion of columns of user files: integers, texts, vectors and encoded images of any Arrow type. Texts of dictionaries
+//! are converted once for all batches that use them.
 
-use arrow::array::{Array, ArrayRef, AsArray, Float32Array, Int64Array, RecordBatch, StringArray};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Float32Array, Int64Array, LargeBinaryArray, RecordBatch, StringArray};
 use arrow::buffer::NullBuffer;
 use arrow::compute::{CastOptions, cast, cast_with_options};
-use arrow::datatypes::{DataType, Float32Type, Float64Type, Int64Type};
+use arrow::datatypes::{
+    BinaryViewType, DataType, Field, FieldRef, Float32Type, Float64Type, Int64Type, Schema, SchemaRef,
+};
 use az::SaturatingAs;
 
 use super::batches::MAX_WIDTH;
-use super::utf8::{text_views, utf8};
-use crate::not_finite::not_finite;
+use crate::npy::not_finite;
 use pairloom_base::error::{Error, Result};
+use pairloom_tables as tables;
 
 /// Most fields of a struct of an image. Hugging Face has two.
 const MAX_PICTURE_FIELDS: usize = 16;
@@ -309,4 +315,171 @@ pub(super) fn column<'b>(batch: &'b RecordBatch, name: &str, kind: ColumnKind) -
         Ok(()) => Ok(column),
         Err(message) => Err(Error::data(format!("column `{name}` {message}"))),
     }
+}
+
+/// Most bytes of the texts of all dictionaries. Values of a view type may share theirs.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Texts of the dictionaries of the columns that were read last.
+#[derive(Default)]
+pub(super) struct DictionaryTexts {
+    columns: HashMap<usize, ColumnDictionary>,
+}
+
+/// Dictionary of a column.
+struct ColumnDictionary {
+    /// Values in the file.
+    values: ArrayRef,
+    texts: ArrayRef,
+    bytes: u64,
+}
+
+impl DictionaryTexts {
+    /// Replaces dictionaries of large texts and of views by dictionaries of UTF-8 with offsets of 32 bits.
+    ///
+    /// # Errors
+    /// The texts of all dictionaries come to more than 1 GiB, or one is not UTF-8.
+    pub(super) fn convert(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
+        if !batch.schema_ref().fields().iter().any(|field| is_converted(field.data_type())) {
+            return Ok(batch);
+        }
+        let (mut fields, mut columns) = (Vec::new(), Vec::new());
+        for (place, (field, column)) in batch.schema_ref().fields().iter().zip(batch.columns()).enumerate() {
+            if is_converted(field.data_type()) {
+                let column = self.converted(place, field.name(), column)?;
+                fields.push(Arc::new(Field::new(field.name(), column.data_type().clone(), true)));
+                columns.push(column);
+            } else {
+                fields.push(Arc::clone(field));
+                columns.push(ArrayRef::clone(column));
+            }
+        }
+        let schema = SchemaRef::new(Schema::new(fields));
+        tables::batch(&schema, columns)
+    }
+
+    fn converted(&mut self, place: usize, name: &str, column: &ArrayRef) -> Result<ArrayRef> {
+        let dictionary = column.as_any_dictionary();
+        let values = dictionary.values();
+        if let Some(known) = self.columns.get(&place)
+            && known.values.to_data().ptr_eq(&values.to_data())
+        {
+            return Ok(dictionary.with_values(ArrayRef::clone(&known.texts)));
+        }
+        // The texts before are dropped first.
+        self.columns.remove(&place);
+        let bytes = bytes(values);
+        let sum = self.columns.values().fold(bytes, |sum, known| sum.saturating_add(known.bytes));
+        if sum > MAX_BYTES {
+            let message =
+                format!("the texts of the dictionaries up to `{name}` come to {sum} bytes, wanted at most {MAX_BYTES}");
+            return Err(Error::data(message).hint("write the file without dictionaries"));
+        }
+        let texts: ArrayRef = Arc::new(utf8(values).map_err(|error| error.context(format!("column `{name}`")))?);
+        let known = ColumnDictionary { values: ArrayRef::clone(values), texts: ArrayRef::clone(&texts), bytes };
+        self.columns.insert(place, known);
+        Ok(dictionary.with_values(texts))
+    }
+}
+
+fn is_converted(kind: &DataType) -> bool {
+    let DataType::Dictionary(_, values) = kind else { return false };
+    matches!(**values, DataType::LargeUtf8 | DataType::Utf8View | DataType::BinaryView)
+}
+
+/// Bytes of the texts of a dictionary.
+fn bytes(values: &ArrayRef) -> u64 {
+    match values.data_type() {
+        DataType::Utf8View => values.as_string_view().lengths().map(u64::from).sum(),
+        DataType::BinaryView => values.as_binary_view().lengths().map(u64::from).sum(),
+        _ => values.as_string::<i64>().value_data().len() as u64,
+    }
+}
+
+// The library checks the text of each view when it decodes a file, and many views may share one long text. So the views of
+// Arrow files are decoded as those of bytes, and checked here in slices of a bounded size.
+/// Converts texts of any type.
+///
+/// # Errors
+/// A text is not UTF-8.
+pub(super) fn utf8(values: &ArrayRef) -> Result<StringArray> {
+    match values.as_byte_view_opt::<BinaryViewType>() {
+        Some(views) => {
+            let texts = views.iter().map(|bytes| bytes.map(std::str::from_utf8).transpose());
+            texts.collect::<Result<_, _>>().map_err(|error| Error::data(format!("a text is not UTF-8: {error}")))
+        }
+        None => Ok(cast(values, &DataType::Utf8)?.as_string::<i32>().clone()),
+    }
+}
+
+/// Type with views of bytes in place of those of texts.
+pub(super) fn byte_views(kind: &DataType) -> DataType {
+    replaced(kind, &DataType::Utf8View, &DataType::BinaryView)
+}
+
+/// Type with views of texts in place of those of bytes.
+pub(super) fn text_views(kind: &DataType) -> DataType {
+    replaced(kind, &DataType::BinaryView, &DataType::Utf8View)
+}
+
+/// Replaces a type in the types that columns may have.
+fn replaced(kind: &DataType, from: &DataType, to: &DataType) -> DataType {
+    let field = |field: &FieldRef| -> FieldRef {
+        Arc::new(Field::clone(field).with_data_type(replaced(field.data_type(), from, to)))
+    };
+    match kind {
+        DataType::List(item) => DataType::List(field(item)),
+        DataType::LargeList(item) => DataType::LargeList(field(item)),
+        DataType::FixedSizeList(item, width) => DataType::FixedSizeList(field(item), *width),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(field).collect()),
+        DataType::Dictionary(key, values) => DataType::Dictionary(key.clone(), Box::new(replaced(values, from, to))),
+        kind if kind == from => to.clone(),
+        kind => kind.clone(),
+    }
+}
+
+/// Encoded images of a column with nulls.
+#[derive(Debug)]
+pub struct NullablePictures {
+    bytes: LargeBinaryArray,
+    /// Paths of the images where they were collected.
+    paths: Option<StringArray>,
+    nulls: Option<NullBuffer>,
+}
+
+impl NullablePictures {
+    /// Bytes of the image of a row; `None` if it is null, as for an image that is only named.
+    ///
+    /// # Panics
+    /// `row` is out of range.
+    #[must_use]
+    pub fn get(&self, row: usize) -> Option<&[u8]> {
+        let is_null = self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) || self.bytes.is_null(row);
+        (!is_null).then(|| self.bytes.value(row))
+    }
+
+    /// Path of the image of a row, if the file has one.
+    ///
+    /// # Panics
+    /// `row` is out of range.
+    #[must_use]
+    pub fn path(&self, row: usize) -> Option<&str> {
+        let paths = self.paths.as_ref().filter(|paths| paths.is_valid(row))?;
+        Some(paths.value(row)).filter(|path| !path.is_empty())
+    }
+}
+
+/// Reads a column of encoded images.
+///
+/// # Errors
+/// The column is missing or of another kind.
+pub fn pictures(batch: &RecordBatch, name: &str) -> Result<NullablePictures> {
+    let column = column(batch, name, ColumnKind::Pictures)?;
+    let (bytes, paths) = match column.as_struct_opt() {
+        Some(fields) => (fields.column_by_name("bytes").unwrap_or(column), fields.column_by_name("path")),
+        None => (column, None),
+    };
+    let paths = paths.map(utf8).transpose()?;
+    let bytes = cast(bytes, &DataType::LargeBinary)?.as_binary::<i64>().clone();
+    Ok(NullablePictures { bytes, paths, nulls: column.nulls().cloned() })
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewArray, DictionaryArray, Int8Array, Int64Array, LargeStringArray, ListArray,
-    NullArray, RecordBatch, StringViewArray, StructArray,
+    NullArray, StringViewArray, StructArray,
 };
 use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, Fields};
@@ -22,7 +22,6 @@ use parquet::file::properties::WriterProperties;
 
 use super::tests::{batch, count, file, message};
 use super::*;
-use pairloom_base::error::Result;
 
 /// Views of `rows` values that share `text`.
 fn views(text: &[u8], rows: usize) -> (ScalarBuffer<u128>, Vec<Buffer>) {
@@ -191,7 +190,7 @@ fn schemas_whose_fields_share_a_table_are_refused() {
     let error_text = message(count(&content, &["id"]));
     assert!(error_text.contains("has more than 200000 fields and types"), "{error_text}");
     let (_folder, path) = file(&content);
-    let file = pairloom_storage::pread::PreadFile::open(&path).unwrap();
+    let file = PreadFile::open(&path).unwrap();
     let error_text = message(crate::parquet_check::check_file(&file, &|| Ok(())));
     assert!(error_text.contains("has more than 200000 fields and types"), "{error_text}");
 }
@@ -310,10 +309,10 @@ fn structs_of_images_have_few_plain_fields() {
 #[test]
 fn views_that_are_not_utf8_are_refused() {
     let wrong: ArrayRef = Arc::new(BinaryViewArray::from_iter_values([b"\xff".as_slice()]));
-    let error_text = message(utf8::utf8(&wrong));
+    let error_text = message(column::utf8(&wrong));
     assert!(error_text.contains("a text is not UTF-8: invalid utf-8 sequence of 1 bytes from index 0"), "{error_text}");
     let right: ArrayRef = Arc::new(BinaryViewArray::from_iter([Some("ä".as_bytes()), None]));
-    assert_eq!(utf8::utf8(&right).unwrap().iter().collect::<Vec<_>>(), [Some("ä"), None]);
+    assert_eq!(column::utf8(&right).unwrap().iter().collect::<Vec<_>>(), [Some("ä"), None]);
 }
 
 /// Messages of an Arrow stream, each with its body, without the empty one at the end.

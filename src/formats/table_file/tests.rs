@@ -1,10 +1,9 @@
 //! Tests of table files: files of pyarrow (`tests/golden/embeddings.py`), damaged and forged files.
 
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float32Array, Int64Array, ListArray, RecordBatch, StringArray, new_null_array};
+use arrow::array::{ArrayRef, Float32Array, Int64Array, ListArray, StringArray, new_null_array};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field};
 use arrow::ipc::CompressionType;
@@ -14,7 +13,6 @@ use parquet::arrow::ArrowWriter;
 use test_data::golden;
 
 use super::*;
-use pairloom_base::error::{Error, ErrorCategory, Result};
 
 /// Temporary file with this content, and its folder.
 pub(super) fn file(content: &[u8]) -> (tempfile::TempDir, PathBuf) {

@@ -5,7 +5,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::DecodedImage;
-use super::decode::{decode, image_size};
+use super::{decode, image_size};
 use pairloom_base::error::Result;
 
 /// Memory of the process. An image that needs more is decoded while no other is.

@@ -1,15 +1,15 @@
-//! Encoded images of a batch of the table `images`.
+//! Encoded images: of a batch of the table `images`, of files below a folder, and their digests as in the column `digest`.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use arrow::array::{Array, AsArray, BinaryArray, RecordBatch, StringArray};
 
+use super::{HeldImage, image_size};
 use pairloom_base::error::{Error, Result};
+use pairloom_storage::bounded;
 use pairloom_storage::image_names::shown_name;
 use pairloom_tables as tables;
-
-use super::{HeldImage, image_size, read_image_file};
 
 /// Names, paths and bytes of the images of a batch.
 #[derive(Debug)]
@@ -93,6 +93,33 @@ impl<'b> EncodedImages<'b> {
     }
 }
 
+/// Maximum size of a file in bytes: no image of the permitted size needs more.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Reads the bytes of the image at `path` below `root`.
+///
+/// # Errors
+/// `path` leads out of `root`, or is not a readable regular file of at most 1 GiB.
+pub fn read_image_file(root: &Path, path: &str) -> Result<Vec<u8>> {
+    let relative = Path::new(path);
+    if !relative.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+        return Err(Error::data(format!("its path `{}` leads out of the image folder", shown_name(path))));
+    }
+    bounded::read(&root.join(relative), MAX_BYTES).map_err(|error| error.with_shown_name(path, &shown_name(path)))
+}
+
+/// BLAKE3 digest of an encoded image, in hexadecimal digits.
+#[must_use]
+pub fn picture_digest(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
+}
+
+/// Digest of each encoded image; missing where the image is.
+#[must_use]
+pub fn picture_digests(bytes: &BinaryArray) -> StringArray {
+    bytes.iter().map(|bytes| bytes.map(picture_digest)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,5 +139,35 @@ mod tests {
         let images = EncodedImages::new(&batch, None).unwrap();
         assert_eq!(images.name(0), "https://h.org/a.jpg?signature=secret");
         assert_eq!(images.shown_name(0), "https://h.org/a.jpg");
+    }
+
+    #[test]
+    fn no_path_leads_out_of_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("images");
+        std::fs::create_dir_all(inner.join("a")).unwrap();
+        std::fs::write(inner.join("a/b.jpg"), "picture").unwrap();
+        std::fs::write(folder.path().join("secret"), "secret").unwrap();
+        assert_eq!(read_image_file(&inner, "a/b.jpg").unwrap(), b"picture");
+        assert_eq!(read_image_file(&inner, "./a/b.jpg").unwrap(), b"picture");
+        for path in ["../secret", "a/../../secret", "/etc/hostname", folder.path().join("secret").to_str().unwrap()] {
+            assert!(read_image_file(&inner, path).unwrap_err().to_string().contains("leads out"), "{path}");
+        }
+        assert!(read_image_file(&inner, "gone.jpg").unwrap_err().to_string().contains("gone.jpg"));
+        for name in ["https://me:secret@h.org/a.jpg?secret", "https://me:secret@h.org/../../../../a.jpg?secret"] {
+            let error = read_image_file(&inner, name).unwrap_err().to_string();
+            assert!(error.contains("https://h.org/") && !error.contains("secret"), "{error}");
+        }
+        for folder in ["", ".", "a"] {
+            assert!(read_image_file(&inner, folder).unwrap_err().to_string().ends_with("is not a file"), "{folder}");
+        }
+    }
+
+    #[test]
+    fn a_digest_is_that_of_blake3_and_missing_without_an_image() {
+        // The digest of no bytes that the authors of BLAKE3 publish.
+        let empty = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262";
+        let digests = picture_digests(&BinaryArray::from(vec![None, Some(&b""[..]), None]));
+        assert_eq!(digests, StringArray::from(vec![None, Some(empty), None]));
     }
 }

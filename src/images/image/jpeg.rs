@@ -9,7 +9,7 @@ use az::SaturatingAs;
 use mozjpeg::{ColorSpace, Decompress};
 
 use super::DecodedImage;
-use super::decoded_image::{MAX_PIXELS, check_size};
+use super::{MAX_PIXELS, check_size};
 use pairloom_base::error::{Error, Result};
 
 /// Largest number of scans. Encoders write some ten in a progressive image. Each one passes over all pixels, so a file of

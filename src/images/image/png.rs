@@ -9,7 +9,7 @@ use az::SaturatingAs;
 use png::{BitDepth, ColorType, Decoder, DecodingError, Limits, Transformations};
 
 use super::DecodedImage;
-use super::decoded_image::{MAX_PIXELS, check_size};
+use super::{MAX_PIXELS, check_size};
 use pairloom_base::error::{Error, Result};
 
 /// Chunks that a file of any size may have.

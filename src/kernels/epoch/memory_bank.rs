@@ -1,6 +1,6 @@
 //! Sampling of the memory bank: the samples that it holds in an epoch, as a pure function.
 
-use super::permutation::Permutation;
+use super::Permutation;
 use crate::random::Rng;
 
 /// Path element that separates these random numbers from others of the same seed.

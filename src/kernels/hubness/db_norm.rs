@@ -3,10 +3,10 @@
 //! Wang, Jian, Xue, "Balance Act: Mitigating Hubness in Cross-Modal Retrieval with Query and Gallery Banks", EMNLP
 //! 2023; parameters as in its published code.
 
-use super::dense_scores::DenseScores;
-use super::per_query::{PerQueryCorrection, activation_set};
-use super::shift::ShiftCorrection;
-use super::statistic::log_sum_exp;
+use super::method::DenseScores;
+use super::method::ShiftCorrection;
+use super::method::log_sum_exp;
+use super::method::{PerQueryCorrection, activation_set};
 
 /// Dual inverted softmax (DualIS): `s'(q, i) = exp(β₁·s(q, i)) / Σ exp(β₁·s(b, i)) · exp(β₂·s(q, i)) / Σ exp(β₂·s(c,
 /// i))`. The first sum is over the queries b of one bank, the second over the items c of another; s(c, i) compares two

@@ -6,12 +6,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::dense_scores::DenseScores;
 use super::distance::Distance;
+use super::method::DenseScores;
+use super::method::ShiftCorrection;
+use super::method::Statistic;
 use super::method::{Correction, RequiredStatistics, ScoreStatistics, StatisticalMethod};
-use super::parameter_checks::{ParameterProblems, check_weight};
-use super::shift::ShiftCorrection;
-use super::statistic::Statistic;
+use super::method::{ParameterProblems, check_weight};
 
 /// Subtracts the mean vectors of the bank's queries and items (Zhou et al., 2023):
 /// `s'(q, i) = (q − λ·μ_q)·(i − λ·μ_i)`.

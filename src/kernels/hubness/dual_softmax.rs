@@ -6,11 +6,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::dense_scores::DenseScores;
 use super::distance::Distance;
+use super::method::DenseScores;
 use super::method::{Correction, RequiredStatistics, ScoreStatistics, StatisticalMethod};
-use super::parameter_checks::{ParameterProblems, check_inverse_temperature};
-use super::statistic::{Statistic, log_sum_exp};
+use super::method::{ParameterProblems, check_inverse_temperature};
+use super::method::{Statistic, log_sum_exp};
 use crate::identity::IdentityWriter;
 
 /// Scores multiplied by their softmax over the test queries (Cheng et al., 2021):

@@ -6,12 +6,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::dense_scores::DenseScores;
 use super::distance::{Distance, MIN_DISTANCE};
-use super::distance_scaling::{DistanceForm, DistanceScaling};
+use super::distance::{DistanceForm, DistanceScaling};
+use super::method::DenseScores;
+use super::method::Statistic;
 use super::method::{Correction, RequiredStatistics, ScoreStatistics, StatisticalMethod};
-use super::parameter_checks::{ParameterProblems, check_count};
-use super::statistic::Statistic;
+use super::method::{ParameterProblems, check_count};
 
 /// Distances divided by those to the k-th neighbours (Zelnik-Manor, Perona, 2005): `s'(q, i) = exp(−d² / (σ(q)·σ(i)))`.
 /// σ is the distance to the `k`-th neighbour: of the query among the items, and of the item among the queries of the

@@ -1,12 +1,12 @@
 //! Incremental matchings against the algorithm on all pairs, and examples of the paper.
 
 use super::csls::Csls;
-use super::dense_scores::DenseScores;
 use super::distance::Distance;
-use super::incremental_matching::{IncrementalMatching, MatchCandidate};
 use super::inverted_softmax::InvertedSoftmax;
+use super::method::DenseScores;
 use super::method::StatisticalMethod;
 use super::relaxed_greedy::{CapacityRule, GreedyRelaxation, MatchingLimits, query_slices, relaxed_greedy};
+use super::relaxed_greedy::{IncrementalMatching, MatchCandidate};
 use super::testing::{random_scores, statistical_correction, to_f32};
 use crate::measure::hubs::k_occurrences;
 use crate::random::Rng;

@@ -3,10 +3,10 @@
 //! Bogolin, Croitoru, Jin, Liu, Albanie, "Cross Modal Retrieval with Querybank Normalisation", CVPR 2022; parameters as
 //! in its published code.
 
-use super::dense_scores::DenseScores;
-use super::per_query::{PerQueryCorrection, activation_set};
-use super::shift::ShiftCorrection;
-use super::statistic::log_sum_exp;
+use super::method::DenseScores;
+use super::method::ShiftCorrection;
+use super::method::log_sum_exp;
+use super::method::{PerQueryCorrection, activation_set};
 
 /// Correction of QB-Norm: the inverted softmax over a query bank, for queries whose nearest item is in the activation
 /// set. The activation set holds the items that are among the first `k` of any query of the bank. Other queries keep

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::dense_scores::DenseScores;
 use super::distance::Distance;
+use super::method::DenseScores;
+use super::method::Statistic;
 use super::method::{Correction, ScoreStatistics, StatisticalMethod};
-use super::statistic::Statistic;
 use crate::random::Rng;
 
 /// Scores of a golden case as a matrix.

@@ -1,29 +1,27 @@
-//! Corrections against the definitions, on random scores with many ties.
+//! Corrections against the definitions, on random scores with many ties, and their identities.
 
 use std::sync::Arc;
 
 use super::csls::Csls;
 use super::db_norm::{db_norm, dual_dynamic_inverted_softmax, dual_inverted_softmax};
-use super::dense_scores::DenseScores;
 use super::dis_sim_local::{dis_sim_local, dis_sim_local_correction, squared_distance_to_centroid};
-use super::distance::Distance;
+use super::distance::{Distance, DistanceForm, DistanceScaling};
 use super::distribution_normalisation::{DistributionNormalisation, distribution_normalisation};
-use super::dual_bank_sinkhorn::{dual_bank_correction, dual_bank_sinkhorn};
 use super::dual_softmax::DualSoftmax;
-use super::empirical_proximity::{EmpiricalMutualProximity, SortedScores, empirical_proximity};
 use super::inverted_softmax::{InvertedSoftmax, NormalisationSet, inverted_softmax};
 use super::local_scaling::LocalScaling;
-use super::method::{Correction, StatisticalMethod};
-use super::mutual_proximity::GaussianMutualProximity;
+use super::method::{
+    Correction, DenseScores, PerQueryCorrection, ScoreStatistics, ShiftCorrection, Statistic, StatisticalMethod,
+    activation_set,
+};
+use super::mutual_proximity::{EmpiricalMutualProximity, GaussianMutualProximity, SortedScores, empirical_proximity};
 use super::nicdm::Nicdm;
 use super::nnn::Nnn;
-use super::per_query::activation_set;
 use super::qb_norm::{qb_norm, qb_norm_correction};
 use super::relaxed_greedy::{CapacityRule, GreedyRelaxation};
-use super::shift::ShiftCorrection;
-use super::sinkhorn::sinkhorn;
-use super::statistic::Statistic;
+use super::sinkhorn::{dual_bank_correction, dual_bank_sinkhorn, sinkhorn};
 use super::testing::{corrected_scores, item_statistics, random_scores, statistical_correction, to_f32};
+use crate::identity::IdentityWriter;
 use crate::random::Rng;
 
 /// Asserts that `values` decrease along the rankings by `by`, up to rounding.
@@ -291,9 +289,8 @@ fn sinkhorn_columns_have_equal_sums() {
 
 #[test]
 fn parameters_are_checked() {
-    let of = |problems: super::parameter_checks::ParameterProblems| {
-        problems.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
-    };
+    let of =
+        |problems: super::method::ParameterProblems| problems.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
     assert_eq!(of(InvertedSoftmax { beta: f64::INFINITY, query_bank: true }.problems()), ["beta"]);
     assert_eq!(of(DualSoftmax { beta: 0.0 }.problems()), ["beta"]);
     assert_eq!(of(Csls { k: 0, ..Csls::default() }.problems()), ["k"]);
@@ -304,4 +301,71 @@ fn parameters_are_checked() {
     for (lambda, wrong) in [(0.99, true), (f64::NAN, true), (1.0, false), (f64::INFINITY, false)] {
         assert_eq!(GreedyRelaxation { lambda, capacity: CapacityRule::Scaled }.problems().is_empty(), !wrong);
     }
+}
+
+fn identity(correction: &dyn Correction) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut sink = |piece: &[u8]| bytes.extend_from_slice(piece);
+    correction.identity(&mut IdentityWriter::new(&mut sink));
+    bytes
+}
+
+#[test]
+fn corrections_that_differ_in_one_number_have_different_identities() {
+    let shift = |items: &[f64], queries: &[f64]| ShiftCorrection::new(items.to_vec(), queries.to_vec());
+    let shifted = |items: &[f64], queries: &[f64]| Box::new(shift(items, queries)) as Box<dyn Correction>;
+    let dynamic = |of_query: &[usize]| {
+        let choices = vec![shift(&[1.0, 2.0], &[]), shift(&[], &[])];
+        Box::new(PerQueryCorrection::new(choices, of_query.to_vec())) as Box<dyn Correction>
+    };
+    let scaled = |distance, measured, items: &[f64], queries: &[f64]| {
+        Box::new(DistanceScaling::new(distance, measured, [items.to_vec(), queries.to_vec()])) as Box<dyn Correction>
+    };
+    let lists = |lists: &[&[f32]]| Arc::new(SortedScores::new(lists.iter().map(|list| list.to_vec()).collect()));
+    let proximity = |items: &[&[f32]], queries: &[&[f32]]| {
+        Box::new(EmpiricalMutualProximity::new(lists(items), lists(queries))) as Box<dyn Correction>
+    };
+    let of = |items: &[Vec<f64>], queries: &[Vec<f64>]| ScoreStatistics {
+        items: items.to_vec(),
+        queries: queries.to_vec(),
+        distance: Distance::Cosine,
+    };
+    let softmax = |beta: f64, sums: &[f64]| DualSoftmax { beta }.correction(&of(&[sums.to_vec()], &[]));
+    let gaussians = |items: [f64; 2], queries: [f64; 2]| {
+        let both = |numbers: [f64; 2]| numbers.map(|number| vec![number]);
+        GaussianMutualProximity { query_bank: false }.correction(&of(&both(items), &both(queries)))
+    };
+    let all = [
+        shifted(&[1.0, 2.0], &[]),
+        shifted(&[], &[1.0, 2.0]),
+        shifted(&[1.0], &[2.0]),
+        shifted(&[1.0, 2.0], &[0.0]),
+        shifted(&[1.0, 2.0], &[-0.0]),
+        shifted(&[1.0, 2.0f64.next_up()], &[]),
+        dynamic(&[0, 1]),
+        dynamic(&[1, 0]),
+        dynamic(&[]),
+        scaled(Distance::Cosine, DistanceForm::Squared, &[1.0, 2.0], &[]),
+        scaled(Distance::Cosine, DistanceForm::Affine, &[1.0, 2.0], &[]),
+        scaled(Distance::Order, DistanceForm::Affine, &[1.0, 2.0], &[]),
+        scaled(Distance::Order, DistanceForm::Squared, &[1.0, 2.0], &[]),
+        scaled(Distance::Order, DistanceForm::Squared, &[1.0], &[2.0]),
+        scaled(Distance::OneMinusScore, DistanceForm::Affine, &[1.0, 2.0], &[]),
+        scaled(Distance::OneMinusScore, DistanceForm::Squared, &[1.0, 2.0], &[]),
+        softmax(1.0, &[2.0]),
+        softmax(2.0, &[1.0]),
+        gaussians([1.0, 2.0], [3.0, 4.0]),
+        gaussians([2.0, 1.0], [3.0, 4.0]),
+        gaussians([3.0, 4.0], [1.0, 2.0]),
+        proximity(&[&[1.0, 2.0]], &[&[3.0]]),
+        proximity(&[&[1.0], &[2.0]], &[&[3.0]]),
+        proximity(&[&[3.0]], &[&[1.0, 2.0]]),
+        proximity(&[&[-0.0]], &[&[1.0, 2.0]]),
+        proximity(&[&[0.0]], &[&[1.0, 2.0]]),
+    ];
+    let identities: Vec<Vec<u8>> = all.iter().map(|correction| identity(correction.as_ref())).collect();
+    for (number, one) in identities.iter().enumerate() {
+        assert!(!identities[..number].contains(one), "{:?}", all[number]);
+    }
+    assert_eq!(identity(&shift(&[1.0, 2.0], &[])), identities[0]);
 }

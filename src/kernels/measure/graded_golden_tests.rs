@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::METRICS;
+use super::correlation::kendall;
 use super::correlation::{pearson, spearman};
 use super::graded_ranking::{GradedQuery, grade_ranking, required_depth};
-use super::kendall::kendall;
+use super::graded_ranking::{OFFICIAL_LIST_LENGTH, official_neighbours};
 use super::metric::MetricName;
-use super::semantic_recall::{OFFICIAL_LIST_LENGTH, official_neighbours};
 use crate::top_k::{ScoredItem, top_k};
 
 const IMAGES: usize = 40;

@@ -1,12 +1,14 @@
-//! Graded ranking of a query, the input of graded metrics.
+//! Graded metrics of a ranking: Semantic Recall and NCS.
 //!
 //! The graded relevance φ of a query and an item is at least 0, such as the CIDEr or SPICE score of a caption with the
 //! captions of an image.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::metric::{GradedRanking, RelevantNeighbours};
-use crate::top_k::top_k;
+use super::metric::{GradedRanking, Metric, MetricName, RecordValue, RelevantNeighbours};
+use super::set_measures::set_recall;
+use crate::top_k::{ScoredItem, top_k};
 
 /// Query with its ranking and the graded relevance φ of all items.
 #[derive(Debug, Clone, Copy)]
@@ -84,10 +86,168 @@ fn hits(ranking: &[usize], relevant: impl Fn(usize) -> bool) -> Vec<bool> {
     ranking.iter().map(|&item| relevant(item)).collect()
 }
 
+// Semantic Recall: recall of the items with the largest graded relevance φ, whether or not they match.
+//
+// Biten et al., "Is An Image Worth Five Sentences? A New Look into Semantics for Image-Text Matching", WACV 2022,
+// section 3.2. The published code takes other items as relevant than the paper; both variants are here.
+
+/// Number of images that the published code takes from the list of each caption, to find the neighbours of an image.
+pub const OFFICIAL_LIST_LENGTH: usize = 30;
+
+/// Neighbours of an image by the published code: images, best first.
+///
+/// The score of an image is the sum of its φ over those captions whose [`OFFICIAL_LIST_LENGTH`] images with the largest
+/// φ include it. In the paper, the neighbours are simply the `m` items with the largest φ.
+///
+/// # Shapes
+/// - `lists`: for each caption of the image the images with the largest φ
+/// - `left_out`: image that is excluded, such as the image itself
+/// - result: at most `m` images; ties go to the lower index
+///
+/// # Edge cases
+/// The published code fails if the excluded image is in none of the lists; here there is no error.
+#[must_use]
+pub fn official_neighbours<'l>(
+    lists: impl IntoIterator<Item = &'l [ScoredItem]>,
+    left_out: Option<usize>,
+    m: usize,
+) -> Vec<usize> {
+    let mut scores: BTreeMap<usize, f64> = BTreeMap::new();
+    for scored in lists.into_iter().flatten() {
+        *scores.entry(scored.item).or_default() += f64::from(scored.score);
+    }
+    let mut neighbours: Vec<(usize, f64)> = scores.into_iter().filter(|&(image, _)| Some(image) != left_out).collect();
+    // The sort is stable, and the images are in the order of their index.
+    neighbours.sort_by(|a, b| b.1.total_cmp(&a.1));
+    neighbours.into_iter().take(m).map(|(image, _)| image).collect()
+}
+
+/// "Soft" Semantic Recall at `k` of the published code: the sum of φ of the relevant items that are found, divided by
+/// that of all relevant items and by their number. So a perfect ranking has 1 only if a single item is relevant. 0 if
+/// all φ are 0; `None` if no item is relevant.
+///
+/// # Shapes
+/// - `hits`: for each item of a ranking, best first, true if it is relevant
+/// - `found`: φ of each item of the ranking
+/// - `relevant`: φ of all relevant items
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
+pub fn soft_semantic_recall(hits: &[bool], found: &[f32], relevant: &[f32], k: usize) -> Option<f64> {
+    let total: f64 = relevant.iter().map(|&phi| f64::from(phi)).sum();
+    let of_hits: f64 = hits.iter().zip(found).take(k).filter(|(hit, _)| **hit).map(|(_, &phi)| f64::from(phi)).sum();
+    (!relevant.is_empty()).then(|| of_hits / (total + 1e-20) / relevant.len() as f64)
+}
+
+/// Metric `semantic_recall`: the share of the neighbours that is found, with the neighbours of the paper and of the
+/// published code. With the latter also `semantic_recall_any`, which is 1 if any neighbour is found, and
+/// `semantic_recall_soft` ([`soft_semantic_recall`]).
+#[derive(Debug)]
+pub struct SemanticRecall;
+
+impl Metric for SemanticRecall {
+    fn measure_graded(&self, grades: &GradedRanking<'_>, add: RecordValue<'_>) {
+        for of in grades.neighbours {
+            let variant = Some(if of.official { "official" } else { "paper" });
+            for &k in grades.cutoffs {
+                let name = |measure| MetricName { m: Some(of.m), ..grades.name(measure, variant).at_cutoff(k) };
+                let mut some = |measure, value: Option<f64>| {
+                    if let Some(value) = value {
+                        add(name(measure), value);
+                    }
+                };
+                some("semantic_recall", set_recall(&of.hits, of.phi.len(), k));
+                if of.official {
+                    let any = f64::from(u8::from(of.hits.iter().take(k).any(|&hit| hit)));
+                    some("semantic_recall_any", (!of.phi.is_empty()).then_some(any));
+                    some("semantic_recall_soft", soft_semantic_recall(&of.hits, grades.ranked_phi, &of.phi, k));
+                }
+            }
+        }
+    }
+}
+
+// Normalized Cumulative Semantic score (NCS): the share of the attainable graded relevance φ that is found.
+//
+// Biten et al., "Is An Image Worth Five Sentences? A New Look into Semantics for Image-Text Matching", WACV 2022,
+// section 3.3, and the code published with it, which is simpler than the paper's equation 5.
+
+/// Constant that the published code adds to a denominator.
+const EPSILON: f64 = 1e-10;
+
+/// NCS at `k` by the paper's equation 5: the sum of φ of the neighbours among the first `k` items, divided by that of
+/// all neighbours. The neighbours are the `m` items with the largest φ. 0 if their φ are all 0.
+///
+/// # Shapes
+/// - `found`: φ of the items of a ranking, best first
+/// - `hits`: for each of these items, true if it is a neighbour
+/// - `neighbours`: φ of the neighbours
+///
+/// # Cost
+/// `O(k + m)` time.
+#[must_use]
+pub fn ncs(found: &[f32], hits: &[bool], neighbours: &[f32], k: usize) -> f64 {
+    let total: f64 = neighbours.iter().map(|&phi| f64::from(phi)).sum();
+    let of_hits: f64 = found.iter().zip(hits).take(k).filter(|(_, hit)| **hit).map(|(&phi, _)| f64::from(phi)).sum();
+    if total > 0.0 { of_hits / total } else { 0.0 }
+}
+
+/// NCS at `k` by the published code: the mean φ of the first `k` items, divided by the largest mean φ of any `k` items.
+///
+/// # Shapes
+/// - `found`: φ of the items of a ranking, best first
+/// - `ideal`: the largest φ of the pool in descending order, as many as in `found`
+///
+/// # Edge cases
+/// If the pool has fewer than `k` items, all are taken. 0 if all φ are 0.
+#[must_use]
+pub fn official_ncs(found: &[f32], ideal: &[f32], k: usize) -> f64 {
+    mean(found, k, |_| 1.0) / (mean(ideal, k, |_| 1.0) + EPSILON)
+}
+
+/// [`official_ncs`] with larger weights for earlier items: position `p`, from 0, has the weight `log₂(k − p + 1)` in
+/// both means. The published training selects its model by it on Flickr30k.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "cut-offs are far below 2⁵³")]
+pub fn ordered_ncs(found: &[f32], ideal: &[f32], k: usize) -> f64 {
+    let weight = |place: usize| ((k - place + 1) as f64).log2();
+    mean(found, k, weight) / (mean(ideal, k, weight) + EPSILON)
+}
+
+/// Weighted mean of the first `k` values; 0 if there are none.
+#[expect(clippy::cast_precision_loss, reason = "cut-offs are far below 2⁵³")]
+fn mean(values: &[f32], k: usize, weight: impl Fn(usize) -> f64) -> f64 {
+    let first = &values[..k.min(values.len())];
+    let sum: f64 = first.iter().enumerate().map(|(place, &phi)| f64::from(phi) * weight(place)).sum();
+    sum / first.len().max(1) as f64
+}
+
+/// Metric `ncs` of the paper ([`ncs`]) and of the published code ([`official_ncs`]), the latter also with φ of the
+/// whole split; `ncs_ordered` ([`ordered_ncs`]).
+#[derive(Debug)]
+pub struct Ncs;
+
+impl Metric for Ncs {
+    fn measure_graded(&self, grades: &GradedRanking<'_>, add: RecordValue<'_>) {
+        for &k in grades.cutoffs {
+            let official = Some("official");
+            add(grades.name("ncs", official).at_cutoff(k), official_ncs(grades.ranked_phi, grades.ideal_phi, k));
+            add(grades.name("ncs_ordered", official).at_cutoff(k), ordered_ncs(grades.ranked_phi, grades.ideal_phi, k));
+            if let Some(whole) = grades.whole_split_phi {
+                add(
+                    grades.name("ncs", Some("official_whole_split")).at_cutoff(k),
+                    official_ncs(grades.ranked_phi, whole, k),
+                );
+            }
+            for of in grades.neighbours.iter().filter(|of| !of.official && !of.phi.is_empty()) {
+                let name = MetricName { m: Some(of.m), ..grades.name("ncs", Some("paper")).at_cutoff(k) };
+                add(name, ncs(grades.ranked_phi, &of.hits, &of.phi, k));
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::metric::{Metric, MetricName};
-    use super::super::ncs::Ncs;
     use super::*;
 
     #[test]
@@ -127,5 +287,79 @@ mod tests {
             assert_eq!((got.0, got.1, got.2), (wanted.0, wanted.1, Some(wanted.2)));
             assert!((got.3 - wanted.3).abs() < 1e-9, "{got:?}, wanted {wanted:?}");
         }
+    }
+
+    #[test]
+    fn official_neighbours_have_the_largest_sums_over_captions() {
+        let list = |scored: &[(usize, f32)]| -> Vec<ScoredItem> {
+            scored.iter().map(|&(item, score)| ScoredItem { item, score }).collect()
+        };
+        let lists = [list(&[(4, 2.0), (7, 0.5), (1, 0.25)]), list(&[(4, 3.0), (1, 0.5), (9, 0.25)])];
+        let of = |left_out, m| official_neighbours(lists.iter().map(Vec::as_slice), left_out, m);
+        // 4: 5, 1: 0.75, 7: 0.5, 9: 0.25.
+        assert_eq!(of(None, 3), [4, 1, 7]);
+        assert_eq!(of(Some(4), 3), [1, 7, 9]);
+        assert_eq!(of(Some(3), 9), [4, 1, 7, 9]);
+        let equal = [list(&[(8, 1.0), (2, 1.0), (5, 1.0)])];
+        assert_eq!(official_neighbours(equal.iter().map(Vec::as_slice), None, 2), [2, 5]);
+        assert!(official_neighbours([], None, 2).is_empty());
+    }
+
+    #[test]
+    fn soft_recall_weights_hits_by_relevance() {
+        let got = soft_semantic_recall(&[true, false, true], &[3.0, 9.0, 1.0], &[3.0, 1.0], 3);
+        assert!((got.expect("two are relevant") - 0.5).abs() < 1e-12);
+        let first = soft_semantic_recall(&[true, false, true], &[3.0, 9.0, 1.0], &[3.0, 1.0], 1);
+        assert!((first.expect("two are relevant") - 0.375).abs() < 1e-12);
+        assert_eq!(soft_semantic_recall(&[true], &[0.0], &[0.0], 1), Some(0.0));
+        assert_eq!(soft_semantic_recall(&[false], &[1.0], &[], 1), None);
+    }
+
+    fn close(got: f64, wanted: f64) {
+        assert!((got - wanted).abs() < 1e-9, "{got}, wanted {wanted}");
+    }
+
+    #[test]
+    fn ncs_is_the_share_of_the_attainable_relevance() {
+        // φ of a pool: 4 3 2 1 0. Found: 3, 0, 4.
+        let (found, ideal) = ([3.0, 0.0, 4.0], [4.0, 3.0, 2.0]);
+        close(official_ncs(&found, &ideal, 1), 0.75);
+        close(official_ncs(&found, &ideal, 2), 3.0 / 7.0);
+        close(official_ncs(&found, &ideal, 3), 7.0 / 9.0);
+        // Weights log₂ 3, log₂ 2.
+        let three = 3f64.log2();
+        close(ordered_ncs(&found, &ideal, 2), 3.0 * three / (4.0 * three + 3.0));
+        close(ordered_ncs(&found, &ideal, 1), 0.75);
+        // The neighbours have φ 4 and 3: one of them is found at 1, both at 3.
+        let hits = [true, false, true];
+        close(ncs(&found, &hits, &ideal[..2], 1), 3.0 / 7.0);
+        close(ncs(&found, &hits, &ideal[..2], 2), 3.0 / 7.0);
+        close(ncs(&found, &hits, &ideal[..2], 3), 1.0);
+    }
+
+    #[test]
+    fn grades_of_zero_and_small_pools() {
+        assert_eq!(ncs(&[0.0, 0.0], &[true, false], &[0.0], 2), 0.0);
+        assert_eq!(official_ncs(&[0.0, 0.0], &[0.0, 0.0], 2), 0.0);
+        assert_eq!(ordered_ncs(&[0.0], &[0.0], 1), 0.0);
+        // All φ are equal, so every ranking is perfect.
+        close(official_ncs(&[0.5; 3], &[0.5; 3], 3), 1.0);
+        close(ordered_ncs(&[0.5; 3], &[0.5; 3], 3), 1.0);
+        // A pool of two items, with a cut-off of ten.
+        close(official_ncs(&[1.0, 3.0], &[3.0, 1.0], 10), 1.0);
+        close(ncs(&[1.0, 3.0], &[true, true], &[3.0, 1.0], 10), 1.0);
+        assert_eq!(official_ncs(&[], &[], 5), 0.0);
+    }
+
+    #[test]
+    fn an_ideal_ranking_has_an_ncs_of_one() {
+        let ideal = [2.5, 2.0, 0.75, 0.5];
+        for k in 1..=4 {
+            close(official_ncs(&ideal, &ideal, k), 1.0);
+            close(ordered_ncs(&ideal, &ideal, k), 1.0);
+            // The same four items in another order are worse if the order counts, but equal at 4 otherwise.
+            assert!(ordered_ncs(&[0.5, 0.75, 2.0, 2.5], &ideal, k) < 1.0);
+        }
+        close(official_ncs(&[0.5, 0.75, 2.0, 2.5], &ideal, 4), 1.0);
     }
 }

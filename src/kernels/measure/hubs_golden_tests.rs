@@ -6,7 +6,7 @@ use test_data::hubness::{golden, numbers, size, stream};
 
 use super::bootstrap::{QueryValues, bootstrap_interval, randomisation_test};
 use super::hubs::{Hubness, k_occurrences};
-use super::mrr::reciprocal_rank;
+use super::recall::reciprocal_rank;
 use super::set_measures::{average_precision_at_r, r_precision, set_recall};
 use crate::hubness::testing::golden_scores;
 

@@ -1,4 +1,4 @@
-//! Error bound of a product of packed vectors, relative to [`dot`](crate::dot::dot).
+//! Error bound of a product of packed vectors, relative to [`dot`](crate::distance::dot).
 //!
 //! Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, section 3.1.
 //!
@@ -10,7 +10,7 @@
 //!    roundings, in any order of summation. The sum is within γ·Σ|ãᵢ·b̃ᵢ| of ã·b̃, and, by the Cauchy-Schwarz
 //!    inequality, within γ·‖ã‖·‖b̃‖.
 //! 2. ã·b̃ − a·b = ã·δb + δa·b, which is at most ‖ã‖·‖δb‖ + ‖δa‖·‖b‖.
-//! 3. [`dot`](crate::dot::dot) is within 2u·‖a‖·‖b‖ of a·b: one rounding to f32, doubled to cover the f64 sum.
+//! 3. [`dot`](crate::distance::dot) is within 2u·‖a‖·‖b‖ of a·b: one rounding to f32, doubled to cover the f64 sum.
 //! 4. CPUs may flush numbers below 2⁻¹²⁶ to 0. The error is at most 2⁻¹²⁶ for each product of bf16, each partial sum
 //!    and the result, 2⁻¹²⁵·(n + 1) in total. Packed values below 2⁻¹²⁶ count as 0 in δa.
 //!
@@ -22,7 +22,7 @@
 
 #![expect(clippy::inline_always, reason = "functions take the instructions of the function that they are in")]
 
-use super::element_type::ElementType;
+use super::pack::ElementType;
 use super::pack::round_to_bf16;
 use crate::cpu::widest;
 
@@ -131,7 +131,7 @@ pub fn product_error_bound(width: usize, a: NormBound, b: NormBound) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dot::dot;
+    use crate::distance::dot;
     use crate::product::{LeftFactor, RightFactor, Tile, add_product};
     use crate::random::Rng;
 

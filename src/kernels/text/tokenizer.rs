@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::sentences::split_sentences;
-use super::{ptb, python, treebank};
+use super::treebank::split_sentences;
+use super::{ptb, treebank};
 
 /// Tokeniser: cuts a caption into words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize, JsonSchema)]
@@ -34,7 +34,7 @@ impl Tokenizer {
             // The rules depend on case, so the words are lowercased, not the caption.
             return ptb::tokenize(caption, lowercase);
         }
-        let caption = if self == Self::Python3Bytes { &python::bytes_repr(caption.trim()) } else { caption };
+        let caption = if self == Self::Python3Bytes { &bytes_repr(caption.trim()) } else { caption };
         let caption = if lowercase { &caption.to_lowercase() } else { caption };
         match self {
             Self::Whitespace => caption.split_whitespace().map(str::to_owned).collect(),
@@ -52,6 +52,32 @@ impl Tokenizer {
             Self::Python3Bytes => "python3_bytes",
         }
     }
+}
+
+// Python 3's `str` of a bytes object. Published training code tokenises this form if it opens a file of captions as
+// bytes and calls `str(line)`.
+
+/// Formats the UTF-8 bytes of `text` as `b'…'`.
+///
+/// The quotes are double if the text has single quotes and no double quotes. Tab, line feed and carriage return become
+/// `\t`, `\n` and `\r`, and a backslash is doubled. Other bytes that are not printable ASCII are written as `\xe4`.
+#[must_use]
+pub fn bytes_repr(text: &str) -> String {
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    let mut out = format!("b{quote}");
+    for byte in text.bytes() {
+        match byte {
+            b'\t' => out.push_str("\\t"),
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\\' => out.push_str("\\\\"),
+            b'\'' if quote == '\'' => out.push_str("\\'"),
+            b' '..=b'~' => out.push(char::from(byte)),
+            _ => out.push_str(&format!("\\x{byte:02x}")),
+        }
+    }
+    out.push(quote);
+    out
 }
 
 #[cfg(test)]
@@ -106,5 +132,16 @@ mod tests {
         let caption = "Two \"dogs\" -- (brown & white), aren't they? -- they're running... at 3.5 m/s, cannot stop. Ok";
         let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
         assert_eq!(letters(&Tokenizer::Treebank.tokenize(caption, true).concat()), letters(&caption.to_lowercase()));
+    }
+
+    #[test]
+    fn agrees_with_python() {
+        // CPython 3.11 prints these for `str(text.encode())`.
+        assert_eq!(bytes_repr("A man ."), r"b'A man .'");
+        assert_eq!(bytes_repr("a dog's ball"), r#"b"a dog's ball""#);
+        assert_eq!(bytes_repr("the \"dog\""), r#"b'the "dog"'"#);
+        assert_eq!(bytes_repr("dog's \"ball\""), r#"b'dog\'s "ball"'"#);
+        assert_eq!(bytes_repr("café\t\\\n\r\u{7f}\0"), r"b'caf\xc3\xa9\t\\\n\r\x7f\x00'");
+        assert_eq!(bytes_repr(""), "b''");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::byte_pairs::ClipTokenizer;
+use super::ClipTokenizer;
 use super::cleaning::clean;
 
 #[derive(Deserialize)]

@@ -7,7 +7,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 use tch::Tensor;
 
-use super::secret::{self, RankSecret};
+use super::store::{RankSecret, keyed_hash};
 use pairloom_base::error::{Error, Result};
 
 unsafe extern "C" {
@@ -57,7 +57,7 @@ extern "C" fn sign(
     let key = unsafe { std::slice::from_raw_parts(key.cast::<u8>(), key_length) };
     // SAFETY: the caller passes a value of this length, which may be empty but is not null.
     let value = unsafe { std::slice::from_raw_parts(value, value_length) };
-    let signed = secret::keyed_hash(secret, key, value);
+    let signed = keyed_hash(secret, key, value);
     // SAFETY: the caller passes room for a signature.
     unsafe { *signature.cast::<[u8; blake3::OUT_LEN]>() = *signed.as_bytes() };
 }

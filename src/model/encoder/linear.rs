@@ -1,15 +1,18 @@
-//! Matrix products of a linear layer `y = x · wᵀ`, with this project's kernels where they apply and libtorch elsewhere.
+//! Matrix products of a linear layer `y = x · wᵀ`, with this project's kernels where they apply and libtorch elsewhere;
+//! with gradients by hand, or differentiated by libtorch.
 
 use std::ops::Range;
 
-use tch::Tensor;
+use tch::{Device, Kind, Tensor};
 
-use super::matmul::{MatmulPrecision, PrecisionProducts};
-use super::pooling::to_i64;
+use super::to_i64;
+use crate::autograd_node::differentiable;
 use crate::tensor_slices::{as_mut_slice, as_slice, is_f32_slice, thread_count};
 use pairloom_kernels::product::{
     ElementType, LeftFactor, RightFactor, TILE_COLUMNS, TILE_ROWS, Tile, add_product, has_avx512,
 };
+
+pub use pairloom_spec::precision::MatmulPrecision;
 
 /// Number of columns that a thread packs together.
 const PACKED_COLUMNS: usize = 8 * TILE_COLUMNS;
@@ -21,7 +24,7 @@ const ROWS_PER_BLOCK: usize = 8 * TILE_ROWS;
 const TALL: usize = 4;
 
 /// `x · wᵀ`, `[n, m]` from `[n, k]` and `[m, k]`.
-pub fn forward(x: &Tensor, w: &Tensor, precision: MatmulPrecision) -> Tensor {
+pub fn matmul_transposed(x: &Tensor, w: &Tensor, precision: MatmulPrecision) -> Tensor {
     let Some([n, m, k]) = kernel_sizes(x, w, [0, 0], precision) else { return precision.matmul(x, &w.tr()) };
     multiply(LayerProduct::Output, [x, w], [n, m, k], precision)
 }
@@ -57,7 +60,7 @@ fn multiply(
     [rows, columns, depth]: [usize; 3],
     precision: MatmulPrecision,
 ) -> Tensor {
-    let mut out = Tensor::empty([to_i64(rows), to_i64(columns)], (tch::Kind::Float, tch::Device::Cpu));
+    let mut out = Tensor::empty([to_i64(rows), to_i64(columns)], (Kind::Float, Device::Cpu));
     let factors = LayerFactors {
         product,
         values: factors.map(as_slice),
@@ -215,8 +218,50 @@ impl LayerFactors<'_> {
     }
 }
 
+/// Matrix products in a precision.
+pub trait PrecisionProducts {
+    /// Converts a factor to the type in which it is multiplied.
+    fn cast_factor(self, tensor: &Tensor) -> Tensor;
+
+    /// `a · b`, in the type of `a`. Both have two dimensions, or both three: a batch of products.
+    fn matmul(self, a: &Tensor, b: &Tensor) -> Tensor;
+}
+
+impl PrecisionProducts for MatmulPrecision {
+    fn cast_factor(self, tensor: &Tensor) -> Tensor {
+        match self {
+            Self::F32 => tensor.shallow_clone(),
+            Self::Mixed | Self::MixedByLibtorch => tensor.to_kind(Kind::BFloat16),
+        }
+    }
+
+    fn matmul(self, a: &Tensor, b: &Tensor) -> Tensor {
+        match self {
+            Self::F32 => a.matmul(b),
+            Self::Mixed | Self::MixedByLibtorch => self.cast_factor(a).matmul(&self.cast_factor(b)).to_kind(a.kind()),
+        }
+    }
+}
+
+/// `x · wᵀ`, `[n, m]` from `[n, k]` and `[m, k]`, with gradients in both. Kernels of this project compute it and its
+/// gradients where they apply.
+pub fn differentiable_linear(x: &Tensor, w: &Tensor, precision: MatmulPrecision) -> Tensor {
+    if precision == MatmulPrecision::MixedByLibtorch || !kernels_apply([x, w], precision) {
+        return precision.matmul(x, &w.tr());
+    }
+    let [saved_x, saved_w] = [x.detach(), w.detach()];
+    let output = matmul_transposed(&saved_x, &saved_w, precision);
+    differentiable(&output, &[x, w], move |d, wanted| {
+        let d = d.contiguous();
+        let of_x = wanted[0].then(|| input_gradient(&d, &saved_w, precision));
+        let of_w = wanted[1].then(|| weight_gradient(&d, &saved_x, precision));
+        vec![of_x, of_w]
+    })
+}
+
 #[cfg(test)]
 mod tests {
+
     use super::*;
     use pairloom_kernels::random::Rng;
 
@@ -259,5 +304,38 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Output and both gradients, beside those of libtorch in f64 and of libtorch's own mixed precision.
+    #[test]
+    fn a_layer_and_its_gradients_are_those_of_libtorch() {
+        tch::manual_seed(3);
+        for [n, m, k] in [[900, 40, 33], [50, 300, 24], [1, 1, 1]] {
+            let random = |rows: i64, columns: i64| Tensor::randn([rows, columns], (Kind::Float, Device::Cpu));
+            let (x, w, d) = (random(n, k), random(m, k), random(n, m));
+            let gradients = |kind: Kind, layer: &dyn Fn(&Tensor, &Tensor) -> Tensor| {
+                let [x, w] = [&x, &w].map(|leaf| leaf.to_kind(kind).set_requires_grad(true));
+                let y = layer(&x, &w);
+                let sum = (&y * d.to_kind(kind)).sum(None::<Kind>);
+                let found = Tensor::run_backward(&[sum], &[x, w], false, false);
+                [y.detach(), found[0].shallow_clone(), found[1].shallow_clone()]
+                    .map(|tensor| tensor.to_kind(Kind::Double))
+            };
+            let wanted = gradients(Kind::Double, &|x, w| x.matmul(&w.tr()));
+            for (precision, most) in [(MatmulPrecision::F32, 1e-5), (MatmulPrecision::Mixed, 2e-2)] {
+                let found = gradients(Kind::Float, &|x, w| differentiable_linear(x, w, precision));
+                for (got, wanted) in found.iter().zip(&wanted) {
+                    let [error, size] = [got - wanted, wanted.shallow_clone()].map(|of| of.norm().double_value(&[]));
+                    assert!(error < most * size, "{precision:?} {n} × {m}: {error} of {size}");
+                }
+            }
+        }
+        // Only the gradients that are wanted are computed.
+        let [x, w] =
+            [Tensor::ones([2, 3], (Kind::Float, Device::Cpu)), Tensor::ones([4, 3], (Kind::Float, Device::Cpu))];
+        let w = w.set_requires_grad(true);
+        let y = differentiable_linear(&x, &w, MatmulPrecision::F32);
+        let found = Tensor::run_backward(&[y.sum(None::<Kind>)], &[&w], false, false);
+        assert_eq!(found[0], Tensor::full([4, 3], 2.0, (Kind::Float, Device::Cpu)));
     }
 }

@@ -1,29 +1,30 @@
-//! Models that libtorch differentiates.
+//! Models that libtorch differentiates: the trait of their families, and training and scoring in blocks of captions of
+//! similar length.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use az::SaturatingAs;
+use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};
 
 use super::attention::WordAttention;
-use super::buffer_updates::BufferRecorder;
-use super::differentiable::{AutogradConfig, Differentiable};
-use super::encoded_items::EncodedItems;
-use super::graph::Graph;
-use super::image_rows::ImageRows;
+use super::encode::EncodedItems;
+use super::graph::{AuxiliaryLossTensors, Graph};
+use super::image_rows::{ImageRows, region_sets};
 use super::model::{
-    AuxiliaryLosses, EncodedBatch, GlobalLossContext, LocalBatch, Model, ScoreGradients, ScoredBatch,
-    VECTOR_SCORE_BLOCK,
+    AuxiliaryLosses, EncodedBatch, Family, GlobalLossContext, LocalBatch, Model, PublishedCheckpoint, ScoreGradients,
+    ScoredBatch, VECTOR_SCORE_BLOCK,
 };
-use super::parameters::Parameters;
-use super::region_rows::region_sets;
-use super::score_blocks::{KEPT_VALUES, ScoreBlocks};
+use super::parameters::{BufferRecorder, ParameterSpec, Parameters};
+use super::published::{CheckpointLayout, CheckpointShapes, read_checkpoint};
 use crate::encoder::MatmulPrecision;
 use crate::safetensors_file::libtorch_error;
 use crate::similarity::EmbeddingSimilarity;
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::text::vocabulary::{END_ID, START_ID};
+use pairloom_spec::family::FamilySettings;
 use pairloom_spec::input_spec::{ImageInput, InputSpec};
 
 /// Model that libtorch differentiates.
@@ -268,11 +269,223 @@ fn defined_gradients(
     Ok(found.into_iter().map(|found| found.defined().then_some(found)).collect())
 }
 
+/// Description of a model that libtorch differentiates, without its parameters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AutogradConfig<S> {
+    /// Description of the data that the model is for.
+    #[serde(flatten)]
+    pub data: InputSpec,
+    /// Settings of the model.
+    #[serde(flatten)]
+    pub settings: S,
+}
+
+/// Settings of a family whose forward computation libtorch differentiates.
+/// [`AutogradModel`] makes a model of them.
+pub trait Differentiable: FamilySettings + PartialEq + Send + 'static {
+    /// Layout of published checkpoints; `None` if there are none.
+    const CHECKPOINT_LAYOUT: Option<CheckpointLayout<'static>>;
+
+    /// Numbers of images and captions that a thread scores together in a scoring of many pairs, if their scores do not
+    /// follow from one vector each. With few, the tensors of a block fit the processor's cache.
+    const SCORE_BLOCK: [usize; 2] = [8, 32];
+
+    /// Largest number of values of one tensor of the scores of a training step, which are computed in blocks of captions.
+    const BLOCK_VALUES: i64 = BLOCK_VALUES;
+
+    /// True if a score in a training step depends on its image and caption alone, not on statistics of the batch.
+    fn scores_pairs_alone(&self) -> bool {
+        true
+    }
+
+    /// Specifications of the parameters, in an order that never changes, without those of the CNN.
+    ///
+    /// # Errors
+    /// A width that no tensor can have.
+    fn parameter_specs(&self, data: &InputSpec) -> Result<Vec<ParameterSpec>>;
+
+    /// Derives the description of a published model, whose vocabulary has `words` words.
+    fn from_published(published: &Self::Published, shapes: &CheckpointShapes<'_>, words: usize)
+    -> AutogradConfig<Self>;
+
+    /// Number of values that the score of `images` with one word needs in one tensor. It bounds the blocks of
+    /// captions that are scored together.
+    fn values_per_word(&self, _images: &EncodedItems) -> i64 {
+        1
+    }
+
+    /// Encodes images: their feature vectors, their regions, or the L2-normalised CNN features of raw images. In a
+    /// training step `batch` is given; its seed determines random draws.
+    ///
+    /// # Errors
+    /// Images that the model cannot read.
+    fn forward_images(
+        &self,
+        graph: &Graph<'_>,
+        images: EncodedItems,
+        batch: Option<&LocalBatch<'_>>,
+    ) -> Result<EncodedItems>;
+
+    /// Encodes captions, given as token ids.
+    ///
+    /// # Errors
+    /// A failure of libtorch.
+    fn forward_captions(
+        &self,
+        graph: &Graph<'_>,
+        captions: &[&[i32]],
+        batch: Option<&LocalBatch<'_>>,
+    ) -> Result<EncodedItems>;
+
+    /// Scores images with captions, `[n, m]`: the inner products of their vectors, unless a family does otherwise.
+    ///
+    /// # Errors
+    /// A failure of libtorch.
+    fn forward_scores(&self, graph: &Graph<'_>, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor> {
+        Ok(graph.matmul_transposed(&images.vectors, &captions.vectors))
+    }
+
+    /// Attention between the words of one caption and the regions of one image; `None` if the score has no such
+    /// attention.
+    fn word_attention(
+        &self,
+        _graph: &Graph<'_>,
+        _image: &EncodedItems,
+        _caption: &EncodedItems,
+    ) -> Option<WordAttention> {
+        None
+    }
+
+    /// Auxiliary losses of the global batch; image i and caption i are a pair.
+    ///
+    /// # Errors
+    /// A failure of libtorch.
+    fn global_losses(
+        &self,
+        _graph: &Graph<'_>,
+        _images: &EncodedItems,
+        _captions: &EncodedItems,
+        _context: GlobalLossContext<'_>,
+    ) -> Result<AuxiliaryLossTensors> {
+        Ok(Vec::new())
+    }
+}
+
+impl<S: Differentiable> Family for AutogradConfig<S> {
+    type Settings = S;
+
+    fn from_settings(settings: &S, data: InputSpec) -> Self {
+        Self { data, settings: settings.clone() }
+    }
+
+    fn input_spec(&self) -> &InputSpec {
+        &self.data
+    }
+
+    fn input_spec_mut(&mut self) -> &mut InputSpec {
+        &mut self.data
+    }
+
+    fn parameter_specs(&self) -> Result<Vec<ParameterSpec>> {
+        self.settings.parameter_specs(&self.data)
+    }
+
+    fn build(&self, parameters: Parameters) -> Result<Box<dyn Model>> {
+        Ok(Box::new(AutogradModel::new(self.clone(), parameters)))
+    }
+
+    fn read_published(published: &S::Published, checkpoint: &[u8], words: usize) -> Result<PublishedCheckpoint<Self>> {
+        let layout = S::CHECKPOINT_LAYOUT.ok_or_else(|| Error::data("nobody has published a model of this family"))?;
+        read_checkpoint(checkpoint, words, &layout, |shapes| S::from_published(published, shapes, words))
+    }
+}
+
+/// Largest number of values of a block in one tensor, unless a family says otherwise: 16 MiB of f32.
+pub(super) const BLOCK_VALUES: i64 = 1 << 22;
+
+/// Limit of the values of all blocks together, in one tensor. Up to it, the graphs of all blocks are kept until the
+/// backward pass: about a dozen such tensors for cross attention, 0.8 GiB. Beyond it, each block is computed again there.
+pub(super) const KEPT_VALUES: i64 = 1 << 24;
+
+/// Captions in the order of their lengths, in blocks.
+#[derive(Debug)]
+pub(super) struct ScoreBlocks {
+    /// Captions from long to short, as published data loaders sort a batch.
+    order: Vec<usize>,
+    /// Ranges of `order`.
+    ranges: Vec<Range<usize>>,
+    /// Number of values of all blocks in one tensor.
+    values: i64,
+}
+
+impl ScoreBlocks {
+    /// Cuts captions into blocks of at most `block_values` values. `values_per_word` is the number of values that the score
+    /// of all images with one word needs in one tensor. Captions of one vector each are one block.
+    pub fn new(captions: &EncodedItems, values_per_word: i64, block_values: i64) -> Self {
+        let Some(lengths) = &captions.lengths else {
+            let all = 0..captions.len();
+            return Self { order: all.clone().collect(), ranges: vec![all], values: 0 };
+        };
+        let mut order: Vec<usize> = (0..lengths.len()).collect();
+        order.sort_by_key(|&caption| Reverse(lengths[caption]));
+        let mut blocks = Self { order, ranges: Vec::new(), values: 0 };
+        let (mut start, mut words) = (0, 0);
+        for end in 0..blocks.order.len() {
+            let length = lengths[blocks.order[end]];
+            let padded = lengths[blocks.order[start]] * (end + 1 - start).saturating_as::<i64>();
+            // At most a quarter of padding, and at most the largest number of values.
+            let is_full = padded * 4 > (words + length) * 5 || padded.saturating_mul(values_per_word) > block_values;
+            if is_full && end > start {
+                blocks.push(start..end, lengths, values_per_word);
+                (start, words) = (end, 0);
+            }
+            words += length;
+        }
+        blocks.push(start..blocks.order.len(), lengths, values_per_word);
+        blocks
+    }
+
+    fn push(&mut self, range: Range<usize>, lengths: &[i64], values_per_word: i64) {
+        let longest = range.clone().map(|at| lengths[self.order[at]]).max().unwrap_or(0);
+        let words = longest * range.len().saturating_as::<i64>();
+        self.values = self.values.saturating_add(words.saturating_mul(values_per_word));
+        self.ranges.push(range);
+    }
+
+    /// True if the graphs of all blocks may be kept at the same time, with at most so many values in one tensor.
+    pub fn keeps_graphs(&self, most_values: i64) -> bool {
+        self.ranges.len() == 1 || self.values <= most_values
+    }
+
+    /// Captions of every block.
+    pub fn captions(&self) -> impl Iterator<Item = &[usize]> {
+        self.ranges.iter().map(|range| &self.order[range.clone()])
+    }
+
+    /// Scores all captions, `[n, m]`, with `score` for each block.
+    ///
+    /// # Errors
+    /// Errors of `score`.
+    pub fn score(&self, captions: &EncodedItems, score: impl Fn(&EncodedItems) -> Result<Tensor>) -> Result<Tensor> {
+        let is_sorted = self.order.is_sorted();
+        let copy = (!is_sorted).then(|| captions.select(&self.order));
+        let sorted = copy.as_ref().unwrap_or(captions);
+        let blocks = self.ranges.iter().map(|range| score(&sorted.slice(range.clone())));
+        let mut blocks = blocks.collect::<Result<Vec<_>>>()?;
+        let blocks = if blocks.len() == 1 { blocks.remove(0) } else { Tensor::cat(&blocks, 1) };
+        if is_sorted {
+            return Ok(blocks);
+        }
+        let mut places = vec![0i64; self.order.len()];
+        self.order.iter().zip(0..).for_each(|(&caption, place)| places[caption] = place);
+        Ok(blocks.index_select(1, &Tensor::from_slice(&places).to_device(blocks.device())))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use tch::Device;
 
-    use super::super::contract::Family;
     use super::super::scan::settings::ScanSettings;
     use super::super::sgraf::settings::SgrafSettings;
     use super::*;
@@ -346,5 +559,35 @@ mod tests {
             let saf = format!("{widths}\nbatch_norm = \"{batch_norm}\"\nmodule = \"saf\"");
             check::<SgrafSettings>(&saf, of_saf);
         }
+    }
+
+    fn captions(lengths: &[i64]) -> EncodedItems {
+        let vectors = Tensor::arange(lengths.iter().sum::<i64>(), (Kind::Double, Device::Cpu)).view([-1, 1]);
+        EncodedItems { vectors, lengths: Some(lengths.to_vec()) }
+    }
+
+    #[test]
+    fn captions_of_like_length_are_together() {
+        let blocks = ScoreBlocks::new(&captions(&[9, 3, 3, 10, 4, 9]), 1, BLOCK_VALUES);
+        assert_eq!(blocks.captions().collect::<Vec<_>>(), [&[3usize, 0, 5, 4][..], &[1, 2]]);
+        assert!(blocks.keeps_graphs(KEPT_VALUES));
+        // 4 words of a million values each are a block.
+        let blocks = ScoreBlocks::new(&captions(&[2, 2, 2, 5, 2]), 1 << 20, BLOCK_VALUES);
+        assert_eq!(blocks.captions().collect::<Vec<_>>(), [&[3usize][..], &[0, 1], &[2, 4]]);
+        assert_eq!((blocks.values, blocks.keeps_graphs(KEPT_VALUES)), (13 << 20, true));
+        assert!(!ScoreBlocks::new(&captions(&[2, 2, 2, 5, 2]), 1 << 21, BLOCK_VALUES).keeps_graphs(KEPT_VALUES));
+    }
+
+    /// The score of a caption is the sum of its words' numbers: captions keep their order.
+    #[test]
+    fn scores_have_the_order_of_the_captions() {
+        let all = captions(&[3, 1, 9, 2]);
+        let score = |block: &EncodedItems| {
+            Ok(block.padded().vectors.sum_dim_intlist([1i64, 2].as_slice(), false, None::<Kind>).unsqueeze(0))
+        };
+        let blocks = ScoreBlocks::new(&all, 1, BLOCK_VALUES);
+        assert!(blocks.captions().count() > 1);
+        let found = Vec::<f64>::try_from(blocks.score(&all, score).expect("scores").view(-1)).expect("f64");
+        assert_eq!(found, [3.0, 3.0, 72.0, 27.0]);
     }
 }

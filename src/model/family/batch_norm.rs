@@ -2,10 +2,10 @@
 
 use tch::{Kind, Tensor};
 
-use super::allowed_values::AllowedValues;
 use super::graph::Graph;
-use super::parameters::{ParameterInit, ParameterSpec};
+use super::parameters::{AllowedValues, ParameterInit, ParameterSpec};
 use pairloom_base::error::{Error, Result};
+
 pub use pairloom_spec::family::BatchNormStatistics;
 
 /// Added to variances, as in `torch.nn.BatchNorm1d`.
@@ -134,7 +134,7 @@ fn moments(x: &Tensor, BatchNormAxes { over, present, .. }: BatchNormAxes<'_>) -
 mod tests {
     use tch::Device;
 
-    use super::super::buffer_updates::BufferRecorder;
+    use super::super::parameters::BufferRecorder;
     use super::*;
     use crate::encoder::MatmulPrecision;
     use crate::family::parameters::Parameters;

@@ -1,20 +1,23 @@
-//! Forward computation of a model that libtorch differentiates.
+//! Forward computation of a model that libtorch differentiates, and the word vectors and GRU of captions.
 
 use std::cell::RefCell;
 
 use az::SaturatingAs;
 use tch::Tensor;
 
-use super::buffer_updates::BufferRecorder;
-use super::caption_gru::{CAPTION_GRU, CaptionGru, WORD_VECTORS};
-use super::encoded_items::EncodedItems;
+use super::encode::EncodedItems;
 use super::model::LocalBatch;
-use super::parameters::{Parameters, gru_parameter_names, gru_suffixes};
+use super::parameters::{
+    BufferRecorder, ParameterInit, ParameterSpec, Parameters, gru_parameter_names, gru_suffixes, tensor_width,
+};
 use crate::autograd_node::differentiable;
 use crate::encoder::packed_captions::PackedCaptions;
 use crate::encoder::sequence_states::SequenceTape;
 use crate::encoder::{MatmulPrecision, PrecisionProducts, differentiable_linear, matmul_transposed};
 use pairloom_base::error::Result;
+use pairloom_spec::input_spec::InputSpec;
+
+pub use pairloom_spec::family::WORD_VECTORS;
 
 /// Forward computation of a model. Its parameters are leaves of a graph of libtorch, or plain values without gradient.
 pub struct Graph<'p> {
@@ -85,7 +88,7 @@ impl<'p> Graph<'p> {
     }
 
     /// Adds an auxiliary loss of the pairs of the local batch: a scalar, weighted as it enters the objective. It is summed
-    /// over the ranks. Its name is one of [`Capabilities::local_losses`](super::contract::Capabilities::local_losses).
+    /// over the ranks. Its name is one of [`Capabilities::local_losses`](super::model::Capabilities::local_losses).
     pub fn add_loss(&self, name: &'static str, loss: Tensor) {
         self.losses.borrow_mut().push((name, loss));
     }
@@ -243,13 +246,49 @@ impl<'p> Graph<'p> {
     }
 }
 
+/// Prefix of the parameters of the GRU.
+pub(super) const CAPTION_GRU: &str = "txt_enc.rnn";
+
+/// Word vectors and a GRU over them, in one or two directions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CaptionGru {
+    /// Width of the word vectors.
+    pub word: usize,
+    /// Width of the state of each direction.
+    pub state: usize,
+    /// True if there is a second direction, from the last word to the first.
+    pub bidirectional: bool,
+}
+
+impl CaptionGru {
+    /// Number of directions.
+    #[must_use]
+    pub fn directions(&self) -> usize {
+        1 + usize::from(self.bidirectional)
+    }
+
+    /// Specifications of the parameters: the word vectors, U(±0.1); then for each direction of the GRU, U(±1/√h),
+    /// `weight_ih`, `weight_hh`, `bias_ih` and `bias_hh`.
+    ///
+    /// # Errors
+    /// A width that no tensor can have.
+    pub fn parameter_specs(&self, data: &InputSpec) -> Result<Vec<ParameterSpec>> {
+        let (word, state, words) = (tensor_width(self.word)?, tensor_width(self.state)?, tensor_width(data.words)?);
+        let vectors = ParameterSpec {
+            trainable: !data.words_frozen,
+            ..ParameterSpec::new(WORD_VECTORS, &[words, word], ParameterInit::Uniform(0.1))
+        };
+        let of_gru =
+            gru_suffixes(self.directions()).flat_map(|suffix| ParameterSpec::gru(CAPTION_GRU, suffix, word, state));
+        Ok(std::iter::once(vectors).chain(of_gru).collect())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use tch::{Device, Kind};
 
     use super::*;
-    use crate::family::parameters::ParameterSpec;
-    use pairloom_spec::input_spec::InputSpec;
 
     /// States of sets of 3, 1 and 2 vectors and their gradients, beside those of libtorch's GRU for each set in f64: by
     /// tensors, and by kernels in f32 and in mixed precision.

@@ -6,8 +6,8 @@
 use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
-use super::differentiable::{AutogradConfig, Differentiable};
-use super::encoded_items::{EncodedItems, fill_padding};
+use super::autograd::{AutogradConfig, Differentiable};
+use super::encode::{EncodedItems, fill_padding};
 use super::graph::{AuxiliaryLossTensors, Graph};
 use super::model::{GlobalLossContext, LocalBatch};
 use super::parameters::{ParameterInit, ParameterSpec, tensor_width};

@@ -1,4 +1,4 @@
-//! Model of any family, as used by training, embedding and search.
+//! Model of any family, as used by training, embedding and search, and the trait of the families.
 //!
 //! ```text
 //! local batch ─► encode_batch ─► EncodedItems ─► all_gather ─► score_batch ─► scores [n, n] ─► objective ─► ∂/∂scores
@@ -9,25 +9,32 @@
 use std::fmt::Debug;
 use std::ops::Range;
 
+use az::SaturatingAs;
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tch::Tensor;
 
 use super::attention::WordAttention;
-use super::buffer_updates::BufferUpdates;
-use super::encoded_items::EncodedItems;
+use super::encode::EncodedItems;
 use super::image_rows::ImageRows;
-use super::parameters::Parameters;
+use super::parameters::{BufferUpdates, ParameterSpec, Parameters};
 use crate::encoder::MatmulPrecision;
 use crate::loss::Loss;
 use crate::similarity::EmbeddingSimilarity;
 use pairloom_base::error::{Error, Result};
+use pairloom_kernels::random::Rng;
+use pairloom_spec::family::FamilySettings;
 use pairloom_spec::input_spec::InputSpec;
+
+pub use pairloom_spec::family::{Capabilities, ScoreRange};
 
 /// Numbers of images and captions of one vector each that a thread scores together.
 pub const VECTOR_SCORE_BLOCK: [usize; 2] = [128, 256];
 
 /// Model: parameters on a device, and the computations with them.
 ///
-/// A family that libtorch differentiates implements [`Differentiable`](super::differentiable::Differentiable), which
+/// A family that libtorch differentiates implements [`Differentiable`](super::autograd::Differentiable), which
 /// implements this trait. A family with hand-written gradients implements this trait directly.
 pub trait Model: Debug + Send {
     /// The parameters.
@@ -47,7 +54,7 @@ pub trait Model: Debug + Send {
     }
 
     /// True if the model reads a caption with the words of all captions of its image
-    /// ([`with_image_words`](super::image_words::with_image_words)).
+    /// ([`with_image_words`](super::concept_graph::with_image_words)).
     fn reads_image_words(&self) -> bool {
         false
     }
@@ -187,4 +194,100 @@ pub struct ScoreGradients {
     /// Gradients of all scores in the trainable parameters, in the order of [`Parameters::trainable`]. `None` if scores
     /// depend on the vectors only.
     pub parameters: Option<Vec<Tensor>>,
+}
+
+/// Family of models. A value of the type describes one model without its parameters, as `model.json` does.
+pub trait Family: Debug + Clone + PartialEq + Serialize + DeserializeOwned {
+    /// Settings of a model in the stage `train` of a pipeline file.
+    type Settings: FamilySettings;
+
+    /// Description of the model with these settings, for this data.
+    fn from_settings(settings: &Self::Settings, input_spec: InputSpec) -> Self;
+
+    /// Description of the data that the model is for.
+    fn input_spec(&self) -> &InputSpec;
+
+    /// Description of the data that the model is for, mutable.
+    fn input_spec_mut(&mut self) -> &mut InputSpec;
+
+    /// Specifications of the parameters, in an order that never changes, without those of the CNN.
+    ///
+    /// # Errors
+    /// A width that no tensor can have.
+    fn parameter_specs(&self) -> Result<Vec<ParameterSpec>>;
+
+    /// Builds the model with these parameters.
+    ///
+    /// # Errors
+    /// Parameters that do not fit each other.
+    fn build(&self, parameters: Parameters) -> Result<Box<dyn Model>>;
+
+    /// Reads a published checkpoint, whose vocabulary has `words` words.
+    ///
+    /// # Errors
+    /// Bytes that are not such a checkpoint, with all mistakes in one message.
+    fn read_published(
+        settings: &<Self::Settings as FamilySettings>::Published,
+        checkpoint: &[u8],
+        words: usize,
+    ) -> Result<PublishedCheckpoint<Self>>;
+}
+
+/// Contents of a published checkpoint.
+#[derive(Debug)]
+pub struct PublishedCheckpoint<F> {
+    /// Description of the model.
+    pub config: F,
+    /// Parameters as the bytes of `model.safetensors`.
+    pub parameters: Bytes,
+    /// Warning about tensors that were ignored.
+    pub warning: Option<String>,
+}
+
+impl LocalBatch<'_> {
+    /// Random numbers for a pair of the local batch. They depend on the seed, the step, the index of the pair in the
+    /// global batch and `stream`, so the number of ranks does not matter.
+    #[must_use]
+    pub fn rng(&self, pair: usize, stream: u64) -> Rng {
+        let [seed, step] = self.seed_and_step;
+        Rng::new(seed, &[stream, step, (self.pairs.start + pair).saturating_as::<u64>()])
+    }
+
+    /// Dropout mask of the pairs, with `counts[i]` rows of `width` values for pair i, `[Σ counts, width]`, of the type and
+    /// device of `like`. A value is 0 with `probability`, and 1 / (1 − probability) elsewhere.
+    pub fn dropout_mask(&self, stream: u64, counts: &[i64], width: i64, probability: f64, like: &Tensor) -> Tensor {
+        #[expect(clippy::cast_possible_truncation, reason = "activations are f32 or f64")]
+        let kept = (1.0 / (1.0 - probability)) as f32;
+        let mut mask = Vec::new();
+        for (pair, &count) in counts.iter().enumerate() {
+            let mut rng = self.rng(pair, stream);
+            let draw = |_: i64| if rng.uniform() < probability { 0.0 } else { kept };
+            mask.extend((0..count * width).map(draw));
+        }
+        Tensor::from_slice(&mask).view([-1, width]).to_device(like.device()).to_kind(like.kind())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tch::{Device, Kind};
+
+    use super::*;
+
+    #[test]
+    fn masks_of_a_pair_do_not_depend_on_the_rank() {
+        let like = Tensor::zeros([1], (Kind::Float, Device::Cpu));
+        let mask = |pairs: Range<usize>, step: u64, counts: &[i64]| {
+            let images = ImageRows::new(&[], 1, &like).expect("no images");
+            let batch = LocalBatch { images, captions: &[], pairs, global_size: 3, seed_and_step: [7, step] };
+            Vec::<f32>::try_from(batch.dropout_mask(1, counts, 500, 0.4, &like).view(-1)).expect("values")
+        };
+        let all = mask(0..3, 1, &[1, 2, 1]);
+        assert_eq!(mask(1..3, 1, &[2, 1]), all[500..]);
+        assert_ne!(mask(0..3, 2, &[1, 2, 1]), all);
+        let dropped = all.iter().filter(|&&value| value == 0.0).count();
+        // 800 of 2,000 with a standard deviation of 22.
+        assert!((700..900).contains(&dropped), "{dropped}");
+        assert!(all.iter().all(|&value| value == 0.0 || (value - 1.0 / 0.6).abs() < 1e-6));
+    }
 }

@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use safetensors::tensor::{SafeTensors, TensorView};
 use tch::Tensor;
 
-use super::caption_gru::WORD_VECTORS;
-use super::contract::{Family, PublishedCheckpoint};
+use super::graph::WORD_VECTORS;
+use super::model::{Family, PublishedCheckpoint};
 use super::parameters::ParameterSpec;
-use crate::named_tensors::NamedTensors;
 use crate::safetensors_file;
+use crate::safetensors_file::NamedTensors;
 use pairloom_base::error::{Error, Result, TruncatedList};
 
 /// Prefixes of the names of a CNN's parameters.

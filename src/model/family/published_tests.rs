@@ -7,7 +7,7 @@ use tch::{Device, Kind, Tensor};
 use super::concept_graph::CONCEPT_ADJACENCY;
 use super::published::PUBLISHED_REGIONS;
 use super::registry::{DescribeModel, ModelConfig, ModelSettings, PublishedModel, ReadPublished};
-use crate::named_tensors::NamedTensors;
+use crate::safetensors_file::NamedTensors;
 use pairloom_spec::input_spec::InputSpec;
 
 /// Settings of a model, tensors that a published checkpoint has beside its parameters, and other names of parameters.

@@ -1,15 +1,17 @@
-//! List of the model families that can be computed: one line each.
+//! List of the model families that can be computed, one line each, and creation of their models.
 
 use serde::{Deserialize, Serialize};
+use tch::{Device, Tensor};
 
-use super::contract::{Family, PublishedCheckpoint};
-use super::differentiable::AutogradConfig;
-use super::model::Model;
+use super::autograd::AutogradConfig;
+use super::model::{Family, Model, PublishedCheckpoint};
 use super::parameters::{ParameterSpec, Parameters};
 use super::{cvse, scan, sgraf, vse, vse_infinity, vsrn};
+use crate::safetensors_file::NamedTensors;
 use pairloom_base::error::Result;
-pub use pairloom_spec::family::{ModelSettings, PublishedModel};
 use pairloom_spec::input_spec::InputSpec;
+
+pub use pairloom_spec::family::{ModelSettings, PublishedModel};
 
 /// Description of the model with settings from a pipeline file.
 pub trait DescribeModel {
@@ -85,11 +87,52 @@ macro_rules! families {
 }
 
 families! {
-    Vse(vse::config::VseConfig) = "vse", "vse++";
+    Vse(vse::VseConfig) = "vse", "vse++";
     Scan(AutogradConfig<scan::settings::ScanSettings>) = "scan", "scan";
     Vsrn(AutogradConfig<vsrn::settings::VsrnSettings>) = "vsrn", "vsrn";
     Sgraf(AutogradConfig<sgraf::settings::SgrafSettings>) = "sgraf", "sgraf";
     Cvse(AutogradConfig<cvse::settings::CvseSettings>) = "cvse", "cvse";
     VseInfinity(AutogradConfig<vse_infinity::settings::VseInfinitySettings>) = "vse_infinity", "vse_infinity";
     Late(AutogradConfig<super::late::LateInteractionSettings>) = "late", "late";
+}
+
+impl ModelConfig {
+    /// Creates a model with random parameters, which depend on `self` and `seed` only.
+    ///
+    /// # Errors
+    /// A width that no tensor can have.
+    pub fn create(&self, seed: u64, device: Device) -> Result<Box<dyn Model>> {
+        self.build(Parameters::random(self.parameter_specs()?, self.input_spec(), seed, device)?)
+    }
+
+    /// Builds the model with these parameters: its own, in the order of their specifications, then those of its CNN.
+    ///
+    /// # Errors
+    /// A wrong number of parameters, or shapes that do not fit.
+    pub fn with_parameters(&self, parameters: Vec<Tensor>) -> Result<Box<dyn Model>> {
+        self.build(Parameters::new(self.parameter_specs()?, self.input_spec(), parameters)?)
+    }
+
+    /// Builds the model with the parameters of `named`, whose names begin with `prefix`.
+    ///
+    /// # Errors
+    /// As [`ModelConfig::with_parameters`], or a parameter is missing.
+    pub fn load(&self, named: &mut NamedTensors, prefix: &str, device: Device) -> Result<Box<dyn Model>> {
+        self.build(Parameters::from_named_tensors(self.parameter_specs()?, self.input_spec(), named, prefix, device)?)
+    }
+
+    /// Returns the description with a vocabulary of `words` words.
+    #[must_use]
+    pub fn with_vocabulary_size(mut self, words: usize) -> Self {
+        self.input_spec_mut().words = words;
+        self
+    }
+
+    /// Returns the description of the same model on the features of its CNN in place of raw images. Unchanged without a
+    /// CNN.
+    #[must_use]
+    pub fn without_network(mut self) -> Self {
+        self.input_spec_mut().pictures = None;
+        self
+    }
 }

@@ -2,19 +2,17 @@
 
 use tch::{Device, Kind, Tensor};
 
-use super::differentiable::AutogradConfig;
-use super::encode;
+use super::autograd::AutogradConfig;
 use super::late::LateInteractionSettings;
 use super::model::Model;
-use super::registry;
+use super::{encode, registry};
 use crate::collective::CollectiveGroup;
 use crate::collective::testing::on_ranks;
 use crate::loss::Loss;
 use crate::loss::info_nce::InfoNceLoss;
 use crate::memory_bank::TrainingPair;
-use crate::pair_scores::{CaptionBlocks, PairScoring};
+use crate::pair_scores::{CaptionBlocks, ImageValues, PairScoring, StreamedItems, StreamedScores};
 use crate::step::{LossAndGradients, PairBatch, StepOptions, loss_and_gradients};
-use crate::streamed_scores::{ImageValues, StreamedItems, StreamedScores};
 use pairloom_base::error;
 use pairloom_base::runtime::CancelToken;
 use pairloom_kernels::epoch::rank_share;

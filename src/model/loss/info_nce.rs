@@ -2,7 +2,7 @@
 
 use tch::{Kind, Tensor};
 
-use super::function::{LossFunction, LossInput};
+use super::objective::{LossFunction, LossInput};
 pub use pairloom_spec::loss::InfoNceLoss;
 
 impl LossFunction for InfoNceLoss {

@@ -3,8 +3,8 @@
 use az::SaturatingAs;
 use tch::Tensor;
 
-use super::function::{LossFunction, LossInput};
-use super::negatives::{constant_margin_hinges, top_k_mask};
+use super::objective::{LossFunction, LossInput, constant_margin_hinges, top_k_mask};
+
 pub use pairloom_spec::loss::KnnMarginLoss;
 
 impl LossFunction for KnnMarginLoss {

@@ -3,10 +3,10 @@
 use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
-use super::function::{LossFunction, LossInput};
-use super::negatives::top_k_mask;
-pub use pairloom_spec::loss::{BaseLoss, DensityGradient, LocalScalingLoss};
+use super::objective::{LossFunction, LossInput, top_k_mask};
 use pairloom_spec::loss::{MaxLoss, SumLoss};
+
+pub use pairloom_spec::loss::{BaseLoss, DensityGradient, LocalScalingLoss};
 
 impl LossFunction for LocalScalingLoss {
     fn value(&self, batch: &LossInput<'_>) -> Tensor {

@@ -2,7 +2,7 @@
 
 use tch::Tensor;
 
-use super::function::{LossFunction, LossInput};
+use super::objective::{LossFunction, LossInput};
 use pairloom_spec::loss::KnnMarginLoss;
 pub use pairloom_spec::loss::MaxLoss;
 

@@ -4,9 +4,7 @@
 //! libtorch differentiates them, in [`EvaluateObjective::evaluate`] only. `tests/golden/losses.py` computes the same in
 //! PyTorch, from the formulas.
 
-pub mod function;
 pub mod objective;
-mod negatives;
 pub mod sum;
 pub mod max;
 pub mod knn_margin;
@@ -14,7 +12,6 @@ pub mod local_scaling;
 pub mod hal;
 pub mod info_nce;
 pub mod sigmoid;
-pub mod memory_bank_weights;
 pub mod semantic_margin;
 #[cfg(test)]
 mod golden_tests;
@@ -23,10 +20,8 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use function::{LossFunction, LossInput};
-pub use memory_bank_weights::MemoryBankScores;
-pub use negatives::Negatives;
-pub use objective::{EvaluateObjective, ObjectiveContext, ObjectiveValue};
+pub use hal::MemoryBankScores;
+pub use objective::{EvaluateObjective, LossFunction, LossInput, Negatives, ObjectiveContext, ObjectiveValue};
 
 pub use pairloom_spec::loss::{
     BatchSpec, FormulaVariant, LearnedScalar, Loss, LossSettings, MemoryBankWeights, NegativeSampler, Objective,

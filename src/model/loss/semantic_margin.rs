@@ -2,7 +2,7 @@
 
 use tch::{Kind, Tensor};
 
-use super::negatives::{Negatives, top_k_mask, triplet_hinges};
+use super::objective::{Negatives, top_k_mask, triplet_hinges};
 use pairloom_kernels::random::Rng;
 use pairloom_spec::loss::{FormulaVariant, NegativeSampler, SemanticMargin};
 

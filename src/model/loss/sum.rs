@@ -2,8 +2,8 @@
 
 use tch::Tensor;
 
-use super::function::{LossFunction, LossInput};
-use super::negatives::constant_margin_hinges;
+use super::objective::{LossFunction, LossInput, constant_margin_hinges};
+
 pub use pairloom_spec::loss::SumLoss;
 
 impl LossFunction for SumLoss {

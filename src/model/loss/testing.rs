@@ -4,8 +4,7 @@
 use serde::Deserialize;
 use tch::{Device, Kind, Tensor};
 
-use super::function::LossInput;
-use super::negatives::Negatives;
+use super::objective::{LossInput, Negatives};
 use super::{EvaluateObjective, Loss, LossFunction, MemoryBankWeights, Objective, ObjectiveContext, SemanticMargin};
 
 /// Golden file `losses.json`, written by `tests/golden/losses.py`.

@@ -246,7 +246,7 @@ fn value_of_hal_for_scores_of_zero() {
 /// the published code 0.905 times for negatives, and equal for matching pairs.
 #[test]
 fn the_weights_of_the_published_code_differ_by_known_factors() {
-    use super::memory_bank_weights::pair_weights;
+    use super::hal::pair_weights;
     let n = 6;
     tch::manual_seed(1);
     let random = |width: i64| Tensor::rand([n, width], (Kind::Double, Device::Cpu)) * 0.5;

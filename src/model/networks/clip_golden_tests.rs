@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::network::{ImageNetwork, NetworkOutput};
 use super::testing::{differences, fnv, formula_image, formula_weights};
-use super::text_encoder::{self, TextEncoder};
+use super::transformer::{TextEncoder, text_tower_architecture};
 use pairloom_kernels::normalize;
 use pairloom_kernels::resize::{CropPlace, resize_and_crop};
 use pairloom_spec::networks::{ClipSizes, Layer, Network, NetworkParameterSpec};
@@ -49,7 +49,7 @@ pub(super) const SMALL: ClipSizes = ClipSizes {
 
 /// Parameters of both towers.
 fn parameters(architecture: &super::Architecture) -> Vec<NetworkParameterSpec> {
-    let text = text_encoder::architecture(architecture.text.as_ref().expect("a text tower"));
+    let text = text_tower_architecture(architecture.text.as_ref().expect("a text tower"));
     [architecture.parameters(), text.parameters()].concat()
 }
 

@@ -8,12 +8,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tch::{Kind, TchError, Tensor};
+use tch::{Device, Kind, TchError, Tensor};
 
 use super::network::ImageNetwork;
-use super::packed_products::{PackedProducts, fastest_order};
-use crate::safetensors_file::libtorch_error;
-use crate::tensor_slices::{as_slice, to_vec};
+use crate::safetensors_file::{libtorch_error, to_tensor_shape};
+use crate::tensor_slices::{as_mut_slice, as_slice, is_f32_slice, to_vec};
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::packed_layer::PackedLayer;
 use pairloom_kernels::product::{ElementType, has_avx512};
@@ -41,7 +40,7 @@ impl ImageNetwork {
     /// Orders the weights for the kernels that use them.
     fn pack(self, mixed: bool) -> Result<Self> {
         let element_type = if mixed { ElementType::Bf16 } else { ElementType::F32 };
-        let on_cpu = self.device() == tch::Device::Cpu;
+        let on_cpu = self.device() == Device::Cpu;
         let mut parameters = self.cloned_parameters();
         let mut products = PackedProducts { element_type, layers: HashMap::new() };
         let mut layers = Vec::new();
@@ -139,6 +138,64 @@ fn collect_products(layers: &[Layer], all: &mut Vec<(String, Option<String>)>) {
     }
 }
 
+/// Products of a network for inference.
+#[derive(Debug)]
+pub(super) struct PackedProducts {
+    /// Type to which factors are rounded.
+    pub element_type: ElementType,
+    /// Packed weights with their bias, by the name of the weights.
+    pub layers: HashMap<String, PackedLayer>,
+}
+
+impl PackedProducts {
+    /// Type of the factors in libtorch, for products of weights that are not packed.
+    pub fn kind(&self) -> Kind {
+        match self.element_type {
+            ElementType::F32 => Kind::Float,
+            ElementType::Bf16 => Kind::BFloat16,
+        }
+    }
+}
+
+/// Orders the values of `[n, c, h, w]` as convolutions are fastest, which keeps its shape: by n, h, w and c (`channels_last`),
+/// but in f32 on GPUs by n, c, h and w, as torchvision does: with `channels_last`, ResNet-152 had half of its rate there.
+pub(super) fn fastest_order(tensor: &Tensor, element_type: ElementType) -> std::result::Result<Tensor, TchError> {
+    match (tensor.device(), element_type) {
+        (Device::Cuda(_), ElementType::F32) => tensor.f_contiguous(),
+        _ => tensor.f_permute([0, 2, 3, 1])?.f_contiguous()?.f_permute([0, 3, 1, 2]),
+    }
+}
+
+/// Product of the last dimension of `x` with a packed layer.
+pub(super) fn apply_packed(layer: &PackedLayer, x: &Tensor) -> Result<Tensor> {
+    let of_libtorch = |error: TchError| libtorch_error(&error);
+    let x = x.f_contiguous().map_err(of_libtorch)?;
+    let mut size = x.size();
+    let (Some(width), true) = (size.last_mut(), is_f32_slice(&x)) else {
+        return Err(Error::internal("a packed layer of values that are not f32 in main memory"));
+    };
+    if usize::try_from(*width) != Ok(layer.inputs()) {
+        return Err(Error::internal(format!("a layer of {} inputs got {width}", layer.inputs())));
+    }
+    *width = to_tensor_shape(&[layer.outputs()])?[0];
+    let mut out = Tensor::f_empty(&size, (Kind::Float, Device::Cpu)).map_err(of_libtorch)?;
+    layer.apply(as_slice(&x), as_mut_slice(&mut out));
+    Ok(out)
+}
+
+/// Convolution of maps `[n, c, h, w]` with a kernel of 1 × 1 and this stride.
+pub(super) fn apply_packed_to_pixels(layer: &PackedLayer, stride: i64, maps: &Tensor) -> Result<Tensor> {
+    let of_libtorch = |error: TchError| libtorch_error(&error);
+    let strided = if stride == 1 {
+        maps.shallow_clone()
+    } else {
+        let rows = maps.f_slice(2, None, None, stride).map_err(of_libtorch)?;
+        rows.f_slice(3, None, None, stride).map_err(of_libtorch)?
+    };
+    let pixels = strided.f_permute([0, 2, 3, 1]).map_err(of_libtorch)?;
+    apply_packed(layer, &pixels)?.f_permute([0, 3, 1, 2]).map_err(of_libtorch)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,7 +210,7 @@ mod tests {
         for network in [Network::SqueezeNet1_1, Network::MobileNetV2, Network::ResNet18, Network::ResNeXt50Of4] {
             let architecture = network.architecture();
             let weights = formula_weights(architecture.parameters());
-            let plain = ImageNetwork::from_file(architecture, &weights, tch::Device::Cpu).unwrap();
+            let plain = ImageNetwork::from_file(architecture, &weights, Device::Cpu).unwrap();
             for output in [NetworkOutput::Embedding, NetworkOutput::ClassScores, NetworkOutput::Grid(2)] {
                 let width = plain.output_width(output);
                 let wanted = plain.compute(&pixels, 64, output).unwrap();

@@ -7,9 +7,6 @@
 mod finetuning;
 mod inference;
 mod network;
-mod packed_products;
-mod random;
-mod text_encoder;
 mod torchscript;
 mod transformer;
 #[cfg(test)]
@@ -20,8 +17,8 @@ pub mod testing;
 
 pub use finetuning::NetworkTape;
 pub use network::{ImageNetwork, MODEL_PREFIX, NetworkOutput};
-pub use text_encoder::TextEncoder;
 pub use torchscript::{ModuleOutput, TorchScriptModule};
+pub use transformer::TextEncoder;
 
 pub use pairloom_spec::networks::{
     Architecture, Convolution, FilePart, Layer, LayerOutput, Network, NetworkInit, NetworkInput, NetworkParameterSpec,

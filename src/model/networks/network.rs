@@ -1,4 +1,4 @@
-//! Image network with its weights: computes features or class scores of images.
+//! Image network with its weights, from a file or random: computes features or class scores of images.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,15 +6,17 @@ use std::sync::Arc;
 use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
-use super::packed_products::{self, PackedProducts};
-use super::random;
-use crate::named_tensors::NamedTensors;
-use crate::safetensors_file::{self, libtorch_error, to_tensor_shape};
-use crate::weights::{self, ExpectedParameter};
+use super::inference::{PackedProducts, apply_packed, apply_packed_to_pixels, fastest_order};
+use crate::safetensors_file::{
+    self, ExpectedParameter, NamedTensors, libtorch_error, read_parameters, to_tensor_shape,
+};
 use pairloom_base::error::{Error, Result};
 use pairloom_base::runtime::CancelToken;
 use pairloom_kernels::product::ElementType;
-use pairloom_spec::networks::{Architecture, Convolution, FilePart, Layer, Network, parameter_name};
+use pairloom_kernels::random::Rng;
+use pairloom_spec::networks::{
+    Architecture, Convolution, FilePart, Layer, Network, NetworkInit, NetworkParameterSpec, parameter_name,
+};
 
 /// Output of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +101,7 @@ impl ImageNetwork {
     /// not use, may be present.
     ///
     /// # Errors
-    /// As [`weights::read`]; weights of another network of the list, which the error names; or the device is out of memory.
+    /// As [`read_parameters`]; weights of another network of the list, which the error names; or the device is out of memory.
     pub fn from_file(architecture: Architecture, bytes: &[u8], device: tch::Device) -> Result<Self> {
         let wanted: Vec<ExpectedParameter> = architecture
             .parameters()
@@ -107,7 +109,7 @@ impl ImageNetwork {
             .map(|parameter| ExpectedParameter { name: parameter.name, shape: parameter.shape })
             .collect();
         let unneeded = |name: &str| architecture.file_part.is_unneeded(name);
-        match weights::read(bytes, &wanted, unneeded) {
+        match read_parameters(bytes, &wanted, unneeded) {
             Ok(parameters) => Self::new(architecture, parameters, device),
             Err(error) => Err(other_weights_error(&architecture, bytes).unwrap_or(error)),
         }
@@ -140,7 +142,7 @@ impl ImageNetwork {
     pub(super) fn random_from(architecture: Architecture, seed: u64, first: u64, device: tch::Device) -> Result<Self> {
         let mut parameters = HashMap::new();
         for (index, parameter) in (first..).zip(architecture.parameters()) {
-            let values = random::draw(&parameter, seed, index);
+            let values = draw_parameter(&parameter, seed, index);
             let shape = to_tensor_shape(&parameter.shape)?;
             let tensor = Tensor::f_from_slice(&values)
                 .and_then(|tensor| tensor.f_reshape(&shape))
@@ -299,7 +301,7 @@ impl ImageNetwork {
             let element_type = self.products.as_ref().map_or(ElementType::F32, |products| products.element_type);
             let input = Tensor::f_from_slice(pixels)
                 .and_then(|tensor| tensor.f_reshape(&shape)?.f_to_device(self.device))
-                .and_then(|tensor| packed_products::fastest_order(&tensor, element_type))
+                .and_then(|tensor| fastest_order(&tensor, element_type))
                 .map_err(|error| libtorch_error(&error))?;
             let maps = self.forward(&self.architecture.backbone, input)?;
             let result = match output {
@@ -386,7 +388,7 @@ impl ImageNetwork {
         let Convolution { name, stride, padding: (vertical, horizontal), groups, bias, .. } = conv;
         let products = self.products.as_deref();
         if let Some(layer) = products.and_then(|products| products.layers.get(&parameter_name(name, "weight"))) {
-            return packed_products::apply_to_pixels(layer, *stride, x);
+            return apply_packed_to_pixels(layer, *stride, x);
         }
         let bias = bias.then(|| self.get(name, "bias")).transpose()?;
         let groups = i64::try_from(*groups).map_err(|_| Error::internal("a convolution of 2⁶³ groups"))?;
@@ -409,7 +411,7 @@ impl ImageNetwork {
     pub(super) fn linear(&self, x: &Tensor, weight: (&str, &str), bias: (&str, &str)) -> Result<Tensor> {
         let products = self.products.as_deref();
         if let Some(layer) = products.and_then(|products| products.layers.get(&parameter_name(weight.0, weight.1))) {
-            return packed_products::apply(layer, x);
+            return apply_packed(layer, x);
         }
         let (weight, bias) = (self.get(weight.0, weight.1)?, self.get(bias.0, bias.1)?);
         let computed = match products.map_or(Kind::Float, PackedProducts::kind) {
@@ -455,6 +457,47 @@ fn clone_entry((name, tensor): (&String, &Tensor)) -> (String, Tensor) {
     (name.clone(), tensor.shallow_clone())
 }
 
+// Random initial weights, from the distributions of torchvision.
+//
+// The generator is [`Rng`], so a seed gives the same weights with every version of libtorch. Parameter `i` of a network
+// uses the stream (seed, i).
+
+/// Draws the values of parameter `index`, row-major.
+fn draw_parameter(parameter: &NetworkParameterSpec, seed: u64, index: u64) -> Vec<f32> {
+    let mut rng = Rng::new(seed, &[index]);
+    let count = parameter.shape.iter().product();
+    let fan_out = parameter.shape.first().unwrap_or(&1) * parameter.shape.iter().skip(2).product::<usize>();
+    match parameter.init {
+        NetworkInit::Constant(value) => vec![value; count],
+        NetworkInit::UniformFanIn(gain) => {
+            let bound = (gain / float(parameter.fan_in)).sqrt();
+            (0..count).map(|_| to_f32((2.0 * rng.uniform() - 1.0) * bound)).collect()
+        }
+        NetworkInit::NormalFanOut => normal(&mut rng, (2.0 / float(fan_out)).sqrt(), count),
+        NetworkInit::Normal(deviation) => normal(&mut rng, deviation, count),
+    }
+}
+
+/// Draws normal random numbers.
+fn normal(rng: &mut Rng, deviation: f64, count: usize) -> Vec<f32> {
+    let mut values = Vec::with_capacity(count + 1);
+    while values.len() < count {
+        values.extend(rng.normal_pair(deviation).map(to_f32));
+    }
+    values.truncate(count);
+    values
+}
+
+#[expect(clippy::cast_precision_loss, reason = "fans are far below 2^53")]
+fn float(count: usize) -> f64 {
+    count as f64
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "weights are f32")]
+fn to_f32(value: f64) -> f32 {
+    value as f32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -473,5 +516,47 @@ mod tests {
         assert_eq!((same.size(), same.double_value(&[0, 5, 1])), (vec![1, 9, 2], 50.0));
         let error = grid(&maps, 4).expect_err("too fine").to_string();
         assert_eq!(error, "the feature maps have 3 × 3 cells, wanted a grid of 4 × 4");
+    }
+
+    fn moments(values: &[f32]) -> (f64, f64, f64) {
+        let n = float(values.len());
+        let mean = values.iter().map(|&v| f64::from(v)).sum::<f64>() / n;
+        let variance = values.iter().map(|&v| (f64::from(v) - mean).powi(2)).sum::<f64>() / n;
+        let largest = values.iter().map(|&v| f64::from(v).abs()).fold(0.0, f64::max);
+        (mean, variance.sqrt(), largest)
+    }
+
+    fn drawn(parameters: &[NetworkParameterSpec], name: &str) -> Vec<f32> {
+        let index = parameters.iter().position(|parameter| parameter.name == name).unwrap();
+        draw_parameter(&parameters[index], 7, u64::try_from(index).unwrap())
+    }
+
+    /// Standard deviations and bounds derived by hand from torchvision's `__init__`.
+    #[test]
+    fn deviations_and_bounds_are_those_of_torchvision() {
+        let parameters = Network::ResNet18.architecture().parameters();
+        // √(2 / (128 · 3 · 3)).
+        let (mean, deviation, _) = moments(&drawn(&parameters, "layer2.0.conv1.weight"));
+        assert!(mean.abs() < 1e-3 && (deviation / 0.041_667 - 1.0).abs() < 0.02, "{mean} {deviation}");
+        // ±1 / √512, uniform: deviation bound / √3.
+        let (_, deviation, largest) = moments(&drawn(&parameters, "fc.weight"));
+        assert!(largest <= 0.044_195 && (deviation / 0.025_516 - 1.0).abs() < 0.02, "{deviation} {largest}");
+        assert_eq!(drawn(&parameters, "bn1.running_var"), vec![1.0; 64]);
+
+        let parameters = Network::SqueezeNet1_0.architecture().parameters();
+        // ±√(6 / (3 · 7 · 7)).
+        let (_, deviation, largest) = moments(&drawn(&parameters, "features.0.weight"));
+        assert!(largest <= 0.202_031 && (deviation / 0.116_642 - 1.0).abs() < 0.02, "{deviation} {largest}");
+        let (_, deviation, _) = moments(&drawn(&parameters, "classifier.1.weight"));
+        assert!((deviation / 0.01 - 1.0).abs() < 0.02, "{deviation}");
+        assert_eq!(drawn(&parameters, "classifier.1.bias"), vec![0.0; 1000]);
+    }
+
+    #[test]
+    fn weights_are_a_function_of_the_seed() {
+        let parameters = Network::SqueezeNet1_0.architecture().parameters();
+        let draw = |seed, index| draw_parameter(&parameters[index], seed, u64::try_from(index).unwrap());
+        assert_eq!(draw(1, 0), draw(1, 0));
+        assert_ne!(draw(1, 0), draw(2, 0));
     }
 }

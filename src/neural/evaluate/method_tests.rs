@@ -7,7 +7,7 @@ use super::tests::{TestCaptions, TestImages, host, stage};
 use crate::testing::RunOnHost as _;
 use pairloom_kernels::measure::bootstrap::{QueryValues, bootstrap_interval};
 use pairloom_kernels::measure::hubs::{Hubness, k_occurrences};
-use pairloom_kernels::measure::wilson_interval::wilson_95;
+use pairloom_kernels::measure::recall::wilson_95;
 use pairloom_kernels::random::Rng;
 use pairloom_retrieval::methods::{
     BestOf, Csls, DbNorm, DisSimLocal, DualSoftmax, InvertedSoftmax, MutualProximity, Nns, QbNorm, RelaxedGreedy,

@@ -11,14 +11,9 @@
 mod query_bank;
 mod run;
 mod pool;
-mod equal_vectors;
 mod embeddings;
-mod score_rows;
-mod model_scores;
-mod callbacks;
-mod similarity;
-mod ratings;
-mod qrels;
+mod scores;
+mod relevance;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::embeddings::read_side;
 use super::pool::SplitPool;
-use super::score_rows::{ScoreRows, ScoreTables};
+use super::scores::{ScoreRows, ScoreTables};
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use pairloom_base::error::{Error, Result};

@@ -9,11 +9,11 @@ use arrow::datatypes::{Float64Type, Int64Type};
 
 use super::tests::{TestCaptions, TestImages, halves, host, random, stage, unit};
 use crate::testing::RunOnHost as _;
-use pairloom_kernels::dot::dot;
+use pairloom_kernels::distance::dot;
 use pairloom_kernels::measure::METRICS;
 use pairloom_kernels::measure::graded_ranking::{GradedQuery, grade_ranking};
+use pairloom_kernels::measure::graded_ranking::{OFFICIAL_LIST_LENGTH, official_neighbours};
 use pairloom_kernels::measure::metric::{GradedRanking, MetricName};
-use pairloom_kernels::measure::semantic_recall::{OFFICIAL_LIST_LENGTH, official_neighbours};
 use pairloom_kernels::random::Rng;
 use pairloom_kernels::top_k::top_k;
 use pairloom_retrieval::Protocol;

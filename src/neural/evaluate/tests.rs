@@ -8,9 +8,9 @@ use proptest::prelude::*;
 
 use crate::testing::RunOnHost as _;
 use pairloom_base::error::{Error, ErrorCategory};
-use pairloom_kernels::dot::dot;
-use pairloom_kernels::measure::rank::best_rank;
+use pairloom_kernels::distance::dot;
 use pairloom_kernels::measure::recall::RecallSummary;
+use pairloom_kernels::measure::recall::best_rank;
 use pairloom_kernels::random::Rng;
 use pairloom_model::similarity::{EmbeddingSimilarity, OrderPenalty};
 use pairloom_retrieval::methods::Nns;

@@ -1,4 +1,5 @@
-//! Features of the images of a block, in batches on several threads.
+//! Features of the images of a block, in batches on several threads: preprocessing, and the network that computes them, a
+//! published one or a module of the user's.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,15 +8,15 @@ use std::sync::{Arc, Mutex};
 use rayon::prelude::*;
 
 use super::earlier::BlockRows;
-use super::feature_network::FeatureNetwork;
-use super::preprocess;
 use super::shared_decoding::SharedBlock;
 use pairloom_base::error::{Error, ErrorCategory, Result};
 use pairloom_base::runtime::CancelToken;
-use pairloom_images::image::EncodedImages;
+use pairloom_images::image::{DecodedImage, EncodedImages};
+use pairloom_kernels::normalize;
+use pairloom_kernels::resize::{CropPlace, resize_and_crop};
+use pairloom_model::networks::{ImageNetwork, NetworkInput, NetworkOutput, TorchScriptModule};
 use pairloom_model::threads;
-use pairloom_spec::stages::extract::Extract;
-use pairloom_spec::stages::extract::OnUndecodable;
+use pairloom_spec::stages::extract::{Extract, OnUndecodable};
 
 /// Computation of features in batches, which the blocks in work share out among the threads of the stage.
 ///
@@ -90,9 +91,9 @@ impl<'e> BatchComputation<'e> {
             match decoded_image {
                 Ok(image) => {
                     if extract.ten_crop {
-                        preprocess::append_ten_crops(&image, &input, &mut pixels);
+                        append_ten_crops(&image, &input, &mut pixels);
                     } else {
-                        preprocess::append_normalized(&image, &input, &mut pixels);
+                        append_normalized(&image, &input, &mut pixels);
                     }
                     batch.rows.push(row);
                 }
@@ -166,4 +167,69 @@ pub(super) fn normalize(feature: &mut [f32]) {
             *value = quotient;
         }
     }
+}
+
+/// Network of the stage, with the output that becomes the feature.
+pub(super) enum FeatureNetwork {
+    Published { network: Box<ImageNetwork>, output: NetworkOutput },
+    Module(TorchScriptModule),
+}
+
+impl FeatureNetwork {
+    /// The same network for another thread.
+    pub fn share(&self) -> Self {
+        match self {
+            Self::Published { network, output } => {
+                Self::Published { network: Box::new(network.share()), output: *output }
+            }
+            Self::Module(module) => Self::Module(module.clone()),
+        }
+    }
+
+    /// Number of values of an image.
+    pub fn row_width(&self) -> usize {
+        match self {
+            Self::Published { network, output } => network.output_width(*output),
+            Self::Module(module) => module.row_width(),
+        }
+    }
+
+    /// Computes the values of square images, given one after the other as normalised pixels.
+    ///
+    /// # Errors
+    /// As [`ImageNetwork::compute`] or [`TorchScriptModule::compute`].
+    pub fn compute(&self, pixels: &[f32], side: usize) -> Result<Vec<f32>> {
+        match self {
+            Self::Published { network, output } => network.compute(pixels, side, *output),
+            Self::Module(module) => {
+                module.compute(pixels, side).map_err(|error| error.context("the module of `torchscript.file`"))
+            }
+        }
+    }
+}
+
+/// Resizes `image`, crops its centre, normalises it and appends it to `pixels`: 3 channels × `crop` × `crop` values.
+///
+/// Equal to the bit to torchvision's `Resize(resize)`, `CenterCrop(crop)`, `ToTensor`, `Normalize`.
+pub(super) fn append_normalized(image: &DecodedImage, input: &NetworkInput, pixels: &mut Vec<f32>) {
+    append_square(image, input, (CropPlace::Centre, false), pixels);
+}
+
+/// Appends ten squares in place of one: torchvision's `TenCrop(crop)`, in its order.
+fn append_ten_crops(image: &DecodedImage, input: &NetworkInput, pixels: &mut Vec<f32>) {
+    for square in CropPlace::TEN {
+        append_square(image, input, square, pixels);
+    }
+}
+
+fn append_square(
+    image: &DecodedImage,
+    input: &NetworkInput,
+    (place, mirrored): (CropPlace, bool),
+    pixels: &mut Vec<f32>,
+) {
+    let square = resize_and_crop(&image.rgb, image.width, image.height, input.square(place));
+    let start = pixels.len();
+    pixels.resize(start + square.len(), 0.0);
+    normalize::to_channels(&square, input.crop, input.statistics, mirrored, &mut pixels[start..]);
 }

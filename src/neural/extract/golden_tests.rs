@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
 
-use super::preprocess;
+use super::batches;
 use pairloom_images::image::decode;
 use pairloom_kernels::resize::{CropPlace, resize_and_crop};
 use pairloom_model::networks::Network;
@@ -104,7 +104,7 @@ fn parameters_have_the_names_and_shapes_of_torchvision() {
 fn network_outputs_equal_torchvision() {
     let mut pixels = Vec::new();
     for (width, height) in [(160, 120), (120, 190)] {
-        preprocess::append_normalized(&formula_image(width, height), &imagenet(112, 96), &mut pixels);
+        batches::append_normalized(&formula_image(width, height), &imagenet(112, 96), &mut pixels);
     }
     for case in golden().networks.into_iter().filter(|case| !case.average.is_empty()) {
         let network = load(case.name, &formula_weights(case.name.architecture().parameters()));
@@ -170,7 +170,7 @@ fn features_of_photographs_equal_torchvision() {
     for (name, wanted) in &reference.pixels {
         let wanted = BASE64_STANDARD.decode(wanted).unwrap();
         assert!(square(name).iter().zip(&wanted).all(|(a, b)| a.abs_diff(*b) <= 1), "{name}");
-        preprocess::append_normalized(&decode_image(name), &NetworkInput::IMAGENET, &mut pixels);
+        batches::append_normalized(&decode_image(name), &NetworkInput::IMAGENET, &mut pixels);
     }
     for (title, wanted) in &reference.features {
         let (network, weights) = match title.as_str() {

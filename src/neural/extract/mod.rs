@@ -7,17 +7,12 @@
 //! ```
 
 mod run;
-mod feature_network;
 mod earlier;
 mod shared_decoding;
-mod preprocess;
-mod grid_boxes;
 mod batches;
 mod captions;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod copies_tests;
 #[cfg(test)]
 mod storage_tests;
 #[cfg(test)]

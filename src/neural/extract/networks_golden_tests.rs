@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::preprocess;
+use super::batches;
 use pairloom_kernels::normalize::ChannelStatistics;
 use pairloom_kernels::resize::{CropPlace, Interpolation, resize_and_crop};
 use pairloom_model::networks::Network;
@@ -102,7 +102,7 @@ fn outputs_and_named_layers_equal_the_published_code() {
     let input = NetworkInput { resize: 112, crop: 96, statistics: ChannelStatistics::HALVES, ..NetworkInput::IMAGENET };
     let mut pixels = Vec::new();
     for (width, height) in [(160, 120), (120, 190)] {
-        preprocess::append_normalized(&formula_image(width, height), &input, &mut pixels);
+        batches::append_normalized(&formula_image(width, height), &input, &mut pixels);
     }
     for case in golden().networks.into_iter().filter(|case| !case.outputs.is_empty()) {
         let name = case.name.name();
@@ -172,7 +172,7 @@ fn the_input_of_inception_equals_timm_to_the_bit() {
     let golden = golden().inception_input;
     let mut pixels = Vec::new();
     let input = Network::InceptionResNetV2.architecture().input;
-    preprocess::append_normalized(&formula_image(500, 375), &input, &mut pixels);
+    batches::append_normalized(&formula_image(500, 375), &input, &mut pixels);
     assert_eq!(pixels.len(), golden.count);
     for (place, wanted) in golden.values {
         assert_eq!(pixels[place], wanted, "value {place}");

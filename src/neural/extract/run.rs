@@ -1,21 +1,20 @@
-//! Feature extraction: runs images through the network.
+//! Feature extraction: runs images through the network; of a grid also the boxes of its cells.
 
 use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 
-use arrow::array::{Int64Array, StringArray};
+use arrow::array::{Int64Array, RecordBatch, StringArray};
 
-use super::batches::BatchComputation;
+use super::batches::{BatchComputation, FeatureNetwork};
 use super::captions::embed_captions;
-use super::earlier::{EarlierImages, KeptRows};
-use super::feature_network::FeatureNetwork;
-use super::grid_boxes::grid_boxes;
+use super::earlier::{BlockRows, EarlierImages, KeptRows};
 use super::shared_decoding::{self, SharingMember};
-use pairloom_base::error::{Error, Result, SkippedItems, TruncatedList};
+use pairloom_base::error::{Error, ErrorCategory, Result, SkippedItems, TruncatedList};
 use pairloom_base::runtime::CancelToken;
 use pairloom_formats::torchscript_archive;
 use pairloom_images::image::EncodedImages;
+use pairloom_kernels::resize::cropped_square;
 use pairloom_model::device;
 use pairloom_model::family::input_spec;
 use pairloom_model::malloc::{keep_freed_memory, return_freed_memory};
@@ -25,7 +24,7 @@ use pairloom_spec::stages::extract::{BOXES, Extract, FeaturePooling, OnUndecodab
 use pairloom_stage::{MapBlock, MapInput, MapOutput, MappedRows, StageContext, Warning};
 use pairloom_storage::bounded;
 use pairloom_tables::regions::RegionColumn;
-use pairloom_tables::{self as tables, VectorColumn};
+use pairloom_tables::{self as tables, VectorColumn, region_boxes};
 
 /// Number of images that an error shows.
 const SHOWN: usize = 5;
@@ -262,5 +261,67 @@ fn undecodable_error(undecodable: &[(Cow<'_, str>, Error)], rows: &Range<usize>)
         None => error.hint(
             "set `on_undecodable = \"skip\"` to leave such images out with a warning; the stage then starts over",
         ),
+    }
+}
+
+/// Computes the rows of `region_boxes` for the images of `batch`, from the sizes in their headers. An image whose
+/// header cannot be read has none.
+///
+/// # Errors
+/// An image cannot be read for another reason than its content.
+fn grid_boxes(
+    stage: &Extract,
+    batch: &RecordBatch,
+    images: &EncodedImages<'_>,
+    mut rows: BlockRows,
+    side: usize,
+) -> Result<MapOutput> {
+    let ids = tables::int_column(batch, "image_id")?;
+    let splits = tables::text_column(batch, "split")?;
+    let input = stage.input();
+    let copied = rows.count_known();
+    for row in std::mem::take(&mut rows.new) {
+        match images.size(row) {
+            Ok((width, height)) => {
+                let square = cropped_square(width, height, input.resize, input.crop);
+                rows.set(row, &cells(square, side).collect::<Vec<_>>());
+            }
+            Err(error) if error.category() == ErrorCategory::Data => {}
+            Err(error) => return Err(error.context(format!("image `{}`", images.shown_name(row)))),
+        }
+    }
+    rows.repeat();
+    let warnings = std::mem::take(&mut rows.warnings);
+    let KeptRows { kept, values: boxes, row_keys, part_key } = rows.finish();
+    let columns = region_boxes::TableColumns {
+        image_id: Int64Array::from_iter_values(kept.iter().map(|&row| ids.value(row))),
+        split: StringArray::from_iter_values(kept.iter().map(|&row| splits.value(row))),
+        boxes: RegionColumn::new(boxes, side * side, 4)?,
+    };
+    Ok(MapOutput { rows: MappedRows::New(columns.into_batch()?), warnings, row_keys, part_key, copied })
+}
+
+/// Divides a rectangle into `side` × `side` cells: left, top, right and bottom of each, row by row.
+fn cells(within: [f64; 4], side: usize) -> impl Iterator<Item = f32> {
+    let [left, top, right, bottom] = within;
+    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "boxes are f32, sides small")]
+    let edge = move |from: f64, to: f64, place: usize| (from + (to - from) * (place as f64 / side as f64)) as f32;
+    (0..side * side).flat_map(move |cell| {
+        let (row, column) = (cell / side, cell % side);
+        let horizontal = [column, column + 1].map(|place| edge(left, right, place));
+        let vertical = [row, row + 1].map(|place| edge(top, bottom, place));
+        [horizontal[0], vertical[0], horizontal[1], vertical[1]]
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_in_rows_from_the_top_left() {
+        let boxes: Vec<f32> = cells([0.0, 0.25, 1.0, 0.75], 2).collect();
+        let wanted = [[0.0, 0.25, 0.5, 0.5], [0.5, 0.25, 1.0, 0.5], [0.0, 0.5, 0.5, 0.75], [0.5, 0.5, 1.0, 0.75]];
+        assert_eq!(boxes, wanted.concat());
     }
 }

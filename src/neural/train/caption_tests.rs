@@ -6,8 +6,8 @@ use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use test_data::public;
 
-use super::read::first_share;
 use super::testing::{captions, description, host, stage};
+use super::training_data::first_share;
 use crate::testing::RunOnHost as _;
 use pairloom_formats::delimited::DelimitedFile;
 use pairloom_kernels::text::{Tokenizer, Vocabulary};

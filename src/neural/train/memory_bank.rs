@@ -8,7 +8,7 @@ use pairloom_base::error::{Error, Result};
 use pairloom_kernels::epoch::{MemoryBankSampling, rank_share, sample_memory_bank};
 use pairloom_model::collective::CollectiveGroup;
 use pairloom_model::family::encode;
-use pairloom_model::family::encoded_items::EncodedItems;
+use pairloom_model::family::encode::EncodedItems;
 use pairloom_model::memory_bank::{MemoryBank, TrainingPair};
 use pairloom_model::training_state::TrainingState;
 use pairloom_spec::stages::train::{MemoryBankSettings, Train};

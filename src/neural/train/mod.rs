@@ -5,14 +5,10 @@ mod run;
 mod initial_model;
 mod training_data;
 mod images;
-mod location;
-mod concepts;
-mod read;
 mod relevance;
 mod memory_bank;
 mod position;
 mod history;
-mod warnings;
 mod validate;
 #[cfg(test)]
 mod testing;

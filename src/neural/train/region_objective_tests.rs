@@ -282,7 +282,7 @@ fn a_model_with_concepts_that_do_not_exist_is_not_loaded() {
     let given = trained(&stage_of(MODELS[5], "epochs = 1"));
     let mut host = host_with_model(&given);
     let mut parameters =
-        pairloom_model::named_tensors::NamedTensors::from_bytes(&file(&given, PARAMETERS_FILE)).expect("a file");
+        pairloom_model::safetensors_file::NamedTensors::from_bytes(&file(&given, PARAMETERS_FILE)).expect("a file");
     let _ = parameters.tensors.get_mut("concepts.of_words").expect("words").get(4).fill_(77.0);
     host.input_files.insert(("model".to_owned(), PARAMETERS_FILE.to_owned()), parameters.to_bytes().expect("a file"));
     let score: ScorePairs = toml::from_str(&format!("{INPUTS}\nsplit = \"val\"")).expect("settings");

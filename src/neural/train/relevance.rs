@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::training_data::{TrainingData, ValidationSplit};
 use super::validate::Phi;
 use pairloom_base::error::{Error, Result, TruncatedList};
-use pairloom_kernels::caption_similarity::CaptionSimilarity;
+use pairloom_kernels::text::CaptionSimilarity;
 use pairloom_kernels::text::cider::{CaptionVectors, Cider, CiderVariant, OwnCaption};
 use pairloom_spec::stages::train::CAPTION_NGRAMS as INPUT;
 use pairloom_stage::StageContext;

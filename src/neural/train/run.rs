@@ -6,6 +6,7 @@ use az::SaturatingAs;
 
 use arrow::array::{Float64Array, Int64Array};
 
+use super::history;
 use super::history::{HistoryBuffer, write_validation};
 use super::initial_model::create_training;
 use super::memory_bank;
@@ -13,12 +14,12 @@ use super::position::{BestEpoch, DataOrderIdentity, TrainingPosition};
 use super::relevance::CaptionRelevance;
 use super::training_data::{TrainingData, ValidationSplit};
 use super::validate::{Phi, validate};
-use super::warnings;
 use pairloom_base::error::{Error, Result, TruncatedList};
 use pairloom_base::runtime::{Device, Stalls};
 use pairloom_kernels::epoch::Shuffle;
 use pairloom_loader::{AllocateBuffer, Loader, LoaderStart};
 use pairloom_model::collective::CollectiveGroup;
+use pairloom_model::device;
 use pairloom_model::device::{device_of_rank, set_thread_count};
 use pairloom_model::family::batch_norm::BatchNormStatistics;
 use pairloom_model::family::input_spec::{self, InputSpec};
@@ -26,7 +27,6 @@ use pairloom_model::family::registry::{DescribeModel, ModelConfig};
 use pairloom_model::loss::Objective;
 use pairloom_model::malloc::return_freed_memory;
 use pairloom_model::memory_bank::MemoryBank;
-use pairloom_model::pinned_memory;
 use pairloom_model::step::{MemoryBankComparison, PairBatch, StepOptions, StepResult};
 use pairloom_model::trained_model::{DESCRIPTION_FILE, ModelDescription, PARAMETERS_FILE};
 use pairloom_model::training_state::TrainingState;
@@ -58,7 +58,7 @@ pub fn run(stage: &Train, cx: &mut StageContext<'_>) -> Result<()> {
     cx.warn_of_other_ranks(&ranks)?;
     set_thread_count(cx.threads());
     let device = device_of_rank(cx.device(), ranks.local_rank)?;
-    let allocate = pinned_memory::allocator_for_device(device);
+    let allocate = device::allocator_for_device(device);
     let group = CollectiveGroup::join(&ranks, device, cx.cancel())?;
     if let (Device::Cuda(_), Some(why)) =
         (cx.device(), group.nccl_unavailable_reason().filter(|_| group.world_size() > 1))
@@ -201,8 +201,8 @@ fn finish_epoch(
     cx: &mut StageContext<'_>,
 ) -> Result<()> {
     let TrainingRun { data, relevance, group, training, position, validation, .. } = run;
-    warnings::warn_of_collapse(stage, position, cx);
-    warnings::warn_of_vanished_gradient(position, cx);
+    history::warn_of_collapse(stage, position, cx);
+    history::warn_of_vanished_gradient(position, cx);
     if group.rank() > 0 {
         // Only rank 0 validates, and keeps the best model.
         position.next_epoch();
@@ -236,7 +236,7 @@ fn finish_epoch(
         let loss = position.mean_loss(data.order.batch_count());
         write_validation(position, loss, validated, best, cx)?;
         cx.emit(StageEvent::Validated(validated.scores(stage.selection_metric, position, loss, best)));
-        warnings::warn_of_falling_score(validated.score, position, cx);
+        history::warn_of_falling_score(validated.score, position, cx);
     }
     position.next_epoch();
     save_checkpoint(stage, training, position, None, cx)

@@ -3,11 +3,11 @@
 use super::position::TrainingPosition;
 use super::training_data::{TrainingData, ValidationSplit};
 use pairloom_base::error::{Error, Result};
-use pairloom_kernels::measure::ncs::{official_ncs, ordered_ncs};
+use pairloom_kernels::measure::graded_ranking::{official_ncs, ordered_ncs};
 use pairloom_kernels::top_k::ScoredItem;
 use pairloom_model::device_search::DeviceSearchFactory;
 use pairloom_model::family::encode;
-use pairloom_model::family::encoded_items::EncodedItems;
+use pairloom_model::family::encode::EncodedItems;
 use pairloom_model::pair_scores::{CaptionBlocks, PairScoring};
 use pairloom_model::training_state::TrainingState;
 use pairloom_retrieval::{
@@ -191,8 +191,8 @@ mod tests {
     use super::*;
     use pairloom_base::error::ErrorCategory;
     use pairloom_base::runtime::Device;
-    use pairloom_kernels::dot::dot;
-    use pairloom_kernels::measure::rank::best_rank;
+    use pairloom_kernels::distance::dot;
+    use pairloom_kernels::measure::recall::best_rank;
     use pairloom_kernels::measure::recall::{RecallSummary, rsum};
     use pairloom_kernels::order_similarity::{OrderPenalty, order_similarity};
     use pairloom_kernels::random::Rng;

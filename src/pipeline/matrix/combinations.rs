@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::axes::{Condition, Matrix};
-use crate::diagnostic::Diagnostic;
-use crate::source_map::SourceSpan;
+use crate::diagnostic::{Diagnostic, SourceSpan};
 
 /// Largest number of combinations.
 const MAX_COMBINATIONS: usize = 1000;

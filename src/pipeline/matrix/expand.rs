@@ -1,5 +1,5 @@
 //! Expansion of the stages of a file: a stage that depends on axes of the matrix becomes one instance for each
-//! combination of their values.
+//! combination of their values. The names that rows and profiles use, of stages and of instances, are checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,18 +7,14 @@ use serde_json::Value as Json;
 
 use super::axes::{AxisValue, Condition, Matrix, scalar};
 use super::combinations::Combinations;
-use super::merge::merge;
-use super::profile::Profile;
-use super::reference::{AxisSelector, InstanceReference, ReferenceReader, axis_names, reference_texts};
-use super::setting_schema::SettingSchema;
-use super::setting_tree::SettingTree;
-use crate::alternative::Alternative;
-use crate::diagnostic::Diagnostic;
-use crate::overrides::SettingAssignment;
+use super::profile::{Profile, SettingTree};
+use super::reference::{AxisSelector, InstanceReference, ReferenceReader, SettingSchema, axis_names, reference_texts};
+use crate::diagnostic::{Diagnostic, SourceSpan};
+use crate::file_format::Alternative;
+use crate::overrides::{SettingAssignment, means_instance};
 use crate::size_check::InstanceSize;
-use crate::source_map::SourceSpan;
 use crate::toml_tree::{TomlEntry, TomlNode, TomlValue};
-use pairloom_stage::{Coordinate, TableRef, instance_name, stage_of_instance};
+use pairloom_stage::{Coordinate, INSTANCE_SIGN, TableRef, coordinate_texts, instance_name, stage_of_instance};
 
 /// Stage of the expanded file. A stage that does not depend on the matrix is its only instance.
 #[derive(Debug)]
@@ -423,5 +419,105 @@ impl ReferenceRewriter<'_> {
             axis_names(axes, self.axes[reference.producer].iter().copied())
         );
         Diagnostic::new(span, message).hint("leave out the combinations that need it too, in `exclude`")
+    }
+}
+
+/// Sets the values of `new` in `base`, whose JSON Schema is `schema`. Tables are merged. A value with named alternatives
+/// is merged if both choose the same one, and replaced otherwise.
+fn merge(base: &mut TomlNode, new: &TomlNode, schema: SettingSchema<'_>) {
+    let is_same_choice = || match (base.entries(), new.entries()) {
+        ([base], [new]) => base.key == new.key,
+        _ => false,
+    };
+    if schema.has_alternatives() && !is_same_choice() {
+        *base = new.clone();
+        return;
+    }
+    let (TomlValue::Table(entries), TomlValue::Table(added)) = (&mut base.value, &new.value) else {
+        *base = new.clone();
+        return;
+    };
+    for added in added {
+        match entries.iter_mut().find(|entry| entry.key == added.key) {
+            Some(entry) => merge(&mut entry.node, &added.node, schema.property(&added.key)),
+            None => entries.push(added.clone()),
+        }
+    }
+}
+
+impl Expansion<'_> {
+    /// Reports settings that values of an axis set in stages that the file does not have. A value sets something in the
+    /// instances that have it, so it names no coordinates.
+    pub(crate) fn check_stages_of_values(&self, diagnostics: &mut Vec<Diagnostic>) {
+        for (stage, tree) in self.matrix.axes.iter().flat_map(|axis| &axis.values).flat_map(|value| &value.set) {
+            diagnostics.extend(self.unknown_stage(stage, tree));
+        }
+    }
+
+    /// Reports settings that the profile sets in stages that the file does not have.
+    pub(crate) fn check_stages_of_profile(&self, diagnostics: &mut Vec<Diagnostic>) {
+        for (name, tree) in &self.profile.set {
+            diagnostics.extend(self.unknown_stage(stage_of_instance(name), tree));
+        }
+    }
+
+    fn unknown_stage(&self, stage: &str, tree: &SettingTree) -> Option<Diagnostic> {
+        if self.stages.iter().any(|known| known.key == stage) {
+            return None;
+        }
+        let names: Vec<&str> = self.stages.iter().map(|stage| stage.key.as_str()).collect();
+        let message = format!("the file has no stage `{stage}`");
+        let diagnostic = Diagnostic::new(tree.span, message).with_valid_names(stage, names);
+        Some(if stage == "stage" {
+            diagnostic.hint("begin with the name of the stage, without the kind: `fit.seed`")
+        } else {
+            diagnostic
+        })
+    }
+
+    /// Reports coordinates in the names of the profile that the matrix does not have, and names that no instance has.
+    pub(crate) fn check_instances_of_profile(&self, combinations: &Combinations, diagnostics: &mut Vec<Diagnostic>) {
+        let named: Vec<(&String, &SettingTree)> =
+            self.profile.set.iter().filter(|(name, _)| name.contains(INSTANCE_SIGN)).collect();
+        if named.is_empty() {
+            return;
+        }
+        let reader = self.reader();
+        // Wrong references are reported with the expansion.
+        let axes = self.axes_of_stages(&reader, &mut Vec::new());
+        for (name, tree) in named {
+            let stage = match reader.read_instance(name, tree.span) {
+                // Coordinates on an axis with mistakes are not read.
+                Ok(Some(instance)) if instance.chosen.len() < coordinate_texts(name).count() => continue,
+                Ok(Some(instance)) => instance.producer,
+                // An unknown stage is reported with the others.
+                Ok(None) => continue,
+                Err(diagnostic) => {
+                    diagnostics.push(*diagnostic);
+                    continue;
+                }
+            };
+            let is_meant =
+                |values: &Vec<Condition>| means_instance(name, &self.stages[stage].key, &self.coordinates(values));
+            if !combinations.is_empty() && !combinations.projected(&axes[stage]).iter().any(is_meant) {
+                let message = format!("no instance of a stage matches `{name}`");
+                let hint = format!("`pairloom plan -v` lists the instances of `{}`", stage_of_instance(name));
+                diagnostics.push(Diagnostic::new(tree.span, message).hint(hint));
+            }
+        }
+    }
+
+    /// Conditions of the instances that the profile names, as far as they are right.
+    pub(crate) fn instances_of_profile(&self) -> Vec<Vec<Condition>> {
+        let reader = self.reader();
+        let conditions = |(name, tree): (&String, &SettingTree)| -> Option<Vec<Condition>> {
+            let instance = reader.read_instance(name, tree.span).ok()??;
+            let value = |(axis, selector): (usize, AxisSelector)| match selector {
+                AxisSelector::Value(value) => Some((axis, value)),
+                AxisSelector::Follow | AxisSelector::Every => None,
+            };
+            Some(instance.chosen.into_iter().filter_map(value).collect())
+        };
+        self.profile.set.iter().filter(|(name, _)| name.contains(INSTANCE_SIGN)).filter_map(conditions).collect()
     }
 }

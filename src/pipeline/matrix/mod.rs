@@ -2,21 +2,16 @@
 //!
 //! ```text
 //! [matrix.…] ─► axes and values ─► combinations ─► instances of each stage, with their settings and references
-//!                axes.rs            combinations.rs   expand.rs (merge.rs, reference.rs)
+//!                axes.rs            combinations.rs   expand.rs, reference.rs
 //! [profile.…] ───────────────────────────────────────► settings of all instances
-//!                profile.rs                            names.rs checks the names of stages and instances
+//!                profile.rs                            expand.rs checks the names of stages and instances
 //! ```
 
 mod axes;
 mod combinations;
 mod expand;
-mod names;
-mod merge;
-mod overlap;
 mod profile;
 mod reference;
-mod setting_schema;
-mod setting_tree;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -1,9 +1,11 @@
-//! References to instances of a stage: `fit.model`, `fit@row=1.1.model`, `test@*.summary`.
+//! References to instances of a stage: `fit.model`, `fit@row=1.1.model`, `test@*.summary`, found along the JSON Schema of
+//! its settings.
+
+use serde_json::Value as Json;
 
 use super::axes::{Matrix, MatrixAxis};
-use super::setting_schema::SettingSchema;
-use crate::diagnostic::Diagnostic;
-use crate::source_map::SourceSpan;
+use crate::diagnostic::{Diagnostic, SourceSpan};
+use crate::file_format::{Alternative, resolve};
 use crate::toml_tree::{TomlNode, TomlValue};
 use pairloom_stage::{INSTANCE_SIGN, TableRef};
 
@@ -146,4 +148,53 @@ pub(super) fn reference_texts<'n>(node: &'n TomlNode, schema: SettingSchema<'_>)
 /// Names of axes, for messages.
 pub(super) fn axis_names(axes: &[MatrixAxis], of: impl IntoIterator<Item = usize>) -> String {
     of.into_iter().map(|axis| format!("`{}`", axes[axis].name)).collect::<Vec<_>>().join(", ")
+}
+
+/// JSON Schema of a setting; unknown below a setting that does not exist.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SettingSchema<'s> {
+    schema: Option<&'s Json>,
+    /// `$defs` of the schema of the file.
+    definitions: &'s Json,
+}
+
+impl<'s> SettingSchema<'s> {
+    /// Schema `schema`, or what it refers to. An optional value has the schema of the value.
+    pub(super) fn new(schema: Option<&'s Json>, definitions: &'s Json) -> Self {
+        let plain = |schema: &'s Json| {
+            let schema = resolve(definitions, schema);
+            let options = schema.get("anyOf").and_then(Json::as_array);
+            let option =
+                options.and_then(|options| options.iter().find(|of| of.get("type") != Some(&Json::from("null"))));
+            option.map_or(schema, |option| resolve(definitions, option))
+        };
+        Self { schema: schema.map(plain), definitions }
+    }
+
+    /// Schema of the entry `key` of a table, or of the alternative `key` of a choice.
+    pub(super) fn property(self, key: &str) -> Self {
+        let property = self.schema.and_then(|schema| {
+            if self.has_alternatives() {
+                return Alternative::all(schema).into_iter().find(|of| of.name == key)?.content;
+            }
+            let properties = schema.get("properties");
+            properties.and_then(|properties| properties.get(key)).or_else(|| schema.get("additionalProperties"))
+        });
+        Self::new(property, self.definitions)
+    }
+
+    /// Schema of the items of a list.
+    pub(super) fn items(self) -> Self {
+        Self::new(self.schema.and_then(|schema| schema.get("items")), self.definitions)
+    }
+
+    /// True for a choice between named alternatives.
+    pub(super) fn has_alternatives(self) -> bool {
+        self.schema.is_some_and(|schema| schema.get("oneOf").is_some())
+    }
+
+    /// True for a reference to a table of a stage.
+    pub(super) fn is_table_reference(self) -> bool {
+        self.schema.zip(self.definitions.get("TableRef")).is_some_and(|(schema, of)| std::ptr::eq(schema, of))
+    }
 }

@@ -10,27 +10,18 @@
 //! kernels that `evaluate` uses.
 
 mod block_items;
-mod corrected_lists;
 mod exec;
 mod top_k_rows;
 mod lateral;
 mod message;
-mod method;
-mod named_tables;
-mod named_vectors;
 mod nearest_lists;
 mod node;
-mod pair_condition;
-mod planner;
-mod tie_keys;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod lateral_tests;
 
+pub(super) use exec::SessionPlanner;
 pub(super) use lateral::LateralTopK;
 pub(super) use message::{decode_join, encode_join};
-pub(super) use method::join_method;
-pub(super) use named_tables::{TOPK_JOIN, named_tables, table_and_condition};
-pub(super) use node::{MEASURE, RANK, TopKJoin, join_k};
-pub(super) use planner::SessionPlanner;
+pub(super) use node::{MEASURE, RANK, TopKJoin, join_k, join_method};

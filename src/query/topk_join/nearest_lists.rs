@@ -1,18 +1,22 @@
-//! Nearest items of each query, found block by block.
+//! Nearest items of each query, found block by block; or by scores that a method against hubs corrects.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arrow::array::{Array, BooleanArray};
-use arrow::row::Rows;
+use arrow::array::{Array, BooleanArray, RecordBatch};
+use arrow::datatypes::SchemaRef;
+use arrow::row::{RowConverter, Rows, SortField};
 use datafusion::common::internal_err;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::physical_expr::PhysicalSortExpr;
 
+use super::block_items::NamedVectors;
 use super::block_items::{BlockItems, check_width, write_scaled};
-use super::named_vectors::NamedVectors;
 use crate::vectors::VectorMeasure;
+use pairloom_base::error::Error;
 use pairloom_kernels::distance::{VectorValues, l2_norm};
+use pairloom_retrieval::{Method, rank_items};
 use pairloom_search::{ScoreFunction, Search, SearchRequest, VectorMatrix, parallel_ranges};
 
 /// Candidates of a block beyond the k best, so that roundings seldom need a second search.
@@ -190,7 +194,7 @@ impl NearestLists {
     }
 
     fn check_stop(&self) -> pairloom_base::error::Result<()> {
-        if self.stop.load(Ordering::Relaxed) { Err(pairloom_base::error::Error::interrupted()) } else { Ok(()) }
+        if self.stop.load(Ordering::Relaxed) { Err(Error::interrupted()) } else { Ok(()) }
     }
 
     /// Width of the vectors; 0 without queries.
@@ -244,7 +248,7 @@ impl NearestLists {
             own = queries.iter().flat_map(of).collect();
             &own
         };
-        let external = |error: pairloom_base::error::Error| DataFusionError::External(Box::new(error));
+        let external = |error: Error| DataFusionError::External(Box::new(error));
         let (rows, columns) = (
             VectorMatrix::with_threads("queries", rows, self.width, self.threads).map_err(external)?,
             VectorMatrix::with_threads("items", &items.packed, self.width, self.threads).map_err(external)?,
@@ -316,4 +320,73 @@ struct Candidates {
     rows: Vec<usize>,
     /// Upper bound of the keys of all other items of the block.
     bound_of_others: f64,
+}
+
+/// Keys of items, whose bytes have the order of the terms after the measure.
+pub(super) struct TieKeys {
+    /// One for all blocks: only its own keys compare.
+    converter: RowConverter,
+}
+
+impl TieKeys {
+    /// Keys of rows of a schema; `None` without terms.
+    ///
+    /// # Errors
+    /// A term has a type without an order.
+    pub(super) fn new(terms: &[PhysicalSortExpr], schema: &SchemaRef) -> Result<Option<Self>> {
+        if terms.is_empty() {
+            return Ok(None);
+        }
+        let field =
+            |term: &PhysicalSortExpr| Ok(SortField::new_with_options(term.expr.data_type(schema)?, term.options));
+        let fields = terms.iter().map(field).collect::<Result<Vec<_>>>()?;
+        Ok(Some(Self { converter: RowConverter::new(fields)? }))
+    }
+
+    /// Keys of the rows of a block.
+    pub(super) fn of_block(&mut self, terms: &[PhysicalSortExpr], block: &RecordBatch) -> Result<Rows> {
+        let value = |term: &PhysicalSortExpr| term.expr.evaluate(block)?.into_array(block.num_rows());
+        Ok(self.converter.convert_columns(&terms.iter().map(value).collect::<Result<Vec<_>>>()?)?)
+    }
+}
+
+/// Lists of the `k` best items of each query by corrected cosines. All queries and items are there at once: methods
+/// learn from their scores, or from those of the `banks`: other queries, and other items. A vector of 0 has no cosine, so such an item is in no list.
+///
+/// # Errors
+/// As [`NearestLists::new`]; an item of another width or with a value that is not finite; those of the method; the query
+/// was interrupted.
+pub(super) async fn corrected_lists(
+    method: Method,
+    k: usize,
+    queries: NamedVectors,
+    items: NamedVectors,
+    banks: Vec<NamedVectors>,
+    threads: usize,
+) -> Result<Vec<Vec<NearItem>>> {
+    let stop = StopOnDrop::default();
+    let stopped = Arc::clone(&stop.0);
+    let ranked = tokio::task::spawn_blocking(move || {
+        let queries = NearestLists::new(VectorMeasure::CosineSimilarity, k, queries, threads)?;
+        let items = BlockItems::new(VectorMeasure::CosineSimilarity, queries.width(), &items, threads)?;
+        if queries.is_empty() || items.rows.is_empty() {
+            return Ok(queries.into_lists());
+        }
+        let mut progress = |_: u64, _: u64| {
+            if stopped.load(Ordering::Relaxed) { Err(Error::interrupted()) } else { Ok(()) }
+        };
+        let vectors = [queries.packed(), &items.packed];
+        let packed =
+            |bank| Ok(BlockItems::new(VectorMeasure::CosineSimilarity, queries.width(), bank, threads)?.packed);
+        let banks = banks.iter().map(packed).collect::<Result<Vec<Vec<f32>>>>()?;
+        let banks: Vec<&[f32]> = banks.iter().map(Vec::as_slice).collect();
+        let ranked = rank_items(&method, vectors, &banks, queries.width(), k, threads, &mut progress);
+        let near = |found: &pairloom_kernels::top_k::ScoredItem| NearItem {
+            value: f64::from(found.score),
+            item: items.rows[found.item] as u64,
+        };
+        let ranked = ranked.map_err(|error| DataFusionError::External(Box::new(error)))?;
+        Ok(ranked.iter().map(|list| list.iter().map(near).collect()).collect())
+    });
+    ranked.await.map_err(|error| DataFusionError::External(Box::new(error)))?
 }

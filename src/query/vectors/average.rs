@@ -12,8 +12,8 @@ use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, Documentation, Signature, Volatility};
 
 use super::column::{ListVectors, float_vectors};
-use super::documentation::documentation;
-use super::measure_call::vector_argument;
+use super::documentation;
+use super::measure::vector_argument;
 use pairloom_kernels::distance::VectorValues;
 
 /// Name of the function.

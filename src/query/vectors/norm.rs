@@ -12,8 +12,8 @@ use datafusion::logical_expr::{
 };
 
 use super::column::{ListVectors, float_vectors};
-use super::documentation::documentation;
-use super::measure_call::vector_argument;
+use super::documentation;
+use super::measure::vector_argument;
 use pairloom_kernels::distance::{VectorValues, l2_norm};
 
 /// Function of one vector.

@@ -1,20 +1,11 @@
 //! Sweep of a report: rows with their repetitions as a table, beside printed rows, and the curves of all rows.
 
 mod settings;
-mod runs;
 mod measures;
-mod ncs;
 mod read;
-mod method_name;
-mod printed_row;
-mod printed_names;
 mod printed;
 mod table;
-mod baselines;
-mod comparison;
-mod texts;
 mod section;
-mod latex_text;
 mod latex;
 mod curves;
 mod row_settings;

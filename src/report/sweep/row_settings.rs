@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::runs::SweepRuns;
+use super::read::SweepRuns;
 use super::settings::{METRICS, ReportSweep, SUMMARIES, VALIDATIONS};
 use pairloom_stage::flat_settings::{flatten, text};
 use pairloom_stage::{AncestorArtefact, AncestorInput, StageLineage};

@@ -2,14 +2,14 @@
 
 use super::curves;
 use super::measures::SweepMeasure;
-use super::printed_row::PrintedRow;
+use super::printed::PrintedRow;
 use super::read::SweepReport;
 use super::table::{SweepRow, SweepTable};
-use super::texts::{p_value, signed};
+use super::table::{p_value, signed};
+use crate::document::Span::{Code, Plain, Strong};
+use crate::document::{Cell, PageColumn, PageTable};
 use crate::document::{PageBlock, Section};
 use crate::page_data::{DIRECTIONS, one_decimal};
-use crate::table::{Cell, PageColumn, PageTable};
-use crate::text::Span::{Code, Plain, Strong};
 use pairloom_base::error::{Result, TruncatedList};
 
 /// Key figures that a page opens with.

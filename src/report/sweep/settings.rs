@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::runs::{SweepRun, SweepRuns};
+use super::read::{SweepRun, SweepRuns};
 use pairloom_stage::{Problem, StageInput, TableRef, coordinate_texts};
 use pairloom_tables::{self as tables, Table};
 

@@ -1,10 +1,17 @@
-//! Table of a sweep: statistics of every measure over the repetitions of a row, for one protocol.
+//! Table of a sweep: statistics of every measure over the repetitions of a row, for one protocol, and the comparison of rows
+//! with their baselines.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::measures::SweepMeasure;
-use super::printed_row::{PrintedRemarks, PrintedRow};
-use super::runs::SweepRuns;
+use super::printed::{PrintedRemarks, PrintedRow};
+use super::read::SweepRuns;
+use super::settings::{BASELINE, BASELINES, ReportSweep};
 use crate::page_data::ResultRow;
+use pairloom_base::error::TruncatedList;
+use pairloom_base::suggest::quoted_list;
 use pairloom_retrieval::{PairedSeedTest, SeedStatistics};
+use pairloom_stage::{Problem, matches_glob};
 
 /// Results of one protocol.
 #[derive(Debug)]
@@ -284,5 +291,120 @@ impl SweepTable {
                 value.is_best = is_best;
             }
         }
+    }
+}
+
+/// Compares each row of a table with its baseline: of the same method, or if the baseline has one method only, of that
+/// one.
+pub(super) fn compare(table: &mut SweepTable, baselines: &Baselines<'_>) {
+    let compared = |row: &SweepRow| {
+        let baseline = baselines.of(&row.row).filter(|baseline| *baseline != row.row)?;
+        comparison(row, counterpart(row, &table.rows, baseline)?)
+    };
+    let comparisons: Vec<Option<BaselineComparison>> = table.rows.iter().map(compared).collect();
+    for (row, comparison) in table.rows.iter_mut().zip(comparisons) {
+        row.comparison = comparison;
+    }
+}
+
+/// Row of the baseline that a row is compared with.
+fn counterpart<'r>(row: &SweepRow, among: &'r [SweepRow], baseline: &str) -> Option<&'r SweepRow> {
+    let of_baseline: Vec<&SweepRow> = among.iter().filter(|other| other.row == baseline).collect();
+    match of_baseline.as_slice() {
+        [one] => Some(*one),
+        several => several.iter().find(|other| other.method == row.method).copied(),
+    }
+}
+
+fn comparison(row: &SweepRow, baseline: &SweepRow) -> Option<BaselineComparison> {
+    let rsum = |result| SweepMeasure::Rsum.value(result);
+    let (mut own, mut others) = (Vec::new(), Vec::new());
+    for (repetition, result) in &row.results {
+        if let Some((_, other)) = baseline.results.iter().find(|(other, _)| other == repetition) {
+            own.push(rsum(result));
+            others.push(rsum(other));
+        }
+    }
+    let differences: Vec<f64> = own.iter().zip(&others).map(|(own, other)| own - other).collect();
+    let of = SeedStatistics::of(&differences)?;
+    let test = PairedSeedTest::of(&own, &others);
+    Some(BaselineComparison { baseline: baseline.row.clone(), difference: of.mean, n: of.n, test })
+}
+
+/// Baseline of each row.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Baselines<'s> {
+    /// Baseline of rows that have none of their own.
+    common: Option<&'s str>,
+    /// Baselines by the name of a row, or by a pattern.
+    of_rows: &'s BTreeMap<String, String>,
+}
+
+impl<'s> Baselines<'s> {
+    /// Baseline of a row: that of its name, of the longest pattern that it matches, or the common one.
+    pub(super) fn of(&self, row: &str) -> Option<&'s str> {
+        let matching = self.of_rows.iter().filter(|(pattern, _)| matches_glob(pattern, row));
+        let nearest = matching.max_by_key(|(pattern, _)| (pattern.as_str() == row, pattern.len()));
+        nearest.map(|(_, baseline)| baseline.as_str()).or(self.common)
+    }
+}
+
+impl ReportSweep {
+    /// Baselines of the rows.
+    pub(super) fn baselines(&self) -> Baselines<'_> {
+        Baselines { common: self.baseline.as_deref(), of_rows: &self.baselines }
+    }
+
+    /// Checks that baselines are rows, and that each name in `baselines` means one. A part of a matrix may lack many of them,
+    /// so one message names all.
+    pub(super) fn check_baselines(&self) -> Vec<Problem> {
+        let runs = self.runs();
+        let rows = runs.rows();
+        if rows.is_empty() {
+            return Vec::new();
+        }
+        let there: TruncatedList = rows.iter().map(|row| format!("`{row}`")).collect();
+        let hint = format!("its rows are {}", there.join(", "));
+        let warning = |setting: &str, message: String| Problem::warning(setting, message).hint(&hint);
+        let unknown = |row: &String| format!("got `{row}`, which is no row of the sweep");
+        let is_missing = |row: &&String| !rows.contains(&row.as_str());
+        let mut problems: Vec<Problem> =
+            self.baseline.iter().filter(is_missing).map(|row| warning(BASELINE, unknown(row))).collect();
+        let is_used = |(pattern, _): &(&String, &String)| rows.iter().any(|row| matches_glob(pattern, row));
+        let (used, unused): (Vec<_>, Vec<_>) = self.baselines.iter().partition(is_used);
+        if !unused.is_empty() {
+            let patterns = quoted_list(unused.iter().map(|(pattern, _)| pattern.as_str()));
+            problems.push(warning(BASELINES, format!("no row of the sweep matches {patterns}")));
+        }
+        let baselines: BTreeSet<&String> = used.into_iter().map(|(_, baseline)| baseline).collect();
+        problems.extend(baselines.into_iter().filter(is_missing).map(|row| warning(BASELINES, unknown(row))));
+        problems
+    }
+}
+
+/// Difference with its sign and one decimal.
+pub(super) fn signed(difference: f64) -> String {
+    format!("{difference:+.1}")
+}
+
+/// p-value with three decimals.
+pub(super) fn p_value(p: f64) -> String {
+    if p < 0.001 { "< 0.001".to_owned() } else { format!("{p:.3}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_counts() {
+        let of_rows = [("sgr*", "sgr"), ("sgr_hal", "own"), ("s*", "scan"), ("*", "any")];
+        let of_rows = of_rows.map(|(pattern, row)| (pattern.to_owned(), row.to_owned())).into();
+        let baselines = Baselines { common: Some("sum"), of_rows: &of_rows };
+        let of = |row| baselines.of(row).unwrap_or_default();
+        assert_eq!([of("sgr_sam"), of("sgr_hal"), of("saf"), of("1")], ["sgr", "own", "scan", "any"]);
+        let none = BTreeMap::new();
+        assert_eq!(Baselines { common: Some("sum"), of_rows: &none }.of("1"), Some("sum"));
+        assert_eq!(Baselines { common: None, of_rows: &none }.of("1"), None);
     }
 }

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, ListedMethod, MethodContext, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::corrections::Corrections;
+use crate::ranking::Corrections;
 use crate::ranking::Ranker;
 use pairloom_base::error::{Error, Problem, Result};
 #[cfg(test)]
-use pairloom_kernels::hubness::dense_scores::DenseScores;
+use pairloom_kernels::hubness::method::DenseScores;
 use pairloom_search::SearchProgress;
 
 /// Best of several methods: the one with the largest rsum on the split `validation_split`.

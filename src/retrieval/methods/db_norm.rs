@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, MethodContext, RankingMethod, ScoreKind};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::corrections::Corrections;
+use crate::ranking::Corrections;
 use crate::ranking::Ranker;
 use crate::scores::ScoreSet;
 use crate::statistics::{ItemStatistics, bank_item_statistics};
 use pairloom_base::error::{Problem, Result};
 use pairloom_kernels::hubness::db_norm as kernel;
-#[cfg(test)]
-use pairloom_kernels::hubness::dense_scores::DenseScores;
 use pairloom_kernels::hubness::method::Correction;
-use pairloom_kernels::hubness::parameter_checks::{ParameterProblems, check_count, check_inverse_temperature};
-use pairloom_kernels::hubness::statistic::Statistic;
+#[cfg(test)]
+use pairloom_kernels::hubness::method::DenseScores;
+use pairloom_kernels::hubness::method::Statistic;
+use pairloom_kernels::hubness::method::{ParameterProblems, check_count, check_inverse_temperature};
 use pairloom_search::{MatrixSide, SearchProgress};
 
 /// Inverted softmax over the queries and over the items of the query bank (Wang et al., EMNLP 2023).

@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, RankingMethod, ScoreKind};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::corrections::Corrections;
+use crate::ranking::Corrections;
 use crate::ranking::Ranker;
 use crate::scores::ScoreSet;
 use pairloom_base::error::{Error, Result};
-#[cfg(test)]
-use pairloom_kernels::hubness::dense_scores::DenseScores;
 use pairloom_kernels::hubness::dis_sim_local::{self as kernel, squared_distance_to_centroid};
-use pairloom_kernels::hubness::parameter_checks::{ParameterProblems, check_count};
+#[cfg(test)]
+use pairloom_kernels::hubness::method::DenseScores;
+use pairloom_kernels::hubness::method::{ParameterProblems, check_count};
 use pairloom_kernels::top_k::ScoredItem;
 use pairloom_search::{SearchProgress, SearchRequest};
 

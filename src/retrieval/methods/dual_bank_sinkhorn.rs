@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, MethodContext, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::corrections::Corrections;
+use crate::ranking::Corrections;
 use crate::ranking::Ranker;
 use crate::scores::ScoreSet;
 use pairloom_base::error::{Error, Problem, Result};
 #[cfg(test)]
-use pairloom_kernels::hubness::dense_scores::DenseScores;
-use pairloom_kernels::hubness::dual_bank_sinkhorn as kernel;
-use pairloom_kernels::hubness::parameter_checks::{ParameterProblems, check_count, check_temperature};
+use pairloom_kernels::hubness::method::DenseScores;
+use pairloom_kernels::hubness::method::{ParameterProblems, check_count, check_temperature};
+use pairloom_kernels::hubness::sinkhorn as kernel;
 use pairloom_search::{MatrixSide, SearchProgress};
 
 /// Sinkhorn potentials of the items together with the items of the query bank, over the queries of the bank (Pan et

@@ -3,17 +3,17 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::assignment_rankings::{self, no_corrections};
+use super::assignment::{self, no_corrections};
 use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::corrections::Corrections;
+use crate::ranking::Corrections;
 use crate::ranking::{Ranker, RankingRequest, Rankings};
 use pairloom_base::error::Result;
-#[cfg(test)]
-use pairloom_kernels::hubness::dense_scores::DenseScores;
 use pairloom_kernels::hubness::k_best_assignment::k_best_assignments;
-use pairloom_kernels::hubness::parameter_checks::{ParameterProblems, check_count};
+#[cfg(test)]
+use pairloom_kernels::hubness::method::DenseScores;
+use pairloom_kernels::hubness::method::{ParameterProblems, check_count};
 use pairloom_search::SearchProgress;
 
 /// Largest number of assignments: more take hours, and hardly differ.
@@ -51,7 +51,7 @@ impl RankingMethod for KBestAssignment {
         wanted: &RankingRequest<'_>,
         progress: &mut dyn SearchProgress,
     ) -> Result<[Rankings; 2]> {
-        assignment_rankings::rank_by_assignments(ranker, wanted, progress, |problem, progress| {
+        assignment::rank_by_assignments(ranker, wanted, progress, |problem, progress| {
             let mut reported = Ok(());
             let goes_on = || {
                 reported = progress.report(0, 1);

@@ -1,16 +1,21 @@
-//! Trait of ranking methods, and the types of its interface.
+//! Trait of ranking methods, the types of its interface, the statistical methods of
+//! [`kernels::hubness`](pairloom_kernels::hubness), and parameters as text: `k = 10`.
 
-use crate::corrections::Corrections;
-use crate::ranking::{Ranker, RankingRequest, Rankings};
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::ranking::{Corrections, Ranker, RankingRequest, Rankings};
 use pairloom_base::error::{Problem, Result};
 use pairloom_kernels::hubness::distance::Distance;
-use pairloom_kernels::hubness::parameter_checks::ParameterProblems;
+use pairloom_kernels::hubness::method::{ParameterProblems, StatisticalMethod};
 use pairloom_search::SearchProgress;
 
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
 #[cfg(test)]
-use pairloom_kernels::hubness::dense_scores::DenseScores;
+use pairloom_kernels::hubness::method::DenseScores;
 
 /// Scores that a method learns from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,4 +166,128 @@ pub(crate) trait ListedMethod: RankingMethod + Sized {
     fn name(&self) -> &'static str;
     /// Problems of the settings of the method, whose path in the pipeline file is `at`.
     fn problems_at(&self, at: &str, context: MethodContext) -> Vec<Problem>;
+}
+
+impl<M: StatisticalMethod> RankingMethod for M {
+    fn learns_from(&self) -> LearnsFrom {
+        LearnsFrom::from_bank(self.is_inductive())
+    }
+
+    fn corrections(
+        &self,
+        ranker: &Ranker<'_>,
+        comparable: bool,
+        progress: &mut dyn SearchProgress,
+    ) -> Result<Corrections> {
+        ranker.statistical_corrections(self, comparable, progress)
+    }
+
+    fn problems(&self) -> ParameterProblems {
+        StatisticalMethod::problems(self)
+    }
+
+    fn refusal(&self, scores: ScoreKind) -> Option<&'static str> {
+        StatisticalMethod::refusal(self, scores.distance())
+    }
+
+    fn needs_distances(&self) -> bool {
+        self.required_statistics().needs_distances
+    }
+
+    fn compares_queries(&self) -> bool {
+        StatisticalMethod::compares_queries(self)
+    }
+
+    #[cfg(test)]
+    fn reference_scores(&self, reference: &ReferenceScores<'_>) -> Option<DenseScores> {
+        let others = reference.bank_if(self.is_inductive()).unwrap_or(&reference.test);
+        Some(self.definition(&reference.test, others, reference.distance))
+    }
+}
+
+/// Value of a setting.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+enum SettingValue {
+    Flag(bool),
+    Number(serde_json::Number),
+    Text(String),
+    Settings(OrderedSettings),
+    List(Vec<SettingValue>),
+    /// Infinity, which is `null` in JSON.
+    Infinity,
+}
+
+/// Settings by name, in the order of their declaration.
+#[derive(Debug, Clone, PartialEq)]
+struct OrderedSettings(Vec<(String, SettingValue)>);
+
+impl<'de> Deserialize<'de> for OrderedSettings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+
+        impl<'de> Visitor<'de> for Entries {
+            type Value = OrderedSettings;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("settings by name")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<OrderedSettings, M::Error> {
+                let mut all = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    all.push(entry);
+                }
+                Ok(OrderedSettings(all))
+            }
+        }
+
+        deserializer.deserialize_map(Entries)
+    }
+}
+
+/// Parameters of a method as texts such as `beta = 30`, in the order of its settings. A flag is named if it is set; an
+/// option with several choices and a nested method are named if they are not the default.
+pub(super) fn parameters<M: Serialize>(method: &M, default: &M, unused: &[&str]) -> Vec<String> {
+    let read = |method: &M| -> Option<OrderedSettings> {
+        let OrderedSettings(mut by_name) = serde_json::from_str(&serde_json::to_string(method).ok()?).ok()?;
+        match by_name.pop() {
+            Some((_, SettingValue::Settings(settings))) => Some(settings),
+            _ => None,
+        }
+    };
+    match (read(method), read(default)) {
+        (Some(settings), Some(default)) => texts(&settings, &default, unused),
+        _ => Vec::new(),
+    }
+}
+
+/// Texts of settings, compared with the default.
+fn texts(
+    OrderedSettings(all): &OrderedSettings,
+    OrderedSettings(default): &OrderedSettings,
+    unused: &[&str],
+) -> Vec<String> {
+    let mut texts = Vec::new();
+    // The caller adds the name of the query bank.
+    for (name, setting) in all.iter().filter(|(name, _)| name != "query_bank" && !unused.contains(&name.as_str())) {
+        let is_default = default.iter().any(|(other, value)| other == name && value == setting);
+        match setting {
+            SettingValue::Flag(true) => texts.push(name.clone()),
+            SettingValue::Number(number) => match number.as_u64() {
+                Some(count) => texts.push(format!("{name} = {count}")),
+                None => texts.push(format!("{name} = {}", number.as_f64().unwrap_or(f64::NAN))),
+            },
+            SettingValue::Infinity => texts.push(format!("{name} = inf")),
+            SettingValue::Text(text) if !is_default => texts.push(text.clone()),
+            SettingValue::Settings(OrderedSettings(inner)) if !is_default => {
+                if let Some((method, SettingValue::Settings(settings))) = inner.first() {
+                    texts.push(format!("{name} {method}"));
+                    texts.extend(self::texts(settings, &OrderedSettings(Vec::new()), &[]));
+                }
+            }
+            SettingValue::Flag(false) | SettingValue::Text(_) | SettingValue::Settings(_) | SettingValue::List(_) => {}
+        }
+    }
+    texts
 }

@@ -6,9 +6,6 @@
 //! `RankingMethod`.
 
 mod method;
-mod statistical;
-mod parameter_text;
-mod assignment_rankings;
 // Tests of other modules use it too.
 #[doc(hidden)]
 pub mod testing;
@@ -35,8 +32,8 @@ use serde::{Deserialize, Serialize};
 
 use self::method::{LearnsFrom, ListedMethod, RankingMethod};
 pub use self::method::{MethodContext, ScoreKind};
-use super::corrections::Corrections;
-use super::label::MethodLabel;
+use super::ranking::Corrections;
+use super::ranking::MethodLabel;
 use super::ranking::{Ranker, RankingRequest, Rankings};
 use pairloom_base::error::{Problem, Result};
 use pairloom_kernels::hubness;
@@ -148,7 +145,7 @@ impl Method {
     pub fn label(&self, bank: Option<&str>, chosen_on: Option<&str>) -> MethodLabel {
         let method = self.get();
         let bank = bank.filter(|_| method.uses_query_bank());
-        let mut parameters = parameter_text::parameters(self, &self.default_of(), method.unused_settings());
+        let mut parameters = method::parameters(self, &self.default_of(), method.unused_settings());
         parameters.extend(bank.map(|bank| format!("query bank {bank}")));
         parameters.extend(chosen_on.map(|split| format!("chosen on {split}")));
         MethodLabel {
@@ -241,7 +238,7 @@ impl RankingMethod for Method {
         self.get().rank(ranker, wanted, progress)
     }
 
-    fn problems(&self) -> hubness::parameter_checks::ParameterProblems {
+    fn problems(&self) -> hubness::method::ParameterProblems {
         self.get().problems()
     }
 
@@ -273,7 +270,7 @@ impl RankingMethod for Method {
     fn reference_scores(
         &self,
         reference: &reference_scores::ReferenceScores<'_>,
-    ) -> Option<hubness::dense_scores::DenseScores> {
+    ) -> Option<hubness::method::DenseScores> {
         self.get().reference_scores(reference)
     }
 }

@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, MethodContext, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::corrections::Corrections;
+use crate::ranking::Corrections;
 use crate::ranking::Ranker;
 use crate::scores::{ScoreSet, missing_scores};
 use pairloom_base::error::{Error, Problem, Result};
-#[cfg(test)]
-use pairloom_kernels::hubness::dense_scores::DenseScores;
-#[cfg(test)]
-use pairloom_kernels::hubness::empirical_proximity::empirical_proximity;
-use pairloom_kernels::hubness::empirical_proximity::{EmpiricalMutualProximity, SortedScores};
 use pairloom_kernels::hubness::method::Correction;
+#[cfg(test)]
+use pairloom_kernels::hubness::method::DenseScores;
 use pairloom_kernels::hubness::mutual_proximity as kernel;
+#[cfg(test)]
+use pairloom_kernels::hubness::mutual_proximity::empirical_proximity;
+use pairloom_kernels::hubness::mutual_proximity::{EmpiricalMutualProximity, SortedScores};
 use pairloom_search::SearchProgress;
 
 /// Probability that the query and the item are nearer to each other than to others (Schnitzer et al., 2012).

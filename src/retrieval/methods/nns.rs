@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::corrections::Corrections;
+use crate::ranking::Corrections;
 use crate::ranking::Ranker;
 use pairloom_base::error::Result;
 #[cfg(test)]
-use pairloom_kernels::hubness::dense_scores::DenseScores;
-use pairloom_kernels::hubness::shift::ShiftCorrection;
+use pairloom_kernels::hubness::method::DenseScores;
+use pairloom_kernels::hubness::method::ShiftCorrection;
 use pairloom_search::SearchProgress;
 
 /// Nearest neighbour: scores without any correction.

@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::corrections::Corrections;
+use crate::ranking::Corrections;
 use crate::ranking::Ranker;
 use crate::statistics::ItemStatistics;
 use pairloom_base::error::Result;
-#[cfg(test)]
-use pairloom_kernels::hubness::dense_scores::DenseScores;
 use pairloom_kernels::hubness::method::Correction;
-use pairloom_kernels::hubness::parameter_checks::{ParameterProblems, check_count, check_inverse_temperature};
+#[cfg(test)]
+use pairloom_kernels::hubness::method::DenseScores;
+use pairloom_kernels::hubness::method::Statistic;
+use pairloom_kernels::hubness::method::{ParameterProblems, check_count, check_inverse_temperature};
 use pairloom_kernels::hubness::qb_norm as kernel;
-use pairloom_kernels::hubness::statistic::Statistic;
 use pairloom_search::SearchProgress;
 
 /// Inverted softmax over the query bank, for queries whose nearest item is in the activation set (Bogolin et al., CVPR

@@ -6,8 +6,8 @@ use crate::{
     ScoreSource, StoredBankScores, StoredScores, VectorSource, evaluate,
 };
 use pairloom_base::error::Result;
-use pairloom_kernels::hubness::dense_scores::DenseScores;
 use pairloom_kernels::hubness::distance::Distance;
+use pairloom_kernels::hubness::method::DenseScores;
 use pairloom_kernels::random::Rng;
 use pairloom_search::CpuSearchFactory;
 

@@ -3,17 +3,17 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::assignment_rankings::no_corrections;
+use super::assignment::no_corrections;
 use super::method::{LearnsFrom, ListedMethod, MethodContext, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::corrections::Corrections;
+use crate::ranking::Corrections;
 use crate::ranking::{Ranker, RankingRequest, Rankings};
 use pairloom_base::error::{Error, Problem, Result};
 #[cfg(test)]
-use pairloom_kernels::hubness::dense_scores::DenseScores;
-use pairloom_kernels::hubness::incremental_matching::MatchCandidate;
-use pairloom_kernels::hubness::parameter_checks::ParameterProblems;
+use pairloom_kernels::hubness::method::DenseScores;
+use pairloom_kernels::hubness::method::ParameterProblems;
+use pairloom_kernels::hubness::relaxed_greedy::MatchCandidate;
 use pairloom_kernels::hubness::relaxed_greedy::{self as kernel, CapacityRule, query_slices};
 use pairloom_kernels::top_k::ScoredItem;
 use pairloom_search::{GreedyMatching, GreedyRequest, SearchProgress};

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use super::Method;
 use super::method::{ListedMethod, MethodContext, ScoreKind};
-use pairloom_kernels::hubness::parameter_checks::MAX_INVERSE_TEMPERATURE;
+use pairloom_kernels::hubness::method::MAX_INVERSE_TEMPERATURE;
 
 /// Settings that [`Method::samples`] cannot derive from the defaults and the schema: activation sets that contain some
 /// of the items, weights of different size, more iterations.

@@ -11,9 +11,9 @@ use super::{
     MutualProximity, QbNorm, RelaxedGreedy, Sinkhorn,
 };
 use crate::Rankings;
-use pairloom_kernels::hubness::dense_scores::DenseScores;
 use pairloom_kernels::hubness::inverted_softmax::{NormalisationSet, inverted_softmax};
 use pairloom_kernels::hubness::k_best_assignment::{CapacitatedAssignment, k_best_assignments};
+use pairloom_kernels::hubness::method::DenseScores;
 use pairloom_kernels::hubness::relaxed_greedy::{CapacityRule, GreedyRelaxation, relaxed_greedy};
 use pairloom_kernels::hubness::sinkhorn::sinkhorn;
 use pairloom_tables::DEFAULT_CUTOFFS;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::worker::SearchWorker;
+use super::SearchWorker;
 use crate::testing::{SCORE_FUNCTIONS, VectorDistribution, random_vectors};
 use crate::{Positives, Search, SearchRequest, VectorMatrix};
 use pairloom_base::error::{Error, Result};
 use pairloom_base::runtime::RemoteTasks;
-use pairloom_kernels::hubness::statistic::Statistic;
+use pairloom_kernels::hubness::method::Statistic;
 use pairloom_kernels::random::Rng;
 
 /// Processes that are threads of this one. Objects and results are bytes, as between processes.

@@ -3,17 +3,17 @@
 use std::ops::Range;
 
 use super::blocks::{Scan, ScoreVisitor};
-use super::ordered_sum::parts_per_group;
-use super::stripes::{stripe_count, stripe_rows_range};
+use super::blocks::{stripe_count, stripe_rows_range};
+use super::sums::parts_per_group;
 use crate::checkpoint::{SearchProgress, Sections};
 use crate::request::SearchRequest;
-use crate::results::{SearchResults, UnroundedResults};
+use crate::request::{SearchResults, UnroundedResults};
 use crate::scores::{PanelRow, ScorePrecision};
 use pairloom_base::error::Result;
-use pairloom_kernels::hubness::incremental_matching::MatchCandidate;
 use pairloom_kernels::hubness::method::Correction;
+use pairloom_kernels::hubness::relaxed_greedy::MatchCandidate;
 use pairloom_kernels::identity::IdentityWriter;
-use pairloom_kernels::measure::rank::best_rank;
+use pairloom_kernels::measure::recall::best_rank;
 use pairloom_kernels::product::TILE_COLUMNS;
 use pairloom_kernels::top_k::{ScoredItem, top_k};
 

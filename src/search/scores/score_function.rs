@@ -2,14 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::score_bound::ScoreBound;
-use super::side::MatrixSide;
-use pairloom_kernels::dot::{dot, dot_products};
+use super::MatrixSide;
+use super::ScoreBound;
+use pairloom_kernels::distance::{dot, dot_products};
 use pairloom_kernels::identity::IdentityWriter;
-use pairloom_kernels::order_similarity::{OrderPenalty, order_similarity, order_similarity_error};
+use pairloom_kernels::order_similarity::{
+    OrderPenalty, OrderViolation, add_violations, order_similarity, order_similarity_error,
+};
 use pairloom_kernels::product::{
-    ElementType, NormBound, OrderViolation, TILE_COLUMNS, TILE_ROWS, Tile, add_product, add_violations,
-    product_error_bound,
+    ElementType, NormBound, TILE_COLUMNS, TILE_ROWS, Tile, add_product, product_error_bound,
 };
 
 /// Score function of a row and a column.

@@ -4,18 +4,17 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use super::duplicates::Duplicates;
-use super::packed::PackedVectors;
-use super::score_bound::ScoreBound;
+use az::SaturatingAs;
+
+use super::MatrixSide;
+use super::ScoreBound;
 use super::score_function::ScoreFunction;
-use super::scored_vectors::ScoredVectors;
-use super::side::MatrixSide;
-use super::source::{ConsumePanel, PanelRow, ScorePrecision, Scores};
-use super::vector_matrix::VectorMatrix;
+use super::vector_matrix::{Duplicates, ScoredVectors, VectorMatrix};
+use super::{ConsumePanel, PanelRow, ScorePrecision, Scores};
 use crate::threads::parallel_ranges;
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::identity::IdentityWriter;
-use pairloom_kernels::product::{ElementType, LeftFactor, NormBound, TILE_COLUMNS, TILE_ROWS, has_avx512};
+use pairloom_kernels::product::{ElementType, LeftFactor, NormBound, RightFactor, TILE_COLUMNS, TILE_ROWS, has_avx512};
 
 /// Bytes of the packed rows of a block. With a panel of columns they fit the L2 cache of a CPU.
 const BLOCK_BYTES: usize = 400 << 10;
@@ -266,6 +265,94 @@ fn digest(vectors: &VectorMatrix<'_>, threads: usize) -> blake3::Hash {
         hasher.update(group.as_bytes());
     }
     hasher.finalize()
+}
+
+/// Exact scores for one thread. With [`Duplicates`] it caches the scores of the latest pairs, direct-mapped.
+#[derive(Debug, Default)]
+pub(crate) struct ExactCache<'d> {
+    duplicates: Option<&'d Duplicates>,
+    /// Class number of a pair, and its score.
+    slots: Vec<(u64, f32)>,
+}
+
+/// Base-2 logarithm of the number of slots.
+const SLOT_BITS: u32 = 12;
+
+impl<'d> ExactCache<'d> {
+    /// Caches scores from now on.
+    pub fn use_duplicates(&mut self, duplicates: &'d Duplicates) {
+        self.duplicates = Some(duplicates);
+        // No pair has this number: vectors are fewer than 2³².
+        self.slots = vec![(u64::MAX, 0.0); 1 << SLOT_BITS];
+    }
+
+    /// As [`Scores::exact_scores`].
+    pub fn exact_scores(
+        &mut self,
+        source: &dyn Scores,
+        side: MatrixSide,
+        query: usize,
+        items: &[usize],
+        scores: &mut Vec<f32>,
+    ) -> Result<()> {
+        let Some(duplicates) = self.duplicates else { return source.exact_scores(side, query, items, scores) };
+        scores.clear();
+        let mut one = Vec::with_capacity(1);
+        for &item in items {
+            let pair = duplicates.pair_class(side, query, item);
+            // Fibonacci hashing.
+            let slot = pair.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SLOT_BITS);
+            let slot = &mut self.slots[slot.saturating_as::<usize>()];
+            if slot.0 != pair {
+                source.exact_scores(side, query, &[item], &mut one)?;
+                *slot = (pair, one[0]);
+            }
+            scores.push(slot.1);
+        }
+        Ok(())
+    }
+}
+
+/// Number of panels that a thread packs at a time.
+const PANELS_PER_GROUP: usize = 32;
+
+/// All columns as the right factor of a product, and the norms of both sides for error bounds.
+#[derive(Debug)]
+pub(super) struct PackedVectors {
+    groups: Vec<RightFactor>,
+    /// Norms of the rows and of the columns.
+    norm_bounds: [Vec<NormBound>; 2],
+}
+
+impl PackedVectors {
+    pub fn new(element_type: ElementType, rows: &VectorMatrix<'_>, columns: &VectorMatrix<'_>, threads: usize) -> Self {
+        let width = columns.width();
+        let group = |group: usize| {
+            let first = group * PANELS_PER_GROUP * TILE_COLUMNS;
+            let count = (columns.len() - first).min(PANELS_PER_GROUP * TILE_COLUMNS);
+            RightFactor::from_columns(element_type, width, count, |j| columns.row(first + j))
+        };
+        let groups = columns.len().div_ceil(PANELS_PER_GROUP * TILE_COLUMNS);
+        let groups = parallel_ranges(threads, groups, |part| part.map(group).collect::<Vec<_>>());
+        let norm_bounds = [rows, columns].map(|vectors| {
+            let norm_bound = |i: usize| match element_type {
+                ElementType::F32 => NormBound { norm: vectors.norms()[i], packing_error: 0.0 },
+                ElementType::Bf16 => NormBound::of_packed(element_type, vectors.row(i)),
+            };
+            parallel_ranges(threads, vectors.len(), |part| part.map(norm_bound).collect::<Vec<_>>()).concat()
+        });
+        Self { groups: groups.into_iter().flatten().collect(), norm_bounds }
+    }
+
+    /// Returns panel `i` of the columns.
+    pub fn panel(&self, i: usize) -> &[u32] {
+        self.groups[i / PANELS_PER_GROUP].panel(i % PANELS_PER_GROUP)
+    }
+
+    /// Returns the norms of the packed rows and columns.
+    pub fn norm_bounds(&self) -> [&[NormBound]; 2] {
+        self.norm_bounds.each_ref().map(Vec::as_slice)
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::contract::{Capabilities, FamilySettings};
+use super::{Capabilities, FamilySettings};
 use crate::setting_problems::SettingProblems;
 
 /// Name of the parameter with the word vectors.

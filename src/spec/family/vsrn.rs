@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::contract::{BatchNormStatistics, Capabilities, FamilySettings, WORD_VECTORS};
+use super::{BatchNormStatistics, Capabilities, FamilySettings, WORD_VECTORS};
 use crate::input_spec::ImageInput;
 use crate::setting_problems::{SettingProblems, check_dropout, check_layers, check_widths};
 use crate::similarity::EmbeddingSimilarity;

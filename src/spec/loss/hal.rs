@@ -26,7 +26,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::contract::{BatchSpec, FormulaVariant, LossSettings, check_margin, check_positive};
+use super::{BatchSpec, FormulaVariant, LossSettings, check_margin, check_positive};
 use crate::setting_problems::{MARGINS, SettingProblems, check_plausible};
 
 /// Value of x below which ln(x) is continued along its tangent.

@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::contract::{BatchSpec, LearnedScalar, LossSettings, check_positive};
+use super::{BatchSpec, LearnedScalar, LossSettings, check_positive};
 use crate::setting_problems::{SettingProblems, check_plausible, is_false};
 
 /// Cross entropy of classifying the caption of each image and the image of each caption. Averaged over the batch.

@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::contract::{BatchSpec, LossSettings, check_margin, check_neighbours, collapsed_hinges};
+use super::{BatchSpec, LossSettings, check_margin, check_neighbours, collapsed_hinges};
 use crate::setting_problems::{MARGINS, SettingProblems, check_plausible};
 
 /// Triplet loss with the k hardest negatives of the batch (Liu, Ye, 2019). Summed over the batch.

@@ -11,7 +11,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::contract::{BatchSpec, LossSettings, check_margin, check_neighbours, collapsed_hinges};
+use super::{BatchSpec, LossSettings, check_margin, check_neighbours, collapsed_hinges};
 use crate::setting_problems::{MARGINS, SettingProblems, check_plausible};
 
 /// SUM or MAX on scores that grow with the density around the image and the caption in the batch (first version of HAL:

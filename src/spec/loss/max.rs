@@ -6,7 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::contract::{BatchSpec, LossSettings, check_margin, collapsed_hinges};
+use super::{BatchSpec, LossSettings, check_margin, collapsed_hinges};
 use crate::setting_problems::{MARGINS, SettingProblems, check_plausible};
 
 /// Triplet loss with the hardest negative of the batch (VSE++, "MAX"). Summed over the batch.

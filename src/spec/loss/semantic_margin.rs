@@ -20,7 +20,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::contract::{FormulaVariant, check_positive};
+use super::{FormulaVariant, check_positive};
 use crate::setting_problems::{SettingProblems, check_plausible};
 
 /// Triplets with a semantic adaptive margin (SAM: Biten et al., WACV 2022): the difference of the caption similarities

@@ -8,7 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::contract::{BatchSpec, LearnedScalar, LossSettings, check_positive};
+use super::{BatchSpec, LearnedScalar, LossSettings, check_positive};
 use crate::setting_problems::{SettingProblems, check_plausible, is_false};
 
 /// Binary cross entropy of every image-caption pair of the batch (`SigLIP`: Zhai et al., ICCV 2023). Summed over

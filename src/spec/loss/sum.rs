@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::contract::{BatchSpec, LossSettings, check_margin, collapsed_hinges};
+use super::{BatchSpec, LossSettings, check_margin, collapsed_hinges};
 use crate::setting_problems::{MARGINS, SettingProblems, check_plausible};
 
 /// Triplet loss in which every negative of the batch counts (UVS, "SUM"). Summed over the batch.

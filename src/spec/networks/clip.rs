@@ -5,7 +5,7 @@
 //! same.
 
 use super::architecture::{Architecture, FilePart, NetworkInput, TextTower};
-use super::layer::{Convolution, Layer, NetworkInit};
+use super::architecture::{Convolution, Layer, NetworkInit};
 use pairloom_kernels::normalize::ChannelStatistics;
 use pairloom_kernels::resize::Interpolation;
 

@@ -2,7 +2,7 @@
 //! learning", 2016) as in timm.
 
 use super::architecture::{Architecture, NetworkInput};
-use super::layer::{Convolution, Layer, NetworkInit};
+use super::architecture::{Convolution, Layer, NetworkInit};
 use pairloom_kernels::normalize::ChannelStatistics;
 use pairloom_kernels::resize::Interpolation;
 

@@ -1,7 +1,7 @@
 //! MobileNetV2 (Sandler et al., "MobileNetV2: inverted residuals and linear bottlenecks", 2018) as in torchvision.
 
 use super::architecture::Architecture;
-use super::layer::{Layer, conv_norm};
+use super::architecture::{Layer, conv_norm};
 
 /// MobileNetV2: 1,280-d features, 3,504,872 parameters.
 pub(super) fn mobilenet_v2() -> Architecture {

@@ -4,7 +4,7 @@
 //! et al., "Exploring the limits of weakly supervised pretraining", 2018).
 
 use super::architecture::Architecture;
-use super::layer::{Layer, conv_norm};
+use super::architecture::{Layer, conv_norm};
 
 /// ResNet-18: 512-d features, 11,689,512 parameters.
 pub(super) fn resnet18() -> Architecture {

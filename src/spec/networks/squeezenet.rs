@@ -1,7 +1,7 @@
 //! SqueezeNet (Iandola et al., "SqueezeNet: AlexNet-level accuracy with 50x fewer parameters", 2016) as in torchvision.
 
 use super::architecture::Architecture;
-use super::layer::{Convolution, Layer, NetworkInit};
+use super::architecture::{Convolution, Layer, NetworkInit};
 
 /// He's uniform distribution, for layers before a ReLU.
 const HE: NetworkInit = NetworkInit::UniformFanIn(6.0);

@@ -5,7 +5,7 @@
 //! last linear layer. Dropout does nothing, as in evaluation.
 
 use super::architecture::{Architecture, FilePart, NetworkInput};
-use super::layer::{Convolution, Layer};
+use super::architecture::{Convolution, Layer};
 
 /// VGG-16: 4,096-d features, 138,357,544 parameters.
 pub(super) fn vgg16() -> Architecture {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::image_vectors::model_inputs;
+use super::model_inputs;
 use pairloom_stage::{Problem, Stage, StageInput, StageOutput, TableRef};
 use pairloom_tables::attention;
 

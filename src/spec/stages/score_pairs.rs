@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::image_vectors::{either_image_vectors_problem, model_inputs};
+use super::{either_image_vectors_problem, model_inputs};
 use pairloom_stage::{Problem, Stage, StageInput, StageOutput, TableRef};
 use pairloom_tables::{scored_captions, scores};
 

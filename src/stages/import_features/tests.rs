@@ -7,8 +7,7 @@ use arrow::array::{ArrayRef, FixedSizeListArray, Float32Array, Int64Array, Recor
 use arrow::datatypes::{DataType, Field, Schema};
 use parquet::arrow::ArrowWriter;
 
-use super::ImportFeatures;
-use super::imported_rows::{RowId, WantedImages};
+use super::{ImportFeatures, RowId, WantedImages};
 use pairloom_base::error::Result;
 use pairloom_stage::Stage;
 use pairloom_stage_testing::InMemoryHost;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::listing::check_name_length;
+use super::listed_images::check_name_length;
 use super::writer;
 use pairloom_base::error::{Error, Result, ValidationErrors};
 use pairloom_formats::record_file::{FieldValue, RecordFile, RecordPlace};

@@ -1,10 +1,8 @@
 //! Reader of `captions`: a table of captions without images, for stages that need captions only.
 
 use super::caption_rows::{self, CaptionColumns, IdentifierColumn};
-use super::listing;
-use super::separator::separator_byte;
-use super::settings::CaptionTable;
 use super::writer::{DataSetWriter, ImageRow};
+use super::{CaptionTable, listed_images, separator_byte};
 use pairloom_base::error::{Error, Result};
 use pairloom_stage::StageContext;
 use pairloom_storage::image_names::shown_name;
@@ -28,8 +26,9 @@ pub(super) fn run(settings: &CaptionTable, cx: &mut StageContext<'_>) -> Result<
         identifier_hint: "captions have the identifiers of the column `caption_id`, since the table has it: \
                           `caption_id = \"\"` numbers them instead",
     };
-    let fixed = settings.split.as_deref().map(listing::parse_split).transpose().map_err(Error::data)?;
-    let split_of = |_: &str, field: Option<&str>| fixed.map_or_else(|| listing::parse_split(field.unwrap_or("")), Ok);
+    let fixed = settings.split.as_deref().map(listed_images::parse_split).transpose().map_err(Error::data)?;
+    let split_of =
+        |_: &str, field: Option<&str>| fixed.map_or_else(|| listed_images::parse_split(field.unwrap_or("")), Ok);
     let images = caption_rows::read(cx, &path, &columns, |name, _| name.map(str::to_owned), split_of)?;
     let names: Vec<&str> = images.iter().map(|image| &*image.name).collect();
     let ids = caption_rows::image_ids(cx, &path, &names)?;

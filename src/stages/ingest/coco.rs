@@ -7,10 +7,8 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use super::Coco;
-use super::listed_images;
-use super::listing::{self, DuplicateFinder, ListedImage, MissingImages};
-use super::writer;
+use super::listed_images::{self, DuplicateFinder, ListedImage, MissingImages};
+use super::{Coco, writer};
 use pairloom_base::error::{Error, Result, ValidationErrors};
 use pairloom_formats::json;
 use pairloom_stage::StageContext;
@@ -62,14 +60,14 @@ pub(super) fn run(settings: &Coco, cx: &mut StageContext<'_>) -> Result<()> {
     let mut seen = DuplicateFinder::new();
     let mut entries = Vec::new();
     for (number, part) in settings.files.iter().enumerate() {
-        let split = listing::parse_split(&part.split).map_err(Error::usage)?;
+        let split = listed_images::parse_split(&part.split).map_err(Error::usage)?;
         let path = cx.source(&format!("coco.files.{number}.captions"))?;
         let file: CocoAnnotations = json::read_while(&path, EXPECTED_FORMAT, || cx.check_cancelled())?;
         let mut mistakes = ValidationErrors::in_file(&path);
         let mut by_id: HashMap<i64, usize> = HashMap::with_capacity(file.images.len());
         for (index, image) in file.images.into_iter().enumerate() {
             let location = CocoLocation { list: "images", index, file: number };
-            let path = listing::image_path(&part.folder, &image.file_name).unwrap_or_else(|problem| {
+            let path = listed_images::image_path(&part.folder, &image.file_name).unwrap_or_else(|problem| {
                 mistakes.add(location, problem);
                 format!("{location}")
             });

@@ -5,10 +5,8 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use super::Flickr;
-use super::listed_images;
-use super::listing::{self, ListedImage, MissingImages};
-use super::writer;
+use super::listed_images::{self, ListedImage, MissingImages};
+use super::{Flickr, writer};
 use pairloom_base::error::{Result, ValidationErrors};
 use pairloom_formats::text_lines::TextLines;
 use pairloom_stage::StageContext;
@@ -99,7 +97,7 @@ fn read_lists(cx: &StageContext<'_>, tokens: &[CaptionedImage]) -> Result<HashMa
             if name.is_empty() {
                 continue;
             }
-            let path = match listing::image_path("", name) {
+            let path = match listed_images::image_path("", name) {
                 Ok(path) => path,
                 Err(problem) => {
                     mistakes.add(LineNumber(line), problem);

@@ -6,10 +6,8 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use super::Karpathy;
-use super::listed_images;
-use super::listing::{self, DuplicateFinder, ListedImage, MissingImages};
-use super::writer;
+use super::listed_images::{self, DuplicateFinder, ListedImage, MissingImages};
+use super::{Karpathy, writer};
 use pairloom_base::error::{Result, ValidationErrors};
 use pairloom_formats::json;
 use pairloom_stage::StageContext;
@@ -66,14 +64,14 @@ pub(super) fn run(settings: &Karpathy, cx: &mut StageContext<'_>) -> Result<()> 
     for (i, image) in file.images.into_iter().enumerate() {
         let location = KarpathyLocation(i);
         let image_id = image.cocoid.unwrap_or(image.imgid);
-        let path = listing::image_path(image.filepath.as_deref().unwrap_or_default(), &image.filename);
+        let path = listed_images::image_path(image.filepath.as_deref().unwrap_or_default(), &image.filename);
         let path = path.unwrap_or_else(|problem| {
             mistakes.add(location, problem);
             format!("{location}")
         });
-        let split = listing::parse_split(&image.split).unwrap_or_else(|problem| {
+        let split = listed_images::parse_split(&image.split).unwrap_or_else(|problem| {
             mistakes.add(location, problem);
-            listing::SPLITS[0]
+            listed_images::SPLITS[0]
         });
         seen.check_image(image_id, &path, location, &mut mistakes);
         let mut captions = Vec::with_capacity(settings.captions_per_image.min(image.sentences.len()));

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use super::OnMissing;
 use super::image_folder::ImageSplit;
-use super::listing::check_name_length;
-use super::on_missing::OnMissing;
+use super::listed_images::check_name_length;
 use super::writer::{DataSetWriter, ImageRow, clean_caption};
 use pairloom_base::error::{Error, Result, SkippedItems};
 use pairloom_stage::StageContext;

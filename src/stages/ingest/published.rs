@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::part_rows::PUBLISHED_PART_ROWS;
+use super::writer::PUBLISHED_PART_ROWS;
 use pairloom_base::error::{Error, Result, ValidationErrors};
 use pairloom_base::suggest::{closest_name, quoted_list};
 use pairloom_formats::delimited::DelimitedFile;

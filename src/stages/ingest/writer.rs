@@ -1,8 +1,7 @@
-//! Buffered writer of `images` and `captions`.
+//! Buffered writer of `images` and `captions`, and the number of rows of a part of each table that `ingest` writes.
 
 use arrow::array::{BinaryBuilder, Int64Builder, StringBuilder};
 
-use super::part_rows::{CAPTION_PART_ROWS, IMAGE_PART_ROWS};
 use pairloom_base::error::Result;
 use pairloom_images::image::picture_digests;
 use pairloom_stage::StageContext;
@@ -131,10 +130,28 @@ pub(super) fn clean_caption(raw: &str) -> Result<&str, String> {
     }
 }
 
+/// Number of rows of a part of `images`.
+pub(super) const IMAGE_PART_ROWS: usize = 1024;
+/// Number of rows of a part of `images` that has the bytes of photographs: some 10 MB, at most 1 GiB.
+pub(super) const PICTURE_PART_ROWS: usize = 64;
+/// Number of rows of a part of `captions`.
+pub(super) const CAPTION_PART_ROWS: usize = 8192;
+/// Number of rows of a part of `ratings`.
+pub(super) const RATING_PART_ROWS: usize = 8192;
+/// Number of rows of a part of `published`.
+pub(super) const PUBLISHED_PART_ROWS: usize = 8192;
+/// Number of rows of a part of `qrels`.
+pub(super) const QRELS_PART_ROWS: usize = 65_536;
+/// Number of rows of a part of `features`.
+pub(super) const FEATURE_PART_ROWS: usize = 1024;
+/// Number of rows of a part of `regions`: 38 MB for 36 regions of 2,048 values.
+pub(super) const REGION_PART_ROWS: usize = 128;
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use arrow::array::RecordBatch;
+
+    use super::*;
     use pairloom_stage_testing::InMemoryHost;
 
     #[test]

@@ -2,9 +2,9 @@
 
 use arrow::array::Int64Array;
 
-use super::settings::{CAPTION_PART_ROWS, CiderSettings, ScoreCaptions};
-use super::similarity_rows::{self, MeasureInfo};
-use super::split_captions::{self, SplitCaptions};
+use super::{
+    CAPTION_PART_ROWS, CiderSettings, MeasureInfo, ScoreCaptions, SplitCaptions, read_splits, write_similarities,
+};
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::text::cider::{CaptionVectors, Cider, CiderVariant, DocumentFrequency, Idf, NgramVocabulary};
 use pairloom_kernels::text::tokenizer::Tokenizer;
@@ -21,11 +21,11 @@ pub(super) fn run(
     let counted = settings.document_frequency_split.as_deref().filter(|split| *split != stage.split);
     let (corpus, others) = match counted {
         Some(counted) => {
-            let [corpus, others] = split_captions::read_splits(cx, [&stage.split, counted])?;
+            let [corpus, others] = read_splits(cx, [&stage.split, counted])?;
             (corpus, Some(others))
         }
         None => {
-            let [corpus] = split_captions::read_splits(cx, [&stage.split])?;
+            let [corpus] = read_splits(cx, [&stage.split])?;
             (corpus, None)
         }
     };
@@ -43,7 +43,7 @@ pub(super) fn run(
         );
     }
     let info = MeasureInfo { measure: stage.measure.name(), tokenizer: tokenizer.name() };
-    similarity_rows::write_similarities(cx, &corpus, &cider, &rows, info)
+    write_similarities(cx, &corpus, &cider, &rows, info)
 }
 
 /// Computes the tf-idf vectors of the captions of `corpus`, with document frequencies over `others` if given.

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use arrow::array::{Float64Array, Int64Array, StringArray};
 
-use super::settings::{CAPTION_PART_ROWS, SCORE_PART_ROWS, ScoreCaptions, SpiceSettings};
-use super::similarity_rows::{self, MeasureInfo, SelectedPairs};
-use super::split_captions::{self, SplitCaptions};
+use super::{
+    CAPTION_PART_ROWS, MeasureInfo, SCORE_PART_ROWS, ScoreCaptions, SelectedPairs, SpiceSettings, SplitCaptions,
+    read_splits, write_similarities,
+};
 use pairloom_base::error::{Error, Result, TruncatedList};
 use pairloom_base::runtime::CancelToken;
 use pairloom_kernels::text::spice::{SceneGraph, Spice, SpiceBuilder, SpiceScores};
@@ -22,7 +23,7 @@ const TOKENIZER: Tokenizer = Tokenizer::Treebank;
 
 /// Reads captions, parses them or reads their graphs, and writes φ of the selected pairs.
 pub(super) fn run(stage: &ScoreCaptions, settings: &SpiceSettings, cx: &mut StageContext<'_>) -> Result<()> {
-    let [corpus] = split_captions::read_splits(cx, [&stage.split])?;
+    let [corpus] = read_splits(cx, [&stage.split])?;
     let rows = stage.selected_pairs(cx, &corpus)?;
     let missing_period = settings.missing_period;
     let (graphs, tokenizer) = if settings.graphs.is_some() {
@@ -43,13 +44,7 @@ pub(super) fn run(stage: &ScoreCaptions, settings: &SpiceSettings, cx: &mut Stag
     if let SelectedPairs::Pairs(pairs) = &rows {
         write_scores(cx, &corpus, &spice, pairs, &tokenizer)?;
     }
-    similarity_rows::write_similarities(
-        cx,
-        &corpus,
-        &spice,
-        &rows,
-        MeasureInfo { measure: stage.measure.name(), tokenizer: &tokenizer },
-    )
+    write_similarities(cx, &corpus, &spice, &rows, MeasureInfo { measure: stage.measure.name(), tokenizer: &tokenizer })
 }
 
 fn build_spice(corpus: &SplitCaptions, graphs: &[SceneGraph], cancel: &CancelToken) -> Result<Spice> {

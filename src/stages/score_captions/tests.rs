@@ -240,7 +240,7 @@ fn tf_idf_vectors_of_captions_are_written() {
 
 #[test]
 fn any_block_of_pairs_can_be_computed_from_the_vectors_of_the_table() {
-    use pairloom_kernels::caption_similarity::CaptionSimilarity;
+    use pairloom_kernels::text::CaptionSimilarity;
     use pairloom_kernels::text::cider::{CaptionVectors, Cider, CiderVariant, OwnCaption};
     let host = score_captions(&CAPTIONS, json!({"measure": {"cider_d": {}}, "pairs": "on_demand"})).unwrap();
     let table = host.output("caption_ngrams");

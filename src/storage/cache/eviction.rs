@@ -5,9 +5,9 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::build_lock::{self, BuildLock};
+use super::BuildLock;
 use super::folder::{CacheFolder, FileIdentity, ignore_missing, is_key};
-use super::last_use::{USED, USED_BYTES};
+use super::folder::{USED, USED_BYTES};
 use crate::shard::{self, SHARD_FILE, Shard, ShardSize};
 use pairloom_base::error::{Error, ErrorCategory, Result};
 
@@ -96,7 +96,7 @@ pub(super) fn remove_damaged(folder: &CacheFolder, key: &str, damaged: Option<Fi
 
 /// Removes the files of killed processes. The caller holds the lock of the cache.
 pub(super) fn remove_leftovers(folder: &CacheFolder) -> Result<()> {
-    build_lock::remove_unfinished_builds(folder)?;
+    super::remove_unfinished_builds(folder)?;
     let removed = folder.removed_shards();
     let failed = |error: io::Error| folder.io_error("remove", &removed, &error);
     for entry in std::fs::read_dir(&removed).map_err(failed)? {

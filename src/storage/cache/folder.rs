@@ -1,11 +1,18 @@
-//! Folder of a shard cache: layout, ownership, lock.
+//! Folder of a shard cache: layout, ownership, lock, and the last use of each shard.
+//!
+//! The file [`USED`] of a shard is written whenever the shard is opened. Its modification time is the time of the last use,
+//! and its content names the boot of the machine in which the shard was last found whole. Shards are not synced to the
+//! disk. After a power cut, the files of a shard may have their names and lengths without their content, so a shard from
+//! before the last boot is read whole once. Machines that share a cache have different boots: after each change between
+//! them, a shard is read whole again.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::files::boot_id;
 use pairloom_base::error::{Error, Result};
 
 /// Polling interval for a lock that another process or thread holds.
@@ -208,4 +215,21 @@ pub(super) fn ignore_missing(removed: io::Result<()>) -> io::Result<()> {
 /// Returns true if `name` is a valid key: 16 to 128 hexadecimal digits. Files with other names are ignored.
 pub(super) fn is_key(name: &str) -> bool {
     (16..=128).contains(&name.len()) && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Name of the file.
+pub(super) const USED: &str = "used";
+
+/// Size of the file: an identifier and a line break.
+pub(super) const USED_BYTES: u64 = 37;
+
+/// Sets the time of the last use of the shard in `path` to now.
+pub(super) fn set_used_now(path: &Path) -> io::Result<()> {
+    // Writing sets the modification time by the file system's clock, which all processes share.
+    open_private(&path.join(USED), true)?.write_all(boot_id().unwrap_or("\n").as_bytes())
+}
+
+/// True if the shard in `path` was written or found whole since the machine was started, or if the system does not tell.
+pub(super) fn is_of_this_boot(path: &Path) -> bool {
+    boot_id().is_none_or(|id| std::fs::read(path.join(USED)).is_ok_and(|used| used == id.as_bytes()))
 }

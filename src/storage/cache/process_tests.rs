@@ -3,13 +3,11 @@
 //! The other processes run this test program with the single test [`child`].
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::tests::{SHARD_BYTES, cached_shards, first, get, key, leftovers, never_cancel, table};
 use super::*;
-use pairloom_base::error::ErrorCategory;
 
 /// Environment variables with the role of a child and the cache folder.
 const ROLE: &str = "PAIRLOOM_TEST_CACHE_ROLE";

@@ -1,17 +1,15 @@
 //! Tests of the cache in one process: concurrent builds, eviction, damage, a folder that is removed.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::Barrier;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use arrow::array::{Int64Array, RecordBatch};
+use arrow::array::Int64Array;
 use arrow::datatypes::{DataType, Field, Schema};
 
 use super::*;
-use crate::shard::{DIGESTS_FILE, SHARD_FILE, Shard};
-use pairloom_base::error::{Error, ErrorCategory, Result};
+use crate::shard::DIGESTS_FILE;
 use pairloom_tables as tables;
 
 /// Size in bytes of a shard of [`table`] with its digests and its time of use, rounded down.
@@ -169,7 +167,7 @@ fn shards_under_construction_take_room_and_leftovers_do_not() {
         std::fs::create_dir(folder).unwrap();
         std::fs::write(folder.join(SHARD_FILE), vec![0; usize::try_from(SHARD_BYTES).unwrap()]).unwrap();
     };
-    let other = std::fs::File::create(below("tmp", &format!("{}.lock", key(9)))).unwrap();
+    let other = File::create(below("tmp", &format!("{}.lock", key(9)))).unwrap();
     other.lock().unwrap();
     write(&below("tmp", &key(9)));
     for i in 1..=3 {

@@ -14,11 +14,14 @@
 //! The order is that of POSIX, which promises nothing that was not synced. It holds on file systems whose `fsync` waits
 //! for the disk: ext4, XFS, Btrfs, ZFS, and NFS by default. It does not hold if the disk confirms what is only in its
 //! cache, or where `fsync` is switched off (`eatmydata`, some container volumes).
+//!
+//! The calls of the file system are a trait, so that tests can record them. Here are also the files of such a folder: their
+//! sizes as objects, and what killed processes and removed objects leave behind.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
-use std::fs::{File, Metadata};
-use std::io::{self, ErrorKind};
+use std::fs::{self, DirEntry, File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -34,7 +37,8 @@ use object_store::{
     ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 
-use super::folder_calls::{FolderCalls, SystemCalls};
+use crate::objects::ObjectStorage;
+use pairloom_base::error::{self, Error};
 
 /// Name of the store in errors of `object_store`.
 const STORE: &str = "folder";
@@ -147,7 +151,7 @@ fn with_staged_name<T>(path: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io
             Ok(made) => return Ok((made, staged.into())),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
             Err(error) if error.kind() == ErrorKind::NotFound => match path.parent() {
-                Some(folder) if !folder.exists() => std::fs::create_dir_all(folder)?,
+                Some(folder) if !folder.exists() => fs::create_dir_all(folder)?,
                 _ => return Err(error),
             },
             Err(error) => return Err(error),
@@ -254,4 +258,217 @@ impl ObjectStore for DurableFolder {
 
 fn unsupported(operation: &str) -> StoreError {
     StoreError::NotImplemented { operation: operation.to_owned(), implementer: STORE.to_owned() }
+}
+
+/// Calls that change a folder. Each is one call of the operating system, or a loop of one.
+pub trait FolderCalls: fmt::Debug + Send + Sync {
+    /// Creates a file that must not exist.
+    ///
+    /// # Errors
+    /// The file exists, its folder does not, or the system refuses.
+    fn create(&self, path: &Path) -> io::Result<File>;
+
+    /// Appends bytes to a file that was created at `path`.
+    ///
+    /// # Errors
+    /// The system refuses, as on a full disk.
+    fn write(&self, file: &mut File, path: &Path, bytes: &[u8]) -> io::Result<()>;
+
+    /// Waits until the content of a file is on the disk.
+    ///
+    /// # Errors
+    /// The disk failed. What is on it is unknown then, also after a second call without an error.
+    fn sync_file(&self, file: &File, path: &Path) -> io::Result<()>;
+
+    /// Waits until the names in a folder are on the disk.
+    ///
+    /// # Errors
+    /// The disk failed.
+    fn sync_folder(&self, folder: &Path) -> io::Result<()>;
+
+    /// Renames a file, replacing another.
+    ///
+    /// # Errors
+    /// The system refuses.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Gives a file a second name, which must be free.
+    ///
+    /// # Errors
+    /// The name is taken, or the system refuses.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes the name of a file.
+    ///
+    /// # Errors
+    /// There is none, or the system refuses.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+}
+
+/// Calls of the operating system.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemCalls;
+
+impl FolderCalls for SystemCalls {
+    fn create(&self, path: &Path) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).create_new(true).open(path)
+    }
+
+    fn write(&self, file: &mut File, _path: &Path, bytes: &[u8]) -> io::Result<()> {
+        file.write_all(bytes)
+    }
+
+    fn sync_file(&self, file: &File, _path: &Path) -> io::Result<()> {
+        file.sync_all()
+    }
+
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        match File::open(folder).and_then(|folder| folder.sync_all()) {
+            // Some network file systems cannot sync a folder. They promise nothing, and there is nothing else to call.
+            Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => Ok(()),
+            result => result,
+        }
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+}
+
+impl ObjectStorage {
+    /// Removes unfinished writes of killed processes below `prefix`: files that have not been renamed to their object.
+    /// Other processes must not write there meanwhile. At a URL there is nothing to remove.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn remove_unfinished_writes(&self, prefix: &str) -> error::Result<()> {
+        let Some(folder) = self.folder() else { return Ok(()) };
+        for entry in walkdir::WalkDir::new(folder.join(prefix)).into_iter().filter_map(Result::ok) {
+            let name = entry.file_name().to_string_lossy();
+            // `object_store` writes to `NAME#1` and renames it to `NAME`.
+            if is_unfinished(&name) && entry.file_type().is_file() {
+                fs::remove_file(entry.path()).map_err(|error| Error::io("remove", entry.path(), &error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a folder without objects. A store that is no folder has none, and a folder with objects stays.
+    pub fn remove_empty_folder(&self, name: &str) {
+        if let Some(folder) = self.folder() {
+            // It only tidies up.
+            let _ = fs::remove_dir(folder.join(name));
+        }
+    }
+}
+
+/// Sizes in bytes of all files below `root/prefix`, by their path from `root`. Unfinished writes are left out, and so are
+/// files that are removed meanwhile. A missing folder has no files.
+///
+/// The client of `object_store` asks the system five times for each file, which takes most of the time of a listing of
+/// ten thousand files. This asks once.
+///
+/// # Errors
+/// A folder cannot be read.
+pub(super) fn file_sizes(root: &Path, prefix: &str) -> error::Result<BTreeMap<String, u64>> {
+    let mut sizes = BTreeMap::new();
+    add_folder(&root.join(prefix), prefix.trim_matches('/'), &mut sizes)?;
+    Ok(sizes)
+}
+
+fn add_folder(folder: &Path, name: &str, sizes: &mut BTreeMap<String, u64>) -> error::Result<()> {
+    let failed = |error: io::Error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => Ok(()),
+        _ => Err(Error::io("list", folder, &error)),
+    };
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) => return failed(error),
+    };
+    for entry in entries {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => return failed(error),
+        };
+        // Names of objects are text.
+        let Ok(file) = entry.file_name().into_string() else { continue };
+        let below = if name.is_empty() { file.clone() } else { format!("{name}/{file}") };
+        match size_of(&entry) {
+            Ok(Some(size)) if !is_unfinished(&file) => {
+                sizes.insert(below, size);
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => add_folder(&entry.path(), &below, sizes)?,
+            Err(error) => failed(error)?,
+        }
+    }
+    Ok(())
+}
+
+/// Size of a file; `None` for a folder. A link counts as what it leads to.
+fn size_of(entry: &DirEntry) -> io::Result<Option<u64>> {
+    let kind = entry.file_type()?;
+    if kind.is_dir() {
+        return Ok(None);
+    }
+    let metadata = if kind.is_symlink() { fs::metadata(entry.path())? } else { entry.metadata()? };
+    Ok(metadata.is_file().then_some(metadata.len()))
+}
+
+/// Returns true for the name of a file that was not renamed yet: `object_store` writes to `NAME#1`.
+pub(super) fn is_unfinished(name: &str) -> bool {
+    name.rsplit_once('#').is_some_and(|(_, n)| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_goes_with_its_last_object() {
+        let folder = tempfile::tempdir().unwrap();
+        let objects = ObjectStorage::local(folder.path()).unwrap();
+        objects.put("searches/results/1/0", "list".into()).unwrap();
+        objects.remove_empty_folder("searches/results/1");
+        assert_eq!(objects.get("searches/results/1/0").unwrap().unwrap(), "list");
+        objects.delete("searches/results/1/0").unwrap();
+        objects.remove_empty_folder("searches/results/1");
+        assert!(!folder.path().join("searches/results/1").exists() && folder.path().join("searches/results").exists());
+        objects.remove_empty_folder("absent");
+    }
+
+    #[test]
+    fn files_are_listed_as_the_client_lists_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, content: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        };
+        write("runs/a.json", "1");
+        write("runs/a.json#2", "unfinished");
+        write("runs-b/c", "12");
+        write("train/key/model/x y.bin", "123");
+        fs::create_dir(folder.path().join("empty")).unwrap();
+        std::os::unix::fs::symlink(folder.path().join("train/key"), folder.path().join("link")).unwrap();
+        let plain = ObjectStorage::local(folder.path()).unwrap();
+        let client = LocalFileSystem::new_with_prefix(folder.path()).unwrap();
+        let by_client = ObjectStorage::with_inner(Arc::new(client), folder.path());
+        for prefix in ["", "runs", "train/key", "runs/a.json", "nothing"] {
+            let sizes = file_sizes(folder.path(), prefix).unwrap();
+            assert_eq!(sizes, by_client.sizes(prefix).unwrap(), "{prefix}");
+            assert_eq!(sizes, plain.sizes(prefix).unwrap(), "{prefix}");
+        }
+        let all = file_sizes(folder.path(), "").unwrap();
+        assert_eq!(all.len(), 4);
+        assert_eq!(all["link/model/x y.bin"], 3);
+    }
 }

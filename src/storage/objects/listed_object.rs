@@ -6,8 +6,8 @@ use futures::TryStreamExt;
 use object_store::path::Path as Name;
 use object_store::{Error as StoreError, ObjectMeta, ObjectStoreExt as _};
 
+use super::ObjectStorage;
 use super::client::RetryPolicy;
-use super::storage::ObjectStorage;
 use pairloom_base::error::{Error, Result, escape_line};
 
 /// Object in a list.

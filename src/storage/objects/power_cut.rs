@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use super::folder_calls::{FolderCalls, SystemCalls};
+use super::durable_folder::{FolderCalls, SystemCalls};
 
 /// Call that changed a folder.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use object_store::client::{HttpError, HttpErrorKind};
 
-use super::limited_client::RefusedAnswer;
+use super::client::RefusedAnswer;
 use pairloom_base::error::{Error, ErrorCategory};
 
 /// Error of a store in a folder, with the error of the operating system if it is the cause.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::{ArrowNativeType, DataType, Field};
 
-use super::file::Shard;
+use super::Shard;
 use super::layout::ColumnStart;
 use pairloom_base::error::{Error, Result};
 

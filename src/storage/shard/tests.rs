@@ -1,18 +1,15 @@
 //! Tests of shards: round trips, files of pyarrow, damaged and forged files.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, FixedSizeListArray, Int32Array, Int64Array, ListArray, RecordBatch, StringArray};
-use arrow::buffer::{Buffer, OffsetBuffer};
+use arrow::array::{Array, ArrayRef, FixedSizeListArray, Int32Array, Int64Array, ListArray, StringArray};
+use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, Schema};
 use base64::Engine as _;
 use proptest::prelude::*;
 
 use super::*;
-use pairloom_base::error::{ErrorCategory, Result};
+use pairloom_base::error::ErrorCategory;
 use pairloom_tables as tables;
 
 /// Table with `rows` rows and a column of every type with typed access. Every value is a function of its row.
@@ -110,7 +107,7 @@ fn rows_round_trip_through_file_and_memory() {
 fn a_shard_is_an_arrow_file_of_the_predicted_size() {
     let batch = table(5000);
     let folder = written(&batch);
-    let file = std::fs::File::open(folder.path().join(SHARD_FILE)).unwrap();
+    let file = File::open(folder.path().join(SHARD_FILE)).unwrap();
     let length = |name| folder.path().join(name).metadata().unwrap().len();
     assert_eq!(size(&batch).unwrap(), ShardSize { shard: length(SHARD_FILE), digests: length(DIGESTS_FILE) });
     let reader = arrow::ipc::reader::FileReader::try_new(file, None).unwrap();
@@ -187,7 +184,7 @@ fn columns_are_opened_by_name_and_type() {
 fn invalid_content_with_matching_digests_is_an_error() {
     let batch = table(4);
     let mut whole = Vec::new();
-    write::encode(&batch, &mut whole).unwrap();
+    encode(&batch, &mut whole).unwrap();
     let shard = of_file(&whole).unwrap();
     let place = |column: usize, buffer: usize| shard.layout.buffers[shard.layout.starts[column].buffer + buffer].start;
     let changed = |at: usize, bytes: &[u8]| {
@@ -213,7 +210,7 @@ fn invalid_content_with_matching_digests_is_an_error() {
 #[test]
 fn invalid_metadata_with_matching_digests_never_panics() {
     let mut whole = Vec::new();
-    write::encode(&table(3), &mut whole).unwrap();
+    encode(&table(3), &mut whole).unwrap();
     let (mut refused, length) = (0, whole.len());
     for at in (0..1600).chain(length - 1400..length) {
         let mut file = whole.clone();

@@ -7,7 +7,6 @@ use bytes::Bytes;
 
 use crate::claim::lease::{HolderObservation, Lease, LeaseAttempt, is_held};
 use crate::lock;
-use crate::lock_holder;
 use crate::process_identity::random_token;
 use crate::{Artefact, LOCKS_FOLDER, Store};
 use pairloom_base::error::{Error, Result};
@@ -187,7 +186,7 @@ pub fn claim_artefact(
             },
         };
         messages.pause(pause, cancel, || match artefact.folder() {
-            Some(folder) => lock_holder::describe_holder(&folder.join(lock::LOCK_FILE)),
+            Some(folder) => lock::describe_holder(&folder.join(lock::LOCK_FILE)),
             None => "another process".to_owned(),
         })?;
     }
@@ -208,7 +207,7 @@ pub fn lock_for_run(store: &Store, cancel: &CancelToken, waiting: &dyn Fn(String
                 return Ok(StoreLock { _lock: HeldLock::Lock(lock) });
             }
             messages.pause(LOCK_POLL_INTERVAL, cancel, || {
-                removing(&lock_holder::describe_holder(&folder.join(lock::LOCK_FILE)))
+                removing(&lock::describe_holder(&folder.join(lock::LOCK_FILE)))
             })?;
         }
     }
@@ -246,7 +245,7 @@ pub fn lock_for_reading(store: &Store) -> Result<Option<StoreLock>> {
     match lock::lock_existing(folder, File::try_lock_shared) {
         Ok(Some(lock)) => Ok(Some(StoreLock { _lock: HeldLock::Lock(lock) })),
         Ok(None) => {
-            let holder = lock_holder::describe_holder(&folder.join(lock::LOCK_FILE));
+            let holder = lock::describe_holder(&folder.join(lock::LOCK_FILE));
             Err(Error::stage(format!("results of this store are being removed by {holder}"))
                 .hint("try again when `pairloom gc` has ended"))
         }

@@ -18,11 +18,10 @@
 
 pub mod locks;
 mod lease;
-mod conditional_writes;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod state_machine_tests;
 
-pub use conditional_writes::check_conditional_writes;
+pub use lease::check_conditional_writes;
 pub use locks::{ArtefactClaim, StoreLock, claim_artefact, lock_for_reading, lock_for_run, try_lock_for_removal};

@@ -12,7 +12,7 @@ use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state
 
 use super::ArtefactClaim;
 use super::lease::{HolderObservation, Lease, LeaseAttempt};
-use crate::boot_clock::LeaseClock;
+use crate::process_identity::LeaseClock;
 use crate::{Artefact, ProcessIdentity, Store};
 use pairloom_storage::objects::{Location, ObjectStorage};
 

@@ -6,9 +6,9 @@
 //! over the distinct caption lengths has the contribution of a posting list before division by the norm, and each list
 //! is read once an image, not once a reference.
 
-use super::ngrams::ORDERS;
-use super::scorer::{CiderScorer, order_index, scale};
-use crate::caption_similarity::keep_top;
+use super::vectors::ORDERS;
+use super::{CiderScorer, order_index, scale};
+use crate::text::keep_top;
 
 /// Inverted index: the posting lists of every n-gram.
 #[derive(Debug)]

@@ -1,7 +1,6 @@
 //! Tests of SPICE: F-scores against values calculated by hand, and the methods of a similarity against each other.
 
 use super::*;
-use crate::caption_similarity::CaptionSimilarity;
 
 /// Dictionary in which `couch` and `sofa` are synonyms, and `sofa` and `seat`, but not `couch` and `seat`.
 struct ToyDictionary;

@@ -6,7 +6,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use libloading::os::unix;
-use tch::Kind;
+use tch::{Device, Kind};
 
 /// `ncclUniqueId`: identifier that all ranks of a communicator share.
 pub type UniqueId = [u8; 128];
@@ -202,5 +202,24 @@ impl Drop for SymbolLookup {
         if let Some(named) = self.named.take() {
             let _ = named.into_raw();
         }
+    }
+}
+
+/// A GPU, and the functions to use it.
+#[derive(Debug, Clone, Copy)]
+pub struct Gpu {
+    pub library: NcclLibrary,
+    /// CUDA device number.
+    pub number: c_int,
+    /// Device in libtorch of the tensors on this GPU.
+    pub device: Device,
+}
+
+impl Gpu {
+    /// GPU of a rank that computes on `device`, or the reason why NCCL cannot be used.
+    pub fn of(device: Device) -> Result<Self, String> {
+        let Device::Cuda(number) = device else { return Err("it computes on the CPU".to_owned()) };
+        let number = c_int::try_from(number).map_err(|error| error.to_string())?;
+        Ok(Self { library: NcclLibrary::load()?, number, device })
     }
 }

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use tch::{Device, Kind, Tensor};
 
-use super::gpu::Gpu;
-use super::library::{NcclLibrary, data_type};
+use super::library::{Gpu, NcclLibrary, data_type};
 use super::testing::{FAKE_LIBRARY, FAKE_OLD_LIBRARY, GpuFault, calls, inject_fault, new_gpus};
 use crate::collective::testing::{HOST, test_process_group};
 use crate::collective::{CollectiveGroup, TcpStore};

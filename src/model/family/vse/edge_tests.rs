@@ -2,7 +2,7 @@
 
 use tch::{Device, Kind, Tensor};
 
-use super::config::VseConfig;
+use super::VseConfig;
 use super::testing::{
     compute_loss_and_gradients, create, embed_captions, embed_images, max_difference, model_with, new_training,
     training_step,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use tch::Tensor;
 
-use super::config::VseConfig;
+use super::VseConfig;
 use super::testing::{
     compute_loss_and_gradients, embed_captions, embed_images, forward_and_backward, max_difference, model_with,
     new_training,

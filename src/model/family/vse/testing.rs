@@ -2,12 +2,11 @@
 
 use tch::{Device, Tensor};
 
-use super::config::VseConfig;
+use super::VseConfig;
 use crate::collective::CollectiveGroup;
-use crate::family::encode;
 use crate::family::image_rows::ImageRows;
 use crate::family::model::{LocalBatch, Model};
-use crate::family::registry;
+use crate::family::{encode, registry};
 use crate::loss::Loss;
 use crate::memory_bank::TrainingPair;
 use crate::step::{LossAndGradients, PairBatch, StepOptions, StepResult, loss_and_gradients};

@@ -2,7 +2,7 @@
 
 use tch::{Device, Kind, Tensor};
 
-use super::config::VseConfig;
+use super::VseConfig;
 use super::settings::VseSettings;
 use super::testing::{
     create, embed_captions, embed_images, forward_and_backward, max_difference, model_with, new_training,
@@ -10,9 +10,8 @@ use super::testing::{
 };
 use crate::encoder::packed_captions::PackedCaptions;
 use crate::encoder::{CaptionPooling, MatmulPrecision, gru};
-use crate::family::caption_gru::WORD_VECTORS;
-use crate::family::contract::Family;
-use crate::family::model::Model;
+use crate::family::graph::WORD_VECTORS;
+use crate::family::model::{Family, Model};
 use crate::family::registry;
 use crate::loss::Loss;
 use crate::loss::sum::SumLoss;

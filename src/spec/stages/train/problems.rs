@@ -8,7 +8,7 @@ use crate::loss::{BatchSpec, LossSettings};
 use crate::precision::MatmulPrecision;
 use crate::setting_problems::{MARGINS, check_plausible};
 use crate::similarity::EmbeddingSimilarity;
-use crate::stages::image_vectors::image_vectors_problem;
+use crate::stages::image_vectors_problem;
 use pairloom_base::error::{Error, Result};
 use pairloom_stage::Problem;
 

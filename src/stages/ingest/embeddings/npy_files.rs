@@ -4,9 +4,7 @@ use std::path::Path;
 
 use az::SaturatingAs;
 
-use super::PrecomputedEmbeddings;
-use super::embedding_pass::EmbeddingRow;
-use super::settings::{CAPTION_IDS, IMAGE_IDS, IMAGE_OF};
+use super::{CAPTION_IDS, EmbeddingRow, IMAGE_IDS, IMAGE_OF, PrecomputedEmbeddings};
 use pairloom_base::error::{Error, Result, ValidationErrors};
 use pairloom_formats::id_list::IdList;
 use pairloom_formats::npy::{NpyFile, NpyRowKind};

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use arrow::array::{Array, Int64Array, RecordBatch};
 
-use super::embedding_pass::{EmbeddingRow, Parsed};
-use super::{EmbeddingColumns, PrecomputedEmbeddings};
+use super::{EmbeddingColumns, EmbeddingRow, Parsed, PrecomputedEmbeddings};
 use pairloom_base::error::Result;
 use pairloom_base::runtime::CancelToken;
 use pairloom_formats::table_file::{ColumnKind, NullableTexts, TableFile, has_integers, integers, texts, vectors};

@@ -3,10 +3,8 @@
 //! Captions differ in the order of the objects, in the properties that they mention, in positions (in the image or
 //! relative to each other), in the background and in the wording. All captions are true.
 
-use super::background::Background;
-use super::colour::Colour;
 use super::scene::{ObjectGroup, ObjectSize, Scene};
-use super::shapes::ObjectShape;
+use super::shapes::{Background, Colour, ObjectShape};
 use pairloom_kernels::random::Rng;
 
 /// Writes five captions of `scene`, in random order.

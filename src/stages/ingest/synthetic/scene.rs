@@ -1,8 +1,6 @@
 //! Content of an image, drawn before rendering and captioning.
 
-use super::background::Background;
-use super::colour::Colour;
-use super::shapes::ObjectShape;
+use super::shapes::{Background, Colour, ObjectShape};
 use pairloom_kernels::random::Rng;
 
 /// Minimum distance of objects from the edge, as a share of the image. A centre crop of 224 out of 256 keeps them

@@ -1,0 +1,550 @@
+//! Reader of `ratings`: human ratings of image-caption pairs.
+//!
+//! The names of images and captions in a file become identifiers ([`PairNames`]). Two forms of files are read.
+//!
+//! - Crisscrossed Captions (Parekh et al., "Crisscrossed Captions", EACL 2021): `sits_test.csv` and `sits_val.csv`, one pair per
+//!   line. With a column `rater`, one rating per line.
+//! - Flickr8k-Expert (Hodosh, Young, Hockenmaier, "Framing image description as a ranking task", JAIR 47, 2013):
+//!   `ExpertAnnotations.txt`. A line has the file name of an image, `image.jpg#k` for the k-th caption of an image from 0, and
+//!   the ratings of three people.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use arrow::array::StringArray;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::writer::RATING_PART_ROWS;
+use super::{separator_byte, separator_problem};
+use pairloom_base::error::{Error, Result, ValidationErrors};
+use pairloom_formats::delimited::DelimitedFile;
+use pairloom_formats::text_lines::TextLines;
+use pairloom_stage::{Problem, SourceRef, StageContext, StageInput, TableRef};
+use pairloom_storage::image_names::shown_name;
+use pairloom_tables as tables;
+use pairloom_tables::{Nullable, ratings};
+
+/// Name of the input with the file.
+const FILE: &str = "ratings.file";
+/// Name of the input with the images.
+const IMAGES: &str = "ratings.images";
+/// Name of the input with the captions.
+const CAPTIONS: &str = "ratings.captions";
+
+/// Human ratings of image-caption pairs.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RatingTable {
+    /// File of the ratings, in the form that `form` names.
+    pub file: SourceRef,
+    /// Form of the file.
+    #[serde(default, skip_serializing_if = "RatingForm::is_default")]
+    pub form: RatingForm,
+    /// Images whose column `file_name` has the names of the file; needs `captions`. Without these tables, the number at
+    /// the end of a name is the identifier: 365325 of `COCO_val2014_000000365325.jpg`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<TableRef>,
+    /// Captions of `images`. The name `a.jpg#2` is the third caption of the image `a.jpg`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub captions: Option<TableRef>,
+    /// Separator of the columns of a CSV file; by default a comma. Fields may be quoted as in RFC 4180: `"a ""big"" dog"`. In
+    /// TSV files, a quote is text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub separator: Option<char>,
+}
+
+/// Form of a file of ratings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RatingForm {
+    /// `sits_test.csv` or `sits_val.csv` of Crisscrossed Captions, or a CSV or TSV file with the same columns: `caption`,
+    /// `image`, `agg_score`, `sampling_method`. With a column `rater`, a pair can have ratings of several people, each in a
+    /// row.
+    #[default]
+    Crisscrossed,
+    /// `ExpertAnnotations.txt` of Flickr8k: lines with the file name of an image, the name of a caption and the ratings of
+    /// three people, from 1 to 4, between tabs. Each rating is a row. The sampling of a pair is `own_image` for a caption of
+    /// the image itself, and `other_image` for another one. Needs `images` and `captions`.
+    Flickr8kExpert,
+}
+
+impl RatingForm {
+    /// True for the default.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl RatingTable {
+    pub(super) fn inputs(&self) -> Vec<StageInput> {
+        let images = self.images.iter().map(|from| StageInput::table(IMAGES, from, &tables::images::table()));
+        let captions = self.captions.iter().map(|from| StageInput::table(CAPTIONS, from, &tables::captions::table()));
+        std::iter::once(StageInput::source(FILE, &self.file)).chain(images).chain(captions).collect()
+    }
+
+    pub(super) fn check(&self) -> Vec<Problem> {
+        let tables =
+            "name the tables of the same data set: `images = \"pairs.images\"`, `captions = \"pairs.captions\"`";
+        let mut problems: Vec<Problem> = separator_problem("ratings", self.separator).into_iter().collect();
+        match (self.form, &self.images, &self.captions) {
+            (_, Some(_), None) => problems.push(Problem::new(IMAGES, "needs `captions` beside it").hint(tables)),
+            (_, None, Some(_)) => problems.push(Problem::new(CAPTIONS, "needs `images` beside it").hint(tables)),
+            (RatingForm::Flickr8kExpert, None, None) => {
+                let message = "`flickr8k_expert` has names of images and captions, and needs `images` and `captions`";
+                problems.push(Problem::new("ratings.form", message).hint(tables));
+            }
+            _ => {}
+        }
+        if self.form == RatingForm::Flickr8kExpert && self.separator.is_some() {
+            let message = "`flickr8k_expert` has tabs between its columns";
+            problems.push(Problem::new("ratings.separator", message).hint("leave `separator` out"));
+        }
+        problems
+    }
+}
+
+/// Reads the file and writes `ratings`, in the order of the file.
+pub(super) fn run(settings: &RatingTable, cx: &mut StageContext<'_>) -> Result<()> {
+    let names = PairNames::read(settings, cx)?;
+    let path = cx.source(FILE)?;
+    let ratings = match settings.form {
+        RatingForm::Crisscrossed => read_pair_table(&path, settings.separator, &names, cx)?,
+        RatingForm::Flickr8kExpert => read_expert(&path, &names)?,
+    };
+    if ratings.is_empty() {
+        return Err(Error::data(format!("`{}` has no ratings", path.display())));
+    }
+    write_rows(&ratings, cx)
+}
+
+/// Sign between the file name of an image and the number of a caption.
+const CAPTION_SIGN: char = '#';
+
+/// Finder of the identifiers of names.
+#[derive(Debug)]
+enum PairNames {
+    /// Identifiers are the numbers at the ends of the names.
+    Numbers,
+    /// Names are those of the tables `images` and `captions`.
+    Tables(NamedItems),
+}
+
+/// Images by their file names, with their captions.
+#[derive(Debug)]
+struct NamedItems {
+    images: TableRef,
+    captions: TableRef,
+    /// Identifier of each file name; `None` for a name of several images.
+    image_ids: HashMap<String, Option<i64>>,
+    /// Captions of each image, in their order.
+    caption_ids: HashMap<i64, Vec<i64>>,
+}
+
+impl PairNames {
+    /// Reads the tables that the settings name.
+    fn read(settings: &RatingTable, cx: &mut StageContext<'_>) -> Result<Self> {
+        let (Some(images), Some(captions)) = (&settings.images, &settings.captions) else { return Ok(Self::Numbers) };
+        let mut items = NamedItems {
+            images: images.clone(),
+            captions: captions.clone(),
+            image_ids: HashMap::new(),
+            caption_ids: HashMap::new(),
+        };
+        while let Some(batch) = cx.read_next(IMAGES)? {
+            let (ids, names) = (tables::int_column(&batch, "image_id")?, tables::text_column(&batch, "file_name")?);
+            for row in 0..batch.num_rows() {
+                let id = items.image_ids.entry(names.value(row).to_owned());
+                id.and_modify(|known| *known = None).or_insert(Some(ids.value(row)));
+            }
+        }
+        while let Some(batch) = cx.read_next(CAPTIONS)? {
+            let (ids, images) = (tables::int_column(&batch, "caption_id")?, tables::int_column(&batch, "image_id")?);
+            for row in 0..batch.num_rows() {
+                items.caption_ids.entry(images.value(row)).or_default().push(ids.value(row));
+            }
+        }
+        Ok(Self::Tables(items))
+    }
+
+    /// Identifier of an image.
+    ///
+    /// # Errors
+    /// Message: the name is not among the images, or ends with no identifier.
+    fn image(&self, name: &str) -> Result<i64, String> {
+        let name = name.trim();
+        match self {
+            Self::Numbers => trailing_number(name),
+            Self::Tables(items) => items.image(name),
+        }
+        .map_err(|problem| format!("image {problem}"))
+    }
+
+    /// Identifier of a caption.
+    ///
+    /// # Errors
+    /// Message: its image is not among the images, or has fewer captions; or the name ends with no identifier.
+    fn caption(&self, name: &str) -> Result<i64, String> {
+        let name = name.trim();
+        match self {
+            Self::Numbers => trailing_number(name),
+            Self::Tables(items) => items.caption(name),
+        }
+        .map_err(|problem| format!("caption {problem}"))
+    }
+}
+
+impl NamedItems {
+    fn image(&self, name: &str) -> Result<i64, String> {
+        match self.image_ids.get(name) {
+            Some(Some(id)) => Ok(*id),
+            Some(None) => Err(format!("is `{}`, the file name of several images", shown_name(name))),
+            None => Err(format!("is `{}`, which is no `file_name` of `{}`", shown_name(name), self.images)),
+        }
+    }
+
+    fn caption(&self, name: &str) -> Result<i64, String> {
+        let parts = name.rsplit_once(CAPTION_SIGN);
+        let parts = parts.and_then(|(image, number)| Some((image, number.parse::<usize>().ok()?)));
+        let Some((image, number)) = parts else {
+            return Err(format!("is `{}`, wanted `IMAGE{CAPTION_SIGN}NUMBER`", shown_name(name)));
+        };
+        let of_image = self.caption_ids.get(&self.image(image)?).map_or(&[][..], Vec::as_slice);
+        of_image.get(number).copied().ok_or_else(|| {
+            let name = shown_name(image);
+            let (name, count) = (format!("{name}{CAPTION_SIGN}{number}"), of_image.len());
+            format!("is `{name}`, but that image has {count} captions in `{}`", self.captions)
+        })
+    }
+}
+
+/// Returns the number at the end of `name` without its extension: 732091 for `COCO_val2014:sentid:732091`, 365325 for
+/// `COCO_val2014_000000365325.jpg`. The last word of the name must be a number, or letters and a number: the end of a
+/// random name, such as `4f7d7ce270`, and `a.jpg#2` are no identifiers.
+fn trailing_number(name: &str) -> Result<i64, String> {
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    let is_digit = |c: char| c.is_ascii_digit();
+    let word = stem.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    let digits = word.trim_start_matches(|c: char| !is_digit(c));
+    let is_name = name.contains(CAPTION_SIGN) || (!digits.is_empty() && !digits.chars().all(is_digit));
+    if is_name {
+        return Err(format!(
+            "is `{}`, a name without an identifier; set `images` and `captions` to look it up",
+            shown_name(name)
+        ));
+    }
+    digits.parse().map_err(|_| format!("is `{}`, wanted a name that ends with a number", shown_name(name)))
+}
+
+/// Rating of a pair.
+#[derive(Debug)]
+struct Rating {
+    caption_id: i64,
+    image_id: i64,
+    rating: f64,
+    sampling: String,
+    /// Person who gave it, if the file names people.
+    rater: Option<String>,
+}
+
+/// Writes `ratings`, in the order of the file.
+fn write_rows(rows: &[Rating], cx: &mut StageContext<'_>) -> Result<()> {
+    for rows in rows.chunks(RATING_PART_ROWS) {
+        let part = ratings::TableColumns {
+            caption_id: rows.iter().map(|row| row.caption_id).collect::<Vec<_>>().into(),
+            image_id: rows.iter().map(|row| row.image_id).collect::<Vec<_>>().into(),
+            rating: rows.iter().map(|row| row.rating).collect::<Vec<_>>().into(),
+            sampling: StringArray::from_iter_values(rows.iter().map(|row| &row.sampling)),
+            rater: Nullable(StringArray::from_iter(rows.iter().map(|row| row.rater.as_deref()))),
+        };
+        cx.write("ratings", part.into_batch()?)?;
+    }
+    Ok(())
+}
+
+/// Column that names the person who gave a rating.
+const RATER: &str = "rater";
+
+/// Reads the ratings, row by row.
+///
+/// # Errors
+/// The file is no CSV or TSV file with these columns, or rows have mistakes: the error lists all of them.
+fn read_pair_table(
+    path: &Path,
+    separator: Option<char>,
+    names: &PairNames,
+    cx: &mut StageContext<'_>,
+) -> Result<Vec<Rating>> {
+    let table = DelimitedFile::open(path, separator_byte(separator))?;
+    let [caption, image, rating, sampling] = table.columns(["caption", "image", "agg_score", "sampling_method"])?;
+    let rater = if table.has_column(RATER) { Some(table.columns([RATER])?[0]) } else { None };
+    let mut ratings = Vec::new();
+    let mut seen: HashMap<(i64, i64, Option<String>), u64> = HashMap::new();
+    let read = |line: u64, fields: &[&str]| {
+        let (caption_id, image_id) = (names.caption(fields[caption])?, names.image(fields[image])?);
+        let value = fields[rating].trim().parse().ok().filter(|value: &f64| value.is_finite());
+        let value = value.ok_or_else(|| format!("rating is `{}`, wanted a number", shown_name(fields[rating])))?;
+        let rater = rater.map(|place| fields[place].trim().to_owned());
+        if rater.as_ref().is_some_and(String::is_empty) {
+            return Err(format!("the column `{RATER}` is empty, wanted a name of the person"));
+        }
+        if let Some(first) = seen.insert((caption_id, image_id, rater.clone()), line) {
+            let pair = format!("caption {caption_id} with image {image_id}");
+            return Err(match rater {
+                Some(rater) => format!("{pair} is rated by `{}` in line {first} too", shown_name(&rater)),
+                None => {
+                    format!("{pair} is rated in line {first} too; ratings of several people need a column `{RATER}`")
+                }
+            });
+        }
+        let sampling = fields[sampling].trim().to_owned();
+        ratings.push(Rating { caption_id, image_id, rating: value, sampling, rater });
+        Ok(())
+    };
+    for doubt in table.for_each(|| cx.check_cancelled(), read)? {
+        cx.warn(path.display().to_string(), doubt);
+    }
+    Ok(ratings)
+}
+
+/// Number of ratings of a pair.
+const RATINGS: usize = 3;
+/// Values of a rating.
+const SCALE: std::ops::RangeInclusive<u8> = 1..=4;
+
+/// Sampling of a caption with its own image.
+const OWN_IMAGE: &str = "own_image";
+/// Sampling of a caption with an image of other captions.
+const OTHER_IMAGE: &str = "other_image";
+
+/// Reads the ratings, line by line.
+///
+/// # Errors
+/// Lines have mistakes: the error lists all of them.
+fn read_expert(path: &Path, names: &PairNames) -> Result<Vec<Rating>> {
+    let file = TextLines::read(path)?;
+    let mut mistakes = ValidationErrors::in_file(path);
+    let (mut ratings, mut seen) = (Vec::new(), HashMap::new());
+    for (number, line) in file.iter().filter(|(_, line)| !line.trim().is_empty()) {
+        let place = format!("line {number}");
+        let pair = match read_line(line, names) {
+            Ok(pair) => pair,
+            Err(message) => {
+                mistakes.add(place, message);
+                continue;
+            }
+        };
+        if let Some(first) = seen.insert((pair.image_id, pair.caption_id), number) {
+            let message = format_args!("the pair is rated in line {first} too").to_string();
+            mistakes.add(place, message);
+        }
+        ratings.extend(pair.ratings.map(|rating| Rating {
+            caption_id: pair.caption_id,
+            image_id: pair.image_id,
+            rating,
+            sampling: pair.sampling.to_owned(),
+            rater: None,
+        }));
+    }
+    mistakes.into_result()?;
+    Ok(ratings)
+}
+
+/// Line of the file.
+struct ExpertPair {
+    image_id: i64,
+    caption_id: i64,
+    sampling: &'static str,
+    ratings: [f64; RATINGS],
+}
+
+/// Reads a line, or returns a message.
+fn read_line(line: &str, names: &PairNames) -> Result<ExpertPair, String> {
+    let fields: Vec<&str> = line.split('\t').map(str::trim).collect();
+    let [image, caption, of_people @ ..] = fields.as_slice() else {
+        return Err(format!("{} fields, wanted an image, a caption and {RATINGS} ratings between tabs", fields.len()));
+    };
+    let Ok(of_people) = <[&str; RATINGS]>::try_from(of_people) else {
+        return Err(format!("{} ratings, wanted {RATINGS}", of_people.len()));
+    };
+    let mut ratings = [0.0; RATINGS];
+    for (rating, text) in ratings.iter_mut().zip(of_people) {
+        let number = text.parse::<u8>().ok().filter(|number| SCALE.contains(number));
+        let number = number.ok_or_else(|| {
+            let text = shown_name(text);
+            format!("rating is `{text}`, wanted a whole number from {} to {}", SCALE.start(), SCALE.end())
+        })?;
+        *rating = f64::from(number);
+    }
+    let own = caption.rsplit_once(CAPTION_SIGN).is_some_and(|(of, _)| of == *image);
+    Ok(ExpertPair {
+        image_id: names.image(image)?,
+        caption_id: names.caption(caption)?,
+        sampling: if own { OWN_IMAGE } else { OTHER_IMAGE },
+        ratings,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Array, AsArray};
+    use arrow::datatypes::Float64Type;
+    use serde_json::json;
+    use test_data::public;
+
+    use super::super::testing::{folder, ingest, ingest_beside, refused};
+    use super::*;
+    use pairloom_stage_testing::InMemoryHost;
+    use pairloom_tables::{int_column, text_column};
+
+    #[test]
+    fn identifiers_are_the_numbers_at_the_end() {
+        assert_eq!(trailing_number("COCO_val2014:sentid:732091"), Ok(732_091));
+        assert_eq!(trailing_number("COCO_val2014_000000365325.jpg"), Ok(365_325));
+        assert_eq!(trailing_number("12"), Ok(12));
+        assert_eq!(trailing_number("photographs/img12.jpg"), Ok(12));
+        for name in ["", "a.jpg", "5é", "99999999999999999999"] {
+            assert!(trailing_number(name).is_err(), "{name}");
+        }
+        assert!(trailing_number("a.jpg").unwrap_err().contains("wanted a name that ends with a number"));
+    }
+
+    /// File names of Flickr8k end with random letters and digits.
+    #[test]
+    fn the_end_of_a_random_name_is_no_identifier() {
+        for name in ["1056338697_4f7d7ce270.jpg", "2549968784_39bfbe44f9.jpg#2", "a_12.jpg#0", "1_2f3"] {
+            let message = trailing_number(name).unwrap_err();
+            assert!(message.ends_with("; set `images` and `captions` to look it up"), "{name}: {message}");
+        }
+    }
+
+    const HEADER: &str = "caption,image,agg_score,sampling_method\n";
+
+    fn settings() -> serde_json::Value {
+        json!({"ratings": {"file": "sits_test.csv"}})
+    }
+
+    #[test]
+    fn the_published_file_is_read_completely() {
+        let Some(data) = public("cxc") else { return };
+        let host = ingest(&data, settings()).unwrap();
+        let rows = host.output("ratings");
+        assert_eq!(rows.num_rows(), 44_833);
+        let samplings = text_column(&rows, "sampling").unwrap();
+        assert_eq!(samplings.iter().filter(|name| *name == Some("c2i_intrasim")).count(), 19_833);
+        assert_eq!(int_column(&rows, "caption_id").unwrap().value(0), 732_091);
+        assert_eq!(rows.column(2).as_primitive::<Float64Type>().value(1), 4.97);
+    }
+
+    #[test]
+    fn every_mistake_is_named_with_its_line() {
+        let content =
+            format!("{HEADER}a:1,b_1.jpg,1,x\na:1,b_1.jpg,2,x\na,b_1.jpg,2,x\na:2,b,2,x\na:2,b_1.jpg,nan,x\n");
+        let message = refused(ingest(folder(&[("sits_test.csv", content.as_bytes())]).path(), settings()));
+        for part in [
+            "line 3: caption 1 with image 1 is rated in line 2 too; ratings of several people need a column `rater`",
+            "line 4: caption is `a`",
+            "line 5: image is `b`",
+            "line 6: rating is `nan`",
+        ] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+        // Names of Flickr8k, whose last digits are no identifiers.
+        let content = format!("{HEADER}2549968784_39bfbe44f9.jpg#2,1056338697_4f7d7ce270.jpg,1,x\n");
+        let message = refused(ingest(folder(&[("sits_test.csv", content.as_bytes())]).path(), settings()));
+        assert!(
+            message.contains("line 2: caption is `2549968784_39bfbe44f9.jpg#2`, a name without an identifier"),
+            "{message}"
+        );
+        let message = refused(ingest(folder(&[("sits_test.csv", HEADER.as_bytes())]).path(), settings()));
+        assert!(message.contains("has no ratings"), "{message}");
+    }
+
+    #[test]
+    fn several_people_can_rate_a_pair() {
+        let header = HEADER.replace('\n', ",rater\n");
+        let read = |rows: &str| {
+            let content = format!("{header}{rows}");
+            ingest(folder(&[("sits_test.csv", content.as_bytes())]).path(), settings())
+        };
+        let host = read("a:1,b_1.jpg,1,x,Ann\na:1,b_1.jpg,3,x,Ben\na:2,b_1.jpg,4,x,Ann\n").unwrap();
+        let rows = host.output("ratings");
+        assert_eq!(rows["rating"].as_primitive::<Float64Type>().values(), &[1.0, 3.0, 4.0]);
+        let raters: Vec<_> = rows["rater"].as_string::<i32>().iter().flatten().collect();
+        assert_eq!(raters, ["Ann", "Ben", "Ann"]);
+        let message = refused(read("a:1,b_1.jpg,1,x,Ann\na:1,b_1.jpg,3,x,Ann\na:2,b_1.jpg,4,x, \n"));
+        for part in
+            ["line 3: caption 1 with image 1 is rated by `Ann` in line 2 too", "line 4: the column `rater` is empty"]
+        {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+    }
+
+    const CAPTIONS: &str = "image,caption\n1056338697_4f7d7ce270.jpg,one\n1056338697_4f7d7ce270.jpg,two\n\
+                            2549968784_39bfbe44f9.jpg,a\n2549968784_39bfbe44f9.jpg,b\n2549968784_39bfbe44f9.jpg,c\n";
+
+    /// Reads a file of ratings beside the captions above.
+    fn read_form(name: &str, content: &str, form: &str) -> Result<InMemoryHost> {
+        let folder = folder(&[("captions.csv", CAPTIONS.as_bytes()), (name, content.as_bytes())]);
+        let captions = json!({"captions": {"file": "captions.csv", "image": "image", "split": "test"}});
+        let pairs = ingest(folder.path(), captions).unwrap();
+        let settings = json!({"ratings": {
+            "file": name, "form": form, "images": "pairs.images", "captions": "pairs.captions",
+        }});
+        ingest_beside(
+            folder.path(),
+            settings,
+            &[("ratings.images", &pairs, "images"), ("ratings.captions", &pairs, "captions")],
+        )
+    }
+
+    #[test]
+    fn each_rating_of_a_line_is_a_row() {
+        let lines = "1056338697_4f7d7ce270.jpg\t2549968784_39bfbe44f9.jpg#2\t1\t1\t2\r\n\
+                     1056338697_4f7d7ce270.jpg\t1056338697_4f7d7ce270.jpg#1\t4\t4\t3\n";
+        let host = read_form("ExpertAnnotations.txt", lines, "flickr8k_expert").unwrap();
+        let rows = host.output("ratings");
+        assert_eq!(rows["rating"].as_primitive::<Float64Type>().values(), &[1.0, 1.0, 2.0, 4.0, 4.0, 3.0]);
+        // Captions are numbered in the order of the table: 0 and 1 of the first image, 2 to 4 of the second.
+        assert_eq!(int_column(&rows, "caption_id").unwrap().values(), &[4, 4, 4, 1, 1, 1]);
+        assert_eq!(int_column(&rows, "image_id").unwrap().values(), &[0; 6]);
+        let samplings = text_column(&rows, "sampling").unwrap();
+        assert_eq!((samplings.value(0), samplings.value(5)), ("other_image", "own_image"));
+        assert_eq!(text_column(&rows, "rater").unwrap().null_count(), 6);
+    }
+
+    #[test]
+    fn every_mistake_of_an_expert_file_is_named_with_its_line() {
+        let lines = "1056338697_4f7d7ce270.jpg\t2549968784_39bfbe44f9.jpg#2\t1\t1\t2\n\
+                     1056338697_4f7d7ce270.jpg\t2549968784_39bfbe44f9.jpg#2\t1\t1\t2\n\
+                     1056338697_4f7d7ce270.jpg\t2549968784_39bfbe44f9.jpg#3\t1\t1\t2\n\
+                     other.jpg\t2549968784_39bfbe44f9.jpg#2\t1\t1\t2\n\
+                     1056338697_4f7d7ce270.jpg\t2549968784_39bfbe44f9.jpg\t1\t1\t2\n\
+                     1056338697_4f7d7ce270.jpg\t2549968784_39bfbe44f9.jpg#1\t0.5\t1\t2\n\
+                     1056338697_4f7d7ce270.jpg\t2549968784_39bfbe44f9.jpg#1\t1\t2\n\
+                     a b c\n";
+        let message = refused(read_form("ExpertAnnotations.txt", lines, "flickr8k_expert"));
+        for part in [
+            "line 2: the pair is rated in line 1 too",
+            "line 3: caption is `2549968784_39bfbe44f9.jpg#3`, but that image has 3 captions in `pairs.captions`",
+            "line 4: image is `other.jpg`, which is no `file_name` of `pairs.images`",
+            "line 5: caption is `2549968784_39bfbe44f9.jpg`, wanted `IMAGE#NUMBER`",
+            "line 6: rating is `0.5`, wanted a whole number from 1 to 4",
+            "line 7: 2 ratings, wanted 3",
+            "line 8: 1 fields, wanted an image, a caption and 3 ratings between tabs",
+        ] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_table_of_pairs_can_have_names_too() {
+        let rows = "caption,image,agg_score,sampling_method,rater\n\
+                    2549968784_39bfbe44f9.jpg#0,1056338697_4f7d7ce270.jpg,2,x,Ann\n";
+        let host = read_form("ratings.csv", rows, "crisscrossed").unwrap();
+        let rows = host.output("ratings");
+        assert_eq!(int_column(&rows, "caption_id").unwrap().value(0), 2);
+        assert_eq!(int_column(&rows, "image_id").unwrap().value(0), 0);
+    }
+}
