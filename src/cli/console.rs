@@ -54,7 +54,6 @@ impl Console {
     ///
     /// # Errors
     /// stdout cannot be written.
-    #[expect(clippy::unused_self, reason = "printing requires a `Console`, like all other methods")]
     pub fn print(self, text: &str) -> Result<()> {
         // Names and texts of a store could control the terminal.
         let text = escape_terminal(text);

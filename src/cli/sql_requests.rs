@@ -202,12 +202,17 @@ impl Running {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a child is given some time to end")]
+fn now() -> Instant {
+    Instant::now()
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         self.cancel();
-        let end = Instant::now() + CANCEL_TIME;
+        let end = now() + CANCEL_TIME;
         while let Ok(None) = self.child.try_wait() {
-            if Instant::now() > end {
+            if now() > end {
                 let _ = self.child.kill();
                 let _ = self.child.wait();
                 return;

@@ -104,10 +104,13 @@ pub struct SqlFunctions {
     /// Command `cluster`.
     pub cluster: fn(&CommonArgs, &ClusterCommand, Console) -> Result<()>,
     /// Plans queries against tables without rows. Returns the error of each wrong query.
-    pub check_queries: fn(&[TableDeclaration], &[String]) -> Result<Vec<Option<Error>>>,
+    pub check_queries: CheckQueries,
     /// Evaluates queries for single numbers over the results of the stages of a run.
-    pub query_values: fn(&Store, &[StageRecord], &[String]) -> Result<Vec<Result<QueryValue>>>,
+    pub query_values: QueryValues,
 }
+
+type CheckQueries = fn(&[TableDeclaration], &[String]) -> Result<Vec<Option<Error>>>;
+type QueryValues = fn(&Store, &[StageRecord], &[String]) -> Result<Vec<Result<QueryValue>>>;
 
 /// Functions that need libtorch. A program that never constructs this is linked without libtorch.
 #[derive(Debug, Clone, Copy)]

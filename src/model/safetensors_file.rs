@@ -245,7 +245,7 @@ fn read_weights(name: &str, view: &TensorView<'_>, shape: &[usize]) -> std::resu
     let finite = tensor.f_isfinite().and_then(|finite| finite.f_all());
     match finite {
         Ok(finite) if finite.int64_value(&[]) == 1 => Ok(tensor),
-        _ => Err(format!("`{name}` {}", NOT_FINITE)),
+        _ => Err(format!("`{name}` {NOT_FINITE}")),
     }
 }
 

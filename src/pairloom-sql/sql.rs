@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn a_missing_folder_is_named_with_the_output_file() {
         let folder = tempfile::tempdir().unwrap();
-        let session = pairloom_query::Session::of_empty_tables([]).unwrap();
+        let session = Session::of_empty_tables([]).unwrap();
         let path = folder.path().join("none/x.csv");
         let error = write_to_file(session.query("SELECT 1").unwrap(), OutputFormat::Csv, &path).unwrap_err();
         assert!(error.to_string().starts_with(&format!("cannot write `{}`: ", path.display())), "{error}");

@@ -66,7 +66,7 @@ pub fn put(store: &Store, kind: &str, settings: u32, tables: &[(&str, Vec<Record
 /// Writes the record of a finished run with these stages: name, kind and key.
 pub fn run(store: &Store, name: &str, stages: &[(&str, &str, &Key)]) {
     let mut record = RunRecord::start("quick.toml", RunCommand::default());
-    record.run = name.to_owned();
+    name.clone_into(&mut record.run);
     record.outcome = RunOutcome::Finished;
     for (stage, kind, key) in stages {
         record.stages.push(StageRecord {

@@ -248,7 +248,7 @@ pub trait RelevanceGrades {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BinaryRelevance, Evaluation, Folds, StoredScores, VectorSource, evaluate};
+    use super::super::{Evaluation, Folds, StoredScores, VectorSource, evaluate};
     use super::*;
     use pairloom_search::CpuSearchFactory;
 

@@ -432,11 +432,11 @@ fn sinkhorn_by_definition(scores: &[Vec<f32>], tau: f64, iterations: usize) -> [
     };
     let (mut g, mut h) = (vec![0.0; n], vec![tau * ln_count(m); m]);
     for _ in 0..iterations {
-        for q in 0..n {
-            g[q] = tau * (ln_count(n) + log_sum((0..m).map(|i| (score(q, i) - h[i]) / tau).collect()));
+        for (q, potential) in g.iter_mut().enumerate() {
+            *potential = tau * (ln_count(n) + log_sum((0..m).map(|i| (score(q, i) - h[i]) / tau).collect()));
         }
-        for i in 0..m {
-            h[i] = tau * (ln_count(m) + log_sum((0..n).map(|q| (score(q, i) - g[q]) / tau).collect()));
+        for (i, potential) in h.iter_mut().enumerate() {
+            *potential = tau * (ln_count(m) + log_sum((0..n).map(|q| (score(q, i) - g[q]) / tau).collect()));
         }
     }
     [g, h]

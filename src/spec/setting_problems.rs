@@ -21,7 +21,6 @@ pub fn check_plausible(
 }
 
 /// Returns true for the default of a flag: leaving it out keeps the keys of older results.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
 #[must_use]
 pub fn is_false(flag: &bool) -> bool {
     !*flag

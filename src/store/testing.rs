@@ -33,7 +33,7 @@ pub fn stage<'r>(name: &'r str, kind: &'r str, settings: Value, reads: &'r [&'r 
 /// Writes the artefacts of `stages` and the record of a finished run that computed them.
 pub fn finished_run(store: &Store, run: &str, pipeline: &str, stages: &[WrittenStage<'_>]) -> RunRecord {
     let mut record = RunRecord::start(pipeline, RunCommand::default());
-    record.run = run.to_owned();
+    run.clone_into(&mut record.run);
     record.outcome = RunOutcome::Finished;
     for result in stages {
         let inputs = result.reads.iter().map(|name| {
