@@ -35,6 +35,13 @@ pub fn link_libtorch() -> Option<PathBuf> {
     }
 }
 
+/// As [`link_libtorch`], for a crate of which only tests use libtorch: it builds without libtorch.
+pub fn link_libtorch_for_tests() {
+    if std::env::var_os("LIBTORCH").is_some_and(|folder| Path::new(&folder).join("lib").is_dir()) {
+        link_libtorch();
+    }
+}
+
 /// Lists all files below a folder.
 #[must_use]
 pub fn files_below(folder: &Path) -> Vec<PathBuf> {

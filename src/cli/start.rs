@@ -115,7 +115,7 @@ type QueryValues = fn(&Store, &[StageRecord], &[String]) -> Result<Vec<Result<Qu
 /// Functions that need libtorch. A program that never constructs this is linked without libtorch.
 #[derive(Debug, Clone, Copy)]
 pub struct TorchFunctions {
-    /// Runs a stage of any kind: [`pairloom_neural::run_stage`].
+    /// Runs a stage of any kind: `pairloom_neural::run_stage`.
     pub run_stage: RunStage<AnyStage>,
     /// Rendezvous of the ranks.
     pub rendezvous: &'static dyn RendezvousBackend,

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The key of a stage names its artefact, a folder in the [`store`](pairloom_store). The writer publishes the parts of an
-//! artefact one by one and records each in the [`journal`](pairloom_store::journal). The [`feed`] makes them available to
+//! artefact one by one and records each in the [`journal`](pairloom_store::journal). The feed makes them available to
 //! later stages. A run resumes by replaying the journal.
 
 pub mod sources;

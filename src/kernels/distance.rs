@@ -13,7 +13,7 @@
 //!
 //! The order of a sum is fixed, so the bits do not depend on the machine. The products of f32 are exact in f64, so the
 //! relative error of an inner product is below n·2⁻⁵³ of Σ \|aᵢ·bᵢ\|. Scores of a search are sums in another order,
-//! rounded to f32 ([`dot`](crate::distance::dot)).
+//! rounded to f32 ([`dot`]).
 //!
 //! Vectors of two lengths are cut to the shorter one. Cost: O(n) time.
 

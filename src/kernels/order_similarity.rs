@@ -89,7 +89,7 @@ pub enum OrderViolation {
 /// tile. Both are packed in f32 with the same depth.
 ///
 /// A value of the tile depends on its row and its column only. All terms have one sign, so the relative error is that
-/// of [`order_similarity_error`](crate::order_similarity::order_similarity_error).
+/// of [`order_similarity_error`].
 pub fn add_violations(violation: OrderViolation, rows: usize, left: &[u32], right: &[u32], out: &mut Tile) {
     #[cfg(target_arch = "x86_64")]
     if crate::cpu::has_avx512() {

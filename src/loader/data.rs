@@ -72,7 +72,7 @@ pub(super) struct SampleLocation {
 }
 
 impl LoaderData {
-    /// Reads the samples of `table`, a shard with the columns of [`samples`](pairloom_tables::samples), in the order of
+    /// Reads the samples of `table`, a shard with the columns of `samples`, in the order of
     /// the data sets, and within a data set by shard.
     ///
     /// # Errors

@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn arithmetic_on_gpus_is_f32_whatever_the_environment_says_and_deterministic() {
         let mut program = std::process::Command::new(std::env::current_exe().unwrap());
-        program.args(["--ignored", "--exact", "model::device::tests::gpu_arithmetic_child_process", "--show-output"]);
+        program.args(["--ignored", "--exact", "device::tests::gpu_arithmetic_child_process", "--show-output"]);
         let output = program.env("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "1").output().unwrap();
         let stdout = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}");

@@ -93,7 +93,7 @@ const MAX_DIFFERENCES: i64 = 1 << 24;
 /// [`VectorScores::bounds_of_foreign_f32`].
 ///
 /// The columns are copied to the device once, with the first block of rows; rows are copied block by block. Inner
-/// products are one f32 matrix product for each block (TF32 is off: [`to_tch`](super::device::to_tch)); order
+/// products are one f32 matrix product for each block (TF32 is off: [`to_tch`]); order
 /// similarities are f32 sums over blocks of differences.
 ///
 /// Threads of a search compute concurrently. All use the default stream of the device, so the device runs their kernels

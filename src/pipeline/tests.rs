@@ -5,7 +5,7 @@ use std::path::Path;
 use super::testing::rehearse;
 pub(super) use super::testing::{load_bytes, load_with};
 use super::{LoadOptions, Pipeline, load};
-use pairloom_model::loss::Loss;
+use pairloom_spec::loss::Loss;
 use pairloom_registry::AnyStage;
 use pairloom_stage::Stage;
 

@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorCategory, Result};
 /// Largest number of processes of a group.
 pub const MAX_RANKS: usize = 1_024;
 
-/// A process in the group of processes that run a stage together. [`pairloom_model::collective`] connects them.
+/// A process in the group of processes that run a stage together. `pairloom_model::collective` connects them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessGroup {
     /// Rank of this process, from 0. Only rank 0 writes results.

@@ -153,7 +153,7 @@ pub struct MatchCandidate {
     pub score: f64,
 }
 
-/// Greedy matching in progress. Its result is that of [`relaxed_greedy`](super::relaxed_greedy::relaxed_greedy),
+/// Greedy matching in progress. Its result is that of [`relaxed_greedy`],
 /// computed from the first candidates of each query only.
 ///
 /// [`IncrementalMatching::advance`] runs until the matching is done, or until queries have used up their candidates
