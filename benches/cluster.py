@@ -200,7 +200,7 @@ def main():
     options = parser.parse_args()
     options.program = os.path.abspath(options.program)
     if not os.access(options.program, os.X_OK):
-        parser.error(f"there is no program `{options.program}`: `cargo build --release`, or name another by --program")
+        parser.error(f"there is no program `{options.program}`: `cargo xtask build`, or name another by --program")
     if options.captions % options.images:
         parser.error(f"{options.captions} captions are no multiple of {options.images} images")
     is_own = in_own_namespace()
