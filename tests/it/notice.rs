@@ -10,6 +10,7 @@ fn metadata() -> Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["metadata", "--locked", "--offline", "--format-version", "1"]);
+    command.args(["--features", "pairloom-sql/flight,pairloom-sql/cluster"]);
     command.args(["--filter-platform", "x86_64-unknown-linux-gnu"]);
     let output = command.current_dir(test_data::root()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -33,8 +34,10 @@ fn native_crates(metadata: &Value) -> BTreeSet<String> {
         .collect();
     let has_kind =
         |dependency: &Value, kind: &Value| list(&dependency["dep_kinds"]).iter().any(|of| of["kind"] == *kind);
-    let root = of_id.iter().find(|(_, package)| package["name"] == "pairloom").unwrap().0;
-    let (mut found, mut seen, mut rest) = (BTreeSet::new(), BTreeSet::new(), vec![(*root).to_owned()]);
+    let programs = ["pairloom", "pairloom-torch", "pairloom-sql"];
+    let programs = of_id.iter().filter(|(_, package)| programs.iter().any(|name| package["name"] == *name));
+    let mut rest: Vec<String> = programs.map(|(id, _)| (*id).to_owned()).collect();
+    let (mut found, mut seen) = (BTreeSet::new(), BTreeSet::new());
     while let Some(id) = rest.pop() {
         let (package, dependencies) = (of_id[id.as_str()], list(&nodes[id.as_str()]["deps"]));
         let compiles = dependencies.iter().any(|of| of["name"] == "cc" && has_kind(of, &Value::from("build")));
@@ -45,7 +48,7 @@ fn native_crates(metadata: &Value) -> BTreeSet<String> {
         let used: Vec<String> = used.map(|of| of["pkg"].as_str().unwrap().to_owned()).collect();
         rest.extend(used.into_iter().filter(|id| seen.insert(id.clone())));
     }
-    found.remove("pairloom");
+    found.retain(|name: &String| !name.starts_with("pairloom"));
     found
 }
 
