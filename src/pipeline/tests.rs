@@ -5,8 +5,8 @@ use std::path::Path;
 use super::testing::rehearse;
 pub(super) use super::testing::{load_bytes, load_with};
 use super::{LoadOptions, Pipeline, load};
-use pairloom_spec::loss::Loss;
 use pairloom_registry::AnyStage;
+use pairloom_spec::loss::Loss;
 use pairloom_stage::Stage;
 
 /// Valid pipeline file; the tests change it to make mistakes.
