@@ -164,6 +164,9 @@ macro_rules! built {
 }
 
 fn open(url: &Url, settings: &[(String, String)], policy: RetryPolicy) -> Result<Arc<dyn ObjectStore>> {
+    // Only buckets have settings.
+    #[cfg(not(feature = "clouds"))]
+    let _ = settings;
     let wrong = |error: object_store::Error| {
         let error = super::storage_error::cause(&error);
         Error::usage(format!("cannot open `{url}`: {error}"))
