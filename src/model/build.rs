@@ -41,11 +41,7 @@ fn compile_shims(libtorch: &Path) {
         .warnings(false)
         .define("USE_C10D_GLOO", None)
         .includes([&folder.join("collective"), &include, &include.join("torch/csrc/api/include")])
-        .file("collective/shim.cpp")
-        .file("gpu_arithmetic.cpp")
-        .file("pinned_memory.cpp")
-        .file("autograd_node.cpp")
-        .file("networks/torchscript_prints.cpp")
+        .file("shims.cpp")
         .compile("pairloom_shims");
     std::fs::write(stamp, sources).expect("the output folder can be written");
 }
