@@ -5,8 +5,6 @@
 //!   between runs and processes. [`table_shards`]: a table as its shards.
 //! - [`bounded`], [`pread`]: reading of files that could be larger than they look, or no text.
 //!
-//! Buckets are a feature, `clouds`; without it, folders and web servers remain.
-//!
 //! **Invariant:** a value of a shard is returned only after the digest of its 16 KiB was compared, so damage is an error.
 //!
 //! **Invariant:** an object is absent or whole: it is published by one rename or one put, after it is synced.

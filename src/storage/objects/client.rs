@@ -32,11 +32,8 @@ use url::Url;
 
 use pairloom_base::error::{Error, Result};
 
-#[cfg(feature = "clouds")]
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
-#[cfg(feature = "clouds")]
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
-#[cfg(feature = "clouds")]
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 
 /// Maximum number of concurrent requests of one call.
@@ -164,9 +161,6 @@ macro_rules! built {
 }
 
 fn open(url: &Url, settings: &[(String, String)], policy: RetryPolicy) -> Result<Arc<dyn ObjectStore>> {
-    // Only buckets have settings.
-    #[cfg(not(feature = "clouds"))]
-    let _ = settings;
     let wrong = |error: object_store::Error| {
         let error = super::storage_error::cause(&error);
         Error::usage(format!("cannot open `{url}`: {error}"))
@@ -176,28 +170,20 @@ fn open(url: &Url, settings: &[(String, String)], policy: RetryPolicy) -> Result
         ObjectStoreScheme::parse(url).map_err(|error| Error::usage(format!("cannot open `{url}`: {error}")))?;
     let timeout = if policy == RetryPolicy::Large { "600s" } else { "30s" };
     Ok(match scheme {
-        #[cfg(feature = "clouds")]
         ObjectStoreScheme::AmazonS3 => {
             let builder = AmazonS3Builder::new().with_url(url.as_str());
             let key = AmazonS3ConfigKey::Client;
             Arc::new(built!(builder, AmazonS3ConfigKey, key, settings, policy, timeout).map_err(wrong)?)
         }
-        #[cfg(feature = "clouds")]
         ObjectStoreScheme::GoogleCloudStorage => {
             let builder = GoogleCloudStorageBuilder::new().with_url(url.as_str());
             let key = GoogleConfigKey::Client;
             Arc::new(built!(builder, GoogleConfigKey, key, settings, policy, timeout).map_err(wrong)?)
         }
-        #[cfg(feature = "clouds")]
         ObjectStoreScheme::MicrosoftAzure => {
             let builder = MicrosoftAzureBuilder::new().with_url(url.as_str());
             let key = AzureConfigKey::Client;
             Arc::new(built!(builder, AzureConfigKey, key, settings, policy, timeout).map_err(wrong)?)
-        }
-        #[cfg(not(feature = "clouds"))]
-        ObjectStoreScheme::AmazonS3 | ObjectStoreScheme::GoogleCloudStorage | ObjectStoreScheme::MicrosoftAzure => {
-            let message = format!("cannot open `{url}`: this program is built without clients of buckets");
-            return Err(Error::usage(message).hint("build it with the feature `clouds`, which is on by default"));
         }
         _ => {
             let options = ClientOptions::new().with_allow_http(url.scheme() == "http");

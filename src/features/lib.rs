@@ -1,0 +1,1 @@
+//! No code: the manifest of this crate sets features of dependencies for all others.
