@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::sweep::ReportSweep;
-use pairloom_stage::{Problem, Stage, StageInput, StageOutput, TableRef};
+use pairloom_stage::{KnownFacts, Problem, Stage, StageInput, StageOutput, TableRef};
 use pairloom_tables as tables;
 
 /// Maximum number of examples in each direction; with more, a page is too large to open.
@@ -122,6 +122,11 @@ impl Stage for Report {
 
     fn outputs(&self) -> Vec<StageOutput> {
         vec![StageOutput::files("page")]
+    }
+
+    fn check_inputs(&self, known: &KnownFacts) -> Vec<Problem> {
+        let Some(sweep) = &self.sweep else { return Vec::new() };
+        sweep.check_ncs(known).into_iter().chain(sweep.check_printed(known)).collect()
     }
 
     fn check(&self) -> Vec<Problem> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use crate::{
-    Coordinate, InputOrigin, OutputKind, Problem, Stage, StageInput, StageOutput, TableRef, missing_columns,
+    Coordinate, InputOrigin, KnownFacts, OutputKind, Problem, Stage, StageInput, StageOutput, TableRef, missing_columns,
     stage_of_instance,
 };
 use pairloom_base::suggest::{MAX_SUGGESTIONS, closest_name, quoted_list};
@@ -54,9 +54,10 @@ impl<S: Stage> Plan<S> {
         nodes: Vec<PlanNode<S>>,
         is_doubtful: &dyn Fn(&str) -> bool,
     ) -> Result<Self, Vec<StageProblem>> {
-        let mut found = Vec::new();
         // Connections that fit. A wrong one does not make a cycle.
         let mut all_producers: Vec<Vec<usize>> = Vec::new();
+        let mut all_wrong = Vec::new();
+        let mut suggestions = MAX_SUGGESTIONS;
         let index: HashMap<&str, usize> = nodes.iter().enumerate().map(|(i, node)| (node.name.as_str(), i)).collect();
         let named: Vec<(&str, &S)> = nodes.iter().map(|node| (node.name.as_str(), &node.stage)).collect();
         let connections = Connections::new(&named);
@@ -64,9 +65,11 @@ impl<S: Stage> Plan<S> {
             let mut producers = Vec::new();
             let mut wrong = Vec::new();
             for input in node.stage.inputs() {
-                let with_hint = found.len() < MAX_SUGGESTIONS;
-                match (connections.problem(&node.name, &input, with_hint), &input.origin) {
-                    (Some(problem), _) => wrong.push(problem),
+                match (connections.problem(&node.name, &input, suggestions > 0), &input.origin) {
+                    (Some(problem), _) => {
+                        suggestions = suggestions.saturating_sub(1);
+                        wrong.push(problem);
+                    }
                     (None, InputOrigin::Table { from, .. } | InputOrigin::Files { from, .. }) => {
                         producers.extend(index.get(from.stage()).copied());
                     }
@@ -74,20 +77,23 @@ impl<S: Stage> Plan<S> {
                 }
             }
             all_producers.push(producers);
-            let known = |from: &TableRef| index.get(from.stage()).filter(|_| !is_doubtful(from.stage()));
-            let writer = |from: &TableRef| known(from).map(|&i| &nodes[i].stage);
-            let disagreements = node.stage.check_writers(&writer);
-            let problems = node.stage.check().into_iter().chain(wrong).chain(disagreements);
+            all_wrong.push(wrong);
+        }
+        let (order, cycles) = topological_order(&nodes, &all_producers);
+        let mut facts = KnownFacts::default();
+        for node in order.iter().map(|&i| &nodes[i]).filter(|node| !is_doubtful(&node.name)) {
+            facts.add(&node.name, &node.stage);
+        }
+        let mut found = Vec::new();
+        for (node, wrong) in nodes.iter().zip(all_wrong) {
+            let problems = node.stage.check().into_iter().chain(wrong).chain(node.stage.check_inputs(&facts));
             found.extend(problems.map(|problem| StageProblem { stage: node.name.clone(), problem }));
         }
-        let order = topological_order(&nodes, &all_producers).unwrap_or_else(|cycles| {
-            for cycle in cycles {
-                let message = format!("stages wait for each other: {}", cycle.join(" → "));
-                let problem = Problem::new("", message).hint("let one of them read something else");
-                found.push(StageProblem { stage: cycle[0].clone(), problem });
-            }
-            Vec::new()
-        });
+        for cycle in cycles {
+            let message = format!("stages wait for each other: {}", cycle.join(" → "));
+            let problem = Problem::new("", message).hint("let one of them read something else");
+            found.push(StageProblem { stage: cycle[0].clone(), problem });
+        }
         if found.iter().any(|found| !found.problem.is_warning()) {
             return Err(found);
         }
@@ -108,9 +114,9 @@ impl<S: Stage> Plan<S> {
     }
 }
 
-/// Sorts the nodes topologically and returns their indices. The error lists the names along each cycle; the first name
-/// is repeated at the end.
-fn topological_order<S>(nodes: &[PlanNode<S>], producers: &[Vec<usize>]) -> Result<Vec<usize>, Vec<Vec<String>>> {
+/// Sorts the nodes topologically and returns the indices of those that are in or behind no cycle, and the names along each
+/// cycle; the first name is repeated at the end.
+fn topological_order<S>(nodes: &[PlanNode<S>], producers: &[Vec<usize>]) -> (Vec<usize>, Vec<Vec<String>>) {
     let mut order = Vec::with_capacity(nodes.len());
     let mut consumers = vec![Vec::new(); nodes.len()];
     for (i, producers) in producers.iter().enumerate() {
@@ -131,10 +137,8 @@ fn topological_order<S>(nodes: &[PlanNode<S>], producers: &[Vec<usize>]) -> Resu
             }
         }
     }
-    if order.len() < nodes.len() {
-        return Err(cycles(nodes, producers, &consumers, placed));
-    }
-    Ok(order)
+    let cycles = if order.len() < nodes.len() { cycles(nodes, producers, &consumers, placed) } else { Vec::new() };
+    (order, cycles)
 }
 
 /// Shortest cycle of every strongly connected component.

@@ -31,6 +31,11 @@ impl JsonSchema for TableRef {
 }
 
 impl TableRef {
+    /// The output `table` of the stage `stage`.
+    pub(super) fn new(stage: &str, table: &str) -> Self {
+        Self(format!("{stage}.{table}"))
+    }
+
     /// Name of the stage that writes the table.
     #[must_use]
     pub fn stage(&self) -> &str {

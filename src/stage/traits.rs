@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
 
-use super::{CopiedRows, FileKeys, Problem, RowKey, SourceRef, StageContext, TableRef};
+use super::{CopiedRows, FileKeys, KnownFacts, OutputFact, Problem, RowKey, SourceRef, StageContext, TableRef};
 use pairloom_base::error::{Error, Result};
 use pairloom_tables::Table;
 
@@ -28,13 +28,15 @@ pub trait Stage: Debug + Send + Sync {
     /// Tables and files that the stage writes.
     fn outputs(&self) -> Vec<StageOutput>;
 
-    /// Checks the settings against those of the stages that write the inputs. `writer` finds the stage that a reference
-    /// names.
-    fn check_writers<'s>(&'s self, writer: &dyn Fn(&TableRef) -> Option<&'s Self>) -> Vec<Problem>
-    where
-        Self: Sized,
-    {
-        let _ = writer;
+    /// Facts about the outputs that are known before anything runs. `known` has those about the inputs.
+    fn facts(&self, known: &KnownFacts) -> Vec<OutputFact> {
+        let _ = known;
+        Vec::new()
+    }
+
+    /// Checks the facts about the inputs, as far as they are `known`, and returns all problems.
+    fn check_inputs(&self, known: &KnownFacts) -> Vec<Problem> {
+        let _ = known;
         Vec::new()
     }
 
@@ -100,6 +102,12 @@ impl<S: Stage + ?Sized> Stage for Box<S> {
     }
     fn outputs(&self) -> Vec<StageOutput> {
         (**self).outputs()
+    }
+    fn facts(&self, known: &KnownFacts) -> Vec<OutputFact> {
+        (**self).facts(known)
+    }
+    fn check_inputs(&self, known: &KnownFacts) -> Vec<Problem> {
+        (**self).check_inputs(known)
     }
     fn check(&self) -> Vec<Problem> {
         (**self).check()

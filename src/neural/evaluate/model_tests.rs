@@ -13,7 +13,7 @@ use pairloom_search::MINIMUM_COST;
 use pairloom_spec::stages::evaluate::Evaluate;
 use pairloom_spec::stages::score_pairs::ScorePairs;
 use pairloom_spec::stages::train::Train;
-use pairloom_stage::Stage;
+use pairloom_stage::{KnownFacts, Stage};
 use pairloom_stage_testing::InMemoryHost;
 use pairloom_tables as tables;
 use pairloom_tables::regions::RegionColumn;
@@ -258,7 +258,9 @@ fn methods_that_need_kept_scores_are_refused() {
     let read = |text: &str| toml::from_str::<AnyStage>(text).expect("a stage");
     let train = read("[train]\nfeatures = \"x.features\"\ncaptions = \"x.captions\"\nepochs = 1");
     let evaluate = read(&format!("[evaluate]\n{INPUTS}"));
-    let found = evaluate.check_writers(&|from| (from.stage() == "fit").then_some(&train));
+    let mut known = KnownFacts::default();
+    known.add("fit", &train);
+    let found = evaluate.check_inputs(&known);
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].setting, "regions");
 }

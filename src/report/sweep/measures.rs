@@ -4,7 +4,8 @@ use super::settings::{METRICS, RELEVANCE, ReportSweep};
 use crate::page_data::{NcsSummary, ResultRow};
 use pairloom_base::suggest::quoted_list;
 use pairloom_retrieval::Direction;
-use pairloom_stage::{Problem, TableRef};
+use pairloom_stage::{KnownFacts, Problem, TableRef};
+use pairloom_tables::metrics::NcsRelevances;
 
 /// Measure of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,14 +168,14 @@ fn ncs_problem(metrics: &TableRef, wanted: Option<&str>, there: &[&str]) -> Opti
 }
 
 impl ReportSweep {
-    /// Problem of the first metrics without the NCS that is shown. `relevances_of` finds the relevances that a table of
-    /// metrics has NCS by, if they are known.
-    pub fn check_ncs<'s>(&'s self, relevances_of: &dyn Fn(&TableRef) -> Option<Vec<&'s str>>) -> Option<Problem> {
-        let mut known = self.relevance.as_deref();
+    /// Problem of the first metrics without the NCS that is shown.
+    pub(crate) fn check_ncs(&self, known: &KnownFacts) -> Option<Problem> {
+        let mut shown = self.relevance.as_deref();
         for metrics in &self.metrics {
-            let Some(there) = relevances_of(metrics) else { continue };
-            match shown_relevance(metrics, self.relevance.as_deref(), known, &there) {
-                Ok(relevance) => known = relevance,
+            let Some(NcsRelevances(there)) = known.get(metrics) else { continue };
+            let there: Vec<&str> = there.iter().map(String::as_str).collect();
+            match shown_relevance(metrics, self.relevance.as_deref(), shown, &there) {
+                Ok(relevance) => shown = relevance,
                 Err(problem) => return Some(problem),
             }
         }

@@ -11,7 +11,7 @@ use super::settings::{PAPER, PUBLISHED, ReportSweep, TABLE};
 use super::table::{SweepRow, SweepTable};
 use pairloom_base::error::{Error, Result, TruncatedList};
 use pairloom_base::suggest::quoted_list;
-use pairloom_stage::{Problem, StageContext, TableRef};
+use pairloom_stage::{KnownFacts, Problem, StageContext, TableRef};
 use pairloom_tables::published::PrintedName;
 use pairloom_tables::{self as tables, DEFAULT_CUTOFFS};
 
@@ -383,8 +383,9 @@ fn missing_tables(published: &TableRef, paper: &str, tables: &[String], papers: 
 impl ReportSweep {
     /// Problems of the names of the paper, its tables and the rows. Beside printed rows, one whose name is a number claims to
     /// be a printed one; another name can be a row of one's own.
-    pub fn check_printed(&self, names: &[PrintedName]) -> Vec<Problem> {
+    pub(crate) fn check_printed(&self, known: &KnownFacts) -> Vec<Problem> {
         let (Some(published), Some(paper)) = (&self.published, &self.paper) else { return Vec::new() };
+        let Some(names) = known.get::<Vec<PrintedName>>(published) else { return Vec::new() };
         let mut papers = PaperTables::new();
         for name in names {
             add_table(&mut papers, &name.paper, &name.table);

@@ -5,8 +5,10 @@ use std::collections::HashSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::facts::ModelFacts;
 use super::model_inputs;
-use pairloom_stage::{Problem, Stage, StageInput, StageOutput, TableRef};
+use crate::input_spec::ImageInput;
+use pairloom_stage::{KnownFacts, Problem, Stage, StageInput, StageOutput, TableRef};
 use pairloom_tables::attention;
 
 /// Most rows of a part.
@@ -66,6 +68,16 @@ impl Stage for ComputeAttention {
 
     fn outputs(&self) -> Vec<StageOutput> {
         vec![StageOutput::table("attention", attention::table().schema(), PART_ROWS)]
+    }
+
+    fn check_inputs(&self, known: &KnownFacts) -> Vec<Problem> {
+        let Some(model) = known.get::<ModelFacts>(&self.model) else { return Vec::new() };
+        let no_attention = (!model.capabilities.word_attention).then(|| {
+            let message = format!("a model of `{}` has no attention between words and regions", model.family);
+            Problem::new("model", message).hint("models of `scan` and `sgraf` have one")
+        });
+        let images = Some((&self.regions, ImageInput::Regions));
+        no_attention.into_iter().chain(model.image_problems(images, known)).collect()
     }
 
     fn check(&self) -> Vec<Problem> {

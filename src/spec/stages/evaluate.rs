@@ -3,11 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::similarity::EmbeddingSimilarity;
+use crate::family::ScoreRange;
+use crate::similarity::{EmbeddingSimilarity, OrderPenalty};
+use crate::stages::facts::{EmbeddingFacts, ModelFacts};
 use crate::stages::{either_image_vectors_problem, image_vectors, image_vectors_input};
 use pairloom_retrieval::methods::{MethodContext, ScoreKind};
 use pairloom_retrieval::{DEFAULT_RANKING_DEPTH, Method, Protocol};
-use pairloom_stage::{Problem, Stage, StageInput, StageOutput, TableRef};
+use pairloom_stage::{KnownFacts, OutputFact, Problem, Stage, StageInput, StageOutput, TableRef};
 use pairloom_tables as tables;
 
 /// Ranks embeddings and measures retrieval.
@@ -155,6 +157,57 @@ impl Evaluate {
     }
 }
 
+impl Evaluate {
+    /// Problems of methods that scale distances 1 − s, if stored scores of a model can be above 1.
+    fn scores_above_one(&self, known: &KnownFacts) -> Vec<Problem> {
+        let model = self.scores.as_ref().and_then(|scores| known.get::<ModelFacts>(scores));
+        let Some(model) = model.filter(|model| model.capabilities.score_range != ScoreRange::UpToOne) else {
+            return Vec::new();
+        };
+        let methods = self.methods.iter().enumerate().filter(|(_, method)| method.scales_distances());
+        let problem = |(number, method): (usize, &Method)| {
+            let (name, family) = (method.name(), model.family);
+            let message = format!("`{name}` scales the distances 1 − s, and this model of `{family}` has scores above 1");
+            let hint = "leave it out, or train with `aggregation = \"mean\"`";
+            Problem::new(format!("methods.{number}"), message).hint(hint)
+        };
+        methods.map(problem).collect()
+    }
+
+    /// Problems of embeddings that the settings do not fit.
+    fn embedding_problems(&self, known: &KnownFacts) -> Vec<Problem> {
+        let embeddings = |from: &Option<TableRef>| known.get::<EmbeddingFacts>(from.as_ref()?);
+        let Some(images) = embeddings(&self.images) else { return Vec::new() };
+        let mut problems = Vec::new();
+        if let Some(captions) = embeddings(&self.captions).filter(|captions| captions.model != images.model) {
+            let message = format!("embedded by `{}`, but `images` by `{}`", captions.model, images.model);
+            problems.push(Problem::warning("captions", message).hint("scores compare vectors of one model"));
+        }
+        if let Some(trained) = images.similarity.filter(|trained| *trained != self.similarity) {
+            let (got, expected) = (similarity_text(self.similarity), similarity_text(trained));
+            let message = format!("got {got}, but `{}` was trained with {expected}", images.model);
+            problems.push(Problem::warning("similarity", message).hint(format!("write `similarity = {expected}`")));
+        }
+        let splits = [("split", Some(&self.split)), ("validation_split", self.validation_split.as_ref())];
+        let splits = splits.into_iter().filter_map(|(setting, split)| Some((setting, split?)));
+        let is_missing = |(_, split): &(_, &String)| !images.splits.is_empty() && !images.splits.contains(split);
+        problems.extend(splits.into_iter().find(is_missing).map(|(setting, split)| {
+            let message = format!("got `{split}`, but `images` has the splits `{}` alone", images.splits.join("`, `"));
+            Problem::new(setting, message).hint("add it to `splits` of `embed`")
+        }));
+        problems
+    }
+}
+
+/// Similarity as it is written in a pipeline file.
+fn similarity_text(similarity: EmbeddingSimilarity) -> &'static str {
+    match similarity {
+        EmbeddingSimilarity::Cosine => "\"cosine\"",
+        EmbeddingSimilarity::Order { form: OrderPenalty::Norm } => "\"order\"",
+        EmbeddingSimilarity::Order { form: OrderPenalty::Squared } => "{ order = { form = \"squared\" } }",
+    }
+}
+
 impl Stage for Evaluate {
     fn kind(&self) -> &'static str {
         "evaluate"
@@ -201,6 +254,19 @@ impl Stage for Evaluate {
             StageOutput::table("metrics", tables::metrics::table().schema(), 8192),
             StageOutput::table("summary", tables::summary::table(&self.cutoffs).schema(), 8192),
         ]
+    }
+
+    fn facts(&self, _: &KnownFacts) -> Vec<OutputFact> {
+        let graded = self.relevance.iter().filter(|relevance| relevance.similarity.is_some());
+        let names = graded.map(|relevance| relevance.name.clone()).collect();
+        vec![OutputFact::new("metrics", tables::metrics::NcsRelevances(names))]
+    }
+
+    fn check_inputs(&self, known: &KnownFacts) -> Vec<Problem> {
+        let images = image_vectors(self.features.as_ref(), self.regions.as_ref());
+        let model = self.model.as_ref().and_then(|model| known.get::<ModelFacts>(model));
+        let wrong_images = model.map_or_else(Vec::new, |model| model.image_problems(images, known));
+        [self.embedding_problems(known), self.scores_above_one(known), wrong_images].concat()
     }
 
     fn check(&self) -> Vec<Problem> {

@@ -8,12 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::networks::{Architecture, LayerOutput, NetworkInput};
 use crate::precision::MatmulPrecision;
+use crate::stages::facts::VectorWidth;
 use pairloom_base::error::{Error, Result, TruncatedList};
 use pairloom_base::runtime::MAX_RANKS;
 use pairloom_kernels::normalize::ChannelStatistics;
 use pairloom_kernels::resize::Interpolation;
 use pairloom_stage::{
-    CopiedRows, FileKeys, Problem, RequiredValues, RowKey, SourceRef, Stage, StageInput, StageOutput, TableRef,
+    CopiedRows, FileKeys, KnownFacts, OutputFact, Problem, RequiredValues, RowKey, SourceRef, Stage, StageInput,
+    StageOutput, TableRef,
 };
 use pairloom_tables as tables;
 
@@ -227,6 +229,10 @@ impl Stage for Extract {
             outputs.push(StageOutput::table(BOXES, boxes, PART_ROWS));
         }
         outputs
+    }
+
+    fn facts(&self, _: &KnownFacts) -> Vec<OutputFact> {
+        self.width().map(|width| OutputFact::new(self.output_name(), VectorWidth(width))).into_iter().collect()
     }
 
     fn copied_rows(&self) -> Option<CopiedRows> {

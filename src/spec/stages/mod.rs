@@ -8,6 +8,7 @@ pub mod embed;
 pub mod score_pairs;
 pub mod compute_attention;
 pub mod evaluate;
+pub mod facts;
 
 use crate::input_spec::ImageInput;
 use pairloom_stage::{Problem, StageInput, TableRef};

@@ -36,10 +36,10 @@ use serde::{Deserialize, Serialize};
 
 use pairloom_base::error::Result;
 use pairloom_stage::{
-    CopiedRows, Problem, RunnableStage, SourceOrUrl, SourceRef, Stage, StageContext, StageInput, StageOutput,
+    CopiedRows, KnownFacts, OutputFact, Problem, RunnableStage, SourceOrUrl, SourceRef, Stage, StageContext, StageInput,
+    StageOutput,
 };
 use pairloom_tables as tables;
-use pairloom_tables::published::PrintedName;
 use synthetic::IMAGE_SIDES;
 use writer::{
     CAPTION_PART_ROWS, FEATURE_PART_ROWS, IMAGE_PART_ROWS, PICTURE_PART_ROWS, PUBLISHED_PART_ROWS, RATING_PART_ROWS,
@@ -289,14 +289,6 @@ impl Ingest {
             _ => None,
         }
     }
-
-    /// Names of the printed rows, if the stage reads such rows and the file can be read.
-    pub fn printed_names(&self) -> Option<Vec<PrintedName>> {
-        match self {
-            Self::Published(file) => published::printed_names(file.path()),
-            _ => None,
-        }
-    }
 }
 
 impl Stage for Ingest {
@@ -394,6 +386,12 @@ impl Stage for Ingest {
             });
         }
         outputs
+    }
+
+    fn facts(&self, _: &KnownFacts) -> Vec<OutputFact> {
+        let Self::Published(file) = self else { return Vec::new() };
+        let names = published::printed_names(file.path());
+        names.map(|names| OutputFact::new("published", names)).into_iter().collect()
     }
 
     fn copied_rows(&self) -> Option<CopiedRows> {

@@ -11,10 +11,13 @@ use crate::loss::sum::SumLoss;
 use crate::loss::{Loss, LossSettings, MemoryBankMask, MemoryBankWeights, Objective, SemanticMargin};
 use crate::networks::Network;
 use crate::precision::MatmulPrecision;
-use crate::stages::image_vectors_input;
+use crate::stages::facts::{ModelFacts, VectorWidth};
+use crate::stages::{image_vectors, image_vectors_input};
 use pairloom_kernels::epoch::{MemoryBankSampling, Shuffle};
 use pairloom_kernels::text::Tokenizer;
-use pairloom_stage::{Problem, RequiredValues, SourceRef, Stage, StageInput, StageOutput, TableRef};
+use pairloom_stage::{
+    KnownFacts, OutputFact, Problem, RequiredValues, SourceRef, Stage, StageInput, StageOutput, TableRef,
+};
 use pairloom_tables as tables;
 
 /// Trains a model that scores pairs of an image and a caption.
@@ -341,6 +344,19 @@ impl Stage for Train {
             ));
         }
         outputs
+    }
+
+    fn facts(&self, known: &KnownFacts) -> Vec<OutputFact> {
+        let images = image_vectors(self.features.as_ref(), self.regions.as_ref());
+        let trained_on = images.and_then(|(from, _)| Some((from.clone(), *known.get::<VectorWidth>(from)?)));
+        let (family, capabilities) = (self.model.name(), self.model.capabilities());
+        let facts = ModelFacts { family, capabilities, is_imported: false, trained_on };
+        vec![OutputFact::new("model", facts)]
+    }
+
+    fn check_inputs(&self, known: &KnownFacts) -> Vec<Problem> {
+        let initial = self.init_from.as_ref().and_then(|from| known.get::<ModelFacts>(from));
+        initial.and_then(|model| self.initial_family_problem(model.family)).into_iter().collect()
     }
 
     fn check(&self) -> Vec<Problem> {
