@@ -19,7 +19,7 @@ use super::schema_check::{SchemaChecker, ValueLabel, matches_pattern};
 use super::sources::SourceVariables;
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use pairloom_base::suggest::{closest_name, quoted_list};
-use pairloom_stage::{INSTANCE_SIGN, Stage, is_instance_character};
+use pairloom_stage::{INSTANCE_SIGN, Problem, Stage, is_instance_character};
 
 /// Arguments of the command line about the matrix and the profiles.
 pub(super) struct InstanceArguments<'a> {
@@ -281,11 +281,9 @@ pub(super) fn without_coordinates<S>(diagnostics: Vec<Diagnostic>, stages: &[Par
         words.map(|word| stage_of(word).unwrap_or_else(|| word.to_owned())).collect()
     };
     let mut seen = BTreeSet::new();
-    let diagnostics = diagnostics.into_iter().map(|of| Diagnostic {
-        message: plain(of.message),
-        note: of.note.map(plain),
-        hint: of.hint.map(plain),
-        ..of
+    let diagnostics = diagnostics.into_iter().map(|Diagnostic { span, problem, note }| {
+        let (message, hint) = (plain(problem.message), problem.hint.map(plain));
+        Diagnostic { span, problem: Problem { message, hint, ..problem }, note: note.map(plain) }
     });
-    diagnostics.filter(|of| seen.insert((of.span, of.message.clone()))).collect()
+    diagnostics.filter(|found| seen.insert((found.span, found.problem.message.clone()))).collect()
 }

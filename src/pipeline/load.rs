@@ -18,7 +18,7 @@ use super::schema_check::{SchemaChecker, ValueLabel};
 use super::size_check::check_size;
 use super::sources::SourceVariables;
 use super::toml_tree::{TomlNode, TomlValue, syntax_diagnostics};
-use pairloom_base::error::Error;
+use pairloom_base::error::{Error, Problem};
 use pairloom_base::suggest::{closest_name, quoted_list};
 use pairloom_stage::plan::{Plan, PlanNode};
 use pairloom_stage::{Stage, stage_of_instance};
@@ -149,8 +149,8 @@ fn parse<S: PipelineStage>(
                 continue;
             }
             let span = spans.get(i).copied().unwrap_or_default();
-            let hint = error.hint_text().map(str::to_owned);
-            diagnostics.push(Diagnostic { hint, ..Diagnostic::new(span, error.to_string()) });
+            let problem = Problem { hint: error.hint_text().map(str::to_owned), ..Problem::new("", error.to_string()) };
+            diagnostics.push(Diagnostic { span, problem, note: None });
         }
     }
     if !is_expanded {
@@ -214,12 +214,12 @@ fn check_top_level_keys<S: PipelineStage>(checker: &mut SchemaChecker<'_>, root:
             let diagnostic = Diagnostic::new(entry.key_span, message).with_valid_names(&entry.key, names);
             let kind = kinds.iter().find(|kind| entry.node.get(kind.name).is_some());
             let paths = SettingPaths { definitions: checker.definitions, stage: stage_schema::<S>(checker) };
-            let stages = root.get("stage").filter(|_| entry.key_span.is_argument() && diagnostic.hint.is_none());
+            let stages = root.get("stage").filter(|_| entry.key_span.is_argument() && diagnostic.problem.hint.is_none());
             let path = stages.and_then(|stages| paths.hint(&stages.node, &first_path(&entry.key, &entry.node)));
-            checker.diagnostics.push(match kind {
-                _ if path.is_some() => Diagnostic { hint: path, ..diagnostic },
-                Some(kind) => diagnostic.hint(format!("write `[stage.{}.{}]`", entry.key, kind.name)),
-                None => diagnostic,
+            checker.diagnostics.push(match (path, kind) {
+                (Some(path), _) => diagnostic.hint(path),
+                (None, Some(kind)) => diagnostic.hint(format!("write `[stage.{}.{}]`", entry.key, kind.name)),
+                (None, None) => diagnostic,
             });
         }
     }

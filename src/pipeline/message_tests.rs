@@ -54,10 +54,10 @@ fn a_missing_stage_is_reported_once_with_all_its_lines() {
     let diagnostics = load_bytes(text.as_bytes(), &[], true).expect_err("wrong");
     let [only] = diagnostics.as_slice() else { panic!("{diagnostics}") };
     assert_eq!(
-        only.message,
+        only.problem.message,
         "`images` is `pairs.images`, but no stage is called `pairs`; there are `cnn`, `fit`, `pair`, `test`, `vectors`"
     );
-    assert_eq!(only.hint.as_deref(), Some("did you mean `pair.images`?"));
+    assert_eq!(only.problem.hint.as_deref(), Some("did you mean `pair.images`?"));
     assert_eq!(only.note.as_deref(), Some("`pairs` is named again in lines 13, 20"));
 }
 

@@ -268,11 +268,11 @@ fn unknown_stage_or_kind(stages: &TomlNode, steps: &[Step], settings: &SettingPa
         let message = format!("stage `{stage}` has no kind `{kind}` in the file");
         let diagnostic = Diagnostic::new(*kind_at, message).with_valid_names(kind, kinds.iter().copied());
         let words: Vec<&str> = steps.iter().map(|(word, _)| word.as_str()).collect();
-        let path = if diagnostic.hint.is_none() { settings.hint(stages, &words) } else { None };
-        match kinds.as_slice() {
-            _ if path.is_some() => Diagnostic { hint: path, ..diagnostic },
-            [only] => diagnostic.hint(format!("write `stage.{stage}.{only}.…`")),
-            _ => diagnostic,
+        let path = if diagnostic.problem.hint.is_none() { settings.hint(stages, &words) } else { None };
+        match (path, kinds.as_slice()) {
+            (Some(path), _) => diagnostic.hint(path),
+            (None, [only]) => diagnostic.hint(format!("write `stage.{stage}.{only}.…`")),
+            (None, _) => diagnostic,
         }
     })
 }

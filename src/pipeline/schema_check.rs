@@ -237,13 +237,13 @@ impl SchemaChecker<'_> {
                 let places = places(self.definitions, schema, &entry.key);
                 if entry.key == "seed" {
                     diagnostic = diagnostic.hint("the seed of the pipeline stands above the first `[…]` of the file");
-                } else if !places.is_empty() && diagnostic.hint.is_none() {
+                } else if !places.is_empty() && diagnostic.problem.hint.is_none() {
                     let list = quoted_list(places.iter().map(String::as_str));
                     diagnostic = diagnostic.hint(format!("settings of that name: {list}"));
-                } else if diagnostic.hint.is_none() {
+                } else if diagnostic.problem.hint.is_none() {
                     let near = near_places(self.definitions, schema, &entry.key);
                     let list = quoted_list(near.iter().map(String::as_str));
-                    diagnostic.hint = match near.len() {
+                    diagnostic.problem.hint = match near.len() {
                         0 => None,
                         1 => Some(format!("did you mean {list}?")),
                         _ => Some(format!("did you mean one of {list}?")),

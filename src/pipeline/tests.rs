@@ -46,8 +46,8 @@ pub(super) fn diagnostics_of(text: &str, overrides: &[&str]) -> Vec<String> {
     let diagnostics = load_bytes(text.as_bytes(), overrides, true).expect_err("the file is wrong");
     let line = |diagnostic: &super::Diagnostic| {
         let (line, column) = diagnostics.position(diagnostic);
-        let hint = diagnostic.hint.as_ref().map(|hint| format!(" / {hint}")).unwrap_or_default();
-        format!("{line}:{column} {}{hint}", diagnostic.message)
+        let hint = diagnostic.problem.hint.as_ref().map(|hint| format!(" / {hint}")).unwrap_or_default();
+        format!("{line}:{column} {}{hint}", diagnostic.problem.message)
     };
     diagnostics.as_slice().iter().map(line).collect()
 }
@@ -477,9 +477,9 @@ fn several_toml_syntax_errors_are_reported_together() {
 fn files_that_are_not_utf8_too_large_or_missing() {
     let diagnostics = load_bytes(b"seed = 1\n# caf\xe9 au lait\n", &[], true).expect_err("Latin-1");
     assert_eq!(diagnostics.position(&diagnostics.as_slice()[0]), (2, 6));
-    assert_eq!(diagnostics.as_slice()[0].message, "the byte 0xe9 is not UTF-8");
+    assert_eq!(diagnostics.as_slice()[0].problem.message, "the byte 0xe9 is not UTF-8");
     let large = load_bytes(&vec![b'#'; 2 << 20], &[], true).expect_err("too large");
-    assert!(large.as_slice()[0].message.contains("1048576 bytes"));
+    assert!(large.as_slice()[0].problem.message.contains("1048576 bytes"));
     let gone = load(
         Path::new("gone.toml"),
         &LoadOptions {
@@ -492,7 +492,7 @@ fn files_that_are_not_utf8_too_large_or_missing() {
             check_queries: &rehearse,
         },
     );
-    assert_eq!(gone.expect_err("missing").as_slice()[0].message, "there is no pipeline file `gone.toml`");
+    assert_eq!(gone.expect_err("missing").as_slice()[0].problem.message, "there is no pipeline file `gone.toml`");
 }
 
 #[test]

@@ -311,7 +311,7 @@ fn read_rows(
         for entry in row.entries().iter().filter(|entry| !["name", "set"].contains(&entry.key.as_str())) {
             let message = format!("a row of axis `{axis}` has no `{}`", entry.key);
             let diagnostic = Diagnostic::new(entry.key_span, message).with_valid_names(&entry.key, ["name", "set"]);
-            diagnostics.push(match diagnostic.hint {
+            diagnostics.push(match diagnostic.problem.hint {
                 Some(_) => diagnostic,
                 None => diagnostic.hint(format!("settings are below `set`: `set.STAGE.{} = …`", entry.key)),
             });

@@ -8,8 +8,8 @@ fn with_profile(text: &str, profile: Option<&str>) -> Vec<String> {
     let diagnostics = load_with(text.as_bytes(), &[], (profile, &[]), true).expect_err("the file is wrong");
     let line = |diagnostic: &crate::Diagnostic| {
         let (line, column) = diagnostics.position(diagnostic);
-        let hint = diagnostic.hint.as_ref().map(|hint| format!(" / {hint}")).unwrap_or_default();
-        format!("{line}:{column} {}{hint}", diagnostic.message)
+        let hint = diagnostic.problem.hint.as_ref().map(|hint| format!(" / {hint}")).unwrap_or_default();
+        format!("{line}:{column} {}{hint}", diagnostic.problem.message)
     };
     diagnostics.as_slice().iter().map(line).collect()
 }

@@ -2,6 +2,8 @@
 
 mod problems;
 
+use std::collections::HashSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -397,9 +399,12 @@ impl Stage for Train {
             let message = format!("got {}, wanted a share above 0 and at most 1", self.caption_fraction);
             problems.push(Problem::new("caption_fraction", message));
         }
+        problems.extend(self.implausible());
         problems.extend(self.combination_problems());
-        let wrong: Vec<String> = problems.iter().map(|problem| problem.setting.clone()).collect();
-        problems.extend(self.implausible().into_iter().filter(|warning| !wrong.contains(&warning.setting)));
+        // A value that is refused is not warned about too.
+        let refused = problems.iter().filter(|problem| !problem.is_warning());
+        let refused: HashSet<String> = refused.map(|problem| problem.setting.clone()).collect();
+        problems.retain(|problem| !problem.is_warning() || !refused.contains(&problem.setting));
         problems
     }
 }

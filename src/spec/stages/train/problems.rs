@@ -1,12 +1,10 @@
 //! Checks of combinations of settings of `train`, and warnings of implausible ones.
 
-use std::ops::RangeInclusive;
-
 use super::{Train, WarmUp};
 use crate::family::ScoreRange;
 use crate::loss::{BatchSpec, LossSettings};
 use crate::precision::MatmulPrecision;
-use crate::setting_problems::{MARGINS, check_plausible};
+use crate::setting_problems::{MARGINS, UsualRange, check_plausible};
 use crate::similarity::EmbeddingSimilarity;
 use crate::stages::image_vectors_problem;
 use pairloom_base::error::{Error, Result};
@@ -24,8 +22,7 @@ impl Train {
     /// Problems of the model, and settings that its family does not support.
     fn model_problems(&self) -> Vec<Problem> {
         let wrong = self.model.problems().into_iter();
-        let mut problems: Vec<Problem> =
-            wrong.map(|(setting, message)| Problem::new(format!("model.{setting}"), message)).collect();
+        let mut problems: Vec<Problem> = wrong.map(|problem| problem.under("model")).collect();
         let capabilities = self.model.capabilities();
         let requirements = [
             (
@@ -138,8 +135,7 @@ impl Train {
         let never_positive = capabilities.similarity.is_some_and(EmbeddingSimilarity::is_never_positive);
         let sums = capabilities.score_range == ScoreRange::Sums;
         let batches = BatchSpec { pairs: self.batch_size.max(2), never_positive, sums };
-        let wrong = self.objective().problems(batches).into_iter();
-        let mut problems: Vec<Problem> = wrong.map(|(setting, message)| Problem::new(setting, message)).collect();
+        let mut problems = self.objective().problems(batches);
         problems.extend(self.memory_bank_problems());
         problems.extend(self.relevance_problems());
         problems.extend(self.warm_up_problems());
@@ -219,11 +215,8 @@ impl Train {
     }
 }
 
-/// Setting, value, plausible range and a text with the usual values.
-type UsualRange = (&'static str, f64, RangeInclusive<f64>, &'static str);
-
 impl Train {
-    /// Warnings about implausible settings.
+    /// Warnings about implausible settings of the training itself.
     #[expect(clippy::cast_precision_loss, reason = "compared with bounds only")]
     pub(super) fn implausible(&self) -> Vec<Problem> {
         let rate = if self.finetune.is_some() {
@@ -231,39 +224,34 @@ impl Train {
         } else {
             (1e-7..=0.1, "usual is 1e-5 to 1e-2 with Adam")
         };
-        let mut ranges: Vec<UsualRange> = vec![
-            ("learning_rate", self.learning_rate, rate.0, rate.1),
-            ("learning_rate_decay", self.learning_rate_decay, 0.0..=1.0, "usual is 0.1 to 1: above 1 the rate grows"),
-            ("gradient_clip", self.gradient_clip, 1e-3..=f64::INFINITY, "usual is 0.5 to 10"),
-            ("weight_decay", self.weight_decay, 0.0..=1.0, "usual is 0 to 0.1"),
-            ("epochs", self.epochs.into(), 0.0..=1000.0, "usual is 10 to 100"),
+        let mut ranges: Vec<(&str, f64, UsualRange)> = vec![
+            ("learning_rate", self.learning_rate, rate),
+            ("learning_rate_decay", self.learning_rate_decay, (0.0..=1.0, "usual is 0.1 to 1: above 1 the rate grows")),
+            ("gradient_clip", self.gradient_clip, (1e-3..=f64::INFINITY, "usual is 0.5 to 10")),
+            ("weight_decay", self.weight_decay, (0.0..=1.0, "usual is 0 to 0.1")),
+            ("epochs", self.epochs.into(), (0.0..=1000.0, "usual is 10 to 100")),
             (
                 "batch_size",
                 self.batch_size as f64,
-                4.0..=32_768.0,
-                "usual is 32 to 4096: each pair is compared with the others of its batch",
+                (4.0..=32_768.0, "usual is 32 to 4096: each pair is compared with the others of its batch"),
             ),
-            ("min_count", self.min_count as f64, 0.0..=100.0, "usual is 1 to 10: rarer words become `<unk>`"),
-            ("checkpoints", self.checkpoints as f64, 0.0..=20.0, "usual is 2: each has the size of the model"),
+            ("min_count", self.min_count as f64, (0.0..=100.0, "usual is 1 to 10: rarer words become `<unk>`")),
+            ("checkpoints", self.checkpoints as f64, (0.0..=20.0, "usual is 2: each has the size of the model")),
         ];
         if let Some(warm_up) = self.warm_up {
-            ranges.push(("warm_up.margin", warm_up.margin, MARGINS.0, MARGINS.1));
+            ranges.push(("warm_up.margin", warm_up.margin, MARGINS));
         }
         if let Some(bank) = &self.memory_bank {
             let temperatures = (0.1..=1000.0, "usual is 10 to 100");
             let margins = (-1.0..=1.0, "usual is 0 to 0.5, as scores are mostly below 1");
             ranges.extend([
-                ("memory_bank.alpha", bank.weights.alpha, temperatures.0.clone(), temperatures.1),
-                ("memory_bank.beta", bank.weights.beta, temperatures.0, temperatures.1),
-                ("memory_bank.epsilon_positive", bank.weights.epsilon_positive, margins.0.clone(), margins.1),
-                ("memory_bank.epsilon_negative", bank.weights.epsilon_negative, margins.0, margins.1),
+                ("memory_bank.alpha", bank.weights.alpha, temperatures.clone()),
+                ("memory_bank.beta", bank.weights.beta, temperatures),
+                ("memory_bank.epsilon_positive", bank.weights.epsilon_positive, margins.clone()),
+                ("memory_bank.epsilon_negative", bank.weights.epsilon_negative, margins),
             ]);
         }
-        let own = ranges
-            .into_iter()
-            .filter_map(|(name, got, plausible, usual)| check_plausible(name, got, (plausible, usual)));
-        let objective = self.objective().implausible();
-        own.chain(objective).map(|(setting, message)| Problem::warning(setting, message)).collect()
+        ranges.into_iter().filter_map(|(name, got, usual)| check_plausible(name, got, usual)).collect()
     }
 }
 
