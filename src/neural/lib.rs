@@ -23,6 +23,8 @@ mod model_input;
 mod testing;
 #[cfg(test)]
 mod published_chain_tests;
+#[cfg(test)]
+mod engine_tests;
 
 /// Runs a stage of any kind.
 ///

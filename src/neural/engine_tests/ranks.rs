@@ -7,13 +7,11 @@ use arrow::array::{AsArray, Int64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use serde_json::json;
 
-use super::{RankEnvironment, RankOptions, RendezvousBackend, RendezvousStore, run_follower};
-use crate::inputs::CacheOptions;
-use crate::run::RunOptions;
-use crate::run::RunSummary;
-use crate::run::execute;
 use pairloom_base::error::{Error, ErrorCategory, Result};
 use pairloom_base::runtime::{CancelToken, Device};
+use pairloom_engine::inputs::CacheOptions;
+use pairloom_engine::ranks::{RankEnvironment, RankOptions, RendezvousBackend, RendezvousStore, run_follower};
+use pairloom_engine::run::{RunOptions, RunSummary, execute};
 use pairloom_model::collective::{CollectiveGroup, TcpStore};
 use pairloom_stage::plan::{Plan, PlanNode};
 use pairloom_stage::{RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef};
