@@ -18,7 +18,7 @@ use super::model::{
     ScoredBatch, VECTOR_SCORE_BLOCK,
 };
 use super::parameters::{BufferRecorder, ParameterSpec, Parameters};
-use super::published::{CheckpointLayout, CheckpointShapes, read_checkpoint};
+use super::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS, read_checkpoint};
 use crate::encoder::MatmulPrecision;
 use crate::safetensors_file::libtorch_error;
 use crate::similarity::EmbeddingSimilarity;
@@ -280,6 +280,9 @@ pub struct AutogradConfig<S> {
     pub settings: S,
 }
 
+/// Local batch of a training step; `None` outside of one.
+pub type StepBatch<'b> = Option<&'b LocalBatch<'b>>;
+
 /// Settings of a family whose forward computation libtorch differentiates.
 /// [`AutogradModel`] makes a model of them.
 pub trait Differentiable: FamilySettings + PartialEq + Send + 'static {
@@ -304,9 +307,13 @@ pub trait Differentiable: FamilySettings + PartialEq + Send + 'static {
     /// A width that no tensor can have.
     fn parameter_specs(&self, data: &InputSpec) -> Result<Vec<ParameterSpec>>;
 
-    /// Derives the description of a published model, whose vocabulary has `words` words.
-    fn from_published(published: &Self::Published, shapes: &CheckpointShapes<'_>, words: usize)
-    -> AutogradConfig<Self>;
+    /// Settings of a published model.
+    fn published_settings(published: &Self::Published, shapes: &CheckpointShapes<'_>) -> Self;
+
+    /// Description of the data of a published model, whose vocabulary has `words` words.
+    fn published_data(shapes: &CheckpointShapes<'_>, words: usize) -> InputSpec {
+        InputSpec::for_regions(PUBLISHED_REGIONS, shapes.image_width(), words)
+    }
 
     /// Number of values that the score of `images` with one word needs in one tensor. It bounds the blocks of
     /// captions that are scored together.
@@ -319,23 +326,13 @@ pub trait Differentiable: FamilySettings + PartialEq + Send + 'static {
     ///
     /// # Errors
     /// Images that the model cannot read.
-    fn forward_images(
-        &self,
-        graph: &Graph<'_>,
-        images: EncodedItems,
-        batch: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems>;
+    fn forward_images(&self, graph: &Graph<'_>, images: EncodedItems, batch: StepBatch<'_>) -> Result<EncodedItems>;
 
     /// Encodes captions, given as token ids.
     ///
     /// # Errors
     /// A failure of libtorch.
-    fn forward_captions(
-        &self,
-        graph: &Graph<'_>,
-        captions: &[&[i32]],
-        batch: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems>;
+    fn forward_captions(&self, graph: &Graph<'_>, captions: &[&[i32]], batch: StepBatch<'_>) -> Result<EncodedItems>;
 
     /// Scores images with captions, `[n, m]`: the inner products of their vectors, unless a family does otherwise.
     ///
@@ -396,7 +393,10 @@ impl<S: Differentiable> Family for AutogradConfig<S> {
 
     fn read_published(published: &S::Published, checkpoint: &[u8], words: usize) -> Result<PublishedCheckpoint<Self>> {
         let layout = S::CHECKPOINT_LAYOUT.ok_or_else(|| Error::data("nobody has published a model of this family"))?;
-        read_checkpoint(checkpoint, words, &layout, |shapes| S::from_published(published, shapes, words))
+        read_checkpoint(checkpoint, words, &layout, |shapes| Self {
+            data: S::published_data(shapes, words),
+            settings: S::published_settings(published, shapes),
+        })
     }
 }
 

@@ -17,12 +17,12 @@ use tch::{Kind, Tensor};
 
 use self::settings::{ConceptLabels, CvseSettings, PublishedCvseSettings};
 use crate::family::attention::GlobalAttention;
-use crate::family::autograd::{AutogradConfig, Differentiable};
+use crate::family::autograd::{Differentiable, StepBatch};
 use crate::family::concept_graph::{CONCEPT_ADJACENCY, CONCEPT_VECTORS, concept_labels, concept_specs, own_words};
 use crate::family::encode::EncodedItems;
 use crate::family::graph::{AuxiliaryLossTensors, CaptionGru, Graph, l2_normalize, leaky_relu};
 use crate::family::image_rows::REGION_LAYER;
-use crate::family::model::{GlobalLossContext, LocalBatch};
+use crate::family::model::GlobalLossContext;
 use crate::family::parameters::{ParameterInit, ParameterSpec, tensor_width};
 use crate::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
 use crate::loss::{LossFunction, LossInput, Negatives};
@@ -107,20 +107,26 @@ impl Differentiable for CvseSettings {
         Ok(all)
     }
 
-    fn from_published(
-        published: &PublishedCvseSettings,
-        shapes: &CheckpointShapes<'_>,
-        words: usize,
-    ) -> AutogradConfig<Self> {
-        published_config(published, shapes, words)
+    fn published_settings(published: &PublishedCvseSettings, shapes: &CheckpointShapes<'_>) -> Self {
+        Self {
+            embed_size: shapes.joint_width(),
+            word_dim: shapes.word_width(),
+            bidirectional: shapes.is_bidirectional(),
+            fusion_weight: published.fusion_weight,
+            label_weight: published.label_weight,
+            concept_labels: published.concept_labels,
+            consensus_score_weight: published.consensus_score_weight,
+            ..Self::default()
+        }
     }
 
-    fn forward_images(
-        &self,
-        graph: &Graph<'_>,
-        images: EncodedItems,
-        batch: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems> {
+    fn published_data(shapes: &CheckpointShapes<'_>, words: usize) -> InputSpec {
+        let places = shapes.batch_norm_width("V_att.embedding_1.1").unwrap_or(PUBLISHED_REGIONS);
+        let concepts = [CONCEPT_ADJACENCY, CONCEPT_VECTORS].iter().find_map(|name| shapes.size(name, 0)).or(Some(1));
+        InputSpec { concepts, ..InputSpec::for_regions(places, shapes.image_width(), words) }
+    }
+
+    fn forward_images(&self, graph: &Graph<'_>, images: EncodedItems, batch: StepBatch<'_>) -> Result<EncodedItems> {
         let regions = images.with_vectors(l2_normalize(&graph.linear(REGION_LAYER, &images.vectors)?, -1));
         let instance = image_attention(self).forward(graph, &regions, batch)?;
         let concepts = concept_vectors(graph)?;
@@ -129,12 +135,7 @@ impl Differentiable for CvseSettings {
         Ok(fuse(self, &instance, &consensus, batch.map(|_| &weights)))
     }
 
-    fn forward_captions(
-        &self,
-        graph: &Graph<'_>,
-        captions: &[&[i32]],
-        batch: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems> {
+    fn forward_captions(&self, graph: &Graph<'_>, captions: &[&[i32]], batch: StepBatch<'_>) -> Result<EncodedItems> {
         let own: Vec<&[i32]> = captions.iter().map(|caption| own_words(caption)).collect();
         let mask = graph.word_dropout(&own, batch, WORD_DROPOUT, self.dropout)?;
         let states = graph.word_states(&caption_gru(self), &own, mask.as_ref())?;
@@ -277,26 +278,3 @@ const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
         "fusing.",
     ],
 };
-
-/// Derives the description of the model.
-fn published_config(
-    published: &PublishedCvseSettings,
-    shapes: &CheckpointShapes<'_>,
-    words: usize,
-) -> AutogradConfig<CvseSettings> {
-    let &PublishedCvseSettings { fusion_weight, label_weight, concept_labels, consensus_score_weight } = published;
-    let settings = CvseSettings {
-        embed_size: shapes.joint_width(),
-        word_dim: shapes.word_width(),
-        bidirectional: shapes.is_bidirectional(),
-        fusion_weight,
-        label_weight,
-        concept_labels,
-        consensus_score_weight,
-        ..CvseSettings::default()
-    };
-    let places = shapes.batch_norm_width("V_att.embedding_1.1").unwrap_or(PUBLISHED_REGIONS);
-    let concepts = [CONCEPT_ADJACENCY, CONCEPT_VECTORS].iter().find_map(|name| shapes.size(name, 0)).or(Some(1));
-    let data = InputSpec { concepts, ..InputSpec::for_regions(places, shapes.image_width(), words) };
-    AutogradConfig { data, settings }
-}

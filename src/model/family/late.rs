@@ -6,7 +6,7 @@
 use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
-use super::autograd::{AutogradConfig, Differentiable};
+use super::autograd::{Differentiable, StepBatch};
 use super::encode::{EncodedItems, fill_padding};
 use super::graph::{AuxiliaryLossTensors, Graph};
 use super::model::{GlobalLossContext, LocalBatch};
@@ -49,25 +49,15 @@ impl Differentiable for LateInteractionSettings {
         ])
     }
 
-    fn from_published(_: &Unpublished, _: &CheckpointShapes<'_>, words: usize) -> AutogradConfig<Self> {
-        AutogradConfig { data: InputSpec::for_features(1, words), settings: Self::default() }
+    fn published_settings(_: &Unpublished, _: &CheckpointShapes<'_>) -> Self {
+        Self::default()
     }
 
-    fn forward_images(
-        &self,
-        graph: &Graph<'_>,
-        images: EncodedItems,
-        _: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems> {
+    fn forward_images(&self, graph: &Graph<'_>, images: EncodedItems, _: StepBatch<'_>) -> Result<EncodedItems> {
         Ok(EncodedItems::from_vectors(normalize(&images.vectors.matmul(&graph.get(IMAGE)?.tr()))))
     }
 
-    fn forward_captions(
-        &self,
-        graph: &Graph<'_>,
-        captions: &[&[i32]],
-        batch: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems> {
+    fn forward_captions(&self, graph: &Graph<'_>, captions: &[&[i32]], batch: StepBatch<'_>) -> Result<EncodedItems> {
         if let Some(batch) = batch {
             graph.add_loss("word_norm", word_norm(self, graph, batch)?);
         }

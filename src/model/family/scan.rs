@@ -10,13 +10,12 @@ use tch::{Kind, Tensor};
 
 use self::settings::{AttentionActivation, PublishedScanSettings, RelevanceAggregation, ScanSettings};
 use crate::family::attention::{AttentionDirection, EPSILON, NEGATIVE_SLOPE, WordAttention, attention};
-use crate::family::autograd::{AutogradConfig, Differentiable};
+use crate::family::autograd::{Differentiable, StepBatch};
 use crate::family::encode::{EncodedItems, PaddedSets, fill_padding};
 use crate::family::graph::{CaptionGru, Graph, l2_normalize, leaky_relu};
 use crate::family::image_rows::REGION_LAYER;
-use crate::family::model::LocalBatch;
 use crate::family::parameters::{ParameterSpec, tensor_width};
-use crate::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
+use crate::family::published::{CheckpointLayout, CheckpointShapes};
 use crate::tensor_slices::{as_slice, is_f32_slice};
 use pairloom_base::error::Result;
 use pairloom_kernels::cross_attention::{AttentionMemory, CrossAttention, CrossProducts, relevances};
@@ -43,34 +42,29 @@ impl Differentiable for ScanSettings {
         Ok(all)
     }
 
-    fn from_published(
-        published: &PublishedScanSettings,
-        shapes: &CheckpointShapes<'_>,
-        words: usize,
-    ) -> AutogradConfig<Self> {
-        published_config(published, shapes, words)
+    fn published_settings(published: &PublishedScanSettings, shapes: &CheckpointShapes<'_>) -> Self {
+        Self {
+            embed_size: shapes.joint_width(),
+            word_dim: shapes.word_width(),
+            bidirectional: published.bidirectional,
+            cross_attention: published.cross_attention,
+            activation: published.activation,
+            lambda_softmax: published.lambda_softmax,
+            aggregation: published.aggregation,
+            lambda_lse: published.lambda_lse,
+        }
     }
 
     fn values_per_word(&self, images: &EncodedItems) -> i64 {
         images.padded_rows()
     }
 
-    fn forward_images(
-        &self,
-        graph: &Graph<'_>,
-        images: EncodedItems,
-        _: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems> {
+    fn forward_images(&self, graph: &Graph<'_>, images: EncodedItems, _: StepBatch<'_>) -> Result<EncodedItems> {
         let vectors = l2_normalize(&graph.linear(REGION_LAYER, &images.vectors)?, -1);
         Ok(images.with_vectors(vectors))
     }
 
-    fn forward_captions(
-        &self,
-        graph: &Graph<'_>,
-        captions: &[&[i32]],
-        _: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems> {
+    fn forward_captions(&self, graph: &Graph<'_>, captions: &[&[i32]], _: StepBatch<'_>) -> Result<EncodedItems> {
         let states = graph.word_states(&caption_gru(self), captions, None)?;
         let vectors = l2_normalize(&states.vectors, -1);
         Ok(states.with_vectors(vectors))
@@ -257,34 +251,14 @@ const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
     unused: &[],
 };
 
-/// Derives the description of the model.
-fn published_config(
-    settings: &PublishedScanSettings,
-    shapes: &CheckpointShapes<'_>,
-    words: usize,
-) -> AutogradConfig<ScanSettings> {
-    let &PublishedScanSettings { bidirectional, cross_attention, activation, lambda_softmax, aggregation, lambda_lse } =
-        settings;
-    let settings = ScanSettings {
-        embed_size: shapes.joint_width(),
-        word_dim: shapes.word_width(),
-        bidirectional,
-        cross_attention,
-        activation,
-        lambda_softmax,
-        aggregation,
-        lambda_lse,
-    };
-    let data = InputSpec::for_regions(PUBLISHED_REGIONS, shapes.image_width(), words);
-    AutogradConfig { data, settings }
-}
-
 #[cfg(test)]
 mod tests {
     use tch::Device;
 
     use super::*;
+    use crate::family::autograd::AutogradConfig;
     use crate::family::model::Family;
+    use crate::family::published::PUBLISHED_REGIONS;
     use crate::family::registry::ModelConfig;
 
     /// The names of the parameters are those of the published checkpoints: `golden_tests` compares scores with PyTorch.

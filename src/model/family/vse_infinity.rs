@@ -14,7 +14,7 @@ use tch::{Kind, Tensor};
 
 use self::settings::{PublishedVseInfinitySettings, VseInfinitySettings};
 use crate::encoder::MatmulPrecision;
-use crate::family::autograd::{AutogradConfig, Differentiable};
+use crate::family::autograd::{Differentiable, StepBatch};
 use crate::family::encode::{EncodedItems, fill_padding};
 use crate::family::graph::{CaptionGru, Graph, WORD_VECTORS, l2_normalize};
 use crate::family::image_rows::REGION_LAYER;
@@ -68,20 +68,26 @@ impl Differentiable for VseInfinitySettings {
         Ok(all)
     }
 
-    fn from_published(
-        published: &PublishedVseInfinitySettings,
-        shapes: &CheckpointShapes<'_>,
-        words: usize,
-    ) -> AutogradConfig<Self> {
-        published_config(published, shapes, words)
+    fn published_settings(_: &PublishedVseInfinitySettings, shapes: &CheckpointShapes<'_>) -> Self {
+        let pooling = ["img_enc.gpool.linear.weight", "txt_enc.gpool.linear.weight"];
+        let pooling_dim = pooling.iter().find_map(|name| shapes.size(name, 1));
+        Self {
+            embed_size: shapes.joint_width(),
+            word_dim: shapes.word_width(),
+            bidirectional: shapes.is_bidirectional(),
+            region_mlp: shapes.has_prefix("img_enc.mlp."),
+            pooling_dim: pooling_dim.unwrap_or(1),
+            ..Self::default()
+        }
     }
 
-    fn forward_images(
-        &self,
-        graph: &Graph<'_>,
-        images: EncodedItems,
-        batch: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems> {
+    fn published_data(shapes: &CheckpointShapes<'_>, words: usize) -> InputSpec {
+        let layers = ["img_enc.fc.weight", "img_enc.mlp.layers.0.weight"];
+        let width = layers.iter().find_map(|name| shapes.size(name, 1)).unwrap_or(1);
+        InputSpec::for_regions(PUBLISHED_REGIONS, width, words)
+    }
+
+    fn forward_images(&self, graph: &Graph<'_>, images: EncodedItems, batch: StepBatch<'_>) -> Result<EncodedItems> {
         let regions = match batch.filter(|_| self.size_augmentation > 0.0) {
             Some(batch) => drop_regions(&images, batch, self.size_augmentation),
             None => images,
@@ -92,12 +98,7 @@ impl Differentiable for VseInfinitySettings {
         Ok(EncodedItems::from_vectors(l2_normalize(&pooled, -1)))
     }
 
-    fn forward_captions(
-        &self,
-        graph: &Graph<'_>,
-        captions: &[&[i32]],
-        batch: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems> {
+    fn forward_captions(&self, graph: &Graph<'_>, captions: &[&[i32]], batch: StepBatch<'_>) -> Result<EncodedItems> {
         let probability = self.size_augmentation;
         let changed = batch.filter(|_| probability > 0.0);
         let words = graph.get(WORD_VECTORS)?.size()[0].saturating_as::<usize>();
@@ -235,28 +236,6 @@ const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
     renamed: &[("img_enc.image_encoder.", "img_enc.")],
     unused: &["img_enc.mlp.bns.1."],
 };
-
-/// Derives the description of the model.
-fn published_config(
-    _: &PublishedVseInfinitySettings,
-    shapes: &CheckpointShapes<'_>,
-    words: usize,
-) -> AutogradConfig<VseInfinitySettings> {
-    let pooling = ["img_enc.gpool.linear.weight", "txt_enc.gpool.linear.weight"];
-    let pooling_dim = pooling.iter().find_map(|name| shapes.size(name, 1));
-    let settings = VseInfinitySettings {
-        embed_size: shapes.joint_width(),
-        word_dim: shapes.word_width(),
-        bidirectional: shapes.is_bidirectional(),
-        region_mlp: shapes.has_prefix("img_enc.mlp."),
-        pooling_dim: pooling_dim.unwrap_or(1),
-        ..VseInfinitySettings::default()
-    };
-    let layers = ["img_enc.fc.weight", "img_enc.mlp.layers.0.weight"];
-    let image_width = layers.iter().find_map(|name| shapes.size(name, 1)).unwrap_or(1);
-    let data = InputSpec::for_regions(PUBLISHED_REGIONS, image_width, words);
-    AutogradConfig { data, settings }
-}
 
 #[cfg(test)]
 mod tests {

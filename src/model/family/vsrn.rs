@@ -13,13 +13,13 @@ use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
 use self::settings::{CAPTION_LOSS, PublishedVsrnSettings, RegionNormalization, VsrnSettings};
-use crate::family::autograd::{AutogradConfig, Differentiable};
+use crate::family::autograd::{Differentiable, StepBatch};
 use crate::family::encode::{EncodedItems, PaddedSets, fill_padding};
 use crate::family::graph::{CaptionGru, Graph, l2_normalize};
 use crate::family::image_rows::REGION_LAYER;
 use crate::family::model::LocalBatch;
 use crate::family::parameters::{ParameterInit, ParameterSpec, tensor_width};
-use crate::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
+use crate::family::published::{CheckpointLayout, CheckpointShapes};
 use pairloom_base::error::Result;
 use pairloom_spec::input_spec::InputSpec;
 
@@ -55,20 +55,22 @@ impl Differentiable for VsrnSettings {
         Ok(all)
     }
 
-    fn from_published(
-        published: &PublishedVsrnSettings,
-        shapes: &CheckpointShapes<'_>,
-        words: usize,
-    ) -> AutogradConfig<Self> {
-        published_config(published, shapes, words)
+    fn published_settings(published: &PublishedVsrnSettings, shapes: &CheckpointShapes<'_>) -> Self {
+        // Models for Flickr30k normalise the state of the GRU, and not the regions before the graph convolutions.
+        let is_flickr = shapes.has_prefix("img_enc.bn.");
+        Self {
+            embed_size: shapes.joint_width(),
+            word_dim: shapes.word_width(),
+            reasoning_layers: shapes.largest_number("img_enc.Rs_GCN_").unwrap_or(0),
+            normalization: published.normalization,
+            normalize_input: !is_flickr,
+            output_batch_norm: is_flickr,
+            caption_weight: 0.0,
+            ..Self::default()
+        }
     }
 
-    fn forward_images(
-        &self,
-        graph: &Graph<'_>,
-        images: EncodedItems,
-        batch: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems> {
+    fn forward_images(&self, graph: &Graph<'_>, images: EncodedItems, batch: StepBatch<'_>) -> Result<EncodedItems> {
         let regions = images.with_vectors(graph.linear(REGION_LAYER, &images.vectors)?);
         let regions = reason(self, graph, regions)?;
         let mut vectors = graph.gru_states(REGION_GRU, 1, &regions, graph.precision())?.last_vectors();
@@ -81,12 +83,7 @@ impl Differentiable for VsrnSettings {
         Ok(EncodedItems::from_vectors(l2_normalize(&vectors, -1)))
     }
 
-    fn forward_captions(
-        &self,
-        graph: &Graph<'_>,
-        captions: &[&[i32]],
-        _: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems> {
+    fn forward_captions(&self, graph: &Graph<'_>, captions: &[&[i32]], _: StepBatch<'_>) -> Result<EncodedItems> {
         let states = graph.word_states(&caption_gru(self), captions, None)?;
         Ok(EncodedItems::from_vectors(l2_normalize(&states.last_vectors(), -1)))
     }
@@ -316,28 +313,6 @@ const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
     renamed: &[],
     unused: &[],
 };
-
-/// Derives the description of the model. Batch normalisation of the GRU's state is in models for Flickr30k, whose regions
-/// are not normalised before the graph convolutions.
-fn published_config(
-    settings: &PublishedVsrnSettings,
-    shapes: &CheckpointShapes<'_>,
-    words: usize,
-) -> AutogradConfig<VsrnSettings> {
-    let is_flickr = shapes.has_prefix("img_enc.bn.");
-    let settings = VsrnSettings {
-        embed_size: shapes.joint_width(),
-        word_dim: shapes.word_width(),
-        reasoning_layers: shapes.largest_number("img_enc.Rs_GCN_").unwrap_or(0),
-        normalization: settings.normalization,
-        normalize_input: !is_flickr,
-        output_batch_norm: is_flickr,
-        caption_weight: 0.0,
-        ..VsrnSettings::default()
-    };
-    let data = InputSpec::for_regions(PUBLISHED_REGIONS, shapes.image_width(), words);
-    AutogradConfig { data, settings }
-}
 
 #[cfg(test)]
 mod tests {
