@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tch::{Kind, TchError, Tensor};
 
 use super::device::to_tch;
-use super::similarity::{EmbeddingSimilarity, block_ranges};
+use super::similarity::block_ranges;
 use pairloom_base::error::{Error, Result};
 use pairloom_base::runtime::{Device, RemoteTasks};
 use pairloom_kernels::hubness::distance::Distance;
@@ -18,6 +18,7 @@ use pairloom_search::{
     ConsumePanel, CpuSearchFactory, Duplicates, MatrixSide, PanelRow, ScoreBound, ScoreFunction, ScorePrecision,
     Scores, Search, SearchFactory, VectorMatrix, VectorScores, rows_per_buffer,
 };
+use pairloom_spec::similarity::EmbeddingSimilarity;
 
 /// Factory of searches that compute their scores on one device.
 ///

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tch::Tensor;
 
-pub use pairloom_spec::similarity::{EmbeddingSimilarity, OrderPenalty};
+use pairloom_spec::similarity::{EmbeddingSimilarity, OrderPenalty};
 
 /// Number of differences of entries that are held at a time: 1 MiB in f32, which stays in a CPU's cache.
 const BLOCK: i64 = 1 << 18;

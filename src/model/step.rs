@@ -20,12 +20,14 @@ use super::family::model::{
     AuxiliaryLosses, EncodedBatch, GlobalLossContext, LocalBatch, Model, ScoreGradients, ScoredBatch,
 };
 use super::family::parameters::BufferUpdates;
-use super::loss::{EvaluateObjective, Loss, MemoryBankWeights, Objective, ObjectiveContext};
-use super::memory_bank::{MemoryBank, MemoryBankMask, TrainingPair};
-use super::similarity::EmbeddingSimilarity;
+use super::loss::{EvaluateObjective, ObjectiveContext};
+use super::memory_bank::{MemoryBank, TrainingPair};
 use super::training_state::TrainingState;
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::epoch::rank_share;
+use pairloom_spec::loss::MemoryBankMask;
+use pairloom_spec::loss::{Loss, MemoryBankWeights, Objective};
+use pairloom_spec::similarity::EmbeddingSimilarity;
 
 /// Batch of matching pairs. This rank has the inputs of its local batch only.
 #[derive(Debug)]

@@ -5,20 +5,21 @@ use serde::{Deserialize, Serialize};
 use tch::Device;
 
 use super::device::{device_of_rank, set_thread_count};
-use super::family::attention::{AttentionDirection, WordAttention};
+use super::family::attention::WordAttention;
 use super::family::concept_graph::with_image_words;
 use super::family::encode;
 use super::family::encode::EncodedItems;
 use super::family::model::Model;
 use super::family::registry::ModelConfig;
-use super::networks::Network;
 use super::pair_scores::{CaptionBlocks, PairScoring, StreamedItems, StreamedScores};
 use super::safetensors_file::NamedTensors;
 use super::tensor_slices::to_vec;
 use pairloom_base::error::{Error, Result};
 use pairloom_base::runtime::{CancelToken, Resources};
 use pairloom_kernels::text::{Tokenizer, Vocabulary};
+use pairloom_spec::family::scan::AttentionDirection;
 use pairloom_spec::input_spec::InputSpec;
+use pairloom_spec::networks::Network;
 
 /// Name of the file with the parameters.
 pub const PARAMETERS_FILE: &str = "model.safetensors";

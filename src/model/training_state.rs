@@ -7,11 +7,11 @@ use tch::{Device, Tensor};
 use super::adam::{Adam, AdamDecay, global_norm};
 use super::family::model::Model;
 use super::family::registry::ModelConfig;
-use super::loss::LearnedScalar;
 use super::malloc::keep_freed_memory;
 use super::memory_bank::{MemoryBank, SavedMemoryBank};
 use super::safetensors_file::NamedTensors;
 use pairloom_base::error::{Error, Result};
+use pairloom_spec::loss::LearnedScalar;
 
 /// State of a training in progress.
 #[derive(Debug)]

@@ -8,10 +8,10 @@ use az::SaturatingAs;
 
 use super::model_input::check_image_input;
 use pairloom_base::error::{Error, Result, TruncatedList};
-use pairloom_model::family::attention::AttentionDirection;
-use pairloom_model::family::input_spec::ImageInput;
 use pairloom_model::rows_encoder::{EncodedRows, ImageEncoder};
 use pairloom_model::trained_model::TrainedModel;
+use pairloom_spec::family::scan::AttentionDirection;
+use pairloom_spec::input_spec::ImageInput;
 use pairloom_spec::stages::compute_attention::ComputeAttention;
 use pairloom_stage::StageContext;
 use pairloom_tables::{self as tables, VectorColumn, attention, repeated};

@@ -54,7 +54,7 @@ mod tests {
     use pairloom_base::error::ErrorCategory;
     use pairloom_model::family::registry;
     use pairloom_model::family::vse::VseConfig;
-    use pairloom_model::similarity::{EmbeddingSimilarity, OrderPenalty};
+    use pairloom_spec::similarity::{EmbeddingSimilarity, OrderPenalty};
     use pairloom_spec::stages::embed::Embed;
     use pairloom_stage_testing::InMemoryHost;
     use pairloom_tables as tables;

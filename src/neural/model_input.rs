@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashSet};
 
 use pairloom_base::error::{Error, Result};
-use pairloom_model::family::input_spec::ImageInput;
 use pairloom_model::trained_model::TrainedModel;
+use pairloom_spec::input_spec::ImageInput;
 use pairloom_stage::StageContext;
 use pairloom_tables as tables;
 

@@ -214,7 +214,8 @@ fn check_top_level_keys<S: PipelineStage>(checker: &mut SchemaChecker<'_>, root:
             let diagnostic = Diagnostic::new(entry.key_span, message).with_valid_names(&entry.key, names);
             let kind = kinds.iter().find(|kind| entry.node.get(kind.name).is_some());
             let paths = SettingPaths { definitions: checker.definitions, stage: stage_schema::<S>(checker) };
-            let stages = root.get("stage").filter(|_| entry.key_span.is_argument() && diagnostic.problem.hint.is_none());
+            let stages =
+                root.get("stage").filter(|_| entry.key_span.is_argument() && diagnostic.problem.hint.is_none());
             let path = stages.and_then(|stages| paths.hint(&stages.node, &first_path(&entry.key, &entry.node)));
             checker.diagnostics.push(match (path, kind) {
                 (Some(path), _) => diagnostic.hint(path),

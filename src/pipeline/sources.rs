@@ -231,7 +231,10 @@ mod tests {
         let diagnostic = variables.unset_diagnostic("p.toml").unwrap();
         assert_eq!(diagnostic.problem.message, "the environment variable `B` is not set or empty");
         assert_eq!(diagnostic.note.unwrap(), "the file uses `A`, `B`");
-        assert_eq!(diagnostic.problem.hint.unwrap(), "`A=DIR B=FILE pairloom run p.toml`, or give the paths with `--set`");
+        assert_eq!(
+            diagnostic.problem.hint.unwrap(),
+            "`A=DIR B=FILE pairloom run p.toml`, or give the paths with `--set`"
+        );
         assert_eq!(SourceVariables::default().unset_diagnostic("p.toml"), None);
     }
 

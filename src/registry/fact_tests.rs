@@ -148,7 +148,8 @@ fn an_imported_model_can_have_any_similarity() {
 fn ncs_problems(sweep: &str, relevances: [&[&str]; 2]) -> Vec<String> {
     let tables = |table: &str| format!("[\"test@row=1.{table}\", \"test@row=2.{table}\"]");
     let (summaries, metrics) = (tables("summary"), tables("metrics"));
-    let report = format!("[report]\ntitle = \"x\"\n[report.sweep]\nsummaries = {summaries}\nmetrics = {metrics}\n{sweep}");
+    let report =
+        format!("[report]\ntitle = \"x\"\n[report.sweep]\nsummaries = {summaries}\nmetrics = {metrics}\n{sweep}");
     let [one, two] = relevances.map(|names| {
         let sources = names.iter().map(|name| format!("{{ name = \"{name}\", similarity = \"phi.{name}\" }}"));
         let rated = "{ name = \"cxc\", ratings = \"people.ratings\", at_least = 3.0 }".to_owned();
@@ -192,7 +193,9 @@ fn printed_problems(paper: &str, rows: &[&str]) -> Vec<String> {
     let mut known = KnownFacts::default();
     known.add("printed", &read(&format!("[ingest]\npublished = \"{}\"", file.display())));
     let found = report.check_inputs(&known).into_iter();
-    found.map(|problem| format!("{}: {} / {}", problem.setting, problem.message, problem.hint.unwrap_or_default())).collect()
+    found
+        .map(|problem| format!("{}: {} / {}", problem.setting, problem.message, problem.hint.unwrap_or_default()))
+        .collect()
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use crate::{
-    Coordinate, InputOrigin, KnownFacts, OutputKind, Problem, Stage, StageInput, StageOutput, TableRef, missing_columns,
-    stage_of_instance,
+    Coordinate, InputOrigin, KnownFacts, OutputKind, Problem, Stage, StageInput, StageOutput, TableRef,
+    missing_columns, stage_of_instance,
 };
 use pairloom_base::suggest::{MAX_SUGGESTIONS, closest_name, quoted_list};
 

@@ -20,12 +20,13 @@ use std::time::{Duration, Instant};
 use tch::{Device, Kind, Tensor};
 
 use super::fused::{self, FusedInput};
-use super::linear::{MatmulPrecision, PrecisionProducts};
+use super::linear::PrecisionProducts;
 use super::packed_captions::PackedCaptions;
 use super::sequence_states::WordStatesTape;
 use super::{index_tensor, to_i64};
 use crate::tensor_slices::{as_mut_slice, as_slice, is_f32_slice, thread_count};
 use pairloom_kernels::product::{ElementType, has_avx512};
+use pairloom_spec::precision::MatmulPrecision;
 
 /// Tensors of a forward pass over `n` words in [packed](super::packed_captions::PackedCaptions) order that the backward
 /// pass needs.

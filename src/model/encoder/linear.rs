@@ -12,7 +12,7 @@ use pairloom_kernels::product::{
     ElementType, LeftFactor, RightFactor, TILE_COLUMNS, TILE_ROWS, Tile, add_product, has_avx512,
 };
 
-pub use pairloom_spec::precision::MatmulPrecision;
+use pairloom_spec::precision::MatmulPrecision;
 
 /// Number of columns that a thread packs together.
 const PACKED_COLUMNS: usize = 8 * TILE_COLUMNS;

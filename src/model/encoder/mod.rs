@@ -11,8 +11,9 @@ use self::packed_captions::PackedCaptions;
 use self::sequence_states::WordStatesTape;
 
 pub use gru::is_libtorch_faster;
-pub use linear::{MatmulPrecision, PrecisionProducts, differentiable_linear, matmul_transposed};
-pub use pairloom_spec::family::vse::CaptionPooling;
+pub use linear::{PrecisionProducts, differentiable_linear, matmul_transposed};
+use pairloom_spec::family::vse::CaptionPooling;
+use pairloom_spec::precision::MatmulPrecision;
 
 pub mod packed_captions;
 pub mod sequence_states;

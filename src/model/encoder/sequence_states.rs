@@ -3,9 +3,9 @@
 use tch::Tensor;
 
 use super::gru::{GruInput, RecurrenceTape, StateGradient};
-use super::linear::MatmulPrecision;
 use super::packed_captions::PackedCaptions;
 use super::{index_tensor, to_i64};
+use pairloom_spec::precision::MatmulPrecision;
 
 /// Forward pass of a GRU over packed sequences: its states, and the tensors that the backward pass needs.
 ///

@@ -9,14 +9,15 @@
 
 use tch::{Kind, Tensor};
 
-use crate::family::batch_norm::{BatchNormAxes, BatchNormStatistics};
+use crate::family::batch_norm::BatchNormAxes;
 use crate::family::encode::{EncodedItems, fill_padding};
 use crate::family::graph::{Graph, l2_normalize};
 use crate::family::model::LocalBatch;
 use crate::family::parameters::ParameterSpec;
 use pairloom_base::error::{Error, Result};
+use pairloom_spec::family::BatchNormStatistics;
 
-pub use pairloom_spec::family::scan::AttentionDirection;
+use pairloom_spec::family::scan::AttentionDirection;
 
 /// Added to norms, as in the published code.
 pub const EPSILON: f64 = 1e-8;

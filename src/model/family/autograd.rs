@@ -19,13 +19,13 @@ use super::model::{
 };
 use super::parameters::{BufferRecorder, ParameterSpec, Parameters};
 use super::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS, read_checkpoint};
-use crate::encoder::MatmulPrecision;
 use crate::safetensors_file::libtorch_error;
-use crate::similarity::EmbeddingSimilarity;
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::text::vocabulary::{END_ID, START_ID};
 use pairloom_spec::family::FamilySettings;
 use pairloom_spec::input_spec::{ImageInput, InputSpec};
+use pairloom_spec::precision::MatmulPrecision;
+use pairloom_spec::similarity::EmbeddingSimilarity;
 
 /// Model that libtorch differentiates.
 #[derive(Debug)]
@@ -486,14 +486,14 @@ impl ScoreBlocks {
 mod tests {
     use tch::Device;
 
-    use super::super::scan::settings::ScanSettings;
-    use super::super::sgraf::settings::SgrafSettings;
     use super::*;
     use crate::collective::CollectiveGroup;
-    use crate::loss::Loss;
     use crate::memory_bank::TrainingPair;
     use crate::step::{LossAndGradients, PairBatch, StepOptions, loss_and_gradients};
     use pairloom_kernels::random::Rng;
+    use pairloom_spec::family::scan::ScanSettings;
+    use pairloom_spec::family::sgraf::SgrafSettings;
+    use pairloom_spec::loss::Loss;
 
     const CAPTIONS: [&[i32]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];
 

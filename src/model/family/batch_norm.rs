@@ -6,7 +6,7 @@ use super::graph::Graph;
 use super::parameters::{AllowedValues, ParameterInit, ParameterSpec};
 use pairloom_base::error::{Error, Result};
 
-pub use pairloom_spec::family::BatchNormStatistics;
+use pairloom_spec::family::BatchNormStatistics;
 
 /// Added to variances, as in `torch.nn.BatchNorm1d`.
 const EPSILON: f64 = 1e-5;
@@ -136,9 +136,9 @@ mod tests {
 
     use super::super::parameters::BufferRecorder;
     use super::*;
-    use crate::encoder::MatmulPrecision;
     use crate::family::parameters::Parameters;
     use pairloom_spec::input_spec::InputSpec;
+    use pairloom_spec::precision::MatmulPrecision;
 
     fn numbers(tensor: &Tensor) -> Vec<f64> {
         Vec::try_from(tensor.to_kind(Kind::Double).contiguous().view(-1)).expect("values")

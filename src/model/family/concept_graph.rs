@@ -160,7 +160,7 @@ mod tests {
     use tch::Device;
 
     use super::*;
-    use crate::encoder::MatmulPrecision;
+    use pairloom_spec::precision::MatmulPrecision;
 
     /// 100 captions have `dog`, 50 of them `grass` and 10 `red`; 200 have `grass` and 20 `red`.
     fn concepts() -> Vec<Concept> {

@@ -15,7 +15,6 @@
 
 use tch::{Kind, Tensor};
 
-use self::settings::{ConceptLabels, CvseSettings, PublishedCvseSettings};
 use crate::family::attention::GlobalAttention;
 use crate::family::autograd::{Differentiable, StepBatch};
 use crate::family::concept_graph::{CONCEPT_ADJACENCY, CONCEPT_VECTORS, concept_labels, concept_specs, own_words};
@@ -27,9 +26,8 @@ use crate::family::parameters::{ParameterInit, ParameterSpec, tensor_width};
 use crate::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
 use crate::loss::{LossFunction, LossInput, Negatives};
 use pairloom_base::error::Result;
+use pairloom_spec::family::cvse::{ConceptLabels, CvseSettings, PublishedCvseSettings};
 use pairloom_spec::input_spec::InputSpec;
-
-pub use pairloom_spec::family::cvse as settings;
 
 /// Layers of the attention that forms the instance vectors of images and of captions.
 const IMAGE_ATTENTION: [&str; 3] = ["V_att.embedding_1", "V_att.embedding_2", "V_att.embedding_3"];

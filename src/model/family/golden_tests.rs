@@ -8,14 +8,15 @@ use tch::{Kind, Tensor};
 
 use super::encode;
 use super::model::Model;
-use super::registry::{DescribeModel, ModelConfig, ModelSettings};
+use super::registry::{DescribeModel, ModelConfig};
 use crate::collective::CollectiveGroup;
-use crate::loss::Loss;
-use crate::loss::sum::SumLoss;
 use crate::memory_bank::TrainingPair;
 use crate::step::{PairBatch, StepOptions, loss_and_gradients};
 use pairloom_base::runtime::CancelToken;
+use pairloom_spec::family::ModelSettings;
 use pairloom_spec::input_spec::InputSpec;
+use pairloom_spec::loss::Loss;
+use pairloom_spec::loss::SumLoss;
 
 #[derive(Deserialize)]
 struct GoldenScores {

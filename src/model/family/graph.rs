@@ -13,11 +13,12 @@ use super::parameters::{
 use crate::autograd_node::differentiable;
 use crate::encoder::packed_captions::PackedCaptions;
 use crate::encoder::sequence_states::SequenceTape;
-use crate::encoder::{MatmulPrecision, PrecisionProducts, differentiable_linear, matmul_transposed};
+use crate::encoder::{PrecisionProducts, differentiable_linear, matmul_transposed};
 use pairloom_base::error::Result;
 use pairloom_spec::input_spec::InputSpec;
+use pairloom_spec::precision::MatmulPrecision;
 
-pub use pairloom_spec::family::WORD_VECTORS;
+use pairloom_spec::family::WORD_VECTORS;
 
 /// Forward computation of a model. Its parameters are leaves of a graph of libtorch, or plain values without gradient.
 pub struct Graph<'p> {

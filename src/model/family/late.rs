@@ -13,7 +13,7 @@ use super::model::{GlobalLossContext, LocalBatch};
 use super::parameters::{ParameterInit, ParameterSpec, tensor_width};
 use super::published::{CheckpointLayout, CheckpointShapes};
 use pairloom_base::error::Result;
-pub use pairloom_spec::family::late::{LateInteractionSettings, Unpublished, WORDS};
+use pairloom_spec::family::late::{LateInteractionSettings, Unpublished, WORDS};
 use pairloom_spec::input_spec::InputSpec;
 
 const IMAGE: &str = "image.weight";

@@ -19,15 +19,13 @@ use super::attention::WordAttention;
 use super::encode::EncodedItems;
 use super::image_rows::ImageRows;
 use super::parameters::{BufferUpdates, ParameterSpec, Parameters};
-use crate::encoder::MatmulPrecision;
-use crate::loss::Loss;
-use crate::similarity::EmbeddingSimilarity;
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::random::Rng;
 use pairloom_spec::family::FamilySettings;
 use pairloom_spec::input_spec::InputSpec;
-
-pub use pairloom_spec::family::{Capabilities, ScoreRange};
+use pairloom_spec::loss::Loss;
+use pairloom_spec::precision::MatmulPrecision;
+use pairloom_spec::similarity::EmbeddingSimilarity;
 
 /// Numbers of images and captions of one vector each that a thread scores together.
 pub const VECTOR_SCORE_BLOCK: [usize; 2] = [128, 256];

@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use safetensors::tensor::{SafeTensors, TensorView};
 use tch::Tensor;
 
-use super::graph::WORD_VECTORS;
 use super::model::{Family, PublishedCheckpoint};
 use super::parameters::ParameterSpec;
 use crate::safetensors_file;
 use crate::safetensors_file::NamedTensors;
 use pairloom_base::error::{Error, Result, TruncatedList};
+use pairloom_spec::family::WORD_VECTORS;
 
 /// Prefixes of the names of a CNN's parameters.
 const CNN_PREFIXES: [&str; 2] = ["img_enc.cnn.", "img_enc.backbone."];

@@ -6,8 +6,9 @@ use tch::{Device, Kind, Tensor};
 
 use super::concept_graph::CONCEPT_ADJACENCY;
 use super::published::PUBLISHED_REGIONS;
-use super::registry::{DescribeModel, ModelConfig, ModelSettings, PublishedModel, ReadPublished};
+use super::registry::{DescribeModel, ModelConfig, ReadPublished};
 use crate::safetensors_file::NamedTensors;
+use pairloom_spec::family::{ModelSettings, PublishedModel};
 use pairloom_spec::input_spec::InputSpec;
 
 /// Settings of a model, tensors that a published checkpoint has beside its parameters, and other names of parameters.

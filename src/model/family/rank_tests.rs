@@ -5,17 +5,18 @@ use tch::{Device, Kind, Tensor};
 use super::concept_graph::{CONCEPT_ADJACENCY, CONCEPTS_OF_WORDS, Concept, set_concepts};
 use super::image_rows::ImageRows;
 use super::model::{LocalBatch, Model};
-use super::registry::{DescribeModel, ModelSettings};
+use super::registry::DescribeModel;
 use crate::collective::CollectiveGroup;
 use crate::collective::testing::on_ranks;
-use crate::loss::Loss;
-use crate::loss::sigmoid::SigmoidLoss;
-use crate::loss::sum::SumLoss;
 use crate::memory_bank::TrainingPair;
 use crate::step::{PairBatch, StepOptions, loss_and_gradients};
 use pairloom_kernels::epoch::rank_share;
 use pairloom_kernels::random::Rng;
+use pairloom_spec::family::ModelSettings;
 use pairloom_spec::input_spec::InputSpec;
+use pairloom_spec::loss::Loss;
+use pairloom_spec::loss::SigmoidLoss;
+use pairloom_spec::loss::SumLoss;
 
 const CAPTIONS: [&[i32]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];
 

@@ -8,8 +8,7 @@
 use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
-use self::settings::{AttentionActivation, PublishedScanSettings, RelevanceAggregation, ScanSettings};
-use crate::family::attention::{AttentionDirection, EPSILON, NEGATIVE_SLOPE, WordAttention, attention};
+use crate::family::attention::{EPSILON, NEGATIVE_SLOPE, WordAttention, attention};
 use crate::family::autograd::{Differentiable, StepBatch};
 use crate::family::encode::{EncodedItems, PaddedSets, fill_padding};
 use crate::family::graph::{CaptionGru, Graph, l2_normalize, leaky_relu};
@@ -19,9 +18,9 @@ use crate::family::published::{CheckpointLayout, CheckpointShapes};
 use crate::tensor_slices::{as_slice, is_f32_slice};
 use pairloom_base::error::Result;
 use pairloom_kernels::cross_attention::{AttentionMemory, CrossAttention, CrossProducts, relevances};
+use pairloom_spec::family::scan::AttentionDirection;
+use pairloom_spec::family::scan::{AttentionActivation, PublishedScanSettings, RelevanceAggregation, ScanSettings};
 use pairloom_spec::input_spec::InputSpec;
-
-pub use pairloom_spec::family::scan as settings;
 
 /// Word vectors and GRU of captions.
 fn caption_gru(settings: &ScanSettings) -> CaptionGru {

@@ -3,13 +3,10 @@
 use tch::{Device, Kind, Tensor};
 
 use super::autograd::AutogradConfig;
-use super::late::LateInteractionSettings;
 use super::model::Model;
 use super::{encode, registry};
 use crate::collective::CollectiveGroup;
 use crate::collective::testing::on_ranks;
-use crate::loss::Loss;
-use crate::loss::info_nce::InfoNceLoss;
 use crate::memory_bank::TrainingPair;
 use crate::pair_scores::{CaptionBlocks, ImageValues, PairScoring, StreamedItems, StreamedScores};
 use crate::step::{LossAndGradients, PairBatch, StepOptions, loss_and_gradients};
@@ -19,7 +16,10 @@ use pairloom_kernels::epoch::rank_share;
 use pairloom_kernels::product::TILE_COLUMNS;
 use pairloom_kernels::random::Rng;
 use pairloom_search::{MatrixSide, PanelRow, ScorePrecision, Scores};
+use pairloom_spec::family::late::LateInteractionSettings;
 use pairloom_spec::input_spec::InputSpec;
+use pairloom_spec::loss::InfoNceLoss;
+use pairloom_spec::loss::Loss;
 
 const CAPTIONS: [&[i32]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];
 

@@ -12,20 +12,19 @@
 use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
-use self::settings::{PublishedVseInfinitySettings, VseInfinitySettings};
-use crate::encoder::MatmulPrecision;
 use crate::family::autograd::{Differentiable, StepBatch};
 use crate::family::encode::{EncodedItems, fill_padding};
-use crate::family::graph::{CaptionGru, Graph, WORD_VECTORS, l2_normalize};
+use crate::family::graph::{CaptionGru, Graph, l2_normalize};
 use crate::family::image_rows::REGION_LAYER;
 use crate::family::model::LocalBatch;
 use crate::family::parameters::{ParameterInit, ParameterSpec, tensor_width};
 use crate::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
 use pairloom_base::error::Result;
 use pairloom_kernels::text::vocabulary::UNKNOWN_ID;
+use pairloom_spec::family::WORD_VECTORS;
+use pairloom_spec::family::vse_infinity::{PublishedVseInfinitySettings, VseInfinitySettings};
 use pairloom_spec::input_spec::InputSpec;
-
-pub use pairloom_spec::family::vse_infinity as settings;
+use pairloom_spec::precision::MatmulPrecision;
 
 /// Prefixes of the parameters of the image side.
 const MLP_LAYERS: [&str; 2] = ["img_enc.mlp.layers.0", "img_enc.mlp.layers.1"];

@@ -12,7 +12,6 @@
 use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
-use self::settings::{CAPTION_LOSS, PublishedVsrnSettings, RegionNormalization, VsrnSettings};
 use crate::family::autograd::{Differentiable, StepBatch};
 use crate::family::encode::{EncodedItems, PaddedSets, fill_padding};
 use crate::family::graph::{CaptionGru, Graph, l2_normalize};
@@ -21,9 +20,8 @@ use crate::family::model::LocalBatch;
 use crate::family::parameters::{ParameterInit, ParameterSpec, tensor_width};
 use crate::family::published::{CheckpointLayout, CheckpointShapes};
 use pairloom_base::error::Result;
+use pairloom_spec::family::vsrn::{CAPTION_LOSS, PublishedVsrnSettings, RegionNormalization, VsrnSettings};
 use pairloom_spec::input_spec::InputSpec;
-
-pub use pairloom_spec::family::vsrn as settings;
 
 /// Prefixes of the parameters of the image side.
 const REGION_GRU: &str = "img_enc.img_rnn";

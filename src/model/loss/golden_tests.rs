@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 
 use tch::{Kind, Tensor};
 
-use super::local_scaling::{DensityGradient, LocalScalingLoss};
 use super::testing::{LossGoldenBatch, LossGoldenCase, LossGoldenFile, assert_central_differences, numbers, random};
 use super::*;
+use pairloom_spec::loss::Loss;
+use pairloom_spec::loss::{DensityGradient, LocalScalingLoss};
 
 /// Inputs of the objectives, computed from the same random numbers as in `losses.py`.
 struct LossGoldenInputs {

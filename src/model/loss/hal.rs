@@ -8,7 +8,7 @@ use super::objective::{LossFunction, LossInput};
 use pairloom_spec::loss::hal::TANGENT;
 use pairloom_spec::loss::{FormulaVariant, MaxLoss, MemoryBankWeights};
 
-pub use pairloom_spec::loss::HalLoss;
+use pairloom_spec::loss::HalLoss;
 
 impl LossFunction for HalLoss {
     fn value(&self, batch: &LossInput<'_>) -> Tensor {

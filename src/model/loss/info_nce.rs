@@ -3,7 +3,7 @@
 use tch::{Kind, Tensor};
 
 use super::objective::{LossFunction, LossInput};
-pub use pairloom_spec::loss::InfoNceLoss;
+use pairloom_spec::loss::InfoNceLoss;
 
 impl LossFunction for InfoNceLoss {
     fn value(&self, batch: &LossInput<'_>) -> Tensor {
@@ -20,9 +20,9 @@ impl LossFunction for InfoNceLoss {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Loss;
     use super::super::testing::{evaluate, learned_gradients};
     use super::*;
+    use pairloom_spec::loss::Loss;
 
     #[test]
     fn two_pairs_cost_the_logarithms_of_their_probabilities() {

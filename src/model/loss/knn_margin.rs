@@ -5,7 +5,7 @@ use tch::Tensor;
 
 use super::objective::{LossFunction, LossInput, constant_margin_hinges, top_k_mask};
 
-pub use pairloom_spec::loss::KnnMarginLoss;
+use pairloom_spec::loss::KnnMarginLoss;
 
 impl LossFunction for KnnMarginLoss {
     fn value(&self, batch: &LossInput<'_>) -> Tensor {

@@ -6,7 +6,7 @@ use tch::{Kind, Tensor};
 use super::objective::{LossFunction, LossInput, top_k_mask};
 use pairloom_spec::loss::{MaxLoss, SumLoss};
 
-pub use pairloom_spec::loss::{BaseLoss, DensityGradient, LocalScalingLoss};
+use pairloom_spec::loss::{BaseLoss, DensityGradient, LocalScalingLoss};
 
 impl LossFunction for LocalScalingLoss {
     fn value(&self, batch: &LossInput<'_>) -> Tensor {

@@ -3,7 +3,7 @@
 use tch::{Kind, Tensor};
 
 use super::objective::{LossFunction, LossInput};
-pub use pairloom_spec::loss::SigmoidLoss;
+use pairloom_spec::loss::SigmoidLoss;
 
 impl LossFunction for SigmoidLoss {
     fn value(&self, batch: &LossInput<'_>) -> Tensor {
@@ -19,9 +19,9 @@ impl LossFunction for SigmoidLoss {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Loss;
     use super::super::testing::{evaluate, evaluate_masked, learned_gradients};
     use super::*;
+    use pairloom_spec::loss::Loss;
 
     /// By hand, with t = 2 and b = −1: logits 0.2, −0.6 / −0.4, −0.2. The signs of those of negatives are flipped.
     #[test]

@@ -3,13 +3,16 @@
 use proptest::prelude::*;
 use tch::{Device, Kind, Tensor};
 
-use super::hal::HalLoss;
-use super::info_nce::InfoNceLoss;
-use super::knn_margin::KnnMarginLoss;
-use super::max::MaxLoss;
-use super::sum::SumLoss;
 use super::testing::{LossGoldenFile, numbers, square};
 use super::*;
+use pairloom_spec::loss::HalLoss;
+use pairloom_spec::loss::InfoNceLoss;
+use pairloom_spec::loss::KnnMarginLoss;
+use pairloom_spec::loss::MaxLoss;
+use pairloom_spec::loss::SumLoss;
+use pairloom_spec::loss::{
+    BatchSpec, FormulaVariant, Loss, MemoryBankWeights, NegativeSampler, Objective, SemanticMargin,
+};
 
 fn loss_objective(loss: Loss) -> Objective {
     Objective { loss, semantic_margin: None }

@@ -48,7 +48,7 @@ pub(super) const SMALL: ClipSizes = ClipSizes {
 };
 
 /// Parameters of both towers.
-fn parameters(architecture: &super::Architecture) -> Vec<NetworkParameterSpec> {
+fn parameters(architecture: &pairloom_spec::networks::Architecture) -> Vec<NetworkParameterSpec> {
     let text = text_tower_architecture(architecture.text.as_ref().expect("a text tower"));
     [architecture.parameters(), text.parameters()].concat()
 }

@@ -199,8 +199,9 @@ pub(super) fn apply_packed_to_pixels(layer: &PackedLayer, stride: i64, maps: &Te
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::networks::NetworkOutput;
     use crate::networks::testing::{differences, formula_weights};
-    use crate::networks::{Network, NetworkOutput};
+    use pairloom_spec::networks::Network;
 
     /// Features of a prepared network, beside those of the network as libtorch computes it.
     #[test]

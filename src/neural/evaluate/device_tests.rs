@@ -7,7 +7,6 @@ use pairloom_base::runtime::Device;
 use pairloom_kernels::random::Rng;
 use pairloom_model::device::to_tch;
 use pairloom_model::device_search::DeviceSearchFactory;
-use pairloom_model::similarity::{EmbeddingSimilarity, OrderPenalty};
 use pairloom_retrieval::methods::{
     Assignment, Csls, DbNorm, DisSimLocal, Distribution, DualBankSinkhorn, DualSoftmax, InvertedSoftmax,
     MutualProximity, Nnn, Nns, QbNorm, RelaxedGreedy, Sinkhorn,
@@ -16,6 +15,7 @@ use pairloom_retrieval::{
     Callbacks, Collection, Evaluation, ImageCaptionVectors, Matches, Method, MethodLabel, Protocol, Rankings,
     VectorSource, evaluate,
 };
+use pairloom_spec::similarity::{EmbeddingSimilarity, OrderPenalty};
 
 const WIDTH: usize = 9;
 

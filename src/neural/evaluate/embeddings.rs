@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::pool::SplitPool;
 use pairloom_base::error::{Error, Result, TruncatedList};
-use pairloom_model::similarity::EmbeddingSimilarity;
+use pairloom_spec::similarity::EmbeddingSimilarity;
 use pairloom_stage::StageContext;
 use pairloom_tables as tables;
 

@@ -223,8 +223,8 @@ fn bad_method_settings_are_named() {
 #[test]
 fn methods_that_need_cosines_are_errors_with_order_similarity() {
     let data = MethodFixture::new();
-    let similarity = pairloom_model::similarity::EmbeddingSimilarity::Order {
-        form: pairloom_model::similarity::OrderPenalty::default(),
+    let similarity = pairloom_spec::similarity::EmbeddingSimilarity::Order {
+        form: pairloom_spec::similarity::OrderPenalty::default(),
     };
     let methods = vec![
         Method::DisSimLocal(DisSimLocal { k: 3 }),

@@ -9,12 +9,12 @@ use crate::model_input::{TokenizedCaptions, check_image_input, no_rows_of_split}
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::hubness::distance::Distance;
 use pairloom_kernels::identity::IdentityWriter;
-use pairloom_model::family::input_spec::ImageInput;
 use pairloom_model::pair_scores::{ImageValues, StreamedItems};
 use pairloom_model::rows_encoder::{BlockShare, ImageEncoder};
 use pairloom_model::trained_model::TrainedModel;
 use pairloom_retrieval::{BinaryRelevance, PoolScores, ScoreSet, ScoreSource};
 use pairloom_search::Search;
+use pairloom_spec::input_spec::ImageInput;
 use pairloom_stage::StageContext;
 use pairloom_storage::shard::ShardVectors;
 use pairloom_tables as tables;

@@ -12,9 +12,10 @@ use serde::Deserialize;
 use super::batches;
 use pairloom_images::image::decode;
 use pairloom_kernels::resize::{CropPlace, resize_and_crop};
-use pairloom_model::networks::Network;
 use pairloom_model::networks::testing::{differences, fnv, formula_image, formula_weights};
-use pairloom_model::networks::{ImageNetwork, NetworkInput, NetworkOutput};
+use pairloom_model::networks::{ImageNetwork, NetworkOutput};
+use pairloom_spec::networks::Network;
+use pairloom_spec::networks::NetworkInput;
 
 #[derive(Deserialize)]
 struct ExtractGolden {

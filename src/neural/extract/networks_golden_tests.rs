@@ -7,11 +7,10 @@ use serde::Deserialize;
 use super::batches;
 use pairloom_kernels::normalize::ChannelStatistics;
 use pairloom_kernels::resize::{CropPlace, Interpolation, resize_and_crop};
-use pairloom_model::networks::Network;
 use pairloom_model::networks::testing::{differences, fnv, formula_image, formula_weights};
-use pairloom_model::networks::{
-    Architecture, Convolution, ImageNetwork, Layer, LayerOutput, NetworkInput, NetworkOutput,
-};
+use pairloom_model::networks::{ImageNetwork, NetworkOutput};
+use pairloom_spec::networks::Network;
+use pairloom_spec::networks::{Architecture, Convolution, Layer, LayerOutput, NetworkInput};
 
 #[derive(Deserialize)]
 struct NetworksGolden {

@@ -119,9 +119,10 @@ impl FamilySettings for ScanSettings {
         let lambdas = lambdas.into_iter().filter(|(_, lambda)| !(lambda.is_finite() && *lambda > 0.0));
         let lambdas = lambdas.map(|(setting, got)| Problem::new(setting, format!("got {got}, wanted more than 0")));
         let is_used = self.aggregation == RelevanceAggregation::LogSumExp;
-        let unused = self.lambda_lse.filter(|_| !is_used).map(|got| {
-            Problem::new("lambda_lse", format!("got {got}, which no aggregation but `log_sum_exp` uses"))
-        });
+        let unused = self
+            .lambda_lse
+            .filter(|_| !is_used)
+            .map(|got| Problem::new("lambda_lse", format!("got {got}, which no aggregation but `log_sum_exp` uses")));
         widths.into_iter().chain(lambdas).chain(unused).collect()
     }
 }

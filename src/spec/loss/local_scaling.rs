@@ -66,7 +66,11 @@ impl LossSettings for LocalScalingLoss {
                            another `aggregation` of the model, such as `mean`";
             Problem::new("over", message)
         });
-        check_margin("margin", self.margin, MARGINS).into_iter().chain(check_neighbours(self.k, pairs)).chain(sums).collect()
+        check_margin("margin", self.margin, MARGINS)
+            .into_iter()
+            .chain(check_neighbours(self.k, pairs))
+            .chain(sums)
+            .collect()
     }
 
     fn collapse_value(&self, pairs: usize) -> Option<f64> {

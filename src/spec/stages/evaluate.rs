@@ -167,7 +167,8 @@ impl Evaluate {
         let methods = self.methods.iter().enumerate().filter(|(_, method)| method.scales_distances());
         let problem = |(number, method): (usize, &Method)| {
             let (name, family) = (method.name(), model.family);
-            let message = format!("`{name}` scales the distances 1 − s, and this model of `{family}` has scores above 1");
+            let message =
+                format!("`{name}` scales the distances 1 − s, and this model of `{family}` has scores above 1");
             let hint = "leave it out, or train with `aggregation = \"mean\"`";
             Problem::new(format!("methods.{number}"), message).hint(hint)
         };

@@ -36,8 +36,8 @@ use serde::{Deserialize, Serialize};
 
 use pairloom_base::error::Result;
 use pairloom_stage::{
-    CopiedRows, KnownFacts, OutputFact, Problem, RunnableStage, SourceOrUrl, SourceRef, Stage, StageContext, StageInput,
-    StageOutput,
+    CopiedRows, KnownFacts, OutputFact, Problem, RunnableStage, SourceOrUrl, SourceRef, Stage, StageContext,
+    StageInput, StageOutput,
 };
 use pairloom_tables as tables;
 use synthetic::IMAGE_SIDES;

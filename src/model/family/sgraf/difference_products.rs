@@ -14,12 +14,12 @@ use az::SaturatingAs;
 use tch::{Reduction, Tensor};
 
 use crate::autograd_node::differentiable;
-use crate::encoder::MatmulPrecision;
 use crate::family::graph::Graph;
 use crate::tensor_slices::{as_mut_slice, as_slice, is_f32_slice, thread_count};
 use pairloom_kernels::product::{
     ElementType, LeftFactor, RightFactor, TILE_COLUMNS, TILE_ROWS, Tile, add_product, has_avx512,
 };
+use pairloom_spec::precision::MatmulPrecision;
 
 /// Words of a tile. Their differences fit the L2 cache.
 const WORDS_PER_TILE: usize = 8 * TILE_ROWS;

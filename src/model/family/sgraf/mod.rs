@@ -12,10 +12,7 @@
 use tch::{Kind, Tensor};
 
 use self::difference_products::DifferenceInputs;
-use self::settings::{AlignmentModule, PublishedSgrafSettings, SgrafSettings};
-use crate::family::attention::{
-    AttentionDirection, EPSILON, GlobalAttention, NEGATIVE_SLOPE, WordAttention, attention,
-};
+use crate::family::attention::{EPSILON, GlobalAttention, NEGATIVE_SLOPE, WordAttention, attention};
 use crate::family::autograd::{Differentiable, StepBatch};
 use crate::family::batch_norm::BatchNormAxes;
 use crate::family::encode::{EncodedItems, PaddedSets, fill_padding};
@@ -24,9 +21,9 @@ use crate::family::image_rows::REGION_LAYER;
 use crate::family::parameters::{ParameterSpec, tensor_width};
 use crate::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
 use pairloom_base::error::Result;
+use pairloom_spec::family::scan::AttentionDirection;
+use pairloom_spec::family::sgraf::{AlignmentModule, PublishedSgrafSettings, SgrafSettings};
 use pairloom_spec::input_spec::InputSpec;
-
-pub use pairloom_spec::family::sgraf as settings;
 
 mod difference_products;
 

@@ -11,8 +11,8 @@ use super::testing::{
     new_training,
 };
 use crate::family::model::Model;
-use crate::loss::Loss;
-use crate::loss::max::MaxLoss;
+use pairloom_spec::loss::Loss;
+use pairloom_spec::loss::MaxLoss;
 
 #[derive(Deserialize)]
 struct GoldenTensor {

@@ -3,9 +3,9 @@
 use safetensors::tensor::{Dtype, TensorView, serialize};
 
 use super::*;
-use crate::family::graph::WORD_VECTORS;
 use crate::family::published::CONVERSION_SCRIPT;
 use crate::safetensors_file::NamedTensors;
+use pairloom_spec::family::WORD_VECTORS;
 
 #[test]
 fn names_are_those_of_the_published_checkpoints() {

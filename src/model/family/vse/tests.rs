@@ -3,21 +3,23 @@
 use tch::{Device, Kind, Tensor};
 
 use super::VseConfig;
-use super::settings::VseSettings;
 use super::testing::{
     create, embed_captions, embed_images, forward_and_backward, max_difference, model_with, new_training,
     random_tensor, training_step,
 };
+use crate::encoder::gru;
 use crate::encoder::packed_captions::PackedCaptions;
-use crate::encoder::{CaptionPooling, MatmulPrecision, gru};
-use crate::family::graph::WORD_VECTORS;
 use crate::family::model::{Family, Model};
 use crate::family::registry;
-use crate::loss::Loss;
-use crate::loss::sum::SumLoss;
-use crate::networks::Network;
 use pairloom_kernels::product::{ElementType, has_avx512};
+use pairloom_spec::family::WORD_VECTORS;
+use pairloom_spec::family::vse::CaptionPooling;
+use pairloom_spec::family::vse::VseSettings;
 use pairloom_spec::input_spec::{FinetunedCnn, InputSpec};
+use pairloom_spec::loss::Loss;
+use pairloom_spec::loss::SumLoss;
+use pairloom_spec::networks::Network;
+use pairloom_spec::precision::MatmulPrecision;
 
 /// Comparison with libtorch's GRU and its autograd on the same packed words, in f64, with a gradient in every state.
 #[test]
