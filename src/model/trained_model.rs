@@ -80,9 +80,6 @@ impl TrainedModel {
     }
 
     /// As [`TrainedModel::open`], on the GPU of a rank of this machine.
-    ///
-    /// # Errors
-    /// As [`TrainedModel::open`].
     pub fn open_on_rank(
         mut file: impl FnMut(&str) -> Result<Bytes>,
         resources: &Resources,
@@ -147,17 +144,11 @@ impl TrainedModel {
     }
 
     /// No images, encoded.
-    ///
-    /// # Errors
-    /// A failure of libtorch.
     pub fn no_images(&self) -> Result<EncodedItems> {
         Ok(encode::encode_nothing(&*self.model)?.0)
     }
 
     /// No captions, encoded.
-    ///
-    /// # Errors
-    /// A failure of libtorch.
     pub fn no_captions(&self) -> Result<EncodedItems> {
         Ok(encode::encode_nothing(&*self.model)?.1)
     }
@@ -177,18 +168,12 @@ impl TrainedModel {
     }
 
     /// Encodes captions, given as the token ids of [`TrainedModel::token_ids`], for [`TrainedModel::scores`].
-    ///
-    /// # Errors
-    /// As [`CaptionBlocks::encode`].
     pub fn encode_caption_blocks(&self, captions: &[&[i32]]) -> Result<CaptionBlocks> {
         CaptionBlocks::encode(&*self.model, captions, &self.cancel)
     }
 
     /// Scores of encoded images with encoded captions, row-major with a row for each image, computed on `threads`
     /// threads. `ids` are those of images and captions, for messages.
-    ///
-    /// # Errors
-    /// As [`PairScoring::compute`].
     pub fn scores(
         &self,
         images: &EncodedItems,
@@ -253,9 +238,6 @@ impl TrainedModel {
     }
 
     /// Token ids of `caption`, with `<start>` and `<end>`.
-    ///
-    /// # Errors
-    /// As [`Vocabulary::encode_caption`].
     pub fn token_ids(&self, caption: &str) -> Result<Vec<i32>> {
         self.vocabulary.encode_caption(self.tokenizer, caption).map_err(Error::data)
     }

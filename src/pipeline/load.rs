@@ -247,7 +247,7 @@ fn read_text(path: &Path) -> Result<String, Box<(String, Diagnostic)>> {
         return Err(Box::new((String::new(), Diagnostic::new(SourceSpan::nowhere(), message))));
     }
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        let message = format!("`{}` is UTF-16, wanted UTF-8", path.display());
+        let message = format!("`{}` is UTF-16, expected UTF-8", path.display());
         let diagnostic = Diagnostic::new(SourceSpan::nowhere(), message).hint("save the file as UTF-8");
         return Err(Box::new((String::new(), diagnostic)));
     }
@@ -271,7 +271,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Diagnostic {
             suggest(diagnostic, path, path.parent().unwrap_or(Path::new("")))
         }
         ErrorKind::IsADirectory => {
-            let diagnostic = Diagnostic::new(at, format!("`{shown}` is a folder, wanted a pipeline file"));
+            let diagnostic = Diagnostic::new(at, format!("`{shown}` is a folder, expected a pipeline file"));
             suggest(diagnostic, path, path)
         }
         _ => Diagnostic::new(at, format!("cannot read the pipeline file `{shown}`: {error}")),
@@ -280,7 +280,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Diagnostic {
 
 /// Adds the pipeline files of `folder`, and the one that `path` is probably a misspelling of.
 fn suggest(diagnostic: Diagnostic, path: &Path, folder: &Path) -> Diagnostic {
-    let wanted = path.file_name().unwrap_or_default().to_string_lossy();
+    let asked = path.file_name().unwrap_or_default().to_string_lossy();
     let here = pipeline_files(folder);
     let mut all = [here, pipeline_files(&folder.join(PIPELINE_FOLDER))].concat();
     if all.is_empty() {
@@ -288,7 +288,7 @@ fn suggest(diagnostic: Diagnostic, path: &Path, folder: &Path) -> Diagnostic {
     }
     let name = |file: &str| Path::new(file).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let names: Vec<String> = all.iter().map(|file| name(file)).collect();
-    let similar = closest_name(&wanted, names.iter().map(String::as_str)).map(str::to_owned);
+    let similar = closest_name(&asked, names.iter().map(String::as_str)).map(str::to_owned);
     let diagnostic = match similar.and_then(|similar| all.iter().find(|file| name(file) == similar)) {
         Some(file) => diagnostic.hint(format!("did you mean `{file}`?")),
         None => diagnostic,

@@ -193,8 +193,10 @@ impl SchemaChecker<'_> {
     /// Reports a URL in place of a path. The message shows its beginning only, since it may have a password in it.
     fn report_url(&mut self, node: &TomlNode, url: &str, subject: &ValueLabel) {
         let scheme = url.split("://").next().unwrap_or_default();
-        let message =
-            format!("stage `{}`: {} is a URL, `{scheme}://…`, wanted a path of this machine", self.stage, subject.name);
+        let message = format!(
+            "stage `{}`: {} is a URL, `{scheme}://…`, expected a path of this machine",
+            self.stage, subject.name
+        );
         self.diagnostics.push(Diagnostic::new(node.span, message).hint(if scheme == "file" {
             "write the path alone, without `file://`"
         } else {

@@ -72,7 +72,7 @@ fn an_imported_model_is_checked_by_its_family() {
     let scan = train(&format!("{REGIONS}\nmodel = {{ scan = {{}} }}"));
     let tune = scan.replace("epochs", "init_from = \"fit.model\"\nepochs");
     assert_eq!(problems(&[("fit", &scan)], &tune), [""; 0]);
-    let expected = "wanted one of `scan`, which is trained here";
+    let expected = "expected one of `scan`, which is trained here";
     assert_eq!(problems(&[("fit", import)], &tune), [format!("init_from: got a model of `vsrn`, {expected}")]);
 }
 
@@ -171,7 +171,7 @@ fn the_ncs_of_a_report_is_measured() {
     );
     assert_eq!(
         ncs_problems("", [two, two]),
-        ["sweep.relevance: `test@row=1.metrics` has NCS by `spice`, `cider`, wanted one"]
+        ["sweep.relevance: `test@row=1.metrics` has NCS by `spice`, `cider`, expected one"]
     );
     assert_eq!(ncs_problems("", [&[], one]), [""; 0]);
     assert_eq!(ncs_problems("", [one, &[]]), ["sweep.metrics: `test@row=2.metrics` has no NCS"]);

@@ -157,7 +157,7 @@ impl Stage for Report {
             problems.push(Problem::new("attention", "needs the `images` that belong to it"));
         }
         if self.examples > MAX_EXAMPLES {
-            let message = format!("got {} examples, wanted at most {MAX_EXAMPLES}", self.examples);
+            let message = format!("got {} examples, expected at most {MAX_EXAMPLES}", self.examples);
             problems.push(Problem::new("examples", message).hint("all images are embedded in the page"));
         }
         problems

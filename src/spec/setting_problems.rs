@@ -44,14 +44,14 @@ pub fn check_layers(setting: &str, layers: usize, least: usize) -> Vec<Problem> 
 
 fn outside(settings: &[(&str, usize)], least: usize, most: usize) -> Vec<Problem> {
     let wrong = settings.iter().filter(|(_, got)| !(least..=most).contains(got));
-    wrong.map(|(setting, got)| Problem::new(*setting, format!("got {got}, wanted {least} to {most}"))).collect()
+    wrong.map(|(setting, got)| Problem::new(*setting, format!("got {got}, expected {least} to {most}"))).collect()
 }
 
 /// Problem of the setting `dropout`.
 #[must_use]
 pub fn check_dropout(probability: f64) -> Option<Problem> {
     let is_valid = (0.0..1.0).contains(&probability);
-    (!is_valid).then(|| Problem::new("dropout", format!("got {probability}, wanted a probability below 1")))
+    (!is_valid).then(|| Problem::new("dropout", format!("got {probability}, expected a probability below 1")))
 }
 
 #[cfg(test)]
@@ -65,10 +65,10 @@ mod tests {
         };
         assert_eq!(
             text(check_widths(&[("a", 0), ("b", 1), ("c", 16_384), ("d", 200_000)])),
-            ["a: got 0, wanted 1 to 16384", "d: got 200000, wanted 1 to 16384"]
+            ["a: got 0, expected 1 to 16384", "d: got 200000, expected 1 to 16384"]
         );
         assert_eq!(text(check_layers("layers", 0, 0)), [""; 0]);
-        assert_eq!(text(check_layers("layers", 10_000_000_000, 1)), ["layers: got 10000000000, wanted 1 to 64"]);
+        assert_eq!(text(check_layers("layers", 10_000_000_000, 1)), ["layers: got 10000000000, expected 1 to 64"]);
     }
 
     #[test]

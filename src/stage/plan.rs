@@ -47,9 +47,6 @@ impl<S: Stage> Plan<S> {
 
     /// Connects stages as [`Plan::new`]. Settings of the stages that `is_doubtful` names are incomplete, because mistakes
     /// in them are reported already, so no other stage is checked against them.
-    ///
-    /// # Errors
-    /// As [`Plan::new`].
     pub fn with_doubtful(
         nodes: Vec<PlanNode<S>>,
         is_doubtful: &dyn Fn(&str) -> bool,
@@ -253,11 +250,11 @@ impl<'n> Connections<'n> {
     /// another table, lacks columns, or has no values in columns that need them.
     fn misfit(&self, input: &StageInput, from: &TableRef, kind: &str, output: &StageOutput) -> Option<ProblemText> {
         let is_table = matches!(output.kind, OutputKind::Table { .. });
-        let wanted = match (&input.origin, &output.kind) {
+        let expected = match (&input.origin, &output.kind) {
             (
-                InputOrigin::Table { wanted, required_columns, required_values, .. },
+                InputOrigin::Table { expected, required_columns, required_values, .. },
                 OutputKind::Table { schema, empty_columns, .. },
-            ) if wanted.is_none_or(|wanted| wanted == output.name) => {
+            ) if expected.is_none_or(|expected| expected == output.name) => {
                 let missing = missing_columns(required_columns, schema);
                 if !missing.is_empty() {
                     return Some((format!("`{from}` does not fit: {}", missing.join("; ")), None));
@@ -265,19 +262,19 @@ impl<'n> Connections<'n> {
                 let values = required_values
                     .filter(|values| values.columns.iter().all(|column| empty_columns.contains(column)))?;
                 let columns = quoted_list(values.columns.iter().copied());
-                let message = format!("`{from}` does not fit: no row has a value in {columns}, wanted one of them");
+                let message = format!("`{from}` does not fit: no row has a value in {columns}, expected one of them");
                 return Some((message, Some(values.hint.to_owned())));
             }
-            (InputOrigin::Files { wanted, .. }, OutputKind::Files) if *wanted == output.name => return None,
-            (InputOrigin::Table { wanted: Some(table), .. }, _) => {
+            (InputOrigin::Files { expected, .. }, OutputKind::Files) if *expected == output.name => return None,
+            (InputOrigin::Table { expected: Some(table), .. }, _) => {
                 format!("the table `{table}`{}", self.written_by(table))
             }
-            (InputOrigin::Files { wanted, .. }, _) => format!("the `{wanted}`{}", self.written_by(wanted)),
+            (InputOrigin::Files { expected, .. }, _) => format!("the `{expected}`{}", self.written_by(expected)),
             _ => "a table".to_owned(),
         };
         let setting = setting_name(&input.name);
         let got = if is_table { format!("the table `{}`", output.name) } else { format!("the `{}`", output.name) };
-        Some((format!("`{from}` is {got} of {} `{kind}`; {setting} wants {wanted}", article(kind)), None))
+        Some((format!("`{from}` is {got} of {} `{kind}`; {setting} wants {expected}", article(kind)), None))
     }
 
     fn written_by(&self, output: &str) -> String {
@@ -288,15 +285,15 @@ impl<'n> Connections<'n> {
     fn fitting_outputs(&self, consumer: &str, origin: &InputOrigin) -> Option<String> {
         let fits = |output: &StageOutput| match (origin, &output.kind) {
             (
-                InputOrigin::Table { wanted, required_columns, required_values, .. },
+                InputOrigin::Table { expected, required_columns, required_values, .. },
                 OutputKind::Table { schema, empty_columns, .. },
             ) => {
                 let has_values = |column: &&str| !empty_columns.contains(column);
-                wanted.is_none_or(|wanted| wanted == output.name)
+                expected.is_none_or(|expected| expected == output.name)
                     && missing_columns(required_columns, schema).is_empty()
                     && required_values.is_none_or(|values| values.columns.iter().any(has_values))
             }
-            (InputOrigin::Files { wanted, .. }, OutputKind::Files) => *wanted == output.name,
+            (InputOrigin::Files { expected, .. }, OutputKind::Files) => *expected == output.name,
             _ => false,
         };
         let others = self.stages.iter().filter(|(name, ..)| *name != consumer);
@@ -315,8 +312,8 @@ impl<'n> Connections<'n> {
                 let names = quoted_list(fitting.iter().take(NAMED_OUTPUTS).map(String::as_str));
                 Some(format!("did you mean one of {names}{more}?"))
             }
-            ([], InputOrigin::Table { wanted: Some(wanted), .. } | InputOrigin::Files { wanted, .. }) => {
-                Some(format!("add a stage: `{wanted}` is the output of {}", (self.writers)(wanted)?))
+            ([], InputOrigin::Table { expected: Some(expected), .. } | InputOrigin::Files { expected, .. }) => {
+                Some(format!("add a stage: `{expected}` is the output of {}", (self.writers)(expected)?))
             }
             _ => None,
         }

@@ -60,7 +60,7 @@ impl TryFrom<String> for TableRef {
             {
                 Ok(Self(text))
             }
-            _ => Err(format!("`{text}` does not name a table: wanted `stage.table`")),
+            _ => Err(format!("`{text}` does not name a table: expected `stage.table`")),
         }
     }
 }

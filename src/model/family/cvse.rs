@@ -228,9 +228,6 @@ fn consensus_attention_specs(name: &str, width: i64) -> Vec<ParameterSpec> {
 }
 
 /// Concept vectors z, `[c, d]`.
-///
-/// # Errors
-/// There are no such parameters.
 fn concept_vectors(graph: &Graph<'_>) -> Result<Tensor> {
     let adjacency = graph.get(CONCEPT_ADJACENCY)?;
     let d = adjacency.sum_dim_intlist(1i64, false, None::<Kind>).rsqrt();
@@ -253,16 +250,16 @@ fn log_concept_weights(
         let rows = graph.linear(&format!("{name}.{layer}.0"), rows)?;
         Ok(graph.batch_norm_of_rows(&format!("{name}.{layer}.1"), &rows, settings.batch_norm)?.tanh())
     };
-    let of_concepts = gate("embedding_1", concepts)? * graph.get(&format!("{name}.embedding_3.0.weight"))?;
+    let concept_scores = gate("embedding_1", concepts)? * graph.get(&format!("{name}.embedding_3.0.weight"))?;
     // The softmax is sharp, so this small product is not rounded to bf16 in mixed precision.
-    let logits = gate("embedding_2", y)?.matmul(&of_concepts.tr());
+    let logits = gate("embedding_2", y)?.matmul(&concept_scores.tr());
     let logits = logits + graph.get(&format!("{name}.embedding_3.0.bias"))?;
     Ok((logits * INVERSE_TEMPERATURE).log_softmax(1, None::<Kind>))
 }
 
 /// Layout of the checkpoints. Each layer of an attention is stored twice; some layers are not used.
 const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
-    wanted: "wanted a model of CVSE with its concepts: `concepts.vectors` and `concepts.of_words` come from the files \
+    wanted: "expected a model of CVSE with its concepts: `concepts.vectors` and `concepts.of_words` come from the files \
              beside the checkpoint",
     renamed: &[],
     unused: &[

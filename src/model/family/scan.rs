@@ -245,7 +245,7 @@ fn counts(items: &EncodedItems) -> Vec<usize> {
 
 /// Layout of the checkpoints.
 const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
-    wanted: "wanted a model of SCAN: a linear layer for regions, word vectors and a GRU for captions",
+    wanted: "expected a model of SCAN: a linear layer for regions, word vectors and a GRU for captions",
     renamed: &[],
     unused: &[],
 };
@@ -282,7 +282,7 @@ mod tests {
             let error = AutogradConfig::<ScanSettings>::read_published(&settings, &bytes, 8)
                 .expect_err("other words")
                 .to_string();
-            assert!(error.contains("`txt_enc.embed.weight` has shape [7, 3], wanted [8, 3]"), "{error}");
+            assert!(error.contains("`txt_enc.embed.weight` has shape [7, 3], expected [8, 3]"), "{error}");
         }
     }
 }

@@ -231,7 +231,7 @@ fn change_words(captions: &[&[i32]], batch: &LocalBatch<'_>, words: usize, proba
 /// Layout of the checkpoints. A model with a CNN has its encoder of regions in a part of its own. The second batch
 /// normalisation of the perceptron is stored, but not used.
 const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
-    wanted: "wanted a model of VSE∞ on regions or grids, with a GRU for captions; one with BERT is not read",
+    wanted: "expected a model of VSE∞ on regions or grids, with a GRU for captions; one with BERT is not read",
     renamed: &[("img_enc.image_encoder.", "img_enc.")],
     unused: &["img_enc.mlp.bns.1."],
 };

@@ -120,9 +120,6 @@ fn region_reasoning_specs(layer: usize, width: i64) -> Vec<ParameterSpec> {
 }
 
 /// Applies all graph convolutions to the regions of images, and normalises.
-///
-/// # Errors
-/// There are no such parameters.
 fn reason(settings: &VsrnSettings, graph: &Graph<'_>, regions: EncodedItems) -> Result<EncodedItems> {
     let mut regions = if settings.normalize_input { normalize(settings, regions) } else { regions };
     for layer in 0..settings.reasoning_layers {
@@ -202,9 +199,6 @@ fn caption_specs(settings: &VsrnSettings, words: usize) -> Result<Vec<ParameterS
 }
 
 /// Loss of the captions of a local batch, a scalar.
-///
-/// # Errors
-/// There are no such parameters.
 fn caption_loss(
     settings: &VsrnSettings,
     graph: &Graph<'_>,
@@ -259,36 +253,37 @@ fn decode(
     let vectors = vectors.index_select(0, &Tensor::from_slice(&words).to_device(vectors.device()));
     let (steps, word) = (steps.saturating_as::<i64>(), vectors.size()[1]);
     let weight = graph.get(&format!("{ATTENTION}.weight"))?;
-    let [of_outputs, of_state] = [0, h].map(|start| weight.narrow(1, start, h).contiguous());
+    let [output_weight, state_weight] = [0, h].map(|start| weight.narrow(1, start, h).contiguous());
     // The part of the attention that does not depend on the state.
-    let fixed = graph.matmul_transposed(&outputs.reshape([-1, h]), &of_outputs).view([n, -1, h])
+    let fixed = graph.matmul_transposed(&outputs.reshape([-1, h]), &output_weight).view([n, -1, h])
         + graph.get(&format!("{ATTENTION}.bias"))?;
     let logit_weight = graph.get(ATTENTION_LOGITS)?.view([h]);
     let [w_ih, w_hh, b_ih, b_hh] = graph.gru_parameters(DECODER, "")?;
-    let [of_word, of_context] = [(0, word), (word, h)].map(|(start, width)| w_ih.narrow(1, start, width).contiguous());
+    let [word_weight, context_weight] =
+        [(0, word), (word, h)].map(|(start, width)| w_ih.narrow(1, start, width).contiguous());
     // Masks of words, `[steps · n, word]`, and of contexts, `[n, steps, h]`.
     let masks = (settings.dropout > 0.0).then(|| {
         let counts = vec![steps; batch.captions.len()];
         let mask = batch.dropout_mask(WORD_DROPOUT, &counts, word + h, settings.dropout, &outputs);
         let mask = mask.view([n, steps, word + h]);
-        let of_words = mask.narrow(2, 0, word).transpose(0, 1).reshape([steps * n, word]);
-        (of_words, mask.narrow(2, word, h))
+        let word_mask = mask.narrow(2, 0, word).transpose(0, 1).reshape([steps * n, word]);
+        (word_mask, mask.narrow(2, word, h))
     });
-    let vectors = masks.as_ref().map_or_else(|| vectors.shallow_clone(), |(of_words, _)| &vectors * of_words);
+    let vectors = masks.as_ref().map_or_else(|| vectors.shallow_clone(), |(word_mask, _)| &vectors * word_mask);
     // The part of the gates that does not depend on the state.
-    let from_words = (graph.matmul_transposed(&vectors, &of_word) + b_ih).view([steps, n, 3 * h]);
+    let from_words = (graph.matmul_transposed(&vectors, &word_weight) + b_ih).view([steps, n, 3 * h]);
     let mut state = first;
     let mut states = Vec::with_capacity(batch.captions.len());
     for step in 0..steps {
-        let from_state = graph.matmul_transposed(&state, &of_state).unsqueeze(1);
+        let from_state = graph.matmul_transposed(&state, &state_weight).unsqueeze(1);
         let logits = (&fixed + from_state).tanh().matmul(&logit_weight);
         let logits = fill_padding(logits, is_padding.as_ref(), f64::NEG_INFINITY);
         let context = logits.softmax(1, None::<Kind>).unsqueeze(1).bmm(&outputs).squeeze_dim(1);
         let context = match &masks {
-            Some((_, of_contexts)) => context * of_contexts.select(1, step),
+            Some((_, context_masks)) => context * context_masks.select(1, step),
             None => context,
         };
-        let inputs = from_words.get(step) + graph.matmul_transposed(&context, &of_context);
+        let inputs = from_words.get(step) + graph.matmul_transposed(&context, &context_weight);
         let recurrent = graph.matmul_transposed(&state, w_hh) + b_hh;
         state = gru_state(&inputs, &recurrent, &state);
         states.push(state.shallow_clone());
@@ -307,7 +302,7 @@ fn gru_state(inputs: &Tensor, recurrent: &Tensor, state: &Tensor) -> Tensor {
 
 /// Layout of the checkpoints. They have no caption generator.
 const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
-    wanted: "wanted a model of VSRN: a linear layer, graph convolutions and a GRU for regions, and a GRU for captions",
+    wanted: "expected a model of VSRN: a linear layer, graph convolutions and a GRU for regions, and a GRU for captions",
     renamed: &[],
     unused: &[],
 };

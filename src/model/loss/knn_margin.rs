@@ -35,8 +35,8 @@ mod tests {
         ];
         let (value, gradient) = evaluate(&KnnMarginLoss { margin: 0.2, k: 2 }, &scores);
         assert!((value - 0.3).abs() < 1e-15, "{value}");
-        let mut wanted = [0.0; 16];
-        (wanted[0], wanted[1], wanted[3], wanted[4]) = (-3.0, 1.0, 1.0, 1.0);
-        assert_eq!(gradient, wanted);
+        let mut expected = [0.0; 16];
+        (expected[0], expected[1], expected[3], expected[4]) = (-3.0, 1.0, 1.0, 1.0);
+        assert_eq!(gradient, expected);
     }
 }

@@ -201,8 +201,8 @@ fn recover(folder: &Path, promised: &Promises, place: &str) -> usize {
     }
     let (started, saved) = run_in(folder, &store, place);
     for (stage, found) in &started {
-        let wanted = promised.rows.get(stage).copied().unwrap_or(0);
-        assert!(*found >= wanted, "{place}: `{stage}` goes on after {found} rows, and {wanted} were committed");
+        let expected = promised.rows.get(stage).copied().unwrap_or(0);
+        assert!(*found >= expected, "{place}: `{stage}` goes on after {found} rows, and {expected} were committed");
         assert!(!promised.finished.contains(stage), "{place}: `{stage}` was finished and ran again");
     }
     // A training that resumes from a state saves only those after it.
@@ -229,7 +229,7 @@ fn after_a_power_cut_in_a_pipeline_and_its_training_nothing_announced_is_lost_an
     let announced = announced.into_inner().unwrap();
     let all = announced.last().unwrap();
     assert_eq!((all.states, all.finished.len()), (STATES, STAGES.len()));
-    let wanted = results(folder.path());
+    let expected = results(folder.path());
     let cuts = cuts(&calls.paths());
     assert!(calls.count() > 250 && cuts.len() > 60, "{} cuts at {} calls", cuts.len(), calls.count());
     let mut resumed = [0; STATES + 1];
@@ -241,8 +241,8 @@ fn after_a_power_cut_in_a_pipeline_and_its_training_nothing_announced_is_lost_an
             let place = format!("{cut} of {} calls, {survival:?}", calls.count());
             resumed[recover(disk.path(), promised, &place)] += 1;
             let got = results(disk.path());
-            assert!(got.keys().eq(wanted.keys()), "{place}: {:?}, wanted {:?}", got.keys(), wanted.keys());
-            let other = got.iter().filter(|(name, bytes)| wanted[*name] != **bytes);
+            assert!(got.keys().eq(expected.keys()), "{place}: {:?}, expected {:?}", got.keys(), expected.keys());
+            let other = got.iter().filter(|(name, bytes)| expected[*name] != **bytes);
             let other: Vec<&String> = other.map(|(name, _)| name).collect();
             assert!(other.is_empty(), "{place}: other bytes in {other:?}");
         }

@@ -37,9 +37,6 @@ pub(super) const MAX_WEIGHTS: u64 = 4 << 30;
 
 /// Memory: the weights, once; per thread one decoded image, a part of features, and the inputs and feature maps of
 /// `batch_size` images (about 10 MB each at 224 pixels), see [`Extract`].
-///
-/// # Errors
-/// Any error of the stage.
 pub fn run(stage: &Extract, cx: &mut StageContext<'_>) -> Result<()> {
     let ranks = cx.process_group(stage.ranks)?;
     let cancel = cx.cancel().clone();
@@ -322,7 +319,7 @@ mod tests {
     #[test]
     fn cells_are_in_rows_from_the_top_left() {
         let boxes: Vec<f32> = cells([0.0, 0.25, 1.0, 0.75], 2).collect();
-        let wanted = [[0.0, 0.25, 0.5, 0.5], [0.5, 0.25, 1.0, 0.5], [0.0, 0.5, 0.5, 0.75], [0.5, 0.5, 1.0, 0.75]];
-        assert_eq!(boxes, wanted.concat());
+        let expected = [[0.0, 0.25, 0.5, 0.5], [0.5, 0.25, 1.0, 0.5], [0.0, 0.5, 0.5, 0.75], [0.5, 0.5, 1.0, 0.75]];
+        assert_eq!(boxes, expected.concat());
     }
 }

@@ -112,7 +112,7 @@ impl FamilySettings for CvseSettings {
     fn problems(&self) -> Vec<Problem> {
         let mut problems = check_widths(&[("embed_size", self.embed_size), ("word_dim", self.word_dim)]);
         if self.embed_size % 2 == 1 {
-            problems.push(Problem::new("embed_size", format!("got {}, wanted an even number", self.embed_size)));
+            problems.push(Problem::new("embed_size", format!("got {}, expected an even number", self.embed_size)));
         }
         problems.extend(check_dropout(self.dropout));
         let shares = [
@@ -121,14 +121,14 @@ impl FamilySettings for CvseSettings {
             ("consensus_score_weight", self.consensus_score_weight),
         ];
         let shares = shares.into_iter().filter(|(_, share)| !(0.0..=1.0).contains(share));
-        problems.extend(shares.map(|(setting, got)| Problem::new(setting, format!("got {got}, wanted 0 to 1"))));
+        problems.extend(shares.map(|(setting, got)| Problem::new(setting, format!("got {got}, expected 0 to 1"))));
         let weights = [
             ("instance_weight", self.instance_weight),
             ("consensus_weight", self.consensus_weight),
             ("concept_weight", self.concept_weight),
         ];
         let weights = weights.into_iter().filter(|(_, weight)| !(weight.is_finite() && *weight >= 0.0));
-        problems.extend(weights.map(|(setting, got)| Problem::new(setting, format!("got {got}, wanted 0 or more"))));
+        problems.extend(weights.map(|(setting, got)| Problem::new(setting, format!("got {got}, expected 0 or more"))));
         // A loss that counts neighbours is checked with the batches of the training, where it is the loss.
         let batches = BatchSpec { pairs: usize::MAX, never_positive: false, sums: false };
         let setting = format!("level_loss.{}", self.level_loss.name());

@@ -46,6 +46,6 @@ impl FamilySettings for LateInteractionSettings {
 
     fn problems(&self) -> Vec<Problem> {
         let wrong = self.width == 0;
-        wrong.then(|| Problem::new("width", "got 0, wanted at least 1")).into_iter().collect()
+        wrong.then(|| Problem::new("width", "got 0, expected at least 1")).into_iter().collect()
     }
 }

@@ -117,7 +117,7 @@ impl FamilySettings for ScanSettings {
         let widths = check_widths(&[("embed_size", self.embed_size), ("word_dim", self.word_dim)]);
         let lambdas = [("lambda_softmax", self.softmax_scale()), ("lambda_lse", self.aggregation_scale())];
         let lambdas = lambdas.into_iter().filter(|(_, lambda)| !(lambda.is_finite() && *lambda > 0.0));
-        let lambdas = lambdas.map(|(setting, got)| Problem::new(setting, format!("got {got}, wanted more than 0")));
+        let lambdas = lambdas.map(|(setting, got)| Problem::new(setting, format!("got {got}, expected more than 0")));
         let is_used = self.aggregation == RelevanceAggregation::LogSumExp;
         let unused = self
             .lambda_lse
@@ -203,6 +203,6 @@ mod tests {
             );
         }
         let negative = problems("lambda_lse = -1.0\naggregation = \"log_sum_exp\"");
-        assert_eq!(negative, [Problem::new("lambda_lse", "got -1, wanted more than 0")]);
+        assert_eq!(negative, [Problem::new("lambda_lse", "got -1, expected more than 0")]);
     }
 }

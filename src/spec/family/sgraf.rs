@@ -83,7 +83,7 @@ impl FamilySettings for SgrafSettings {
         ]);
         problems.extend(check_layers("reasoning_steps", self.reasoning_steps, 1));
         if !(self.lambda_softmax.is_finite() && self.lambda_softmax > 0.0) {
-            let message = format!("got {}, wanted more than 0", self.lambda_softmax);
+            let message = format!("got {}, expected more than 0", self.lambda_softmax);
             problems.push(Problem::new("lambda_softmax", message));
         }
         problems.extend(check_dropout(self.dropout));

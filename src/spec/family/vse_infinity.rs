@@ -63,13 +63,13 @@ impl FamilySettings for VseInfinitySettings {
         let mut problems = check_widths(&[("embed_size", self.embed_size), ("word_dim", self.word_dim)]);
         problems.extend(check_widths(&[("pooling_dim", self.pooling_dim)]));
         if self.pooling_dim % 2 == 1 {
-            problems.push(Problem::new("pooling_dim", format!("got {}, wanted an even number", self.pooling_dim)));
+            problems.push(Problem::new("pooling_dim", format!("got {}, expected an even number", self.pooling_dim)));
         }
         if self.region_mlp && self.embed_size == 1 {
-            problems.push(Problem::new("embed_size", "got 1, wanted at least 2 with `region_mlp`"));
+            problems.push(Problem::new("embed_size", "got 1, expected at least 2 with `region_mlp`"));
         }
         if !(0.0..1.0).contains(&self.size_augmentation) {
-            let message = format!("got {}, wanted a probability below 1", self.size_augmentation);
+            let message = format!("got {}, expected a probability below 1", self.size_augmentation);
             problems.push(Problem::new("size_augmentation", message));
         }
         problems

@@ -111,7 +111,7 @@ impl FamilySettings for VsrnSettings {
         ]);
         problems.extend(check_layers("reasoning_layers", self.reasoning_layers, 0));
         if !(self.caption_weight.is_finite() && self.caption_weight >= 0.0) {
-            problems.push(Problem::new("caption_weight", format!("got {}, wanted 0 or more", self.caption_weight)));
+            problems.push(Problem::new("caption_weight", format!("got {}, expected 0 or more", self.caption_weight)));
         }
         problems.extend(check_dropout(self.dropout));
         problems

@@ -67,11 +67,11 @@ impl LossSettings for HalLoss {
         problems.extend(check_margin("epsilon", self.epsilon, epsilons));
         problems.extend(self.max.and_then(|max| check_margin("max", max, MARGINS)));
         if never_positive && self.variant == FormulaVariant::Official {
-            let message = "got `official`: scores are never above 0, and the published code gives no gradient to matching scores below 0; wanted `variant = \"paper\"` with `epsilon = 0.0`";
+            let message = "got `official`: scores are never above 0, and the published code gives no gradient to matching scores below 0; expected `variant = \"paper\"` with `epsilon = 0.0`";
             problems.push(Problem::new("variant", message));
         } else if never_positive && self.epsilon > 0.0 {
             let message =
-                format!("got {}: scores are never above 0, so no negative would count; wanted 0", self.epsilon);
+                format!("got {}: scores are never above 0, so no negative would count; expected 0", self.epsilon);
             problems.push(Problem::new("epsilon", message));
         }
         problems

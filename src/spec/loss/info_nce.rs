@@ -37,7 +37,7 @@ impl LossSettings for InfoNceLoss {
     fn problems(&self, _: BatchSpec) -> Vec<Problem> {
         let smallest = 1.0 / LARGEST_SCALE;
         if self.learned && self.temperature > 0.0 && self.temperature < smallest {
-            let message = format!("got {}, wanted at least {smallest} where it is learned", self.temperature);
+            let message = format!("got {}, expected at least {smallest} where it is learned", self.temperature);
             return vec![Problem::new("temperature", message)];
         }
         let usual = (1e-3..=2.0, "usual is 0.01 to 0.5: a divisor, so a factor of 20 is a temperature of 0.05");

@@ -62,7 +62,7 @@ impl Default for LocalScalingLoss {
 impl LossSettings for LocalScalingLoss {
     fn problems(&self, BatchSpec { pairs, sums, .. }: BatchSpec) -> Vec<Problem> {
         let sums = sums.then(|| {
-            let message = "scores are sums over words or regions, and this loss takes the exponential of scores; wanted \
+            let message = "scores are sums over words or regions, and this loss takes the exponential of scores; expected \
                            another `aggregation` of the model, such as `mean`";
             Problem::new("over", message)
         });

@@ -175,26 +175,26 @@ pub enum FormulaVariant {
 /// Checks that a margin is finite and at least 0, and warns of an implausible one.
 fn check_margin(name: &str, margin: f64, usual: UsualRange) -> Option<Problem> {
     let is_wrong = !margin.is_finite() || margin < 0.0;
-    let wrong = is_wrong.then(|| Problem::new(name, format!("got {margin}, wanted 0 or more")));
+    let wrong = is_wrong.then(|| Problem::new(name, format!("got {margin}, expected 0 or more")));
     wrong.or_else(|| check_plausible(name, margin, usual))
 }
 
 /// Checks that a number is finite and above 0, and warns of an implausible one.
 fn check_positive(name: &str, value: f64, usual: UsualRange) -> Option<Problem> {
     let is_wrong = !value.is_finite() || value <= 0.0;
-    let wrong = is_wrong.then(|| Problem::new(name, format!("got {value}, wanted a number above 0")));
+    let wrong = is_wrong.then(|| Problem::new(name, format!("got {value}, expected a number above 0")));
     wrong.or_else(|| check_plausible(name, value, usual))
 }
 
 /// Checks a number `k` of neighbours in a batch of `pairs` pairs.
 fn check_neighbours(k: usize, pairs: usize) -> Option<Problem> {
     if k == 0 {
-        return Some(Problem::new("k", "got 0, wanted at least 1"));
+        return Some(Problem::new("k", "got 0, expected at least 1"));
     }
     // A batch of one pair is refused elsewhere.
     (pairs > 1 && k >= pairs).then(|| {
         let most = pairs - 1;
-        Problem::new("k", format!("got {k}, wanted at most {most}: the negatives of each in a batch of {pairs}"))
+        Problem::new("k", format!("got {k}, expected at most {most}: the negatives of each in a batch of {pairs}"))
     })
 }
 
@@ -239,7 +239,7 @@ impl Objective {
             problems.extend(semantic_margin.problems().into_iter().map(|problem| problem.under("semantic_margin")));
             if semantic_margin.keep_triplet && !self.loss.is_triplet_loss() {
                 let message = format!(
-                    "got `keep_triplet = true` with the loss `{name}`, wanted a triplet loss such as `max`, or `keep_triplet = false`"
+                    "got `keep_triplet = true` with the loss `{name}`, expected a triplet loss such as `max`, or `keep_triplet = false`"
                 );
                 problems.push(Problem::new("semantic_margin", message));
             }
@@ -278,13 +278,13 @@ mod tests {
         assert_eq!(
             problems_of(&objective(Loss::KnnMargin(KnnMarginLoss { margin: -1.0, k: 8 }), None), 8),
             [
-                "loss.knn_margin.margin: got -1, wanted 0 or more",
-                "loss.knn_margin.k: got 8, wanted at most 7: the negatives of each in a batch of 8"
+                "loss.knn_margin.margin: got -1, expected 0 or more",
+                "loss.knn_margin.k: got 8, expected at most 7: the negatives of each in a batch of 8"
             ]
         );
         let margins = SemanticMargin { temperature: 0.0, keep_triplet: false, ..SemanticMargin::default() };
         let mut beside = objective(Loss::Hal(HalLoss::default()), Some(margins));
-        assert_eq!(problems_of(&beside, 8), ["semantic_margin.temperature: got 0, wanted a number above 0"]);
+        assert_eq!(problems_of(&beside, 8), ["semantic_margin.temperature: got 0, expected a number above 0"]);
         beside.semantic_margin = Some(SemanticMargin::default());
         assert!(
             problems_of(&beside, 8)[0].starts_with("semantic_margin: got `keep_triplet = true` with the loss `hal`")

@@ -88,7 +88,7 @@ impl SemanticMargin {
     pub fn problems(&self) -> Vec<Problem> {
         let largest = self.largest_margin.and_then(|largest| {
             let usual = (0.0..=f64::INFINITY, "usual is 1, and below 0 no negative counts");
-            let wrong = || Problem::new("largest_margin", format!("got {largest}, wanted a number"));
+            let wrong = || Problem::new("largest_margin", format!("got {largest}, expected a number"));
             if largest.is_nan() { Some(wrong()) } else { check_plausible("largest_margin", largest, usual) }
         });
         let own = [

@@ -41,7 +41,7 @@ impl LossSettings for SigmoidLoss {
         let bias = if self.bias.is_finite() {
             check_plausible("bias", self.bias, biases)
         } else {
-            Some(Problem::new("bias", format!("got {}, wanted a number", self.bias)))
+            Some(Problem::new("bias", format!("got {}, expected a number", self.bias)))
         };
         check_positive("temperature", self.temperature, temperatures).into_iter().chain(bias).collect()
     }

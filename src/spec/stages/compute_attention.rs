@@ -84,7 +84,7 @@ impl Stage for ComputeAttention {
         let mut problems = Vec::new();
         for (setting, count) in [("n_captions", self.n_captions), ("caption_ids", self.caption_ids.len().max(1))] {
             if !(1..=MAX_CAPTIONS).contains(&count) {
-                problems.push(Problem::new(setting, format!("got {count} captions, wanted 1 to {MAX_CAPTIONS}")));
+                problems.push(Problem::new(setting, format!("got {count} captions, expected 1 to {MAX_CAPTIONS}")));
             }
         }
         let mut seen = HashSet::new();

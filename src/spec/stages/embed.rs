@@ -98,7 +98,7 @@ impl Stage for Embed {
             Problem::new("splits", format!("no split `{split}`; there are `train`, `restval`, `val` and `test`"))
         });
         let ranks = (!(1..=MAX_RANKS).contains(&self.ranks))
-            .then(|| Problem::new("ranks", format!("got {}, wanted 1 to {MAX_RANKS}", self.ranks)));
+            .then(|| Problem::new("ranks", format!("got {}, expected 1 to {MAX_RANKS}", self.ranks)));
         either.into_iter().chain(unknown).chain(ranks).collect()
     }
 }

@@ -110,14 +110,14 @@ impl Evaluate {
             problems.push(Problem::new("captions", "is missing").hint(hint));
         }
         let kind = self.score_kind();
-        let of_vectors = matches!(kind, ScoreKind::Cosine | ScoreKind::Order);
-        if of_vectors && self.images.is_none() {
+        let compares_vectors = matches!(kind, ScoreKind::Cosine | ScoreKind::Order);
+        if compares_vectors && self.images.is_none() {
             problems.insert(0, Problem::new("images", "is missing").hint(hint));
         }
         let similarity = self.similarity != EmbeddingSimilarity::Cosine;
         let applies = [
-            ("images", self.images.is_some(), "embeddings", of_vectors),
-            ("similarity", similarity, "embeddings", of_vectors),
+            ("images", self.images.is_some(), "embeddings", compares_vectors),
+            ("similarity", similarity, "embeddings", compares_vectors),
             ("model", self.model.is_some(), "scores that are not stored", kind == ScoreKind::Streamed),
             ("features", self.features.is_some(), "a `model`", kind == ScoreKind::Streamed),
             ("regions", self.regions.is_some(), "a `model`", kind == ScoreKind::Streamed),
@@ -279,7 +279,7 @@ impl Stage for Evaluate {
         }
         if self.protocols.is_empty() {
             problems.push(
-                Problem::new("protocols", "got an empty list, wanted at least one protocol")
+                Problem::new("protocols", "got an empty list, expected at least one protocol")
                     .hint("leave it out for `all`"),
             );
         }
@@ -290,11 +290,11 @@ impl Stage for Evaluate {
         }
         check_distinct(&self.cutoffs, |message| problems.push(Problem::new("cutoffs", message)));
         if !self.cutoffs.is_sorted() {
-            let message = format!("got {:?}, wanted ascending numbers", self.cutoffs);
+            let message = format!("got {:?}, expected ascending numbers", self.cutoffs);
             problems.push(Problem::new("cutoffs", message).hint("as tables of papers have them: `[1, 5, 10]`"));
         }
         if self.ranking_depth == 0 {
-            problems.push(Problem::new("ranking_depth", "got 0, wanted at least 1"));
+            problems.push(Problem::new("ranking_depth", "got 0, expected at least 1"));
         }
         problems.extend(self.validation.iter().filter_map(ValidationSettings::problem));
         problems.extend(self.query_bank.iter().flat_map(|bank| bank.problems(&self.split, self.scores.is_some())));
@@ -336,7 +336,7 @@ impl Stage for Evaluate {
 /// Checks that a list has distinct positive numbers; passes messages to `problem`.
 fn check_distinct(numbers: &[usize], mut problem: impl FnMut(String)) {
     if numbers.is_empty() || numbers.contains(&0) {
-        problem(format!("got {numbers:?}, wanted numbers from 1"));
+        problem(format!("got {numbers:?}, expected numbers from 1"));
     }
     for (i, number) in numbers.iter().enumerate() {
         if numbers[..i].contains(number) {
@@ -422,18 +422,18 @@ impl QueryBankSettings {
     }
 
     /// Problems of a bank for an evaluation of `split`, of stored scores or of embeddings.
-    fn problems(&self, split: &str, of_scores: bool) -> Vec<Problem> {
+    fn problems(&self, split: &str, from_scores: bool) -> Vec<Problem> {
         let scored = [&self.image_scores, &self.caption_scores].map(Option::is_some);
         let vectors = (&self.images, &self.captions, &self.memory_bank);
         let is_whole = match vectors {
             (Some(_), Some(_), None) | (None, None, Some(_)) => {
-                !of_scores && scored == [false; 2] && self.bank_scores.is_none()
+                !from_scores && scored == [false; 2] && self.bank_scores.is_none()
             }
-            (None, None, None) => of_scores && scored == [true; 2],
+            (None, None, None) => from_scores && scored == [true; 2],
             _ => false,
         };
         if !is_whole {
-            let (message, hint) = if of_scores {
+            let (message, hint) = if from_scores {
                 ("beside `scores`, wants scores with the bank", "`image_scores` and `caption_scores`")
             } else {
                 ("has too few or too many tables", "either `images` and `captions`, or `memory_bank`")
@@ -449,8 +449,8 @@ impl QueryBankSettings {
     }
 
     /// True if there are scores of the bank's images with its captions: they follow from vectors.
-    fn has_pairs(&self, of_scores: bool) -> bool {
-        !of_scores || self.bank_scores.is_some()
+    fn has_pairs(&self, from_scores: bool) -> bool {
+        !from_scores || self.bank_scores.is_some()
     }
 
     /// Name in results.
@@ -544,12 +544,12 @@ impl RelevanceSource {
                     Some(got) if !got.is_finite() => {
                         problem(
                             "at_least",
-                            format!("got {got}, wanted the lowest value of relevant pairs"),
+                            format!("got {got}, expected the lowest value of relevant pairs"),
                             "a number",
                         );
                     }
                     None if ratings.is_some() => {
-                        let message = "`at_least` is missing, wanted the lowest rating of relevant pairs".to_owned();
+                        let message = "`at_least` is missing, expected the lowest rating of relevant pairs".to_owned();
                         problem("", message, "Crisscrossed Captions counts pairs from 3.0 of 5 on");
                     }
                     _ => {}

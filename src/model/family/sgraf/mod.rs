@@ -216,9 +216,6 @@ fn score_specs(settings: &SgrafSettings, width: i64, similarity: i64) -> Vec<Par
 ///
 /// Memory with gradient, for n images and m captions of L words, padded: about ten tensors of n·m·L·s values, and
 /// where libtorch computes the layer of differences, three of n·m·L·d more.
-///
-/// # Errors
-/// There are no such parameters.
 fn scores(
     settings: &SgrafSettings,
     graph: &Graph<'_>,
@@ -337,22 +334,22 @@ fn filter(settings: &SgrafSettings, graph: &Graph<'_>, alignments: &Alignments) 
     let Alignments { global, local, norms, is_padding } = alignments;
     let [a, b, words, s] = <[i64; 4]>::try_from(local.size()).unwrap_or_default();
     let layer = graph.get(&format!("{FILTER}.weight"))?.view([s]);
-    let of_words = local.view([-1, s]).mv(&layer).view_as(norms) / norms;
-    let logits = Tensor::cat(&[global.matmul(&layer).unsqueeze(2), of_words], 2);
+    let word_logits = local.view([-1, s]).mv(&layer).view_as(norms) / norms;
+    let logits = Tensor::cat(&[global.matmul(&layer).unsqueeze(2), word_logits], 2);
     let logits = logits + graph.get(&format!("{FILTER}.bias"))?;
     let is_present = is_padding.as_ref().map(|padding| padding.logical_not().to_kind(logits.kind()));
     let axes = BatchNormAxes { over: &[0, 2], shape: &[1, 1, 1], present: is_present.as_ref() };
     let weights = graph.batch_norm(FILTER_BATCH_NORM, &logits, axes, settings.batch_norm)?.sigmoid();
     let weights = fill_padding(weights, is_padding.as_ref(), 0.0);
     let weights = &weights / (weights.sum_dim_intlist(2i64, true, None::<Kind>) + EPSILON);
-    let of_words = (weights.narrow(2, 1, words) / norms).view([a * b, 1, words]);
-    let sums = of_words.bmm(&local.view([a * b, words, s])).view([a, b, s]);
+    let word_logits = (weights.narrow(2, 1, words) / norms).view([a * b, 1, words]);
+    let sums = word_logits.bmm(&local.view([a * b, words, s])).view([a, b, s]);
     Ok(l2_normalize(&(sums + weights.narrow(2, 0, 1) * global), -1))
 }
 
 /// Layout of the checkpoints.
 const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
-    wanted: "wanted a model of SGR or SAF: `img_enc`, `txt_enc` and `sim_enc`",
+    wanted: "expected a model of SGR or SAF: `img_enc`, `txt_enc` and `sim_enc`",
     renamed: &[("txt_enc.cap_rnn.", "txt_enc.rnn.")],
     unused: &[],
 };

@@ -94,7 +94,7 @@ fn invalid_inputs_are_errors_and_not_panics() {
     let error = model_with(&config, parameters).expect_err("shapes differ");
     assert!(error.to_string().contains("weight_hh"), "{error}");
     let error = model_with(&VseConfig { bidirectional: true, ..config }, copy()).expect_err("four are missing");
-    assert_eq!(error.to_string(), "got 7 parameters of a model, wanted 11");
+    assert_eq!(error.to_string(), "got 7 parameters of a model, expected 11");
 }
 
 #[test]

@@ -310,15 +310,12 @@ impl Family for VseConfig {
 
 /// Layout of the checkpoints.
 const LAYOUT: CheckpointLayout = CheckpointLayout {
-    wanted: "wanted a model of VSE++ or HAL: a linear layer for images, word vectors and a GRU for captions",
+    wanted: "expected a model of VSE++ or HAL: a linear layer for images, word vectors and a GRU for captions",
     renamed: &[],
     unused: &[],
 };
 
 /// Reads a published checkpoint of a model with a vocabulary of `words` words.
-///
-/// # Errors
-/// As [`read_checkpoint`].
 fn read_vse_checkpoint(
     settings: &PublishedVseSettings,
     bytes: &[u8],

@@ -40,7 +40,7 @@ fn the_gru_and_its_gradient_agree_with_libtorch() {
     let parameters = [&w_ih, &w_hh, &b_ih, &b_hh];
     let (theirs, _) = Tensor::gru_data(&data, &Tensor::from_slice(&sizes), &hx, &parameters, true, 1, 0.0, true, false);
     let upstream = random_tensor(&theirs.size(), 6);
-    let wanted =
+    let expected =
         Tensor::run_backward(&[&(&theirs * &upstream).sum(Kind::Double)], &[&data, &w_hh, &b_hh], false, false);
 
     tch::no_grad(|| {
@@ -48,9 +48,9 @@ fn the_gru_and_its_gradient_agree_with_libtorch() {
         let tape = gru::forward(inputs, &w_hh, &b_hh, &packed.batch_sizes, MatmulPrecision::F32);
         assert!(max_difference(tape.states(), &theirs) < 1e-12);
         let got = tape.backward(&upstream, &w_hh, &packed.batch_sizes, MatmulPrecision::F32);
-        assert!(max_difference(&got.inputs.mm(&w_ih), &wanted[0]) < 1e-12);
-        assert!(max_difference(&got.weight, &wanted[1]) < 1e-11);
-        assert!(max_difference(&got.bias, &wanted[2]) < 1e-11);
+        assert!(max_difference(&got.inputs.mm(&w_ih), &expected[0]) < 1e-12);
+        assert!(max_difference(&got.weight, &expected[1]) < 1e-11);
+        assert!(max_difference(&got.bias, &expected[2]) < 1e-11);
     });
 }
 
@@ -80,7 +80,7 @@ fn f32_and_bf16_are_near_to_f64_in_every_variant() {
                 let exact =
                     vse.parameters().tensors().iter().map(|parameter| parameter.to_kind(Kind::Double)).collect();
                 let exact = model_with(&config, exact).expect("a model");
-                let wanted = gradients(&*exact, &images, &captions);
+                let expected = gradients(&*exact, &images, &captions);
                 for (precision, error) in [
                     (MatmulPrecision::F32, 2e-6),
                     (MatmulPrecision::Mixed, 0.02),
@@ -93,14 +93,14 @@ fn f32_and_bf16_are_near_to_f64_in_every_variant() {
                         gradients(&*vse, &images, &captions)
                     });
                     tch::set_num_threads(before);
-                    for (i, (got, wanted)) in one.iter().zip(&wanted).enumerate() {
+                    for (i, (got, expected)) in one.iter().zip(&expected).enumerate() {
                         // If two words have nearly equal values, bf16 may choose the other one as the maximum.
                         let ties = precision != MatmulPrecision::F32 && pooling == CaptionPooling::Max;
                         let error = if ties { 0.2 } else { error };
-                        let far = (got - wanted).norm().double_value(&[]) / wanted.norm().double_value(&[]);
+                        let far = (got - expected).norm().double_value(&[]) / expected.norm().double_value(&[]);
                         assert!(far < error, "{config:?} {precision:?}, {i}: {far}");
                         for other in [&two[i], &three[i]] {
-                            let far = (got - other).norm().double_value(&[]) / wanted.norm().double_value(&[]);
+                            let far = (got - other).norm().double_value(&[]) / expected.norm().double_value(&[]);
                             let is_ours = has_avx512(ElementType::F32) && precision != MatmulPrecision::MixedByLibtorch;
                             let allowed = if is_ours { 0.0 } else { error };
                             assert!(far <= allowed, "{config:?} {precision:?}, {i}: {far} between threads");
@@ -152,10 +152,10 @@ fn gradients_of_a_fine_tuned_cnn_are_central_differences() {
             (gradient * random_tensor(&parameter.size(), 100 + i) * largest).sum(Kind::Double).double_value(&[])
         })
         .sum();
-    let wanted = (value(&*double(1e-6)) - value(&*double(-1e-6))) / 2e-6;
-    assert!((slope - wanted).abs() < 1e-5 * wanted.abs().max(0.1), "{slope}, by differences {wanted}");
-    let of_cnn: f64 = gradients[7..].iter().map(|gradient| gradient.norm().double_value(&[])).sum();
-    assert!(of_cnn > 1e-3, "the network's gradient is {of_cnn}");
+    let expected = (value(&*double(1e-6)) - value(&*double(-1e-6))) / 2e-6;
+    assert!((slope - expected).abs() < 1e-5 * expected.abs().max(0.1), "{slope}, by differences {expected}");
+    let cnn_norm: f64 = gradients[7..].iter().map(|gradient| gradient.norm().double_value(&[])).sum();
+    assert!(cnn_norm > 1e-3, "the network's gradient is {cnn_norm}");
 }
 
 /// Training with a ResNet updates all parameters except the statistics of batch normalisation, and these as well if they

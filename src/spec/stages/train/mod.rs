@@ -363,9 +363,9 @@ impl Stage for Train {
 
     fn check(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
-        let mut least = |setting: &str, got: u64, wanted: u64| {
-            if got < wanted {
-                problems.push(Problem::new(setting, format!("got {got}, wanted at least {wanted}")));
+        let mut least = |setting: &str, got: u64, expected: u64| {
+            if got < expected {
+                problems.push(Problem::new(setting, format!("got {got}, expected at least {expected}")));
             }
         };
         least("epochs", self.epochs.into(), 1);
@@ -382,21 +382,21 @@ impl Stage for Train {
             ("gradient_clip", self.gradient_clip),
         ] {
             if !(got.is_finite() && got > 0.0) {
-                problems.push(Problem::new(setting, format!("got {got}, wanted a number above 0")));
+                problems.push(Problem::new(setting, format!("got {got}, expected a number above 0")));
             }
         }
         if !(self.weight_decay.is_finite() && self.weight_decay >= 0.0) {
-            let message = format!("got {}, wanted 0 or more", self.weight_decay);
+            let message = format!("got {}, expected 0 or more", self.weight_decay);
             problems.push(Problem::new("weight_decay", message));
         }
         for (i, (_, _, weight)) in self.data_sets().into_iter().enumerate() {
             if !(weight.is_finite() && weight > 0.0) {
                 let setting = if i == 0 { "weight".to_owned() } else { format!("mixed_with.{}.weight", i - 1) };
-                problems.push(Problem::new(setting, format!("got {weight}, wanted a number above 0")));
+                problems.push(Problem::new(setting, format!("got {weight}, expected a number above 0")));
             }
         }
         if !(self.caption_fraction > 0.0 && self.caption_fraction <= 1.0) {
-            let message = format!("got {}, wanted a share above 0 and at most 1", self.caption_fraction);
+            let message = format!("got {}, expected a share above 0 and at most 1", self.caption_fraction);
             problems.push(Problem::new("caption_fraction", message));
         }
         problems.extend(self.implausible());
@@ -574,12 +574,12 @@ impl FinetuneSettings {
         let (crop, resize) = (self.crop(), self.resize());
         for (setting, side) in [("finetune.crop", crop), ("finetune.resize", resize)] {
             if !IMAGE_SIDES.contains(&side) {
-                let message = format!("{side} pixels, wanted {} to {}", IMAGE_SIDES.start(), IMAGE_SIDES.end());
+                let message = format!("{side} pixels, expected {} to {}", IMAGE_SIDES.start(), IMAGE_SIDES.end());
                 problems.push(Problem::new(setting, message));
             }
         }
         if resize < crop {
-            let message = format!("{resize} pixels, wanted at least {crop}, the value of `crop`");
+            let message = format!("{resize} pixels, expected at least {crop}, the value of `crop`");
             problems.push(Problem::new("finetune.resize", message));
         }
         let architecture = self.network.architecture();
@@ -591,7 +591,7 @@ impl FinetuneSettings {
         }
         let own = architecture.input;
         if own.fixed && crop != own.crop {
-            let message = format!("{crop} pixels, wanted {}: {} takes no other", own.crop, self.network.name());
+            let message = format!("{crop} pixels, expected {}: {} takes no other", own.crop, self.network.name());
             problems.push(Problem::new("finetune.crop", message));
         }
         problems
@@ -693,7 +693,7 @@ impl MemoryBankSettings {
     fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         if !(self.fraction > 0.0 && self.fraction <= 1.0) {
-            let message = format!("got {}, wanted a share above 0 and at most 1", self.fraction);
+            let message = format!("got {}, expected a share above 0 and at most 1", self.fraction);
             problems.push(Problem::new("memory_bank.fraction", message));
         }
         if self.samples.is_some() && self.sampling == SamplingMode::Batches {
@@ -702,23 +702,24 @@ impl MemoryBankSettings {
                 .push(Problem::new("memory_bank.samples", message).hint("set `fraction`, or `sampling = \"samples\"`"));
         }
         let least = |setting: &str, got: usize| {
-            (got == 0).then(|| Problem::new(setting, "got 0, wanted at least 1".to_owned()))
+            (got == 0).then(|| Problem::new(setting, "got 0, expected at least 1".to_owned()))
         };
         let MemoryBankWeights { neighbours, alpha, beta, epsilon_positive, epsilon_negative } = self.weights;
         problems.extend(least("memory_bank.neighbours", neighbours));
         problems.extend(self.samples.and_then(|rows| least("memory_bank.samples", rows)));
         if let Some(rows) = self.samples.filter(|&rows| rows < neighbours) {
-            let message = format!("got {neighbours}, wanted at most {rows}, the samples of the bank");
+            let message = format!("got {neighbours}, expected at most {rows}, the samples of the bank");
             problems.push(Problem::new("memory_bank.neighbours", message));
         }
         for (setting, got) in [("memory_bank.alpha", alpha), ("memory_bank.beta", beta)] {
             if !(got.is_finite() && got > 0.0) {
-                problems.push(Problem::new(setting, format!("got {got}, wanted a number above 0")));
+                problems.push(Problem::new(setting, format!("got {got}, expected a number above 0")));
             }
         }
         let margins = [("epsilon_positive", epsilon_positive), ("epsilon_negative", epsilon_negative)];
         for (setting, got) in margins.into_iter().filter(|(_, got)| !got.is_finite()) {
-            problems.push(Problem::new(format!("memory_bank.{setting}"), format!("got {got}, wanted a finite number")));
+            problems
+                .push(Problem::new(format!("memory_bank.{setting}"), format!("got {got}, expected a finite number")));
         }
         problems
     }

@@ -73,15 +73,12 @@ impl Train {
 
     /// Message if this model is not trained by so many ranks.
     fn rank_problem(&self, ranks: usize) -> Option<String> {
-        let of_network = self.finetune.as_ref().and_then(|finetune| finetune.batch_norm.single_rank_reason());
-        let reason = self.model.capabilities().single_rank_reason.or(of_network).filter(|_| ranks > 1)?;
+        let network_reason = self.finetune.as_ref().and_then(|finetune| finetune.batch_norm.single_rank_reason());
+        let reason = self.model.capabilities().single_rank_reason.or(network_reason).filter(|_| ranks > 1)?;
         Some(format!("got {ranks}, but a model of `{}` is trained by 1: {reason}", self.model.name()))
     }
 
     /// Refuses ranks that another program started, if the model is trained by one.
-    ///
-    /// # Errors
-    /// As said.
     pub fn check_world_size(&self, world_size: usize) -> Result<()> {
         let refused = |message| Err(Error::usage(format!("ranks: {message}")).hint(RANK_HINT));
         self.rank_problem(world_size).map_or(Ok(()), refused)
@@ -91,26 +88,26 @@ impl Train {
     #[must_use]
     pub fn initial_family_problem(&self, given: &str) -> Option<Problem> {
         let own = self.model.name();
-        let message = || format!("got a model of `{given}`, wanted one of `{own}`, which is trained here");
+        let message = || format!("got a model of `{given}`, expected one of `{own}`, which is trained here");
         let hint = "a training begins with a model of its own family, or without `init_from`";
         (given != own).then(|| Problem::new("init_from", message()).hint(hint))
     }
 
     /// Problems of the settings of the images.
     fn image_problems(&self) -> Vec<Problem> {
-        let wanted = self.model.capabilities().image_input;
+        let expected = self.model.capabilities().image_input;
         let name = self.model.name();
         let mut problems = Vec::new();
         let tables = (self.features.as_ref(), self.regions.as_ref());
         match &self.finetune {
             None if tables == (None, None) && self.model.capabilities().finetuning => {
-                let message = "no images: wanted `features` or `finetune`";
+                let message = "no images: expected `features` or `finetune`";
                 problems.push(Problem::new("features", message).hint("`features = \"cnn.features\"`"));
             }
-            None => problems.extend(image_vectors_problem(tables, wanted, "", name)),
+            None => problems.extend(image_vectors_problem(tables, expected, "", name)),
             Some(_) if tables != (None, None) => {
                 let other = self.image_input().name();
-                let message = format!("set together with `{other}`: wanted one of the two");
+                let message = format!("set together with `{other}`: expected one of the two");
                 problems.push(Problem::new("finetune", message));
             }
             Some(finetune) => {
@@ -123,7 +120,7 @@ impl Train {
         }
         for (i, set) in self.mixed_with.iter().enumerate().filter(|_| self.finetune.is_none()) {
             let tables = (set.features.as_ref(), set.regions.as_ref());
-            problems.extend(image_vectors_problem(tables, wanted, &format!("mixed_with.{i}."), name));
+            problems.extend(image_vectors_problem(tables, expected, &format!("mixed_with.{i}."), name));
         }
         problems
     }
@@ -140,7 +137,7 @@ impl Train {
         problems.extend(self.relevance_problems());
         problems.extend(self.warm_up_problems());
         if self.ranks == 0 || self.ranks > self.batch_size {
-            let message = format!("got {}, wanted 1 to {}, the pairs of a batch", self.ranks, self.batch_size);
+            let message = format!("got {}, expected 1 to {}, the pairs of a batch", self.ranks, self.batch_size);
             problems.push(Problem::new("ranks", message));
         }
         problems
@@ -156,7 +153,7 @@ impl Train {
         }
         if bank.first_epoch >= u64::from(self.epochs) {
             let (got, epochs) = (bank.first_epoch, self.epochs);
-            let message = format!("got {got}, wanted less than {epochs}, the epochs of the training");
+            let message = format!("got {got}, expected less than {epochs}, the epochs of the training");
             problems.push(Problem::new("memory_bank.first_epoch", message).hint("epochs are counted from 0"));
         }
         if self.semantic_margin.as_ref().is_some_and(|margin| !margin.keep_triplet) {
@@ -202,14 +199,14 @@ impl Train {
         let mut problems = Vec::new();
         let Some(WarmUp { epochs, margin }) = self.warm_up else { return problems };
         if epochs == 0 {
-            problems.push(Problem::new("warm_up.epochs", "got 0, wanted at least 1"));
+            problems.push(Problem::new("warm_up.epochs", "got 0, expected at least 1"));
         }
         if epochs >= self.epochs && self.epochs > 0 {
-            let message = format!("got {epochs}, wanted fewer than the {} epochs of the training", self.epochs);
+            let message = format!("got {epochs}, expected fewer than the {} epochs of the training", self.epochs);
             problems.push(Problem::new("warm_up.epochs", message).hint("the objective is used after the warm-up only"));
         }
         if !(margin.is_finite() && margin >= 0.0) {
-            problems.push(Problem::new("warm_up.margin", format!("got {margin}, wanted 0 or more")));
+            problems.push(Problem::new("warm_up.margin", format!("got {margin}, expected 0 or more")));
         }
         problems
     }
@@ -312,11 +309,15 @@ mod tests {
                 "loss.max.margin: got 20; usual is 0.05 to 0.5, as scores are mostly below 1",
             ]
         );
-        let of = |settings: &str| warnings(&format!("epochs = 3\n{settings}")).join("; ");
-        assert!(of("loss = { info_nce = { temperature = 20.0 } }").starts_with("loss.info_nce.temperature: got 20"));
-        assert!(of("loss = { sigmoid = { temperature = 0.07 } }").contains("a divisor of 0.05 is a temperature of 20"));
-        assert!(of("loss = { hal = { epsilon = 3.0 } }").contains("loss.hal.epsilon: got 3"));
-        assert!(of("learning_rate_decay = 10.0").contains("above 1 the rate grows"));
+        let joined = |settings: &str| warnings(&format!("epochs = 3\n{settings}")).join("; ");
+        assert!(
+            joined("loss = { info_nce = { temperature = 20.0 } }").starts_with("loss.info_nce.temperature: got 20")
+        );
+        assert!(
+            joined("loss = { sigmoid = { temperature = 0.07 } }").contains("a divisor of 0.05 is a temperature of 20")
+        );
+        assert!(joined("loss = { hal = { epsilon = 3.0 } }").contains("loss.hal.epsilon: got 3"));
+        assert!(joined("learning_rate_decay = 10.0").contains("above 1 the rate grows"));
     }
 
     /// A value that is refused is not warned about too.
