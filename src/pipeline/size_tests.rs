@@ -105,7 +105,7 @@ fn a_matrix_has_at_most_20_axes_and_ten_thousand_values_of_each() {
     assert_has(&matrix_diagnostics(&axes(21), ""), "the matrix has 21 axes, wanted at most 20");
     assert_has(&matrix_diagnostics(&axis("a", &values(10_001)), ""), "axis `a` has 10001 values, wanted at most 10000");
     let long = axis("a", "1").replace("seed", &"x.".repeat(10_000));
-    assert_has(&matrix_diagnostics(&long, ""), "`setting` has 10002 names after that of the stage, wanted at most 50");
+    assert_has(&matrix_diagnostics(&long, ""), "`setting` has 10002 names after that of the stage, expected at most 50");
     // One mistake for each setting of an axis, not for each pair of axes.
     let found = matrix_diagnostics(&axes(20), "");
     assert_eq!(found.iter().filter(|line| line.contains("as axis `a0` does")).count(), 19, "{found:?}");
