@@ -16,7 +16,7 @@ use std::time::Instant;
 use pairloom_images::image::decode;
 use pairloom_kernels::normalize::to_channels;
 use pairloom_kernels::resize::{CropPlace, resize_and_crop};
-use pairloom_model::networks::NetworkInput;
+use pairloom_spec::networks::NetworkInput;
 
 /// Decodes an image; with `whole`, it is also resized, cropped and normalised.
 fn work(bytes: &[u8], whole: bool, pixels: &mut Vec<f32>) {

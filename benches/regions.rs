@@ -24,17 +24,18 @@ use pairloom_base::runtime::CancelToken;
 use pairloom_kernels::random::Rng;
 use pairloom_kernels::text::Tokenizer;
 use pairloom_model::collective::CollectiveGroup;
-use pairloom_model::encoder::MatmulPrecision;
 use pairloom_model::family::concept_graph::{Concept, set_concepts};
 use pairloom_model::family::encode;
-use pairloom_model::family::input_spec::InputSpec;
 use pairloom_model::family::model::Model;
-use pairloom_model::family::registry::{DescribeModel, ModelConfig, ModelSettings};
-use pairloom_model::loss::Loss;
+use pairloom_model::family::registry::{DescribeModel, ModelConfig};
 use pairloom_model::memory_bank::TrainingPair;
 use pairloom_model::pair_scores::{CaptionBlocks, PairScoring};
 use pairloom_model::step::{PairBatch, StepOptions};
 use pairloom_model::training_state::TrainingState;
+use pairloom_spec::family::ModelSettings;
+use pairloom_spec::input_spec::InputSpec;
+use pairloom_spec::loss::Loss;
+use pairloom_spec::precision::MatmulPrecision;
 use tch::Device;
 
 #[path = "shared/memory.rs"]

@@ -21,16 +21,18 @@ use pairloom_kernels::product::{ElementType, LeftFactor, RightFactor, Tile, add_
 use pairloom_kernels::random::Rng;
 use pairloom_kernels::text::Tokenizer;
 use pairloom_model::collective::CollectiveGroup;
-use pairloom_model::encoder::MatmulPrecision;
 use pairloom_model::family::encode;
 use pairloom_model::family::encode::EncodedItems;
-use pairloom_model::family::input_spec::InputSpec;
-use pairloom_model::family::registry::{DescribeModel, ModelSettings};
-use pairloom_model::loss::{Loss, MemoryBankWeights};
-use pairloom_model::memory_bank::{MemoryBank, MemoryBankMask, TrainingPair};
-use pairloom_model::similarity::EmbeddingSimilarity;
+use pairloom_model::family::registry::DescribeModel;
+use pairloom_model::memory_bank::{MemoryBank, TrainingPair};
 use pairloom_model::step::{MemoryBankComparison, PairBatch, StepOptions};
 use pairloom_model::training_state::TrainingState;
+use pairloom_spec::family::ModelSettings;
+use pairloom_spec::input_spec::InputSpec;
+use pairloom_spec::loss::MemoryBankMask;
+use pairloom_spec::loss::{Loss, MemoryBankWeights};
+use pairloom_spec::precision::MatmulPrecision;
+use pairloom_spec::similarity::EmbeddingSimilarity;
 use tch::{Device, Kind, Tensor};
 
 #[path = "shared/processes.rs"]

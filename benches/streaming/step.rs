@@ -5,12 +5,13 @@ use std::time::Instant;
 use pairloom_base::error::{Error, Result};
 use pairloom_loader::{Batch, Loader};
 use pairloom_model::collective::CollectiveGroup;
-use pairloom_model::family::input_spec::InputSpec;
-use pairloom_model::family::registry::{DescribeModel, ModelConfig, ModelSettings};
-use pairloom_model::loss::Loss;
+use pairloom_model::family::registry::{DescribeModel, ModelConfig};
 use pairloom_model::memory_bank::TrainingPair;
 use pairloom_model::step::{PairBatch, StepOptions};
 use pairloom_model::training_state::TrainingState;
+use pairloom_spec::family::ModelSettings;
+use pairloom_spec::input_spec::InputSpec;
+use pairloom_spec::loss::Loss;
 
 /// Rounds of both kinds, in alternation; the median is printed.
 const ROUNDS: usize = 5;

@@ -409,7 +409,7 @@ fn parse_device(text: &str) -> Result<Device, String> {
         Some(("cuda", number)) => {
             number.parse().map(Device::Cuda).map_err(|_| format!("`{number}` is not a GPU number"))
         }
-        _ => Err("wanted `cpu`, `cuda` or `cuda:N`".to_owned()),
+        _ => Err("expected `cpu`, `cuda` or `cuda:N`".to_owned()),
     }
 }
 

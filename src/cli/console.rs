@@ -51,9 +51,6 @@ impl Console {
     }
 
     /// Prints data to stdout.
-    ///
-    /// # Errors
-    /// stdout cannot be written.
     pub fn print(self, text: &str) -> Result<()> {
         // Names and texts of a store could control the terminal.
         let text = escape_terminal(text);
@@ -61,9 +58,6 @@ impl Console {
     }
 
     /// Prints an object to stdout as one line of JSON.
-    ///
-    /// # Errors
-    /// stdout cannot be written.
     pub fn print_json(self, object: &impl Serialize) -> Result<()> {
         let line = serde_json::to_string(object).map_err(|error| Error::internal(error.to_string()))?;
         self.print(&format!("{}\n", with_json_escapes(&line)))
@@ -163,7 +157,7 @@ pub(super) fn align_columns(rows: &[Vec<String>], right: &[bool]) -> String {
 pub fn check_output(path: &Path, is_forced: bool) -> Result<()> {
     match std::fs::metadata(path) {
         Ok(found) if found.is_dir() => {
-            Err(Error::usage(format!("the output `{}` is a folder, wanted a file", path.display())))
+            Err(Error::usage(format!("the output `{}` is a folder, expected a file", path.display())))
         }
         Ok(found) if found.is_file() && !is_stream(path) && !is_forced => {
             Err(Error::usage(format!("the output `{}` exists", path.display())).hint("`--force` replaces it"))
@@ -183,7 +177,7 @@ fn is_stream(path: &Path) -> bool {
 /// # Errors
 /// `write` fails, or the file cannot be created.
 pub fn write_file(path: &Path, write: impl FnOnce(BufWriter<File>) -> Result<()>) -> Result<()> {
-    // A person knows the file by the name of the result.
+    // Errors name the final path, not the temporary file.
     let create = |file: &Path| File::create(file).map_err(|error| Error::io("write", path, &error));
     if is_stream(path) || std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         return write(BufWriter::new(create(path)?));
@@ -196,7 +190,7 @@ pub fn write_file(path: &Path, write: impl FnOnce(BufWriter<File>) -> Result<()>
         .and_then(|file| write(BufWriter::new(file)))
         .and_then(|()| std::fs::rename(&part, path).map_err(|error| Error::io("write", path, &error)));
     if result.is_err() {
-        // A leftover file does no harm.
+        // Best effort: a leftover file is harmless.
         let _ = std::fs::remove_file(&part);
     }
     result

@@ -114,9 +114,9 @@ pub(super) fn diff(common: &CommonArgs, arguments: &DiffArgs, console: Console) 
 /// Rows of the `summary` tables of the evaluations of both runs. Instances with the same result in both are left out.
 fn score_rows(store: &Store, first: &RunRecord, second: &RunRecord) -> Result<Vec<ScoreRow>> {
     let mut rows = Vec::new();
-    let of_second = second.stages.iter().map(|other| (first.stage(&other.name), Some(other)));
+    let second_stages = second.stages.iter().map(|other| (first.stage(&other.name), Some(other)));
     let gone = first.stages.iter().filter(|one| second.stage(&one.name).is_none());
-    for (one, other) in of_second.chain(gone.map(|one| (Some(one), None))) {
+    for (one, other) in second_stages.chain(gone.map(|one| (Some(one), None))) {
         let is_evaluation = |stage: &&StageRecord| writes(stage, "summary");
         let (one, other) = (one.filter(is_evaluation), other.filter(is_evaluation));
         let Some(stage) = other.or(one) else { continue };
@@ -225,8 +225,8 @@ fn test_rankings(
         };
         for found in compared {
             let method = found.method.replace('`', "");
-            let wanted = [other.name.as_str(), &found.protocol, &method];
-            if let Some(row) = rows.iter_mut().find(|row| row.name.each_ref().map(String::as_str) == wanted) {
+            let expected = [other.name.as_str(), &found.protocol, &method];
+            if let Some(row) = rows.iter_mut().find(|row| row.name.each_ref().map(String::as_str) == expected) {
                 row.test = Some(found);
             }
         }

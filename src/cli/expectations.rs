@@ -94,21 +94,21 @@ pub(super) fn check_expectations(
         ExpectedValue::Query(sql) => Some(sql.clone()),
         ExpectedValue::Table(_) => None,
     });
-    let mut of_queries = query_values(program, (place, store), &record.stages, queries.collect())?.into_iter();
+    let mut query_results = query_values(program, (place, store), &record.stages, queries.collect())?.into_iter();
     let mut first_error = None;
     for expectation in &pipeline.expectations {
         let value = match &expectation.subject {
             ExpectedValue::Query(_) => {
-                of_queries.next().unwrap_or_else(|| Err(Error::internal("a query has no answer")))
+                query_results.next().unwrap_or_else(|| Err(Error::internal("a query has no answer")))
             }
             ExpectedValue::Table(value) => {
                 read_value(store, &record.stages, value).map(|number| QueryValue::new(value.column.clone(), number))
             }
         };
         let value = match value {
-            Ok(of_query) => {
-                let (metric, value) = (of_query.column.clone(), of_query.value());
-                let (stage, table, of) = (String::new(), String::new(), format!("wanted {}", expectation.wanted()));
+            Ok(query_value) => {
+                let (metric, value) = (query_value.column.clone(), query_value.value());
+                let (stage, table, of) = (String::new(), String::new(), format!("expected {}", expectation.wanted()));
                 record.scores.push(ScoreRecord { stage, table, metric, of, value });
                 Some(value)
             }
@@ -224,7 +224,7 @@ fn chosen_rows(batch: &RecordBatch, value: &TableValue, instance: Option<&StageR
     let rows = batch.num_rows();
     let mut chosen = BooleanArray::from(vec![true; rows]);
     for (name, condition) in &value.conditions {
-        let of_condition = match batch.column_by_name(name) {
+        let condition_values = match batch.column_by_name(name) {
             Some(column) => equal_rows(column, condition)?,
             None => {
                 let coordinates = instance.map(|stage| stage.coordinates.as_slice()).unwrap_or_default();
@@ -234,7 +234,7 @@ fn chosen_rows(batch: &RecordBatch, value: &TableValue, instance: Option<&StageR
                 BooleanArray::from(vec![holds; rows])
             }
         };
-        chosen = and(&chosen, &of_condition)?;
+        chosen = and(&chosen, &condition_values)?;
     }
     Ok(chosen)
 }
@@ -243,27 +243,27 @@ fn chosen_rows(batch: &RecordBatch, value: &TableValue, instance: Option<&StageR
 fn equal_rows(column: &ArrayRef, condition: &ConditionValue) -> Result<BooleanArray> {
     let data_type = column.data_type();
     let none = || BooleanArray::from(vec![false; column.len()]);
-    let equal_floats = |wanted: f64| -> Result<BooleanArray> {
+    let equal_floats = |expected: f64| -> Result<BooleanArray> {
         // A column of f32 has the nearest f32.
         #[expect(clippy::cast_possible_truncation, reason = "rounded as the column is")]
-        let wanted = if *data_type == DataType::Float32 { f64::from(wanted as f32) } else { wanted };
+        let expected = if *data_type == DataType::Float32 { f64::from(expected as f32) } else { expected };
         let numbers = cast(column, &DataType::Float64)?;
-        Ok(numbers.as_primitive::<Float64Type>().iter().map(|number| Some(number? == wanted)).collect())
+        Ok(numbers.as_primitive::<Float64Type>().iter().map(|number| Some(number? == expected)).collect())
     };
     Ok(match condition {
-        ConditionValue::Boolean(wanted) if *data_type == DataType::Boolean => {
-            column.as_boolean().iter().map(|value| Some(value? == *wanted)).collect()
+        ConditionValue::Boolean(expected) if *data_type == DataType::Boolean => {
+            column.as_boolean().iter().map(|value| Some(value? == *expected)).collect()
         }
-        ConditionValue::Integer(wanted) if data_type.is_integer() => {
+        ConditionValue::Integer(expected) if data_type.is_integer() => {
             let numbers = cast(column, &DataType::Int64)?;
-            numbers.as_primitive::<Int64Type>().iter().map(|number| Some(number? == *wanted)).collect()
+            numbers.as_primitive::<Int64Type>().iter().map(|number| Some(number? == *expected)).collect()
         }
         #[expect(clippy::cast_precision_loss, reason = "compared as SQL compares")]
-        ConditionValue::Integer(wanted) if data_type.is_numeric() => equal_floats(*wanted as f64)?,
-        ConditionValue::Number(wanted) if data_type.is_numeric() => equal_floats(*wanted)?,
-        ConditionValue::Text(wanted) => {
+        ConditionValue::Integer(expected) if data_type.is_numeric() => equal_floats(*expected as f64)?,
+        ConditionValue::Number(expected) if data_type.is_numeric() => equal_floats(*expected)?,
+        ConditionValue::Text(expected) => {
             let texts = cast(column, &DataType::Utf8)?;
-            texts.as_string::<i32>().iter().map(|text| Some(text? == wanted)).collect()
+            texts.as_string::<i32>().iter().map(|text| Some(text? == expected)).collect()
         }
         _ => none(),
     })

@@ -14,9 +14,6 @@ use pairloom_base::runtime::CancelToken;
 const PATIENCE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
 
 /// Sets `cancel` and calls `notify` at the first signal, and ends the process at the second.
-///
-/// # Errors
-/// The signal handler cannot be installed.
 pub(super) fn cancel_on_signal(cancel: &CancelToken, notify: impl Fn() + Send + 'static) -> Result<()> {
     let cancel = cancel.clone();
     let is_interrupted = AtomicBool::new(false);
@@ -54,9 +51,6 @@ fn ignores_hangup(status: &str) -> bool {
 }
 
 /// Calls `interrupt` at a signal, and ends the process if it returns false: nothing runs, or it does not stop.
-///
-/// # Errors
-/// The signal handler cannot be installed.
 pub fn interrupt_on_signal(interrupt: impl Fn() -> bool + Send + 'static) -> Result<()> {
     set_handler(move || {
         if !interrupt() {
@@ -66,9 +60,6 @@ pub fn interrupt_on_signal(interrupt: impl Fn() -> bool + Send + 'static) -> Res
 }
 
 /// Receiver that has a value after a signal. A second signal ends the process.
-///
-/// # Errors
-/// The signal handler cannot be installed.
 pub fn stop_on_signal() -> Result<oneshot::Receiver<()>> {
     let (stop, stopped) = oneshot::channel();
     let stop = Mutex::new(Some(stop));

@@ -39,7 +39,7 @@ pub(super) fn load_pipeline(
             except: &arguments.except,
             environment: &environment,
             sources_must_exist: sources_needed,
-            check_queries: &|stages, of_expectations| queries.check(stages, of_expectations),
+            check_queries: &|stages, queries_of_file| queries.check(stages, queries_of_file),
         },
     )?;
     Ok((pipeline, queries.missing()))
@@ -86,17 +86,11 @@ const LAYOUT_FOLDER: &str = "v1";
 const SERVICE_PREFIXES: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
 
 /// Opens the store of `--store`. A missing folder is created.
-///
-/// # Errors
-/// The store cannot be opened.
 pub fn open_store(common: &CommonArgs) -> Result<Store> {
     open_named_store(&common.store)
 }
 
 /// Opens the store of this name. A missing folder is created.
-///
-/// # Errors
-/// The store cannot be opened.
 pub fn open_named_store(name: &OsStr) -> Result<Store> {
     let location = location(name)?;
     if let Location::Folder(folder) = &location {
@@ -190,7 +184,7 @@ fn refuse_file(folder: &Path) -> Result<()> {
         return Ok(());
     }
     let shown = folder.display();
-    let error = Error::usage(format!("`--store` is `{shown}`, which is a file; wanted a folder or a URL"));
+    let error = Error::usage(format!("`--store` is `{shown}`, which is a file; expected a folder or a URL"));
     Err(match folder.extension() {
         Some(end) if end == "toml" => error.hint(format!("a pipeline file is no option: `pairloom run {shown}`")),
         _ => error.hint("leave `--store` out for the folder `store`"),
@@ -243,10 +237,10 @@ pub fn threads(common: &CommonArgs) -> usize {
 
 /// Prints a note if [`threads`] is less than `--threads`.
 pub(super) fn note_thread_limit(common: &CommonArgs, console: Console) {
-    if let Some(wanted) = common.threads
-        && usize::from(wanted) > max_threads()
+    if let Some(requested) = common.threads
+        && usize::from(requested) > max_threads()
     {
-        console.info(&format!("`--threads {wanted}` is more than four per CPU: using {}\n", max_threads()));
+        console.info(&format!("`--threads {requested}` is more than four per CPU: using {}\n", max_threads()));
     }
 }
 

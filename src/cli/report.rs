@@ -120,14 +120,14 @@ fn run_facts(store: &Store, run: &RunRecord, pairloom: Option<&str>) -> Result<R
     let facts = facts.into_iter().map(|(name, value)| (name, one_line(&value))).collect();
     let stages = run.stages.iter().map(|stage| {
         let manifest = store.artefact(&stage.kind, &stage.key).manifest()?;
-        let of_manifest =
+        let stages_of_manifest =
             |count: fn(&Manifest) -> u64| manifest.as_ref().map(count).map(format_count).unwrap_or_default();
         Ok(StageFacts {
             name: stage.name.clone(),
             kind: stage.kind.clone(),
             key: stage.key.short().to_owned(),
-            rows: of_manifest(Manifest::rows),
-            warnings: of_manifest(|manifest| manifest.warnings.len() as u64),
+            rows: stages_of_manifest(Manifest::rows),
+            warnings: stages_of_manifest(|manifest| manifest.warnings.len() as u64),
             seconds: stage.seconds.map_or("reused".to_owned(), |seconds| format!("{seconds:.1}")),
         })
     });
@@ -146,18 +146,18 @@ fn with_run(file: &str, content: &[u8], stage: &StageRecord, facts: &RunFacts) -
 
 /// Stage that wrote the report, with its run: of the chosen run, otherwise of the last finished run that has a report.
 fn find_report<'l>(log: &'l RunLog, arguments: &ReportArgs) -> Result<(&'l RunRecord, &'l StageRecord)> {
-    let wanted = |stage: &&StageRecord| match &arguments.stage {
+    let expected = |stage: &&StageRecord| match &arguments.stage {
         Some(name) => stage.name == *name,
         None => stage.kind == "report",
     };
-    let of_run = |run: &'l RunRecord| Some((run, run.stages.iter().rfind(wanted)?));
+    let stage_of_run = |run: &'l RunRecord| Some((run, run.stages.iter().rfind(expected)?));
     let (found, of) = if is_named(&arguments.of) {
         let run = require_run(log, &arguments.of)?;
-        (of_run(run), format!("the run `{}` of `{}` has not", run.run, run.pipeline))
+        (stage_of_run(run), format!("the run `{}` of `{}` has not", run.run, run.pipeline))
     } else {
         require_run(log, &arguments.of)?;
         let mut finished = log.readable().filter(|run| run.outcome == RunOutcome::Finished);
-        (finished.find_map(of_run), "no finished run has".to_owned())
+        (finished.find_map(stage_of_run), "no finished run has".to_owned())
     };
     found.ok_or_else(|| {
         let what =
@@ -195,10 +195,10 @@ mod tests {
         let stages = [stage("page", "report", json!({}), &[])];
         let mut run = finished_run(&store, "20260101T000000.000Z-0001", "p.toml", &stages);
         let removed = no_files(&run, &run.stages[0], false);
-        let wanted = "the report of stage `page` of the run `20260101T000000.000Z-0001` was removed";
+        let expected = "the report of stage `page` of the run `20260101T000000.000Z-0001` was removed";
         assert_eq!(
             (removed.to_string().as_str(), removed.hint_text()),
-            (wanted, Some("make it again: `pairloom run p.toml`"))
+            (expected, Some("make it again: `pairloom run p.toml`"))
         );
         run.outcome = RunOutcome::Failed;
         let unfinished = no_files(&run, &run.stages[0], false);

@@ -203,9 +203,6 @@ const SCORE_TABLES: [ScoredTable; 3] = [
 
 /// Best score of each stage of a run that measures one: of all methods of an evaluation, of all epochs of a training, of
 /// all scores that are correlated with ratings.
-///
-/// # Errors
-/// The store cannot be read.
 fn best_scores(store: &Store, record: &RunRecord) -> Result<Vec<ScoreRecord>> {
     let mut scores = Vec::new();
     for stage in &record.stages {
@@ -262,9 +259,6 @@ const EXPECTATION_DIGITS: usize = 6;
 const SHOWN_WARNINGS: usize = 5;
 
 /// Prints the summary as text; with `--json` the expectations only, since events were printed before.
-///
-/// # Errors
-/// stdout cannot be written.
 fn show_summary(store: &Store, summary: &RunSummary, progress: &ProgressDisplay, console: Console) -> Result<()> {
     if console.json {
         for expectation in &summary.record.expectations {
@@ -291,7 +285,7 @@ fn show_summary(store: &Store, summary: &RunSummary, progress: &ProgressDisplay,
         let verdict = if expectation.held { "held" } else { "did not hold" };
         let value = expectation_value(expectation.value, expectation.held);
         let sql = one_line(&expectation.sql);
-        let _ = writeln!(text, "expectation {verdict}: {value}, wanted {}: {sql}", expectation.wanted);
+        let _ = writeln!(text, "expectation {verdict}: {value}, expected {}: {sql}", expectation.wanted);
     }
     text.push_str(&closing_line(summary, &seen, console.verbose));
     for (stage, page) in html_pages(store, summary) {

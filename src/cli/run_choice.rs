@@ -42,9 +42,6 @@ pub fn choose_run_for_queries<'l>(log: &'l RunLog, choice: &RunChoiceArgs) -> Re
 }
 
 /// As [`choose_run`], with an error if no run has finished.
-///
-/// # Errors
-/// As [`choose_run`].
 pub(super) fn require_run<'l>(log: &'l RunLog, choice: &RunChoiceArgs) -> Result<&'l RunRecord> {
     choose_run(log, choice)?.ok_or_else(|| log.none_finished(None))
 }
@@ -100,11 +97,11 @@ pub(super) fn find_target<'l>(
     }
     // Runs and keys can be named in a store whose last run is not known.
     let latest = log.last_finished(None);
-    let of_latest = latest.as_ref().ok().copied().flatten().and_then(|run| Some((run, run.stage(name)?)));
+    let in_latest = latest.as_ref().ok().copied().flatten().and_then(|run| Some((run, run.stage(name)?)));
     let mut meanings = log.meanings(name)?;
     let elsewhere = meanings.iter().position(|of| matches!(of, NameMeaning::Stage(..))).map(|i| meanings.remove(i));
     let runs = meanings.len();
-    meanings.extend(of_latest.map(|(run, _)| NameMeaning::Stage(run.run.clone(), run.pipeline.clone())));
+    meanings.extend(in_latest.map(|(run, _)| NameMeaning::Stage(run.run.clone(), run.pipeline.clone())));
     if meanings.len() > 1 {
         let shown = TruncatedList::from_iter(&meanings).join(", ");
         return Err(Error::usage(format!("`{name}` means several things: {shown}"))
@@ -112,7 +109,7 @@ pub(super) fn find_target<'l>(
     }
     // `latest` and `NAME~1` are names of runs, but no meanings.
     let found = log.find(name);
-    match (found, of_latest) {
+    match (found, in_latest) {
         (Ok(run), _) => return Ok(ResultTarget::Run(run)),
         (Err(_), Some((run, stage))) => return Ok(ResultTarget::Stage(run, stage)),
         (Err(error), None) if runs > 0 || name == "latest" || name.contains('~') => return Err(error),
@@ -200,16 +197,16 @@ mod tests {
     #[test]
     fn a_name_of_several_things_is_refused() {
         let (_folder, log) = log();
-        let of_latest = RunChoiceArgs::default();
-        for (name, wanted) in [("paper", "0001"), ("latest", "0002"), ("one", "0001"), ("pairs", "0002 pairs")] {
-            assert_eq!(target(&log, name, &of_latest).unwrap(), wanted);
+        let in_latest = RunChoiceArgs::default();
+        for (name, expected) in [("paper", "0001"), ("latest", "0002"), ("one", "0001"), ("pairs", "0002 pairs")] {
+            assert_eq!(target(&log, name, &in_latest).unwrap(), expected);
         }
-        let error = target(&log, "fit", &of_latest).unwrap_err().to_string();
-        let wanted = "`fit` means several things: the tag of the run `20260101T000000.000Z-0001`, the pipeline `fit.toml`, \
+        let error = target(&log, "fit", &in_latest).unwrap_err().to_string();
+        let expected = "`fit` means several things: the tag of the run `20260101T000000.000Z-0001`, the pipeline `fit.toml`, \
                       a stage of the run `20260102T000000.000Z-0002` of `fit.toml`";
-        assert_eq!(error, wanted);
-        let of_run = RunChoiceArgs { run: Some("0002".to_owned()), pipeline: None };
-        assert_eq!(target(&log, "fit", &of_run).unwrap(), "0002 fit");
+        assert_eq!(error, expected);
+        let run_two = RunChoiceArgs { run: Some("0002".to_owned()), pipeline: None };
+        assert_eq!(target(&log, "fit", &run_two).unwrap(), "0002 fit");
     }
 
     #[test]

@@ -80,8 +80,8 @@ fn select_runs<'l>(
         Some(name) => Some(log.pipeline(name)?.ok_or_else(|| log.unknown_pipeline(name))?),
         None => None,
     };
-    let of_pipeline = |run: &&RunRecord| pipeline.is_none_or(|pipeline| run.pipeline_identity() == pipeline);
-    let runs: Vec<&RunRecord> = log.readable().filter(of_pipeline).collect();
+    let is_of_pipeline = |run: &&RunRecord| pipeline.is_none_or(|pipeline| run.pipeline_identity() == pipeline);
+    let runs: Vec<&RunRecord> = log.readable().filter(is_of_pipeline).collect();
     let filters = SettingFilter::parse_all(&arguments.settings, &runs)?;
     let unknown = runs.iter().filter(|run| filters.iter().any(|filter| filter.is_unknown(run))).count();
     if unknown > 0 {
@@ -205,7 +205,7 @@ impl<'t> SettingFilter<'t> {
     fn parse(text: &'t str, runs: &[&RunRecord]) -> Result<Self> {
         let parts = text.split_once('=').and_then(|(name, value)| Some((name.trim().split_once('.')?, value.trim())));
         let Some(((stage, setting), value)) = parts else {
-            return Err(Error::usage(format!("`--where {text}`: wanted `STAGE.SETTING=VALUE`"))
+            return Err(Error::usage(format!("`--where {text}`: expected `STAGE.SETTING=VALUE`"))
                 .hint("for example `--where fit.loss=max`; `pairloom show RUN STAGE` lists settings"));
         };
         let filter = Self { stage, setting, value };

@@ -67,17 +67,11 @@ fn table_description(table: &Table) -> String {
 }
 
 /// Prints the JSON Schema of pipeline files.
-///
-/// # Errors
-/// stdout cannot be written.
 pub(super) fn schema(console: Console) -> Result<()> {
     console.print(&pipeline_schema())
 }
 
 /// Prints the completion script of a shell.
-///
-/// # Errors
-/// stdout cannot be written.
 pub(super) fn completions(arguments: &CompletionsArgs, console: Console) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut Cli::command(), "pairloom", &mut script);

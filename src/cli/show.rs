@@ -82,7 +82,7 @@ fn show_run(store: &Store, log: &RunLog, run: &RunRecord, console: Console) -> R
     for expectation in &run.expectations {
         let held = if expectation.held { "held" } else { "did not hold" };
         let value = expectation.value.map_or("no value".to_owned(), format_score);
-        facts.push(("expectation", format!("{held}: {value}, wanted {}: {}", expectation.wanted, expectation.sql)));
+        facts.push(("expectation", format!("{held}: {value}, expected {}: {}", expectation.wanted, expectation.sql)));
     }
     let stages: Vec<(&StageRecord, &Option<Manifest>)> = run.stages.iter().zip(&manifests).collect();
     let groups = stage_groups(&stages, console.verbose);
@@ -139,11 +139,11 @@ fn score_texts(scores: &[ScoreRecord], is_verbose: bool) -> Vec<String> {
     }
     let text = |group: Vec<&ScoreRecord>| {
         let best = group.iter().copied().max_by(|a, b| a.value.total_cmp(&b.value))?;
-        let of_best = format!("{} {} ({})", place(best), format_score(best.value), best.of);
+        let best_text = format!("{} {} ({})", place(best), format_score(best.value), best.of);
         let least = group.iter().map(|score| score.value).fold(f64::INFINITY, f64::min);
         Some(match group.len() {
-            1 => of_best,
-            n => format!("{of_best}, the best of {n}; the least is {}", format_score(least)),
+            1 => best_text,
+            n => format!("{best_text}, the best of {n}; the least is {}", format_score(least)),
         })
     };
     groups.into_iter().filter_map(text).collect()
@@ -242,8 +242,8 @@ fn show_stage(store: &Store, log: &RunLog, run: &RunRecord, stage: &StageRecord,
 
 /// Texts of the warnings about a stage's settings and of its result.
 fn warning_texts<'w>(stage: &'w StageRecord, manifest: Option<&'w Manifest>) -> impl Iterator<Item = String> + 'w {
-    let of_result = manifest.into_iter().flat_map(|manifest| &manifest.warnings);
-    stage.warnings.iter().chain(of_result).map(|warning| format!("{}: {}", warning.subject, warning.message))
+    let result_warnings = manifest.into_iter().flat_map(|manifest| &manifest.warnings);
+    stage.warnings.iter().chain(result_warnings).map(|warning| format!("{}: {}", warning.subject, warning.message))
 }
 
 /// Lines `name  value`, without those that have no value.

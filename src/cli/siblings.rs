@@ -59,9 +59,6 @@ impl Sibling {
     }
 
     /// Path of the program.
-    ///
-    /// # Errors
-    /// The program is not there.
     pub(super) fn path(self) -> Result<PathBuf> {
         let here = std::env::current_exe();
         let here = here.map_err(|error| Error::internal(format!("cannot find the path of this program: {error}")))?;
@@ -74,9 +71,6 @@ impl Sibling {
     }
 
     /// Command that starts the program, with the environment variables that must be set before.
-    ///
-    /// # Errors
-    /// The program is not there.
     pub(super) fn command(self) -> Result<Command> {
         let mut program = Command::new(self.path()?);
         program.env(BUILD_VARIABLE, build());

@@ -397,7 +397,7 @@ mod tests {
 
     #[test]
     fn curves_have_readable_tags() {
-        for (table, column, wanted) in [
+        for (table, column, expected) in [
             ("history", "loss", "train/loss"),
             ("history", "gradient_norm", "train/gradient_norm"),
             ("auxiliary_losses", "caption", "train/auxiliary_loss/caption"),
@@ -406,7 +406,7 @@ mod tests {
             ("validation", "i2t_r10", "validation/i2t/R@10"),
             ("validation", "rsum", "validation/rsum"),
         ] {
-            assert_eq!(tag(table, column), wanted);
+            assert_eq!(tag(table, column), expected);
         }
     }
 
@@ -420,7 +420,7 @@ mod tests {
         };
         let (sum, max) = (settings(json!({ "sum": { "margin": 0.2 } }), 1e-3), settings(json!({ "max": {} }), 2e-4));
         let text = |text: &str| HparamValue::Text(text.to_owned());
-        let wanted = [
+        let expected = [
             ("learning_rate", HparamValue::Number(0.001)),
             ("loss", text("sum")),
             ("loss.margin", HparamValue::Number(0.2)),
@@ -430,7 +430,7 @@ mod tests {
             ("seed", HparamValue::Number(7.0)),
             ("shuffle.windows", HparamValue::Number(64.0)),
         ];
-        assert_eq!(sum, wanted.map(|(name, value)| (name.to_owned(), value)).into());
+        assert_eq!(sum, expected.map(|(name, value)| (name.to_owned(), value)).into());
         assert_eq!(describe(&sum, &[&sum]), ",loss=sum,seed=7");
         assert_eq!(describe(&max, &[&sum, &max]), ",loss=max,seed=7,learning_rate=0.0002");
         assert_eq!(describe(&FlatSettings::new(), &[&sum]), "");

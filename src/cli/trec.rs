@@ -82,9 +82,9 @@ fn find_evaluation<'l>(log: &'l RunLog, arguments: &TrecArgs) -> Result<(&'l Run
     let stage = match &arguments.stage {
         Some(name) => {
             let stage = require_stage(run, name)?;
-            (stage.kind == "evaluate")
-                .then_some(stage)
-                .ok_or_else(|| Error::usage(format!("stage `{name}` is of kind `{}`, wanted `evaluate`", stage.kind)))?
+            (stage.kind == "evaluate").then_some(stage).ok_or_else(|| {
+                Error::usage(format!("stage `{name}` is of kind `{}`, expected `evaluate`", stage.kind))
+            })?
         }
         None => run.stages.iter().rfind(|stage| stage.kind == "evaluate").ok_or_else(|| {
             Error::data(format!("the run `{}` of `{}` has no stage of kind `evaluate`", run.run, run.pipeline))
@@ -112,7 +112,7 @@ fn choose_rankings(store: &Store, stage: &StageRecord, arguments: &TrecArgs) -> 
         return Err(Error::data(message).hint("run the pipeline again"));
     }
     let is_chosen = |name: &&RankingName| {
-        let agrees = |wanted: &Option<String>, got: &str| wanted.as_ref().is_none_or(|wanted| wanted == got);
+        let agrees = |expected: &Option<String>, got: &str| expected.as_ref().is_none_or(|expected| expected == got);
         agrees(&arguments.protocol, &name.protocol)
             && agrees(&arguments.method, &name.method)
             && agrees(&arguments.parameters, name.parameters.as_deref().unwrap_or_default())

@@ -31,14 +31,14 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
             .iter()
             .find(|(known, _)| known.eq_ignore_ascii_case(name))
             .map(|(_, factor)| *factor)
-            .ok_or_else(|| format!("`{name}` is not a unit, wanted KiB, MiB, GiB, kB, MB or GB"))?,
+            .ok_or_else(|| format!("`{name}` is not a unit, expected KiB, MiB, GiB, kB, MB or GB"))?,
     };
     let number: u64 = digits
         .trim()
         .parse()
-        .map_err(|_| format!("`{text}` is not a size, wanted a whole number and a unit: `512MiB`"))?;
+        .map_err(|_| format!("`{text}` is not a size, expected a whole number and a unit: `512MiB`"))?;
     match number.checked_mul(factor) {
-        Some(0) => Err("size is 0, wanted at least 1 byte".to_owned()),
+        Some(0) => Err("size is 0, expected at least 1 byte".to_owned()),
         Some(bytes) => Ok(bytes),
         None => Err(format!("`{text}` is more than 2^64 bytes")),
     }
@@ -57,7 +57,7 @@ pub fn parse_capacity(text: &str) -> Result<u64, String> {
         return Ok(bytes);
     }
     let number = text.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim();
-    Err(format!("{} is too little, wanted at least 1 MiB; did you mean `{number}MiB`?", format_bytes(bytes)))
+    Err(format!("{} is too little, expected at least 1 MiB; did you mean `{number}MiB`?", format_bytes(bytes)))
 }
 
 /// Formats bytes as `12.3 MiB`.
@@ -198,11 +198,11 @@ mod tests {
     fn a_capacity_without_a_unit_is_refused() {
         assert_eq!(parse_capacity("1MiB"), Ok(1 << 20));
         assert_eq!(parse_capacity("2000000"), Ok(2_000_000));
-        let wanted = |got: &str, number: u32| {
-            Err(format!("{got} is too little, wanted at least 1 MiB; did you mean `{number}MiB`?"))
+        let expected = |got: &str, number: u32| {
+            Err(format!("{got} is too little, expected at least 1 MiB; did you mean `{number}MiB`?"))
         };
-        assert_eq!(parse_capacity("10"), wanted("10 B", 10));
-        assert_eq!(parse_capacity("512 KiB"), wanted("512.0 KiB", 512));
+        assert_eq!(parse_capacity("10"), expected("10 B", 10));
+        assert_eq!(parse_capacity("512 KiB"), expected("512.0 KiB", 512));
     }
 
     #[test]

@@ -76,9 +76,10 @@ pub(super) fn verify(common: &CommonArgs, arguments: &VerifyArgs, console: Conso
     if unreadable > 0 {
         let results = if damaged > 0 { format!(", {damaged} of {} results", damaged + sound) } else { String::new() };
         let error = Error::data(format!("damaged: {} of runs{results}", format_items(unreadable, "records")));
-        let of_results = if damaged > 0 { "; run the pipelines of the results again, which rebuilds them" } else { "" };
-        let of_records = "bring the records back from a copy, or remove them: nothing computes them again";
-        return Err(error.hint(format!("{of_records}{of_results}")));
+        let results_hint =
+            if damaged > 0 { "; run the pipelines of the results again, which rebuilds them" } else { "" };
+        let records_hint = "bring the records back from a copy, or remove them: nothing computes them again";
+        return Err(error.hint(format!("{records_hint}{results_hint}")));
     }
     if damaged > 0 {
         let error = Error::data(format!("{} of {} are damaged", damaged, format_items(damaged + sound, "results")));

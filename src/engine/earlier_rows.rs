@@ -34,16 +34,13 @@ const MIN_RECENT_PARTS: usize = 2;
 
 /// Finds the rows of `output` in the complete artefacts whose identity is `identity` apart from the settings and inputs
 /// `not_of_rows`.
-///
-/// # Errors
-/// The store cannot be read.
 pub(super) fn stored_rows(
     store: &Store,
     identity: &ArtefactIdentity,
     output: &str,
     not_of_rows: &[&str],
 ) -> Result<StoredRows> {
-    let wanted = identity.without(not_of_rows);
+    let expected = identity.without(not_of_rows);
     let keys = store.complete_artefacts_of(&identity.kind)?;
     let manifests = store.manifests_of(keys.iter().map(|key| (identity.kind.as_str(), key)))?;
     let mut found: Vec<(Artefact, Manifest)> = keys
@@ -51,7 +48,7 @@ pub(super) fn stored_rows(
         .zip(manifests)
         // A manifest that cannot be read is an artefact that the next run builds again.
         .filter_map(|(key, manifest)| Some((store.artefact(&identity.kind, key), manifest?.ok()?)))
-        .filter(|(_, manifest)| manifest.identity.without(not_of_rows) == wanted)
+        .filter(|(_, manifest)| manifest.identity.without(not_of_rows) == expected)
         .collect();
     found.sort_by_key(|(_, manifest)| std::cmp::Reverse(manifest.finished));
     let mut rows = StoredRows::default();
@@ -164,10 +161,10 @@ impl EarlierRows for StoredRows {
         let places = keys.iter().enumerate().filter_map(|(at, key)| Some((*self.places.get(key)?, at)));
         let mut places: Vec<((u32, u32), usize)> = places.collect();
         places.sort_unstable();
-        for of_part in places.chunk_by(|((one, _), _), ((other, _), _)| one == other) {
-            let Some(((number, _), _)) = of_part.first() else { continue };
+        for same_part in places.chunk_by(|((one, _), _), ((other, _), _)| one == other) {
+            let Some(((number, _), _)) = same_part.first() else { continue };
             let Some(batch) = self.read(*number, &mut found.warnings)? else { continue };
-            for ((_, row), at) in of_part {
+            for ((_, row), at) in same_part {
                 let row = (*row).saturating_as::<usize>();
                 if row < batch.num_rows() {
                     found.rows[*at] = Some((batch.clone(), row));
@@ -367,7 +364,7 @@ mod tests {
         assert_eq!(text(2, 4, None), "2 of 6 rows are new: earlier results have the others");
         let files = Some("files in the folder");
         assert_eq!(text(0, 0, files), "there are no rows: there are no files in the folder");
-        let wanted = "at most 0 rows are new: earlier results have those of 6 of 6 files in the folder";
-        assert_eq!(text(0, 6, files), wanted);
+        let expected = "at most 0 rows are new: earlier results have those of 6 of 6 files in the folder";
+        assert_eq!(text(0, 6, files), expected);
     }
 }

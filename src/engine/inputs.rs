@@ -247,8 +247,8 @@ impl<'r> BlockReader<'r> {
     /// Reads the next block.
     pub fn next(&mut self, waiting: OnWait<'_>) -> Result<Option<RecordBatch>> {
         let mut pieces = Vec::new();
-        let mut wanted = self.rows;
-        while wanted > 0 {
+        let mut missing = self.rows;
+        while missing > 0 {
             let batch = match self.rest.take() {
                 Some(rest) => rest,
                 None => match self.reader.read_next(waiting)? {
@@ -256,11 +256,11 @@ impl<'r> BlockReader<'r> {
                     None => break,
                 },
             };
-            let taken = wanted.min(batch.num_rows());
+            let taken = missing.min(batch.num_rows());
             if taken < batch.num_rows() {
                 self.rest = Some(batch.slice(taken, batch.num_rows() - taken));
             }
-            wanted -= taken;
+            missing -= taken;
             pieces.push(batch.slice(0, taken));
         }
         match pieces.as_slice() {

@@ -168,9 +168,6 @@ pub fn hold_store(store: &Store, cancel: &CancelToken, observer: &Observer<'_>) 
 /// Finishes a run if the results of all stages are in the store already; `None` if there is something to run.
 ///
 /// Runs no stage, so a program without libtorch can call it.
-///
-/// # Errors
-/// The store cannot be written.
 pub fn finish_reused(
     statuses: &[StageStatus],
     store: &Store,
@@ -335,8 +332,8 @@ fn resume_from_journal(
     let (committed, mut messages) = journal::replay_for_resume(artefact)?;
     journal::truncate(artefact, committed.entries)?;
     let resources_text = format!("{} threads on {}", resources.threads, resources.device);
-    if !artefact.create("means", resources_text.clone().into())?
-        && let Some(before) = artefact.get("means")?.filter(|before| *before != resources_text)
+    if !artefact.create("resources", resources_text.clone().into())?
+        && let Some(before) = artefact.get("resources")?.filter(|before| *before != resources_text)
     {
         let before = String::from_utf8_lossy(&before).into_owned();
         messages.push(format!(
@@ -431,11 +428,11 @@ fn publish_manifest(host: EngineHost<'_>, status: &StageStatus, seconds: f64) ->
     }
     committer.claim.publish_last(&committer.artefact, "manifest.json", content.into())?;
     committer.feed.complete(manifest.tables.clone(), manifest.files.clone());
-    // These objects are not needed any more. It does no harm if they cannot be removed.
+    // These objects are not needed any more. Best effort.
     let leftovers = committer.artefact.list("").unwrap_or_default();
     let leftovers = leftovers.into_iter().filter(|name| {
         ["journal/", "state-", "shared/"].iter().any(|start| name.starts_with(start))
-            || ["means", "ranks", "builder"].contains(&name.as_str())
+            || ["resources", "ranks", "builder"].contains(&name.as_str())
     });
     let _ = committer.artefact.delete_all(leftovers);
     Ok(manifest)

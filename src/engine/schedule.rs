@@ -56,9 +56,9 @@ impl Schedule {
             });
             // Producers come before consumers in a plan.
             let place = |from: TableRef| places.get(from.stage()).copied();
-            let producers: Vec<usize> = from.filter_map(place).filter(|&of| of < i).collect();
+            let producers: Vec<usize> = from.filter_map(place).filter(|&producer| producer < i).collect();
             let is_instance = !node.coordinates.is_empty();
-            let above = producers.iter().map(|&of| stages[of].depth).max().unwrap_or(0);
+            let above = producers.iter().map(|&producer| stages[producer].depth).max().unwrap_or(0);
             let state = if is_reused(i) { StageState::Finished } else { StageState::Waiting };
             let depth = above + usize::from(is_instance || above > 0);
             stages.push(ScheduledStage { producers, is_instance, depth, state });
@@ -69,7 +69,8 @@ impl Schedule {
     /// Stages that start now. They count as running from here on.
     pub(super) fn start_ready(&mut self) -> Vec<usize> {
         for i in 0..self.stages.len() {
-            let follows = self.stages[i].producers.iter().any(|&of| self.stages[of].state == StageState::Failed);
+            let follows =
+                self.stages[i].producers.iter().any(|&producer| self.stages[producer].state == StageState::Failed);
             if follows && self.stages[i].state == StageState::Waiting {
                 self.stages[i].state = StageState::Failed;
             }
@@ -92,7 +93,8 @@ impl Schedule {
     /// True if the stage waits, and everything that must be finished before it is.
     fn is_ready(&self, i: usize) -> bool {
         let stage = &self.stages[i];
-        let is_there = |&of: &usize| self.stages[of].depth == 0 || self.stages[of].state == StageState::Finished;
+        let is_there =
+            |&producer: &usize| self.stages[producer].depth == 0 || self.stages[producer].state == StageState::Finished;
         stage.state == StageState::Waiting && stage.producers.iter().all(is_there)
     }
 
@@ -159,9 +161,6 @@ impl ExclusiveQueue {
     }
 
     /// Waits for exclusive use. Calls `waiting` once if it has to wait.
-    ///
-    /// # Errors
-    /// The run was cancelled.
     pub fn wait(
         self: &Arc<Self>,
         share: ThreadShare,

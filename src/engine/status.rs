@@ -157,8 +157,9 @@ pub fn stage_statuses<S: Stage>(
         let tables = outputs.filter(|output| matches!(output.kind, OutputKind::Table { .. }));
         let tables = tables.map(|output| output.name.to_owned()).collect();
         let own = plan.warnings().iter().filter(|warning| warning.stage == node.name);
-        let warning = |of: &Problem| Warning { subject: of.setting.clone(), message: of.message.clone() };
-        let warnings = own.map(|of| warning(&of.problem)).collect();
+        let warning =
+            |problem: &Problem| Warning { subject: problem.setting.clone(), message: problem.message.clone() };
+        let warnings = own.map(|found| warning(&found.problem)).collect();
         let (name, coordinates, sources) = (node.name.clone(), node.coordinates.clone(), sources_read);
         done.push(StageStatus {
             name,

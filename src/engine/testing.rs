@@ -166,9 +166,9 @@ impl RunnableStage for ToyStage {
                     let squares = block.range.clone().map(|x| i64::try_from(x * x).unwrap()).collect();
                     Ok(MapOutput { warnings: vec![warning], ..MapOutput::new(numbers(squares)?) })
                 })?;
-                let wanted = (*n as u64, *n as u64, n.div_ceil(6).min(MapSummary::WARNINGS));
+                let expected = (*n as u64, *n as u64, n.div_ceil(6).min(MapSummary::WARNINGS));
                 let got = (summary.inputs, summary.rows, summary.warnings.len());
-                if got == wanted { Ok(()) } else { Err(Error::internal(format!("{got:?}, wanted {wanted:?}"))) }
+                if got == expected { Ok(()) } else { Err(Error::internal(format!("{got:?}, expected {expected:?}"))) }
             }
             ToyStage::Sum { fail_at, .. } => {
                 let (mut seen, mut sum) = match cx.saved_state()? {

@@ -201,9 +201,9 @@ impl TableWriter {
     /// Publishes the last part. A table without rows gets an empty part, so that its columns can be read.
     pub fn finish(&mut self, committer: &mut ArtefactCommitter<'_>) -> Result<()> {
         if self.position < self.committed {
-            let (table, got, wanted) = (self.table, self.position, self.committed);
+            let (table, got, expected) = (self.table, self.position, self.committed);
             return Err(Error::internal(format!(
-                "`{table}` has {got} rows now and had {wanted} before the interruption"
+                "`{table}` has {got} rows now and had {expected} before the interruption"
             )));
         }
         self.flush(committer)?;
@@ -234,7 +234,7 @@ impl TableWriter {
         let mut problems = missing_columns(&self.declared, &got);
         let names = |schema: &Schema| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
         if problems.is_empty() && names(&self.declared) != names(&got) {
-            problems.push(format!("columns are {:?}, wanted {:?}", names(&got), names(&self.declared)));
+            problems.push(format!("columns are {:?}, expected {:?}", names(&got), names(&self.declared)));
         }
         if problems.is_empty() {
             self.schema = Some(got);
@@ -332,9 +332,6 @@ impl ArtefactFeed {
     }
 
     /// Returns the files of an output, waiting until the artefact is complete.
-    ///
-    /// # Errors
-    /// Same as [`ArtefactFeed::wait_for_part`].
     pub fn wait_for_files(
         &self,
         output: &str,

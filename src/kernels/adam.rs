@@ -82,7 +82,7 @@ mod tests {
     fn three_steps_match_the_formulas_of_the_paper() {
         let gradients = [[0.5f32, -2.0, 0.0], [0.25, 1.0, 0.0], [-0.5, 3.0, 1e-3]];
         let (mut p, mut m, mut v) = ([1.0f32, -1.0, 0.5], [0.0f32; 3], [0.0f32; 3]);
-        let (mut wanted, mut first, mut second) = ([1.0f64, -1.0, 0.5], [0.0f64; 3], [0.0f64; 3]);
+        let (mut expected, mut first, mut second) = ([1.0f64, -1.0, 0.5], [0.0f64; 3], [0.0f64; 3]);
         for (t, gradient) in (1..).zip(gradients) {
             let corrected = [1.0 - BETAS[0].powi(t), 1.0 - BETAS[1].powi(t)];
             let rates = AdamCoefficients {
@@ -96,9 +96,9 @@ mod tests {
                 let g = 0.5 * f64::from(gradient[i]);
                 first[i] = BETAS[0] * first[i] + (1.0 - BETAS[0]) * g;
                 second[i] = BETAS[1] * second[i] + (1.0 - BETAS[1]) * g * g;
-                wanted[i] -= 0.01 * 0.5 * wanted[i];
-                wanted[i] -= 0.01 * (first[i] / corrected[0]) / ((second[i] / corrected[1]).sqrt() + EPSILON);
-                assert!((f64::from(p[i]) - wanted[i]).abs() < 1e-6, "step {t}, {i}: {} and {}", p[i], wanted[i]);
+                expected[i] -= 0.01 * 0.5 * expected[i];
+                expected[i] -= 0.01 * (first[i] / corrected[0]) / ((second[i] / corrected[1]).sqrt() + EPSILON);
+                assert!((f64::from(p[i]) - expected[i]).abs() < 1e-6, "step {t}, {i}: {} and {}", p[i], expected[i]);
             }
         }
     }

@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn kernels_for_avx_need_the_older_instructions_too() {
         let all = Instructions { avx512f: true, avx512bf16: true, avx2: true, popcnt: true, f16c: true, fma: true };
-        let found = |of: Instructions| [of.are_avx512(), of.are_avx512_bf16(), of.are_avx2()];
+        let found = |set: Instructions| [set.are_avx512(), set.are_avx512_bf16(), set.are_avx2()];
         assert_eq!(found(all), [true; 3]);
         for hidden in [
             Instructions { popcnt: false, ..all },

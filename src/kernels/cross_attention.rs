@@ -106,7 +106,7 @@ fn fused(form: CrossAttention, sets: CrossProducts<'_>, memory: &mut AttentionMe
 #[inline(always)]
 fn squared_norms(gram: &[f32], contexts: usize, weights: &[[f32; LANES]]) -> [f32; LANES] {
     let mut squares = [0.0; LANES];
-    for (group, of_group) in weights.as_chunks::<GROUP>().0.iter().enumerate() {
+    for (group, group_weights) in weights.as_chunks::<GROUP>().0.iter().enumerate() {
         // The last row is read again in place of those after the end, and multiplied by weights of zero.
         let row = |i: usize| &gram[(group * GROUP + i).min(contexts - 1) * contexts..][..contexts];
         let (rows, mut sums) = ([row(0), row(1), row(2), row(3)], [[0.0; LANES]; GROUP]);
@@ -120,7 +120,7 @@ fn squared_norms(gram: &[f32], contexts: usize, weights: &[[f32; LANES]]) -> [f3
                 add_scaled(d, rows[3][other], weights),
             ];
         }
-        for (sums, weights) in sums.iter().zip(of_group) {
+        for (sums, weights) in sums.iter().zip(group_weights) {
             squares = std::array::from_fn(|lane| squares[lane] + sums[lane] * weights[lane]);
         }
     }
@@ -226,10 +226,10 @@ mod tests {
                 let sets = CrossProducts { products: &cosines, stride, queries, gram: &gram, contexts };
                 let mut out = vec![0.0; queries + 1];
                 relevances(form, sets, &mut memory, &mut out);
-                for (got, wanted) in out.iter().zip(definition(form, &c, &q)) {
+                for (got, expected) in out.iter().zip(definition(form, &c, &q)) {
                     assert!(
-                        (f64::from(*got) - wanted).abs() < 2e-5,
-                        "{contexts} × {queries}, {form:?}: {got}, {wanted}"
+                        (f64::from(*got) - expected).abs() < 2e-5,
+                        "{contexts} × {queries}, {form:?}: {got}, {expected}"
                     );
                 }
                 assert_eq!(out[queries], 0.0);

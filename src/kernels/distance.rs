@@ -60,7 +60,7 @@ impl VectorValues<'_> {
 }
 
 /// Calls a generic function with the slices of two vectors, compiled for the widest instructions of the CPU.
-macro_rules! of_two {
+macro_rules! for_both {
     ($function:ident, $a:expr, $b:expr) => {{
         fn singles(a: &[f32], b: &[f32]) -> f64 {
             widest!($function(a: &[f32], b: &[f32]) -> f64)
@@ -82,19 +82,19 @@ macro_rules! of_two {
 /// Inner product Σ aᵢ·bᵢ.
 #[must_use]
 pub fn inner_product(a: VectorValues<'_>, b: VectorValues<'_>) -> f64 {
-    of_two!(sum_of_products, a, b)
+    for_both!(sum_of_products, a, b)
 }
 
 /// Euclidean distance √ Σ (aᵢ − bᵢ)².
 #[must_use]
 pub fn l2_distance(a: VectorValues<'_>, b: VectorValues<'_>) -> f64 {
-    of_two!(sum_of_squared_differences, a, b).sqrt()
+    for_both!(sum_of_squared_differences, a, b).sqrt()
 }
 
 /// Sum of absolute differences, Σ \|aᵢ − bᵢ\|.
 #[must_use]
 pub fn l1_distance(a: VectorValues<'_>, b: VectorValues<'_>) -> f64 {
-    of_two!(sum_of_absolute_differences, a, b)
+    for_both!(sum_of_absolute_differences, a, b)
 }
 
 /// Euclidean norm √ Σ aᵢ².
@@ -317,7 +317,8 @@ mod tests {
             let mut vector = || -> Vec<f32> { (0..width).map(|_| (rng.uniform() * 2.0 - 1.0) as f32).collect() };
             let (a, b) = (vector(), vector());
             let pairs = || a.iter().zip(&b).map(|(&a, &b)| (f64::from(a), f64::from(b)));
-            let close = |got: f64, wanted: f64| assert!((got - wanted).abs() < 1e-12, "{got} {wanted} at {width}");
+            let close =
+                |got: f64, expected: f64| assert!((got - expected).abs() < 1e-12, "{got} {expected} at {width}");
             close(inner_product(F32(&a), F32(&b)), pairs().map(|(a, b)| a * b).sum());
             close(l1_distance(F32(&a), F32(&b)), pairs().map(|(a, b)| (a - b).abs()).sum());
             close(l2_distance(F32(&a), F32(&b)).powi(2), pairs().map(|(a, b)| (a - b).powi(2)).sum());

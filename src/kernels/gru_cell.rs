@@ -202,7 +202,7 @@ mod tests {
         for i in (-20_000..20_000i16).step_by(if cfg!(miri) { 500 } else { 1 }) {
             let x = f32::from(i) / 233.0;
             let exact = f64::from(x);
-            let relative = |got: f32, wanted: f64| ((f64::from(got) - wanted) / wanted).abs();
+            let relative = |got: f32, expected: f64| ((f64::from(got) - expected) / expected).abs();
             assert!(relative(exp(x), exact.exp()) < 3e-7, "exp({x}) = {}", exp(x));
             assert!(relative(sigmoid(x), 1.0 / (1.0 + (-exact).exp())) < 5e-7, "sigmoid({x})");
             assert!(
@@ -259,11 +259,11 @@ mod tests {
                 values
             };
             for (g, gate) in gates.iter().enumerate() {
-                let wanted = slope(&|by| next_state(x, moved(q, g, by), h));
-                assert!((f64::from(gate[i]) - wanted).abs() < 1e-5, "q {g} of unit {i}");
-                let wanted = slope(&|by| next_state(moved(x, g, by), q, h));
+                let expected = slope(&|by| next_state(x, moved(q, g, by), h));
+                assert!((f64::from(gate[i]) - expected).abs() < 1e-5, "q {g} of unit {i}");
+                let expected = slope(&|by| next_state(moved(x, g, by), q, h));
                 let got = if g == 2 { candidate[i] } else { gate[i] };
-                assert!((f64::from(got) - wanted).abs() < 1e-5, "x {g} of unit {i}");
+                assert!((f64::from(got) - expected).abs() < 1e-5, "x {g} of unit {i}");
             }
             assert!((f64::from(d[i]) - slope(&|by| next_state(x, q, h + by))).abs() < 1e-5, "h of unit {i}");
         }

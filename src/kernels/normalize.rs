@@ -68,8 +68,8 @@ mod tests {
         to_channels(&rgb, 2, ChannelStatistics::IMAGENET, false, &mut straight);
         let mut flipped = [0.0; 12];
         to_channels(&rgb, 2, ChannelStatistics::IMAGENET, true, &mut flipped);
-        for (got, wanted) in [(straight[0], -2.117_904), (straight[4], 2.428_571_5), (straight[8], -0.915_555_54)] {
-            assert!((got - wanted).abs() < 1e-6, "{got}, wanted {wanted}");
+        for (got, expected) in [(straight[0], -2.117_904), (straight[4], 2.428_571_5), (straight[8], -0.915_555_54)] {
+            assert!((got - expected).abs() < 1e-6, "{got}, expected {expected}");
         }
         let reversed: Vec<f32> = straight.chunks_exact(2).flat_map(|row| [row[1], row[0]]).collect();
         assert_eq!(flipped[..], reversed);

@@ -228,7 +228,7 @@ mod tests {
                     for i in 0..rows {
                         for j in 0..TILE_COLUMNS {
                             let (row, column) = (&a[i * depth..][..depth], &b[j * depth..][..depth]);
-                            let wanted = match violation {
+                            let expected = match violation {
                                 OrderViolation::ColumnsExceedRows => {
                                     -order_similarity(row, column, OrderPenalty::Squared)
                                 }
@@ -237,7 +237,7 @@ mod tests {
                                 }
                             };
                             for got in [found.0[i][j], plain.0[i][j]] {
-                                assert!((got - wanted).abs() <= 1e-5 * wanted, "{rows}x{depth} ({i}, {j}): {got}");
+                                assert!((got - expected).abs() <= 1e-5 * expected, "{rows}x{depth} ({i}, {j}): {got}");
                             }
                         }
                     }

@@ -102,8 +102,8 @@ mod tests {
                     let (i, j) = (place / outputs, place % outputs);
                     let terms =
                         (0..inputs).map(|k| f64::from(rows[i * inputs + k]) * f64::from(weights[j * inputs + k]));
-                    let wanted = terms.sum::<f64>() + f64::from(bias[j]);
-                    assert!((f64::from(got) - wanted).abs() < most, "{kind:?} {n} × {outputs}: {got} and {wanted}");
+                    let expected = terms.sum::<f64>() + f64::from(bias[j]);
+                    assert!((f64::from(got) - expected).abs() < most, "{kind:?} {n} × {outputs}: {got} and {expected}");
                 }
             }
         }

@@ -88,7 +88,8 @@ mod tests {
     fn normal_numbers_have_the_moments_and_tails_of_the_distribution() {
         let mut rng = Rng::new(3, &[]);
         let values: Vec<f64> = (0..20_000).flat_map(|_| rng.normal_pair(2.0)).collect();
-        let mean = |of: &dyn Fn(f64) -> f64| values.iter().map(|&value| of(value)).sum::<f64>() / values.len() as f64;
+        let mean =
+            |moment: &dyn Fn(f64) -> f64| values.iter().map(|&value| moment(value)).sum::<f64>() / values.len() as f64;
         assert!(mean(&|x| x).abs() < 0.03 && (mean(&|x| x * x) - 4.0).abs() < 0.08);
         assert!((mean(&|x| f64::from(u8::from(x.abs() > 4.0))) - 0.0455).abs() < 0.003);
     }

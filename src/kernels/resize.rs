@@ -117,8 +117,8 @@ pub struct ResizedCrop {
 /// # Panics
 /// `rgb` is not `width` × `height` pixels, a side is 0, or `crop` is larger than `shorter`.
 #[must_use]
-pub fn resize_and_crop(rgb: &[u8], width: usize, height: usize, wanted: ResizedCrop) -> Vec<u8> {
-    let ResizedCrop { shorter, crop, place, interpolation } = wanted;
+pub fn resize_and_crop(rgb: &[u8], width: usize, height: usize, target: ResizedCrop) -> Vec<u8> {
+    let ResizedCrop { shorter, crop, place, interpolation } = target;
     assert!(width > 0 && height > 0 && rgb.len() == width * height * 3, "the image has other than its pixels");
     assert!(crop <= shorter, "a square of {crop} does not fit a side of {shorter}");
     let (new_width, new_height) = resized_size(width, height, shorter);
@@ -346,8 +346,8 @@ mod tests {
     fn an_image_of_the_right_size_is_only_cropped() {
         let rgb: Vec<u8> = (0..6 * 6 * 3).map(|i| u8::try_from(i * 7 % 256).unwrap()).collect();
         let cut = resize_and_crop(&rgb, 6, 6, centre(6, 4));
-        let wanted: Vec<u8> = (1..5).flat_map(|row| rgb[(row * 6 + 1) * 3..(row * 6 + 5) * 3].to_vec()).collect();
-        assert_eq!(cut, wanted);
+        let expected: Vec<u8> = (1..5).flat_map(|row| rgb[(row * 6 + 1) * 3..(row * 6 + 5) * 3].to_vec()).collect();
+        assert_eq!(cut, expected);
     }
 
     #[test]

@@ -506,9 +506,9 @@ mod tests {
                 add_exp_rows(beta, &scores, &by_column, &mut rows_sums);
                 let mut column_sums = ColumnLogSumExps::EMPTY;
                 add_exp_columns(beta, &scores, &by_row, &mut column_sums);
-                let close = |got: f64, wanted: f64| {
-                    let error = (got - wanted).abs();
-                    assert!(error < 2e-6 + 1e-7 * f64::from(beta), "β {beta}, {n}x{used}: {got}, wanted {wanted}");
+                let close = |got: f64, expected: f64| {
+                    let error = (got - expected).abs();
+                    assert!(error < 2e-6 + 1e-7 * f64::from(beta), "β {beta}, {n}x{used}: {got}, expected {expected}");
                 };
                 for i in 0..n {
                     let row = (0..used).map(|c| scores[i][c] + by_column[c]);

@@ -20,15 +20,15 @@ fn tuples_agree_with_the_java_tool_with_f1_of_at_least_0_8() {
     let (mut right, mut ours, mut theirs) = (0_u32, 0_u32, 0_u32);
     for line in text.lines() {
         let (caption, printed) = line.split_once('\t').expect("a caption and its tuples");
-        let wanted: BTreeSet<String> = printed
+        let expected: BTreeSet<String> = printed
             .split(" ) , ( ")
             .map(|tuple| tuple.trim_matches(['(', ')', ' ']).split(" , ").collect::<Vec<_>>().join(", "))
             .collect();
         let got: BTreeSet<String> = tuples(&parse(caption)).into_iter().collect();
         let size = |set: usize| u32::try_from(set).expect("few tuples");
-        right += size(got.intersection(&wanted).count());
+        right += size(got.intersection(&expected).count());
         ours += size(got.len());
-        theirs += size(wanted.len());
+        theirs += size(expected.len());
     }
     let f1 = f64::from(2 * right) / f64::from(ours + theirs);
     println!("F1 {f1:.4}: {right} of {ours} tuples are right, {theirs} were wanted");
@@ -98,8 +98,8 @@ fn correlation_with_human_ratings_is_at_least_that_of_the_java_tool() {
         let (scores, ratings): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
         pearson(&scores, &ratings).expect("neither is constant")
     };
-    let (of_all, of_others) = (agreement(&all), agreement(&others));
-    println!("Pearson {of_all:.4} on {} pairs, {of_others:.4} on {}", all.len(), others.len());
+    let (overall, among_others) = (agreement(&all), agreement(&others));
+    println!("Pearson {overall:.4} on {} pairs, {among_others:.4} on {}", all.len(), others.len());
     assert_eq!((all.len(), others.len()), (44_833, 19_833));
-    assert!(of_all >= 0.729 && of_others >= 0.536, "{of_all:.4} {of_others:.4}");
+    assert!(overall >= 0.729 && among_others >= 0.536, "{overall:.4} {among_others:.4}");
 }

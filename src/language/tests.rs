@@ -48,10 +48,10 @@ const GOLDEN: &[(&str, &[&str])] = &[
 #[test]
 fn every_construction_has_its_tuples() {
     let mut different = Vec::new();
-    for (caption, wanted) in GOLDEN {
+    for (caption, expected) in GOLDEN {
         let got = tuples(&parse(caption));
-        if got != *wanted {
-            different.push(format!("{caption}\n  got    {got:?}\n  wanted {wanted:?}"));
+        if got != *expected {
+            different.push(format!("{caption}\n  got    {got:?}\n  wanted {expected:?}"));
         }
     }
     assert!(different.is_empty(), "{} of {}:\n{}", different.len(), GOLDEN.len(), different.join("\n"));

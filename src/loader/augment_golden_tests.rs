@@ -96,8 +96,8 @@ fn compare(picture: &DecodedImage, seen: &GoldenView, name: &str) {
         PixelFormat::imagenet(seen.side),
         &mut pixels,
     );
-    for &(place, wanted) in &seen.values {
-        assert_eq!(pixels[place], wanted, "{name}: {region:?} at {}, value {place}", seen.side);
+    for &(place, expected) in &seen.values {
+        assert_eq!(pixels[place], expected, "{name}: {region:?} at {}, value {place}", seen.side);
     }
 }
 
@@ -165,7 +165,7 @@ fn crop_boxes_are_distributed_as_in_torchvision() {
                 let (below, up_to) =
                     (share(&|value| value < quantile - 1e-6), share(&|value| value <= quantile + 1e-6));
                 let fits = below - 0.015 <= probability && probability <= up_to + 0.015;
-                assert!(fits, "{width} × {height}, {name}: {below} to {up_to} at {quantile}, wanted {probability}");
+                assert!(fits, "{width} × {height}, {name}: {below} to {up_to} at {quantile}, expected {probability}");
             }
         }
     }

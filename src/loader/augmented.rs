@@ -50,7 +50,7 @@ impl AugmentedImages {
     /// A batch lacks columns of `images`, or the side is 0.
     pub fn new(batches: Vec<RecordBatch>, root: Option<PathBuf>, format: PixelFormat) -> Result<Self> {
         if format.side == 0 {
-            return Err(Error::data("got a crop of 0 pixels, wanted at least 1"));
+            return Err(Error::data("got a crop of 0 pixels, expected at least 1"));
         }
         let mut starts = vec![0];
         for batch in &batches {
@@ -208,12 +208,12 @@ mod tests {
         ];
         let augmented = AugmentedImages::new(vec![images(&rows)], Some(inner), PixelFormat::imagenet(8)).unwrap();
         let mut pixels = vec![0.0; augmented.sample_len()];
-        for (row, wanted) in
+        for (row, expected) in
             ["gone.png", "leads out of the image folder", "damaged", "a GIF image", "neither"].into_iter().enumerate()
         {
             let error = augmented.write_augmented(row, 0, 0, 0, &mut pixels).unwrap_err();
             let message = error.to_string();
-            assert!(message.starts_with(&format!("image `number {row}`: ")) && message.contains(wanted), "{message}");
+            assert!(message.starts_with(&format!("image `number {row}`: ")) && message.contains(expected), "{message}");
             assert_eq!(error.category(), ErrorCategory::Data);
         }
         let rootless = AugmentedImages::new(vec![images(&rows)], None, PixelFormat::imagenet(8)).unwrap();

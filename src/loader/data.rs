@@ -50,9 +50,9 @@ pub enum LoaderImages {
 
 impl LoaderImages {
     /// Prefetches shards.
-    pub(super) fn prefetch(&self, wanted: impl IntoIterator<Item = usize>) {
+    pub(super) fn prefetch(&self, needed: impl IntoIterator<Item = usize>) {
         if let Self::Vectors { shards, .. } = self {
-            shards.prefetch(wanted);
+            shards.prefetch(needed);
         }
     }
 
@@ -83,8 +83,10 @@ impl LoaderData {
             starts.push(starts[starts.len() - 1] + set.samples);
         }
         if starts[sets.len()] != table.rows() {
-            let (got, wanted) = (table.rows(), starts[sets.len()]);
-            return Err(Error::internal(format!("got a table of {got} samples, wanted {wanted} as in the data sets")));
+            let (got, expected) = (table.rows(), starts[sets.len()]);
+            return Err(Error::internal(format!(
+                "got a table of {got} samples, expected {expected} as in the data sets"
+            )));
         }
         let shards = table.ids("shard")?;
         let mut shards_of = Vec::new();
@@ -149,5 +151,5 @@ impl LoaderData {
 
 fn to_index(row: usize, got: i64) -> Result<usize> {
     usize::try_from(got)
-        .map_err(|_| Error::data(format!("sample {row} has index {got}, wanted a shard or a row from 0")))
+        .map_err(|_| Error::data(format!("sample {row} has index {got}, expected a shard or a row from 0")))
 }

@@ -72,7 +72,7 @@ impl Loader {
     ) -> Result<Self> {
         let LoaderStart { epoch, first_batch, rank, world_size, threads } = start;
         if rank >= world_size {
-            return Err(Error::usage(format!("rank {rank} of {world_size}, wanted one below {world_size}")));
+            return Err(Error::usage(format!("rank {rank} of {world_size}, expected one below {world_size}")));
         }
         let most = order.batch_positions(0).len();
         if world_size > most {

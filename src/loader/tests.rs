@@ -121,8 +121,8 @@ fn a_batch_holds_the_samples_of_the_data_order() {
         let epoch = data.1.epoch(3);
         let table = samples(&[&[10, 4, 0, 10, 7, 1]]);
         let captions = table.ids("caption_id").unwrap();
-        let wanted: Vec<i64> = epoch.samples(0..64).map(|sample| captions.value(sample.index).unwrap()).collect();
-        assert_eq!(seen, wanted);
+        let expected: Vec<i64> = epoch.samples(0..64).map(|sample| captions.value(sample.index).unwrap()).collect();
+        assert_eq!(seen, expected);
         seen.sort_unstable();
         seen.dedup();
         assert_eq!(seen.len(), 64);
@@ -136,15 +136,15 @@ fn the_number_of_ranks_may_change_at_any_batch() {
     let whole = ids(&mut start(&data, LoaderStart::single_rank(1, 0, 2)).unwrap());
     let mut parts: Vec<Vec<i64>> = Vec::new();
     for (first, end, ranks) in [(0, 2, 2), (2, 3, 3), (3, 6, 5), (6, 7, 7), (7, whole.len(), 1)] {
-        let mut of_batch = vec![vec![]; end - first];
+        let mut batch_rows = vec![vec![]; end - first];
         for rank in 0..ranks {
             let from = LoaderStart { epoch: 1, first_batch: first, rank, world_size: ranks, threads: 2 };
             let mut loader = start(&data, from).unwrap();
-            for batch in &mut of_batch {
+            for batch in &mut batch_rows {
                 batch.extend_from_slice(loader.next(|| Ok(())).unwrap().unwrap().captions());
             }
         }
-        parts.extend(of_batch);
+        parts.extend(batch_rows);
     }
     assert_eq!(parts, whole);
 }
@@ -274,7 +274,7 @@ fn an_error_takes_the_place_of_its_batch_and_ends_the_stream() {
     assert!(text.contains("FixedSizeList(4") && text.contains("FixedSizeList(3"), "{text}");
 
     let (_, error) = fails(|shard| Ok(features(shard, if shard == 2 { 5 } else { 6 }, WIDTH)));
-    assert_eq!(error.to_string(), "shard 2 of `features` has 5 rows, wanted 6");
+    assert_eq!(error.to_string(), "shard 2 of `features` has 5 rows, expected 6");
 
     let (_, error) = fails(|shard| if shard == 1 { panic!("no such thing") } else { Ok(features(shard, 6, WIDTH)) });
     assert_eq!(error.category(), ErrorCategory::Internal);

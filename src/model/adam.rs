@@ -102,14 +102,15 @@ fn fused_step(all: &mut [[Tensor; 4]], coefficients: &dyn Fn(usize) -> AdamCoeff
         let [p, g, m, v] = tensors.each_mut();
         let changed = [p, m, v].map(|tensor| as_mut_slice(tensor).chunks_mut(BLOCK));
         let [p, m, v] = changed;
-        let of_parameter = p.zip(as_slice(g).chunks(BLOCK)).zip(m.zip(v));
-        blocks.extend(of_parameter.map(|block| (block, coefficients)));
+        let parameter_blocks = p.zip(as_slice(g).chunks(BLOCK)).zip(m.zip(v));
+        blocks.extend(parameter_blocks.map(|block| (block, coefficients)));
     }
     let share = blocks.len().div_ceil(thread_count()).max(1);
     std::thread::scope(|scope| {
         while !blocks.is_empty() {
             let mine = blocks.split_off(blocks.len().saturating_sub(share));
-            let work = move || mine.into_iter().for_each(|(((p, g), (m, v)), of)| step(p, g, m, v, of));
+            let work =
+                move || mine.into_iter().for_each(|(((p, g), (m, v)), coefficients)| step(p, g, m, v, coefficients));
             if blocks.is_empty() { work() } else { drop(scope.spawn(work)) }
         }
     });

@@ -9,8 +9,8 @@ use tch::Tensor;
 
 use pairloom_base::error::panic_error;
 
-/// Computes the gradients in the inputs of a function, `None` for those that are not wanted, from the gradient in its
-/// output and whether each is wanted.
+/// Computes the gradients in the inputs of a function, `None` for those that are not needed, from the gradient in its
+/// output and whether each is needed.
 type Closure = Box<dyn FnOnce(&Tensor, &[bool]) -> Vec<Option<Tensor>> + Send>;
 
 type Backward =
@@ -29,7 +29,7 @@ unsafe extern "C" {
 }
 
 /// Makes `output` a function of `inputs` that libtorch differentiates. `backward` computes the gradients in the inputs,
-/// `None` for those that are not wanted, from the gradient in the output and whether each is wanted. It runs once at
+/// `None` for those that are not needed, from the gradient in the output and whether each is needed. It runs once at
 /// most, so a graph is differentiated once. Nothing may change the inputs in between. A panic of `backward`, such as one of
 /// `tch`, is an error of the call that differentiates the graph.
 pub fn differentiable(
@@ -64,7 +64,7 @@ pub fn differentiable(
 unsafe extern "C" fn call_closure(
     closure: *mut c_void,
     d: *mut c_void,
-    wanted: *const bool,
+    expected: *const bool,
     found: *mut *mut c_void,
     count: usize,
     message: *mut c_char,
@@ -73,7 +73,7 @@ unsafe extern "C" fn call_closure(
     // SAFETY: the node gives the closure away.
     let closure = unsafe { Box::from_raw(closure.cast::<Closure>()) };
     // SAFETY: there are `count` values, which live during the call.
-    let wanted = unsafe { std::slice::from_raw_parts(wanted, count) };
+    let expected = unsafe { std::slice::from_raw_parts(expected, count) };
     // SAFETY: there are `count` places, which nothing else reads or writes meanwhile.
     let found = unsafe { std::slice::from_raw_parts_mut(found, count) };
     // SAFETY: there are `capacity` bytes, which nothing else reads or writes meanwhile.
@@ -81,7 +81,7 @@ unsafe extern "C" fn call_closure(
     let computed = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: the tensor lives during the call.
         let d = unsafe { Tensor::clone_from_ptr(d.cast()) };
-        let gradients = tch::no_grad(|| closure(&d, wanted));
+        let gradients = tch::no_grad(|| closure(&d, expected));
         assert_eq!(gradients.len(), count, "a gradient or `None` for each input");
         gradients
     }));
@@ -139,9 +139,9 @@ mod tests {
         let frees = Arc::new(AtomicUsize::new(0));
         let square = |x: &Tensor, other: &Tensor, wanted_of_other: bool| {
             let (saved, freed) = (x.detach(), Freed(Arc::clone(&frees)));
-            differentiable(&(x * x).detach(), &[x, other], move |d, wanted| {
+            differentiable(&(x * x).detach(), &[x, other], move |d, expected| {
                 let _ = &freed;
-                assert_eq!(wanted, [true, wanted_of_other]);
+                assert_eq!(expected, [true, wanted_of_other]);
                 vec![Some(d * &saved * 2.0), wanted_of_other.then(|| d.zeros_like())]
             })
         };
@@ -165,8 +165,8 @@ mod tests {
     #[test]
     fn a_panic_of_a_closure_is_an_error_of_the_backward_pass() {
         let x = Tensor::from_slice(&[5.0]).set_requires_grad(true);
-        let y = differentiable(&x.detach(), &[&x], |_, _| panic!("{} regions, wanted 3", 2));
+        let y = differentiable(&x.detach(), &[&x], |_, _| panic!("{} regions, expected 3", 2));
         let error = Tensor::f_run_backward(&[y], &[&x], false, false).expect_err("a panic");
-        assert!(error.to_string().contains("2 regions, wanted 3"), "{error}");
+        assert!(error.to_string().contains("2 regions, expected 3"), "{error}");
     }
 }

@@ -27,9 +27,6 @@ pub fn to_tch(device: Device) -> Result<tch::Device> {
 
 /// Returns the device of libtorch for the rank of local rank `local`, which uses the GPU `local` places after the
 /// requested one. Ranks share GPUs if there are fewer GPUs than ranks.
-///
-/// # Errors
-/// As [`to_tch`].
 pub fn device_of_rank(device: Device, local: usize) -> Result<tch::Device> {
     let Device::Cuda(number) = device else { return Ok(tch::Device::Cpu) };
     load_cuda();
@@ -156,12 +153,12 @@ mod tests {
 
     #[test]
     fn local_ranks_use_the_gpus_in_turn() {
-        let of = |number, ranks, count| (0..ranks).map(|rank| gpu_of_rank(number, rank, count)).collect::<Vec<_>>();
-        assert_eq!(of(0, 3, 4), [Some(0), Some(1), Some(2)]);
-        assert_eq!(of(3, 3, 4), [Some(3), Some(0), Some(1)]);
-        assert_eq!(of(0, 3, 1), [Some(0); 3]);
-        assert_eq!(of(4, 1, 4), [None]);
-        assert_eq!(of(0, 1, 0), [None]);
+        let gpus = |number, ranks, count| (0..ranks).map(|rank| gpu_of_rank(number, rank, count)).collect::<Vec<_>>();
+        assert_eq!(gpus(0, 3, 4), [Some(0), Some(1), Some(2)]);
+        assert_eq!(gpus(3, 3, 4), [Some(3), Some(0), Some(1)]);
+        assert_eq!(gpus(0, 3, 1), [Some(0); 3]);
+        assert_eq!(gpus(4, 1, 4), [None]);
+        assert_eq!(gpus(0, 1, 0), [None]);
     }
 
     /// Run by the next test as a child process, with an environment that allows TF32, because the flag is global.

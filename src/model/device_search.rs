@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tch::{Kind, TchError, Tensor};
 
 use super::device::to_tch;
-use super::similarity::{EmbeddingSimilarity, block_ranges};
+use super::similarity::block_ranges;
 use pairloom_base::error::{Error, Result};
 use pairloom_base::runtime::{Device, RemoteTasks};
 use pairloom_kernels::hubness::distance::Distance;
@@ -18,6 +18,7 @@ use pairloom_search::{
     ConsumePanel, CpuSearchFactory, Duplicates, MatrixSide, PanelRow, ScoreBound, ScoreFunction, ScorePrecision,
     Scores, Search, SearchFactory, VectorMatrix, VectorScores, rows_per_buffer,
 };
+use pairloom_spec::similarity::EmbeddingSimilarity;
 
 /// Factory of searches that compute their scores on one device.
 ///
@@ -221,11 +222,11 @@ fn order_scores(
     let scores = Tensor::f_empty([rows.size2()?.0, columns.size2()?.0], (rows.kind(), rows.device()))?;
     for (row, column) in block_ranges(most, rows, columns) {
         let (high, wide) = (row.end - row.start, column.end - column.start);
-        let of_rows = rows.f_narrow(0, row.start, high)?.f_unsqueeze(1)?;
-        let of_columns = columns.f_narrow(0, column.start, wide)?.f_unsqueeze(0)?;
+        let row_vectors = rows.f_narrow(0, row.start, high)?.f_unsqueeze(1)?;
+        let column_vectors = columns.f_narrow(0, column.start, wide)?.f_unsqueeze(0)?;
         let mut over = match captions {
-            MatrixSide::Columns => of_columns.f_sub(&of_rows)?,
-            MatrixSide::Rows => of_rows.f_sub(&of_columns)?,
+            MatrixSide::Columns => column_vectors.f_sub(&row_vectors)?,
+            MatrixSide::Rows => row_vectors.f_sub(&column_vectors)?,
         };
         let mut sums = over.f_relu_()?.f_square_()?.f_sum_dim_intlist(2, false, None)?;
         if form == OrderPenalty::Norm {
@@ -289,12 +290,12 @@ mod tests {
                         .expect("scores on the CPU");
                     for (i, j) in some.clone().flat_map(|i| (0..m).map(move |j| (i, j))) {
                         let got = scores[j / TILE_COLUMNS * some.len() + i - some.start][j % TILE_COLUMNS];
-                        let of =
+                        let norm =
                             |vectors: &VectorMatrix<'_>, i: usize| NormBound::of_unpacked(vectors.norms()[i], width);
                         let bound = match scoring {
-                            ScoreFunction::Product => product_error_bound(width, of(&rows, i), of(&columns, j)),
+                            ScoreFunction::Product => product_error_bound(width, norm(&rows, i), norm(&columns, j)),
                             ScoreFunction::Order { form, .. } => {
-                                order_similarity_error(width, form, of(&rows, i), of(&columns, j))
+                                order_similarity_error(width, form, norm(&rows, i), norm(&columns, j))
                             }
                         };
                         let error = (f64::from(got) - f64::from(scoring.score(rows.row(i), columns.row(j)))).abs();
@@ -311,10 +312,10 @@ mod tests {
         let matrix = |seed: u64, n: usize| Tensor::from_slice(&values(seed, n * 6)).view([-1, 6]);
         let (rows, columns) = (matrix(1, 7), matrix(2, 64));
         for (form, captions) in [(OrderPenalty::Norm, MatrixSide::Columns), (OrderPenalty::Squared, MatrixSide::Rows)] {
-            let of = |most| order_scores(most, &rows, &columns, form, captions).expect("scores on the CPU");
-            let whole = of(MAX_DIFFERENCES);
+            let scores_by = |most| order_scores(most, &rows, &columns, form, captions).expect("scores on the CPU");
+            let whole = scores_by(MAX_DIFFERENCES);
             for most in [1, 6 * 5, 6 * 64 * 3] {
-                assert!((of(most) - &whole).abs().max().double_value(&[]) < 1e-6, "{form:?} {most}");
+                assert!((scores_by(most) - &whole).abs().max().double_value(&[]) < 1e-6, "{form:?} {most}");
             }
         }
     }

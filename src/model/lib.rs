@@ -23,6 +23,5 @@ mod libtorch_search_tests;
 pub mod device_search;
 pub mod pair_scores;
 
-pub use pairloom_spec::setting_problems;
 pub use safetensors_file::parse as parse_safetensors;
 pub use training_state::parse_checkpoint;

@@ -9,10 +9,11 @@ use super::collective::CollectiveGroup;
 use super::family::encode::EncodedItems;
 use super::loss::MemoryBankScores;
 use super::safetensors_file::NamedTensors;
-use super::similarity::{EmbeddingSimilarity, SimilarityScores};
+use super::similarity::SimilarityScores;
 use super::tensor_slices::to_vec;
 use pairloom_base::error::{Error, Result};
-pub use pairloom_spec::loss::MemoryBankMask;
+use pairloom_spec::loss::MemoryBankMask;
+use pairloom_spec::similarity::EmbeddingSimilarity;
 
 /// Training pair: a caption and its image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

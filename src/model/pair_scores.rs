@@ -185,9 +185,6 @@ pub(super) fn share_items(items: &EncodedItems) -> EncodedItems {
 /// Features or regions of images, read by several threads.
 pub trait ImageValues: Sync {
     /// Appends the values of image `image`, row-major.
-    ///
-    /// # Errors
-    /// A file is damaged.
     fn append(&self, image: usize, values: &mut Vec<f32>) -> Result<()>;
 }
 
@@ -225,7 +222,7 @@ pub struct StreamedScores<'i> {
     /// At least one.
     workers: Mutex<Vec<ScoringWorker>>,
     /// Scores of each image with its positives, by caption.
-    of_positives: Vec<HashMap<usize, f32>>,
+    positive_scores: Vec<HashMap<usize, f32>>,
     /// Scores of the latest blocks that [`Scores::exact_scores`] computed, by block of images and of captions.
     latest: Mutex<HashMap<[usize; 2], Vec<f32>>>,
 }
@@ -320,10 +317,10 @@ impl<'i> StreamedScores<'i> {
                 model: share_model(config, model)?,
                 captions,
             }]),
-            of_positives: Vec::new(),
+            positive_scores: Vec::new(),
             latest: Mutex::default(),
         };
-        Ok(Self { of_positives: made.score_positives(threads)?, ..made })
+        Ok(Self { positive_scores: made.score_positives(threads)?, ..made })
     }
 
     /// Calls `work` with a worker that no other thread uses.
@@ -359,7 +356,7 @@ impl<'i> StreamedScores<'i> {
         let scores = to_vec(&worker.model.scores(images, captions)?)?;
         check_finite(self.items.ids, &scores, first, numbers)?;
         if let Some(score) = scores.iter().find(|score| score.abs() > LARGEST_SCORE) {
-            let message = format!("the model gives a pair the score {score}, wanted at most {LARGEST_SCORE}");
+            let message = format!("the model gives a pair the score {score}, expected at most {LARGEST_SCORE}");
             return Err(Error::stage(message).hint("keep the scores with `score_pairs`, and evaluate that table"));
         }
         Ok(scores)
@@ -375,9 +372,9 @@ impl<'i> StreamedScores<'i> {
                 if block >= blocks {
                     return Ok(());
                 }
-                let of_block = self.score_positives_of(self.blocks.images(block))?;
+                let block_scores = self.score_positives_of(self.blocks.images(block))?;
                 let mut found = lock(&found);
-                self.blocks.images(block).zip(of_block).for_each(|(image, scores)| found[image] = scores);
+                self.blocks.images(block).zip(block_scores).for_each(|(image, scores)| found[image] = scores);
             }
         };
         std::thread::scope(|scope| {
@@ -395,21 +392,21 @@ impl<'i> StreamedScores<'i> {
         let PairBlocks { captions_per_block, order, places, .. } = &self.blocks;
         let positives = &self.items.positives[images.clone()];
         let mut found = vec![HashMap::new(); images.len()];
-        let mut wanted: Vec<usize> = positives.iter().flatten().map(|&caption| places[caption]).collect();
-        wanted.sort_unstable();
-        wanted.dedup();
-        if wanted.is_empty() {
+        let mut expected: Vec<usize> = positives.iter().flatten().map(|&caption| places[caption]).collect();
+        expected.sort_unstable();
+        expected.dedup();
+        if expected.is_empty() {
             return Ok(found);
         }
         self.with_worker(|worker| {
             let encoded = self.encode_images(worker, images.clone())?;
-            for places in wanted.chunks(*captions_per_block) {
+            for places in expected.chunks(*captions_per_block) {
                 let numbers: Vec<usize> = places.iter().map(|&place| order[place]).collect();
                 let captions = worker.select_captions(places, *captions_per_block)?;
                 let scores = self.scores(worker, (&encoded, images.start), (&captions, &numbers))?;
                 for ((own, found), scores) in positives.iter().zip(&mut found).zip(scores.chunks_exact(numbers.len())) {
-                    let of_own = numbers.iter().zip(scores).filter(|(caption, _)| own.contains(caption));
-                    found.extend(of_own.map(|(&caption, &score)| (caption, score)));
+                    let own_scores = numbers.iter().zip(scores).filter(|(caption, _)| own.contains(caption));
+                    found.extend(own_scores.map(|(&caption, &score)| (caption, score)));
                 }
             }
             Ok(found)
@@ -419,23 +416,23 @@ impl<'i> StreamedScores<'i> {
     /// Score of a pair that is no positive: that of its block.
     fn score_of_block(&self, image: usize, caption: usize) -> Result<f32> {
         let PairBlocks { images_per_block, captions_per_block, order, places, .. } = &self.blocks;
-        let (of_image, of_caption) = (image / images_per_block, places[caption] / captions_per_block);
-        let images = self.blocks.images(of_image);
-        let first = of_caption * captions_per_block;
+        let (image_block, caption_block) = (image / images_per_block, places[caption] / captions_per_block);
+        let images = self.blocks.images(image_block);
+        let first = caption_block * captions_per_block;
         let numbers = &order[first..order.len().min(first + captions_per_block)];
         let place = (image - images.start) * numbers.len() + places[caption] - first;
-        if let Some(scores) = lock(&self.latest).get(&[of_image, of_caption]) {
+        if let Some(scores) = lock(&self.latest).get(&[image_block, caption_block]) {
             return Ok(scores[place]);
         }
         let scores = self.with_worker(|worker| {
             let encoded = self.encode_images(worker, images.clone())?;
-            self.scores(worker, (&encoded, images.start), (&worker.captions[of_caption], numbers))
+            self.scores(worker, (&encoded, images.start), (&worker.captions[caption_block], numbers))
         })?;
         let mut latest = lock(&self.latest);
         if latest.len() >= BLOCKS_KEPT {
             latest.clear();
         }
-        Ok(latest.entry([of_image, of_caption]).or_insert(scores)[place])
+        Ok(latest.entry([image_block, caption_block]).or_insert(scores)[place])
     }
 }
 
@@ -488,7 +485,7 @@ impl Scores for StreamedScores<'_> {
             Ok(())
         })?;
         for (image, row) in rows.zip(matrix.chunks_exact_mut(columns.max(1))) {
-            self.of_positives[image].iter().for_each(|(&caption, &score)| row[caption] = score);
+            self.positive_scores[image].iter().for_each(|(&caption, &score)| row[caption] = score);
         }
         consume_row_major(&matrix, columns, buffer, consume)
     }
@@ -500,7 +497,7 @@ impl Scores for StreamedScores<'_> {
                 MatrixSide::Rows => (query, item),
                 MatrixSide::Columns => (item, query),
             };
-            let known = self.of_positives[image].get(&caption);
+            let known = self.positive_scores[image].get(&caption);
             scores.push(known.map_or_else(|| self.score_of_block(image, caption), |&score| Ok(score))?);
         }
         Ok(())

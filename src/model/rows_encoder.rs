@@ -118,11 +118,11 @@ impl<'e> ImageEncoder<'e> {
         if batch.num_rows() == 0 {
             return Ok(blocks);
         }
-        let wanted = self.model.input_spec().image;
-        if shape.width != wanted {
+        let expected = self.model.input_spec().image;
+        if shape.width != expected {
             let (table, got) = (self.table, shape.width);
             return Err(Error::data(format!(
-                "`{table}` has vectors of {got} values, the model was trained on {wanted}"
+                "`{table}` has vectors of {got} values, the model was trained on {expected}"
             ))
             .hint("extract them with the network of the training"));
         }
@@ -162,7 +162,7 @@ impl<'e> ImageEncoder<'e> {
                 )));
             }
             if let Some(most) = self.model.max_regions().filter(|&most| count > most) {
-                let message = format!("image {image} has {count} regions, wanted at most the {most} of the training");
+                let message = format!("image {image} has {count} regions, expected at most the {most} of the training");
                 return Err(Error::data(message).hint("the model has parameters for each place of a region"));
             }
         }
@@ -174,15 +174,12 @@ impl<'e> ImageEncoder<'e> {
             ));
         }
         if !self.ids.insert(image) {
-            return Err(Error::data(format!("image {image} has two features, wanted one")));
+            return Err(Error::data(format!("image {image} has two features, expected one")));
         }
         Ok(())
     }
 
     /// Encodes the rows that wait for their block to fill.
-    ///
-    /// # Errors
-    /// A failure of libtorch.
     pub fn finish(&mut self) -> Result<Option<EncodedRows>> {
         let (values, width) = (std::mem::take(&mut self.values), self.shape.values());
         let is_own = self.share.has(self.pending.blocks);
@@ -240,11 +237,11 @@ impl<'e> CaptionEncoder<'e> {
     /// # Errors
     /// A caption that is too long, or a duplicate caption.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<Vec<EncodedRows>> {
-        let (ids, of) = (tables::int_column(batch, "caption_id")?, tables::int_column(batch, "image_id")?);
+        let (ids, image_ids) = (tables::int_column(batch, "caption_id")?, tables::int_column(batch, "image_id")?);
         let (splits, texts) = (tables::text_column(batch, "split")?, tables::text_column(batch, "text")?);
         let mut blocks = Vec::new();
         for row in 0..batch.num_rows() {
-            let (caption, image, split) = (ids.value(row), of.value(row), splits.value(row));
+            let (caption, image, split) = (ids.value(row), image_ids.value(row), splits.value(row));
             if !(self.includes_split)(split) {
                 continue;
             }
@@ -272,9 +269,6 @@ impl<'e> CaptionEncoder<'e> {
     }
 
     /// Encodes the rows that wait for their block to fill.
-    ///
-    /// # Errors
-    /// A failure of libtorch.
     pub fn finish(&mut self) -> Result<Option<EncodedRows>> {
         let mut token_ids = std::mem::take(&mut self.token_ids);
         self.model.add_image_words(&mut token_ids, &self.pending.image_ids);

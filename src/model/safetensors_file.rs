@@ -29,7 +29,7 @@ pub fn parse(bytes: &[u8]) -> Result<SafeTensors<'_>> {
         && let length = u64::from_le_bytes(*length)
         && (MAX_HEADER_BYTES + 1..=rest.len() as u64).contains(&length)
     {
-        let message = format!("its safetensors header has {length} bytes, wanted at most {MAX_HEADER_BYTES}");
+        let message = format!("its safetensors header has {length} bytes, expected at most {MAX_HEADER_BYTES}");
         return Err(Error::data(message).hint("long texts beside the tensors belong into another file"));
     }
     SafeTensors::deserialize(bytes).map_err(|error| {
@@ -66,18 +66,18 @@ pub(super) fn read_tensor(
     shape: Option<&[usize]>,
 ) -> std::result::Result<Tensor, String> {
     if view.dtype() != Dtype::F32 {
-        return Err(format!("`{name}` holds {:?}, wanted F32", view.dtype()));
+        return Err(format!("`{name}` holds {:?}, expected F32", view.dtype()));
     }
     if let Some(shape) = shape.filter(|shape| view.shape() != *shape) {
-        return Err(format!("`{name}` has shape {:?}, wanted {shape:?}", view.shape()));
+        return Err(format!("`{name}` has shape {:?}, expected {shape:?}", view.shape()));
     }
     let mut values = view.data().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
     if !values.all(f32::is_finite) {
         return Err(format!("`{name}` {NOT_FINITE}"));
     }
-    let of_tensor = |error: Error| format!("`{name}`: {error}");
-    let shape = to_tensor_shape(view.shape()).map_err(of_tensor)?;
-    Tensor::f_from_data_size(view.data(), &shape, Kind::Float).map_err(|error| of_tensor(libtorch_error(&error)))
+    let in_tensor = |error: Error| format!("`{name}`: {error}");
+    let shape = to_tensor_shape(view.shape()).map_err(in_tensor)?;
+    Tensor::f_from_data_size(view.data(), &shape, Kind::Float).map_err(|error| in_tensor(libtorch_error(&error)))
 }
 
 /// Error of a file with these mistakes; `None` without mistakes.
@@ -121,7 +121,7 @@ impl NamedTensors {
         let mut contents = Vec::with_capacity(self.tensors.len());
         for (name, tensor) in &self.tensors {
             if tensor.kind() != Kind::Float {
-                return Err(Error::internal(format!("tensor `{name}` holds {:?}, wanted Float", tensor.kind())));
+                return Err(Error::internal(format!("tensor `{name}` holds {:?}, expected Float", tensor.kind())));
             }
             let sizes = tensor.size().into_iter().map(usize::try_from).collect::<std::result::Result<Vec<_>, _>>();
             let shape = sizes.map_err(|_| Error::internal(format!("tensor `{name}` has a size below 0")))?;
@@ -164,9 +164,6 @@ impl NamedTensors {
     }
 
     /// Removes and returns the tensor `name`.
-    ///
-    /// # Errors
-    /// There is no such tensor.
     pub fn take(&mut self, name: &str) -> Result<Tensor> {
         self.tensors.remove(name).ok_or_else(|| {
             let names = self.tensors.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
@@ -184,22 +181,22 @@ pub struct ExpectedParameter {
     pub shape: Vec<usize>,
 }
 
-/// Reads exactly the `wanted` parameters to the CPU, as f32; those of 16 bits are widened. Tensors for whose name `unneeded` returns true are ignored.
+/// Reads exactly the `expected` parameters to the CPU, as f32; those of 16 bits are widened. Tensors for whose name `unneeded` returns true are ignored.
 ///
 /// # Errors
 /// Bytes that are not safetensors; parameters that are missing, unknown, of another shape or type, or not finite, all
 /// in one message.
 pub fn read_parameters(
     bytes: &[u8],
-    wanted: &[ExpectedParameter],
+    expected: &[ExpectedParameter],
     unneeded: impl Fn(&str) -> bool,
 ) -> Result<HashMap<String, Tensor>> {
     let file = parse(bytes)?;
     let mut found: HashMap<String, TensorView<'_>> = file.tensors().into_iter().collect();
-    let mut tensors = HashMap::with_capacity(wanted.len());
+    let mut tensors = HashMap::with_capacity(expected.len());
     let mut mistakes = TruncatedList::default();
     let mut are_all_values = true;
-    for ExpectedParameter { name, shape } in wanted {
+    for ExpectedParameter { name, shape } in expected {
         match found.remove(name).map(|view| read_weights(name, &view, shape)) {
             None => {
                 are_all_values = false;
@@ -236,7 +233,7 @@ fn read_weights(name: &str, view: &TensorView<'_>, shape: &[usize]) -> std::resu
         _ => return read_tensor(name, view, Some(shape)),
     };
     if view.shape() != shape {
-        return Err(format!("`{name}` has shape {:?}, wanted {shape:?}", view.shape()));
+        return Err(format!("`{name}` has shape {:?}, expected {shape:?}", view.shape()));
     }
     let sizes = to_tensor_shape(shape).map_err(|error| format!("`{name}`: {error}"))?;
     let tensor = Tensor::f_from_data_size(view.data(), &sizes, kind)
@@ -265,7 +262,7 @@ mod tests {
         assert!(parse(&file(100)).unwrap().is_empty());
         assert!(parse(&file(16 << 20)).unwrap().is_empty());
         let error = parse(&file((16 << 20) + 1)).unwrap_err();
-        assert_eq!(error.to_string(), "its safetensors header has 16777217 bytes, wanted at most 16777216");
+        assert_eq!(error.to_string(), "its safetensors header has 16777217 bytes, expected at most 16777216");
         // Such a length in a file of another format.
         let error = parse(b"a dog on a beach").unwrap_err();
         assert!(error.to_string().starts_with("not a safetensors file"), "{error}");
@@ -370,19 +367,19 @@ mod tests {
             ("nan", Dtype::F32, &[1], &nan),
             ("extra", Dtype::F32, &[2], &two),
         ]);
-        let wanted = [wanted("shape", &[1, 2]), wanted("kind", &[2]), wanted("nan", &[1]), wanted("gone", &[3])];
-        let error = read_parameters(&file, &wanted, |_| false).unwrap_err();
+        let expected = [wanted("shape", &[1, 2]), wanted("kind", &[2]), wanted("nan", &[1]), wanted("gone", &[3])];
+        let error = read_parameters(&file, &expected, |_| false).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "`shape` has shape [2], wanted [1, 2]; `kind` holds I32, wanted F32; `nan` holds a NaN or an infinity; \
+            "`shape` has shape [2], expected [1, 2]; `kind` holds I32, expected F32; `nan` holds a NaN or an infinity; \
              `gone` [3] is missing; `extra` is not a parameter of this CNN"
         );
     }
 
     #[test]
     fn many_mistakes_are_counted() {
-        let wanted: Vec<ExpectedParameter> = (0..25).map(|i| wanted(&format!("p{i}"), &[1])).collect();
-        let error = read_parameters(&file(&[]), &wanted, |_| false).unwrap_err().to_string();
+        let expected: Vec<ExpectedParameter> = (0..25).map(|i| wanted(&format!("p{i}"), &[1])).collect();
+        let error = read_parameters(&file(&[]), &expected, |_| false).unwrap_err().to_string();
         assert!(error.ends_with("; and 5 more"), "{error}");
     }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tch::Tensor;
 
-pub use pairloom_spec::similarity::{EmbeddingSimilarity, OrderPenalty};
+use pairloom_spec::similarity::{EmbeddingSimilarity, OrderPenalty};
 
 /// Number of differences of entries that are held at a time: 1 MiB in f32, which stays in a CPU's cache.
 const BLOCK: i64 = 1 << 18;
@@ -47,13 +47,13 @@ impl SimilarityScores for EmbeddingSimilarity {
 
     fn backward(self, images: &Tensor, captions: &Tensor, d_scores: &Tensor, own: &Range<i64>) -> (Tensor, Tensor) {
         let (own_images, own_captions) = (narrow_rows(images, own), narrow_rows(captions, own));
-        let (of_images, of_captions) = (narrow_rows(d_scores, own), narrow_rows(&d_scores.tr(), own));
+        let (image_rows, caption_rows) = (narrow_rows(d_scores, own), narrow_rows(&d_scores.tr(), own));
         tch::no_grad(|| match self {
-            Self::Cosine => (of_images.matmul(captions), of_captions.matmul(images)),
+            Self::Cosine => (image_rows.matmul(captions), caption_rows.matmul(images)),
             // A score decreases with the caption's entries and increases with the image's.
             Self::Order { form } => (
-                order_backward(&own_images, captions, &of_images, 1.0, form),
-                order_backward(&own_captions, images, &of_captions, -1.0, form),
+                order_backward(&own_images, captions, &image_rows, 1.0, form),
+                order_backward(&own_captions, images, &caption_rows, -1.0, form),
             ),
         })
     }
@@ -101,8 +101,8 @@ pub(super) fn block_ranges(
     ranges(n, high).flat_map(move |rows| ranges(m, wide).map(move |columns| (rows.clone(), columns)))
 }
 
-fn ranges(of: i64, each: i64) -> impl Iterator<Item = Range<i64>> {
-    (0..(of + each - 1) / each).map(move |block| block * each..((block + 1) * each).min(of))
+fn ranges(count: i64, each: i64) -> impl Iterator<Item = Range<i64>> {
+    (0..(count + each - 1) / each).map(move |block| block * each..((block + 1) * each).min(count))
 }
 
 fn narrow_rows(matrix: &Tensor, rows: &Range<i64>) -> Tensor {
@@ -167,23 +167,24 @@ mod tests {
                 let size = |size: i64| usize::try_from(size).expect("a small number");
                 let (n, width, own) = (size(n), size(width), size(own.start)..size(own.end));
                 let (images, captions, d_scores) = (numbers(&images), numbers(&captions), numbers(&d_scores));
-                let mut wanted = [vec![0.0; own.len() * width], vec![0.0; own.len() * width]];
+                let mut expected = [vec![0.0; own.len() * width], vec![0.0; own.len() * width]];
                 for (i, image) in images.chunks_exact(width).enumerate() {
                     for (j, caption) in captions.chunks_exact(width).enumerate() {
                         let (score, in_image, in_caption) = plain(image, caption, similarity);
                         assert!((got[i * n + j] - score).abs() < 1e-12, "{similarity:?}");
-                        for ((at, slopes), wanted) in [(i, in_image), (j, in_caption)].into_iter().zip(&mut wanted) {
+                        for ((at, slopes), expected) in [(i, in_image), (j, in_caption)].into_iter().zip(&mut expected)
+                        {
                             if own.contains(&at) {
-                                let into = &mut wanted[(at - own.start) * width..][..width];
+                                let into = &mut expected[(at - own.start) * width..][..width];
                                 into.iter_mut().zip(slopes).for_each(|(into, s)| *into += d_scores[i * n + j] * s);
                             }
                         }
                     }
                 }
-                for (got, wanted) in [(d_images, &wanted[0]), (d_captions, &wanted[1])] {
-                    assert_eq!(got.len(), wanted.len());
-                    let near = |(got, wanted): (&f64, &f64)| (got - wanted).abs() < 1e-10;
-                    assert!(got.iter().zip(wanted).all(near), "{similarity:?}");
+                for (got, expected) in [(d_images, &expected[0]), (d_captions, &expected[1])] {
+                    assert_eq!(got.len(), expected.len());
+                    let near = |(got, expected): (&f64, &f64)| (got - expected).abs() < 1e-10;
+                    assert!(got.iter().zip(expected).all(near), "{similarity:?}");
                 }
             }
         }
@@ -205,10 +206,10 @@ mod tests {
                 EmbeddingSimilarity::Order { form: OrderPenalty::Squared } => -violations,
             };
             let value = (scores * &d_scores).sum(Kind::Double);
-            let wanted = Tensor::run_backward(&[&value], &[&images, &captions], false, false);
+            let expected = Tensor::run_backward(&[&value], &[&images, &captions], false, false);
             let (d_images, d_captions) = similarity.backward(&images, &captions, &d_scores, &(0..n));
-            for (got, wanted) in [(d_images, &wanted[0]), (d_captions, &wanted[1])] {
-                assert!((got - wanted).abs().max().double_value(&[]) < 1e-12, "{similarity:?}");
+            for (got, expected) in [(d_images, &expected[0]), (d_captions, &expected[1])] {
+                assert!((got - expected).abs().max().double_value(&[]) < 1e-12, "{similarity:?}");
             }
         }
     }

@@ -20,12 +20,14 @@ use super::family::model::{
     AuxiliaryLosses, EncodedBatch, GlobalLossContext, LocalBatch, Model, ScoreGradients, ScoredBatch,
 };
 use super::family::parameters::BufferUpdates;
-use super::loss::{EvaluateObjective, Loss, MemoryBankWeights, Objective, ObjectiveContext};
-use super::memory_bank::{MemoryBank, MemoryBankMask, TrainingPair};
-use super::similarity::EmbeddingSimilarity;
+use super::loss::{EvaluateObjective, ObjectiveContext};
+use super::memory_bank::{MemoryBank, TrainingPair};
 use super::training_state::TrainingState;
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::epoch::rank_share;
+use pairloom_spec::loss::MemoryBankMask;
+use pairloom_spec::loss::{Loss, MemoryBankWeights, Objective};
+use pairloom_spec::similarity::EmbeddingSimilarity;
 
 /// Batch of matching pairs. This rank has the inputs of its local batch only.
 #[derive(Debug)]
@@ -150,11 +152,11 @@ pub fn loss_and_gradients(
     let mut auxiliary = sum_over_ranks(losses, group)?;
     let masked = options.mask_same_image.then(|| same_image_mask(batch.pairs, &images.vectors));
     let warm_up = options.is_warm_up.then_some(&options.objective.loss);
-    let of_batch = GlobalLossContext { masked: masked.as_ref(), warm_up };
-    let ScoredBatch { scores, losses, buffers: of_scores, backward: block_backward } =
-        model.score_batch(&images, &captions, of_batch)?;
+    let loss_context = GlobalLossContext { masked: masked.as_ref(), warm_up };
+    let ScoredBatch { scores, losses, buffers: score_buffers, backward: block_backward } =
+        model.score_batch(&images, &captions, loss_context)?;
     auxiliary.extend(losses);
-    buffers.extend(of_scores);
+    buffers.extend(score_buffers);
     let relevance = batch.relevance.map(|values| square_matrix(values, n, &scores)).transpose()?;
     let bank_scores = bank.map(|MemoryBankComparison { memory_bank: bank, similarity, mask, .. }| {
         bank.scores(&images.vectors, &captions.vectors, batch.pairs, similarity, mask)
@@ -168,18 +170,24 @@ pub fn loss_and_gradients(
         step,
     };
     let found = options.objective.evaluate(&scores, &context)?;
-    let ScoreGradients { images: d_images, captions: d_captions, parameters: of_scores } =
+    let ScoreGradients { images: d_images, captions: d_captions, parameters: score_gradients } =
         block_backward(&found.d_scores, own)?;
     let mut parameters = backward(&d_images, &d_captions)?;
     // Every rank has all scores and so the whole gradient in the parameters of the scores and in the scalars of the loss.
     // Rank 0 contributes it.
-    if let Some(of_scores) = of_scores.filter(|_| group.rank() == 0) {
+    if let Some(score_gradients) = score_gradients.filter(|_| group.rank() == 0) {
         tch::no_grad(|| {
-            parameters.iter().zip(of_scores).for_each(|(all, more)| drop(all.shallow_clone().g_add_(&more)));
+            parameters.iter().zip(score_gradients).for_each(|(all, more)| drop(all.shallow_clone().g_add_(&more)));
         });
     }
-    let of_scalars = found.d_scalars.iter().zip(scalars);
-    parameters.extend(of_scalars.map(|(d, of)| if group.rank() == 0 { d.contiguous() } else { of.zeros_like() }));
+    let scalar_gradients = found.d_scalars.iter().zip(scalars);
+    parameters.extend(
+        scalar_gradients.map(
+            |(gradient, scalar)| {
+                if group.rank() == 0 { gradient.contiguous() } else { scalar.zeros_like() }
+            },
+        ),
+    );
     group.all_reduce_sum(&parameters)?;
     Ok(LossAndGradients { loss: found.value, auxiliary, parameters, buffers })
 }
@@ -199,9 +207,6 @@ impl TrainingState {
     /// Makes one step of Adam or `AdamW` on the global batch, with the gradient's global norm clipped.
     ///
     /// If a loss or the gradient is not finite, the parameters do not change.
-    ///
-    /// # Errors
-    /// As [`loss_and_gradients`].
     pub fn step(
         &mut self,
         batch: &PairBatch<'_>,

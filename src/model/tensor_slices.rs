@@ -37,9 +37,6 @@ pub(super) fn as_mut_slice(tensor: &mut Tensor) -> &mut [f32] {
 }
 
 /// Copies the values of any tensor as f32, row-major.
-///
-/// # Errors
-/// A failure of libtorch.
 pub(super) fn to_vec(tensor: &Tensor) -> Result<Vec<f32>> {
     let tensor = tensor.to_device(Device::Cpu).to_kind(Kind::Float).contiguous();
     Vec::try_from(tensor.view(-1)).map_err(|error| Error::internal(format!("cannot read a tensor: {error}")))

@@ -5,20 +5,21 @@ use serde::{Deserialize, Serialize};
 use tch::Device;
 
 use super::device::{device_of_rank, set_thread_count};
-use super::family::attention::{AttentionDirection, WordAttention};
+use super::family::attention::WordAttention;
 use super::family::concept_graph::with_image_words;
 use super::family::encode;
 use super::family::encode::EncodedItems;
 use super::family::model::Model;
 use super::family::registry::ModelConfig;
-use super::networks::Network;
 use super::pair_scores::{CaptionBlocks, PairScoring, StreamedItems, StreamedScores};
 use super::safetensors_file::NamedTensors;
 use super::tensor_slices::to_vec;
 use pairloom_base::error::{Error, Result};
 use pairloom_base::runtime::{CancelToken, Resources};
 use pairloom_kernels::text::{Tokenizer, Vocabulary};
+use pairloom_spec::family::scan::AttentionDirection;
 use pairloom_spec::input_spec::InputSpec;
+use pairloom_spec::networks::Network;
 
 /// Name of the file with the parameters.
 pub const PARAMETERS_FILE: &str = "model.safetensors";
@@ -79,9 +80,6 @@ impl TrainedModel {
     }
 
     /// As [`TrainedModel::open`], on the GPU of a rank of this machine.
-    ///
-    /// # Errors
-    /// As [`TrainedModel::open`].
     pub fn open_on_rank(
         mut file: impl FnMut(&str) -> Result<Bytes>,
         resources: &Resources,
@@ -146,17 +144,11 @@ impl TrainedModel {
     }
 
     /// No images, encoded.
-    ///
-    /// # Errors
-    /// A failure of libtorch.
     pub fn no_images(&self) -> Result<EncodedItems> {
         Ok(encode::encode_nothing(&*self.model)?.0)
     }
 
     /// No captions, encoded.
-    ///
-    /// # Errors
-    /// A failure of libtorch.
     pub fn no_captions(&self) -> Result<EncodedItems> {
         Ok(encode::encode_nothing(&*self.model)?.1)
     }
@@ -176,18 +168,12 @@ impl TrainedModel {
     }
 
     /// Encodes captions, given as the token ids of [`TrainedModel::token_ids`], for [`TrainedModel::scores`].
-    ///
-    /// # Errors
-    /// As [`CaptionBlocks::encode`].
     pub fn encode_caption_blocks(&self, captions: &[&[i32]]) -> Result<CaptionBlocks> {
         CaptionBlocks::encode(&*self.model, captions, &self.cancel)
     }
 
     /// Scores of encoded images with encoded captions, row-major with a row for each image, computed on `threads`
     /// threads. `ids` are those of images and captions, for messages.
-    ///
-    /// # Errors
-    /// As [`PairScoring::compute`].
     pub fn scores(
         &self,
         images: &EncodedItems,
@@ -252,9 +238,6 @@ impl TrainedModel {
     }
 
     /// Token ids of `caption`, with `<start>` and `<end>`.
-    ///
-    /// # Errors
-    /// As [`Vocabulary::encode_caption`].
     pub fn token_ids(&self, caption: &str) -> Result<Vec<i32>> {
         self.vocabulary.encode_caption(self.tokenizer, caption).map_err(Error::data)
     }

@@ -7,11 +7,11 @@ use tch::{Device, Tensor};
 use super::adam::{Adam, AdamDecay, global_norm};
 use super::family::model::Model;
 use super::family::registry::ModelConfig;
-use super::loss::LearnedScalar;
 use super::malloc::keep_freed_memory;
 use super::memory_bank::{MemoryBank, SavedMemoryBank};
 use super::safetensors_file::NamedTensors;
 use pairloom_base::error::{Error, Result};
+use pairloom_spec::loss::LearnedScalar;
 
 /// State of a training in progress.
 #[derive(Debug)]
@@ -167,15 +167,15 @@ impl TrainingState {
             .map_err(|error| Error::data(format!("the checkpoint has a damaged header: {error}")))?;
         let (steps, text, saved, scalars) = header;
         if saved != *config {
-            let [saved, wanted] = [&saved, config].map(|config| serde_json::json!(config));
-            return Err(Error::data(format!("the checkpoint is of another model: got {saved}, wanted {wanted}")));
+            let [saved, expected] = [&saved, config].map(|config| serde_json::json!(config));
+            return Err(Error::data(format!("the checkpoint is of another model: got {saved}, expected {expected}")));
         }
         let model = config.load(&mut all, "now.", device)?;
         let parameters = model.parameters().trainable();
         let scalar_values = scalars.iter().map(|scalar| Ok(all.take(&scalar_name(scalar))?.to_device(device)));
         let scalar_values = scalar_values.collect::<Result<Vec<Tensor>>>()?;
-        let of_scalars = scalars.iter().zip(&scalar_values).map(|(scalar, value)| (scalar_name(scalar), value));
-        let optimised = parameters.iter().map(|(name, parameter)| (name.clone(), parameter)).chain(of_scalars);
+        let scalar_pairs = scalars.iter().zip(&scalar_values).map(|(scalar, value)| (scalar_name(scalar), value));
+        let optimised = parameters.iter().map(|(name, parameter)| (name.clone(), parameter)).chain(scalar_pairs);
         let mut moments = Vec::with_capacity(parameters.len() + scalars.len());
         for (name, parameter) in optimised {
             let mut moment = |order: &str| -> Result<Tensor> {

@@ -8,10 +8,10 @@ use az::SaturatingAs;
 
 use super::model_input::check_image_input;
 use pairloom_base::error::{Error, Result, TruncatedList};
-use pairloom_model::family::attention::AttentionDirection;
-use pairloom_model::family::input_spec::ImageInput;
 use pairloom_model::rows_encoder::{EncodedRows, ImageEncoder};
 use pairloom_model::trained_model::TrainedModel;
+use pairloom_spec::family::scan::AttentionDirection;
+use pairloom_spec::input_spec::ImageInput;
 use pairloom_spec::stages::compute_attention::ComputeAttention;
 use pairloom_stage::StageContext;
 use pairloom_tables::{self as tables, VectorColumn, attention, repeated};
@@ -33,9 +33,6 @@ struct CaptionWeights {
 }
 
 /// Runs the stage.
-///
-/// # Errors
-/// Any error of the stage.
 pub fn run(stage: &ComputeAttention, cx: &mut StageContext<'_>) -> Result<()> {
     let resources = cx.resources().clone();
     let trained = TrainedModel::open(|name| cx.file("model", name), &resources)?;
@@ -63,8 +60,8 @@ pub fn run(stage: &ComputeAttention, cx: &mut StageContext<'_>) -> Result<()> {
     };
     while let Some(batch) = cx.read_next("regions")? {
         let ids = tables::int_column(&batch, "image_id")?;
-        let wanted: BooleanArray = ids.values().iter().map(|id| Some(captions_of.contains_key(id))).collect();
-        let batch = filter_record_batch(&batch, &wanted)?;
+        let expected: BooleanArray = ids.values().iter().map(|id| Some(captions_of.contains_key(id))).collect();
+        let batch = filter_record_batch(&batch, &expected)?;
         places.read(&batch)?;
         for rows in images.push(&batch)? {
             attend(rows, &places)?;
@@ -83,7 +80,7 @@ pub fn run(stage: &ComputeAttention, cx: &mut StageContext<'_>) -> Result<()> {
     );
     if found.iter().any(Option::is_none) {
         let message = format!("`{}` has no regions of {}", stage.regions, missing.join(", "));
-        return Err(Error::data(message).hint(format!("wanted rows of the split `{}`", stage.split)));
+        return Err(Error::data(message).hint(format!("expected rows of the split `{}`", stage.split)));
     }
     for (caption, found) in captions.iter().zip(found.into_iter().flatten()) {
         cx.write("attention", attention_rows(stage, &trained, caption, found, places.count)?)?;
@@ -100,12 +97,12 @@ fn read_captions(
     let asked: HashSet<i64> = stage.caption_ids.iter().copied().collect();
     let (mut all, mut splits) = (Vec::new(), BTreeSet::new());
     while let Some(batch) = cx.read_next("captions")? {
-        let (ids, of) = (tables::int_column(&batch, "caption_id")?, tables::int_column(&batch, "image_id")?);
+        let (ids, image_ids) = (tables::int_column(&batch, "caption_id")?, tables::int_column(&batch, "image_id")?);
         let (in_split, texts) = (tables::text_column(&batch, "split")?, tables::text_column(&batch, "text")?);
         for row in 0..batch.num_rows() {
             splits.insert(in_split.value(row).to_owned());
             if in_split.value(row) == stage.split && (asked.is_empty() || asked.contains(&ids.value(row))) {
-                all.push((ids.value(row), of.value(row), texts.value(row).to_owned()));
+                all.push((ids.value(row), image_ids.value(row), texts.value(row).to_owned()));
             }
         }
     }
@@ -122,8 +119,8 @@ fn read_captions(
             format!("`caption_ids`: not in split `{}` of `{}`: {}", stage.split, stage.captions, missing.join(", "));
         return Err(Error::data(message));
     }
-    let wanted = if asked.is_empty() { stage.n_captions.min(all.len()) } else { all.len() };
-    let chosen = (0..wanted).map(|number| &all[number * all.len() / wanted]);
+    let count = if asked.is_empty() { stage.n_captions.min(all.len()) } else { all.len() };
+    let chosen = (0..count).map(|number| &all[number * all.len() / count]);
     chosen
         .map(|(id, image_id, text)| {
             let token_ids = trained.token_ids(text).map_err(|error| error.context(format!("caption {id}")))?;
@@ -319,7 +316,7 @@ mod tests {
         let messages = |more: &str| -> Vec<String> {
             stage(more).check().into_iter().map(|problem| format!("{}: {}", problem.setting, problem.message)).collect()
         };
-        assert_eq!(messages("n_captions = 0"), ["n_captions: got 0 captions, wanted 1 to 10000"]);
+        assert_eq!(messages("n_captions = 0"), ["n_captions: got 0 captions, expected 1 to 10000"]);
         assert_eq!(messages("caption_ids = [1, 2, 1]"), ["caption_ids: caption 1 appears twice"]);
     }
 }

@@ -20,9 +20,6 @@ const STATE_BLOCKS: usize = 32;
 
 /// Embeds the features, then the captions. Rows keep the order of their table. Captions whose image has no feature
 /// are left out; a warning has their number.
-///
-/// # Errors
-/// Any error of the stage.
 pub fn run(stage: &Embed, cx: &mut StageContext<'_>) -> Result<()> {
     let ranks = cx.process_group(stage.ranks)?;
     let resources = cx.resources().clone();
@@ -34,7 +31,7 @@ pub fn run(stage: &Embed, cx: &mut StageContext<'_>) -> Result<()> {
         return Err(Error::internal("no images to embed"));
     };
     check_image_input(&trained, input)?;
-    let wants = |split: &str| stage.splits.is_empty() || stage.splits.iter().any(|wanted| wanted == split);
+    let wants = |split: &str| stage.splits.is_empty() || stage.splits.iter().any(|chosen| chosen == split);
     let mut writer = RoundWriter { group: &group, trained: &trained, waiting: Vec::new(), blocks: 0, done };
     let table = from.to_string();
     let mut images = ImageEncoder::new(&trained, &table, &wants).skip(done.images).share(share);
@@ -296,8 +293,8 @@ mod tests {
         assert!(
             images["image_id"].as_primitive::<Int64Type>().values().iter().copied().eq((0..60).filter(|i| i % 2 == 1))
         );
-        let wanted: Vec<i64> = (0..120).filter(|id| id / 2 % 2 == 1).collect();
-        assert_eq!(captions["caption_id"].as_primitive::<Int64Type>().values(), &wanted);
+        let expected: Vec<i64> = (0..120).filter(|id| id / 2 % 2 == 1).collect();
+        assert_eq!(captions["caption_id"].as_primitive::<Int64Type>().values(), &expected);
         assert!(host.warnings.iter().any(|w| w.message == "10 captions left out: their images have no feature"));
 
         let model = |name: &str| &host.input_files[&("model".to_owned(), name.to_owned())];
@@ -305,7 +302,7 @@ mod tests {
             TrainedModel::read(model(DESCRIPTION_FILE), model(PARAMETERS_FILE), tch::Device::Cpu).expect("a model");
         let (found, width) = vectors(&captions);
         assert_eq!(width, 24);
-        for (id, vector) in wanted.iter().zip(found) {
+        for (id, vector) in expected.iter().zip(found) {
             let alone = trained.encode_captions(&[&trained.token_ids(&text(*id)).expect("words")]);
             let alone = trained.single_vectors(&alone.expect("a caption")).expect("an embedding");
             assert!(alone.iter().zip(&vector).all(|(a, b)| (a - b).abs() < 1e-6), "caption {id}");

@@ -11,9 +11,6 @@ use pairloom_stage::{Stage, StageContext};
 use pairloom_storage::bounded;
 
 /// Runs the stage.
-///
-/// # Errors
-/// Any error of the stage.
 pub fn run(stage: &ImportModel, cx: &mut StageContext<'_>) -> Result<()> {
     let (weights, words) = (cx.source("weights")?, cx.source("vocabulary")?);
     let vocabulary = Vocabulary::from_words(vocabulary::read(&words)?)
@@ -54,7 +51,7 @@ mod tests {
     use pairloom_base::error::ErrorCategory;
     use pairloom_model::family::registry;
     use pairloom_model::family::vse::VseConfig;
-    use pairloom_model::similarity::{EmbeddingSimilarity, OrderPenalty};
+    use pairloom_spec::similarity::{EmbeddingSimilarity, OrderPenalty};
     use pairloom_spec::stages::embed::Embed;
     use pairloom_stage_testing::InMemoryHost;
     use pairloom_tables as tables;
@@ -93,11 +90,11 @@ mod tests {
         Ok(host)
     }
 
-    fn assert_near(got: &arrow::array::RecordBatch, wanted: &[Vec<f64>]) {
+    fn assert_near(got: &arrow::array::RecordBatch, expected: &[Vec<f64>]) {
         let (values, width) = tables::vector_column(got, "embedding").expect("embeddings");
-        assert_eq!((got.num_rows(), width), (wanted.len(), wanted[0].len()));
-        for (got, wanted) in values.iter().zip(wanted.iter().flatten()) {
-            assert!((f64::from(*got) - wanted).abs() < 1e-6, "{got} {wanted}");
+        assert_eq!((got.num_rows(), width), (expected.len(), expected[0].len()));
+        for (got, expected) in values.iter().zip(expected.iter().flatten()) {
+            assert!((f64::from(*got) - expected).abs() < 1e-6, "{got} {expected}");
         }
     }
 
@@ -139,7 +136,7 @@ mod tests {
         let weights = std::fs::File::create(folder.path().join("weights")).expect("a file");
         weights.set_len((1 << 30) + 1).expect("a sparse file");
         let error = host.run_stage(&stage("")).expect_err("a large file");
-        assert!(error.to_string().ends_with("has 1073741825 bytes, wanted at most 1073741824"), "{error}");
+        assert!(error.to_string().ends_with("has 1073741825 bytes, expected at most 1073741824"), "{error}");
     }
 
     #[test]
@@ -157,8 +154,8 @@ mod tests {
         let description: ModelDescription = serde_json::from_slice(description).expect("a description");
         assert_eq!(description.tokenizer, Tokenizer::Python3Bytes);
         let similarity = EmbeddingSimilarity::Order { form: OrderPenalty::Norm };
-        let wanted = VseConfig { absolute: true, similarity, ..VseConfig::new(6, 13, 5, 8) };
-        assert_eq!(description.config, registry::ModelConfig::Vse(wanted));
+        let expected = VseConfig { absolute: true, similarity, ..VseConfig::new(6, 13, 5, 8) };
+        assert_eq!(description.config, registry::ModelConfig::Vse(expected));
     }
 
     #[test]
@@ -171,7 +168,7 @@ mod tests {
         };
         let words = golden().vocabulary.to_string();
         let small = r#"["<pad>", "<start>", "<end>", "<unk>", "a"]"#;
-        fails(CHECKPOINT, small, "has shape [13, 5], wanted [5, 5] (the vocabulary has 5 words)");
+        fails(CHECKPOINT, small, "has shape [13, 5], expected [5, 5] (the vocabulary has 5 words)");
         fails(CHECKPOINT, r#"["a", "dog"]"#, "a vocabulary starts with `a` `dog`");
         fails(CHECKPOINT, "not JSON", "vocabulary");
         fails(b"PK\x03\x04", &words, "weights`: got a pickle of `torch.save`");

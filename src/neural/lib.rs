@@ -23,11 +23,10 @@ mod model_input;
 mod testing;
 #[cfg(test)]
 mod published_chain_tests;
+#[cfg(test)]
+mod engine_tests;
 
 /// Runs a stage of any kind.
-///
-/// # Errors
-/// Any error of the stage.
 pub fn run_stage(stage: &AnyStage, cx: &mut StageContext<'_>) -> Result<()> {
     match stage {
         AnyStage::Extract(stage) => extract::run(stage, cx),

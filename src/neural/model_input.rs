@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashSet};
 
 use pairloom_base::error::{Error, Result};
-use pairloom_model::family::input_spec::ImageInput;
 use pairloom_model::trained_model::TrainedModel;
+use pairloom_spec::input_spec::ImageInput;
 use pairloom_stage::StageContext;
 use pairloom_tables as tables;
 
@@ -30,7 +30,7 @@ impl TokenizedCaptions {
         let mut captions = Self::default();
         let (mut splits, mut seen) = (BTreeSet::new(), HashSet::new());
         while let Some(batch) = cx.read_next("captions")? {
-            let (ids, of) = (tables::int_column(&batch, "caption_id")?, tables::int_column(&batch, "image_id")?);
+            let (ids, image_ids) = (tables::int_column(&batch, "caption_id")?, tables::int_column(&batch, "image_id")?);
             let (in_split, texts) = (tables::text_column(&batch, "split")?, tables::text_column(&batch, "text")?);
             for row in 0..batch.num_rows() {
                 if in_split.value(row) != split {
@@ -44,7 +44,7 @@ impl TokenizedCaptions {
                 let token_ids = trained.token_ids(texts.value(row));
                 captions.token_ids.push(token_ids.map_err(|error| error.context(format!("caption {id}")))?);
                 captions.ids.push(id);
-                captions.image_ids.push(of.value(row));
+                captions.image_ids.push(image_ids.value(row));
             }
         }
         if captions.ids.is_empty() {
@@ -68,11 +68,11 @@ pub(super) fn no_rows_of_split(what: &str, split: &str, table: &str, splits: &BT
 /// # Errors
 /// It reads the other kind.
 pub(super) fn check_image_input(model: &TrainedModel, got: ImageInput) -> Result<()> {
-    let wanted = model.input_spec().image_input();
-    if got == wanted {
+    let expected = model.input_spec().image_input();
+    if got == expected {
         return Ok(());
     }
-    let (got, wanted) = (got.name(), wanted.name());
-    Err(Error::data(format!("the model reads `{wanted}` of images, got `{got}`"))
-        .hint(format!("set `{wanted}` in place of `{got}`")))
+    let (got, expected) = (got.name(), expected.name());
+    Err(Error::data(format!("the model reads `{expected}` of images, got `{got}`"))
+        .hint(format!("set `{expected}` in place of `{got}`")))
 }

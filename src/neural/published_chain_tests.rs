@@ -122,10 +122,10 @@ impl ChainGolden {
 
     /// Captions that a text can have: with `<start>` and `<end>`.
     fn texts(&self) -> Vec<(usize, String)> {
-        let of_text = self.captions.iter().enumerate();
-        let of_text = of_text.filter(|(_, ids)| ids.first() == Some(&START_ID) && ids.last() == Some(&END_ID));
+        let with_text = self.captions.iter().enumerate();
+        let with_text = with_text.filter(|(_, ids)| ids.first() == Some(&START_ID) && ids.last() == Some(&END_ID));
         let text = |ids: &[i32]| ids.iter().map(|id| format!("w{id}")).collect::<Vec<_>>().join(" ");
-        of_text.map(|(number, ids)| (number, text(&ids[1..ids.len() - 1]))).collect()
+        with_text.map(|(number, ids)| (number, text(&ids[1..ids.len() - 1]))).collect()
     }
 
     /// Adds the images and the captions to a host.
@@ -168,9 +168,9 @@ impl ChainGolden {
         assert!(columns >= 4);
         for (place, got) in found.iter().enumerate() {
             let (image, caption) = (place / columns, texts[place % columns].0);
-            let wanted = case.scores[image * images + caption];
-            let distance = (f64::from(*got) - wanted).abs();
-            assert!(distance < 1e-5, "{family} {:?}, {image} and {caption}: {got} and {wanted}", case.settings);
+            let expected = case.scores[image * images + caption];
+            let distance = (f64::from(*got) - expected).abs();
+            assert!(distance < 1e-5, "{family} {:?}, {image} and {caption}: {got} and {expected}", case.settings);
         }
     }
 }
@@ -212,11 +212,11 @@ fn concepts_that_do_not_exist_are_refused() {
     };
     for (value, got) in [(9999.0, "9999"), (3.0, "3"), (0.5, "0.5"), (-50.0, "-50")] {
         let message = refused("concepts.of_words", 5, value);
-        let wanted = format!("row 5 of `concepts.of_words` holds {got}, wanted a whole number from -1 to 2");
-        assert!(message.contains(&wanted), "{message}");
+        let expected = format!("row 5 of `concepts.of_words` holds {got}, expected a whole number from -1 to 2");
+        assert!(message.contains(&expected), "{message}");
     }
     let message = refused("C_GCN.adj_all", 1, 0.0);
-    assert!(message.contains("row 1 of `C_GCN.adj_all` has the sum 0, wanted more than 0"), "{message}");
+    assert!(message.contains("row 1 of `C_GCN.adj_all` has the sum 0, expected more than 0"), "{message}");
     let message = refused("V_att.embedding_2.1.running_var", 3, -1.0);
-    assert!(message.contains("row 3 of `V_att.embedding_2.1.running_var` holds -1, wanted 0 or more"), "{message}");
+    assert!(message.contains("row 3 of `V_att.embedding_2.1.running_var` holds -1, expected 0 or more"), "{message}");
 }

@@ -18,9 +18,6 @@ use pairloom_tables::{VectorColumn, repeated, scored_captions, scores};
 const SCORES_PER_STATE: usize = 1 << 22;
 
 /// Runs the stage.
-///
-/// # Errors
-/// Any error of the stage.
 pub fn run(stage: &ScorePairs, cx: &mut StageContext<'_>) -> Result<()> {
     score_all(stage, cx, SCORES_PER_STATE)
 }

@@ -149,15 +149,16 @@ impl<'a, S: Stage> ConnectionReporter<'a, S> {
             return;
         }
         let reference = self.own_references.get(&(parsed.name.as_str(), span)).copied();
-        let Problem { setting, message, hint, severity } = found.problem;
-        let diagnostic = Diagnostic { hint, severity, ..Diagnostic::new(span, with_setting_name(&setting, message)) };
+        let mut problem = found.problem;
+        problem.message = with_setting_name(&problem.setting, problem.message);
+        let diagnostic = Diagnostic { span, problem, note: None };
         match reference.and_then(|reference| reference.rsplit_once('.')) {
             Some((stage, _)) if self.find(stage).is_none() => {
                 self.missing_stages.entry(stage.to_owned()).or_default().push(diagnostic);
             }
             Some((stage, table)) if self.may_exist(stage, table) => {}
             // A pattern such as `fit@*.history` stands for many items, which have one place and one mistake.
-            _ if self.refused_items.insert((span, without_item_number(&diagnostic.message))) => {
+            _ if self.refused_items.insert((span, without_item_number(&diagnostic.problem.message))) => {
                 self.diagnostics.push(diagnostic);
             }
             _ => {}

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 
 use serde_json::{Value, json};
 
-use pairloom_base::error::{Severity, TruncatedList, escape_control};
+use pairloom_base::error::{Problem, TruncatedList, escape_control};
 use pairloom_base::suggest::{closest_name, quoted_list};
 
 /// Maximum number of characters shown of a source line.
@@ -14,27 +14,23 @@ const LINE_CHARACTERS: usize = 160;
 /// Maximum number of bytes shown of a message, a note and a hint each.
 const TEXT_BYTES: usize = 4096;
 
-/// Mistake in a pipeline file, with its source span.
+/// Problem in a pipeline file, with its source span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     pub(super) span: SourceSpan,
-    /// Message: the value got and what was wanted.
-    pub message: String,
+    /// The problem. A file with warnings alone can be run.
+    pub problem: Problem,
     /// Valid alternatives: `` valid: `a`, `b` ``.
     pub note: Option<String>,
-    /// Suggestion for a fix.
-    pub hint: Option<String>,
-    /// Severity: a file with warnings alone can be run.
-    pub severity: Severity,
 }
 
 impl Diagnostic {
     pub(super) fn new(span: SourceSpan, message: impl Into<String>) -> Self {
-        Self { span, message: message.into(), note: None, hint: None, severity: Severity::Error }
+        Self { span, problem: Problem::new("", message), note: None }
     }
 
     pub(super) fn warning(span: SourceSpan, message: impl Into<String>) -> Self {
-        Self { severity: Severity::Warning, ..Self::new(span, message) }
+        Self { span, problem: Problem::warning("", message), note: None }
     }
 
     pub(super) fn note(mut self, note: impl Into<String>) -> Self {
@@ -43,18 +39,18 @@ impl Diagnostic {
     }
 
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.problem.hint = Some(hint.into());
         self
     }
 
     pub(super) fn is_warning(&self) -> bool {
-        self.severity == Severity::Warning
+        self.problem.is_warning()
     }
 
     /// Adds a note with the valid names, and a hint with the one closest to `got`.
     pub(super) fn with_valid_names<'n>(mut self, got: &str, names: impl IntoIterator<Item = &'n str> + Clone) -> Self {
         if let Some(name) = closest_name(got, names.clone()) {
-            self.hint = Some(format!("did you mean `{name}`?"));
+            self.problem.hint = Some(format!("did you mean `{name}`?"));
         }
         let list = quoted_list(names);
         self.note =
@@ -129,7 +125,7 @@ impl Diagnostics {
         let margin = " ".repeat(number.len());
         let bar = paint.blue("|");
         let severity = if diagnostic.is_warning() { paint.yellow("warning") } else { paint.red("error") };
-        let _ = writeln!(text, "{severity}: {}", paint.bold(&shown_text(&diagnostic.message)));
+        let _ = writeln!(text, "{severity}: {}", paint.bold(&shown_text(&diagnostic.problem.message)));
         if !diagnostic.span.is_nowhere() {
             let _ = writeln!(text, "{margin}{} {location}", paint.blue("-->"));
         }
@@ -144,7 +140,7 @@ impl Diagnostics {
         if let Some(note) = &diagnostic.note {
             let _ = writeln!(text, "{margin} {} {}", paint.blue("="), shown_text(note));
         }
-        if let Some(hint) = &diagnostic.hint {
+        if let Some(hint) = &diagnostic.problem.hint {
             let _ = writeln!(text, "{margin} {} {}: {}", paint.blue("="), paint.bold("hint"), shown_text(hint));
         }
         text
@@ -166,9 +162,9 @@ impl Diagnostics {
                 "argument": argument,
                 "line": position.line,
                 "column": position.column,
-                "message": diagnostic.message,
+                "message": diagnostic.problem.message,
                 "note": diagnostic.note,
-                "hint": diagnostic.hint,
+                "hint": diagnostic.problem.hint,
             })
         };
         self.diagnostics.iter().map(object).collect()

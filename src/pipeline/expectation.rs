@@ -151,7 +151,7 @@ impl Expectation {
     #[must_use]
     pub fn holds(&self, value: f64) -> bool {
         // Exact equality with the number in the file; -0 equals 0.
-        let equal = |wanted: f64| (value - wanted).abs() <= 0.0;
+        let equal = |expected: f64| (value - expected).abs() <= 0.0;
         !value.is_nan()
             && self.at_least.is_none_or(|bound| value >= bound)
             && self.at_most.is_none_or(|bound| value <= bound)
@@ -322,13 +322,14 @@ fn find_table<'s, S: Stage>(
     let instances = value.instances(stages.iter().map(|node| node.name.as_str()));
     if instances.is_empty() {
         let base = stage_of_instance(stage);
-        let of_stage = || stages.iter().filter(|node| stage_of_instance(&node.name) == base);
-        if of_stage().next().is_none() {
+        let stage_nodes = || stages.iter().filter(|node| stage_of_instance(&node.name) == base);
+        if stage_nodes().next().is_none() {
             let mut names: Vec<String> = stages.iter().map(|node| stage_of_instance(&node.name).to_owned()).collect();
             names.dedup();
             return Err((stage.clone(), names, format!("got `{value}`, but no stage is called `{stage}`")));
         }
-        let texts = of_stage().filter_map(|node| node.name.split_once(INSTANCE_SIGN).map(|(_, text)| text.to_owned()));
+        let texts =
+            stage_nodes().filter_map(|node| node.name.split_once(INSTANCE_SIGN).map(|(_, text)| text.to_owned()));
         let got = stage.split_once(INSTANCE_SIGN).map_or(String::new(), |(_, text)| text.to_owned());
         let message = format!("got `{value}`, but no instance of `{base}` has the coordinates `{got}`");
         return Err((got, texts.collect(), message));
@@ -437,7 +438,7 @@ pub(super) fn check_expectations(
     // Only stages have a default seed.
     checker.seed = None;
     let TomlValue::Array(items) = &mut entry.node.value else {
-        let message = format!("`expect` is {}, wanted tables `[[expect]]`", entry.node.describe());
+        let message = format!("`expect` is {}, expected tables `[[expect]]`", entry.node.describe());
         checker.diagnostics.push(Diagnostic::new(entry.node.span, message));
         return Vec::new();
     };
@@ -550,8 +551,8 @@ mod tests {
             ("K".to_owned(), ConditionValue::Integer(3)),
             ("beta".to_owned(), ConditionValue::Number(0.5)),
         ];
-        let wanted = "SELECT rsum FROM \"test@seed=3\".summary WHERE method = 'o''nns' AND \"K\" = 3 AND beta = 0.5";
-        assert_eq!(value.sql(), wanted);
+        let expected = "SELECT rsum FROM \"test@seed=3\".summary WHERE method = 'o''nns' AND \"K\" = 3 AND beta = 0.5";
+        assert_eq!(value.sql(), expected);
     }
 
     #[test]

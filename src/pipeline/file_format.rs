@@ -300,7 +300,7 @@ impl SettingPaths<'_> {
             rest = after;
         }
         let name = rest.last()?;
-        let of_stage = |(stage, kind, _): &(&str, &str, &Json), found: Vec<String>| -> Vec<String> {
+        let stage_settings = |(stage, kind, _): &(&str, &str, &Json), found: Vec<String>| -> Vec<String> {
             found.into_iter().map(|path| format!("`stage.{stage}.{kind}.{path}`")).collect()
         };
         let exact = chosen.iter().flat_map(|stage| {
@@ -314,12 +314,12 @@ impl SettingPaths<'_> {
             if found.contains(&whole) {
                 found.retain(|path| *path == whole);
             }
-            of_stage(stage, found)
+            stage_settings(stage, found)
         });
         let mut found: Vec<String> = exact.collect();
         if found.is_empty() {
             let near = |stage: &(&str, &str, &Json)| near_places(self.definitions, stage.2, name);
-            found = chosen.iter().flat_map(|stage| of_stage(stage, near(stage))).collect();
+            found = chosen.iter().flat_map(|stage| stage_settings(stage, near(stage))).collect();
         }
         found.truncate(MAX_PLACES);
         match found.as_slice() {

@@ -19,7 +19,7 @@ use super::schema_check::{SchemaChecker, ValueLabel, matches_pattern};
 use super::sources::SourceVariables;
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use pairloom_base::suggest::{closest_name, quoted_list};
-use pairloom_stage::{INSTANCE_SIGN, Stage, is_instance_character};
+use pairloom_stage::{INSTANCE_SIGN, Problem, Stage, is_instance_character};
 
 /// Arguments of the command line about the matrix and the profiles.
 pub(super) struct InstanceArguments<'a> {
@@ -90,13 +90,13 @@ fn stage_entries<'r, S: PipelineStage>(checker: &mut SchemaChecker<'_>, root: &'
     match root.get("stage").map(|entry| &entry.node) {
         Some(TomlNode { value: TomlValue::Table(entries), .. }) if !entries.is_empty() => return Some(entries),
         Some(node) if !matches!(node.value, TomlValue::Table(_)) => {
-            let message = format!("`stage` is {}, wanted tables `[stage.NAME.KIND]`", node.describe());
+            let message = format!("`stage` is {}, expected tables `[stage.NAME.KIND]`", node.describe());
             checker.diagnostics.push(Diagnostic::new(node.span, message));
         }
         // A mistyped `stage` is reported with the other unknown keys.
         None if root.entries().iter().any(|entry| closest_name(&entry.key, ["stage"]).is_some()) => {}
         _ => {
-            let diagnostic = Diagnostic::new(root.span, "the file has no stage, wanted tables `[stage.NAME.KIND]`");
+            let diagnostic = Diagnostic::new(root.span, "the file has no stage, expected tables `[stage.NAME.KIND]`");
             checker.diagnostics.push(diagnostic.note(format!(
                 "kinds: {}",
                 quoted_list(Alternative::all(stage_schema::<S>(checker)).iter().map(|kind| kind.name))
@@ -149,7 +149,7 @@ fn check_stage<S: PipelineStage>(checker: &mut SchemaChecker<'_>, instance: Stag
     checker.stage.clone_from(&base);
     let name = format!("stage `{base}`");
     if !matches_pattern(STAGE_NAME, &base) {
-        let message = format!("{base:?} is not a valid stage name, wanted letters, digits, `-` and `_`");
+        let message = format!("{base:?} is not a valid stage name, expected letters, digits, `-` and `_`");
         checker.diagnostics.push(Diagnostic::new(entry.key_span, message));
     }
     let kinds = Alternative::all(stage_schema::<S>(checker));
@@ -188,7 +188,7 @@ fn check_stage<S: PipelineStage>(checker: &mut SchemaChecker<'_>, instance: Stag
         checker.diagnostics.push(Diagnostic::new(stray.key_span, message).hint(hint));
     } else if kindless {
         let diagnostic =
-            Diagnostic::new(entry.key_span, format!("{name} has no kind, wanted a table `[stage.{base}.KIND]`"));
+            Diagnostic::new(entry.key_span, format!("{name} has no kind, expected a table `[stage.{base}.KIND]`"));
         checker
             .diagnostics
             .push(diagnostic.note(format!("kinds: {}", quoted_list(kinds.iter().map(|kind| kind.name)))));
@@ -228,7 +228,7 @@ fn check_other_profiles<'p, S: PipelineStage>(
     profiles: impl Iterator<Item = &'p Profile>,
     all: &Combinations,
 ) -> Vec<Diagnostic> {
-    let of_profile = |profile: &Profile| {
+    let in_profile = |profile: &Profile| {
         let expansion = Expansion { profile, assignments: &[], ..*expansion };
         let mut found = Vec::new();
         expansion.check_stages_of_profile(&mut found);
@@ -252,7 +252,7 @@ fn check_other_profiles<'p, S: PipelineStage>(
         diagnostics.retain(|diagnostic| !diagnostic.is_warning() && spans.contains(&diagnostic.span));
         without_coordinates(diagnostics, &stages)
     };
-    profiles.flat_map(of_profile).collect()
+    profiles.flat_map(in_profile).collect()
 }
 
 /// Diagnostics that name stages without coordinates, since a mistake in the file is one of all instances. Equal ones are
@@ -281,11 +281,9 @@ pub(super) fn without_coordinates<S>(diagnostics: Vec<Diagnostic>, stages: &[Par
         words.map(|word| stage_of(word).unwrap_or_else(|| word.to_owned())).collect()
     };
     let mut seen = BTreeSet::new();
-    let diagnostics = diagnostics.into_iter().map(|of| Diagnostic {
-        message: plain(of.message),
-        note: of.note.map(plain),
-        hint: of.hint.map(plain),
-        ..of
+    let diagnostics = diagnostics.into_iter().map(|Diagnostic { span, problem, note }| {
+        let (message, hint) = (plain(problem.message), problem.hint.map(plain));
+        Diagnostic { span, problem: Problem { message, hint, ..problem }, note: note.map(plain) }
     });
-    diagnostics.filter(|of| seen.insert((of.span, of.message.clone()))).collect()
+    diagnostics.filter(|found| seen.insert((found.span, found.problem.message.clone()))).collect()
 }

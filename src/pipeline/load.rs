@@ -18,7 +18,7 @@ use super::schema_check::{SchemaChecker, ValueLabel};
 use super::size_check::check_size;
 use super::sources::SourceVariables;
 use super::toml_tree::{TomlNode, TomlValue, syntax_diagnostics};
-use pairloom_base::error::Error;
+use pairloom_base::error::{Error, Problem};
 use pairloom_base::suggest::{closest_name, quoted_list};
 use pairloom_stage::plan::{Plan, PlanNode};
 use pairloom_stage::{Stage, stage_of_instance};
@@ -149,8 +149,8 @@ fn parse<S: PipelineStage>(
                 continue;
             }
             let span = spans.get(i).copied().unwrap_or_default();
-            let hint = error.hint_text().map(str::to_owned);
-            diagnostics.push(Diagnostic { hint, ..Diagnostic::new(span, error.to_string()) });
+            let problem = Problem { hint: error.hint_text().map(str::to_owned), ..Problem::new("", error.to_string()) };
+            diagnostics.push(Diagnostic { span, problem, note: None });
         }
     }
     if !is_expanded {
@@ -214,12 +214,13 @@ fn check_top_level_keys<S: PipelineStage>(checker: &mut SchemaChecker<'_>, root:
             let diagnostic = Diagnostic::new(entry.key_span, message).with_valid_names(&entry.key, names);
             let kind = kinds.iter().find(|kind| entry.node.get(kind.name).is_some());
             let paths = SettingPaths { definitions: checker.definitions, stage: stage_schema::<S>(checker) };
-            let stages = root.get("stage").filter(|_| entry.key_span.is_argument() && diagnostic.hint.is_none());
+            let stages =
+                root.get("stage").filter(|_| entry.key_span.is_argument() && diagnostic.problem.hint.is_none());
             let path = stages.and_then(|stages| paths.hint(&stages.node, &first_path(&entry.key, &entry.node)));
-            checker.diagnostics.push(match kind {
-                _ if path.is_some() => Diagnostic { hint: path, ..diagnostic },
-                Some(kind) => diagnostic.hint(format!("write `[stage.{}.{}]`", entry.key, kind.name)),
-                None => diagnostic,
+            checker.diagnostics.push(match (path, kind) {
+                (Some(path), _) => diagnostic.hint(path),
+                (None, Some(kind)) => diagnostic.hint(format!("write `[stage.{}.{}]`", entry.key, kind.name)),
+                (None, None) => diagnostic,
             });
         }
     }
@@ -246,7 +247,7 @@ fn read_text(path: &Path) -> Result<String, Box<(String, Diagnostic)>> {
         return Err(Box::new((String::new(), Diagnostic::new(SourceSpan::nowhere(), message))));
     }
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        let message = format!("`{}` is UTF-16, wanted UTF-8", path.display());
+        let message = format!("`{}` is UTF-16, expected UTF-8", path.display());
         let diagnostic = Diagnostic::new(SourceSpan::nowhere(), message).hint("save the file as UTF-8");
         return Err(Box::new((String::new(), diagnostic)));
     }
@@ -270,7 +271,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Diagnostic {
             suggest(diagnostic, path, path.parent().unwrap_or(Path::new("")))
         }
         ErrorKind::IsADirectory => {
-            let diagnostic = Diagnostic::new(at, format!("`{shown}` is a folder, wanted a pipeline file"));
+            let diagnostic = Diagnostic::new(at, format!("`{shown}` is a folder, expected a pipeline file"));
             suggest(diagnostic, path, path)
         }
         _ => Diagnostic::new(at, format!("cannot read the pipeline file `{shown}`: {error}")),
@@ -279,7 +280,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Diagnostic {
 
 /// Adds the pipeline files of `folder`, and the one that `path` is probably a misspelling of.
 fn suggest(diagnostic: Diagnostic, path: &Path, folder: &Path) -> Diagnostic {
-    let wanted = path.file_name().unwrap_or_default().to_string_lossy();
+    let asked = path.file_name().unwrap_or_default().to_string_lossy();
     let here = pipeline_files(folder);
     let mut all = [here, pipeline_files(&folder.join(PIPELINE_FOLDER))].concat();
     if all.is_empty() {
@@ -287,7 +288,7 @@ fn suggest(diagnostic: Diagnostic, path: &Path, folder: &Path) -> Diagnostic {
     }
     let name = |file: &str| Path::new(file).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let names: Vec<String> = all.iter().map(|file| name(file)).collect();
-    let similar = closest_name(&wanted, names.iter().map(String::as_str)).map(str::to_owned);
+    let similar = closest_name(&asked, names.iter().map(String::as_str)).map(str::to_owned);
     let diagnostic = match similar.and_then(|similar| all.iter().find(|file| name(file) == similar)) {
         Some(file) => diagnostic.hint(format!("did you mean `{file}`?")),
         None => diagnostic,

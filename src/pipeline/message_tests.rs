@@ -54,10 +54,10 @@ fn a_missing_stage_is_reported_once_with_all_its_lines() {
     let diagnostics = load_bytes(text.as_bytes(), &[], true).expect_err("wrong");
     let [only] = diagnostics.as_slice() else { panic!("{diagnostics}") };
     assert_eq!(
-        only.message,
+        only.problem.message,
         "`images` is `pairs.images`, but no stage is called `pairs`; there are `cnn`, `fit`, `pair`, `test`, `vectors`"
     );
-    assert_eq!(only.hint.as_deref(), Some("did you mean `pair.images`?"));
+    assert_eq!(only.problem.hint.as_deref(), Some("did you mean `pair.images`?"));
     assert_eq!(only.note.as_deref(), Some("`pairs` is named again in lines 13, 20"));
 }
 
@@ -222,7 +222,7 @@ fn a_missing_file_is_answered_with_the_near_ones() {
     assert!(shown("pipelines/quickstart").ends_with("did you mean `pipelines/quickstart.toml`?\n\n"));
     assert_eq!(
         shown("pipelines"),
-        "error: `pipelines` is a folder, wanted a pipeline file\n = there are `pipelines/quickstart.toml`\n\n"
+        "error: `pipelines` is a folder, expected a pipeline file\n = there are `pipelines/quickstart.toml`\n\n"
     );
 }
 
@@ -263,7 +263,7 @@ fn hints_about_the_form_of_a_file() {
         (
             "epochs = 2",
             "epochs: 2",
-            "15:7 not TOML: got `:`, wanted `=` / a colon is YAML; a pipeline file is TOML: tables `[stage.NAME.KIND]`, settings `name = value`",
+            "15:7 not TOML: got `:`, expected `=` / a colon is YAML; a pipeline file is TOML: tables `[stage.NAME.KIND]`, settings `name = value`",
         ),
         (
             "[stage.fit.train]",
@@ -273,10 +273,10 @@ fn hints_about_the_form_of_a_file() {
         (
             "epochs = 2",
             "epochs = \"2\"",
-            "15:10 `epochs` is the string \"2\", wanted an integer / leave out the quotes: `2`",
+            "15:10 `epochs` is the string \"2\", expected an integer / leave out the quotes: `2`",
         ),
-        ("epochs = 2", "epochs = 2.0", "15:10 `epochs` is the number 2.0, wanted an integer / write `2`"),
-        ("epochs = 2", "epochs = 0", "15:10 `epochs` is the integer 0, wanted an integer of at least 1"),
+        ("epochs = 2", "epochs = 2.0", "15:10 `epochs` is the number 2.0, expected an integer / write `2`"),
+        ("epochs = 2", "epochs = 0", "15:10 `epochs` is the integer 0, expected an integer of at least 1"),
         (
             "weights = \"random\"",
             "weights = \"a/squeezenet.safetensors\"",
@@ -310,8 +310,8 @@ fn hints_about_the_form_of_a_file() {
             "30:1 `[[expect]]` has no setting `seed` / the seed of the pipeline stands above the first `[…]` of the file",
         ),
     ];
-    for (from, to, wanted) in cases {
-        assert_eq!(changed(from, to), [wanted], "{to}");
+    for (from, to, expected) in cases {
+        assert_eq!(changed(from, to), [expected], "{to}");
     }
     let twice = format!("{VALID}\n[stage.fit.train]\nepochs = 3\nloss = \"sum\"\n");
     assert_eq!(

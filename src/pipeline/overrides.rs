@@ -85,10 +85,12 @@ impl SettingAssignment {
         let message = format!("no instance of a stage matches `{name}`");
         let diagnostic = Diagnostic::new(span, message);
         let mut names = TruncatedList::new(SHOWN_INSTANCES);
-        let of_matrix = instances.filter(|(_, _, coordinates)| !coordinates.is_empty());
-        let of_stage = of_matrix.clone().filter(|(_, stage, _)| matches_glob(stage_of_instance(name), stage));
+        let matrix_stages = instances.filter(|(_, _, coordinates)| !coordinates.is_empty());
+        let stage_instances =
+            matrix_stages.clone().filter(|(_, stage, _)| matches_glob(stage_of_instance(name), stage));
         for (axis, value) in coordinate_texts(name) {
-            let on_axis = of_stage.clone().flat_map(|(_, _, coordinates)| coordinates).filter(|of| of.axis == axis);
+            let on_axis =
+                stage_instances.clone().flat_map(|(_, _, coordinates)| coordinates).filter(|of| of.axis == axis);
             let values: BTreeSet<String> = on_axis.map(Coordinate::value_text).collect();
             if !values.is_empty() && !values.contains(value) {
                 names.extend(values.iter().map(|value| format!("`{value}`")));
@@ -96,7 +98,7 @@ impl SettingAssignment {
                 return;
             }
         }
-        names.extend(of_matrix.map(|(_, stage, coordinates)| format!("`{}`", instance_name(stage, coordinates))));
+        names.extend(matrix_stages.map(|(_, stage, coordinates)| format!("`{}`", instance_name(stage, coordinates))));
         diagnostics.push(if names.is_empty() {
             diagnostic.hint("the file has no `[matrix.AXIS]`, so no stage is repeated")
         } else {
@@ -126,7 +128,7 @@ pub(super) fn apply(
         |start: usize, end: usize| SourceSpan { source_index: index, start: FLAG.len() + start, end: FLAG.len() + end };
     let Some(equals) = unquoted(assignment).find_map(|(i, c)| (c == '=').then_some(i)) else {
         let diagnostic =
-            Diagnostic::new(at(0, assignment.len()), format!("`{assignment}` assigns nothing: wanted `PATH=VALUE`"));
+            Diagnostic::new(at(0, assignment.len()), format!("`{assignment}` assigns nothing: expected `PATH=VALUE`"));
         diagnostics.push(diagnostic.hint("write for example `--set stage.fit.train.epochs=3`, or `*` for all stages of a kind: `--set 'stage.*.train.epochs=3'`"));
         return None;
     };
@@ -240,8 +242,8 @@ fn matching_paths(
         let message = format!("the file has no stage of kind `{kind}`");
         return Err(Diagnostic::new(*kind_at, message).with_valid_names(kind, unique));
     }
-    let of_kind = stages.entries().iter().filter(|stage| stage.node.get(kind).is_some());
-    let names: Vec<&str> = of_kind.map(|stage| stage.key.as_str()).collect();
+    let kind_stages = stages.entries().iter().filter(|stage| stage.node.get(kind).is_some());
+    let names: Vec<&str> = kind_stages.map(|stage| stage.key.as_str()).collect();
     let matching: Vec<&str> = names.iter().copied().filter(|candidate| matches_glob(name, candidate)).collect();
     if matching.is_empty() {
         let message = format!("no stage of kind `{kind}` matches `{name}`");
@@ -268,11 +270,11 @@ fn unknown_stage_or_kind(stages: &TomlNode, steps: &[Step], settings: &SettingPa
         let message = format!("stage `{stage}` has no kind `{kind}` in the file");
         let diagnostic = Diagnostic::new(*kind_at, message).with_valid_names(kind, kinds.iter().copied());
         let words: Vec<&str> = steps.iter().map(|(word, _)| word.as_str()).collect();
-        let path = if diagnostic.hint.is_none() { settings.hint(stages, &words) } else { None };
-        match kinds.as_slice() {
-            _ if path.is_some() => Diagnostic { hint: path, ..diagnostic },
-            [only] => diagnostic.hint(format!("write `stage.{stage}.{only}.…`")),
-            _ => diagnostic,
+        let path = if diagnostic.problem.hint.is_none() { settings.hint(stages, &words) } else { None };
+        match (path, kinds.as_slice()) {
+            (Some(path), _) => diagnostic.hint(path),
+            (None, [only]) => diagnostic.hint(format!("write `stage.{stage}.{only}.…`")),
+            (None, _) => diagnostic,
         }
     })
 }

@@ -82,7 +82,7 @@ impl SchemaChecker<'_> {
     }
 
     pub(super) fn report_mismatch(&mut self, node: &TomlNode, subject: &ValueLabel, wanted: &str) {
-        let message = format!("{} is {}, wanted {wanted}", subject.name, node.describe());
+        let message = format!("{} is {}, expected {wanted}", subject.name, node.describe());
         let diagnostic = Diagnostic::new(node.span, message);
         self.diagnostics.push(match scalar_hint(node, wanted) {
             Some(hint) => diagnostic.hint(hint),
@@ -96,7 +96,7 @@ impl SchemaChecker<'_> {
             return self.report_mismatch(node, subject, "a table of another stage, written \"stage.table\"");
         };
         let message = format!(
-            "{} is {}, wanted a table of another stage, written \"stage.table\"",
+            "{} is {}, expected a table of another stage, written \"stage.table\"",
             subject.name,
             node.describe()
         );
@@ -188,9 +188,9 @@ impl SchemaChecker<'_> {
             return;
         }
         let (TomlValue::Array(items), Some(schema)) = (&mut node.value, schema.get("items")) else { return };
-        let of_items = resolve(self.definitions, schema);
+        let item_schema = resolve(self.definitions, schema);
         // Numbers of a list belong together; settings such as methods stand alone.
-        let is_droppable = of_items.get("oneOf").is_some() || schema_type(of_items) == "object";
+        let is_droppable = item_schema.get("oneOf").is_some() || schema_type(item_schema) == "object";
         let is_right: Vec<bool> = items
             .iter_mut()
             .enumerate()
@@ -237,13 +237,13 @@ impl SchemaChecker<'_> {
                 let places = places(self.definitions, schema, &entry.key);
                 if entry.key == "seed" {
                     diagnostic = diagnostic.hint("the seed of the pipeline stands above the first `[…]` of the file");
-                } else if !places.is_empty() && diagnostic.hint.is_none() {
+                } else if !places.is_empty() && diagnostic.problem.hint.is_none() {
                     let list = quoted_list(places.iter().map(String::as_str));
                     diagnostic = diagnostic.hint(format!("settings of that name: {list}"));
-                } else if diagnostic.hint.is_none() {
+                } else if diagnostic.problem.hint.is_none() {
                     let near = near_places(self.definitions, schema, &entry.key);
                     let list = quoted_list(near.iter().map(String::as_str));
-                    diagnostic.hint = match near.len() {
+                    diagnostic.problem.hint = match near.len() {
                         0 => None,
                         1 => Some(format!("did you mean {list}?")),
                         _ => Some(format!("did you mean one of {list}?")),
@@ -332,18 +332,18 @@ impl SchemaChecker<'_> {
         }
         let TomlValue::Table(entries) = &mut node.value else {
             let message =
-                format!("{} is {}, wanted one of {}", subject.name, node.describe(), quoted_list(names.clone()));
+                format!("{} is {}, expected one of {}", subject.name, node.describe(), quoted_list(names.clone()));
             self.diagnostics.push(Diagnostic::new(node.span, message));
             return;
         };
         if entries.is_empty() {
-            let message = format!("{} is an empty table, wanted one of {}", subject.name, quoted_list(names.clone()));
+            let message = format!("{} is an empty table, expected one of {}", subject.name, quoted_list(names.clone()));
             self.diagnostics.push(Diagnostic::new(subject.span, message));
         }
         if let [first, second, ..] = entries.as_slice()
             && entries.iter().all(|entry| names.clone().any(|name| name == entry.key))
         {
-            let message = format!("{} is both `{}` and `{}`, wanted one", subject.name, first.key, second.key);
+            let message = format!("{} is both `{}` and `{}`, expected one", subject.name, first.key, second.key);
             self.diagnostics.push(Diagnostic::new(second.key_span, message));
         }
         for entry in entries {
@@ -358,7 +358,7 @@ impl SchemaChecker<'_> {
                     self.check(&mut entry.node, content, &subject);
                 }
                 Some(_) => {
-                    let message = format!("`{}` takes no value, wanted {:?} alone", entry.key, entry.key);
+                    let message = format!("`{}` takes no value, expected {:?} alone", entry.key, entry.key);
                     self.diagnostics.push(Diagnostic::new(entry.key_span, message));
                 }
             }
@@ -376,19 +376,19 @@ impl SchemaChecker<'_> {
 }
 
 /// Hint for a number or a boolean in quotes, or a whole number with a point.
-fn scalar_hint(node: &TomlNode, wanted: &str) -> Option<String> {
+fn scalar_hint(node: &TomlNode, expected: &str) -> Option<String> {
     match &node.value {
         TomlValue::Text(text) => {
             let fits = match DeValue::parse(text).ok()?.get_ref() {
-                DeValue::Integer(_) => wanted.contains("integer") || wanted.contains("number"),
-                DeValue::Float(_) => wanted.contains("number"),
-                DeValue::Boolean(_) => wanted.contains("true"),
-                DeValue::Array(_) => wanted.contains("array"),
+                DeValue::Integer(_) => expected.contains("integer") || expected.contains("number"),
+                DeValue::Float(_) => expected.contains("number"),
+                DeValue::Boolean(_) => expected.contains("true"),
+                DeValue::Array(_) => expected.contains("array"),
                 _ => false,
             };
             fits.then(|| format!("leave out the quotes: `{text}`"))
         }
-        TomlValue::Float(number) if wanted.contains("integer") && number.fract() == 0.0 && number.abs() < 1e15 => {
+        TomlValue::Float(number) if expected.contains("integer") && number.fract() == 0.0 && number.abs() < 1e15 => {
             Some(format!("write `{number}`"))
         }
         _ => None,

@@ -14,14 +14,17 @@ fn sources() {
     assert!(load_bytes(karpathy("${HERE}/there.txt").as_bytes(), &[], true).is_ok());
     let unset = diagnostics_of(&karpathy("${NOT_SET}/x.json").replace("\"there.txt\"", "\"${NOT_SET}${FILES}\""), &[]);
     assert_eq!(unset.len(), 1, "{unset:?}");
-    let wanted =
+    let expected =
         "4:21 the environment variables `NOT_SET`, `FILES` are not set or empty / `NOT_SET=DIR FILES=DIR pairloom run ";
-    assert!(unset[0].starts_with(wanted) && unset[0].ends_with("p.toml`, or give the paths with `--set`"), "{unset:?}");
+    assert!(
+        unset[0].starts_with(expected) && unset[0].ends_with("p.toml`, or give the paths with `--set`"),
+        "{unset:?}"
+    );
     assert_eq!(
         diagnostics_of(&karpathy("${HERE/x.json"), &[])[0],
-        "4:21 `json` is the string \"${HERE/x.json\", wanted `${NAME}` with a name and a closing brace"
+        "4:21 `json` is the string \"${HERE/x.json\", expected `${NAME}` with a name and a closing brace"
     );
-    assert_eq!(diagnostics_of(&karpathy(""), &[])[0], "4:21 `json` is the string \"\", wanted a path");
+    assert_eq!(diagnostics_of(&karpathy(""), &[])[0], "4:21 `json` is the string \"\", expected a path");
     let secret = diagnostics_of(&karpathy("${MY_TOKEN}/x.json"), &[]);
     assert!(
         secret[0].starts_with("4:21 stage `pairs`: `json` has `${MY_TOKEN}`, which looks like a secret"),
@@ -57,9 +60,9 @@ fn urls_are_for_images_only() {
         found.remove(0)
     };
     let message = refused("there.txt", "s3://bucket/a.json");
-    let wanted =
-        "4:21 stage `pairs`: `json` is a URL, `s3://…`, wanted a path of this machine / copy it to this machine;";
-    assert!(message.starts_with(wanted), "{message}");
+    let expected =
+        "4:21 stage `pairs`: `json` is a URL, `s3://…`, expected a path of this machine / copy it to this machine;";
+    assert!(message.starts_with(expected), "{message}");
     let message = refused("ftp://host/photos", "there.txt");
     assert!(
         message
@@ -69,7 +72,10 @@ fn urls_are_for_images_only() {
     let message = refused("file:///photos", "there.txt");
     assert!(message.contains("`images`: a folder is named by its path, without `file://`"), "{message}");
     let message = refused("there.txt", "file:///a.json");
-    assert!(message.ends_with("wanted a path of this machine / write the path alone, without `file://`"), "{message}");
+    assert!(
+        message.ends_with("expected a path of this machine / write the path alone, without `file://`"),
+        "{message}"
+    );
     let message = refused("s3://key:secret@bucket/photos", "there.txt");
     assert!(message.contains("has a user or a password in it / give credentials in the environment"), "{message}");
     for secret in ["s3://key:secret@bucket/photos", "https://host/photos?signature=secret"] {
@@ -87,9 +93,9 @@ fn stages_that_read_pictures_refuse_images_without_files() {
         "captions = { file = \"there.txt\", split = \"test\" }",
     );
     let diagnostics = diagnostics_of(&named, &[]);
-    let wanted = "`images`: `pairs.images` does not fit: no row has a value in `path`, `bytes`, wanted one of them / these \
+    let expected = "`images`: `pairs.images` does not fit: no row has a value in `path`, `bytes`, expected one of them / these \
                   images have names only; `ingest` reads pictures with `image_folder`";
-    assert!(diagnostics.len() == 1 && diagnostics[0].contains(wanted), "{diagnostics:#?}");
+    assert!(diagnostics.len() == 1 && diagnostics[0].contains(expected), "{diagnostics:#?}");
     let tuned = named.replace(
         "features = \"cnn.features\"\ncaptions = \"pairs.captions\"\nloss",
         "finetune = { images = \"pairs.images\", network = \"squeezenet1_0\", weights = \"random\" }\ncaptions = \

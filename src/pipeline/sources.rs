@@ -193,8 +193,10 @@ impl SchemaChecker<'_> {
     /// Reports a URL in place of a path. The message shows its beginning only, since it may have a password in it.
     fn report_url(&mut self, node: &TomlNode, url: &str, subject: &ValueLabel) {
         let scheme = url.split("://").next().unwrap_or_default();
-        let message =
-            format!("stage `{}`: {} is a URL, `{scheme}://…`, wanted a path of this machine", self.stage, subject.name);
+        let message = format!(
+            "stage `{}`: {} is a URL, `{scheme}://…`, expected a path of this machine",
+            self.stage, subject.name
+        );
         self.diagnostics.push(Diagnostic::new(node.span, message).hint(if scheme == "file" {
             "write the path alone, without `file://`"
         } else {
@@ -229,9 +231,12 @@ mod tests {
         variables.add("A", SourceSpan::in_file(1..2), false, Some("/a".to_owned()));
         variables.add("A", SourceSpan::in_file(20..21), true, Some("/a".to_owned()));
         let diagnostic = variables.unset_diagnostic("p.toml").unwrap();
-        assert_eq!(diagnostic.message, "the environment variable `B` is not set or empty");
+        assert_eq!(diagnostic.problem.message, "the environment variable `B` is not set or empty");
         assert_eq!(diagnostic.note.unwrap(), "the file uses `A`, `B`");
-        assert_eq!(diagnostic.hint.unwrap(), "`A=DIR B=FILE pairloom run p.toml`, or give the paths with `--set`");
+        assert_eq!(
+            diagnostic.problem.hint.unwrap(),
+            "`A=DIR B=FILE pairloom run p.toml`, or give the paths with `--set`"
+        );
         assert_eq!(SourceVariables::default().unset_diagnostic("p.toml"), None);
     }
 

@@ -46,8 +46,8 @@ pub(super) fn diagnostics_of(text: &str, overrides: &[&str]) -> Vec<String> {
     let diagnostics = load_bytes(text.as_bytes(), overrides, true).expect_err("the file is wrong");
     let line = |diagnostic: &super::Diagnostic| {
         let (line, column) = diagnostics.position(diagnostic);
-        let hint = diagnostic.hint.as_ref().map(|hint| format!(" / {hint}")).unwrap_or_default();
-        format!("{line}:{column} {}{hint}", diagnostic.message)
+        let hint = diagnostic.problem.hint.as_ref().map(|hint| format!(" / {hint}")).unwrap_or_default();
+        format!("{line}:{column} {}{hint}", diagnostic.problem.message)
     };
     diagnostics.as_slice().iter().map(line).collect()
 }
@@ -112,36 +112,39 @@ fn a_missing_setting_points_at_its_kind() {
 
 #[test]
 fn a_wrong_type() {
-    assert_eq!(changed("epochs = 2", "epochs = \"two\""), ["15:10 `epochs` is the string \"two\", wanted an integer"]);
+    assert_eq!(
+        changed("epochs = 2", "epochs = \"two\""),
+        ["15:10 `epochs` is the string \"two\", expected an integer"]
+    );
     assert_eq!(
         changed("dataset = \"scenes\"", "dataset = 3"),
-        ["25:11 `dataset` is the integer 3, wanted a string, in quotes"]
+        ["25:11 `dataset` is the integer 3, expected a string, in quotes"]
     );
     assert_eq!(
         changed("epochs = 2", "epochs = 2\ngradient_clip = true"),
-        ["16:17 `gradient_clip` is true, wanted a finite number"]
+        ["16:17 `gradient_clip` is true, expected a finite number"]
     );
     assert_eq!(
         changed("epochs = 2", "epochs = 2\ngradient_clip = nan"),
-        ["16:17 `gradient_clip` is the number NaN, wanted a finite number"]
+        ["16:17 `gradient_clip` is the number NaN, expected a finite number"]
     );
     assert_eq!(
         changed("weights = \"random\"", "weights = \"random\"\nnormalize = 1"),
-        ["10:13 `normalize` is the integer 1, wanted `true` or `false`"]
+        ["10:13 `normalize` is the integer 1, expected `true` or `false`"]
     );
     assert_eq!(
         changed(
             "captions = \"vectors.caption_embeddings\"",
             "captions = \"vectors.caption_embeddings\"\nprotocols = \"all\""
         ),
-        ["25:13 `protocols` is the string \"all\", wanted an array, written `[…]`"]
+        ["25:13 `protocols` is the string \"all\", expected an array, written `[…]`"]
     );
     assert_eq!(
         changed(
             "features = \"cnn.features\"\ncaptions = \"pairs.captions\"\nloss",
             "features = 1\ncaptions = \"pairs.captions\"\nloss"
         ),
-        ["12:12 `features` is the integer 1, wanted a table of another stage, written \"stage.table\""]
+        ["12:12 `features` is the integer 1, expected a table of another stage, written \"stage.table\""]
     );
 }
 
@@ -163,7 +166,7 @@ fn a_table_with_arbitrary_keys() {
     };
     assert_eq!(
         correlate("published = { all = \"high\" }")[1],
-        "32:64 `all` is the string \"high\", wanted a finite number"
+        "32:64 `all` is the string \"high\", expected a finite number"
     );
     let got = correlate("published = { all = 0.7, rest = 0.1 }");
     assert_eq!(got[1], "32:76 `rest` is no set of pairs; there are `all`");
@@ -173,15 +176,15 @@ fn a_table_with_arbitrary_keys() {
 fn a_number_out_of_range() {
     assert_eq!(
         changed("epochs = 2", "epochs = -2"),
-        ["15:10 `epochs` is the integer -2, wanted an integer of at least 1"]
+        ["15:10 `epochs` is the integer -2, expected an integer of at least 1"]
     );
     assert_eq!(
         changed("epochs = 2", "epochs = 4294967296"),
-        ["15:10 `epochs` is the integer 4294967296, wanted an integer of at most 4294967295"]
+        ["15:10 `epochs` is the integer 4294967296, expected an integer of at most 4294967295"]
     );
     assert_eq!(
         changed("seed = 7", "seed = 99999999999999999999"),
-        ["1:8 `seed` is the integer 99999999999999999999, wanted an integer of at most 9223372036854775807"]
+        ["1:8 `seed` is the integer 99999999999999999999, expected an integer of at most 9223372036854775807"]
     );
 }
 
@@ -205,19 +208,19 @@ fn an_unknown_alternative() {
     );
     assert_eq!(
         changed("loss = \"max\"", "loss = { max = {}, sum = {} }"),
-        ["14:20 `loss` is both `max` and `sum`, wanted one"]
+        ["14:20 `loss` is both `max` and `sum`, expected one"]
     );
     assert_eq!(
         changed("weights = \"random\"", "weights = \"file\""),
         ["9:11 `weights` is \"file\", which needs a value / write `{ file = … }`"]
     );
     let got = changed("weights = \"random\"", "weights = { random = {} }");
-    assert_eq!(got, ["9:13 `random` takes no value, wanted \"random\" alone"]);
+    assert_eq!(got, ["9:13 `random` takes no value, expected \"random\" alone"]);
     // The alternatives of the schema, which editors offer.
     let schema = serde_json::to_value(schemars::schema_for!(Loss)).unwrap();
     let losses = schema["oneOf"].as_array().unwrap().iter().map(|loss| loss["required"][0].as_str().unwrap());
-    let all = format!("wanted one of {}", losses.map(|loss| format!("`{loss}`")).collect::<Vec<_>>().join(", "));
-    assert!(all.starts_with("wanted one of `sum`, `max`, `knn_margin`, `local_scaling`, `hal`, `info_nce`"), "{all}");
+    let all = format!("expected one of {}", losses.map(|loss| format!("`{loss}`")).collect::<Vec<_>>().join(", "));
+    assert!(all.starts_with("expected one of `sum`, `max`, `knn_margin`, `local_scaling`, `hal`, `info_nce`"), "{all}");
     for (loss, what) in [("{}", "14:1 `loss` is an empty table"), ("3", "14:8 `loss` is the integer 3")] {
         assert_eq!(changed("loss = \"max\"", &format!("loss = {loss}")), [format!("{what}, {all}")]);
     }
@@ -238,15 +241,15 @@ fn a_wrong_or_missing_kind_of_a_stage() {
     );
     assert_eq!(
         changed("[stage.fit.train]", "[stage.fit]")[0],
-        "11:8 stage `fit` has no kind, wanted a table `[stage.fit.KIND]`"
+        "11:8 stage `fit` has no kind, expected a table `[stage.fit.KIND]`"
     );
     assert_eq!(
         changed("[[expect]]", "[stage.test.report]\ntitle = \"x\"\nsummary = \"test.summary\"\n\n[[expect]]")[0],
-        "27:13 stage `test` is both `evaluate` and `report`, wanted one"
+        "27:13 stage `test` is both `evaluate` and `report`, expected one"
     );
     assert_eq!(
         changed("[[expect]]", "[stage.\"a b\".report]\ntitle = \"x\"\nsummary = \"test.summary\"\n\n[[expect]]")[0],
-        "27:8 \"a b\" is not a valid stage name, wanted letters, digits, `-` and `_`"
+        "27:8 \"a b\" is not a valid stage name, expected letters, digits, `-` and `_`"
     );
 }
 
@@ -278,7 +281,7 @@ fn tables_and_stages_that_do_not_exist() {
     assert_eq!(
         changed(fit, "captions = \"pairs\"\nloss"),
         [
-            "13:12 `captions` is the string \"pairs\", wanted a table of another stage, written \"stage.table\" / did you mean \"pairs.captions\"?"
+            "13:12 `captions` is the string \"pairs\", expected a table of another stage, written \"stage.table\" / did you mean \"pairs.captions\"?"
         ]
     );
 }
@@ -353,7 +356,7 @@ fn expectations() {
         diagnostics_of(&both, &[]),
         ["1:1 a pipeline file has no `sead` / did you mean `seed`?", "28:7 no such table / name one"]
     );
-    assert_eq!(changed("[[expect]]", "[expect]"), ["27:1 `expect` is a table, wanted tables `[[expect]]`"]);
+    assert_eq!(changed("[[expect]]", "[expect]"), ["27:1 `expect` is a table, expected tables `[[expect]]`"]);
 }
 
 /// The file with an expectation of a value of a table.
@@ -462,8 +465,8 @@ fn unknown_top_level_keys_and_missing_stages() {
         changed("[[expect]]", "[[expects]]"),
         ["27:3 a pipeline file has no `expects` / did you mean `expect`?"]
     );
-    assert_eq!(diagnostics_of("", &[]), ["1:1 the file has no stage, wanted tables `[stage.NAME.KIND]`"]);
-    assert_eq!(diagnostics_of("stage = 3", &[]), ["1:9 `stage` is the integer 3, wanted tables `[stage.NAME.KIND]`"]);
+    assert_eq!(diagnostics_of("", &[]), ["1:1 the file has no stage, expected tables `[stage.NAME.KIND]`"]);
+    assert_eq!(diagnostics_of("stage = 3", &[]), ["1:9 `stage` is the integer 3, expected tables `[stage.NAME.KIND]`"]);
 }
 
 #[test]
@@ -477,9 +480,9 @@ fn several_toml_syntax_errors_are_reported_together() {
 fn files_that_are_not_utf8_too_large_or_missing() {
     let diagnostics = load_bytes(b"seed = 1\n# caf\xe9 au lait\n", &[], true).expect_err("Latin-1");
     assert_eq!(diagnostics.position(&diagnostics.as_slice()[0]), (2, 6));
-    assert_eq!(diagnostics.as_slice()[0].message, "the byte 0xe9 is not UTF-8");
+    assert_eq!(diagnostics.as_slice()[0].problem.message, "the byte 0xe9 is not UTF-8");
     let large = load_bytes(&vec![b'#'; 2 << 20], &[], true).expect_err("too large");
-    assert!(large.as_slice()[0].message.contains("1048576 bytes"));
+    assert!(large.as_slice()[0].problem.message.contains("1048576 bytes"));
     let gone = load(
         Path::new("gone.toml"),
         &LoadOptions {
@@ -492,7 +495,7 @@ fn files_that_are_not_utf8_too_large_or_missing() {
             check_queries: &rehearse,
         },
     );
-    assert_eq!(gone.expect_err("missing").as_slice()[0].message, "there is no pipeline file `gone.toml`");
+    assert_eq!(gone.expect_err("missing").as_slice()[0].problem.message, "there is no pipeline file `gone.toml`");
 }
 
 #[test]
@@ -504,7 +507,7 @@ fn mistakes_of_overrides_point_into_the_argument() {
     );
     assert_eq!(
         diagnostics_of(VALID, &["stage.fit.train.epochs=x"]),
-        ["1:30 `epochs` is the string \"x\", wanted an integer"]
+        ["1:30 `epochs` is the string \"x\", expected an integer"]
     );
     assert_eq!(
         diagnostics_of(VALID, &["stage.fitt.train.epochs=3"]),
@@ -529,7 +532,7 @@ fn mistakes_of_overrides_point_into_the_argument() {
     assert_eq!(diagnostics_of(VALID, &["sead=3"]), ["1:7 a pipeline file has no `sead` / did you mean `seed`?"]);
     assert_eq!(
         diagnostics_of(VALID, &["seed"])[0],
-        "1:7 `seed` assigns nothing: wanted `PATH=VALUE` / write for example `--set stage.fit.train.epochs=3`, or `*` for all stages of a kind: `--set 'stage.*.train.epochs=3'`"
+        "1:7 `seed` assigns nothing: expected `PATH=VALUE` / write for example `--set stage.fit.train.epochs=3`, or `*` for all stages of a kind: `--set 'stage.*.train.epochs=3'`"
     );
     assert_eq!(diagnostics_of(VALID, &["a..b=3"]), ["1:9 `a..b` has an empty name in it"]);
 }

@@ -215,7 +215,8 @@ pub(super) fn syntax_diagnostics(text: &str, errors: &[toml::de::Error]) -> Vec<
         }
         let is_colon = place.after().trim_start().starts_with(':') || place.before().trim_end().ends_with(':');
         if !(is_colon && has_colon) {
-            let reason = if is_colon { "got `:`, wanted `=`".to_owned() } else { error.message().replace('\n', ", ") };
+            let reason =
+                if is_colon { "got `:`, expected `=`".to_owned() } else { error.message().replace('\n', ", ") };
             let message = format!("not TOML: {reason}");
             let diagnostic = Diagnostic::new(span, message);
             diagnostics.push(match hint(&place, error.message(), is_colon) {
@@ -309,12 +310,12 @@ impl<'t> SyntaxPlace<'t> {
     }
 
     /// Number of the first line before the error with the same header, or with the same key in the same table.
-    fn first_line(&self, wanted: &[String]) -> Option<usize> {
+    fn first_line(&self, path: &[String]) -> Option<usize> {
         let lines: Vec<&str> = self.text[..self.line].lines().collect();
         let table = lines.iter().rposition(|line| is_header(line)).map_or(0, |header| header + 1);
         let is_first = |line: &str| {
             let key = line.split(['=', ']']).next().unwrap_or_default();
-            is_header(line) == self.is_header() && names(key) == wanted
+            is_header(line) == self.is_header() && names(key) == path
         };
         let start = if self.is_header() { 0 } else { table };
         Some(start + lines[start..].iter().position(|line| is_first(line))? + 1)

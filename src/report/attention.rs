@@ -51,8 +51,8 @@ pub(super) fn section(cx: &mut StageContext<'_>, count: usize, labels: &mut Item
     if drawings.is_empty() {
         return Ok(None);
     }
-    let of_regions = directions.contains(IMAGE_TO_TEXT);
-    let whose = if of_regions { "share of each region's attention" } else { "attention of each word" };
+    let has_region_rows = directions.contains(IMAGE_TO_TEXT);
+    let whose = if has_region_rows { "share of each region's attention" } else { "attention of each word" };
     let note = format!(
         "Brighter regions have more of the {whose}. The outlined one has the most: its weight stands beside the word."
     );
@@ -64,11 +64,11 @@ pub(super) fn section(cx: &mut StageContext<'_>, count: usize, labels: &mut Item
 fn read(cx: &mut StageContext<'_>, count: usize) -> Result<(Vec<CaptionAttention>, HashSet<String>)> {
     let (mut captions, mut directions) = (Vec::<CaptionAttention>::new(), HashSet::new());
     while let Some(batch) = cx.read_next("attention.weights")? {
-        let (ids, of) = (tables::int_column(&batch, "caption_id")?, tables::int_column(&batch, "image_id")?);
+        let (ids, image_ids) = (tables::int_column(&batch, "caption_id")?, tables::int_column(&batch, "image_id")?);
         let (words, direction) = (tables::text_column(&batch, "word")?, tables::text_column(&batch, "direction")?);
         let (weights, width) = tables::vector_column(&batch, "weights")?;
         for row in 0..batch.num_rows() {
-            let ids = [ids.value(row), of.value(row)];
+            let ids = [ids.value(row), image_ids.value(row)];
             if captions.last().is_none_or(|last| last.ids != ids) {
                 if captions.len() == count {
                     continue;
@@ -94,7 +94,7 @@ fn read_boxes(cx: &mut StageContext<'_>, images: &HashSet<i64>) -> Result<HashMa
         let ids = tables::int_column(&batch, "image_id")?;
         let (values, count, width) = region_boxes::values(&batch)?;
         if width != 4 {
-            return Err(Error::data(format!("column `boxes` has {width} values a region, wanted 4")));
+            return Err(Error::data(format!("column `boxes` has {width} values a region, expected 4")));
         }
         let rows = ids.values().iter().zip(values.chunks_exact((count * width).max(1)));
         boxes.extend(rows.filter(|(id, _)| images.contains(id)).map(|(id, row)| (*id, row.as_chunks().0.to_vec())));

@@ -281,7 +281,7 @@ mod tests {
         // Windows of 13 points.
         let line: Vec<(f64, f64)> = (0..500).map(|i| (f64::from(i), 3.0 - 0.5 * f64::from(i))).collect();
         let smooth = smoothed(&line);
-        assert!(smooth.iter().zip(&line[6..494]).all(|(got, wanted)| (got.1 - wanted.1).abs() < 1e-9));
+        assert!(smooth.iter().zip(&line[6..494]).all(|(got, expected)| (got.1 - expected.1).abs() < 1e-9));
         assert_eq!((smooth.len(), smooth[0].0, smooth[487].0), (488, 6.0, 493.0));
         // A step from 0 to 1 at 250: 249 sees 6 of its 13 points above.
         let step: Vec<(f64, f64)> = (0..500).map(|i| (f64::from(i), f64::from(i / 250))).collect();

@@ -115,9 +115,6 @@ pub(super) struct ExampleQuery {
 }
 
 /// Reads the rankings of the protocol and method of `result`, and samples `count` queries of each direction.
-///
-/// # Errors
-/// A column is missing.
 pub(super) fn read(cx: &mut StageContext<'_>, result: &ResultRow, count: usize, seed: u64) -> Result<SampledRankings> {
     let mut ranks = [RankHistogram::default(), RankHistogram::default()];
     let mut reservoirs = [0u64, 1].map(|direction| StratifiedReservoir::new(count, Rng::new(seed, &[direction])));

@@ -20,9 +20,6 @@ struct CaptionGraph {
 }
 
 /// Section of `count` example graphs, if the table has a graph with a relation.
-///
-/// # Errors
-/// A column is missing.
 pub(super) fn section(cx: &mut StageContext<'_>, count: usize, seed: u64) -> Result<Option<Section>> {
     let mut graphs = read(cx, count, seed)?;
     texts(cx, &mut graphs)?;
@@ -59,12 +56,11 @@ fn read(cx: &mut StageContext<'_>, count: usize, seed: u64) -> Result<Vec<Captio
 
 /// Fills in the texts of the captions.
 fn texts(cx: &mut StageContext<'_>, graphs: &mut [CaptionGraph]) -> Result<()> {
-    let mut wanted: HashMap<i64, &mut CaptionGraph> =
-        graphs.iter_mut().map(|graph| (graph.caption_id, graph)).collect();
+    let mut shown: HashMap<i64, &mut CaptionGraph> = graphs.iter_mut().map(|graph| (graph.caption_id, graph)).collect();
     while let Some(batch) = cx.read_next("captions")? {
         let (ids, texts) = (tables::int_column(&batch, "caption_id")?, tables::text_column(&batch, "text")?);
         for row in 0..batch.num_rows() {
-            if let Some(graph) = wanted.get_mut(&ids.value(row)) {
+            if let Some(graph) = shown.get_mut(&ids.value(row)) {
                 texts.value(row).clone_into(&mut graph.text);
             }
         }

@@ -170,8 +170,8 @@ fn card(card: &Card) -> Markup {
         CardQuality::Middling => "middling",
         CardQuality::Bad => "bad",
     };
-    let of_pictures = card.lists.iter().flat_map(|list| &list.items).any(|item| item.label.picture.is_some());
-    let list = if of_pictures { "pictures" } else { "texts" };
+    let has_pictures = card.lists.iter().flat_map(|list| &list.items).any(|item| item.label.picture.is_some());
+    let list = if has_pictures { "pictures" } else { "texts" };
     html! {
         article class=(class) {
             header {
@@ -183,10 +183,10 @@ fn card(card: &Card) -> Markup {
                     p.verdict { (sentence(&card.result)) }
                 }
             }
-            @for of in &card.lists {
-                @if let Some(title) = of.title { p.verdict { (title) } }
-                @let items = html! { @for item in &of.items { li class=[item.is_match.then_some("right")] { (self::item(item, of_pictures)) } } };
-                @if of.ordered { ol class=(list) { (items) } } @else { ul class=(list) { (items) } }
+            @for shown in &card.lists {
+                @if let Some(title) = shown.title { p.verdict { (title) } }
+                @let items = html! { @for item in &shown.items { li class=[item.is_match.then_some("right")] { (self::item(item, has_pictures)) } } };
+                @if shown.ordered { ol class=(list) { (items) } } @else { ul class=(list) { (items) } }
             }
         }
     }
@@ -206,11 +206,11 @@ fn settings_card(card: &SettingsCard) -> Markup {
 }
 
 /// Item with its score and, if it is correct, a mark that screen readers announce too.
-fn item(item: &CardItem, of_pictures: bool) -> Markup {
+fn item(item: &CardItem, has_pictures: bool) -> Markup {
     html! {
         @match &item.label.picture {
             Some(picture) => { (image(picture, &item.label.text)) }
-            None if of_pictures => { div.absent { (item.label.text) } }
+            None if has_pictures => { div.absent { (item.label.text) } }
             None => { span { (item.label.text) } }
         }
         @if item.score.is_some() || item.is_match {

@@ -74,7 +74,7 @@ pub(super) fn read(
         let (folds, items, matches) = (number("fold")?, number("item_id")?, number("n_matches")?);
         cutoffs = tables::hubs::cutoffs(&batch.schema());
         if cutoffs.is_empty() {
-            return Err(Error::data("`hubs` has no counts, wanted a column such as `n1`"));
+            return Err(Error::data("`hubs` has no counts, expected a column such as `n1`"));
         }
         let k_occurrences = cutoffs.iter().map(|k| number(&format!("n{k}"))).collect::<Result<Vec<_>>>()?;
         for row in 0..batch.num_rows() {
@@ -91,9 +91,9 @@ pub(super) fn read(
         }
     }
     let largest: [Vec<_>; 2] = counts.each_ref().map(most_frequent);
-    let wanted = |direction: usize| -> HashSet<i64> { largest[direction].iter().map(|(id, ..)| *id).collect() };
-    labels.read_captions(cx, &wanted(0), &HashSet::new())?;
-    labels.read_images(cx, &wanted(1))?;
+    let shown = |direction: usize| -> HashSet<i64> { largest[direction].iter().map(|(id, ..)| *id).collect() };
+    labels.read_captions(cx, &shown(0), &HashSet::new())?;
+    labels.read_images(cx, &shown(1))?;
     let mut directions = counts.each_ref().map(|counts| DirectionHubs {
         shares: [0, cutoffs.len().saturating_sub(1)].map(|k| shares(counts, methods.len(), k)),
         hubs: vec![],

@@ -33,12 +33,12 @@ impl ItemLabels {
         Self { with_captions, with_images, ..Self::default() }
     }
 
-    /// Reads the captions `wanted`, and all captions of the images `of_images`, if the table is an input.
+    /// Reads the captions `shown`, and all captions of the images `shown_images`, if the table is an input.
     pub(super) fn read_captions(
         &mut self,
         cx: &mut StageContext<'_>,
-        wanted: &HashSet<i64>,
-        of_images: &HashSet<i64>,
+        shown: &HashSet<i64>,
+        shown_images: &HashSet<i64>,
     ) -> Result<()> {
         while self.with_captions
             && let Some(batch) = cx.read_next("captions")?
@@ -47,9 +47,9 @@ impl ItemLabels {
             let texts = tables::text_column(&batch, "text")?;
             for row in 0..batch.num_rows() {
                 let (id, image) = (ids.value(row), image_ids.value(row));
-                if of_images.contains(&image) {
+                if shown_images.contains(&image) {
                     self.captions_of.entry(image).or_default().push(id);
-                } else if !wanted.contains(&id) {
+                } else if !shown.contains(&id) {
                     continue;
                 }
                 self.captions.insert(id, (image, texts.value(row).to_owned()));
@@ -58,8 +58,8 @@ impl ItemLabels {
         Ok(())
     }
 
-    /// Reads the images `wanted`, if the table is an input. An image that cannot be decoded is a warning.
-    pub(super) fn read_images(&mut self, cx: &mut StageContext<'_>, wanted: &HashSet<i64>) -> Result<()> {
+    /// Reads the images `shown`, if the table is an input. An image that cannot be decoded is a warning.
+    pub(super) fn read_images(&mut self, cx: &mut StageContext<'_>, shown: &HashSet<i64>) -> Result<()> {
         if !self.with_images {
             return Ok(());
         }
@@ -69,7 +69,7 @@ impl ItemLabels {
             let (names, paths) = (tables::text_column(&batch, "file_name")?, tables::text_column(&batch, "path")?);
             let bytes = batch.column_by_name("bytes").and_then(|column| column.as_binary_opt::<i32>());
             for row in 0..batch.num_rows() {
-                if !wanted.contains(&ids.value(row)) || self.images.contains_key(&ids.value(row)) {
+                if !shown.contains(&ids.value(row)) || self.images.contains_key(&ids.value(row)) {
                     continue;
                 }
                 // A page is handed on.

@@ -27,17 +27,11 @@ const MAIN_SETTINGS: [(&str, &[&str]); 6] = [
 ];
 
 /// Section of all stages in the lineage of the page, if there are any.
-///
-/// # Errors
-/// Same as [`SettingDefaults::read`].
 pub(super) fn section(lineage: &StageLineage) -> Result<Option<Section>> {
     section_with(lineage, NOTE.to_owned())
 }
 
 /// Same section of a sweep, whose lineage has the first run only.
-///
-/// # Errors
-/// Same as [`SettingDefaults::read`].
 pub(super) fn section_of_first_run(lineage: &StageLineage) -> Result<Option<Section>> {
     section_with(lineage, format!("Of the runs of the sweep, the stages of the first one are shown. {NOTE}"))
 }

@@ -128,7 +128,7 @@ pub(super) fn read_results(cx: &mut StageContext<'_>, input: &str) -> Result<Sum
     while let Some(batch) = cx.read_next(input)? {
         cutoffs = tables::summary::cutoffs(&batch.schema());
         if cutoffs.is_empty() {
-            return Err(Error::data(format!("`{input}` has no recalls, wanted a column such as `i2t_r1`")));
+            return Err(Error::data(format!("`{input}` has no recalls, expected a column such as `i2t_r1`")));
         }
         for row in 0..batch.num_rows() {
             let direction = |name: &str| -> Result<RecallSummary> {
@@ -205,11 +205,12 @@ pub(super) fn add_metrics(
     while let Some(batch) = cx.read_next(input)? {
         let text = |name: &str| tables::text_column(&batch, name);
         let (protocol, direction, measure) = (text("protocol")?, text("direction")?, text("measure")?);
-        let (of, variant, k) = (text("relevance")?, text("variant")?, tables::int_column(&batch, "k")?);
+        let (relevance_names, variant, k) = (text("relevance")?, text("variant")?, tables::int_column(&batch, "k")?);
         for row in 0..batch.num_rows() {
             if variant.is_valid(row) && variant.value(row) == DUPLICATED {
                 let method = method_of_row(&batch, row)?;
-                let is_owner = |of: &&mut ResultRow| of.protocol == protocol.value(row) && of.method == method;
+                let is_owner =
+                    |result: &&mut ResultRow| result.protocol == protocol.value(row) && result.method == method;
                 let Some(owner) = rows.iter_mut().find(is_owner) else { continue };
                 let value = number(&batch, "value", row)?;
                 match measure.value(row) {
@@ -224,17 +225,17 @@ pub(super) fn add_metrics(
             // Sums over other cut-offs are called `official at 1, 3, 20`.
             let is_official = variant.is_valid(row)
                 && (variant.value(row) == "official" || variant.value(row).starts_with("official at "));
-            if !["ncs", "nsum"].contains(&measure.value(row)) || of.is_null(row) || !is_official {
+            if !["ncs", "nsum"].contains(&measure.value(row)) || relevance_names.is_null(row) || !is_official {
                 continue;
             }
-            if !relevances.iter().any(|known| known == of.value(row)) {
-                relevances.push(of.value(row).to_owned());
+            if !relevances.iter().any(|known| known == relevance_names.value(row)) {
+                relevances.push(relevance_names.value(row).to_owned());
             }
-            if of.value(row) != relevance.unwrap_or(&relevances[0]) {
+            if relevance_names.value(row) != relevance.unwrap_or(&relevances[0]) {
                 continue;
             }
             let method = method_of_row(&batch, row)?;
-            let is_owner = |of: &&mut ResultRow| of.protocol == protocol.value(row) && of.method == method;
+            let is_owner = |result: &&mut ResultRow| result.protocol == protocol.value(row) && result.method == method;
             let Some(owner) = rows.iter_mut().find(is_owner) else { continue };
             let none = || NcsSummary {
                 at: [0, 1].map(|_| vec![f64::NAN; cutoffs.len()]),
@@ -243,8 +244,9 @@ pub(super) fn add_metrics(
             };
             let ncs = owner.ncs.get_or_insert_with(none);
             let (value, is_with_own) = (number(&batch, "value", row)?, flag(&batch, "ground_truth", row)?);
-            let direction = Direction::BOTH.iter().position(|of| of.name() == direction.value(row));
-            let cutoff = cutoffs.iter().position(|&of| k.is_valid(row) && usize::try_from(k.value(row)) == Ok(of));
+            let direction = Direction::BOTH.iter().position(|known| known.name() == direction.value(row));
+            let cutoff =
+                cutoffs.iter().position(|&known| k.is_valid(row) && usize::try_from(k.value(row)) == Ok(known));
             match (measure.value(row), is_with_own, direction, cutoff) {
                 ("nsum", true, ..) => ncs.sum = value,
                 ("nsum", false, ..) => ncs.sum_non_gt = value,
@@ -261,9 +263,9 @@ pub(super) fn relaxations(results: &[ResultRow]) -> Vec<(f64, [Vec<f64>; 2])> {
     let Some(first) = results.first() else { return Vec::new() };
     let lambda =
         |row: &ResultRow| -> Option<f64> { row.method.strip_prefix("relaxed_greedy, lambda = ")?.parse().ok() };
-    let of_first = results.iter().filter(|row| row.protocol == first.protocol);
+    let first_protocol = results.iter().filter(|row| row.protocol == first.protocol);
     let recalls = |row: &ResultRow| row.directions.each_ref().map(|direction| direction.recalls.clone());
-    let mut all: Vec<_> = of_first.filter_map(|row| Some((lambda(row)?, recalls(row)))).collect();
+    let mut all: Vec<_> = first_protocol.filter_map(|row| Some((lambda(row)?, recalls(row)))).collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     all
 }
@@ -341,9 +343,10 @@ fn flag(batch: &RecordBatch, name: &str, row: usize) -> Result<bool> {
 pub(super) fn count(batch: &RecordBatch, name: &str, row: usize) -> Result<usize> {
     let column = column(batch, name)?;
     let value = column.as_primitive_opt::<Int64Type>().ok_or_else(|| wrong_type(name, "Int64", column))?.value(row);
-    usize::try_from(value).map_err(|_| Error::data(format!("column `{name}` has {value} in row {row}, wanted a count")))
+    usize::try_from(value)
+        .map_err(|_| Error::data(format!("column `{name}` has {value} in row {row}, expected a count")))
 }
 
-fn wrong_type(name: &str, wanted: &str, got: &ArrayRef) -> Error {
-    Error::data(format!("column `{name}` is {}, wanted {wanted}", got.data_type()))
+fn wrong_type(name: &str, expected: &str, got: &ArrayRef) -> Error {
+    Error::data(format!("column `{name}` is {}, expected {expected}", got.data_type()))
 }

@@ -187,9 +187,9 @@ mod tests {
 
     #[test]
     fn noise_of_a_constant_is_not_magnified() {
-        let close = |values: &[f64], wanted: (f64, f64)| {
+        let close = |values: &[f64], expected: (f64, f64)| {
             let (low, high) = axis_range(values.iter().copied());
-            assert!((low - wanted.0).abs() < 1e-9 && (high - wanted.1).abs() < 1e-9, "{values:?}: {low} to {high}");
+            assert!((low - expected.0).abs() < 1e-9 && (high - expected.1).abs() < 1e-9, "{values:?}: {low} to {high}");
         };
         close(&[1e-4, 1e-4], (0.8e-4, 1.2e-4));
         close(&[51.2, 51.2 + 1e-12], (40.96, 61.44));

@@ -86,15 +86,15 @@ fn both_pages_of_a_report_show_the_same_cells() {
     host.run(&report(true)).unwrap();
     let (markdown, html) = pages(&host);
     assert!(!html.contains("class=\"\""), "{html}");
-    let (of_markdown, of_html) = (cells_of_markdown(&markdown), cells_of_html(&html));
+    let (markdown_cells, html_cells) = (cells_of_markdown(&markdown), cells_of_html(&html));
     // Results and chance, 3 and 1 of metrics, 2 correlations, a significance test, 3 epochs, 6 captions and 4 images in hubs.
-    assert_eq!(of_html.len(), 22, "{of_html:?}");
+    assert_eq!(html_cells.len(), 22, "{html_cells:?}");
     let one_line = |rows: Vec<Vec<String>>| -> Vec<Vec<String>> {
         rows.into_iter().map(|row| row.into_iter().map(|cell| cell.replace('\n', " ")).collect()).collect()
     };
     // Splitting at ` | ` also splits cells that contain it; joining the cells of a row restores them.
     let whole = |rows: Vec<Vec<String>>| rows.into_iter().map(|row| row.join(" | ")).collect::<Vec<_>>();
-    assert_eq!(whole(of_markdown), whole(one_line(of_html)));
+    assert_eq!(whole(markdown_cells), whole(one_line(html_cells)));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::sweep::ReportSweep;
-use pairloom_stage::{Problem, Stage, StageInput, StageOutput, TableRef};
+use pairloom_stage::{KnownFacts, Problem, Stage, StageInput, StageOutput, TableRef};
 use pairloom_tables as tables;
 
 /// Maximum number of examples in each direction; with more, a page is too large to open.
@@ -124,6 +124,11 @@ impl Stage for Report {
         vec![StageOutput::files("page")]
     }
 
+    fn check_inputs(&self, known: &KnownFacts) -> Vec<Problem> {
+        let Some(sweep) = &self.sweep else { return Vec::new() };
+        sweep.check_ncs(known).into_iter().chain(sweep.check_printed(known)).collect()
+    }
+
     fn check(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         if self.title.trim().is_empty() {
@@ -152,7 +157,7 @@ impl Stage for Report {
             problems.push(Problem::new("attention", "needs the `images` that belong to it"));
         }
         if self.examples > MAX_EXAMPLES {
-            let message = format!("got {} examples, wanted at most {MAX_EXAMPLES}", self.examples);
+            let message = format!("got {} examples, expected at most {MAX_EXAMPLES}", self.examples);
             problems.push(Problem::new("examples", message).hint("all images are embedded in the page"));
         }
         problems

@@ -92,8 +92,8 @@ pub(super) fn metrics_of(protocol: &str, rows: &[MetricFixture]) -> RecordBatch 
     let n = rows.len();
     let all = |text: &str| Arc::new(StringArray::from(vec![text; n])) as ArrayRef;
     let int = |value: i64| Arc::new(Int64Array::from(vec![value; n])) as ArrayRef;
-    let names = |of: fn(&MetricFixture) -> &'static str| {
-        Arc::new(StringArray::from_iter_values(rows.iter().map(of))) as ArrayRef
+    let names = |name_of: fn(&MetricFixture) -> &'static str| {
+        Arc::new(StringArray::from_iter_values(rows.iter().map(name_of))) as ArrayRef
     };
     let optional = |i: usize| Arc::new(rows.iter().map(|row| row.5[i]).collect::<Int64Array>()) as ArrayRef;
     let end = |value| Arc::new((0..n).map(|row| (row == 0).then_some(value)).collect::<Float64Array>()) as ArrayRef;

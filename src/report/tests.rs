@@ -24,8 +24,9 @@ fn both_pages_show_results_chance_and_validation() {
     assert!(markdown.contains(chance), "{markdown}");
     assert!(markdown.contains("- rsum: 475.0 (chance 439.3)\n- image → text R@1: 50.0 (chance 25.0)\n"), "{markdown}");
     assert!(markdown.contains("| 1 | 5.0000 | 30.0 | 30.0 | 30.0 | 30.0 | 30.0 | 30.0 | 180.0 | kept |"), "{markdown}");
-    for wanted in ["<td class=\"n\">50.0<small>15.0–85.0</small></td>", "best: 180.0 after epoch 1", "chance 439.3"] {
-        assert!(html.contains(wanted), "no {wanted}");
+    for expected in ["<td class=\"n\">50.0<small>15.0–85.0</small></td>", "best: 180.0 after epoch 1", "chance 439.3"]
+    {
+        assert!(html.contains(expected), "no {expected}");
     }
     // Six figures of training and ranks, four of hubs.
     assert_eq!(html.matches("<svg").count(), 10);
@@ -110,9 +111,9 @@ fn the_settings_of_all_stages_and_the_run_are_on_the_page() {
     });
     host.run(&report(true)).unwrap();
     let (markdown, html) = pages(&host);
-    let wanted = "\n## Settings\n\n**train** (0a0a0a0a, version 4)\n\n- loss: sum \\(margin \\= 0.2\\)\n\
+    let expected = "\n## Settings\n\n**train** (0a0a0a0a, version 4)\n\n- loss: sum \\(margin \\= 0.2\\)\n\
                   - epochs: 3\n- seed: 7\n- word\\_vectors.file: 5f5f5f5f5f5f\n- Defaults and inputs: min\\_count: 4\n";
-    assert!(markdown.contains(wanted), "{markdown}");
+    assert!(markdown.contains(expected), "{markdown}");
     assert!(html.contains("<dt>loss</dt><dd>sum (margin = 0.2)</dd>"), "{html}");
     let folded = html.split("<details>").nth(1).and_then(|rest| rest.split("</details>").next()).unwrap();
     assert!(folded.contains("<dt>min_count</dt><dd>4</dd>") && !folded.contains("loss"), "{folded}");
@@ -142,7 +143,7 @@ fn graded_relevance_has_tables_of_its_own() {
     let mut host = host();
     host.run(&report(true)).unwrap();
     let (markdown, html) = pages(&host);
-    for wanted in [
+    for expected in [
         "| protocol | method | relevant | measure | i→t @1 | i→t @5 | t→i @1 | t→i @5 | sum |",
         "| made-4 | nns | own matches | set recall |  |  |  | 31.2 |  |",
         "| made-4 | nns | \\<spice\\> | NCS \\(N\\), official | 60.0 |  | 70.1 |  | 363.4 |",
@@ -151,7 +152,7 @@ fn graded_relevance_has_tables_of_its_own() {
         "| Binary | non\\_gt | 19833 |  | 0.0000 |  | 0.0000 | 0.0000 | 0.0000 |",
         "| CIDEr-D \\| \\<b\\> | all | 44833 | 0.734 | 0.7385 | +0.0045 | 0.7675 | 0.5000 | 0.2500 |",
     ] {
-        assert!(markdown.contains(wanted), "no `{wanted}` in {markdown}");
+        assert!(markdown.contains(expected), "no `{expected}` in {markdown}");
     }
     assert!(!markdown.contains("11.1"), "{markdown}");
     assert!(html.contains("<td>&lt;spice&gt;</td><td>NCS (N), official</td><td class=\"n\">60.0</td>"), "{html}");

@@ -103,8 +103,9 @@ impl<'c> Collection<'c> {
         match self.matches {
             Matches::ImageOfCaption(image_of) => Cow::Borrowed(&image_of[captions.clone()]),
             Matches::Grouped(first) => {
-                let of = |image: usize| std::iter::repeat_n(image - images.start, first[image + 1] - first[image]);
-                images.clone().flat_map(of).collect()
+                let captions_of =
+                    |image: usize| std::iter::repeat_n(image - images.start, first[image + 1] - first[image]);
+                images.clone().flat_map(captions_of).collect()
             }
         }
     }
@@ -183,8 +184,8 @@ impl BinaryRelevance {
     /// # Errors
     /// The pairs do not fit.
     pub(super) fn check(&self, images: usize, captions: usize) -> Result<()> {
-        let within = |lists: &[Vec<usize>], count: usize, of: usize| {
-            lists.len() == count && lists.iter().flatten().all(|&item| item < of)
+        let within = |lists: &[Vec<usize>], count: usize, items: usize| {
+            lists.len() == count && lists.iter().flatten().all(|&item| item < items)
         };
         if within(&self.captions_of, images, captions) && within(&self.images_of, captions, images) {
             return Ok(());
@@ -215,7 +216,7 @@ impl BinaryRelevance {
         };
         relevant[queries.clone()]
             .iter()
-            .map(|of| of.iter().filter(|item| items.contains(item)).map(|item| item - items.start).collect())
+            .map(|list| list.iter().filter(|item| items.contains(item)).map(|item| item - items.start).collect())
             .collect()
     }
 }
@@ -278,19 +279,19 @@ mod tests {
         #[expect(clippy::reversed_empty_ranges, reason = "a possible mistake of a caller")]
         for images in [0..4, 2..1] {
             let folds = [Folds { protocol: "one".to_owned(), images: vec![images] }];
-            let error = refused(fits(), |of| ranked(&Evaluation { protocols: &folds, ..*of }));
+            let error = refused(fits(), |evaluation| ranked(&Evaluation { protocols: &folds, ..*evaluation }));
             assert!(error.starts_with("protocol `one` has images"), "{error}");
         }
         for captions_of in [vec![vec![0]], vec![vec![4], vec![], vec![]]] {
             let rated = [BinaryRelevance { name: "cxc".to_owned(), captions_of, images_of: vec![vec![]; 4] }];
-            let error = refused(fits(), |of| ranked(&Evaluation { binary_relevance: &rated, ..*of }));
+            let error = refused(fits(), |evaluation| ranked(&Evaluation { binary_relevance: &rated, ..*evaluation }));
             assert_eq!(error, "relevance `cxc` does not fit 3 images and 4 captions");
         }
         let (factory, bank) = (CpuSearchFactory { order: None, threads: 1 }, None);
         let scores = VectorSource { images: &[1.0; 4], captions: &[1.0; 8], width: 2, bank, factory: &factory };
-        let error = refused(fits(), |of| {
-            ranked(&Evaluation { collection: Collection { scores: &scores, ..of.collection }, ..*of })
+        let error = refused(fits(), |evaluation| {
+            ranked(&Evaluation { collection: Collection { scores: &scores, ..evaluation.collection }, ..*evaluation })
         });
-        assert_eq!(error, "got 4 numbers for vectors of width 2, wanted 6 at least");
+        assert_eq!(error, "got 4 numbers for vectors of width 2, expected 6 at least");
     }
 }

@@ -24,17 +24,17 @@ pub(super) fn confidence_intervals(folds: &[PoolHits], cutoffs: &[usize]) -> Con
     let mut values: Vec<(Vec<f64>, Vec<usize>)> = Vec::new();
     for fold in folds {
         for direction in &fold.directions {
-            let of_images: Vec<usize> = direction.image_of.iter().map(|image| groups + image).collect();
+            let image_groups: Vec<usize> = direction.image_of.iter().map(|image| groups + image).collect();
             for cutoff in 0..cutoffs.len() {
                 let hit = |hits: &Vec<bool>| if hits[cutoff] { 100.0 / count } else { 0.0 };
-                values.push((direction.hits.iter().map(hit).collect(), of_images.clone()));
+                values.push((direction.hits.iter().map(hit).collect(), image_groups.clone()));
             }
         }
         groups += fold.images;
     }
     let measures: Vec<_> = values.iter().map(|(values, groups)| QueryValues { values, groups }).collect();
     let rsum = bootstrap_interval(&measures, images, RESAMPLES, LEVEL, SEED);
-    let ranked = folds.iter().all(|fold| fold.directions.iter().all(|of| !of.lists.is_empty()));
+    let ranked = folds.iter().all(|fold| fold.directions.iter().all(|direction| !direction.lists.is_empty()));
     let folds: Vec<_> = folds.iter().map(lists).collect();
     ConfidenceIntervals { rsum, hs_sum: ranked.then(|| hs_sum_interval(&folds, cutoffs)).flatten() }
 }
@@ -42,7 +42,11 @@ pub(super) fn confidence_intervals(folds: &[PoolHits], cutoffs: &[usize]) -> Con
 /// Ranked items of a fold.
 fn lists(fold: &PoolHits) -> FoldRankings<'_> {
     let directions = fold.directions.iter();
-    let lists = directions.map(|of| RankedLists { lists: &of.lists, groups: &of.image_of_query, items: of.items });
+    let lists = directions.map(|direction| RankedLists {
+        lists: &direction.lists,
+        groups: &direction.image_of_query,
+        items: direction.items,
+    });
     FoldRankings { directions: lists.collect(), images: fold.images }
 }
 
@@ -108,8 +112,8 @@ fn mean_percent(folds: &[&FoldHits]) -> f64 {
 fn bootstrap_over_images(recalls: &[Vec<&FoldHits>]) -> Option<Vec<(f64, f64)>> {
     let mut first_images = vec![0];
     for fold in 0..recalls.iter().map(Vec::len).max()? {
-        let of = |folds: &Vec<&FoldHits>| folds.get(fold)?.images.iter().max().map(|last| last + 1);
-        first_images.push(first_images[fold] + recalls.iter().filter_map(of).max().unwrap_or(0));
+        let images_in = |folds: &Vec<&FoldHits>| folds.get(fold)?.images.iter().max().map(|last| last + 1);
+        first_images.push(first_images[fold] + recalls.iter().filter_map(images_in).max().unwrap_or(0));
     }
     let (mut values, mut sums) = (Vec::new(), Vec::new());
     for folds in recalls {

@@ -105,13 +105,13 @@ impl DirectionEvaluator<'_> {
         let counts_at = |k: usize| k_occurrences((0..lists.len()).map(|query| at(k, query)), items, k);
         let counts: Vec<(usize, Vec<usize>)> = cutoffs.iter().map(|&k| (k, counts_at(k))).collect();
         let matches_per_item = task.matches_per_item();
-        let of_rows =
+        let duplicated_rows =
             if rankings.sets.is_some() { Vec::new() } else { self.row_occurrences(&lists, &matches_per_item) };
         let occurrences = KOccurrences {
             at: &counts,
             one_occurrences: &counts_at(1),
             matches_per_item: &matches_per_item,
-            of_rows: &of_rows,
+            duplicated_rows: &duplicated_rows,
         };
         let occurrence_metrics = pool_values(|metric, add| metric.measure_occurrences(&occurrences, add));
         let ranks: Vec<usize> = rankings.ranks.iter().flatten().map(|rank| rank.rank).collect();
@@ -280,8 +280,9 @@ impl MetricMeans {
 pub(super) fn mean_of_pools(folds: &[&[(MetricName, f64)]]) -> Vec<(MetricName, f64)> {
     let Some(first) = folds.first() else { return Vec::new() };
     let mean = |&(name, _): &(MetricName, f64)| {
-        let of = |fold: &&[(MetricName, f64)]| fold.iter().find(|(other, _)| *other == name).map(|(_, value)| *value);
-        let values = folds.iter().map(of).collect::<Option<Vec<f64>>>()?;
+        let value_in =
+            |fold: &&[(MetricName, f64)]| fold.iter().find(|(other, _)| *other == name).map(|(_, value)| *value);
+        let values = folds.iter().map(value_in).collect::<Option<Vec<f64>>>()?;
         let mean = values.iter().sum::<f64>() / folds.len() as f64;
         Some((name, if name.unit == MetricUnit::Share { 100.0 * mean } else { mean }))
     };

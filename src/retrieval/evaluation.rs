@@ -143,7 +143,7 @@ impl<'e> Evaluation<'e> {
 
     fn check(&self) -> Result<()> {
         if self.cutoffs.is_empty() || self.cutoffs[0] == 0 || !self.cutoffs.is_sorted_by(|a, b| a < b) {
-            return Err(Error::usage(format!("got cut-offs {:?}, wanted ascending numbers from 1", self.cutoffs)));
+            return Err(Error::usage(format!("got cut-offs {:?}, expected ascending numbers from 1", self.cutoffs)));
         }
         self.collection.check()?;
         self.validation.map_or(Ok(()), |validation| validation.collection.check())?;
@@ -205,26 +205,26 @@ impl<'w, 'e> EvaluationRun<'w, 'e> {
 
     /// Ranks the pools of a protocol by all methods and adds the results. Returns the ranked items of each method.
     fn rank_protocol(&mut self, folds: &'e Folds) -> Result<Vec<Vec<PoolTopLists>>> {
-        let mut of_methods: Vec<MethodFoldResults> =
+        let mut method_results: Vec<MethodFoldResults> =
             self.methods.iter().map(|_| MethodFoldResults::default()).collect();
         for (fold, images) in folds.images.iter().enumerate() {
-            self.rank_pool(folds, fold, images, &mut of_methods)?;
+            self.rank_pool(folds, fold, images, &mut method_results)?;
         }
         let pools = self.protocol_pools(folds)?;
-        for (chosen, of) in self.methods.iter().zip(&of_methods) {
+        for (chosen, results) in self.methods.iter().zip(&method_results) {
             match self.evaluation.detail {
                 EvaluationDetail::Tables => {
-                    let intervals = confidence_intervals(&of.hits, self.evaluation.cutoffs);
-                    self.results.add(&pools, &chosen.label, &of.metrics, intervals)?;
+                    let intervals = confidence_intervals(&results.hits, self.evaluation.cutoffs);
+                    self.results.add(&pools, &chosen.label, &results.metrics, intervals)?;
                 }
                 EvaluationDetail::Recalls { .. } => {
-                    let means = [mean(&pools, &of.recalls[0])?, mean(&pools, &of.recalls[1])?];
+                    let means = [mean(&pools, &results.recalls[0])?, mean(&pools, &results.recalls[1])?];
                     self.results.add_recalls(&pools, &chosen.label, means, f64::NAN);
                 }
             }
             self.callbacks.check_cancelled()?;
         }
-        Ok(of_methods.into_iter().map(|of| of.lists).collect())
+        Ok(method_results.into_iter().map(|results| results.lists).collect())
     }
 
     fn protocol_pools(&self, folds: &'e Folds) -> Result<ProtocolPools<'e>> {
@@ -245,29 +245,30 @@ impl<'w, 'e> EvaluationRun<'w, 'e> {
         let captions = evaluation.collection.captions_of(images)?;
         let tasks = evaluation.collection.tasks(images)?;
         let binary_relevance = Direction::BOTH.map(|direction| -> Vec<_> {
-            let of = |of: &'e BinaryRelevance| (of.name.as_str(), of.restrict_to_pool(images, &captions, direction));
-            evaluation.binary_relevance.iter().filter(|of| of.has_pairs(direction)).map(of).collect()
+            let all = evaluation.binary_relevance.iter().filter(|relevance| relevance.has_pairs(direction));
+            all.map(|relevance| (relevance.name.as_str(), relevance.restrict_to_pool(images, &captions, direction)))
+                .collect()
         });
         let depth = [0, 1].map(|direction: usize| {
             let longest = |lists: &[Vec<usize>]| lists.iter().map(Vec::len).max().unwrap_or(0);
             let own = longest(&tasks[direction].matches);
-            let relevant = binary_relevance[direction].iter().map(|(_, of)| longest(of)).max().unwrap_or(0);
+            let relevant = binary_relevance[direction].iter().map(|(_, lists)| longest(lists)).max().unwrap_or(0);
             evaluation.depth(own, relevant)
         });
         let scores = evaluation.collection.scores.pool(images, &captions)?;
         let ranker = Ranker::new(scores.as_ref())?;
-        let wanted = RankingRequest { tasks: &tasks, depth, cutoffs: evaluation.cutoffs };
+        let request = RankingRequest { tasks: &tasks, depth, cutoffs: evaluation.cutoffs };
         let queries = images.len() + captions.len();
         let pool_name = format!("fold {fold} of protocol `{}`", folds.protocol);
-        for (number, of) in all.iter_mut().enumerate() {
+        for (number, results) in all.iter_mut().enumerate() {
             let chosen = &self.methods[number];
             let progress = &mut MethodProgress::of(self.callbacks, self.done, queries as u64, self.total);
-            let rankings = chosen.method.rank(&ranker, &wanted, progress)?;
+            let rankings = chosen.method.rank(&ranker, &request, progress)?;
             self.callbacks.add_pool(&chosen.label, &rankings)?;
             let mut hits = Vec::with_capacity(2);
             for (side, (task, rankings)) in tasks.iter().zip(&rankings).enumerate() {
                 if evaluation.detail != EvaluationDetail::Tables {
-                    of.recalls[side].push(recall_summary(task, rankings, evaluation.cutoffs, &pool_name)?);
+                    results.recalls[side].push(recall_summary(task, rankings, evaluation.cutoffs, &pool_name)?);
                     continue;
                 }
                 let evaluator = DirectionEvaluator {
@@ -281,14 +282,14 @@ impl<'w, 'e> EvaluationRun<'w, 'e> {
                 let columns = RankingColumns { cutoffs: evaluation.cutoffs, depth: evaluation.ranking_depth };
                 write_rankings(self.callbacks, columns, &scope, task, rankings, &measured.hits)?;
                 write_hubs(self.callbacks, evaluation.cutoffs, &scope, task, &measured.counts)?;
-                of.metrics[side].push(measured.metrics);
+                results.metrics[side].push(measured.metrics);
                 hits.push(measured.hits);
             }
             if let Ok(directions) = <[_; 2]>::try_from(hits) {
-                of.hits.push(PoolHits { images: images.len(), directions });
+                results.hits.push(PoolHits { images: images.len(), directions });
             }
             let graded = !evaluation.graded_relevance.is_empty() && rankings[0].sets.is_none();
-            of.lists.extend(graded.then(|| PoolTopLists::of(&rankings)));
+            results.lists.extend(graded.then(|| PoolTopLists::of(&rankings)));
             self.advance(queries);
         }
         Ok(())
@@ -321,7 +322,7 @@ impl<'w, 'e> EvaluationRun<'w, 'e> {
                     let queries = images.len() + collection.captions_of(images)?.len();
                     few_relevant += pool.few_relevant;
                     queries_measured += queries;
-                    means.iter_mut().zip(pool.means).for_each(|(folds, of)| folds.push(of));
+                    means.iter_mut().zip(pool.means).for_each(|(folds, pool_means)| folds.push(pool_means));
                     self.advance(queries);
                 }
                 self.results.add_graded(&pools, &self.methods[method].label, &graded.name, &means);
@@ -339,7 +340,8 @@ impl Evaluation<'_> {
         if let EvaluationDetail::Recalls { lists } = self.detail {
             return lists;
         }
-        let neighbours: Vec<usize> = self.graded_relevance.iter().flat_map(|of| &of.neighbours).copied().collect();
+        let neighbours: Vec<usize> =
+            self.graded_relevance.iter().flat_map(|relevance| &relevance.neighbours).copied().collect();
         self.ranking_depth.max(relevant).max(required_depth(self.cutoffs, &neighbours, own))
     }
 }
@@ -401,13 +403,13 @@ impl<'e> MethodSelector<'e> {
         ranker: &Ranker<'_>,
         callbacks: &mut dyn Callbacks,
     ) -> Result<SelectedMethod<'e>> {
-        let wanted = RankingRequest { tasks: &pool.tasks, depth: [0; 2], cutoffs: self.cutoffs };
+        let request = RankingRequest { tasks: &pool.tasks, depth: [0; 2], cutoffs: self.cutoffs };
         let pool_name = format!("split `{}`", pool.name);
         let mut best: Option<(&Method, f64)> = None;
         for method in methods {
-            let rankings = method.rank(ranker, &wanted, &mut MethodProgress::silent(callbacks))?;
-            let of = |side: usize| recall_summary(&pool.tasks[side], &rankings[side], self.cutoffs, &pool_name);
-            let sum = rsum(&of(0)?, &of(1)?);
+            let rankings = method.rank(ranker, &request, &mut MethodProgress::silent(callbacks))?;
+            let recalls = |side: usize| recall_summary(&pool.tasks[side], &rankings[side], self.cutoffs, &pool_name);
+            let sum = rsum(&recalls(0)?, &recalls(1)?);
             if best.is_none_or(|(_, largest)| sum > largest) {
                 best = Some((method, sum));
             }

@@ -102,7 +102,7 @@ pub(super) fn measure_graded(
     let captions_of = |image: usize| first[image] - captions.start..first[image + 1] - captions.start;
     let max_neighbours = options.neighbours.iter().copied().max().unwrap_or(0);
     let mut official: Vec<[Vec<usize>; 2]> = Vec::with_capacity(images.len());
-    let (mut of_images, mut of_captions) = (MetricMeans::default(), MetricMeans::default());
+    let (mut image_means, mut caption_means) = (MetricMeans::default(), MetricMeans::default());
     let mut columns = Vec::new();
     let has_few =
         |phi: &[f32]| usize::from(phi.iter().filter(|&&phi| phi > 0.0).count() < max_neighbours.min(phi.len()));
@@ -129,7 +129,7 @@ pub(super) fn measure_graded(
                     whole_split_phi: None,
                 };
                 few_relevant += has_few(query.phi);
-                add(&query, options, image, &mut of_captions);
+                add(&query, options, image, &mut caption_means);
             }
             official.push(neighbours);
         }
@@ -152,9 +152,9 @@ pub(super) fn measure_graded(
                 .then(|| grades.row(images.start + image, &(0..collection.caption_ids.len()))),
         };
         few_relevant += has_few(query.phi);
-        add(&query, options, image, &mut of_images);
+        add(&query, options, image, &mut image_means);
     }
-    Ok(GradedPoolMeans { means: [of_images, of_captions], few_relevant })
+    Ok(GradedPoolMeans { means: [image_means, caption_means], few_relevant })
 }
 
 /// Adds the graded measures of a query that belongs to an image to the means of its direction.

@@ -106,8 +106,8 @@ fn student(degrees: f64) -> Option<StudentsT> {
 mod tests {
     use super::*;
 
-    fn close(got: f64, wanted: f64) {
-        assert!((got - wanted).abs() <= 1e-10 * wanted.abs().max(1e-3), "{got}, wanted {wanted}");
+    fn close(got: f64, expected: f64) {
+        assert!((got - expected).abs() <= 1e-10 * expected.abs().max(1e-3), "{got}, expected {expected}");
     }
 
     /// `tests/golden/over_seeds.txt`: scipy's `t.interval`, `ttest_rel` and `permutation_test`.
@@ -119,14 +119,14 @@ mod tests {
             let (name, numbers) = line.split_once(' ').expect("a name");
             let numbers: Vec<f64> = numbers.split(' ').map(|number| number.parse().expect("a number")).collect();
             let n = (numbers.len() - 7) / 2;
-            let (values, baseline, wanted) = (&numbers[..n], &numbers[n..2 * n], &numbers[2 * n..]);
-            let of = SeedStatistics::of(values).expect("finite values");
-            let (low, high) = of.ci95.expect("several values");
+            let (values, baseline, expected) = (&numbers[..n], &numbers[n..2 * n], &numbers[2 * n..]);
+            let statistics = SeedStatistics::of(values).expect("finite values");
+            let (low, high) = statistics.ci95.expect("several values");
             let test = PairedSeedTest::of(values, baseline).expect("pairs");
-            let deviation = of.standard_deviation.expect("several values");
-            let got = [of.mean, deviation, low, high, test.t, test.t_test_p, test.sign_flip_p];
+            let deviation = statistics.standard_deviation.expect("several values");
+            let got = [statistics.mean, deviation, low, high, test.t, test.t_test_p, test.sign_flip_p];
             // scipy counts sums that are equal up to rounding as at least as far, and so do we.
-            got.into_iter().zip(wanted).for_each(|(got, &wanted)| close(got, wanted));
+            got.into_iter().zip(expected).for_each(|(got, &expected)| close(got, expected));
             assert_eq!(test.difference.n, n, "{name}");
             cases += 1;
         }

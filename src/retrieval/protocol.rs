@@ -69,8 +69,8 @@ impl Protocol {
     /// # Errors
     /// The split has too few images, or for [`Protocol::FiveFold`] not 5,000.
     fn folds(self, n_images: usize) -> Result<Vec<Range<usize>>> {
-        let wrong = |wanted: String| {
-            Err(Error::data(format!("protocol `{}` wants {wanted} images, the split has {n_images}", self.name()))
+        let wrong = |rule: String| {
+            Err(Error::data(format!("protocol `{}` wants {rule} images, the split has {n_images}", self.name()))
                 .hint("protocol `all` ranks a split of any size"))
         };
         match self {

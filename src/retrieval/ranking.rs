@@ -56,9 +56,6 @@ impl<'v> Ranker<'v> {
     }
 
     /// Search of images with captions in direction 0, of captions with images in direction 1.
-    ///
-    /// # Errors
-    /// As [`PoolScores::search`].
     pub(super) fn search(&self, direction: usize) -> Result<&Search<'v>> {
         let sets = [[ScoreSet::Images, ScoreSet::Captions], [ScoreSet::Captions, ScoreSet::Images]][direction];
         let made = &self.searches[direction];
@@ -73,12 +70,12 @@ impl<'v> Ranker<'v> {
     fn rank_shifted(
         &self,
         shifts: [&[f64]; 2],
-        wanted: &RankingRequest<'_>,
+        request: &RankingRequest<'_>,
         progress: &mut dyn SearchProgress,
     ) -> Result<[SearchResults; 2]> {
         let request = |direction: usize| SearchRequest {
-            k: wanted.depth[direction],
-            positives: Positives::Lists(&wanted.tasks[direction].matches),
+            k: request.depth[direction],
+            positives: Positives::Lists(&request.tasks[direction].matches),
             item_shifts: shifts[direction],
             ..SearchRequest::default()
         };
@@ -88,20 +85,20 @@ impl<'v> Ranker<'v> {
     /// Ranks both directions by corrected scores.
     pub(super) fn rank_corrected(
         &self,
-        corrections: &Corrections,
-        wanted: &RankingRequest<'_>,
+        corrections: &DirectionCorrections,
+        request: &RankingRequest<'_>,
         progress: &mut dyn SearchProgress,
     ) -> Result<[Rankings; 2]> {
         match corrections {
-            Corrections::Shifts(shifts) => {
+            DirectionCorrections::Shifts(shifts) => {
                 let [i2t, t2i] = shifts;
-                Ok(self.rank_shifted([i2t.item_shifts(), t2i.item_shifts()], wanted, progress)?.map(Rankings::from))
+                Ok(self.rank_shifted([i2t.item_shifts(), t2i.item_shifts()], request, progress)?.map(Rankings::from))
             }
-            Corrections::Rows(corrections) => {
+            DirectionCorrections::Rows(corrections) => {
                 let mut one = |direction: usize| -> Result<Rankings> {
-                    let positives = Positives::Lists(&wanted.tasks[direction].matches);
+                    let positives = Positives::Lists(&request.tasks[direction].matches);
                     let (search, correction) = (self.search(direction)?, corrections[direction].as_ref());
-                    Ok(search.rank_corrected(wanted.depth[direction], positives, correction, progress)?.into())
+                    Ok(search.rank_corrected(request.depth[direction], positives, correction, progress)?.into())
                 };
                 Ok([one(0)?, one(1)?])
             }
@@ -110,7 +107,7 @@ impl<'v> Ranker<'v> {
 }
 
 /// Corrections of both directions: image to text, text to image.
-pub(super) enum Corrections {
+pub(super) enum DirectionCorrections {
     /// Shifts of the items, and of the queries to make scores of different queries comparable.
     Shifts([ShiftCorrection; 2]),
     /// Corrections of whole rows of scores.
@@ -164,10 +161,10 @@ pub fn rank_items(
         return Err(Error::usage(format!("`{}` {}", problem.setting, problem.message)));
     }
     let factory = CpuSearchFactory { order: None, threads };
-    let bank = banks.first().map(|of_queries| {
+    let bank = banks.first().map(|bank_query_vectors| {
         // A method that reads no items of a bank gets those that are ranked.
-        let of_items = banks.get(1).copied().unwrap_or(items);
-        ImageCaptionVectors::new(of_queries, of_items, width, " of the bank")
+        let bank_item_vectors = banks.get(1).copied().unwrap_or(items);
+        ImageCaptionVectors::new(bank_query_vectors, bank_item_vectors, width, " of the bank")
     });
     let bank = bank.transpose()?;
     let source = VectorSource { images: queries, captions: items, width, bank: bank.as_ref(), factory: &factory };

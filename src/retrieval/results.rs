@@ -61,9 +61,6 @@ impl EvaluationResults {
     }
 
     /// The rows of `summary`.
-    ///
-    /// # Errors
-    /// As [`EvaluationResults::metrics`].
     pub fn summary(&self) -> Result<RecordBatch> {
         summary::batch(&self.cutoffs, &self.summary)
     }
@@ -77,9 +74,9 @@ impl EvaluationResults {
         hs_sum: f64,
     ) {
         let rsum = rsum(&means[0], &means[1]);
-        let [i2t, t2i] = means.map(|of| {
+        let [i2t, t2i] = means.map(|mean| {
             let known = |rank: f64| Some(rank).filter(|rank| !rank.is_nan());
-            summary::DirectionSummary { recalls: of.recalls, medr: known(of.medr), meanr: known(of.meanr) }
+            summary::DirectionSummary { recalls: mean.recalls, medr: known(mean.medr), meanr: known(mean.meanr) }
         });
         self.summary.push(summary::SummaryRow {
             protocol: pools.protocol.to_owned(),
@@ -176,8 +173,8 @@ impl EvaluationResults {
             // For text to image the published code uses only the first images of a split.
             let narrow =
                 MetricName { variant: name.variant.map(|variant| variant.trim_end_matches("_whole_split")), ..*name };
-            let at = |(means, of): (&BTreeMap<MetricName, MetricMean>, &MetricName)| -> Vec<Option<MetricMean>> {
-                cutoffs.iter().map(|&k| means.get(&MetricName { k: Some(k), ..*of }).copied()).collect()
+            let at = |(means, name): (&BTreeMap<MetricName, MetricMean>, &MetricName)| -> Vec<Option<MetricMean>> {
+                cutoffs.iter().map(|&k| means.get(&MetricName { k: Some(k), ..*name }).copied()).collect()
             };
             let all: Option<Vec<MetricMean>> = means.iter().zip([name, &narrow]).flat_map(at).collect();
             if let Some(all) = all {
@@ -317,7 +314,7 @@ pub(super) fn write_hubs(
     let own = task.matches_per_item();
     let row = |(item, &item_id): (usize, &i64)| hubs::HubRow {
         item_id,
-        k_occurrences: counts.iter().map(|(_, of_cutoff)| of_cutoff[item]).collect(),
+        k_occurrences: counts.iter().map(|(_, item_counts)| item_counts[item]).collect(),
         matches: own[item],
     };
     let rows: Vec<hubs::HubRow> = task.item_ids.iter().enumerate().map(row).collect();

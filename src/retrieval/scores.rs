@@ -109,10 +109,10 @@ impl<'v> ImageCaptionVectors<'v> {
     /// # Errors
     /// As [`VectorMatrix::new`]. Messages name the vectors `images` and `captions`, followed by `of`, such as `" of the
     /// bank"`.
-    pub fn new(images: &'v [f32], captions: &'v [f32], width: usize, of: &str) -> Result<Self> {
+    pub fn new(images: &'v [f32], captions: &'v [f32], width: usize, owner: &str) -> Result<Self> {
         Ok(Self {
-            images: VectorMatrix::new(&format!("images{of}"), images, width)?,
-            captions: VectorMatrix::new(&format!("captions{of}"), captions, width)?,
+            images: VectorMatrix::new(&format!("images{owner}"), images, width)?,
+            captions: VectorMatrix::new(&format!("captions{owner}"), captions, width)?,
         })
     }
 }
@@ -134,9 +134,10 @@ pub struct VectorSource<'v> {
 impl ScoreSource for VectorSource<'_> {
     fn pool<'s>(&'s self, images: &Range<usize>, captions: &Range<usize>) -> Result<Box<dyn PoolScores + 's>> {
         let part = |vectors: &'s [f32], rows: &Range<usize>| {
-            let (got, wanted) = (vectors.len(), rows.end * self.width);
-            let message = || format!("got {got} numbers for vectors of width {}, wanted {wanted} at least", self.width);
-            vectors.get(rows.start * self.width..wanted).ok_or_else(|| Error::usage(message()))
+            let (got, expected) = (vectors.len(), rows.end * self.width);
+            let message =
+                || format!("got {got} numbers for vectors of width {}, expected {expected} at least", self.width);
+            vectors.get(rows.start * self.width..expected).ok_or_else(|| Error::usage(message()))
         };
         let own = ImageCaptionVectors::new(part(self.images, images)?, part(self.captions, captions)?, self.width, "")?;
         Ok(Box::new(VectorPool { own, bank: self.bank, factory: self.factory }))
@@ -226,29 +227,33 @@ pub struct StoredBankScores<'s> {
 impl ScoreSource for StoredScores<'_> {
     fn pool<'s>(&'s self, images: &Range<usize>, captions: &Range<usize>) -> Result<Box<dyn PoolScores + 's>> {
         if self.captions < captions.end || self.rows.len() < images.end {
-            let (got, wanted) = ([self.rows.len(), self.captions], [images.end, captions.end]);
-            return Err(Error::data(format!("got scores of {got:?} images and captions, wanted {wanted:?}")));
+            let (got, expected) = ([self.rows.len(), self.captions], [images.end, captions.end]);
+            return Err(Error::data(format!("got scores of {got:?} images and captions, expected {expected:?}")));
         }
         let own = StoredMatrix::new(self.rows, self.captions)?.part(images.clone(), captions.clone());
         let bank = match &self.bank {
-            Some(StoredBankScores { images: of_images, captions: of_captions, pairs }) => {
-                let bank_captions = of_captions.first().map_or(0, |row| row.len());
-                let of_captions = StoredMatrix::new(of_captions, bank_captions)?;
-                if of_captions.rows.len() != self.rows.len() {
-                    let (got, wanted) = (of_captions.rows.len(), self.rows.len());
-                    return Err(Error::data(format!("got {got} images with scores of the bank, wanted {wanted}")));
+            Some(StoredBankScores { images: image_matrix, captions: caption_matrix, pairs }) => {
+                let bank_captions = caption_matrix.first().map_or(0, |row| row.len());
+                let caption_matrix = StoredMatrix::new(caption_matrix, bank_captions)?;
+                if caption_matrix.rows.len() != self.rows.len() {
+                    let (got, expected) = (caption_matrix.rows.len(), self.rows.len());
+                    return Err(Error::data(format!("got {got} images with scores of the bank, expected {expected}")));
                 }
-                let of_images = StoredMatrix::new(of_images, self.captions)?;
-                let bank_images = of_images.rows.len();
+                let image_matrix = StoredMatrix::new(image_matrix, self.captions)?;
+                let bank_images = image_matrix.rows.len();
                 let pairs = pairs.map(|rows| StoredMatrix::new(rows, bank_captions)).transpose()?;
                 if let Some(pairs) = pairs.as_ref().filter(|pairs| pairs.rows.len() != bank_images) {
                     let got = pairs.rows.len();
                     return Err(Error::data(format!(
-                        "got {got} images in the scores of the bank, wanted {bank_images}"
+                        "got {got} images in the scores of the bank, expected {bank_images}"
                     )));
                 }
-                let of_images = of_images.part(0..bank_images, captions.clone());
-                Some(BankMatrices { of_images, of_captions: of_captions.part(images.clone(), 0..bank_captions), pairs })
+                let image_matrix = image_matrix.part(0..bank_images, captions.clone());
+                Some(BankMatrices {
+                    image_matrix,
+                    caption_matrix: caption_matrix.part(images.clone(), 0..bank_captions),
+                    pairs,
+                })
             }
             None => None,
         };
@@ -266,7 +271,7 @@ struct StoredMatrix<'s> {
 impl<'s> StoredMatrix<'s> {
     fn new(rows: &[&'s [f32]], captions: usize) -> Result<Self> {
         match rows.iter().find(|row| row.len() != captions) {
-            Some(row) => Err(Error::data(format!("got {} scores of an image, wanted {captions}", row.len()))),
+            Some(row) => Err(Error::data(format!("got {} scores of an image, expected {captions}", row.len()))),
             None => Ok(Self { rows: rows.to_vec(), captions }),
         }
     }
@@ -297,8 +302,8 @@ struct StoredPool<'s> {
 
 /// Stored scores of a pool with a query bank, as in [`StoredBankScores`].
 struct BankMatrices<'s> {
-    of_images: StoredMatrix<'s>,
-    of_captions: StoredMatrix<'s>,
+    image_matrix: StoredMatrix<'s>,
+    caption_matrix: StoredMatrix<'s>,
     pairs: Option<StoredMatrix<'s>>,
 }
 
@@ -318,8 +323,10 @@ impl<'s> StoredPool<'s> {
                 let message = "wants scores of the bank's images with its captions, and there are none";
                 pairs.ok_or_else(|| Error::usage(message).hint("leave the method out, or score these pairs"))
             }
-            (ScoreSet::BankImages, _) => bank.map(|bank| &bank.of_images).ok_or_else(|| missing_scores(images)),
-            (_, ScoreSet::BankCaptions) => bank.map(|bank| &bank.of_captions).ok_or_else(|| missing_scores(captions)),
+            (ScoreSet::BankImages, _) => bank.map(|bank| &bank.image_matrix).ok_or_else(|| missing_scores(images)),
+            (_, ScoreSet::BankCaptions) => {
+                bank.map(|bank| &bank.caption_matrix).ok_or_else(|| missing_scores(captions))
+            }
             _ => Ok(&self.own),
         }
     }
@@ -330,8 +337,8 @@ impl PoolScores for StoredPool<'_> {
         match set {
             ScoreSet::Images => Some(self.own.rows.len()),
             ScoreSet::Captions => Some(self.own.captions),
-            ScoreSet::BankImages => self.bank.as_ref().map(|bank| bank.of_images.rows.len()),
-            ScoreSet::BankCaptions => self.bank.as_ref().map(|bank| bank.of_captions.captions),
+            ScoreSet::BankImages => self.bank.as_ref().map(|bank| bank.image_matrix.rows.len()),
+            ScoreSet::BankCaptions => self.bank.as_ref().map(|bank| bank.caption_matrix.captions),
         }
     }
 
@@ -341,13 +348,14 @@ impl PoolScores for StoredPool<'_> {
 
     /// Distance 1 − s.
     fn distance(&self) -> Result<Distance> {
-        let bank = self.bank.iter().flat_map(|bank| [&bank.of_images, &bank.of_captions]);
+        let bank = self.bank.iter().flat_map(|bank| [&bank.image_matrix, &bank.caption_matrix]);
         let all = std::iter::once(&self.own).chain(bank);
-        let largest = all.flat_map(|of| of.rows.iter().copied().flatten()).copied().fold(f32::NEG_INFINITY, f32::max);
+        let largest =
+            all.flat_map(|matrix| matrix.rows.iter().copied().flatten()).copied().fold(f32::NEG_INFINITY, f32::max);
         if largest <= LARGEST_SCORE {
             return Ok(Distance::OneMinusScore);
         }
-        let message = format!("scales the distances 1 − s, and there is a score of {largest}, wanted at most 1");
+        let message = format!("scales the distances 1 − s, and there is a score of {largest}, expected at most 1");
         Err(Error::usage(message).hint("leave the method out"))
     }
 
@@ -396,8 +404,8 @@ mod tests {
         let collection = Collection { image_ids: &ids[..IMAGES], caption_ids: &ids, matches, scores: &source };
         let protocols = [Folds { protocol: "two folds".to_owned(), images: vec![0..6, 6..10] }];
         let methods = [method];
-        let of = Evaluation { methods: &methods, protocols: &protocols, ..Evaluation::of(collection) };
-        let summary = evaluate(&of, &mut ())?.summary.remove(0);
+        let evaluation = Evaluation { methods: &methods, protocols: &protocols, ..Evaluation::of(collection) };
+        let summary = evaluate(&evaluation, &mut ())?.summary.remove(0);
         Ok([summary.i2t.recalls, summary.t2i.recalls])
     }
 
@@ -409,7 +417,7 @@ mod tests {
         let at = |image: usize, caption: usize| scores[image * IMAGES * EACH + caption];
         let [i2t, t2i] = recalls(Method::default()).expect("scores are enough");
         // The definition: the share of queries whose nearest item matches, fold by fold.
-        let mean = |of_fold: &dyn Fn(Range<usize>) -> f64| f64::midpoint(of_fold(0..6), of_fold(6..10));
+        let mean = |fold_value: &dyn Fn(Range<usize>) -> f64| f64::midpoint(fold_value(0..6), fold_value(6..10));
         let images = |fold: Range<usize>| {
             let hit = |&image: &usize| {
                 let all = fold.start * EACH..fold.end * EACH;
@@ -439,7 +447,7 @@ mod tests {
         ] {
             recalls(method).expect("scores are enough");
         }
-        for (method, wanted) in [
+        for (method, expected) in [
             (Method::from(Nnn { alpha: 0.5, k: 3 }), "method `nnn`: wants scores with the images of the bank"),
             (
                 Csls { k: 3, query_bank: true, ..Csls::default() }.into(),
@@ -452,7 +460,7 @@ mod tests {
             ),
         ] {
             let error = recalls(method).expect_err("scores are not enough").to_string();
-            assert!(error.starts_with(wanted), "{error}");
+            assert!(error.starts_with(expected), "{error}");
         }
     }
 
@@ -466,7 +474,7 @@ mod tests {
             distance.map_err(|error| error.to_string())
         };
         assert_eq!(pool(1.000_01), Ok(Distance::OneMinusScore));
-        let message = "scales the distances 1 − s, and there is a score of 1.5, wanted at most 1";
+        let message = "scales the distances 1 − s, and there is a score of 1.5, expected at most 1";
         assert_eq!(pool(1.5), Err(message.to_owned()));
     }
 }

@@ -1,6 +1,6 @@
 //! Statistics of a pool for ranking methods: of scores, activation sets of a query bank, nearest items.
 
-use super::ranking::Corrections;
+use super::ranking::DirectionCorrections;
 use super::ranking::Ranker;
 use super::scores::ScoreSet;
 use pairloom_base::error::Result;
@@ -26,11 +26,11 @@ impl Ranker<'_> {
         method: &dyn StatisticalMethod,
         comparable: bool,
         progress: &mut dyn SearchProgress,
-    ) -> Result<Corrections> {
-        let both = self.statistics(method, comparable, progress)?.map(|of| method.correction(&of));
+    ) -> Result<DirectionCorrections> {
+        let both = self.statistics(method, comparable, progress)?.map(|statistics| method.correction(&statistics));
         Ok(match [shifts_of(both[0].as_ref(), self.counts[0]), shifts_of(both[1].as_ref(), self.counts[1])] {
-            [Some(i2t), Some(t2i)] => Corrections::Shifts([i2t, t2i]),
-            _ => Corrections::Rows(both),
+            [Some(i2t), Some(t2i)] => DirectionCorrections::Shifts([i2t, t2i]),
+            _ => DirectionCorrections::Rows(both),
         })
     }
 
@@ -44,29 +44,29 @@ impl Ranker<'_> {
         let needs = method.required_statistics();
         // A method that needs no distances ignores this one.
         let distance = if needs.needs_distances { self.scores.distance()? } else { Distance::Cosine };
-        let of_queries =
+        let query_needs =
             if needs.queries_affect_ranking || comparable { needs.query_statistics.as_slice() } else { &[] };
         let (items, none) = (needs.item_statistics.len(), SearchRequest::default());
         let request = |statistics| SearchRequest { statistics, ..none };
         if !method.is_inductive() {
-            let both = [needs.item_statistics.as_slice(), of_queries].concat();
-            let [of_images, of_captions] = self.search(0)?.find(&request(&both), &request(&both), progress)?;
-            let of = |items_side: &[Vec<f64>], queries_side: &[Vec<f64>]| ScoreStatistics {
+            let both = [needs.item_statistics.as_slice(), query_needs].concat();
+            let [image_results, caption_results] = self.search(0)?.find(&request(&both), &request(&both), progress)?;
+            let statistics = |items_side: &[Vec<f64>], queries_side: &[Vec<f64>]| ScoreStatistics {
                 items: items_side[..items].to_vec(),
                 queries: queries_side[items..].to_vec(),
                 distance,
             };
-            let (images, captions) = (of_images.statistics, of_captions.statistics);
-            return Ok([of(&captions, &images), of(&images, &captions)]);
+            let (images, captions) = (image_results.statistics, caption_results.statistics);
+            return Ok([statistics(&captions, &images), statistics(&images, &captions)]);
         }
         let [for_captions, for_images] = self.bank_searches()?;
         let captions = for_captions.find(&none, &request(&needs.item_statistics), progress)?[1].statistics.clone();
         let images = for_images.find(&request(&needs.item_statistics), &none, progress)?[0].statistics.clone();
-        let [images_as_queries, captions_as_queries] = if of_queries.is_empty() {
+        let [images_as_queries, captions_as_queries] = if query_needs.is_empty() {
             [Vec::new(), Vec::new()]
         } else {
             self.search(0)?
-                .find(&request(of_queries), &request(of_queries), progress)?
+                .find(&request(query_needs), &request(query_needs), progress)?
                 .map(|results| results.statistics)
         };
         Ok([
@@ -117,15 +117,16 @@ pub(super) fn bank_item_statistics(
 ) -> Result<ItemStatistics> {
     let (bank, statistics) = (SearchRequest { k, ..SearchRequest::default() }, [statistic]);
     let own = SearchRequest { statistics: &statistics, ..SearchRequest::default() };
-    let (of_bank, mut of_items) = match items {
+    let (bank_results, mut item_results) = match items {
         MatrixSide::Columns => search.find(&bank, &own, progress)?.into(),
         MatrixSide::Rows => {
             let [items, bank] = search.find(&own, &bank, progress)?;
             (bank, items)
         }
     };
-    let statistic = of_items.statistics.swap_remove(0);
-    let found: Vec<Vec<usize>> = of_bank.top.iter().map(|top| top.iter().map(|best| best.item).collect()).collect();
+    let statistic = item_results.statistics.swap_remove(0);
+    let found: Vec<Vec<usize>> =
+        bank_results.top.iter().map(|top| top.iter().map(|best| best.item).collect()).collect();
     let activated = activation_set(found.iter().map(Vec::as_slice), statistic.len());
     Ok(ItemStatistics { statistic, activated })
 }
@@ -133,7 +134,7 @@ pub(super) fn bank_item_statistics(
 /// Shifts of a correction that only subtracts shifts; `None` for any other correction.
 fn shifts_of(correction: &dyn Correction, queries: usize) -> Option<ShiftCorrection> {
     let items = correction.row_shifts(0)?.to_vec();
-    let of_query =
+    let query_offset =
         |query: usize| correction.corrected_score(query, 0, 0.0) - correction.comparable_score(query, 0, 0.0);
-    Some(ShiftCorrection::new(items, (0..queries).map(of_query).collect()))
+    Some(ShiftCorrection::new(items, (0..queries).map(query_offset).collect()))
 }

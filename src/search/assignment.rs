@@ -66,8 +66,8 @@ mod tests {
             let scores: Vec<f64> = (0..rows * columns).map(|_| rng.uniform() * 2.0 - 1.0).collect();
             let score = |row: usize, column: usize| scores[row * columns + column];
             let places = CapacitatedAssignment { queries: rows, items: columns, item_capacity: 1, score: &score };
-            let wanted = k_best_assignments(&places, 1, || true);
-            assert_eq!(wanted, [solve_assignment(&AssignmentProblem { rows, columns, score: &score })]);
+            let expected = k_best_assignments(&places, 1, || true);
+            assert_eq!(expected, [solve_assignment(&AssignmentProblem { rows, columns, score: &score })]);
         }
     }
 

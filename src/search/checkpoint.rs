@@ -19,9 +19,6 @@ pub const MINIMUM_COST: u64 = 1 << 42;
 /// checkpoints.
 pub trait SearchProgress {
     /// Reports progress: `done` rows of `total`. Called on the thread that started the search.
-    ///
-    /// # Errors
-    /// Any error ends the search.
     fn report(&mut self, done: u64, total: u64) -> Result<()>;
 
     /// Checkpoint store of the search, from which an interrupted search resumes; none by default.
@@ -44,15 +41,9 @@ impl<F: FnMut(u64, u64) -> Result<()>> SearchProgress for F {
 /// The search checks content before it uses it. If content is damaged or has another form, it is computed again.
 pub trait CheckpointStore {
     /// Loads the content that was saved under this name, if it is still there.
-    ///
-    /// # Errors
-    /// Any error ends the search.
     fn load(&mut self, name: &str) -> Result<Option<Vec<i32>>>;
 
     /// Saves content under this name. Replaces content that was damaged.
-    ///
-    /// # Errors
-    /// Any error ends the search.
     fn save(&mut self, name: &str, content: Vec<i32>) -> Result<()>;
 
     /// Minimum cost of a search with checkpoints, in multiply-adds.

@@ -38,12 +38,12 @@ fn ranks_recalls_and_intervals_are_those_of_numpy_and_scipy() {
     let image_of: Vec<usize> = golden.get("image_of");
     let captions_of = |image| (0..image_of.len()).filter(|&c| image_of[c] == image).collect::<Vec<_>>();
 
-    let of_images: Vec<Vec<usize>> = (0..images.len() / width).map(captions_of).collect();
-    let of_captions: Vec<Vec<usize>> = image_of.iter().map(|&image| vec![image]).collect();
+    let image_positives: Vec<Vec<usize>> = (0..images.len() / width).map(captions_of).collect();
+    let caption_positives: Vec<Vec<usize>> = image_of.iter().map(|&image| vec![image]).collect();
     let images = VectorMatrix::new("images", &images, width).expect("good vectors");
     let captions = VectorMatrix::new("captions", &captions, width).expect("good vectors");
     let search = Search::from_vectors(&images, &captions, ScoreFunction::Product, 2).expect("of one width");
-    let [i2t, t2i] = [&of_images, &of_captions].map(|lists| SearchRequest {
+    let [i2t, t2i] = [&image_positives, &caption_positives].map(|lists| SearchRequest {
         k: 3,
         positives: Positives::Lists(lists),
         ..SearchRequest::default()
@@ -61,16 +61,16 @@ fn ranks_recalls_and_intervals_are_those_of_numpy_and_scipy() {
         assert_eq!(top3, get("top3"), "{direction}");
 
         let got = RecallSummary::of(&ranks, &DEFAULT_CUTOFFS).expect("there are queries");
-        let wanted = |name: &str| golden.get::<f64>(&format!("{direction}_{name}"));
-        let close = |got: &[f64], wanted: &[f64]| {
-            assert_eq!(got.len(), wanted.len());
-            assert!(got.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 1e-9), "{got:?} {wanted:?}");
+        let expected = |name: &str| golden.get::<f64>(&format!("{direction}_{name}"));
+        let close = |got: &[f64], expected: &[f64]| {
+            assert_eq!(got.len(), expected.len());
+            assert!(got.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9), "{got:?} {expected:?}");
         };
-        close(&got.recalls, &wanted("recalls"));
-        close(&[got.medr, got.meanr], &wanted("middle"));
+        close(&got.recalls, &expected("recalls"));
+        close(&[got.medr, got.meanr], &expected("middle"));
         for (k, recall) in DEFAULT_CUTOFFS.into_iter().zip(got.recalls) {
             let (low, high) = wilson_95(recall, ranks.len());
-            close(&[low, high], &wanted(&format!("wilson_{k}")));
+            close(&[low, high], &expected(&format!("wilson_{k}")));
         }
     }
 }

@@ -48,10 +48,10 @@ pub(super) fn match_greedily(
     };
     let [rows, columns] = sides;
     let requests = [&candidate_request(rows.shift, first(rows)), &candidate_request(columns.shift, first(columns))];
-    let [of_rows, of_columns] = candidates(scan, requests, progress)?;
+    let [row_candidates, column_candidates] = candidates(scan, requests, progress)?;
     Ok([
-        match_side(scan, MatrixSide::Rows, rows, of_rows, progress)?,
-        match_side(scan, MatrixSide::Columns, columns, of_columns, progress)?,
+        match_side(scan, MatrixSide::Rows, rows, row_candidates, progress)?,
+        match_side(scan, MatrixSide::Columns, columns, column_candidates, progress)?,
     ])
 }
 
@@ -72,8 +72,8 @@ fn match_side(
     for &limits in greedy.limits {
         let mut matched = vec![Vec::new(); lists.len()];
         for queries in slices {
-            let of_slice = queries.iter().map(|&query| lists[query].clone()).collect();
-            let taken = match_slice(scan, side, (greedy.shift, limits), (queries, of_slice), progress)?;
+            let slice_lists = queries.iter().map(|&query| lists[query].clone()).collect();
+            let taken = match_slice(scan, side, (greedy.shift, limits), (queries, slice_lists), progress)?;
             queries.iter().zip(taken).for_each(|(&query, taken)| matched[query] = taken);
         }
         all.push(matched);
@@ -92,7 +92,7 @@ fn match_slice(
     let items = scan.scores.shape()[side.other().index()];
     let mut matching = IncrementalMatching::new(limits, items, lists);
     let first = INITIAL_CANDIDATES * limits.items_per_query.max(1);
-    let mut wanted = first;
+    let mut expected = first;
     loop {
         let short = matching.advance();
         let Some(known) = short.iter().map(|&query| matching.known_open_count(query)).max() else { break };
@@ -100,8 +100,8 @@ fn match_slice(
         // fill the memory of the whole matrix.
         let open = matching.open_items();
         let room = MAX_HELD_CANDIDATES.saturating_sub(matching.candidate_count_without(&short)) / short.len();
-        wanted = (CANDIDATE_GROWTH * wanted).min(room.saturating_sub(known)).max(first);
-        let k = known + wanted;
+        expected = (CANDIDATE_GROWTH * expected).min(room.saturating_sub(known)).max(first);
+        let k = known + expected;
         let item_shifts: Vec<f64> = open.iter().filter_map(|&item| shift.item_shifts().get(item).copied()).collect();
         let searched: Vec<usize> = short.iter().map(|&query| queries[query]).collect();
         let scores = subset(scan.scores, side, &searched, &open)?;
@@ -126,9 +126,9 @@ fn candidate_request(shift: &ShiftCorrection, k: usize) -> SearchRequest<'_> {
 
 /// Subtracts the shift of a query from its scores, which makes scores of different queries comparable.
 fn subtract_query_shift(shift: &ShiftCorrection, query: usize, list: &mut [MatchCandidate]) {
-    let of_query = shift.query_shifts().get(query).copied().unwrap_or(0.0);
+    let query_shift = shift.query_shifts().get(query).copied().unwrap_or(0.0);
     for candidate in list {
-        candidate.score -= of_query;
+        candidate.score -= query_shift;
     }
 }
 

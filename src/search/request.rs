@@ -29,8 +29,9 @@ impl SearchRequest<'_> {
     /// # Errors
     /// The request is invalid.
     pub(super) fn list_length(&self, queries: usize, items: usize) -> Result<usize> {
-        let wrong =
-            |what: &str, got: usize, wanted: usize| Err(Error::internal(format!("got {got} {what}, wanted {wanted}")));
+        let wrong = |what: &str, got: usize, expected: usize| {
+            Err(Error::internal(format!("got {got} {what}, expected {expected}")))
+        };
         if let Some(got) = self.positives.n_queries().filter(|&got| got != queries) {
             return wrong("lists of positives", got, queries);
         }

@@ -51,21 +51,21 @@ impl CheckpointStore for MemoryCheckpointStore {
 /// Interrupts the search after each of its saves and resumes it with other numbers of threads; then damages each
 /// checkpoint. Returns the number of saves.
 fn check_resume<T: PartialEq>(case: &str, search: &dyn Fn(usize, &mut dyn SearchProgress) -> Result<T>) -> usize {
-    let wanted = search(2, &mut |_: u64, _: u64| Ok(())).expect("possible");
+    let expected = search(2, &mut |_: u64, _: u64| Ok(())).expect("possible");
     let mut whole = MemoryCheckpointStore::default();
-    assert!(search(1, &mut whole).expect("possible") == wanted, "{case}, in sections");
+    assert!(search(1, &mut whole).expect("possible") == expected, "{case}, in sections");
     for cut in 0..whole.saves {
         let mut memory = MemoryCheckpointStore { end_after: Some(cut), ..MemoryCheckpointStore::default() };
         let error = search(1 + cut % 3, &mut memory).err().expect("ended");
         assert_eq!((error.category(), memory.saves), (ErrorCategory::Interrupted, cut), "{case}");
         memory.end_after = None;
-        assert!(search(1 + (cut + 1) % 3, &mut memory).expect("possible") == wanted, "{case}, cut {cut}");
+        assert!(search(1 + (cut + 1) % 3, &mut memory).expect("possible") == expected, "{case}, cut {cut}");
         // A section is saved in two parts, so at most one part is saved again.
         assert!(memory.saves <= whole.saves + 1, "{case}, cut {cut}: {} of {}", memory.saves, whole.saves);
         assert!(memory.saved == whole.saved, "{case}, cut {cut}");
     }
     let again = &mut MemoryCheckpointStore { saves: 0, ..whole.clone() };
-    assert!(search(3, again).expect("possible") == wanted, "{case}, all saved");
+    assert!(search(3, again).expect("possible") == expected, "{case}, all saved");
     assert_eq!(again.saves, 0, "{case}");
 
     for (number, name) in whole.saved.keys().enumerate() {
@@ -78,7 +78,7 @@ fn check_resume<T: PartialEq>(case: &str, search: &dyn Fn(usize, &mut dyn Search
         let mut memory = MemoryCheckpointStore::default();
         memory.saved.extend(whole.saved.range(..name.clone()).map(|(name, content)| (name.clone(), content.clone())));
         memory.saved.insert(name.clone(), damaged);
-        assert!(search(2, &mut memory).expect("possible") == wanted, "{case}, {name} damaged");
+        assert!(search(2, &mut memory).expect("possible") == expected, "{case}, {name} damaged");
         assert!(memory.saved == whole.saved, "{case}, {name} damaged");
     }
     whole.saves
@@ -99,7 +99,7 @@ fn resumed_searches_have_the_results_of_uninterrupted_ones() {
         let (a, b) = (random_vectors(kind, 1, n, width), random_vectors(kind, 2, m, width));
         let rows = VectorMatrix::new("rows", &a, width).expect("good");
         let columns = VectorMatrix::new("columns", &b, width).expect("good");
-        let (of_rows, of_columns): (Vec<_>, Vec<_>) = (
+        let (row_positives, column_positives): (Vec<_>, Vec<_>) = (
             (0..n).map(|i| vec![i % m, i / 9 % m]).collect(),
             (0..m).map(|j| if j == 5 { vec![] } else { vec![7 * j] }).collect(),
         );
@@ -108,10 +108,15 @@ fn resumed_searches_have_the_results_of_uninterrupted_ones() {
             (0..n).map(|i| if i % 2 == 0 { 0.1 } else { 0.0 }).collect(),
         );
         let ranked = [
-            SearchRequest { k: 7, positives: Positives::Lists(&of_rows), item_shifts: &h, ..SearchRequest::default() },
+            SearchRequest {
+                k: 7,
+                positives: Positives::Lists(&row_positives),
+                item_shifts: &h,
+                ..SearchRequest::default()
+            },
             SearchRequest {
                 k: 3,
-                positives: Positives::Lists(&of_columns),
+                positives: Positives::Lists(&column_positives),
                 item_shifts: &g,
                 ..SearchRequest::default()
             },
@@ -167,14 +172,14 @@ fn corrected_rankings_and_sinkhorn_resume_too() {
     assert_eq!(check_resume("sinkhorn", &sinkhorn), 5);
     let table: Vec<f32> = (0..n * m).map(|pair| a[pair % a.len()]).collect();
     let table = ScoreTable::new("table", &table, [n, m]).expect("good");
-    let of_table = |threads: usize, progress: &mut dyn SearchProgress| {
+    let table_search = |threads: usize, progress: &mut dyn SearchProgress| {
         let (rows, columns) = (
             SearchRequest { k: 3, statistics: &STATISTICS, ..SearchRequest::default() },
             SearchRequest { k: 2, ..SearchRequest::default() },
         );
         Search::new(&table, threads).find(&rows, &columns, progress)
     };
-    assert_eq!(check_resume("table", &of_table), 6);
+    assert_eq!(check_resume("table", &table_search), 6);
 }
 
 #[test]

@@ -42,10 +42,10 @@ pub(super) fn sinkhorn(
 ) -> Result<Vec<Potentials>> {
     let counts = scan.scores.shape();
     if !(tau > 0.0 && tau.recip() <= f64::from(f32::MAX)) {
-        return Err(Error::usage(format!("got τ = {tau}, wanted a temperature above 0")));
+        return Err(Error::usage(format!("got τ = {tau}, expected a temperature above 0")));
     }
     if counts.contains(&0) {
-        let message = format!("got {} vectors and {}, wanted some on both sides", counts[0], counts[1]);
+        let message = format!("got {} vectors and {}, expected some on both sides", counts[0], counts[1]);
         return Err(Error::data(message));
     }
     let mut states: Vec<PotentialState> =
@@ -107,7 +107,7 @@ fn run_pass(
     let (sums, updates) = (sums.total().unwrap_or(&none), shared.updates);
     for (number, (state, update)) in states.iter_mut().zip(updates).enumerate() {
         if update.rows {
-            state.potentials[0] = scaled.iter().map(|(_, of)| of[number]).collect();
+            state.potentials[0] = scaled.iter().map(|(_, potentials)| potentials[number]).collect();
         }
         if update.columns {
             let log = |j: usize| sums[number][j / TILE_COLUMNS].value(j % TILE_COLUMNS, tau.recip());
@@ -260,7 +260,7 @@ impl ScoreVisitor for SinkhornVisitor<'_> {
     fn end_block(&mut self, rows: Range<usize>) -> Result<()> {
         let SinkhornPass { states, updates, tau, counts, .. } = self.pass;
         let beta = self.beta();
-        let mut of_rows = vec![Vec::with_capacity(states.len()); rows.len()];
+        let mut row_sums = vec![Vec::with_capacity(states.len()); rows.len()];
         for ((state, update), (sums, columns)) in
             states.iter().zip(updates).zip(self.sums.iter().zip(&mut self.columns))
         {
@@ -275,9 +275,9 @@ impl ScoreVisitor for SinkhornVisitor<'_> {
                     add_exp_columns(beta, scores, &offsets, sums);
                 }
             }
-            of_rows.iter_mut().zip(potentials).for_each(|(of, potential)| of.push(potential));
+            row_sums.iter_mut().zip(potentials).for_each(|(row, potential)| row.push(potential));
         }
-        self.rows.extend(rows.zip(of_rows));
+        self.rows.extend(rows.zip(row_sums));
         Ok(())
     }
 
@@ -323,7 +323,7 @@ mod tests {
         let search = Search::from_vectors(&some, &some, ScoreFunction::Product, 1).expect("of one width");
         for tau in [0.0, -1.0, f64::NAN, 1e-40] {
             let error = search.sinkhorn(tau, 1, &[MatrixSide::Rows], &mut |_, _| Ok(())).expect_err("no temperature");
-            assert!(error.to_string().contains("wanted a temperature"), "{error}");
+            assert!(error.to_string().contains("expected a temperature"), "{error}");
         }
         let search = Search::from_vectors(&some, &none, ScoreFunction::Product, 1).expect("of one width");
         assert!(search.sinkhorn(0.1, 1, &[MatrixSide::Rows], &mut |_, _| Ok(())).is_err());

@@ -122,18 +122,18 @@ fn ranks_lists_and_largest_scores_are_those_of_the_definition() {
     let item_shifts = [0, 1].map(|side: usize| {
         (0..SIZES[1 - side]).map(|item| 0.05 * f64::from(u8::try_from(item % 4).expect("small"))).collect::<Vec<f64>>()
     });
-    let of_lists =
+    let list_request =
         |side: usize| SearchRequest { k: 6, positives: Positives::Lists(&lists[side]), ..SearchRequest::default() };
     for requests in [
-        [0, 1].map(of_lists),
-        [0, 1].map(|side| SearchRequest { item_shifts: &item_shifts[side], ..of_lists(side) }),
-        [0, 1].map(|side| SearchRequest { statistics: &statistics, ..of_lists(side) }),
+        [0, 1].map(list_request),
+        [0, 1].map(|side| SearchRequest { item_shifts: &item_shifts[side], ..list_request(side) }),
+        [0, 1].map(|side| SearchRequest { statistics: &statistics, ..list_request(side) }),
     ] {
-        let wanted = [brute_force(&scores[0], &requests[0]), brute_force(&scores[1], &requests[1])];
+        let expected = [brute_force(&scores[0], &requests[0]), brute_force(&scores[1], &requests[1])];
         for threads in [1, 3] {
             for source in [&model as &dyn Scores, &table] {
                 let found = Search::new(source, threads).find(&requests[0], &requests[1], &mut |_, _| Ok(()));
-                assert_eq!(found.expect("possible"), wanted, "{threads} threads");
+                assert_eq!(found.expect("possible"), expected, "{threads} threads");
             }
         }
     }

@@ -200,12 +200,12 @@ impl<'c> SearchCase<'c> {
 
 /// Two matches for every query, but none for every fifth.
 pub(super) fn matches(queries: usize, items: usize) -> Vec<Vec<usize>> {
-    let of = |query: usize| match query % 5 {
+    let positives = |query: usize| match query % 5 {
         _ if items == 0 => Vec::new(),
         4 => Vec::new(),
         _ => vec![query * 4 % items, (query * 4 + 3) % items],
     };
-    (0..queries).map(of).collect()
+    (0..queries).map(positives).collect()
 }
 
 /// Cases of ranks and of lists of the best items.
@@ -219,11 +219,11 @@ pub fn rank_cases(check: &mut dyn FnMut(&SearchCase<'_>)) {
             let (a, b) = (random_vectors(kind, 1, n, width), random_vectors(kind, 2, m, width));
             let rows = VectorMatrix::new("rows", &a, width).expect("good");
             let columns = VectorMatrix::new("columns", &b, width).expect("good");
-            let of_rows = matches(n, m);
-            let of_columns: Vec<_> = (0..m).map(|j| j % n..(j % n + j % 3).min(n)).collect();
+            let row_positives = matches(n, m);
+            let column_positives: Vec<_> = (0..m).map(|j| j % n..(j % n + j % 3).min(n)).collect();
             let requests = [
-                SearchRequest { k, positives: Positives::Lists(&of_rows), ..SearchRequest::default() },
-                SearchRequest { k: k + 1, positives: Positives::Ranges(&of_columns), ..SearchRequest::default() },
+                SearchRequest { k, positives: Positives::Lists(&row_positives), ..SearchRequest::default() },
+                SearchRequest { k: k + 1, positives: Positives::Ranges(&column_positives), ..SearchRequest::default() },
             ];
             for scoring in SCORE_FUNCTIONS {
                 let name = format!("{kind:?} {n}x{m}x{width}");
@@ -252,12 +252,17 @@ pub fn shift_cases(check: &mut dyn FnMut(&SearchCase<'_>)) {
         let mut item_shifts =
             |count: usize| -> Vec<f64> { (0..count).map(|_| size * rng.uniform_below(9) as f64 / 8.0).collect() };
         let (h, g) = (item_shifts(m), item_shifts(n));
-        let (of_rows, of_columns) = (matches(n, m), matches(m, n));
+        let (row_positives, column_positives) = (matches(n, m), matches(m, n));
         let requests = [
-            SearchRequest { k: 10, positives: Positives::Lists(&of_rows), item_shifts: &h, ..SearchRequest::default() },
             SearchRequest {
                 k: 10,
-                positives: Positives::Lists(&of_columns),
+                positives: Positives::Lists(&row_positives),
+                item_shifts: &h,
+                ..SearchRequest::default()
+            },
+            SearchRequest {
+                k: 10,
+                positives: Positives::Lists(&column_positives),
                 item_shifts: &g,
                 ..SearchRequest::default()
             },
@@ -412,9 +417,9 @@ pub fn sinkhorn_cases(check: &mut dyn FnMut(&SinkhornCase<'_>)) {
         let (a, b) = (random_vectors(kind, 1, n, width), random_vectors(kind, 2, m, width));
         let rows = &VectorMatrix::new("rows", &a, width).expect("good");
         let columns = &VectorMatrix::new("columns", &b, width).expect("good");
-        let of_sides = all_scores(rows, columns, ScoreFunction::Product);
+        let product_scores = all_scores(rows, columns, ScoreFunction::Product);
         for (tau, iterations) in [(0.01, 10), (0.001, 3), (1.0, 1)] {
-            let expected = of_sides.each_ref().map(|scores| sinkhorn_by_definition(scores, tau, iterations));
+            let expected = product_scores.each_ref().map(|scores| sinkhorn_by_definition(scores, tau, iterations));
             check(&SinkhornCase { rows, columns, tau, iterations, name: format!("{kind:?}"), expected });
         }
     }
@@ -468,19 +473,23 @@ impl DistinctScores {
             Box::leak(Box::new(VectorMatrix::new("vectors", values, width).expect("good")))
         };
         let [a, b, zeros, minus] = [a, b, zeros, minus].map(|values| &*values.leak());
-        let [rows, columns, of_zeros, of_minus] = [a, b, zeros, minus].map(|values| vectors(values, 4));
+        let [rows, columns, zero_vectors, negated_vectors] = [a, b, zeros, minus].map(|values| vectors(values, 4));
         let [narrow_rows, narrow_columns] = [a, b].map(|values| vectors(values, 2));
         let few_rows = vectors(&a[..20], 4);
         let table: &'static ScoreTable<'static> =
             Box::leak(Box::new(ScoreTable::new("table", a, [4, 6]).expect("good")));
-        let of = |rows, columns, scoring| -> Box<dyn Scores> {
+        let scores_of = |rows, columns, scoring| -> Box<dyn Scores> {
             Box::new(VectorScores::new(rows, columns, scoring, 2).expect("of one width"))
         };
-        let mut all: Vec<Box<dyn Scores>> = SCORE_FUNCTIONS.map(|scoring| of(rows, columns, scoring)).into();
-        for (rows, columns) in
-            [(columns, rows), (narrow_rows, narrow_columns), (rows, of_zeros), (rows, of_minus), (few_rows, columns)]
-        {
-            all.push(of(rows, columns, ScoreFunction::Product));
+        let mut all: Vec<Box<dyn Scores>> = SCORE_FUNCTIONS.map(|scoring| scores_of(rows, columns, scoring)).into();
+        for (rows, columns) in [
+            (columns, rows),
+            (narrow_rows, narrow_columns),
+            (rows, zero_vectors),
+            (rows, negated_vectors),
+            (few_rows, columns),
+        ] {
+            all.push(scores_of(rows, columns, ScoreFunction::Product));
         }
         for (values, sizes) in [(a, [4, 6]), (a, [6, 4]), (a, [3, 8]), (zeros, [4, 6]), (minus, [4, 6])] {
             all.push(Box::new(ScoreTable::new("table", values, sizes).expect("good")));

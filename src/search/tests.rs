@@ -102,9 +102,9 @@ fn empty_sides_work_and_invalid_requests_are_errors() {
     let (beyond, short) = (vec![vec![0], vec![2]], vec![vec![0]]);
     let positives = |lists| SearchRequest { positives: Positives::Lists(lists), ..SearchRequest::default() };
     assert!(fails(&positives(&beyond)).contains("item 2 matches query 1"));
-    assert!(fails(&positives(&short)).contains("1 lists of positives, wanted 2"));
+    assert!(fails(&positives(&short)).contains("1 lists of positives, expected 2"));
     assert!(
-        fails(&SearchRequest { item_shifts: &[1.0], ..SearchRequest::default() }).contains("1 item shifts, wanted 2")
+        fails(&SearchRequest { item_shifts: &[1.0], ..SearchRequest::default() }).contains("1 item shifts, expected 2")
     );
     assert!(
         fails(&SearchRequest { item_shifts: &[1.0, f64::NAN], ..SearchRequest::default() })
@@ -114,7 +114,7 @@ fn empty_sides_work_and_invalid_requests_are_errors() {
     assert!(fails(&SearchRequest { statistics: &negative, ..SearchRequest::default() }).contains("β = -1"));
     let overflow = [Statistic::LogSumExp { beta: 1e300 }];
     assert!(
-        fails(&SearchRequest { statistics: &overflow, ..SearchRequest::default() }).contains("wanted a finite f32")
+        fails(&SearchRequest { statistics: &overflow, ..SearchRequest::default() }).contains("expected a finite f32")
     );
 }
 

@@ -145,9 +145,6 @@ pub trait StageHost {
 
 impl dyn StageHost + '_ {
     /// Reads all rows of a table input as batches. Holds the whole table in memory.
-    ///
-    /// # Errors
-    /// Same as [`StageHost::read_next`].
     pub fn read_all(&mut self, input: &str) -> Result<Vec<RecordBatch>> {
         std::iter::from_fn(|| self.read_next(input).transpose()).collect()
     }
@@ -198,9 +195,6 @@ impl dyn StageHost + '_ {
     }
 
     /// Fails if the run is cancelled. For long work between calls of other methods.
-    ///
-    /// # Errors
-    /// The run is cancelled.
     pub fn check_cancelled(&self) -> Result<()> {
         self.cancel().check()
     }
@@ -328,9 +322,6 @@ impl MapOutput {
     }
 
     /// The part of an earlier result with the key `part_key`, whose rows have the keys `row_keys`; `None` if there is none.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn find_earlier(
         earlier: &SharedEarlierRows,
         part_key: Option<&PartKey>,

@@ -117,12 +117,12 @@ pub fn list_change_texts(before: &[String], after: &[String]) -> (String, String
     (only(before, after), only(after, before))
 }
 
-/// Returns true if a value is the one that a person writes as `wanted`. Numbers are compared as numbers: `1e-3` is 0.001.
+/// Returns true if a value is the one that a person writes as `expected`. Numbers are compared as numbers: `1e-3` is 0.001.
 #[must_use]
-pub fn is_value(value: &Value, wanted: &str) -> bool {
-    let wanted_number = wanted.trim().parse::<f64>().ok();
-    text(value) == wanted
-        || value.as_f64().zip(wanted_number).is_some_and(|(value, wanted)| value.total_cmp(&wanted).is_eq())
+pub fn is_value(value: &Value, expected: &str) -> bool {
+    let number = expected.trim().parse::<f64>().ok();
+    text(value) == expected
+        || value.as_f64().zip(number).is_some_and(|(value, expected)| value.total_cmp(&expected).is_eq())
 }
 
 #[cfg(test)]
@@ -133,13 +133,15 @@ mod tests {
 
     #[test]
     fn numbers_are_compared_as_numbers() {
-        for (value, wanted) in [(json!(0.001), "1e-3"), (json!(3), "3.0"), (json!("max"), "max"), (json!(true), "true")]
+        for (value, expected) in
+            [(json!(0.001), "1e-3"), (json!(3), "3.0"), (json!("max"), "max"), (json!(true), "true")]
         {
-            assert!(is_value(&value, wanted), "{value} {wanted}");
+            assert!(is_value(&value, expected), "{value} {expected}");
         }
-        for (value, wanted) in [(json!(0.001), "0.0011"), (json!("3"), "3.0"), (json!(null), "0"), (json!(3), "three")]
+        for (value, expected) in
+            [(json!(0.001), "0.0011"), (json!("3"), "3.0"), (json!(null), "0"), (json!(3), "three")]
         {
-            assert!(!is_value(&value, wanted), "{value} {wanted}");
+            assert!(!is_value(&value, expected), "{value} {expected}");
         }
     }
 
@@ -148,10 +150,10 @@ mod tests {
         assert_eq!(change_texts(&json!(["nns"]), &json!(["csls"])), (r#"["nns"]"#.into(), r#"["csls"]"#.into()));
         assert_eq!(change_texts(&json!(0.1), &json!("max")), ("0.1".to_owned(), "max".to_owned()));
         let runs = |numbers: std::ops::Range<u32>| -> Value { numbers.map(|n| json!(format!("run {n}"))).collect() };
-        let wanted = ("20 items".to_owned(), "25 items, with run 20; run 21; run 22; and 2 more".to_owned());
-        assert_eq!(change_texts(&runs(0..20), &runs(0..25)), wanted);
-        let wanted = ("20 items, with run 0".to_owned(), "20 items, with run 20".to_owned());
-        assert_eq!(change_texts(&runs(0..20), &runs(1..21)), wanted);
+        let expected = ("20 items".to_owned(), "25 items, with run 20; run 21; run 22; and 2 more".to_owned());
+        assert_eq!(change_texts(&runs(0..20), &runs(0..25)), expected);
+        let expected = ("20 items, with run 0".to_owned(), "20 items, with run 20".to_owned());
+        assert_eq!(change_texts(&runs(0..20), &runs(1..21)), expected);
     }
 
     #[test]
@@ -162,7 +164,7 @@ mod tests {
         });
         let flat: Vec<(String, String)> =
             flatten(&settings).into_iter().map(|(name, value)| (name, text(&value))).collect();
-        let wanted = [
+        let expected = [
             ("epochs", "3"),
             ("loss", "max"),
             ("loss.margin", "0.2"),
@@ -172,6 +174,6 @@ mod tests {
             ("model.word_dim", "32"),
             ("shuffle", "global"),
         ];
-        assert_eq!(flat, wanted.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert_eq!(flat, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
 }

@@ -69,7 +69,9 @@ pub fn coordinate_texts(name: &str) -> impl Iterator<Item = (&str, &str)> {
 pub fn has_coordinates(instance: &str, name: &str) -> bool {
     let named = name.split_once(INSTANCE_SIGN).map_or("", |(_, coordinates)| coordinates);
     let mut items = named.split(',').filter(|item| !item.is_empty() && *item != "*");
-    items.all(|item| item.split_once('=').is_some_and(|named| coordinate_texts(instance).any(|of| of == named)))
+    items.all(|item| {
+        item.split_once('=').is_some_and(|named| coordinate_texts(instance).any(|coordinate| coordinate == named))
+    })
 }
 
 /// Returns true if two names have the same coordinates, in any order. The names of the stages are not compared.
@@ -89,7 +91,7 @@ pub fn names_of_instances(some: &[&str], all: &[&str]) -> Vec<String> {
         return vec![if all.len() == 1 { (*first).to_owned() } else { stage.to_owned() }];
     }
     let shared = coordinate_texts(first).map(|(axis, value)| format!("{stage}{INSTANCE_SIGN}{axis}={value}"));
-    let count = |names: &[&str], name: &str| names.iter().filter(|of| has_coordinates(of, name)).count();
+    let count = |names: &[&str], name: &str| names.iter().filter(|other| has_coordinates(other, name)).count();
     let mut exact = shared.filter(|name| count(some, name) == some.len() && count(all, name) == some.len());
     exact.next().map_or_else(|| some.iter().map(|name| (*name).to_owned()).collect(), |name| vec![name])
 }
@@ -153,10 +155,10 @@ mod tests {
 
     #[test]
     fn coordinates_are_read_from_names() {
-        let of = |name: &'static str| coordinate_texts(name).collect::<Vec<_>>();
-        assert_eq!(of("fit@row=1.1,seed=3,margin=0.05"), [("row", "1.1"), ("seed", "3"), ("margin", "0.05")]);
-        assert_eq!(of("fit@seed=-1"), [("seed", "-1")]);
-        assert_eq!((of("fit"), of("fit@"), of("")), (vec![], vec![], vec![]));
+        let texts = |name: &'static str| coordinate_texts(name).collect::<Vec<_>>();
+        assert_eq!(texts("fit@row=1.1,seed=3,margin=0.05"), [("row", "1.1"), ("seed", "3"), ("margin", "0.05")]);
+        assert_eq!(texts("fit@seed=-1"), [("seed", "-1")]);
+        assert_eq!((texts("fit"), texts("fit@"), texts("")), (vec![], vec![], vec![]));
         let coordinates = [("row", "a+b"), ("seed", "7")];
         let given: Vec<Coordinate> = coordinates
             .iter()

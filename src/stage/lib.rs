@@ -12,6 +12,7 @@
 //! - A stage calls its [`StageContext`] often enough to be cancelled. After a cancellation every call fails with
 //!   [`ErrorCategory::Interrupted`](pairloom_base::error::ErrorCategory), and the stage returns that error.
 
+mod facts;
 pub mod flat_settings;
 mod instance;
 mod lineage;
@@ -25,6 +26,7 @@ pub use context::{
     MapBlock, MapFn, MapInput, MapOutput, MapSummary, MappedRows, Progress, StageContext, StageEvent, StageHost,
     TrainedStep, ValidationScores, Warning,
 };
+pub use facts::{KnownFacts, OutputFact};
 pub use instance::{
     Coordinate, INSTANCE_SIGN, coordinate_texts, has_coordinates, has_same_coordinates, instance_name,
     is_instance_character, matches_glob, names_of_instances, stage_of_instance, value_text,

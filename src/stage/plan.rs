@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use crate::{
-    Coordinate, InputOrigin, OutputKind, Problem, Stage, StageInput, StageOutput, TableRef, missing_columns,
-    stage_of_instance,
+    Coordinate, InputOrigin, KnownFacts, OutputKind, Problem, Stage, StageInput, StageOutput, TableRef,
+    missing_columns, stage_of_instance,
 };
 use pairloom_base::suggest::{MAX_SUGGESTIONS, closest_name, quoted_list};
 
@@ -47,16 +47,14 @@ impl<S: Stage> Plan<S> {
 
     /// Connects stages as [`Plan::new`]. Settings of the stages that `is_doubtful` names are incomplete, because mistakes
     /// in them are reported already, so no other stage is checked against them.
-    ///
-    /// # Errors
-    /// As [`Plan::new`].
     pub fn with_doubtful(
         nodes: Vec<PlanNode<S>>,
         is_doubtful: &dyn Fn(&str) -> bool,
     ) -> Result<Self, Vec<StageProblem>> {
-        let mut found = Vec::new();
         // Connections that fit. A wrong one does not make a cycle.
         let mut all_producers: Vec<Vec<usize>> = Vec::new();
+        let mut all_wrong = Vec::new();
+        let mut suggestions = MAX_SUGGESTIONS;
         let index: HashMap<&str, usize> = nodes.iter().enumerate().map(|(i, node)| (node.name.as_str(), i)).collect();
         let named: Vec<(&str, &S)> = nodes.iter().map(|node| (node.name.as_str(), &node.stage)).collect();
         let connections = Connections::new(&named);
@@ -64,9 +62,11 @@ impl<S: Stage> Plan<S> {
             let mut producers = Vec::new();
             let mut wrong = Vec::new();
             for input in node.stage.inputs() {
-                let with_hint = found.len() < MAX_SUGGESTIONS;
-                match (connections.problem(&node.name, &input, with_hint), &input.origin) {
-                    (Some(problem), _) => wrong.push(problem),
+                match (connections.problem(&node.name, &input, suggestions > 0), &input.origin) {
+                    (Some(problem), _) => {
+                        suggestions = suggestions.saturating_sub(1);
+                        wrong.push(problem);
+                    }
                     (None, InputOrigin::Table { from, .. } | InputOrigin::Files { from, .. }) => {
                         producers.extend(index.get(from.stage()).copied());
                     }
@@ -74,20 +74,23 @@ impl<S: Stage> Plan<S> {
                 }
             }
             all_producers.push(producers);
-            let known = |from: &TableRef| index.get(from.stage()).filter(|_| !is_doubtful(from.stage()));
-            let writer = |from: &TableRef| known(from).map(|&i| &nodes[i].stage);
-            let disagreements = node.stage.check_writers(&writer);
-            let problems = node.stage.check().into_iter().chain(wrong).chain(disagreements);
+            all_wrong.push(wrong);
+        }
+        let (order, cycles) = topological_order(&nodes, &all_producers);
+        let mut facts = KnownFacts::default();
+        for node in order.iter().map(|&i| &nodes[i]).filter(|node| !is_doubtful(&node.name)) {
+            facts.add(&node.name, &node.stage);
+        }
+        let mut found = Vec::new();
+        for (node, wrong) in nodes.iter().zip(all_wrong) {
+            let problems = node.stage.check().into_iter().chain(wrong).chain(node.stage.check_inputs(&facts));
             found.extend(problems.map(|problem| StageProblem { stage: node.name.clone(), problem }));
         }
-        let order = topological_order(&nodes, &all_producers).unwrap_or_else(|cycles| {
-            for cycle in cycles {
-                let message = format!("stages wait for each other: {}", cycle.join(" → "));
-                let problem = Problem::new("", message).hint("let one of them read something else");
-                found.push(StageProblem { stage: cycle[0].clone(), problem });
-            }
-            Vec::new()
-        });
+        for cycle in cycles {
+            let message = format!("stages wait for each other: {}", cycle.join(" → "));
+            let problem = Problem::new("", message).hint("let one of them read something else");
+            found.push(StageProblem { stage: cycle[0].clone(), problem });
+        }
         if found.iter().any(|found| !found.problem.is_warning()) {
             return Err(found);
         }
@@ -108,9 +111,9 @@ impl<S: Stage> Plan<S> {
     }
 }
 
-/// Sorts the nodes topologically and returns their indices. The error lists the names along each cycle; the first name
-/// is repeated at the end.
-fn topological_order<S>(nodes: &[PlanNode<S>], producers: &[Vec<usize>]) -> Result<Vec<usize>, Vec<Vec<String>>> {
+/// Sorts the nodes topologically and returns the indices of those that are in or behind no cycle, and the names along each
+/// cycle; the first name is repeated at the end.
+fn topological_order<S>(nodes: &[PlanNode<S>], producers: &[Vec<usize>]) -> (Vec<usize>, Vec<Vec<String>>) {
     let mut order = Vec::with_capacity(nodes.len());
     let mut consumers = vec![Vec::new(); nodes.len()];
     for (i, producers) in producers.iter().enumerate() {
@@ -131,10 +134,8 @@ fn topological_order<S>(nodes: &[PlanNode<S>], producers: &[Vec<usize>]) -> Resu
             }
         }
     }
-    if order.len() < nodes.len() {
-        return Err(cycles(nodes, producers, &consumers, placed));
-    }
-    Ok(order)
+    let cycles = if order.len() < nodes.len() { cycles(nodes, producers, &consumers, placed) } else { Vec::new() };
+    (order, cycles)
 }
 
 /// Shortest cycle of every strongly connected component.
@@ -249,11 +250,11 @@ impl<'n> Connections<'n> {
     /// another table, lacks columns, or has no values in columns that need them.
     fn misfit(&self, input: &StageInput, from: &TableRef, kind: &str, output: &StageOutput) -> Option<ProblemText> {
         let is_table = matches!(output.kind, OutputKind::Table { .. });
-        let wanted = match (&input.origin, &output.kind) {
+        let expected = match (&input.origin, &output.kind) {
             (
-                InputOrigin::Table { wanted, required_columns, required_values, .. },
+                InputOrigin::Table { expected, required_columns, required_values, .. },
                 OutputKind::Table { schema, empty_columns, .. },
-            ) if wanted.is_none_or(|wanted| wanted == output.name) => {
+            ) if expected.is_none_or(|expected| expected == output.name) => {
                 let missing = missing_columns(required_columns, schema);
                 if !missing.is_empty() {
                     return Some((format!("`{from}` does not fit: {}", missing.join("; ")), None));
@@ -261,19 +262,19 @@ impl<'n> Connections<'n> {
                 let values = required_values
                     .filter(|values| values.columns.iter().all(|column| empty_columns.contains(column)))?;
                 let columns = quoted_list(values.columns.iter().copied());
-                let message = format!("`{from}` does not fit: no row has a value in {columns}, wanted one of them");
+                let message = format!("`{from}` does not fit: no row has a value in {columns}, expected one of them");
                 return Some((message, Some(values.hint.to_owned())));
             }
-            (InputOrigin::Files { wanted, .. }, OutputKind::Files) if *wanted == output.name => return None,
-            (InputOrigin::Table { wanted: Some(table), .. }, _) => {
+            (InputOrigin::Files { expected, .. }, OutputKind::Files) if *expected == output.name => return None,
+            (InputOrigin::Table { expected: Some(table), .. }, _) => {
                 format!("the table `{table}`{}", self.written_by(table))
             }
-            (InputOrigin::Files { wanted, .. }, _) => format!("the `{wanted}`{}", self.written_by(wanted)),
+            (InputOrigin::Files { expected, .. }, _) => format!("the `{expected}`{}", self.written_by(expected)),
             _ => "a table".to_owned(),
         };
         let setting = setting_name(&input.name);
         let got = if is_table { format!("the table `{}`", output.name) } else { format!("the `{}`", output.name) };
-        Some((format!("`{from}` is {got} of {} `{kind}`; {setting} wants {wanted}", article(kind)), None))
+        Some((format!("`{from}` is {got} of {} `{kind}`; {setting} wants {expected}", article(kind)), None))
     }
 
     fn written_by(&self, output: &str) -> String {
@@ -284,15 +285,15 @@ impl<'n> Connections<'n> {
     fn fitting_outputs(&self, consumer: &str, origin: &InputOrigin) -> Option<String> {
         let fits = |output: &StageOutput| match (origin, &output.kind) {
             (
-                InputOrigin::Table { wanted, required_columns, required_values, .. },
+                InputOrigin::Table { expected, required_columns, required_values, .. },
                 OutputKind::Table { schema, empty_columns, .. },
             ) => {
                 let has_values = |column: &&str| !empty_columns.contains(column);
-                wanted.is_none_or(|wanted| wanted == output.name)
+                expected.is_none_or(|expected| expected == output.name)
                     && missing_columns(required_columns, schema).is_empty()
                     && required_values.is_none_or(|values| values.columns.iter().any(has_values))
             }
-            (InputOrigin::Files { wanted, .. }, OutputKind::Files) => *wanted == output.name,
+            (InputOrigin::Files { expected, .. }, OutputKind::Files) => *expected == output.name,
             _ => false,
         };
         let others = self.stages.iter().filter(|(name, ..)| *name != consumer);
@@ -311,8 +312,8 @@ impl<'n> Connections<'n> {
                 let names = quoted_list(fitting.iter().take(NAMED_OUTPUTS).map(String::as_str));
                 Some(format!("did you mean one of {names}{more}?"))
             }
-            ([], InputOrigin::Table { wanted: Some(wanted), .. } | InputOrigin::Files { wanted, .. }) => {
-                Some(format!("add a stage: `{wanted}` is the output of {}", (self.writers)(wanted)?))
+            ([], InputOrigin::Table { expected: Some(expected), .. } | InputOrigin::Files { expected, .. }) => {
+                Some(format!("add a stage: `{expected}` is the output of {}", (self.writers)(expected)?))
             }
             _ => None,
         }

@@ -31,6 +31,11 @@ impl JsonSchema for TableRef {
 }
 
 impl TableRef {
+    /// The output `table` of the stage `stage`.
+    pub(super) fn new(stage: &str, table: &str) -> Self {
+        Self(format!("{stage}.{table}"))
+    }
+
     /// Name of the stage that writes the table.
     #[must_use]
     pub fn stage(&self) -> &str {
@@ -55,7 +60,7 @@ impl TryFrom<String> for TableRef {
             {
                 Ok(Self(text))
             }
-            _ => Err(format!("`{text}` does not name a table: wanted `stage.table`")),
+            _ => Err(format!("`{text}` does not name a table: expected `stage.table`")),
         }
     }
 }

@@ -165,22 +165,16 @@ pub struct CopiedRows {
 /// Rows of earlier results, by their keys.
 pub trait EarlierRows: fmt::Debug + Send + Sync {
     /// Finds a row for each key. A row that is damaged is not found, and a warning says so.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     fn find(&self, keys: &[RowKey]) -> Result<FoundRows>;
 
     /// Finds the part with this key; `None` if there is none that is not damaged.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     fn find_part(&self, key: &PartKey) -> Result<Option<EarlierPart>>;
 }
 
 /// Rows of earlier results for some keys.
 #[derive(Debug, Default)]
 pub struct FoundRows {
-    /// For each key, rows of an earlier result and the number of the wanted one among them.
+    /// For each key, rows of an earlier result and the number of the right one among them.
     pub rows: Vec<Option<(RecordBatch, usize)>>,
     /// Warnings about rows that are damaged.
     pub warnings: Vec<Warning>,

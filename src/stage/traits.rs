@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
 
-use super::{CopiedRows, FileKeys, Problem, RowKey, SourceRef, StageContext, TableRef};
+use super::{CopiedRows, FileKeys, KnownFacts, OutputFact, Problem, RowKey, SourceRef, StageContext, TableRef};
 use pairloom_base::error::{Error, Result};
 use pairloom_tables::Table;
 
@@ -28,13 +28,15 @@ pub trait Stage: Debug + Send + Sync {
     /// Tables and files that the stage writes.
     fn outputs(&self) -> Vec<StageOutput>;
 
-    /// Checks the settings against those of the stages that write the inputs. `writer` finds the stage that a reference
-    /// names.
-    fn check_writers<'s>(&'s self, writer: &dyn Fn(&TableRef) -> Option<&'s Self>) -> Vec<Problem>
-    where
-        Self: Sized,
-    {
-        let _ = writer;
+    /// Facts about the outputs that are known before anything runs. `known` has those about the inputs.
+    fn facts(&self, known: &KnownFacts) -> Vec<OutputFact> {
+        let _ = known;
+        Vec::new()
+    }
+
+    /// Checks the facts about the inputs, as far as they are `known`, and returns all problems.
+    fn check_inputs(&self, known: &KnownFacts) -> Vec<Problem> {
+        let _ = known;
         Vec::new()
     }
 
@@ -56,9 +58,6 @@ pub trait Stage: Debug + Send + Sync {
     /// Keys of the items of [`Stage::copied_rows`] in some rows of the input, which have the columns
     /// [`CopiedRows::key_columns`] only; `None` for an item whose key is not known without reading it. `files` are the keys of
     /// the files in the folder that paths in the table are relative to.
-    ///
-    /// # Errors
-    /// A column is missing.
     fn item_keys(&self, rows: &RecordBatch, files: &FileKeys) -> Result<Vec<Option<RowKey>>> {
         let _ = (rows, files);
         Ok(Vec::new())
@@ -101,6 +100,12 @@ impl<S: Stage + ?Sized> Stage for Box<S> {
     fn outputs(&self) -> Vec<StageOutput> {
         (**self).outputs()
     }
+    fn facts(&self, known: &KnownFacts) -> Vec<OutputFact> {
+        (**self).facts(known)
+    }
+    fn check_inputs(&self, known: &KnownFacts) -> Vec<Problem> {
+        (**self).check_inputs(known)
+    }
     fn check(&self) -> Vec<Problem> {
         (**self).check()
     }
@@ -125,8 +130,8 @@ pub enum InputOrigin {
     Table {
         /// The table.
         from: TableRef,
-        /// Name of the table that is wanted, `features`; `None` if any table with the columns will do.
-        wanted: Option<&'static str>,
+        /// Name of the expected table, `features`; `None` if any table with the columns will do.
+        expected: Option<&'static str>,
         /// Columns that the table must have; it may have more. A list of width 0 stands for any width.
         required_columns: SchemaRef,
         /// Columns of which at least one must have values.
@@ -136,8 +141,8 @@ pub enum InputOrigin {
     Files {
         /// The output that holds the files.
         from: TableRef,
-        /// Name of the output that is wanted: `model`.
-        wanted: &'static str,
+        /// Name of the expected output: `model`.
+        expected: &'static str,
     },
     /// A file or folder outside of the store. Its content is part of the key.
     Source(SourceRef),
@@ -162,10 +167,10 @@ pub struct StageInput {
 }
 
 impl StageInput {
-    /// Input from the table `wanted` of another stage.
-    pub fn table(name: impl Into<String>, from: &TableRef, wanted: &Table) -> Self {
-        let (wanted, required_columns) = (Some(wanted.name), wanted.schema());
-        let origin = InputOrigin::Table { from: from.clone(), wanted, required_columns, required_values: None };
+    /// Input from the table `expected` of another stage.
+    pub fn table(name: impl Into<String>, from: &TableRef, expected: &Table) -> Self {
+        let (expected, required_columns) = (Some(expected.name), expected.schema());
+        let origin = InputOrigin::Table { from: from.clone(), expected, required_columns, required_values: None };
         Self { name: name.into(), origin }
     }
 
@@ -180,13 +185,13 @@ impl StageInput {
 
     /// Input from any table of another stage that has at least these columns.
     pub fn any_table(name: impl Into<String>, from: &TableRef, required_columns: SchemaRef) -> Self {
-        let origin = InputOrigin::Table { from: from.clone(), wanted: None, required_columns, required_values: None };
+        let origin = InputOrigin::Table { from: from.clone(), expected: None, required_columns, required_values: None };
         Self { name: name.into(), origin }
     }
 
-    /// Input from the files `wanted` of another stage.
-    pub fn files(name: impl Into<String>, from: &TableRef, wanted: &'static str) -> Self {
-        Self { name: name.into(), origin: InputOrigin::Files { from: from.clone(), wanted } }
+    /// Input from the files `expected` of another stage.
+    pub fn files(name: impl Into<String>, from: &TableRef, expected: &'static str) -> Self {
+        Self { name: name.into(), origin: InputOrigin::Files { from: from.clone(), expected } }
     }
 
     /// Input from a file or folder outside of the store.
@@ -267,18 +272,18 @@ impl StageOutput {
     }
 }
 
-/// Lists the columns of `wanted` that `got` lacks or has with another type; empty if it has them all.
+/// Lists the columns of `expected` that `got` lacks or has with another type; empty if it has them all.
 ///
-/// Columns may be in another order, and `got` may have more of them. A fixed-size list of width 0 in `wanted` or `got`
-/// matches every width, and vectors of half precision fit where those of f32 are wanted: they are read as f32.
+/// Columns may be in another order, and `got` may have more of them. A fixed-size list of width 0 in `expected` or `got`
+/// matches every width, and vectors of half precision fit where those of f32 are expected: they are read as f32.
 #[must_use]
-pub fn missing_columns(wanted: &SchemaRef, got: &SchemaRef) -> Vec<String> {
+pub fn missing_columns(expected: &SchemaRef, got: &SchemaRef) -> Vec<String> {
     let mut problems = Vec::new();
-    for field in wanted.fields() {
+    for field in expected.fields() {
         match got.field_with_name(field.name()) {
             Err(_) => problems.push(format!("column `{}` ({}) is missing", field.name(), field.data_type())),
             Ok(found) if !same_type(field.data_type(), found.data_type()) => problems.push(format!(
-                "column `{}` is {}, wanted {}",
+                "column `{}` is {}, expected {}",
                 field.name(),
                 found.data_type(),
                 field.data_type()
@@ -289,13 +294,13 @@ pub fn missing_columns(wanted: &SchemaRef, got: &SchemaRef) -> Vec<String> {
     problems
 }
 
-fn same_type(wanted: &DataType, got: &DataType) -> bool {
-    match (wanted, got) {
+fn same_type(expected: &DataType, got: &DataType) -> bool {
+    match (expected, got) {
         (DataType::FixedSizeList(w, w_width), DataType::FixedSizeList(g, g_width)) => {
             let are_halves = (w.data_type(), g.data_type()) == (&DataType::Float32, &DataType::Float16);
             let same_width = w_width == g_width || *w_width == 0 || *g_width == 0;
             same_width && (are_halves || same_type(w.data_type(), g.data_type()))
         }
-        _ => wanted == got,
+        _ => expected == got,
     }
 }

@@ -72,17 +72,11 @@ impl Default for TestResources {
 
 impl InMemoryHost {
     /// Runs `stage` on this host.
-    ///
-    /// # Errors
-    /// Those of the stage.
     pub fn run(&mut self, stage: &dyn RunnableStage) -> Result<()> {
         self.run_with(|stage, cx| stage.run(cx), stage)
     }
 
     /// Runs `stage` on this host by a function, as the engine runs it.
-    ///
-    /// # Errors
-    /// Those of the stage.
     pub fn run_with<S: ?Sized>(
         &mut self,
         run: impl FnOnce(&S, &mut StageContext<'_>) -> Result<()>,
@@ -223,10 +217,10 @@ impl StageHost for InMemoryHost {
     fn wait_for_exclusive(&mut self) -> Result<()> {
         Ok(())
     }
-    fn process_group(&mut self, wanted: usize) -> Result<ProcessGroup> {
-        match wanted {
+    fn process_group(&mut self, requested: usize) -> Result<ProcessGroup> {
+        match requested {
             1 => Ok(ProcessGroup::single()),
-            wanted => Err(Error::internal(format!("{wanted} ranks on a host with one"))),
+            requested => Err(Error::internal(format!("{requested} ranks on a host with one"))),
         }
     }
 }

@@ -104,7 +104,7 @@ impl Stage for BuildConcepts {
     fn check(&self) -> Vec<Problem> {
         let count = self.objects.saturating_add(self.properties).saturating_add(self.motions);
         let wrong = !(1..=MAX_CONCEPTS).contains(&count);
-        let message = || format!("got {count} concepts in all, wanted 1 to {MAX_CONCEPTS}");
+        let message = || format!("got {count} concepts in all, expected 1 to {MAX_CONCEPTS}");
         wrong.then(|| Problem::new("objects", message())).into_iter().collect()
     }
 }
@@ -206,10 +206,10 @@ impl CaptionWords {
     fn most_frequent(&self, limit: impl Fn(ConceptCategory) -> usize) -> Vec<FrequentLemma> {
         let mut chosen: Vec<(ConceptCategory, &str)> = Vec::new();
         for category in [ConceptCategory::Object, ConceptCategory::Property, ConceptCategory::Motion] {
-            let of_category = self.frequencies.iter().filter(|((of, _), _)| *of == category);
-            let mut of_category: Vec<(&str, u32)> = of_category.map(|((_, lemma), &n)| (lemma.as_str(), n)).collect();
-            of_category.sort_by_key(|&(lemma, n)| (Reverse(n), lemma));
-            chosen.extend(of_category.into_iter().take(limit(category)).map(|(lemma, _)| (category, lemma)));
+            let by_frequency = self.frequencies.iter().filter(|((own, _), _)| *own == category);
+            let mut by_frequency: Vec<(&str, u32)> = by_frequency.map(|((_, lemma), &n)| (lemma.as_str(), n)).collect();
+            by_frequency.sort_by_key(|&(lemma, n)| (Reverse(n), lemma));
+            chosen.extend(by_frequency.into_iter().take(limit(category)).map(|(lemma, _)| (category, lemma)));
         }
         let places: HashMap<(ConceptCategory, &str), usize> =
             chosen.iter().enumerate().map(|(place, &key)| (key, place)).collect();
@@ -234,13 +234,13 @@ impl CaptionWords {
 
     /// Number of captions with two concepts, and on the diagonal with one, row-major.
     fn count_together(&self, concepts: &[FrequentLemma]) -> Vec<u32> {
-        let mut of_word: HashMap<u32, usize> = HashMap::new();
+        let mut concept_of_word: HashMap<u32, usize> = HashMap::new();
         for (place, concept) in concepts.iter().enumerate() {
-            of_word.extend(concept.words.iter().map(|word| (self.numbers[word], place)));
+            concept_of_word.extend(concept.words.iter().map(|word| (self.numbers[word], place)));
         }
         let mut together = vec![0; concepts.len() * concepts.len()];
         for words in &self.captions {
-            let held: BTreeSet<usize> = words.iter().filter_map(|word| of_word.get(word).copied()).collect();
+            let held: BTreeSet<usize> = words.iter().filter_map(|word| concept_of_word.get(word).copied()).collect();
             for &i in &held {
                 for &j in &held {
                     together[i * concepts.len() + j] += 1;
@@ -300,8 +300,8 @@ mod tests {
         assert_eq!(text("words"), ["dog dogs", "grass", "red", "running runs"]);
         assert_eq!(found["n_captions"].as_primitive::<Int64Type>().values(), &[3, 2, 1, 3]);
         let together = tables::vector_column(&found, "co_occurrences").expect("counts").0;
-        let wanted = [[3.0, 2.0, 1.0, 3.0], [2.0, 2.0, 1.0, 2.0], [1.0, 1.0, 1.0, 1.0], [3.0, 2.0, 1.0, 3.0]];
-        assert_eq!(together, wanted.concat());
+        let expected = [[3.0, 2.0, 1.0, 3.0], [2.0, 2.0, 1.0, 2.0], [1.0, 1.0, 1.0, 1.0], [3.0, 2.0, 1.0, 3.0]];
+        assert_eq!(together, expected.concat());
     }
 
     #[test]
@@ -311,6 +311,6 @@ mod tests {
         let error = run(&stage(""), &[("train", "of the and")]).expect_err("no noun").to_string();
         assert_eq!(error, "no noun, adjective or verb in the captions of `x.captions`");
         let problems = stage("objects = 5000").check();
-        assert_eq!(problems[0].message, "got 5090 concepts in all, wanted 1 to 4096");
+        assert_eq!(problems[0].message, "got 5090 concepts in all, expected 1 to 4096");
     }
 }

@@ -144,13 +144,13 @@ impl Stage for Ensemble {
             [CombinedTable::ImageEmbeddings, CombinedTable::CaptionEmbeddings],
         ];
         if !forms.iter().any(|form| form.as_slice() == parts) {
-            let message = "wanted `scores` and `scored_captions`, or `image_embeddings` and `caption_embeddings`";
+            let message = "expected `scores` and `scored_captions`, or `image_embeddings` and `caption_embeddings`";
             return vec![Problem::new("scores", message).hint("`scores = [\"sgr.scores\", \"saf.scores\"]`")];
         }
         let mut problems = Vec::new();
         for (kind, tables) in self.tables() {
             if tables.len() != models || models < 2 {
-                let message = format!("got {} tables, wanted one for each of at least two models", tables.len());
+                let message = format!("got {} tables, expected one for each of at least two models", tables.len());
                 problems.push(Problem::new(kind.name(), message));
             }
         }
@@ -161,7 +161,7 @@ impl Stage for Ensemble {
         for (number, weight) in
             self.weights.iter().enumerate().filter(|(_, weight)| !(weight.is_finite() && **weight > 0.0))
         {
-            problems.push(Problem::new(format!("weights.{number}"), format!("got {weight}, wanted more than 0")));
+            problems.push(Problem::new(format!("weights.{number}"), format!("got {weight}, expected more than 0")));
         }
         problems
     }
@@ -257,14 +257,14 @@ impl JoinedRows {
 fn combine(kind: CombinedTable, tables: &[JoinedRows], shares: &[f64], block: &MapBlock) -> Result<MapOutput> {
     let (first, range) = (&tables[0], &block.range);
     for column in kind.key_columns() {
-        let wanted = first.ids(column, range)?;
+        let expected = first.ids(column, range)?;
         for table in &tables[1..] {
             let own = table.ids(column, range)?;
-            if let Some(row) = (0..own.len()).find(|&row| own[row] != wanted[row]) {
-                let (got, wanted) = (own[row], wanted[row]);
+            if let Some(row) = (0..own.len()).find(|&row| own[row] != expected[row]) {
+                let (got, expected) = (own[row], expected[row]);
                 let place = range.start + row;
                 let message =
-                    format!("row {place} of `{}` has {column} {got}, `{}` has {wanted}", table.name, first.name);
+                    format!("row {place} of `{}` has {column} {got}, `{}` has {expected}", table.name, first.name);
                 return Err(different_rows(message));
             }
         }
@@ -373,8 +373,8 @@ mod tests {
         let scores = found.output("scores");
         let (values, width) = tables::vector_column(&scores, "scores").expect("scores");
         assert_eq!(width, 2);
-        for (got, wanted) in values.iter().zip([0.4, 0.35, 0.8, 0.1]) {
-            assert!((got - wanted).abs() < 1e-7, "{values:?}");
+        for (got, expected) in values.iter().zip([0.4, 0.35, 0.8, 0.1]) {
+            assert!((got - expected).abs() < 1e-7, "{values:?}");
         }
         assert_eq!(found.output("scored_captions"), captions(&[70, 80]));
         let error = host(&[7, 9], &[70, 80]).run(&stage(SCORES)).expect_err("other images").to_string();

@@ -207,7 +207,7 @@ impl ImportArrays {
                 Some(places) => format!("1 to {places} (`max_regions`)"),
                 None => "one; `max_regions` imports several".to_owned(),
             };
-            return Err(format!("has {rows} vectors, wanted {wanted}"));
+            return Err(format!("has {rows} vectors, expected {wanted}"));
         }
         for row in 0..rows {
             let start = values.len();
@@ -229,7 +229,7 @@ fn is_there(folder: &Path, file: &str) -> Result<bool> {
 
 /// Opens a file of the folder.
 fn open(folder: &Path, file: &str) -> Result<NpyFile> {
-    let hint = "wanted (width), (regions, width) or (height, width of a grid, width)";
+    let hint = "expected (width), (regions, width) or (height, width of a grid, width)";
     let array = NpyFile::open(&folder.join(file), NpyRowKind::OneImage, hint);
     array.map_err(|error| error.with_shown_name(file, &shown_name(file)))
 }
@@ -296,8 +296,8 @@ mod tests {
         let files = [("5.npy", npy("1, 2, 1", &[1.0, 2.0])), ("7.npy", npy("3, 1", &[3.0, 4.0, 5.0]))];
         let host = run(&files, "max_regions = 4\nmax_skipped = 0.5").unwrap();
         let batch = host.output("regions");
-        let wanted = [1.0, 2.0, 0.0, 0.0, 3.0, 4.0, 5.0, 0.0];
-        assert_eq!(regions::values(&batch).unwrap(), (&wanted[..], 4, 1));
+        let expected = [1.0, 2.0, 0.0, 0.0, 3.0, 4.0, 5.0, 0.0];
+        assert_eq!(regions::values(&batch).unwrap(), (&expected[..], 4, 1));
         assert_eq!((host.warnings.len(), host.warnings[0].subject.as_str()), (1, "1006.x.jpg"));
         let error = run(&files, "max_regions = 4").unwrap_err().to_string();
         assert!(error.contains("1 of 3 images were left out"), "{error}");
@@ -326,10 +326,10 @@ mod tests {
             ),
             (run_with_names(urls, &[(files[0], b"PK".to_vec())], by_name), "https://h.org/a.jpg`"),
         ];
-        for (run, wanted) in cases {
+        for (run, expected) in cases {
             let error = run.unwrap_err();
             let error = format!("{error} {:?}", error.hint_text());
-            assert!(error.contains(wanted) && !error.contains("secret"), "{wanted}: {error}");
+            assert!(error.contains(expected) && !error.contains("secret"), "{expected}: {error}");
         }
     }
 
@@ -341,11 +341,11 @@ mod tests {
             ("7.npy", npy("2, 2", &[1.0, f32::NAN, 1.0, 1.0])),
         ];
         let error = run(&files, "").unwrap_err().to_string();
-        for wanted in [
+        for expected in [
             "`6.npy`: has vectors of 3 values, that of the first image 2",
-            "`7.npy`: has 2 vectors, wanted one; `max_regions` imports several",
+            "`7.npy`: has 2 vectors, expected one; `max_regions` imports several",
         ] {
-            assert!(error.contains(wanted), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
         let error = run(&files, "max_regions = 2").unwrap_err().to_string();
         assert!(error.contains("`7.npy`: vector 0: the value of column 1 is NaN"), "{error}");

@@ -132,8 +132,8 @@ struct ImageRegions {
 impl RunnableStage for ImportRegions {
     /// Rows have the order of the files. Images without regions are left out; a warning has their number.
     fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
-        let mut wanted = self.read_images(cx)?;
-        let total = wanted.len().saturating_as::<u64>();
+        let mut expected = self.read_images(cx)?;
+        let total = expected.len().saturating_as::<u64>();
         let mut rows = PendingRegions { places: self.max_regions, ..PendingRegions::default() };
         let (mut found, mut others) = (0u64, 0u64);
         for file in 0..self.files.len() {
@@ -162,7 +162,7 @@ impl RunnableStage for ImportRegions {
                         continue;
                     }
                 };
-                let Some(image) = wanted.get_mut(&image) else {
+                let Some(image) = expected.get_mut(&image) else {
                     others += 1;
                     continue;
                 };
@@ -254,28 +254,31 @@ fn without_line_end(line: &[u8]) -> &[u8] {
 fn image_number(line: &[u8]) -> std::result::Result<i64, String> {
     let field = line.split(|&byte| byte == b'\t').next().unwrap_or_default();
     let text = String::from_utf8_lossy(&field[..field.len().min(40)]);
-    text.parse().map_err(|_| format!("got `{text}` as the number of the image, wanted an integer"))
+    text.parse().map_err(|_| format!("got `{text}` as the number of the image, expected an integer"))
 }
 
 /// Parses a line with at most `places` regions.
 fn parse(line: &[u8], places: usize) -> std::result::Result<ImageRegions, String> {
     let columns: Vec<&[u8]> = line.split(|&byte| byte == b'\t').collect();
     let [_, width, height, count, boxes, vectors] = columns.as_slice() else {
-        return Err(format!("got {} columns, wanted 6: image, width, height, regions, boxes, vectors", columns.len()));
+        return Err(format!(
+            "got {} columns, expected 6: image, width, height, regions, boxes, vectors",
+            columns.len()
+        ));
     };
     let number = |field: &[u8], what: &str| -> std::result::Result<usize, String> {
         let text = String::from_utf8_lossy(&field[..field.len().min(40)]);
         let number = text.parse().ok().filter(|number| (1..1 << 20).contains(number));
-        number.ok_or_else(|| format!("got `{text}` as the {what}, wanted a number from 1"))
+        number.ok_or_else(|| format!("got `{text}` as the {what}, expected a number from 1"))
     };
     let (width, height) = (number(width, "width of the picture")?, number(height, "height of the picture")?);
     let count = number(count, "number of regions")?;
     if count > places {
-        return Err(format!("got {count} regions, wanted at most {places} (`max_regions`)"));
+        return Err(format!("got {count} regions, expected at most {places} (`max_regions`)"));
     }
     let mut boxes = floats(boxes, "boxes")?;
     if boxes.len() != 4 * count {
-        return Err(format!("got {} values of boxes, wanted {}, four for each region", boxes.len(), 4 * count));
+        return Err(format!("got {} values of boxes, expected {}, four for each region", boxes.len(), 4 * count));
     }
     #[expect(clippy::cast_precision_loss, reason = "sizes are below 2^20")]
     let size = [width as f32, height as f32];
@@ -285,7 +288,7 @@ fn parse(line: &[u8], places: usize) -> std::result::Result<ImageRegions, String
             let (from, to) = (pixels[axis], pixels[axis + 2]);
             if !(from <= to && from >= -BOX_TOLERANCE && to <= size[axis] + BOX_TOLERANCE) {
                 let message = format!("{pixels:?} in a picture of {width} × {height} pixels");
-                return Err(format!("the box of region {region} is {message}, wanted x1 ≤ x2 and y1 ≤ y2 within it"));
+                return Err(format!("the box of region {region} is {message}, expected x1 ≤ x2 and y1 ≤ y2 within it"));
             }
             edges[axis] = (from / size[axis]).clamp(0.0, 1.0);
             edges[axis + 2] = (to / size[axis]).clamp(0.0, 1.0);
@@ -294,19 +297,19 @@ fn parse(line: &[u8], places: usize) -> std::result::Result<ImageRegions, String
     let vectors = floats(vectors, "feature vectors")?;
     if vectors.is_empty() || vectors.len() % count != 0 {
         return Err(format!(
-            "got {} values of feature vectors, wanted a multiple of the {count} regions",
+            "got {} values of feature vectors, expected a multiple of the {count} regions",
             vectors.len()
         ));
     }
     let width = vectors.len() / count;
     if width > MAX_WIDTH {
-        return Err(format!("its vectors have {width} values, wanted at most {MAX_WIDTH}"));
+        return Err(format!("its vectors have {width} values, expected at most {MAX_WIDTH}"));
     }
     check_row_values(places, width)?;
     for (region, vector) in vectors.chunks_exact(width).enumerate() {
         if let Some(value) = too_large(vector) {
             return Err(format!(
-                "the vector of region {region} holds {value:e}, wanted numbers of at most {LARGEST:e}"
+                "the vector of region {region} holds {value:e}, expected numbers of at most {LARGEST:e}"
             ));
         }
         if !vector.iter().all(|value| value.is_finite()) || vector.iter().all(|&value| value == 0.0) {
@@ -322,7 +325,7 @@ fn parse(line: &[u8], places: usize) -> std::result::Result<ImageRegions, String
 fn floats(field: &[u8], what: &str) -> std::result::Result<Vec<f32>, String> {
     let bytes = STANDARD.decode(field).map_err(|error| format!("the {what} are no base64: {error}"))?;
     if bytes.len() % 4 != 0 {
-        return Err(format!("the {what} have {} bytes, wanted four for each number", bytes.len()));
+        return Err(format!("the {what} have {} bytes, expected four for each number", bytes.len()));
     }
     Ok(bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect())
 }

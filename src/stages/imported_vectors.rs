@@ -13,7 +13,7 @@ pub(super) fn check_row_values(places: usize, width: usize) -> Result<(), String
     let values = places.saturating_mul(width);
     if values > MAX_ROW_VALUES {
         return Err(format!(
-            "an image has {values} values ({places} regions by `max_regions`, {width} values each), wanted at most \
+            "an image has {values} values ({places} regions by `max_regions`, {width} values each), expected at most \
              {MAX_ROW_VALUES}"
         ));
     }
@@ -24,10 +24,10 @@ pub(super) fn check_row_values(places: usize, width: usize) -> Result<(), String
 pub(super) fn import_problems(max_regions: Option<usize>, max_skipped: f64) -> Vec<Problem> {
     let mut problems = Vec::new();
     if let Some(places) = max_regions.filter(|places| !(1..=MAX_REGIONS).contains(places)) {
-        problems.push(Problem::new("max_regions", format!("got {places}, wanted 1 to {MAX_REGIONS}")));
+        problems.push(Problem::new("max_regions", format!("got {places}, expected 1 to {MAX_REGIONS}")));
     }
     if !(0.0..=1.0).contains(&max_skipped) {
-        problems.push(Problem::new("max_skipped", format!("got {max_skipped}, wanted 0 to 1")));
+        problems.push(Problem::new("max_skipped", format!("got {max_skipped}, expected 0 to 1")));
     }
     problems
 }

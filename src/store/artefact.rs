@@ -151,9 +151,6 @@ impl Artefact {
 
     /// Checks whether the artefact exists and is undamaged. Checks the sizes of all parts and files, but not their
     /// content.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn presence(&self) -> Result<Presence> {
         if let Some(marker) = self.objects.get(&self.name("damaged"))? {
             return Ok(Presence::Damaged(String::from_utf8_lossy(&marker).into_owned()));
@@ -168,10 +165,10 @@ impl Artefact {
             return Ok(if has_journal { Presence::Absent } else { damage });
         };
         let sizes = self.sizes()?;
-        for (name, wanted, _) in manifest.objects() {
+        for (name, expected, _) in manifest.objects() {
             match sizes.get(&name) {
-                Some(got) if *got == wanted => {}
-                Some(got) => return Ok(Presence::Damaged(format!("`{name}` has {got} bytes, wanted {wanted}"))),
+                Some(got) if *got == expected => {}
+                Some(got) => return Ok(Presence::Damaged(format!("`{name}` has {got} bytes, expected {expected}"))),
                 None => return Ok(Presence::Damaged(format!("`{name}` is missing"))),
             }
         }
@@ -179,18 +176,12 @@ impl Artefact {
     }
 
     /// Reads the manifest; `None` if there is none that can be parsed. Does not check parts.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn manifest(&self) -> Result<Option<Manifest>> {
         Ok(self.parsed("manifest.json", parse_checked)?.and_then(std::result::Result::ok))
     }
 
     /// Reads and parses an object; `None` if it does not exist. One that cannot be parsed is read a second time: a disk or a
     /// network may err once.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn parsed<T, E>(
         &self,
         name: &str,
@@ -209,7 +200,7 @@ impl Artefact {
             Ok(match self.objects.get(&self.name(name))? {
                 None => Err(None),
                 Some(content) if content.len() as u64 != bytes => {
-                    Err(Some(format!("it has {} bytes, wanted {bytes}", content.len())))
+                    Err(Some(format!("it has {} bytes, expected {bytes}", content.len())))
                 }
                 Some(content) if blake3::hash(&content).to_hex().as_str() != digest => {
                     Err(Some("its digest differs from the recorded one".to_owned()))
@@ -241,9 +232,6 @@ impl Artefact {
     }
 
     /// Returns true if an object exists and has this digest. Reads it, and reads it again if it has another one.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn has_digest(&self, name: &str, digest: &str) -> Result<bool> {
         let read = || -> Result<bool> {
             Ok(self.get(name)?.is_some_and(|content| blake3::hash(&content).to_hex().as_str() == digest))
@@ -252,67 +240,43 @@ impl Artefact {
     }
 
     /// Reads an object without checks; `None` if it does not exist.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn get(&self, name: &str) -> Result<Option<Bytes>> {
         self.objects.get(&self.name(name))
     }
 
     /// Size of an object in bytes; `None` if it does not exist.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn size(&self, name: &str) -> Result<Option<u64>> {
         self.objects.size(&self.name(name))
     }
 
     /// Publishes an object. Replaces an older one.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub fn put(&self, name: &str, content: Bytes) -> Result<()> {
         self.objects.put(&self.name(name), content)
     }
 
     /// Publishes an object with the content of another object of the store. Both become names of one file, where the store
     /// and the file system allow it.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub fn put_linked(&self, name: &str, content: Bytes, object: &str) -> Result<()> {
         if self.objects.link(object, &self.name(name))? { Ok(()) } else { self.put(name, content) }
     }
 
     /// Reads an object of another artefact of the store without checks; `None` if it does not exist.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn get_object(&self, object: &str) -> Result<Option<Bytes>> {
         self.objects.get(object)
     }
 
     /// Publishes an object if none of this name exists. Returns true if it did.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub fn create(&self, name: &str, content: Bytes) -> Result<bool> {
         self.objects.create(&self.name(name), content)
     }
 
     /// Lists the names of the objects in one of its folders, sorted.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn list(&self, folder: &str) -> Result<Vec<String>> {
         let names = self.objects.list(&self.name(folder))?;
         Ok(names.iter().filter_map(|name| self.own(name)).collect())
     }
 
     /// Lists the sizes of all its objects in bytes, by name.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn sizes(&self) -> Result<BTreeMap<String, u64>> {
         let sizes = self.objects.sizes(&self.prefix)?;
         Ok(sizes.iter().filter_map(|(name, size)| Some((self.own(name)?, *size))).collect())
@@ -324,59 +288,38 @@ impl Artefact {
     }
 
     /// Modification time of an object in seconds since 1970; `None` if it does not exist.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn modified_time(&self, name: &str) -> Result<Option<f64>> {
         self.objects.modified_seconds(&self.name(name))
     }
 
     /// Current version of an object; `None` if it does not exist.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn version(&self, name: &str) -> Result<Option<ObjectVersion>> {
         self.objects.version(&self.name(name))
     }
 
     /// Replaces an object if it still has the version `seen`. Returns true if it did.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub fn replace(&self, name: &str, content: Bytes, seen: &ObjectVersion) -> Result<bool> {
         Ok(self.objects.replace(&self.name(name), content, seen)?.is_some())
     }
 
     /// Removes an object.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub fn delete(&self, name: &str) -> Result<()> {
         self.objects.delete(&self.name(name))
     }
 
     /// Removes objects, in any order.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub fn delete_all(&self, names: impl IntoIterator<Item = String>) -> Result<()> {
         let names: Vec<String> = names.into_iter().map(|name| self.name(&name)).collect();
         self.objects.delete_all(&names)
     }
 
     /// Removes partially written files of killed processes.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub fn remove_partial_writes(&self) -> Result<()> {
         self.objects.remove_unfinished_writes(&self.prefix)
     }
 
     /// Removes everything but the lock or claim. Starts with the manifest, so that no process takes the rest for
     /// complete.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub fn clear(&self) -> Result<()> {
         self.delete("manifest.json")?;
         self.remove_partial_writes()?;
@@ -387,9 +330,6 @@ impl Artefact {
     }
 
     /// Removes everything. Links in a folder are removed, and what they lead to stays.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub fn remove(&self) -> Result<()> {
         let Some(folder) = self.folder() else {
             self.clear()?;
@@ -414,9 +354,6 @@ impl Artefact {
 
 /// Reads all parts and files of a complete artefact, and returns the errors of those that are damaged or missing. The
 /// artefact is then marked, so that the next run builds it again. `progress` gets the bytes of each object.
-///
-/// # Errors
-/// The store cannot be read.
 pub fn verify_artefact(artefact: &Artefact, manifest: &Manifest, progress: &dyn Fn(u64)) -> Result<Vec<Error>> {
     let mut damage = Vec::new();
     for (name, bytes, digest) in manifest.objects() {

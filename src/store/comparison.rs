@@ -51,7 +51,7 @@ pub fn compare_runs(first: &RunRecord, second: &RunRecord) -> Vec<RunDifference>
     let names = second.stages.iter().chain(&first.stages).map(|stage| stage.name.as_str());
     let mut seen = BTreeSet::new();
     let names: Vec<&str> = names.filter(|name| seen.insert(*name)).collect();
-    let mut of_stages: Vec<StageDifferences<'_>> = Vec::new();
+    let mut stages_differing: Vec<StageDifferences<'_>> = Vec::new();
     for name in &names {
         let mut own = Vec::new();
         match (first.stage(name), second.stage(name)) {
@@ -66,13 +66,13 @@ pub fn compare_runs(first: &RunRecord, second: &RunRecord) -> Vec<RunDifference>
         }
         let base = stage_of_instance(name);
         let is_common = first.stage(name).is_some() && second.stage(name).is_some();
-        let place = of_stages.iter().position(|of| of.base == base).unwrap_or_else(|| {
-            of_stages.push(StageDifferences { base, names: Vec::new(), common: Vec::new(), found: Vec::new() });
-            of_stages.len() - 1
+        let place = stages_differing.iter().position(|stage| stage.base == base).unwrap_or_else(|| {
+            stages_differing.push(StageDifferences { base, names: Vec::new(), common: Vec::new(), found: Vec::new() });
+            stages_differing.len() - 1
         });
-        of_stages[place].add(name, is_common, own);
+        stages_differing[place].add(name, is_common, own);
     }
-    found.extend(of_stages.into_iter().flat_map(StageDifferences::named));
+    found.extend(stages_differing.into_iter().flat_map(StageDifferences::named));
     found
 }
 
@@ -155,9 +155,9 @@ fn compare_stages(first: StageOfRun<'_>, second: StageOfRun<'_>, found: &mut Vec
     let lists: BTreeSet<&str> = inputs.iter().filter_map(|input| list_of_input(input)).collect();
     // The settings of some lists say more than their inputs.
     for list in lists.into_iter().filter(|list| !changed.contains(*list)) {
-        let origins = |of: StageOfRun<'_>, identity: &ArtefactIdentity| -> Vec<Origin> {
+        let origins = |stage: StageOfRun<'_>, identity: &ArtefactIdentity| -> Vec<Origin> {
             let inputs = identity.inputs.keys().filter(|input| list_of_input(input) == Some(list));
-            inputs.filter_map(|input| origin(of, identity, input)).collect()
+            inputs.filter_map(|input| origin(stage, identity, input)).collect()
         };
         let (ours, theirs) = (origins(first, before), origins(second, after));
         let are_in = |some: &[Origin], others: &[Origin]| {
@@ -174,7 +174,7 @@ fn compare_stages(first: StageOfRun<'_>, second: StageOfRun<'_>, found: &mut Vec
         if ours.as_ref().zip(theirs.as_ref()).is_some_and(|(ours, theirs)| ours.is_same_as(theirs)) {
             continue;
         }
-        let text = |of: Option<Origin>| of.map(Origin::into_text);
+        let text = |origin: Option<Origin>| origin.map(Origin::into_text);
         found.push(StageDifference::new("", &format!(".{input}"), text(ours), text(theirs)));
     }
 }
@@ -201,7 +201,7 @@ impl Origin {
         match (self, other) {
             (Self::Stages { names, output, .. }, Self::Stages { names: others, output: theirs, .. }) => {
                 output == theirs
-                    && (names.is_empty() || others.is_empty() || names.iter().any(|of| others.contains(of)))
+                    && (names.is_empty() || others.is_empty() || names.iter().any(|name| others.contains(name)))
             }
             (Self::Source(_, digest), Self::Source(_, other)) => digest == other,
             _ => false,

@@ -111,9 +111,6 @@ impl CommittedContent {
 
 /// Replays the journal of an artefact. The replay ends at the first part or file that is missing or has another size.
 /// If the most recent states are missing, it ends before the oldest of these.
-///
-/// # Errors
-/// The store cannot be read.
 pub fn replay(artefact: &Artefact) -> Result<CommittedContent> {
     let all = replay_entries(artefact, usize::MAX, ContentCheck::Size)?;
     let exists = |state: &&SavedState| Ok::<_, Error>(artefact.size(&state.file.name)? == Some(state.file.bytes));
@@ -132,9 +129,6 @@ pub fn replay(artefact: &Artefact) -> Result<CommittedContent> {
 
 /// Replays the journal like [`replay`], and also checks the digests of all parts and files, and of the last state. The
 /// replay ends before a damaged part or file; damaged states are skipped. Returns a warning for each damage.
-///
-/// # Errors
-/// The store cannot be read.
 pub fn replay_for_resume(artefact: &Artefact) -> Result<(CommittedContent, Vec<String>)> {
     let by_size = replay(artefact)?;
     let mut committed = replay_entries(artefact, by_size.entries, ContentCheck::Digest)?;
@@ -198,9 +192,6 @@ fn replay_entries(artefact: &Artefact, max_entries: usize, check: ContentCheck) 
 }
 
 /// Removes the entries from number `from` on.
-///
-/// # Errors
-/// The store cannot be written.
 pub fn truncate(artefact: &Artefact, from: usize) -> Result<()> {
     let first = entry_name(from);
     // In reverse order: a crash in between leaves a shorter journal, not one with a gap.

@@ -113,8 +113,9 @@ impl ArtefactIdentity {
             changes.push("settings that are not set".to_owned());
         }
         // Inputs of one list have one reason.
-        let mut of_inputs: BTreeMap<(&str, String), usize> = BTreeMap::new();
-        let mut add = |name, change| *of_inputs.entry((list_of_input(name).unwrap_or(name), change)).or_default() += 1;
+        let mut changed_inputs: BTreeMap<(&str, String), usize> = BTreeMap::new();
+        let mut add =
+            |name, change| *changed_inputs.entry((list_of_input(name).unwrap_or(name), change)).or_default() += 1;
         for (name, now) in &self.inputs {
             match (before.inputs.get(name), now) {
                 (None, _) => add(name, "is new".to_owned()),
@@ -126,7 +127,7 @@ impl ArtefactIdentity {
         for name in before.inputs.keys().filter(|name| !self.inputs.contains_key(*name)) {
             add(name, "is gone".to_owned());
         }
-        changes.extend(of_inputs.into_iter().map(|((name, change), count)| match count {
+        changes.extend(changed_inputs.into_iter().map(|((name, change), count)| match count {
             1 => format!("input `{name}` {change}"),
             _ => format!("input `{name}` {change} ({count} of the list)"),
         }));

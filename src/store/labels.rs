@@ -46,9 +46,6 @@ pub enum PinTarget {
 
 impl Labels {
     /// Reads all labels of a store.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn read(store: &Store) -> Result<Self> {
         let mut labels = Self::default();
         for name in store.objects().list("pins")? {
@@ -98,9 +95,6 @@ fn read_texts(store: &Store, folder: &str) -> Result<BTreeMap<String, String>> {
 }
 
 /// Run that a tag names; `None` if there is no such tag.
-///
-/// # Errors
-/// The store cannot be read.
 pub fn tagged_run(store: &Store, tag: &str) -> Result<Option<String>> {
     if check_tag(tag).is_err() {
         return Ok(None);
@@ -149,11 +143,13 @@ pub fn remove_tag(store: &Store, tag: &str) -> Result<()> {
 /// The text is too long or has control characters other than ends of lines, or the store cannot be written.
 pub fn set_note(store: &Store, run: &str, text: &str) -> Result<()> {
     if text.len() > MAX_NOTE_BYTES {
-        return Err(Error::usage(format!("the note has {} bytes, wanted at most {MAX_NOTE_BYTES}", text.len())));
+        return Err(Error::usage(format!("the note has {} bytes, expected at most {MAX_NOTE_BYTES}", text.len())));
     }
     if let Some(control) = text.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
         let shown = control.escape_debug();
-        return Err(Error::usage(format!("the note contains the control character `{shown}`, wanted text and lines")));
+        return Err(Error::usage(format!(
+            "the note contains the control character `{shown}`, expected text and lines"
+        )));
     }
     let object = format!("notes/{run}");
     if text.is_empty() {
@@ -164,9 +160,6 @@ pub fn set_note(store: &Store, run: &str, text: &str) -> Result<()> {
 }
 
 /// Pins a run or an artefact.
-///
-/// # Errors
-/// The store cannot be written.
 pub fn pin(store: &Store, target: &PinTarget) -> Result<()> {
     store.objects().put(&pin_object(target), bytes::Bytes::new())
 }
@@ -205,7 +198,7 @@ pub fn check_tag(tag: &str) -> Result<()> {
         && tag.starts_with(|c: char| c.is_ascii_alphanumeric());
     if !well_formed {
         return Err(Error::usage(format!(
-            "`{}` cannot be a tag: wanted 1 to {MAX_TAG_BYTES} letters, digits, `.`, `_` or `-`, a letter or digit first",
+            "`{}` cannot be a tag: expected 1 to {MAX_TAG_BYTES} letters, digits, `.`, `_` or `-`, a letter or digit first",
             escape_line(tag)
         )));
     }

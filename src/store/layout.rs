@@ -167,9 +167,6 @@ impl Store {
 
     /// Reads manifests by the names of their objects, several at a time: `None` for an absent one, an error for one that
     /// cannot be parsed.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn manifests(&self, objects: &[String]) -> Result<Vec<Option<Result<Manifest>>>> {
         self.objects.get_all_parsed(objects, |object, content| {
             parse_checked(content).map_err(|error| Error::data(format!("`{object}` is not a manifest: {error}")))
@@ -177,9 +174,6 @@ impl Store {
     }
 
     /// Kind and key of all artefacts with a manifest, ordered by the names of their objects.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn complete_artefacts(&self) -> Result<Vec<(String, Key)>> {
         let objects = self.objects.list("")?;
         let artefact = |object: &String| match object.split('/').collect::<Vec<_>>()[..] {
@@ -190,9 +184,6 @@ impl Store {
     }
 
     /// Keys of the artefacts of this kind with a manifest.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn complete_artefacts_of(&self, kind: &str) -> Result<Vec<Key>> {
         let objects = self.objects.list(kind)?;
         let key = |object: &String| match object.split('/').collect::<Vec<_>>()[..] {
@@ -203,9 +194,6 @@ impl Store {
     }
 
     /// Reads the manifests of artefacts, given by kind and key: `None` for an artefact that is not complete.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn manifests_of<'n>(
         &self,
         artefacts: impl IntoIterator<Item = (&'n str, &'n Key)>,

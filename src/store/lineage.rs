@@ -31,9 +31,6 @@ impl Lineage {
     ///
     /// Records of older versions have no identities; then the manifests are read. A stage that no record says to be
     /// complete, such as one of a failed run, counts if its artefact exists.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn of_runs(log: &RunLog) -> Result<Self> {
         log.read_all()?;
         let mut lineage = Self::default();
@@ -68,9 +65,6 @@ impl Lineage {
     }
 
     /// Identities of an artefact and of everything that it follows from, as far as manifests exist.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn of_artefact(store: &Store, name: &ArtefactName) -> Result<Self> {
         let mut lineage = Self::default();
         let mut open = vec![name.clone()];
@@ -127,7 +121,7 @@ impl Lineage {
 
 /// Inputs of an artefact that come from other artefacts: the setting, and the kind and key of the producer.
 pub fn artefact_inputs(identity: &ArtefactIdentity) -> impl Iterator<Item = (&str, ArtefactName)> {
-    identity.inputs.iter().filter_map(|(input, of)| match of {
+    identity.inputs.iter().filter_map(|(input, identity_of_input)| match identity_of_input {
         InputIdentity::Artefact { kind, key, .. } => Some((input.as_str(), (kind.clone(), key.clone()))),
         InputIdentity::Source(_) => None,
     })

@@ -58,7 +58,7 @@ impl TemporaryLock {
 impl Drop for TemporaryLock {
     fn drop(&mut self) {
         if let Some((_held, path)) = &self.0 {
-            // The lock is still held here. It does no harm if the file cannot be removed.
+            // The lock is still held here. Best effort.
             let _ = fs::remove_file(path);
         }
     }
@@ -99,11 +99,11 @@ fn holder(path: &Path) -> Option<u32> {
 fn find_holder(locks: &str, device: u64, inode: u64) -> Option<u32> {
     let major = (device >> 8) & 0xfff | (device >> 32) & !0xfff;
     let minor = device & 0xff | (device >> 12) & !0xff;
-    let wanted = format!("{major:02x}:{minor:02x}:{inode}");
+    let expected = format!("{major:02x}:{minor:02x}:{inode}");
     locks.lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
-            [_, "FLOCK", _, _, process, place, ..] if place == wanted => process.parse().ok(),
+            [_, "FLOCK", _, _, process, place, ..] if place == expected => process.parse().ok(),
             _ => None,
         }
     })
@@ -131,7 +131,7 @@ fn find_unshared(mounts: &str, path: &Path) -> Option<String> {
     };
     // Of mounts at one place, the last covers the others.
     let (_, kind, options) = mounts.lines().filter_map(mount).max_by_key(|(length, ..)| *length)?;
-    let has = |wanted: &str| options.split(',').any(|option| option == wanted);
+    let has = |option_name: &str| options.split(',').any(|option| option == option_name);
     let is_unshared = match kind.as_str() {
         "nfs" | "nfs4" => has("nolock") || has("local_lock=all") || has("local_lock=flock"),
         "lustre" => has("localflock"),

@@ -64,7 +64,7 @@ impl ProcessIdentity {
     pub(super) fn lock(&self, token: &str) -> Result<Option<TemporaryLock>> {
         let Some(folder) = &self.folder else { return Ok(Some(TemporaryLock::none())) };
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(Error::data(format!("`{token}` is not the token of a lease, wanted hexadecimal digits")));
+            return Err(Error::data(format!("`{token}` is not the token of a lease, expected hexadecimal digits")));
         }
         // The user may empty the cache folder at any time.
         fs::create_dir_all(folder).map_err(|error| Error::io("make the folder", folder, &error))?;

@@ -201,9 +201,6 @@ impl RunRecord {
 
     /// Gives the run a name after those of all runs of the store, which are ordered by their names. The clock of another
     /// machine may run ahead: the name then has its time, and one millisecond more.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn name_after_others(&mut self, store: &Store) -> Result<()> {
         let names = store.objects().list("runs")?;
         let latest = names.iter().filter_map(|name| name.strip_prefix("runs/")?.strip_suffix(".json")).max();
@@ -222,9 +219,6 @@ impl RunRecord {
     }
 
     /// Writes the record. Replaces the previous version.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub fn save(&self, store: &Store) -> Result<()> {
         store.objects().put(&format!("runs/{}.json", self.run), with_checksum(self)?.into())
     }
@@ -274,13 +268,15 @@ impl RunRecord {
         if exact.is_some() || !name.contains(INSTANCE_SIGN) {
             return exact;
         }
-        let is_same = |of: &str| stage_of_instance(of) == stage_of_instance(name) && has_same_coordinates(of, name);
+        let is_same =
+            |other: &str| stage_of_instance(other) == stage_of_instance(name) && has_same_coordinates(other, name);
         self.stages.iter().find(|stage| is_same(&stage.name))
     }
 
     /// Instances of the repeated stage `name`, or those with the coordinates that it names.
     pub fn instances<'r>(&'r self, name: &'r str) -> impl Iterator<Item = &'r StageRecord> {
-        let is_meant = |of: &str| stage_of_instance(of) == stage_of_instance(name) && has_coordinates(of, name);
+        let is_meant =
+            |other: &str| stage_of_instance(other) == stage_of_instance(name) && has_coordinates(other, name);
         self.stages.iter().filter(move |stage| !stage.coordinates.is_empty() && is_meant(&stage.name))
     }
 
@@ -340,9 +336,6 @@ impl RunCommand {
 
 impl StageRecord {
     /// Identity of the stage's artefact, from the record or else from the artefact's manifest; `None` if both lack it.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn identity(&self, store: &Store) -> Result<Option<ArtefactIdentity>> {
         match &self.identity {
             Some(identity) => Ok(Some(identity.clone())),
@@ -376,17 +369,11 @@ impl fmt::Debug for RunLog {
 
 impl RunLog {
     /// Opens the log of a store.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn open(store: &Store) -> Result<Self> {
         Self::open_observed(store, |_| {})
     }
 
     /// Opens the log of a store. `on_damage` is called once for each record that cannot be read, when it is first needed.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn open_observed(store: &Store, on_damage: impl Fn(&Error) + Send + Sync + 'static) -> Result<Self> {
         let mut names: Vec<String> = store
             .objects()
@@ -423,9 +410,6 @@ impl RunLog {
     }
 
     /// Reads the records that were not read yet, several at a time.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn read_all(&self) -> Result<()> {
         let missing: Vec<usize> = (0..self.names.len()).filter(|&i| self.records[i].get().is_none()).collect();
         let objects: Vec<String> = missing.iter().map(|&i| object_name(&self.names[i])).collect();
@@ -469,9 +453,6 @@ impl RunLog {
     }
 
     /// Stage of the latest run that uses an artefact, by kind and key of the artefact.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn latest_uses(&self) -> Result<HashMap<(&str, &str), &StageRecord>> {
         self.read_all()?;
         let mut uses = HashMap::new();
@@ -483,9 +464,6 @@ impl RunLog {
 
     /// Name of each pipeline for display, by its identity: the text by which the latest run named it, or the identity
     /// itself if another pipeline was named by the same text.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn pipeline_names(&self) -> Result<BTreeMap<&str, &str>> {
         self.read_all()?;
         let mut names: BTreeMap<&str, &str> = BTreeMap::new();

@@ -49,7 +49,7 @@ impl RunLog {
             None => (name, Some(0)),
         };
         let Some(steps) = steps else {
-            return Err(Error::usage(format!("`{name}`: wanted a number after `~`")).hint(RUN_FORMS));
+            return Err(Error::usage(format!("`{name}`: expected a number after `~`")).hint(RUN_FORMS));
         };
         let start = self.find_start(base)?;
         self.step_back(start, steps)?.ok_or_else(|| {
@@ -156,9 +156,6 @@ impl RunLog {
     }
 
     /// Meanings of a name in this store: of a run, of a tag, of pipelines, and of a stage of the latest run that has it.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn meanings(&self, name: &str) -> Result<Vec<NameMeaning>> {
         self.read_all()?;
         let mut meanings: Vec<NameMeaning> =

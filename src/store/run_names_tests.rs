@@ -68,7 +68,7 @@ fn a_pipeline_is_known_by_the_path_of_its_file() {
 #[test]
 fn runs_differ_in_connections_and_kinds() {
     let (_folder, store) = empty_store();
-    let of = |day: u32, from: &'static str, kind: &'static str| {
+    let run = |day: u32, from: &'static str, kind: &'static str| {
         let reads = [from];
         let stages = [
             stage("p1", "ingest", json!({ "name": "one" }), &[]),
@@ -85,9 +85,11 @@ fn runs_differ_in_connections_and_kinds() {
     };
     let text = |first: &RunRecord, second: &RunRecord| -> Vec<String> {
         let found = compare_runs(first, second).into_iter();
-        found.map(|of| format!("{}: {} → {}", of.subject, of.before.unwrap(), of.after.unwrap())).collect()
+        found
+            .map(|change| format!("{}: {} → {}", change.subject, change.before.unwrap(), change.after.unwrap()))
+            .collect()
     };
-    let (first, second, third) = (of(1, "p1", "train"), of(2, "p2", "train"), of(3, "p2", "import_model"));
+    let (first, second, third) = (run(1, "p1", "train"), run(2, "p2", "train"), run(3, "p2", "import_model"));
     assert_eq!(text(&first, &second), ["fit.images: p1.rows → p2.rows"]);
     assert_eq!(text(&second, &third), ["kind of fit: train → import_model"]);
     assert_eq!(text(&first, &first), Vec::<String>::new());
@@ -97,7 +99,7 @@ fn runs_differ_in_connections_and_kinds() {
 #[test]
 fn differences_of_instances_are_named_by_what_they_share() {
     let (_folder, store) = empty_store();
-    let of = |day: u32, seeds: std::ops::Range<u32>, epochs: [u32; 2], batch_size: u32| {
+    let run = |day: u32, seeds: std::ops::Range<u32>, epochs: [u32; 2], batch_size: u32| {
         let rows = ["a", "b"].into_iter().zip(epochs);
         let named: Vec<(String, serde_json::Value)> = rows
             .flat_map(|(row, epochs)| {
@@ -107,19 +109,19 @@ fn differences_of_instances_are_named_by_what_they_share() {
                 })
             })
             .collect();
-        let stages: Vec<_> = named.iter().map(|(name, of)| stage(name, "train", of.clone(), &[])).collect();
+        let stages: Vec<_> = named.iter().map(|(name, settings)| stage(name, "train", settings.clone(), &[])).collect();
         finished_run(&store, &format!("202601{day:02}T000000.000Z-00{day:02}"), "p.toml", &stages)
     };
     let text = |first: &RunRecord, second: &RunRecord| -> Vec<String> {
         let text = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
         let found = compare_runs(first, second).into_iter();
-        found.map(|of| format!("{}: {} → {}", of.subject, text(of.before), text(of.after))).collect()
+        found.map(|change| format!("{}: {} → {}", change.subject, text(change.before), text(change.after))).collect()
     };
-    let first = of(1, 1..3, [3, 3], 64);
-    assert_eq!(text(&first, &of(2, 1..3, [3, 5], 64)), ["fit@row=b.epochs: 3 → 5"]);
-    assert_eq!(text(&first, &of(3, 1..3, [3, 3], 32)), ["fit.batch_size: 64 → 32"]);
-    assert_eq!(text(&first, &of(4, 1..4, [3, 3], 64)), ["fit@seed=3: - → train"]);
-    assert_eq!(text(&first, &of(5, 1..4, [3, 3], 32)), ["fit.batch_size: 64 → 32", "fit@seed=3: - → train"]);
+    let first = run(1, 1..3, [3, 3], 64);
+    assert_eq!(text(&first, &run(2, 1..3, [3, 5], 64)), ["fit@row=b.epochs: 3 → 5"]);
+    assert_eq!(text(&first, &run(3, 1..3, [3, 3], 32)), ["fit.batch_size: 64 → 32"]);
+    assert_eq!(text(&first, &run(4, 1..4, [3, 3], 64)), ["fit@seed=3: - → train"]);
+    assert_eq!(text(&first, &run(5, 1..4, [3, 3], 32)), ["fit.batch_size: 64 → 32", "fit@seed=3: - → train"]);
 }
 
 #[test]
@@ -134,7 +136,7 @@ fn settings_of_older_records_come_from_the_manifests() {
     }
     let differences = |log: &RunLog| {
         let found = compare_runs(log.find("0001").unwrap(), log.find("0002").unwrap()).into_iter();
-        found.map(|of| (of.subject, of.before.unwrap(), of.after.unwrap())).collect::<Vec<_>>()
+        found.map(|change| (change.subject, change.before.unwrap(), change.after.unwrap())).collect::<Vec<_>>()
     };
     let difference =
         |subject: &str, before: &str, after: &str| (subject.to_owned(), before.to_owned(), after.to_owned());
@@ -224,12 +226,12 @@ fn a_store_without_a_finished_run_tells_how_to_go_on() {
     failed.command.overrides = vec!["seed=3".to_owned()];
     failed.save(&store).unwrap();
     let log = RunLog::open(&store).unwrap();
-    for (name, of) in [
+    for (name, whose) in [
         ("latest", "this store has finished; the last one, `20260101T000000.000Z-0001` of `p.toml`,"),
         ("p", "`p.toml` has finished; the last one, `20260101T000000.000Z-0001`,"),
     ] {
         let error = log.find(name).unwrap_err();
-        assert_eq!(error.to_string(), format!("no run of {of} failed: stage `fit`: loss is NaN"));
+        assert_eq!(error.to_string(), format!("no run of {whose} failed: stage `fit`: loss is NaN"));
         let hint = "go on with `pairloom run p.toml --set 'seed=3'`, or name this run: `0001`";
         assert_eq!(error.hint_text(), Some(hint));
     }

@@ -107,15 +107,23 @@ fn two_runs_differ_in_their_settings() {
     identity.settings["loss"] = json!({ "sum": { "margin": 0.1, "gamma": 30 } });
     let texts: Vec<_> = compare_runs(&first, &second)
         .into_iter()
-        .map(|of| format!("{} {:?} {:?}{}", of.subject, of.before, of.after, if of.is_detail { " detail" } else { "" }))
+        .map(|change| {
+            format!(
+                "{} {:?} {:?}{}",
+                change.subject,
+                change.before,
+                change.after,
+                if change.is_detail { " detail" } else { "" }
+            )
+        })
         .collect();
-    let wanted = [
+    let expected = [
         r#"fit.epochs Some("1") Some("2")"#,
         r#"fit.loss Some("max") Some("sum")"#,
         r#"fit.loss.gamma None Some("30") detail"#,
         r#"fit.loss.margin Some("0.2") Some("0.1")"#,
     ];
-    assert_eq!(texts, wanted);
+    assert_eq!(texts, expected);
 }
 
 /// Names of the stages whose artefacts garbage collection would remove, with the number of epochs of a training.
@@ -178,7 +186,7 @@ fn a_command_line_can_be_pasted() {
     run.command.environment = [("DATA".to_owned(), "/data/it's".to_owned())].into();
     run.command.device = "cuda:1".to_owned();
     let words = shlex::split(&run.command_line()).unwrap();
-    let wanted = [
+    let expected = [
         "DATA=/data/it's",
         "pairloom",
         "run",
@@ -188,7 +196,7 @@ fn a_command_line_can_be_pasted() {
         "--device",
         "cuda:1",
     ];
-    assert_eq!(words, wanted);
+    assert_eq!(words, expected);
     run.command = RunCommand { store: Some("s3://bucket/it".to_owned()), ..RunCommand::default() };
     let plain = "pairloom run 'my pipeline.toml' --store s3://bucket/it";
     assert_eq!(run.command_line(), plain);

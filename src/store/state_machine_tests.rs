@@ -266,7 +266,7 @@ impl RunsModel {
         kept.extend(self.tagged.iter().map(|&run| self.runs[run]));
         for pipeline in 0..PIPELINES {
             let mut different = Vec::new();
-            for run in self.runs.iter().rev().filter(|(of, _)| *of == pipeline) {
+            for run in self.runs.iter().rev().filter(|(owner, _)| *owner == pipeline) {
                 if !different.contains(run) {
                     different.push(*run);
                 }
@@ -300,7 +300,7 @@ impl ReferenceStateMachine for RunsModel {
     fn preconditions(state: &Self, step: &RunStep) -> bool {
         match *step {
             RunStep::Pin { pipeline, result } => state.present.contains(&(pipeline, result)),
-            RunStep::Tag { pipeline } => state.runs.iter().any(|(of, _)| *of == pipeline),
+            RunStep::Tag { pipeline } => state.runs.iter().any(|(owner, _)| *owner == pipeline),
             RunStep::Run { .. } | RunStep::Collect { .. } => true,
         }
     }
@@ -315,7 +315,7 @@ impl ReferenceStateMachine for RunsModel {
                 state.pinned.insert((pipeline, result));
             }
             RunStep::Tag { pipeline } => {
-                let last = state.runs.iter().rposition(|(of, _)| *of == pipeline);
+                let last = state.runs.iter().rposition(|(owner, _)| *owner == pipeline);
                 state.tagged.extend(last);
             }
             RunStep::Collect { keep } => {
@@ -338,9 +338,9 @@ struct WrittenRuns {
 
 /// Kind and key of a result.
 fn name_of(store: &Store, pipeline: usize, result: u8) -> Option<(String, Key)> {
-    let wanted = json!({ "pipeline": pipeline, "result": result });
+    let expected = json!({ "pipeline": pipeline, "result": result });
     store.complete_artefacts().unwrap().into_iter().find(|(kind, key)| {
-        store.artefact(kind, key).manifest().unwrap().is_some_and(|manifest| manifest.identity.settings == wanted)
+        store.artefact(kind, key).manifest().unwrap().is_some_and(|manifest| manifest.identity.settings == expected)
     })
 }
 
@@ -374,7 +374,7 @@ impl StateMachineTest for WrittenRuns {
                 labels::pin(store, &labels::PinTarget::Artefact(kind, key)).unwrap();
             }
             RunStep::Tag { pipeline } => {
-                let (run, ..) = real.runs.iter().rfind(|(_, of, _)| *of == pipeline).unwrap();
+                let (run, ..) = real.runs.iter().rfind(|(_, owner, _)| *owner == pipeline).unwrap();
                 labels::set_tag(store, run, &format!("tag{}", real.tags), false).unwrap();
                 real.tags += 1;
             }

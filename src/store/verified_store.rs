@@ -172,9 +172,9 @@ fn spans(ranges: &[Range<u64>], bytes: u64) -> Vec<Range<u64>> {
 
 /// Damage of the content of a span of a part; `None` if it is sound.
 fn damage(part: &Part, span: &Range<u64>, content: &Bytes) -> Option<String> {
-    let wanted = span.end - span.start;
-    if content.len() as u64 != wanted {
-        return Some(format!("got {} bytes from {} on, wanted {wanted}", content.len(), span.start));
+    let expected = span.end - span.start;
+    if content.len() as u64 != expected {
+        return Some(format!("got {} bytes from {} on, expected {expected}", content.len(), span.start));
     }
     if part.blocks.is_empty() {
         let is_sound = blake3::hash(content).to_hex().as_str() == part.digest;
@@ -212,9 +212,9 @@ impl ObjectStore for VerifiedStore {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let place = if options.head { None } else { self.part(location).await? };
         let Some(place) = place else { return self.inner.get_opts(location, options).await };
-        let wanted = options.range.clone();
+        let requested = options.range.clone();
         let head = self.inner.get_opts(location, GetOptions { head: true, range: None, ..options }).await?;
-        let range = match wanted {
+        let range = match requested {
             None => 0..place.part.bytes,
             Some(range) => range
                 .as_range(place.part.bytes)

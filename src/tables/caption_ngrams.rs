@@ -52,9 +52,6 @@ pub struct NgramRow<'b> {
 
 /// Returns the rows of a batch of the table without a copy. Their values are not checked here: the kernel does so in
 /// `CaptionVectors::push_row`.
-///
-/// # Errors
-/// A column is missing or has another type, or a value is missing.
 pub fn rows(batch: &RecordBatch) -> Result<Vec<NgramRow<'_>>> {
     let (caption_ids, image_ids) = (int_column(batch, "caption_id")?, int_column(batch, "image_id")?);
     let n_tokens = int_column(batch, "n_tokens")?;

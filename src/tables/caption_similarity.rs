@@ -75,7 +75,7 @@ pub fn rows(batch: &RecordBatch) -> Result<Vec<SimilarityRow<'_>>> {
         };
         if row.caption_ids.len() != row.similarities.len() {
             return Err(Error::data(format!(
-                "image_id {} has {} `caption_ids` and {} `similarities`, wanted a value for each caption",
+                "image_id {} has {} `caption_ids` and {} `similarities`, expected a value for each caption",
                 row.image_id,
                 row.caption_ids.len(),
                 row.similarities.len()

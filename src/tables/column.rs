@@ -138,40 +138,28 @@ pub fn batch_of_rows(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) ->
 }
 
 /// Returns the i64 column `name`.
-///
-/// # Errors
-/// The column is missing or has another type.
 pub fn int_column<'b>(batch: &'b RecordBatch, name: &str) -> Result<&'b Int64Array> {
     column(batch, name)?.as_primitive_opt::<Int64Type>().ok_or_else(|| wrong(batch, name, "Int64"))
 }
 
 /// Returns the text column `name`.
-///
-/// # Errors
-/// The column is missing or has another type.
 pub fn text_column<'b>(batch: &'b RecordBatch, name: &str) -> Result<&'b StringArray> {
     column(batch, name)?.as_string_opt::<i32>().ok_or_else(|| wrong(batch, name, "Utf8"))
 }
 
 /// Returns the f64 column `name`.
-///
-/// # Errors
-/// The column is missing or has another type.
 pub fn float_column<'b>(batch: &'b RecordBatch, name: &str) -> Result<&'b Float64Array> {
     column(batch, name)?.as_primitive_opt::<Float64Type>().ok_or_else(|| wrong(batch, name, "Float64"))
 }
 
 /// Returns the vectors of the column `name` as (row-major values, width).
-///
-/// # Errors
-/// The column is missing or has another type, or a value is missing.
 pub fn vector_column<'b>(batch: &'b RecordBatch, name: &str) -> Result<(&'b [f32], usize)> {
     let list =
         column(batch, name)?.as_fixed_size_list_opt().ok_or_else(|| wrong(batch, name, "FixedSizeList<Float32>"))?;
     let values =
         list.values().as_primitive_opt::<Float32Type>().ok_or_else(|| wrong(batch, name, "FixedSizeList<Float32>"))?;
     if list.null_count() > 0 || values.null_count() > 0 {
-        return Err(Error::data(format!("column `{name}` has missing values, wanted a vector in every row")));
+        return Err(Error::data(format!("column `{name}` has missing values, expected a vector in every row")));
     }
     let width = list.value_length().saturating_as::<usize>();
     let start = list.offset() * width;
@@ -185,9 +173,9 @@ fn column<'b>(batch: &'b RecordBatch, name: &str) -> Result<&'b ArrayRef> {
     })
 }
 
-fn wrong(batch: &RecordBatch, name: &str, wanted: &str) -> Error {
+fn wrong(batch: &RecordBatch, name: &str, expected: &str) -> Error {
     let got = batch.schema_ref().field_with_name(name).map(|field| field.data_type().to_string()).unwrap_or_default();
-    Error::data(format!("column `{name}` is {got}, wanted {wanted}"))
+    Error::data(format!("column `{name}` is {got}, expected {expected}"))
 }
 
 /// Values of a column, one per row.
@@ -410,16 +398,14 @@ pub(super) struct ListReader<'b, T: ArrowPrimitiveType> {
 
 impl<'b, T: ArrowPrimitiveType> ListReader<'b, T> {
     /// Opens the column `name`.
-    ///
-    /// # Errors
-    /// The column is missing or has another type, or a value is missing.
     pub(super) fn new(batch: &'b RecordBatch, name: &str) -> Result<Self> {
         let column = batch.column_by_name(name).ok_or_else(|| Error::data(format!("no column `{name}`")))?;
-        let wrong = || Error::data(format!("column `{name}` is {}, wanted List<{}>", column.data_type(), T::DATA_TYPE));
+        let wrong =
+            || Error::data(format!("column `{name}` is {}, expected List<{}>", column.data_type(), T::DATA_TYPE));
         let lists = column.as_list_opt::<i32>().ok_or_else(wrong)?;
         let values: &PrimitiveArray<T> = lists.values().as_primitive_opt().ok_or_else(wrong)?;
         if lists.null_count() > 0 || values.null_count() > 0 {
-            return Err(Error::data(format!("column `{name}` has missing values, wanted none")));
+            return Err(Error::data(format!("column `{name}` has missing values, expected none")));
         }
         Ok(Self { starts: lists.value_offsets(), values: values.values() })
     }

@@ -102,7 +102,7 @@ pub fn check_image_vector(image: i64, vector: &[f32]) -> Result<()> {
     match too_large(vector) {
         Some(value) => {
             let message =
-                format!("the feature of image {image} holds {value:e}, wanted numbers of at most {LARGEST:e}");
+                format!("the feature of image {image} holds {value:e}, expected numbers of at most {LARGEST:e}");
             Err(Error::data(message).hint("products of such numbers are not finite"))
         }
         None => Ok(()),
@@ -119,7 +119,7 @@ mod tests {
     fn vectors_are_rounded_once_and_come_back_as_f32() {
         // 1 + 2⁻¹¹ is halfway between two halves, of which the even one is 1; 2⁻²⁵ is halfway to the smallest one.
         let values = vec![1.0, 0.1, 1.0 + 2.0f32.powi(-11), -65_504.0, 2.0f32.powi(-24), 2.0f32.powi(-25)];
-        let wanted = [1.0, 0.099_975_586, 1.0, -65_504.0, 2.0f32.powi(-24), 0.0];
+        let expected = [1.0, 0.099_975_586, 1.0, -65_504.0, 2.0f32.powi(-24), 0.0];
         let columns = regions::TableColumns {
             image_id: vec![1].into(),
             split: repeated("train", 1),
@@ -131,7 +131,7 @@ mod tests {
         assert_ne!(halves.schema(), batch.schema());
         let back = from_halves(halves.clone()).unwrap();
         assert_eq!(back.schema(), batch.schema());
-        assert_eq!(regions::values(&back).unwrap(), (&wanted[..], 2, 3));
+        assert_eq!(regions::values(&back).unwrap(), (&expected[..], 2, 3));
         assert_eq!(to_halves(&back).unwrap(), halves);
         assert_eq!(from_halves(back.clone()).unwrap(), back);
         let large = features::TableColumns {
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(too_large(&[1.0, -2e12, 3e38]), Some(-2e12));
         let text = |vector: &[f32]| check_image_vector(7, vector).map_err(|error| error.to_string());
         assert_eq!(text(&[1.0, 1e11]), Ok(()));
-        let large = "the feature of image 7 holds 3e38, wanted numbers of at most 1e12".to_owned();
+        let large = "the feature of image 7 holds 3e38, expected numbers of at most 1e12".to_owned();
         assert_eq!(text(&[1.0, 3e38]), Err(large));
         assert_eq!(text(&[f32::NAN]), Err("the feature of image 7 holds a value that is not finite".to_owned()));
     }

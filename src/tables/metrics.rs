@@ -20,6 +20,10 @@ const VARIANT: &str = "Variant of the measure: `paper` or `official`, where the 
     equal rows the first is always the nearest neighbour. `duplicated_turns`: the same, but the rows take turns. \
     `at 1, 3, 20`: sum over these cut-offs instead of 1, 5 and 10.";
 
+/// Names of the relevances that a table has NCS by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NcsRelevances(pub Vec<String>);
+
 /// Row of the table: a measured value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricRow {

@@ -139,9 +139,6 @@ pub struct TopItems<'b> {
 }
 
 /// Returns the best items of each row of a batch of the table without a copy.
-///
-/// # Errors
-/// A column is missing or has another type, or a value is missing.
 pub fn top_items(batch: &RecordBatch) -> Result<Vec<TopItems<'_>>> {
     let query_ids = int_column(batch, "query_id")?;
     let items = ListReader::<Int64Type>::new(batch, "top_ids")?;

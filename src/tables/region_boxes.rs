@@ -21,9 +21,6 @@ table! {
 
 /// Returns the column `boxes` without a copy, as (values, number of regions of an image, 4). The values are ordered by
 /// image, then by region.
-///
-/// # Errors
-/// The column is missing or has another type, or a value is missing.
 pub fn values(batch: &RecordBatch) -> Result<(&[f32], usize, usize)> {
     regions::vectors(batch, "boxes")
 }

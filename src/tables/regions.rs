@@ -58,9 +58,6 @@ impl ColumnValues for RegionColumn {
 
 /// Returns the column `regions` without a copy, as (values, number of regions of an image, width of a region). The
 /// values are ordered by image, then by region.
-///
-/// # Errors
-/// The column is missing or has another type, or a value is missing.
 pub fn values(batch: &RecordBatch) -> Result<(&[f32], usize, usize)> {
     vectors(batch, "regions")
 }
@@ -68,12 +65,12 @@ pub fn values(batch: &RecordBatch) -> Result<(&[f32], usize, usize)> {
 /// Returns a column of vectors of regions without a copy, as [`values`].
 pub(super) fn vectors<'b>(batch: &'b RecordBatch, name: &str) -> Result<(&'b [f32], usize, usize)> {
     let column = batch.column_by_name(name).ok_or_else(|| Error::data(format!("no column `{name}`")))?;
-    let wrong = || Error::data(format!("column `{name}` is {}, wanted {}", column.data_type(), data_type(0, 0)));
+    let wrong = || Error::data(format!("column `{name}` is {}, expected {}", column.data_type(), data_type(0, 0)));
     let images = column.as_fixed_size_list_opt().ok_or_else(wrong)?;
     let regions = images.values().as_fixed_size_list_opt().ok_or_else(wrong)?;
     let values = regions.values().as_primitive_opt::<Float32Type>().ok_or_else(wrong)?;
     if images.null_count() + regions.null_count() + values.null_count() > 0 {
-        return Err(Error::data(format!("column `{name}` has missing values, wanted a vector for every region")));
+        return Err(Error::data(format!("column `{name}` has missing values, expected a vector for every region")));
     }
     let size = |list: &FixedSizeListArray| list.value_length().saturating_as::<usize>();
     let (count, width) = (size(images), size(regions));

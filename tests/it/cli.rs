@@ -61,7 +61,7 @@ fn only_a_run_of_stages_with_tensors_hands_over_to_pairloom_torch() {
     let folder = folder(&format!("{SYNTHETIC}\n[[expect]]\nsql = \"SELECT count(*) FROM pairs.images\"\nequals = 8\n"));
     let first = run(folder.path(), &["run", "p.toml"]);
     assert_code(&first, 0);
-    assert!(stderr(&first).contains("expectation held: 8, wanted exactly 8"), "{}", stderr(&first));
+    assert!(stderr(&first).contains("expectation held: 8, expected exactly 8"), "{}", stderr(&first));
     assert_eq!(stdout(&first), "", "stdout is for data");
     // In a folder without `pairloom-torch`.
     let alone = folder.path().join("alone");
@@ -108,7 +108,7 @@ fn values_of_tables_are_expected_without_queries() {
     assert!(!stderr(&checked).contains("not checked"), "{}", stderr(&checked));
     let first = run(folder.path(), &["run", "p.toml"]);
     assert_code(&first, 0);
-    assert!(stderr(&first).contains("expectation held: 1, wanted exactly 1"), "{}", stderr(&first));
+    assert!(stderr(&first).contains("expectation held: 1, expected exactly 1"), "{}", stderr(&first));
     for (conditions, message) in [
         ("where = { caption_id = 5000 }\n", "no row of `pairs.captions` has these values, expected exactly one"),
         ("where = { image_id = 1 }\n", "rows of `pairs.captions` have these values, expected exactly one"),
@@ -149,7 +149,7 @@ fn a_failed_expectation_has_exit_code_1() {
         folder(&format!("{SYNTHETIC}\n[[expect]]\nsql = \"SELECT count(*) FROM pairs.images\"\nat_least = 9\n"));
     let output = run(folder.path(), &["run", "p.toml"]);
     assert_code(&output, 1);
-    assert!(stderr(&output).contains("expectation did not hold: 8, wanted at least 9"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("expectation did not hold: 8, expected at least 9"), "{}", stderr(&output));
     assert!(stderr(&output).contains("error: 1 of 1 expectation did not hold"));
 }
 

@@ -441,7 +441,7 @@ fn wrong_clusters_are_refused() {
         (&["cluster", "executor", "--address", "0.0.0.0"], 2, "no authentication"),
         (&["sql", "--cluster", nobody, "SELECT count(*) FILTER (WHERE true) OVER () FROM store.runs"], 2, "FILTER"),
         (&["sql", "--cluster", nobody, "SELECT run FROM store.runs LIMIT 4294967296"], 2, "2³² rows"),
-        (&["cluster", "executor", "--scheduler", "https://head"], 2, "wanted the URL of a scheduler"),
+        (&["cluster", "executor", "--scheduler", "https://head"], 2, "expected the URL of a scheduler"),
         (&["cluster", "scheduler", "--executor-timeout", "1"], 2, "5.."),
         (&["cluster"], 2, "scheduler"),
         (&["sql", "--cluster", nobody, "--file", "a=a.csv", "SELECT 1"], 2, "files of this machine"),

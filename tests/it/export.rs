@@ -143,13 +143,13 @@ fn wrong_tables_and_folders_are_refused_and_leave_nothing_behind() {
         assert_ne!(output.status.code(), Some(0), "{arguments:?}");
         assert!(message.contains(wanted), "{arguments:?}: {message}");
     };
-    refused(&["features", "-o", "x"], "`features` names no table, wanted `stage.table`");
+    refused(&["features", "-o", "x"], "`features` names no table, expected `stage.table`");
     refused(&["pair.features", "-o", "x"], "did you mean `pairs`?");
     refused(&["pairs.feature", "-o", "x"], "did you mean `features`?");
     refused(&["pairs.captions", "-o", "x"], "has other vectors than one column of f32: none");
     refused(&["pairs.features", "--split", "tests", "-o", "x"], "has no rows of the split `tests`");
-    refused(&["pairs.features", "-o", "p.toml"], "is a file, wanted a folder");
-    refused(&["pairs.features", "-o", "given"], "has files, wanted a new or an empty one");
+    refused(&["pairs.features", "-o", "p.toml"], "is a file, expected a folder");
+    refused(&["pairs.features", "-o", "given"], "has files, expected a new or an empty one");
     refused(&["pairs.features", "-o", "p.toml/x"], "p.toml");
     let of_captions = ["pairs.features", "--format", "precomp", "--captions", "pairs.images", "-o", "x"];
     refused(&of_captions, "no column `text`");
@@ -161,7 +161,7 @@ fn wrong_tables_and_folders_are_refused_and_leave_nothing_behind() {
     fs::write(folder.join("few.toml"), pipeline).unwrap();
     succeed(folder, &["run", "few.toml"]);
     let few = ["pairs.features", "--format", "precomp", "--captions", "few.captions", "--split", "train", "-o", "x"];
-    refused(&few, "image 0: got 4 captions, wanted 5");
+    refused(&few, "image 0: got 4 captions, expected 5");
     let mut left: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
     assert_eq!(left, ["few.csv", "few.toml", "given", "p.toml", "store"]);

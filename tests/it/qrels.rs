@@ -152,7 +152,7 @@ fn measures_and_runs_equal_those_of_ranx() {
     refused(&["-d", "i2t"], "stage `test` has 2 rankings of that name");
     refused(&["-d", "i2t"], "--protocol 'made-16' --method 'csls' --parameters 'k = 3'");
     refused(&["-d", "i2t", "--method", "knn"], "stage `test` has no such rankings");
-    refused(&["judged", "-d", "i2t"], "stage `judged` is of kind `ingest`, wanted `evaluate`");
+    refused(&["judged", "-d", "i2t"], "stage `judged` is of kind `ingest`, expected `evaluate`");
     refused(&["tset", "-d", "i2t"], "did you mean `test`?");
     refused(&["-d", "both"], "possible values: i2t, t2i");
     refused(&["-d", "i2t", "--method", "nns", "--tag", "a b"], "wanted a word without white space");

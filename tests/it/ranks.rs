@@ -398,7 +398,8 @@ fn all_invalid_environment_variables_are_reported() {
     let output = wrong.output().unwrap();
     let stderr = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    for problem in ["RANK is 2, wanted a number below WORLD_SIZE", "MASTER_ADDR is not set", "MASTER_PORT is `high`"] {
+    for problem in ["RANK is 2, expected a number below WORLD_SIZE", "MASTER_ADDR is not set", "MASTER_PORT is `high`"]
+    {
         assert!(stderr.contains(problem), "{stderr}");
     }
 }

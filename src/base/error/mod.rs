@@ -280,6 +280,13 @@ impl Problem {
         self.hint = Some(hint.into());
         self
     }
+
+    /// The same problem where the settings are those of `parent`.
+    #[must_use]
+    pub fn under(mut self, parent: &str) -> Self {
+        self.setting = format!("{parent}.{}", self.setting);
+        self
+    }
 }
 
 #[cfg(test)]

@@ -189,7 +189,7 @@ impl SkippedItems {
         if *skipped == 0 || (!is_all && is_within_share) {
             return Ok(());
         }
-        let wanted = if is_all { String::new() } else { format!(", wanted at most {max_share} of them") };
+        let limit = if is_all { String::new() } else { format!(", expected at most {max_share} of them") };
         let mut listed = TruncatedList::new(SHOWN);
         listed.extend(first.iter().take(SHOWN));
         let shown = if listed.is_empty() { String::new() } else { format!(":\n  {}", listed.join("\n  ")) };
@@ -198,7 +198,7 @@ impl SkippedItems {
             more => format!("\n  and {more} more"),
         };
         let count = if is_all { format!("all {total}") } else { format!("{skipped} of {total}") };
-        let error = Error::data(format!("{count} {items} were left out{wanted}{shown}{more}"));
+        let error = Error::data(format!("{count} {items} were left out{limit}{shown}{more}"));
         Err(error.hint(if is_all {
             hint_for_all.to_owned()
         } else {
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(message(99, 100, 1.0), None);
         assert_eq!(
             message(11, 100, 0.1).unwrap(),
-            "11 of 100 images were left out, wanted at most 0.1 of them:\n  `0`: gone\n  `1`: gone\n  `2`: gone\n  \
+            "11 of 100 images were left out, expected at most 0.1 of them:\n  `0`: gone\n  `1`: gone\n  `2`: gone\n  \
              `3`: gone\n  `4`: gone\n  and 6 more\nmend these files, or allow a larger share with `max_skipped`; the stage then starts over"
         );
         assert_eq!(

@@ -107,9 +107,6 @@ pub fn random_bytes<const N: usize>() -> Result<[u8; N]> {
 }
 
 /// `N` random bytes as hexadecimal digits, for tokens and names that no other process has.
-///
-/// # Errors
-/// As [`random_bytes`].
 pub fn random_hex<const N: usize>() -> Result<String> {
     Ok(random_bytes::<N>()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
@@ -173,9 +170,9 @@ impl std::str::FromStr for NamedFile {
                 Ok(Self { name: name.to_owned(), path: PathBuf::from(path) })
             }
             Some((name, path)) if !path.is_empty() => {
-                Err(format!("the name `{name}`, wanted letters, digits and underscores, not a digit first"))
+                Err(format!("the name `{name}`, expected letters, digits and underscores, not a digit first"))
             }
-            _ => Err("wanted NAME=FILE, for example `mine=scores.csv`".to_owned()),
+            _ => Err("expected NAME=FILE, for example `mine=scores.csv`".to_owned()),
         }
     }
 }

@@ -109,9 +109,9 @@ impl FromStr for ClusterUrl {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wanted = || format!("got `{text}`, wanted the URL of a scheduler: `http://HOST:PORT`");
+        let message = || format!("got `{text}`, expected the URL of a scheduler: `http://HOST:PORT`");
         let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
-        let url = Url::parse(&whole).map_err(|_| wanted())?;
+        let url = Url::parse(&whole).map_err(|_| message())?;
         let is_plain = url.username().is_empty()
             && url.password().is_none()
             && matches!(url.path(), "" | "/")
@@ -124,7 +124,7 @@ impl FromStr for ClusterUrl {
                 let port = url.port().unwrap_or(if has_port { 80 } else { DEFAULT_PORT });
                 Ok(Self { host: host.to_owned(), port })
             }
-            _ => Err(wanted()),
+            _ => Err(message()),
         }
     }
 }
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(parsed("http://[::1]:7/"), Ok("http://[::1]:7".to_owned()));
         assert_eq!(parsed("10.0.0.1"), Ok("http://10.0.0.1:50050".to_owned()));
         for wrong in ["", "https://head:1", "http://head:1/path", "http://u:p@head:1", "http://head:99999", "http://"] {
-            assert!(parsed(wrong).is_err_and(|error| error.contains("wanted the URL of a scheduler")), "{wrong}");
+            assert!(parsed(wrong).is_err_and(|error| error.contains("expected the URL of a scheduler")), "{wrong}");
         }
     }
 

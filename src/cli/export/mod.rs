@@ -55,7 +55,7 @@ impl<'s> ExportSource<'s> {
     pub fn find(store: &'s Store, run: &'s RunRecord, name: &str, split: Option<&str>) -> Result<Self> {
         let Some((stage, table)) = name.rsplit_once('.') else {
             let error =
-                Error::usage(format!("`{name}` names no table, wanted `stage.table`, such as `photos.features`"));
+                Error::usage(format!("`{name}` names no table, expected `stage.table`, such as `photos.features`"));
             return Err(error.hint("`pairloom sql 'SHOW TABLES'` lists the tables"));
         };
         let stage = require_stage(run, stage)?;
@@ -98,17 +98,17 @@ impl<'s> ExportSource<'s> {
         let batches = read_table(self.store, self.stage, &self.table)?;
         Ok(batches.map(|batch| {
             let batch = batch?;
-            let Some(wanted) = &self.split else { return Ok(batch) };
+            let Some(chosen) = &self.split else { return Ok(batch) };
             let splits = tables::text_column(&batch, "split")?;
-            let kept: BooleanArray = splits.iter().map(|split| Some(split == Some(wanted))).collect();
+            let kept: BooleanArray = splits.iter().map(|split| Some(split == Some(chosen))).collect();
             filter_record_batch(&batch, &kept).map_err(|error| Error::internal(error.to_string()))
         }))
     }
 
     /// Error for a table without rows to export.
     pub fn has_no_rows(&self) -> Error {
-        let of_split = self.split.iter().map(|split| format!(" of the split `{split}`")).collect::<String>();
-        Error::usage(format!("the table `{}.{}` has no rows{of_split}", self.stage.name, self.table))
+        let split_text = self.split.iter().map(|split| format!(" of the split `{split}`")).collect::<String>();
+        Error::usage(format!("the table `{}.{}` has no rows{split_text}", self.stage.name, self.table))
     }
 
     /// Vectors of a batch: its only column of f32 vectors, or of sets of them.
@@ -144,9 +144,6 @@ impl<'s> ExportSource<'s> {
     }
 
     /// Identifiers of the rows: the first column of whole numbers.
-    ///
-    /// # Errors
-    /// There is no such column.
     pub fn ids<'b>(&self, batch: &'b RecordBatch) -> Result<&'b [i64]> {
         let ids = batch.columns().iter().find_map(|column| column.as_primitive_opt::<Int64Type>());
         let ids = ids.ok_or_else(|| Error::usage(format!("the table `{}` has no identifiers", self.table)))?;
@@ -216,12 +213,13 @@ impl NewFolder {
         match std::fs::read_dir(path).map(|mut files| files.next().is_some()) {
             Ok(false) => {}
             Ok(true) => {
-                let message = format!("the output folder `{}` has files, wanted a new or an empty one", path.display());
+                let message =
+                    format!("the output folder `{}` has files, expected a new or an empty one", path.display());
                 return Err(Error::usage(message).hint("name another folder, or remove this one"));
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
-                return Err(Error::usage(format!("the output `{}` is a file, wanted a folder", path.display())));
+                return Err(Error::usage(format!("the output `{}` is a file, expected a folder", path.display())));
             }
             Err(error) => return Err(Error::io("read", path, &error)),
         }
@@ -257,7 +255,7 @@ impl NewFolder {
 
 impl Drop for NewFolder {
     fn drop(&mut self) {
-        // After a failure. A leftover folder does no harm, and after a success there is none.
+        // Best effort, after a failure. After a success there is none.
         let _ = std::fs::remove_dir_all(&self.part);
     }
 }

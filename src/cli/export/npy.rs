@@ -14,9 +14,6 @@ pub(super) struct ArrayWriter {
 
 impl ArrayWriter {
     /// Creates the file `name` for `rows` rows of a shape.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn create(folder: &mut NewFolder, name: &str, rows: usize, shape: &[usize]) -> Result<Self> {
         let all: Vec<u64> = std::iter::once(rows).chain(shape.iter().copied()).map(|size| size as u64).collect();
         let mut file = folder.file(name)?;
@@ -27,18 +24,12 @@ impl ArrayWriter {
     }
 
     /// Appends values, row-major.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn append(&mut self, values: &[f32]) -> Result<()> {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         self.file.write_all(&bytes).map_err(|error| self.file.failed(&error))
     }
 
     /// Writes the rest.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn finish(self) -> Result<()> {
         self.file.finish()
     }

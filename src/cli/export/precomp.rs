@@ -80,7 +80,7 @@ fn split_of(source: &ExportSource<'_>, batch: &RecordBatch, row: usize) -> Resul
     let split = tables::text_column(batch, "split")?.value(row);
     SPLITS.iter().position(|(_, splits)| splits.contains(&split)).ok_or_else(|| {
         let place = format!("`{}.{}`", source.stage(), source.table());
-        Error::usage(format!("{place} has the split `{split}`, wanted `train`, `restval`, `val` and `test` only"))
+        Error::usage(format!("{place} has the split `{split}`, expected `train`, `restval`, `val` and `test` only"))
             .hint("`--split` exports one of them")
     })
 }
@@ -106,14 +106,16 @@ fn check_captions(
 ) -> Result<()> {
     let mut mistakes = ValidationErrors::in_table(&format!("{}.{}", captions.stage(), captions.table()));
     for &image in splits.iter().flat_map(|split| &split.ids) {
-        let of_image = texts.get(&image).map_or(&[][..], Vec::as_slice);
-        if of_image.len() < CAPTIONS_PER_IMAGE {
-            let message =
-                format!("got {} captions, wanted {CAPTIONS_PER_IMAGE}, as readers of such folders do", of_image.len());
+        let image_texts = texts.get(&image).map_or(&[][..], Vec::as_slice);
+        if image_texts.len() < CAPTIONS_PER_IMAGE {
+            let message = format!(
+                "got {} captions, expected {CAPTIONS_PER_IMAGE}, as readers of such folders do",
+                image_texts.len()
+            );
             mistakes.add(format_args!("image {image}"), message);
         }
-        if of_image.iter().any(|text| text.contains(['\n', '\r'])) {
-            mistakes.add(format_args!("image {image}"), "a caption has several lines, wanted one");
+        if image_texts.iter().any(|text| text.contains(['\n', '\r'])) {
+            mistakes.add(format_args!("image {image}"), "a caption has several lines, expected one");
         }
     }
     mistakes.into_result()

@@ -44,14 +44,14 @@ pub(super) fn write_webdataset(
     for batch in source.batches()? {
         let batch = batch?;
         let wanted =
-            |_| Error::usage(format!("`{}.{}` has no pictures, wanted `images`", source.stage(), source.table()));
+            |_| Error::usage(format!("`{}.{}` has no pictures, expected `images`", source.stage(), source.table()));
         let images = EncodedImages::new(&batch, root.as_deref()).map_err(wanted)?;
         let (ids, splits) = (tables::int_column(&batch, "image_id")?, tables::text_column(&batch, "split")?);
         for row in 0..images.len() {
             let (id, name) = (ids.value(row), images.name(row));
-            let of_image = |error: Error| error.context(format!("image {id}, `{}`", images.shown_name(row)));
-            let (caption_ids, texts) = captions.get(&id).ok_or_else(|| of_image(Error::data("it has no captions")))?;
-            let picture = images.encoded(row).map_err(of_image)?;
+            let in_image = |error: Error| error.context(format!("image {id}, `{}`", images.shown_name(row)));
+            let (caption_ids, texts) = captions.get(&id).ok_or_else(|| in_image(Error::data("it has no captions")))?;
+            let picture = images.encoded(row).map_err(in_image)?;
             let writer = match &mut archive {
                 Some(writer) if writer.images < MAX_IMAGES && writer.bytes < MAX_BYTES => writer,
                 full => {
@@ -91,8 +91,8 @@ fn read_captions(captions: &ExportSource<'_>) -> Result<HashMap<i64, Captions>> 
         let [ids, images] = ["caption_id", "image_id"].map(|name| tables::int_column(&batch, name));
         let (ids, images, texts) = (ids?, images?, tables::text_column(&batch, "text")?);
         for row in 0..batch.num_rows() {
-            let (of_image, own) = all.entry(images.value(row)).or_default();
-            of_image.push(ids.value(row));
+            let (in_image, own) = all.entry(images.value(row)).or_default();
+            in_image.push(ids.value(row));
             own.push(texts.value(row).to_owned());
         }
     }

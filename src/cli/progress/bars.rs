@@ -10,11 +10,11 @@ const REFRESH_HZ: u8 = 10;
 const NAME_WIDTH: usize = 14;
 /// Maximum width of the names of stages.
 const MAX_NAME_WIDTH: usize = 24;
-/// Terminal below which bars are short.
+/// Width of a terminal below which bars are short.
 const NARROW_TERMINAL: usize = 120;
 /// Widths of bars, in a narrow terminal and in others.
 const BAR_WIDTHS: [usize; 2] = [10, 20];
-/// Width of a terminal that does not tell it.
+/// Width of a terminal whose size is unknown.
 const UNKNOWN_TERMINAL: usize = 80;
 
 /// Bars on a terminal. Without a terminal nothing is drawn.

@@ -151,7 +151,7 @@ impl EnvironmentReader<'_> {
             let list = self.required(nodes)?;
             let first = first_host(&list);
             if first.is_none() {
-                self.problems.push(format!("{nodes} is `{list}`, wanted names of machines"));
+                self.problems.push(format!("{nodes} is `{list}`, expected names of machines"));
             }
             first
         });
@@ -193,7 +193,7 @@ impl EnvironmentReader<'_> {
         let text = self.required(name)?;
         let number = text.trim().parse().ok();
         if number.is_none() {
-            self.problems.push(format!("{name} is `{text}`, wanted a number"));
+            self.problems.push(format!("{name} is `{text}`, expected a number"));
         }
         number
     }
@@ -206,16 +206,16 @@ impl EnvironmentReader<'_> {
         let text = self.required(name)?;
         let port = text.trim().parse().ok().filter(|port| *port > 0);
         if port.is_none() {
-            self.problems.push(format!("{name} is `{text}`, wanted a port: 1 to 65535"));
+            self.problems.push(format!("{name} is `{text}`, expected a port: 1 to 65535"));
         }
         port
     }
 
-    fn check_below(&mut self, name: &str, got: Option<usize>, of: &str, wanted: Option<usize>) {
-        if let (Some(got), Some(wanted)) = (got, wanted)
-            && got >= wanted
+    fn check_below(&mut self, name: &str, got: Option<usize>, limit_name: &str, expected: Option<usize>) {
+        if let (Some(got), Some(expected)) = (got, expected)
+            && got >= expected
         {
-            self.problems.push(format!("{name} is {got}, wanted a number below {of}, which is {wanted}"));
+            self.problems.push(format!("{name} is {got}, expected a number below {limit_name}, which is {expected}"));
         }
     }
 
@@ -388,14 +388,14 @@ mod tests {
         let wrong = of(&[("RANK", "2"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "x"), ("MASTER_PORT", "70000")]);
         assert_eq!(
             wrong.unwrap_err(),
-            "cannot read the rank from the environment: LOCAL_RANK is `x`, wanted a number; RANK is 2, wanted a \
-             number below WORLD_SIZE, which is 2; MASTER_ADDR is not set; MASTER_PORT is `70000`, wanted a port: 1 to 65535 \
+            "cannot read the rank from the environment: LOCAL_RANK is `x`, expected a number; RANK is 2, expected a \
+             number below WORLD_SIZE, which is 2; MASTER_ADDR is not set; MASTER_PORT is `70000`, expected a port: 1 to 65535 \
              (got LOCAL_RANK=x MASTER_PORT=70000 RANK=2 WORLD_SIZE=2)"
         );
         let wrong = of(&[("RANK", "1")]).unwrap_err();
         assert!(wrong.contains("WORLD_SIZE is not set; MASTER_ADDR is not set; MASTER_PORT is not set"), "{wrong}");
         let wrong = of(&[("WORLD_SIZE", "-2"), ("RANK", "0")]).unwrap_err();
-        assert!(wrong.contains("WORLD_SIZE is `-2`, wanted a number"), "{wrong}");
+        assert!(wrong.contains("WORLD_SIZE is `-2`, expected a number"), "{wrong}");
     }
 
     #[test]

@@ -88,8 +88,8 @@ fn differences<'v>(path: &str, one: &'v Value, other: &'v Value, found: &mut Vec
             names.dedup();
             for name in names {
                 let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                let of = |values: &'v serde_json::Map<String, Value>| values.get(name).unwrap_or(&Value::Null);
-                differences(&path, of(ones), of(others), found);
+                let value_of = |values: &'v serde_json::Map<String, Value>| values.get(name).unwrap_or(&Value::Null);
+                differences(&path, value_of(ones), value_of(others), found);
             }
         }
         _ if one == other => {}

@@ -35,8 +35,6 @@ mod message;
 mod shared_parts;
 mod worker_group;
 mod follower;
-#[cfg(test)]
-mod tests;
 
 use std::ffi::OsString;
 use std::time::Duration;

@@ -99,17 +99,11 @@ impl SharedParts {
     }
 
     /// Returns true if the block was written already.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn has(&self, block: usize) -> Result<bool> {
         Ok(self.artefact.size(&self.name(block))?.is_some())
     }
 
     /// Writes a mapped block.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub fn write(&self, block: usize, part: &SharedPart) -> Result<()> {
         let digest = blake3::hash(&part.content).to_hex().to_string();
         let SharedPart { rows, warnings, row_keys, part_key, copied, content, object } = part.clone();
@@ -137,9 +131,6 @@ impl SharedParts {
     }
 
     /// Removes a block that rank 0 has committed.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub fn remove(&self, block: usize) -> Result<()> {
         self.artefact.delete(&self.name(block))
     }

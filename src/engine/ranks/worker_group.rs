@@ -466,7 +466,7 @@ impl RankCoordinator<'_> {
         let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         if world_size > MAX_RANKS_PER_PROCESSOR * cpus {
             return Err(Error::usage(format!(
-                "{world_size} ranks, wanted at most {}: {MAX_RANKS_PER_PROCESSOR} for each of the {cpus} CPUs of this machine",
+                "{world_size} ranks, expected at most {}: {MAX_RANKS_PER_PROCESSOR} for each of the {cpus} CPUs of this machine",
                 MAX_RANKS_PER_PROCESSOR * cpus
             ))
             .hint("launch more ranks on several machines, with `torchrun` or `srun`"));

@@ -255,7 +255,7 @@ fn read_bucket(objects: &ObjectStorage) -> Result<SourceContent> {
 /// Stamp and content of each file, by the key of its path.
 type KnownDigests = HashMap<RowKey, (RowKey, RowKey)>;
 
-/// Number of bytes of a file in a list of known digests.
+/// Number of bytes of the record of a file in a list of known digests.
 const RECORD: usize = 3 * RowKey::BYTES;
 
 /// Formats a list of known digests: for each file three keys, of its path in the source, of its stamp, and of its content.

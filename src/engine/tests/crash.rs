@@ -142,10 +142,10 @@ fn of_two_builders_without_locks_the_first_ends_with_an_error_and_the_result_is_
     assert!(error.to_string().contains("another process builds"), "{error}");
     assert!(error.hint_text().is_some(), "{error}");
     assert!(statuses(&plan, &store())[0].is_reuse(), "the second is complete");
-    let of_numbers = |content: BTreeMap<String, Vec<u8>>| -> Vec<(String, Vec<u8>)> {
+    let numbers_only = |content: BTreeMap<String, Vec<u8>>| -> Vec<(String, Vec<u8>)> {
         content.into_iter().filter(|(name, _)| name.contains("count/")).collect()
     };
-    assert_eq!(of_numbers(content(folder.path())), of_numbers(expected));
+    assert_eq!(numbers_only(content(folder.path())), numbers_only(expected));
 }
 
 #[test]

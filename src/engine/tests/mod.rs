@@ -6,7 +6,6 @@ mod reuse;
 mod earlier_rows;
 mod crash;
 mod power;
-mod power_training;
 mod power_gc;
 mod damage;
 mod wrong_reads;

@@ -95,14 +95,22 @@ fn after_a_power_cut_in_a_tag_a_pin_or_a_collection_all_that_is_kept_is_whole() 
     let pinned_run = name_of_run(&pinned);
     name_of_run(&older);
     name_of_run(&latest);
-    let of = |plan: &Plan<ToyStage>, stages: &[&str]| -> Vec<(String, Key)> {
+    let artefacts = |plan: &Plan<ToyStage>, stages: &[&str]| -> Vec<(String, Key)> {
         stages.iter().map(|stage| result_of(plan, stage, &store)).collect()
     };
-    let kept =
-        [of(&tagged, &["numbers", "more", "sums"]), of(&pinned, &["more"]), of(&latest, &["numbers", "more"])].concat();
+    let kept = [
+        artefacts(&tagged, &["numbers", "more", "sums"]),
+        artefacts(&pinned, &["more"]),
+        artefacts(&latest, &["numbers", "more"]),
+    ]
+    .concat();
     // The interrupted run read the numbers of the tagged one. Its sums have no manifest.
-    let garbage =
-        [of(&interrupted, &["more", "sums"]), of(&pinned, &["sums"]), of(&older, &["numbers", "more"])].concat();
+    let garbage = [
+        artefacts(&interrupted, &["more", "sums"]),
+        artefacts(&pinned, &["sums"]),
+        artefacts(&older, &["numbers", "more"]),
+    ]
+    .concat();
     assert!(kept.iter().all(|result| is_whole(&store, result, "before")));
     let whole = garbage.iter().filter(|result| is_whole(&store, result, "before")).count();
     assert_eq!(whole, garbage.len() - 1, "one was interrupted");

@@ -30,19 +30,19 @@ fn a_second_run_reuses_everything() {
 fn the_lineage_of_a_stage_contains_neither_names_nor_the_order_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
-    let of_sums = |plan: &Plan<ToyStage>, name: &str| {
+    let sums_status = |plan: &Plan<ToyStage>, name: &str| {
         let statuses = statuses(plan, &store);
         let status = statuses.iter().find(|status| status.name == name).unwrap();
         stage_lineage(&status.identity, &statuses)
     };
-    let lineage = of_sums(&pipeline(), "sums");
+    let lineage = sums_status(&pipeline(), "sums");
     let renamed = plan(vec![
         node("total", ToyStage::sum("a.rows")),
         node("z", ToyStage::count(45)),
         node("b", ToyStage::add("z.rows", 7)),
         node("a", ToyStage::add("z.rows", 100)),
     ]);
-    assert_eq!(lineage, of_sums(&renamed, "total"));
+    assert_eq!(lineage, sums_status(&renamed, "total"));
     let kinds: Vec<_> = lineage.artefacts.iter().map(|found| (found.kind.as_str(), found.settings.clone())).collect();
     assert_eq!(kinds, [("count", serde_json::json!({ "n": 45 })), ("map", serde_json::json!({ "add": 100 }))]);
     let producer = lineage.producer("rows").unwrap().unwrap();

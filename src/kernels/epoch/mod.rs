@@ -78,14 +78,14 @@ impl DataOrder {
     /// There is no data set, a data set has no sample, a weight is not a finite number above 0, or the batch size is 0.
     pub fn new(sets: &[DataSet], shuffle: Shuffle, seed: u64, batch_size: usize) -> Result<Self, String> {
         if batch_size == 0 {
-            return Err("a batch of 0 samples, wanted at least 1".to_owned());
+            return Err("a batch of 0 samples, expected at least 1".to_owned());
         }
         for (i, set) in sets.iter().enumerate() {
             if set.shards.iter().sum::<usize>() == 0 {
                 return Err(format!("data set {i} has no sample"));
             }
             if !(set.weight.is_finite() && set.weight > 0.0) {
-                return Err(format!("data set {i} has weight {}, wanted a number above 0", set.weight));
+                return Err(format!("data set {i} has weight {}, expected a number above 0", set.weight));
             }
         }
         if sets.is_empty() {

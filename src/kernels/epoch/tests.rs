@@ -191,6 +191,6 @@ fn invalid_data_sets_and_batch_sizes_are_refused() {
     let refused = |sets: &[DataSet], batch| DataOrder::new(sets, Shuffle::Global, 0, batch).unwrap_err();
     assert_eq!(refused(&[], 1), "no data set");
     assert_eq!(refused(&[set(&[3], 1.0), set(&[0, 0], 1.0)], 1), "data set 1 has no sample");
-    assert_eq!(refused(&[set(&[3], f64::NAN)], 1), "data set 0 has weight NaN, wanted a number above 0");
-    assert_eq!(refused(&[set(&[3], 1.0)], 0), "a batch of 0 samples, wanted at least 1");
+    assert_eq!(refused(&[set(&[3], f64::NAN)], 1), "data set 0 has weight NaN, expected a number above 0");
+    assert_eq!(refused(&[set(&[3], 1.0)], 0), "a batch of 0 samples, expected at least 1");
 }

@@ -66,16 +66,16 @@ impl StatisticalMethod for Csls {
         RequiredStatistics { item_statistics: mean, query_statistics, ..RequiredStatistics::default() }
     }
 
-    fn correction(&self, of: &ScoreStatistics) -> Box<dyn Correction> {
-        let [items, queries] = of.map_first(|mean| mean / 2.0);
+    fn correction(&self, statistics: &ScoreStatistics) -> Box<dyn Correction> {
+        let [items, queries] = statistics.map_first(|mean| mean / 2.0);
         Box::new(ShiftCorrection::new(items, queries))
     }
 
     fn definition(&self, scores: &DenseScores, others: &DenseScores, _: Distance) -> DenseScores {
         let r = |values: &mut dyn Iterator<Item = f64>| mean_of_largest(values, self.k);
         DenseScores::from_fn(scores.queries, scores.items, |query, item| {
-            let of_query = if self.item_side_only { 0.0 } else { r(&mut scores.row(query)) };
-            2.0 * scores.at(query, item) - of_query - r(&mut others.column(item))
+            let query_density = if self.item_side_only { 0.0 } else { r(&mut scores.row(query)) };
+            2.0 * scores.at(query, item) - query_density - r(&mut others.column(item))
         })
     }
 }

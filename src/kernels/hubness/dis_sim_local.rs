@@ -57,9 +57,9 @@ pub fn dis_sim_local(queries: &[f64], items: &[f64], width: usize, k: usize) -> 
         let centre: Vec<f64> = centre(vector, but);
         squared(vector, &centre)
     };
-    let of_items: Vec<f64> = (0..count).map(|i| off(&row(items, i), Some(i))).collect();
-    let of_queries: Vec<f64> = queries.chunks_exact(width).map(|query| off(query, None)).collect();
-    DenseScores::from_fn(of_queries.len(), count, |q, i| {
-        squared(&row(queries, q), &row(items, i)) - of_queries[q] - of_items[i]
+    let item_offsets: Vec<f64> = (0..count).map(|i| off(&row(items, i), Some(i))).collect();
+    let query_offsets: Vec<f64> = queries.chunks_exact(width).map(|query| off(query, None)).collect();
+    DenseScores::from_fn(query_offsets.len(), count, |q, i| {
+        squared(&row(queries, q), &row(items, i)) - query_offsets[q] - item_offsets[i]
     })
 }

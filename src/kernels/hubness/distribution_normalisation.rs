@@ -50,8 +50,8 @@ impl StatisticalMethod for DistributionNormalisation {
         RequiredStatistics { item_statistics: mean.clone(), query_statistics: mean, ..RequiredStatistics::default() }
     }
 
-    fn correction(&self, of: &ScoreStatistics) -> Box<dyn Correction> {
-        let [items, queries] = of.map_first(|mean| self.lambda * mean);
+    fn correction(&self, statistics: &ScoreStatistics) -> Box<dyn Correction> {
+        let [items, queries] = statistics.map_first(|mean| self.lambda * mean);
         Box::new(ShiftCorrection::new(items, queries))
     }
 

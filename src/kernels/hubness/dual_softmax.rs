@@ -62,8 +62,8 @@ impl StatisticalMethod for DualSoftmax {
         }
     }
 
-    fn correction(&self, of: &ScoreStatistics) -> Box<dyn Correction> {
-        Box::new(DualSoftmaxCorrection { beta: self.beta, log_sums: of.items[0].clone() })
+    fn correction(&self, statistics: &ScoreStatistics) -> Box<dyn Correction> {
+        Box::new(DualSoftmaxCorrection { beta: self.beta, log_sums: statistics.items[0].clone() })
     }
 
     fn definition(&self, scores: &DenseScores, others: &DenseScores, _: Distance) -> DenseScores {

@@ -32,7 +32,7 @@ fn methods_equal_those_of_numpy_and_other_libraries() {
         let (n, m, b) = (size(case, "queries"), size(case, "items"), size(case, "bank"));
         let seed = 1000 * number;
         let (s, bank) = (golden_scores(case, seed, n, m), golden_scores(case, seed + 1, b, m));
-        let (item_bank, of_queries) = (golden_scores(case, seed + 2, b + 3, m), golden_scores(case, seed + 3, n, b));
+        let (item_bank, bank_queries) = (golden_scores(case, seed + 2, b + 3, m), golden_scores(case, seed + 3, n, b));
         let bank_of_banks = golden_scores(case, seed + 4, b, 8);
         let (q, i) = (vectors(seed + 5, n, 5), vectors(seed + 6, m, 5));
         let less =
@@ -41,7 +41,7 @@ fn methods_equal_those_of_numpy_and_other_libraries() {
         let defined = |method: &dyn StatisticalMethod| {
             method.definition(&s, if method.is_inductive() { &bank } else { &s }, Distance::Cosine).values
         };
-        let of_order = |method: &dyn StatisticalMethod| {
+        let order_correction = |method: &dyn StatisticalMethod| {
             let others = if method.is_inductive() { &negative_bank } else { &negative };
             method.definition(&negative, others, Distance::Order).values
         };
@@ -62,9 +62,9 @@ fn methods_equal_those_of_numpy_and_other_libraries() {
             for k in [1, 3, 50] {
                 got.push(("csls", defined(&Csls { k, query_bank: bank, ..Csls::default() })));
                 got.push(("local_scaling", defined(&LocalScaling { k, query_bank: bank })));
-                got.push(("local_scaling", of_order(&LocalScaling { k, query_bank: bank })));
+                got.push(("local_scaling", order_correction(&LocalScaling { k, query_bank: bank })));
                 got.push(("nicdm", distances(defined(&Nicdm { k, query_bank: bank }))));
-                got.push(("nicdm", distances(of_order(&Nicdm { k, query_bank: bank }))));
+                got.push(("nicdm", distances(order_correction(&Nicdm { k, query_bank: bank }))));
             }
             if bank || n > 1 {
                 got.push(("mutual_proximity", defined(&GaussianMutualProximity { query_bank: bank })));
@@ -84,7 +84,7 @@ fn methods_equal_those_of_numpy_and_other_libraries() {
         for (betas, k) in [([1.0 / 1.99, 3.0], None), ([1.0 / 1.99, 3.0], Some(1)), ([7.0, 2.0], Some(2))] {
             got.push(("db_norm", db_norm(&s, [&bank, &item_bank], betas, k).values));
         }
-        got.push(("empirical_proximity", empirical_proximity(&s, &bank, &of_queries).values));
+        got.push(("empirical_proximity", empirical_proximity(&s, &bank, &bank_queries).values));
         got.push(("empirical_proximity", empirical_proximity(&s, &s, &s).values));
         for k in [1, 3] {
             got.push(("dis_sim_local", dis_sim_local(&q, &i, 5, k).values));
@@ -105,9 +105,9 @@ fn methods_equal_those_of_numpy_and_other_libraries() {
         got.push(("dual_bank_sinkhorn", dual_bank_sinkhorn(&bank, &bank_of_banks, 0.05, 10)));
 
         let name = case["name"].as_str().expect("a name");
-        for (method, wanted) in case["methods"].as_object().expect("methods") {
-            let of_method: Vec<_> = got.iter().filter(|(this, _)| this == method).collect();
-            if of_method.is_empty() {
+        for (method, expected) in case["methods"].as_object().expect("methods") {
+            let method_cases: Vec<_> = got.iter().filter(|(this, _)| this == method).collect();
+            if method_cases.is_empty() {
                 // The file of this method has the comparison.
                 let compares = |folder: &&str| {
                     let file = test_data::root().join(folder).join(format!("{method}.rs"));
@@ -117,10 +117,10 @@ fn methods_equal_those_of_numpy_and_other_libraries() {
                 assert!(folders.iter().any(compares), "{name}: nothing is compared with `{method}`");
                 continue;
             }
-            let wanted = wanted.as_array().expect("a list");
-            assert_eq!(of_method.len(), wanted.len(), "{name}: {method}");
-            for (place, ((_, values), wanted)) in of_method.into_iter().zip(wanted).enumerate() {
-                assert_digest(values, wanted, &format!("{name}: {method} {place}"));
+            let expected = expected.as_array().expect("a list");
+            assert_eq!(method_cases.len(), expected.len(), "{name}: {method}");
+            for (place, ((_, values), expected)) in method_cases.into_iter().zip(expected).enumerate() {
+                assert_digest(values, expected, &format!("{name}: {method} {place}"));
             }
         }
     }
@@ -129,9 +129,9 @@ fn methods_equal_those_of_numpy_and_other_libraries() {
 #[test]
 fn the_normal_cdf_equals_that_of_scipy() {
     let normal = &golden()["normal"];
-    for (z, wanted) in numbers(&normal["z"]).into_iter().zip(numbers(&normal["log_ndtr"])) {
+    for (z, expected) in numbers(&normal["z"]).into_iter().zip(numbers(&normal["log_ndtr"])) {
         let got = log_ndtr(z);
-        assert!((got - wanted).abs() <= 1e-12 * wanted.abs() + 1e-17, "{z}: {got} and {wanted}");
+        assert!((got - expected).abs() <= 1e-12 * expected.abs() + 1e-17, "{z}: {got} and {expected}");
     }
 }
 
@@ -140,16 +140,16 @@ fn matchings_equal_those_of_the_published_algorithm() {
     for (number, case) in (1u32..).zip(golden()["cases"].as_array().expect("a list")) {
         let s = golden_scores(case, 1000 * number, size(case, "queries"), size(case, "items"));
         let relaxations = [(1, 1.0), (2, 1.0), (5, 1.0), (1, 1.5), (2, 1.25), (5, 1.3), (3, 2.0), (2, 1e9)];
-        let mut wanted = case["relaxed_greedy"].as_array().expect("a list").iter();
+        let mut expected = case["relaxed_greedy"].as_array().expect("a list").iter();
         for (k, lambda) in relaxations {
             for capacity in [CapacityRule::Scaled, CapacityRule::Strict] {
                 let limits = GreedyRelaxation { lambda, capacity }.limits(k, s.queries, s.items);
                 let rows = relaxed_greedy(&s, limits);
                 let text: String =
                     rows.iter().map(|row| row.iter().map(|i| format!("{i} ")).collect::<String>() + ".").collect();
-                assert_eq!(Some(text.as_str()), wanted.next().and_then(Value::as_str), "{k} {lambda} {capacity:?}");
+                assert_eq!(Some(text.as_str()), expected.next().and_then(Value::as_str), "{k} {lambda} {capacity:?}");
             }
         }
-        assert!(wanted.next().is_none());
+        assert!(expected.next().is_none());
     }
 }

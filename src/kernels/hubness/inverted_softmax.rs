@@ -60,8 +60,8 @@ impl StatisticalMethod for InvertedSoftmax {
         }
     }
 
-    fn correction(&self, of: &ScoreStatistics) -> Box<dyn Correction> {
-        let [items, _] = of.map_first(|log_sum| log_sum / self.beta);
+    fn correction(&self, statistics: &ScoreStatistics) -> Box<dyn Correction> {
+        let [items, _] = statistics.map_first(|log_sum| log_sum / self.beta);
         Box::new(ShiftCorrection::new(items, Vec::new()))
     }
 

@@ -47,19 +47,19 @@ pub fn k_best_assignments(
         found.push(SolvedSubproblem::solve(problem));
     }
     while let Some(last) = found.len().checked_sub(1).filter(|_| found.len() < k && goes_on()) {
-        let wanted = k - found.len();
+        let expected = k - found.len();
         let from = &found[last];
         let queries_of = from.queries_of_items(problem.items);
         // In a child subproblem the first queries keep their items, and the next query gets a different one.
         for query in from.fixed..problem.queries {
-            let max_loss = open.get(wanted - 1).map_or(f64::INFINITY, |&(loss, ..)| loss);
+            let max_loss = open.get(expected - 1).map_or(f64::INFINITY, |&(loss, ..)| loss);
             if let Some(path) =
                 from.shortest_path(problem, &queries_of, query, Some(&from.excluded_for(query)), max_loss - from.loss)
             {
                 let loss = from.loss + path.length;
                 let place = open.partition_point(|&(other, ..)| other <= loss);
                 open.insert(place, (loss, last, query));
-                open.truncate(wanted);
+                open.truncate(expected);
             }
         }
         if open.is_empty() {
@@ -283,10 +283,10 @@ mod tests {
                 let random: Vec<f64> = (0..queries * items).map(|_| rng.uniform() * 2.0 - 1.0).collect();
                 let score = |query: usize, item: usize| random[query * items + item];
                 let problem = CapacitatedAssignment { queries, items, item_capacity: each, score: &score };
-                let wanted = all(&problem);
+                let expected = all(&problem);
                 let k = [1, 2, 12, 60][round % 4];
                 let got = k_best_assignments(&problem, k, || true);
-                assert_eq!(got, wanted[..wanted.len().min(k)], "{queries} {items} {each} {k}");
+                assert_eq!(got, expected[..expected.len().min(k)], "{queries} {items} {each} {k}");
             }
         }
         let problem = CapacitatedAssignment { queries: 0, items: 3, item_capacity: 1, score: &|_, _| 0.0 };
@@ -316,12 +316,12 @@ mod tests {
             let each = s.queries.div_ceil(s.items);
             let problem =
                 CapacitatedAssignment { queries: s.queries, items: s.items, item_capacity: each, score: &score };
-            let wanted = numbers(&case["k_best_assignments"]);
+            let expected = numbers(&case["k_best_assignments"]);
             let got: Vec<f64> = k_best_assignments(&problem, 8, || true).iter().map(|way| sum(way, &score)).collect();
-            assert_eq!(got.len(), wanted.len(), "{}", case["name"]);
+            assert_eq!(got.len(), expected.len(), "{}", case["name"]);
             assert!(
-                got.iter().zip(&wanted).all(|(a, b)| (a - b).abs() < 1e-12),
-                "{}: {got:?} {wanted:?}",
+                got.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-12),
+                "{}: {got:?} {expected:?}",
                 case["name"]
             );
         }

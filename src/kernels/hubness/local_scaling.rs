@@ -57,9 +57,9 @@ impl StatisticalMethod for LocalScaling {
         }
     }
 
-    fn correction(&self, of: &ScoreStatistics) -> Box<dyn Correction> {
-        let sigmas = of.map_first(|score| of.distance.squared(score).sqrt().max(MIN_DISTANCE));
-        Box::new(DistanceScaling::new(of.distance, DistanceForm::Squared, sigmas))
+    fn correction(&self, statistics: &ScoreStatistics) -> Box<dyn Correction> {
+        let sigmas = statistics.map_first(|score| statistics.distance.squared(score).sqrt().max(MIN_DISTANCE));
+        Box::new(DistanceScaling::new(statistics.distance, DistanceForm::Squared, sigmas))
     }
 
     fn definition(&self, scores: &DenseScores, others: &DenseScores, distance: Distance) -> DenseScores {

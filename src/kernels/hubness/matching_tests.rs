@@ -33,7 +33,7 @@ fn an_incremental_matching_equals_the_one_of_all_pairs() {
         let lambda = [1.0, 1.3, 2.0, 1e9][rng.uniform_below(4)];
         let capacity = [CapacityRule::Scaled, CapacityRule::Strict][rng.uniform_below(2)];
         let limits = GreedyRelaxation { lambda, capacity }.limits(rng.uniform_below(5), queries, items);
-        let wanted = relaxed_greedy(&s, limits);
+        let expected = relaxed_greedy(&s, limits);
         let mut matching = IncrementalMatching::new(limits, items, lists(&s, rng.uniform_below(4)));
         let all = lists(&s, items);
         loop {
@@ -55,9 +55,9 @@ fn an_incremental_matching_equals_the_one_of_all_pairs() {
                 .collect();
             matching.extend_lists(longer);
         }
-        assert_eq!(taken(&matching), wanted, "round {round}");
-        assert!(wanted.iter().all(|items| items.len() <= limits.items_per_query));
-        let counts = k_occurrences(wanted.iter().map(Vec::as_slice), items, limits.items_per_query);
+        assert_eq!(taken(&matching), expected, "round {round}");
+        assert!(expected.iter().all(|items| items.len() <= limits.items_per_query));
+        let counts = k_occurrences(expected.iter().map(Vec::as_slice), items, limits.items_per_query);
         assert!(counts.iter().all(|&count| count <= limits.queries_per_item));
     }
     assert!(n_extended > 300, "too few lists had to be extended: {n_extended}");
@@ -81,8 +81,8 @@ fn matchings_over_corrected_scores_are_those_of_the_definitions() {
         one_sided_differs += usize::from(sets[0] != sets[1]);
         for method in [&inverted as &dyn StatisticalMethod, &csls, &one_sided] {
             let definition = method.definition(&s, &s, Distance::Cosine);
-            let of = statistical_correction(method, &s, &s, Distance::Cosine);
-            let across = |q: usize, i: usize| of.comparable_score(q, i, to_f32([s.at(q, i)].into_iter())[0]);
+            let correction = statistical_correction(method, &s, &s, Distance::Cosine);
+            let across = |q: usize, i: usize| correction.comparable_score(q, i, to_f32([s.at(q, i)].into_iter())[0]);
             let got = relaxed_greedy(&DenseScores::from_fn(20, 8, across), limits);
             assert_eq!(got, relaxed_greedy(&definition, limits));
             others_than_of_scores += usize::from(got != relaxed_greedy(&s, limits));
@@ -97,13 +97,13 @@ fn matchings_over_corrected_scores_are_those_of_the_definitions() {
 fn two_queries_by_hand() {
     // Item 0 is the best of both queries; the pair with 0.9 is taken first.
     let s = DenseScores { queries: 2, items: 2, values: vec![0.8, 0.1, 0.9, 0.7] };
-    let of =
+    let matched_items =
         |k, lambda| relaxed_greedy(&s, GreedyRelaxation { lambda, capacity: CapacityRule::Strict }.limits(k, 2, 2));
-    assert_eq!(of(1, 1.0), [[1], [0]]);
-    assert_eq!(of(1, 1.4), [[1], [0]]);
+    assert_eq!(matched_items(1, 1.0), [[1], [0]]);
+    assert_eq!(matched_items(1, 1.4), [[1], [0]]);
     // From λ = 1.5 an item may have two queries.
-    assert_eq!(of(1, 1.5), [[0], [0]]);
-    assert_eq!(of(2, 1.0), [[0, 1], [0, 1]]);
+    assert_eq!(matched_items(1, 1.5), [[0], [0]]);
+    assert_eq!(matched_items(2, 1.0), [[0, 1], [0, 1]]);
     // Equal scores: the lower query, then the lower item.
     let s = DenseScores { queries: 2, items: 3, values: vec![0.5; 6] };
     assert_eq!(
@@ -121,8 +121,8 @@ fn an_infinite_relaxation_gives_the_nearest_neighbours() {
         for capacity in [CapacityRule::Scaled, CapacityRule::Strict] {
             let limits = GreedyRelaxation { lambda: f64::INFINITY, capacity }.limits(3, 30, 8);
             let got = relaxed_greedy(&s, MatchingLimits { total_pairs: 90, ..limits });
-            let wanted: Vec<Vec<usize>> = s.rankings().into_iter().map(|items| items[..3].to_vec()).collect();
-            assert_eq!(got, wanted);
+            let expected: Vec<Vec<usize>> = s.rankings().into_iter().map(|items| items[..3].to_vec()).collect();
+            assert_eq!(got, expected);
         }
     }
 }
@@ -137,13 +137,14 @@ fn slices_have_one_query_of_each_image() {
 /// 100, or 20 of each slice. Figure 3 has at most 20, and for λ = 1 table 4 has R@1 above 20 %.
 #[test]
 fn capacities_of_an_image_by_rule() {
-    let of = |capacity, lambda, k| GreedyRelaxation { lambda, capacity }.limits(k, 5000, 1000);
-    let of_slice = |lambda, k| GreedyRelaxation { lambda, capacity: CapacityRule::Slices }.limits(k, 1000, 1000);
-    let largest = [of(CapacityRule::Strict, 2.0, 10), of(CapacityRule::Scaled, 2.0, 10), of_slice(2.0, 10)];
+    let limits = |capacity, lambda, k| GreedyRelaxation { lambda, capacity }.limits(k, 5000, 1000);
+    let slice_limits = |lambda, k| GreedyRelaxation { lambda, capacity: CapacityRule::Slices }.limits(k, 1000, 1000);
+    let largest = [limits(CapacityRule::Strict, 2.0, 10), limits(CapacityRule::Scaled, 2.0, 10), slice_limits(2.0, 10)];
     assert_eq!(largest.map(|limits| limits.queries_per_item), [20, 100, 20]);
-    // Captions that get an image at all, of 5,000: the limit of R@1.
-    let matched = [of(CapacityRule::Strict, 1.0, 1), of(CapacityRule::Scaled, 1.0, 1)].map(|limits| limits.total_pairs);
-    assert_eq!((matched, 5 * of_slice(1.0, 1).total_pairs), ([1000, 5000], 5000));
+    // Captions that get an image at all, limits 5,000: the limit limits R@1.
+    let matched =
+        [limits(CapacityRule::Strict, 1.0, 1), limits(CapacityRule::Scaled, 1.0, 1)].map(|limits| limits.total_pairs);
+    assert_eq!((matched, 5 * slice_limits(1.0, 1).total_pairs), ([1000, 5000], 5000));
 }
 
 /// With five captions for each image and a capacity of 1, the published algorithm matches a fifth of the captions, so

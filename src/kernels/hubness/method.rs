@@ -40,7 +40,7 @@ pub trait StatisticalMethod {
     fn required_statistics(&self) -> RequiredStatistics;
 
     /// The correction with these statistics.
-    fn correction(&self, of: &ScoreStatistics) -> Box<dyn Correction>;
+    fn correction(&self, statistics: &ScoreStatistics) -> Box<dyn Correction>;
 
     /// The definition: corrected scores, in any unit; higher is closer.
     ///
@@ -82,7 +82,7 @@ impl ScoreStatistics {
     /// none.
     pub(super) fn map_first(&self, number: impl Fn(f64) -> f64) -> [Vec<f64>; 2] {
         [&self.items, &self.queries]
-            .map(|of| of.first().into_iter().flatten().map(|&statistic| number(statistic)).collect())
+            .map(|side| side.first().into_iter().flatten().map(|&statistic| number(statistic)).collect())
     }
 }
 
@@ -188,27 +188,28 @@ pub const MAX_INVERSE_TEMPERATURE: f64 = 1e6;
 #[must_use]
 pub fn check_inverse_temperature(name: &'static str, beta: f64) -> Option<(&'static str, String)> {
     let fits = beta > 0.0 && beta <= MAX_INVERSE_TEMPERATURE;
-    (!fits).then(|| (name, format!("got {beta}, wanted a number above 0 and at most {MAX_INVERSE_TEMPERATURE}")))
+    (!fits).then(|| (name, format!("got {beta}, expected a number above 0 and at most {MAX_INVERSE_TEMPERATURE}")))
 }
 
 /// Problem of a temperature, if there is one.
 #[must_use]
 pub fn check_temperature(name: &'static str, tau: f64) -> Option<(&'static str, String)> {
     let fits = tau >= 1.0 / MAX_INVERSE_TEMPERATURE && tau.is_finite();
-    (!fits).then(|| (name, format!("got {tau}, wanted a finite number of at least {}", 1.0 / MAX_INVERSE_TEMPERATURE)))
+    (!fits)
+        .then(|| (name, format!("got {tau}, expected a finite number of at least {}", 1.0 / MAX_INVERSE_TEMPERATURE)))
 }
 
 /// Problem of a weight, which must be finite and at least 0, if there is one.
 #[must_use]
 pub fn check_weight(name: &'static str, weight: f64) -> Option<(&'static str, String)> {
     let fits = weight >= 0.0 && weight.is_finite();
-    (!fits).then(|| (name, format!("got {weight}, wanted a finite number of at least 0")))
+    (!fits).then(|| (name, format!("got {weight}, expected a finite number of at least 0")))
 }
 
 /// Problem of a count, which must be at least 1, if there is one.
 #[must_use]
 pub fn check_count(name: &'static str, count: usize) -> Option<(&'static str, String)> {
-    (count == 0).then(|| (name, "got 0, wanted at least 1".to_owned()))
+    (count == 0).then(|| (name, "got 0, expected at least 1".to_owned()))
 }
 
 /// Shift correction: `s − h(item) − g(query)`.
@@ -388,21 +389,21 @@ mod tests {
 
     #[test]
     fn statistics_of_four_scores() {
-        let of = |statistic: Statistic, scores: &[f32]| statistic.compute(scores.iter().copied());
+        let value_of = |statistic: Statistic, scores: &[f32]| statistic.compute(scores.iter().copied());
         let scores = [0.5, 2.0, -1.0, 1.0];
-        let wanted = (0.25f64.exp() + 1f64.exp() + (-0.5f64).exp() + 0.5f64.exp()).ln();
-        assert!((of(Statistic::LogSumExp { beta: 0.5 }, &scores) - wanted).abs() < 1e-15);
-        assert_eq!(of(Statistic::MeanOfLargest { k: 2 }, &scores), 1.5);
-        assert_eq!(of(Statistic::MeanOfLargest { k: 9 }, &scores), 0.625);
-        assert_eq!([1, 3, 4, 9].map(|k| of(Statistic::KthLargest { k }, &scores)), [2.0, 0.5, -1.0, -1.0]);
-        assert_eq!(of(Statistic::Mean, &scores), 0.625);
-        // Deviations −1/8, 11/8, −13/8, 3/8: the sum of their squares is 300/64, the mean 75/64.
-        assert!((of(Statistic::StandardDeviation, &scores) - (75f64 / 64.0).sqrt()).abs() < 1e-15);
-        assert_eq!(of(Statistic::StandardDeviation, &[0.1; 3]), 0.0);
+        let expected = (0.25f64.exp() + 1f64.exp() + (-0.5f64).exp() + 0.5f64.exp()).ln();
+        assert!((value_of(Statistic::LogSumExp { beta: 0.5 }, &scores) - expected).abs() < 1e-15);
+        assert_eq!(value_of(Statistic::MeanOfLargest { k: 2 }, &scores), 1.5);
+        assert_eq!(value_of(Statistic::MeanOfLargest { k: 9 }, &scores), 0.625);
+        assert_eq!([1, 3, 4, 9].map(|k| value_of(Statistic::KthLargest { k }, &scores)), [2.0, 0.5, -1.0, -1.0]);
+        assert_eq!(value_of(Statistic::Mean, &scores), 0.625);
+        // Deviations −1/8, 11/8, −13/8, 3/8: the sum value_of their squares is 300/64, the mean 75/64.
+        assert!((value_of(Statistic::StandardDeviation, &scores) - (75f64 / 64.0).sqrt()).abs() < 1e-15);
+        assert_eq!(value_of(Statistic::StandardDeviation, &[0.1; 3]), 0.0);
         // e²⁰⁰⁰ overflows f64, but its logarithm does not.
-        assert!((of(Statistic::LogSumExp { beta: 1000.0 }, &[2.0, 2.0]) - (2000.0 + 2f64.ln())).abs() < 1e-12);
-        assert_eq!(of(Statistic::LogSumExp { beta: 1.0 }, &[]), f64::NEG_INFINITY);
-        assert!(of(Statistic::Mean, &[]).is_nan() && of(Statistic::KthLargest { k: 0 }, &[1.0]).is_nan());
+        assert!((value_of(Statistic::LogSumExp { beta: 1000.0 }, &[2.0, 2.0]) - (2000.0 + 2f64.ln())).abs() < 1e-12);
+        assert_eq!(value_of(Statistic::LogSumExp { beta: 1.0 }, &[]), f64::NEG_INFINITY);
+        assert!(value_of(Statistic::Mean, &[]).is_nan() && value_of(Statistic::KthLargest { k: 0 }, &[1.0]).is_nan());
     }
 
     #[test]
@@ -415,7 +416,7 @@ mod tests {
         assert!(check_inverse_temperature("beta", 0.0).is_some() && check_temperature("tau", 0.0).is_some());
         assert!(check_inverse_temperature("beta", 2e6).is_some() && check_inverse_temperature("beta", 1e6).is_none());
         assert!(check_weight("alpha", 0.0).is_none() && check_temperature("tau", 0.01).is_none());
-        let wanted = Some(("k", "got 0, wanted at least 1".to_owned()));
-        assert_eq!((check_count("k", 0), check_count("k", 1)), (wanted, None));
+        let expected = Some(("k", "got 0, expected at least 1".to_owned()));
+        assert_eq!((check_count("k", 0), check_count("k", 1)), (expected, None));
     }
 }

@@ -43,9 +43,9 @@ impl StatisticalMethod for GaussianMutualProximity {
         }
     }
 
-    fn correction(&self, of: &ScoreStatistics) -> Box<dyn Correction> {
+    fn correction(&self, statistics: &ScoreStatistics) -> Box<dyn Correction> {
         let pairs = |both: &[Vec<f64>]| both[0].iter().copied().zip(both[1].iter().copied()).collect();
-        Box::new(GaussianProximityCorrection { items: pairs(&of.items), queries: pairs(&of.queries) })
+        Box::new(GaussianProximityCorrection { items: pairs(&statistics.items), queries: pairs(&statistics.queries) })
     }
 
     /// `ln s'`.
@@ -81,10 +81,10 @@ impl Correction for GaussianProximityCorrection {
 
     #[expect(clippy::cast_possible_truncation, reason = "rows are f32")]
     fn correct_row(&self, query: usize, scores: &mut [f32]) {
-        let of_query = self.queries[query];
-        for (score, &of_item) in scores.iter_mut().zip(&self.items) {
+        let query_side = self.queries[query];
+        for (score, &item_side) in scores.iter_mut().zip(&self.items) {
             let s = f64::from(*score);
-            *score = (log_ndtr_approx(z_score(s, of_query)) + log_ndtr_approx(z_score(s, of_item))) as f32;
+            *score = (log_ndtr_approx(z_score(s, query_side)) + log_ndtr_approx(z_score(s, item_side))) as f32;
         }
     }
 
@@ -179,8 +179,8 @@ impl Correction for EmpiricalMutualProximity {
         for (block, scores) in scores.chunks_mut(INTERLEAVED_SEARCHES).enumerate() {
             let mut of_items = [0; INTERLEAVED_SEARCHES];
             self.items.count_below_each(block * INTERLEAVED_SEARCHES, scores, &mut of_items);
-            for (score, of_item) in scores.iter_mut().zip(of_items) {
-                let farther = self.queries.count_below(query, *score) as f64 * of_item as f64;
+            for (score, item_side) in scores.iter_mut().zip(of_items) {
+                let farther = self.queries.count_below(query, *score) as f64 * item_side as f64;
                 *score = ((farther - pairs) / pairs) as f32;
             }
         }
@@ -241,16 +241,16 @@ impl SortedScores {
 /// and whose query is farther from the item, than `score`.
 ///
 /// # Shapes
-/// - `of_query`: scores of the query with the items of the bank's pairs
-/// - `of_item`: scores of the item with the queries of the same pairs
+/// - `query_side`: scores of the query with the items of the bank's pairs
+/// - `item_side`: scores of the item with the queries of the same pairs
 ///
 /// # Cost
 /// `O(pairs)` for each score, so it suits candidates, not whole rows.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "banks are far below 2⁵³")]
-pub fn joint_proximity(score: f64, of_query: &[f64], of_item: &[f64]) -> f64 {
-    let farther = of_query.iter().zip(of_item).filter(|&(&q, &i)| q < score && i < score).count();
-    farther as f64 / of_query.len() as f64
+pub fn joint_proximity(score: f64, query_side: &[f64], item_side: &[f64]) -> f64 {
+    let farther = query_side.iter().zip(item_side).filter(|&(&q, &i)| q < score && i < score).count();
+    farther as f64 / query_side.len() as f64
 }
 
 /// The definition.

@@ -57,9 +57,9 @@ impl StatisticalMethod for Nicdm {
         }
     }
 
-    fn correction(&self, of: &ScoreStatistics) -> Box<dyn Correction> {
-        let roots = of.map_first(|mean| of.distance.affine(mean).max(MIN_DISTANCE).sqrt());
-        Box::new(DistanceScaling::new(of.distance, DistanceForm::Affine, roots))
+    fn correction(&self, statistics: &ScoreStatistics) -> Box<dyn Correction> {
+        let roots = statistics.map_first(|mean| statistics.distance.affine(mean).max(MIN_DISTANCE).sqrt());
+        Box::new(DistanceScaling::new(statistics.distance, DistanceForm::Affine, roots))
     }
 
     /// `−d'`.

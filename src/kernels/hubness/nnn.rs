@@ -55,8 +55,8 @@ impl StatisticalMethod for Nnn {
         }
     }
 
-    fn correction(&self, of: &ScoreStatistics) -> Box<dyn Correction> {
-        let [items, _] = of.map_first(|mean| self.alpha * mean);
+    fn correction(&self, statistics: &ScoreStatistics) -> Box<dyn Correction> {
+        let [items, _] = statistics.map_first(|mean| self.alpha * mean);
         Box::new(ShiftCorrection::new(items, Vec::new()))
     }
 

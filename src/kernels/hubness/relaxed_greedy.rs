@@ -88,7 +88,7 @@ impl GreedyRelaxation {
     #[must_use]
     pub fn problems(&self) -> ParameterProblems {
         let wrong = self.lambda.is_nan() || self.lambda < 1.0;
-        wrong.then(|| ("lambda", format!("got {}, wanted at least 1", self.lambda))).into_iter().collect()
+        wrong.then(|| ("lambda", format!("got {}, expected at least 1", self.lambda))).into_iter().collect()
     }
 
     /// Limits of the matching for the cut-off `k`, or of the matching of each slice. Halves are rounded up.
@@ -273,8 +273,8 @@ impl IncrementalMatching {
     /// Number of candidates in the lists of all queries except these.
     #[must_use]
     pub fn candidate_count_without(&self, queries: &[usize]) -> usize {
-        let of_these: usize = queries.iter().map(|&query| self.lists[query].len()).sum();
-        self.lists.iter().map(Vec::len).sum::<usize>() - of_these
+        let listed: usize = queries.iter().map(|&query| self.lists[query].len()).sum();
+        self.lists.iter().map(Vec::len).sum::<usize>() - listed
     }
 
     /// Replaces the lists of some queries by longer ones.

@@ -30,13 +30,16 @@ pub(super) fn to_f32(values: impl Iterator<Item = f64>) -> Vec<f32> {
 /// Statistics of every item.
 pub(super) fn item_statistics(scores: &DenseScores, statistics: &[Statistic]) -> Vec<Vec<f64>> {
     let column = |item: usize| to_f32(scores.column(item)).into_iter();
-    statistics.iter().map(|of| (0..scores.items).map(|item| of.compute(column(item))).collect()).collect()
+    statistics.iter().map(|statistic| (0..scores.items).map(|item| statistic.compute(column(item))).collect()).collect()
 }
 
-/// Statistics of every query.
+/// Statistics statistic every query.
 fn query_statistics(scores: &DenseScores, statistics: &[Statistic]) -> Vec<Vec<f64>> {
     let row = |query: usize| to_f32(scores.row(query)).into_iter();
-    statistics.iter().map(|of| (0..scores.queries).map(|query| of.compute(row(query))).collect()).collect()
+    statistics
+        .iter()
+        .map(|statistic| (0..scores.queries).map(|query| statistic.compute(row(query))).collect())
+        .collect()
 }
 
 /// Correction of a method, with statistics in f64 of the scores in f32. Checks that statistics of queries do not change

@@ -59,10 +59,12 @@ fn map_values(matrix: &DenseScores, function: impl Fn(f64) -> f64) -> DenseScore
 
 /// Asserts that comparable scores equal the definition.
 #[expect(clippy::cast_possible_truncation, reason = "the scores are f32")]
-fn assert_comparable_scores(correction: &dyn Correction, scores: &DenseScores, wanted: &DenseScores) {
+fn assert_comparable_scores(correction: &dyn Correction, scores: &DenseScores, expected: &DenseScores) {
     let across = |q: usize, i: usize| correction.comparable_score(q, i, scores.at(q, i) as f32);
-    for (got, wanted) in DenseScores::from_fn(scores.queries, scores.items, across).values.iter().zip(&wanted.values) {
-        assert!((got - wanted).abs() < 1e-11 * wanted.abs().max(1.0), "{got} and {wanted}");
+    for (got, expected) in
+        DenseScores::from_fn(scores.queries, scores.items, across).values.iter().zip(&expected.values)
+    {
+        assert!((got - expected).abs() < 1e-11 * expected.abs().max(1.0), "{got} and {expected}");
     }
 }
 
@@ -79,31 +81,31 @@ fn methods_of_statistics_rank_as_their_definitions() {
             let k = 1 + rng.uniform_below(6);
             let others = if bank { &other } else { &s };
             // These methods ignore the distance, so it may differ.
-            let of = |method: &dyn StatisticalMethod| {
+            let corrected = |method: &dyn StatisticalMethod| {
                 let definition = method.definition(&s, others, Distance::Order);
                 (statistical_correction(method, &s, others, Distance::Cosine), definition)
             };
-            let (of_softmax, without_own) = of(&InvertedSoftmax { beta: 5.0, query_bank: bank });
+            let (softmax_correction, without_own) = corrected(&InvertedSoftmax { beta: 5.0, query_bank: bank });
             let with_own = inverted_softmax(&s, bank.then_some(others), 5.0, NormalisationSet::AllQueries);
-            assert_same_rankings(&*of_softmax, &s, &with_own, "inverted softmax");
-            assert_same_rankings(&*of_softmax, &s, &without_own, "its own query excluded");
-            assert_comparable_scores(&*of_softmax, &s, &map_values(&with_own, |log| log / 5.0));
+            assert_same_rankings(&*softmax_correction, &s, &with_own, "inverted softmax");
+            assert_same_rankings(&*softmax_correction, &s, &without_own, "its own query excluded");
+            assert_comparable_scores(&*softmax_correction, &s, &map_values(&with_own, |log| log / 5.0));
 
-            let (of_csls, wanted) = of(&Csls { k, query_bank: bank, ..Csls::default() });
-            assert_same_rankings(&*of_csls, &s, &wanted, "csls");
-            assert_comparable_scores(&*of_csls, &s, &map_values(&wanted, |value| value / 2.0));
+            let (csls_correction, expected) = corrected(&Csls { k, query_bank: bank, ..Csls::default() });
+            assert_same_rankings(&*csls_correction, &s, &expected, "csls");
+            assert_comparable_scores(&*csls_correction, &s, &map_values(&expected, |value| value / 2.0));
 
-            let (of_nnn, wanted) = of(&Nnn { alpha: 0.75, k });
-            assert_same_rankings(&*of_nnn, &s, &wanted, "nnn");
-            assert_comparable_scores(&*of_nnn, &s, &wanted);
+            let (nnn_correction, expected) = corrected(&Nnn { alpha: 0.75, k });
+            assert_same_rankings(&*nnn_correction, &s, &expected, "nnn");
+            assert_comparable_scores(&*nnn_correction, &s, &expected);
 
-            let (of_means, wanted) = of(&DistributionNormalisation { lambda: 0.5 });
-            assert_same_rankings(&*of_means, &s, &wanted, "distribution normalisation");
+            let (means_correction, expected) = corrected(&DistributionNormalisation { lambda: 0.5 });
+            assert_same_rankings(&*means_correction, &s, &expected, "distribution normalisation");
 
-            let (of_gaussians, wanted) = of(&GaussianMutualProximity { query_bank: bank });
-            if wanted.values.iter().all(|value| value.is_finite()) {
-                assert_same_rankings(&*of_gaussians, &s, &wanted, "mutual proximity");
-                assert_comparable_scores(&*of_gaussians, &s, &wanted);
+            let (gaussian_correction, expected) = corrected(&GaussianMutualProximity { query_bank: bank });
+            if expected.values.iter().all(|value| value.is_finite()) {
+                assert_same_rankings(&*gaussian_correction, &s, &expected, "mutual proximity");
+                assert_comparable_scores(&*gaussian_correction, &s, &expected);
             }
             methods_of_distances_rank_as_their_definitions(&s, others, k, bank);
         }
@@ -123,19 +125,19 @@ fn methods_of_distances_rank_as_their_definitions(s: &DenseScores, others: &Dens
         (Distance::Order, &below(s), &below(others)),
         (Distance::OneMinusScore, s, others),
     ] {
-        let of = |method: &dyn StatisticalMethod| {
+        let corrected = |method: &dyn StatisticalMethod| {
             assert!(method.required_statistics().needs_distances);
             (statistical_correction(method, s, others, distance), method.definition(s, others, distance))
         };
-        let (of_scaling, wanted) = of(&LocalScaling { k, query_bank: bank });
+        let (scaling_correction, expected) = corrected(&LocalScaling { k, query_bank: bank });
         // Values up to e⁻⁷⁴⁵ underflow to 0 in the definition, so it does not rank them.
-        if wanted.values.iter().all(|&value| value > 0.0) {
-            assert_same_rankings(&*of_scaling, s, &map_values(&wanted, f64::ln), "local scaling");
-            assert_comparable_scores(&*of_scaling, s, &map_values(&wanted, f64::ln));
+        if expected.values.iter().all(|&value| value > 0.0) {
+            assert_same_rankings(&*scaling_correction, s, &map_values(&expected, f64::ln), "local scaling");
+            assert_comparable_scores(&*scaling_correction, s, &map_values(&expected, f64::ln));
         }
-        let (of_nicdm, wanted) = of(&Nicdm { k, query_bank: bank });
-        assert_same_rankings(&*of_nicdm, s, &wanted, "nicdm");
-        assert_comparable_scores(&*of_nicdm, s, &wanted);
+        let (nicdm_correction, expected) = corrected(&Nicdm { k, query_bank: bank });
+        assert_same_rankings(&*nicdm_correction, s, &expected, "nicdm");
+        assert_comparable_scores(&*nicdm_correction, s, &expected);
     }
 }
 
@@ -145,17 +147,18 @@ fn large_temperatures_neither_overflow_nor_tie() {
     let s = DenseScores { queries: 2, items: 3, values: vec![1.0, -1.0, 0.5, 0.25, 0.5, -0.5] };
     let softmax = InvertedSoftmax { beta: 1000.0, query_bank: false };
     for method in [&DualSoftmax { beta: 1000.0 } as &dyn StatisticalMethod, &softmax] {
-        let of = corrected_scores(&*statistical_correction(method, &s, &s, Distance::Cosine), &s);
-        assert!(of.values.iter().all(|value| value.is_finite()));
-        assert_eq!(of.rankings(), [[0, 2, 1], [1, 0, 2]]);
+        let corrected = corrected_scores(&*statistical_correction(method, &s, &s, Distance::Cosine), &s);
+        assert!(corrected.values.iter().all(|value| value.is_finite()));
+        assert_eq!(corrected.rankings(), [[0, 2, 1], [1, 0, 2]]);
     }
     // With a single query the softmax is 1, so corrected scores equal the scores.
-    let of = |beta, s| corrected_scores(&*statistical_correction(&DualSoftmax { beta }, s, s, Distance::Cosine), s);
+    let corrected =
+        |beta, s| corrected_scores(&*statistical_correction(&DualSoftmax { beta }, s, s, Distance::Cosine), s);
     let s = DenseScores { queries: 1, items: 4, values: vec![-3.0, -2.5, -0.5, -1.5] };
-    assert_eq!(of(7.0, &s).rankings(), [[2, 3, 1, 0]]);
+    assert_eq!(corrected(7.0, &s).rankings(), [[2, 3, 1, 0]]);
     // Negative products are ranked by ascending absolute value: −1·e⁻¹⁵⁰⁰, then −0.5·e⁻¹⁰⁰⁰, then −0.5.
     let s = DenseScores { queries: 2, items: 3, values: vec![-0.5, -1.0, -0.5, 0.5, 0.5, -0.75] };
-    assert_eq!(of(1000.0, &s).rankings()[0], [1, 0, 2]);
+    assert_eq!(corrected(1000.0, &s).rankings()[0], [1, 0, 2]);
 }
 
 /// The mean of CSLS includes the query itself. Here query 0 ranks item 0 first; without the query it would rank item 1
@@ -187,8 +190,8 @@ fn methods_of_banks_rank_as_their_definitions() {
 
         let log_sums =
             |bank: &DenseScores, beta: f64| item_statistics(bank, &[Statistic::LogSumExp { beta }]).remove(0);
-        let of = qb_norm_correction(20.0, &log_sums(&banks[0], 20.0), &activated[0], &nearest);
-        assert_same_rankings(&of, &s, &qb_norm(&s, &banks[0], 20.0, k), "qb-norm");
+        let correction = qb_norm_correction(20.0, &log_sums(&banks[0], 20.0), &activated[0], &nearest);
+        assert_same_rankings(&correction, &s, &qb_norm(&s, &banks[0], 20.0, k), "qb-norm");
 
         let betas = [1.0 / 1.99, 3.0];
         let (first, second) = (log_sums(&banks[0], betas[0]), log_sums(&banks[1], betas[1]));
@@ -199,23 +202,24 @@ fn methods_of_banks_rank_as_their_definitions() {
             &db_norm(&s, both, betas, None),
             "DualIS",
         );
-        let of = dual_dynamic_inverted_softmax(betas, [&first, &second], [&activated[0], &activated[1]], &nearest);
-        assert_same_rankings(&of, &s, &db_norm(&s, both, betas, Some(k)), "DualDIS");
+        let correction =
+            dual_dynamic_inverted_softmax(betas, [&first, &second], [&activated[0], &activated[1]], &nearest);
+        assert_same_rankings(&correction, &s, &db_norm(&s, both, betas, Some(k)), "DualDIS");
 
-        let of_query = random_scores(&mut rng, queries, 7, 64);
+        let query_scores = random_scores(&mut rng, queries, 7, 64);
         let rising = |mut list: Vec<f32>| {
             list.sort_unstable_by(f32::total_cmp);
             list
         };
-        let of_columns = (0..items).map(|item| rising(to_f32(banks[0].column(item)))).collect();
-        let of_rows = (0..queries).map(|query| rising(to_f32(of_query.row(query)))).collect();
-        let of = EmpiricalMutualProximity::new(
-            Arc::new(SortedScores::new(of_columns)),
-            Arc::new(SortedScores::new(of_rows)),
+        let column_lists = (0..items).map(|item| rising(to_f32(banks[0].column(item)))).collect();
+        let row_lists = (0..queries).map(|query| rising(to_f32(query_scores.row(query)))).collect();
+        let correction = EmpiricalMutualProximity::new(
+            Arc::new(SortedScores::new(column_lists)),
+            Arc::new(SortedScores::new(row_lists)),
         );
-        let wanted = empirical_proximity(&s, &banks[0], &of_query);
-        assert_same_rankings(&of, &s, &wanted, "empirical proximity");
-        assert_comparable_scores(&of, &s, &wanted);
+        let expected = empirical_proximity(&s, &banks[0], &query_scores);
+        assert_same_rankings(&correction, &s, &expected, "empirical proximity");
+        assert_comparable_scores(&correction, &s, &expected);
     }
 }
 
@@ -237,10 +241,10 @@ fn methods_on_vectors_rank_as_their_definitions() {
             f64::from(to_f32([x].into_iter())[0])
         });
 
-        let of = statistical_correction(&DistributionNormalisation { lambda: 0.5 }, &s, &s, Distance::Cosine);
-        let wanted = distribution_normalisation(&wide(&q), &wide(&i), width, 0.5);
+        let correction = statistical_correction(&DistributionNormalisation { lambda: 0.5 }, &s, &s, Distance::Cosine);
+        let expected = distribution_normalisation(&wide(&q), &wide(&i), width, 0.5);
         // Scores are rounded to f32, those of the definition are not.
-        assert_decreasing(&corrected_scores(&*of, &s), &wanted, 5e-7, "distribution normalisation");
+        assert_decreasing(&corrected_scores(&*correction, &s), &expected, 5e-7, "distribution normalisation");
         let k = 3;
         let near = |rows: &[f32], at: usize, but: Option<usize>| -> f64 {
             let vector = row(rows, at);
@@ -251,13 +255,13 @@ fn methods_on_vectors_rank_as_their_definitions() {
         };
         let items_off: Vec<f64> = (0..items).map(|item| near(&i, item, Some(item))).collect();
         let queries_off: Vec<f64> = (0..queries).map(|query| near(&q, query, None)).collect();
-        let of = dis_sim_local_correction(&items_off, &queries_off);
-        let wanted = map_values(&dis_sim_local(&wide(&q), &wide(&i), width, k), |d| -d);
-        assert_decreasing(&corrected_scores(&of, &s), &wanted, 1e-6, "DisSimLocal");
+        let correction = dis_sim_local_correction(&items_off, &queries_off);
+        let expected = map_values(&dis_sim_local(&wide(&q), &wide(&i), width, k), |d| -d);
+        assert_decreasing(&corrected_scores(&correction, &s), &expected, 1e-6, "DisSimLocal");
         // d' = 2 − 2·(s − h − g).
         for (query, item) in (0..queries).flat_map(|query| (0..items).map(move |item| (query, item))) {
-            let got = 2.0 * of.comparable_score(query, item, to_f32([s.at(query, item)].into_iter())[0]) - 2.0;
-            assert!((got - wanted.at(query, item)).abs() < 1e-6, "{got} and {}", wanted.at(query, item));
+            let got = 2.0 * correction.comparable_score(query, item, to_f32([s.at(query, item)].into_iter())[0]) - 2.0;
+            assert!((got - expected.at(query, item)).abs() < 1e-6, "{got} and {}", expected.at(query, item));
         }
     }
     assert_eq!(squared_distance_to_centroid(&[1.0, 2.0], []), 0.0);
@@ -271,8 +275,13 @@ fn sinkhorn_columns_have_equal_sums() {
         let s = random_scores(&mut rng, queries, items, 512);
         let (tau, iterations) = ([0.01, 0.1][round % 2], 1 + round % 5);
         let (h, g) = sinkhorn(&s, tau, iterations);
-        let of = ShiftCorrection::new(h.clone(), g.clone());
-        assert_same_rankings(&of, &s, &DenseScores::from_fn(queries, items, |q, i| s.at(q, i) - h[i]), "sinkhorn");
+        let correction = ShiftCorrection::new(h.clone(), g.clone());
+        assert_same_rankings(
+            &correction,
+            &s,
+            &DenseScores::from_fn(queries, items, |q, i| s.at(q, i) - h[i]),
+            "sinkhorn",
+        );
         // Columns were scaled last, so their sums are exact.
         for (item, h) in h.iter().enumerate() {
             let sum: f64 = (0..queries).map(|q| ((s.at(q, item) - h - g[q]) / tau).exp()).sum();
@@ -280,24 +289,24 @@ fn sinkhorn_columns_have_equal_sums() {
             assert!((sum - share).abs() < 1e-9, "{sum} and {share}");
         }
         let bank = random_scores(&mut rng, queries, 4, 512);
-        let of_both = dual_bank_sinkhorn(&s, &bank, tau, iterations);
-        assert_eq!(of_both.len(), items);
-        let shift = dual_bank_correction(&[of_both.as_slice(), &[9.0; 4]].concat(), items);
-        assert_eq!(shift, ShiftCorrection::new(of_both, Vec::new()));
+        let bank_shifts = dual_bank_sinkhorn(&s, &bank, tau, iterations);
+        assert_eq!(bank_shifts.len(), items);
+        let shift = dual_bank_correction(&[bank_shifts.as_slice(), &[9.0; 4]].concat(), items);
+        assert_eq!(shift, ShiftCorrection::new(bank_shifts, Vec::new()));
     }
 }
 
 #[test]
 fn parameters_are_checked() {
-    let of =
+    let names =
         |problems: super::method::ParameterProblems| problems.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
-    assert_eq!(of(InvertedSoftmax { beta: f64::INFINITY, query_bank: true }.problems()), ["beta"]);
-    assert_eq!(of(DualSoftmax { beta: 0.0 }.problems()), ["beta"]);
-    assert_eq!(of(Csls { k: 0, ..Csls::default() }.problems()), ["k"]);
-    assert_eq!(of(Nnn { alpha: f64::NAN, k: 0 }.problems()), ["alpha", "k"]);
-    assert_eq!(of(DistributionNormalisation { lambda: -0.5 }.problems()), ["lambda"]);
-    assert_eq!(of(LocalScaling { k: 0, query_bank: true }.problems()), ["k"]);
-    assert_eq!(of(Nicdm { k: 0, query_bank: false }.problems()), ["k"]);
+    assert_eq!(names(InvertedSoftmax { beta: f64::INFINITY, query_bank: true }.problems()), ["beta"]);
+    assert_eq!(names(DualSoftmax { beta: 0.0 }.problems()), ["beta"]);
+    assert_eq!(names(Csls { k: 0, ..Csls::default() }.problems()), ["k"]);
+    assert_eq!(names(Nnn { alpha: f64::NAN, k: 0 }.problems()), ["alpha", "k"]);
+    assert_eq!(names(DistributionNormalisation { lambda: -0.5 }.problems()), ["lambda"]);
+    assert_eq!(names(LocalScaling { k: 0, query_bank: true }.problems()), ["k"]);
+    assert_eq!(names(Nicdm { k: 0, query_bank: false }.problems()), ["k"]);
     for (lambda, wrong) in [(0.99, true), (f64::NAN, true), (1.0, false), (f64::INFINITY, false)] {
         assert_eq!(GreedyRelaxation { lambda, capacity: CapacityRule::Scaled }.problems().is_empty(), !wrong);
     }
@@ -314,9 +323,9 @@ fn identity(correction: &dyn Correction) -> Vec<u8> {
 fn corrections_that_differ_in_one_number_have_different_identities() {
     let shift = |items: &[f64], queries: &[f64]| ShiftCorrection::new(items.to_vec(), queries.to_vec());
     let shifted = |items: &[f64], queries: &[f64]| Box::new(shift(items, queries)) as Box<dyn Correction>;
-    let dynamic = |of_query: &[usize]| {
+    let dynamic = |query_scores: &[usize]| {
         let choices = vec![shift(&[1.0, 2.0], &[]), shift(&[], &[])];
-        Box::new(PerQueryCorrection::new(choices, of_query.to_vec())) as Box<dyn Correction>
+        Box::new(PerQueryCorrection::new(choices, query_scores.to_vec())) as Box<dyn Correction>
     };
     let scaled = |distance, measured, items: &[f64], queries: &[f64]| {
         Box::new(DistanceScaling::new(distance, measured, [items.to_vec(), queries.to_vec()])) as Box<dyn Correction>
@@ -325,15 +334,15 @@ fn corrections_that_differ_in_one_number_have_different_identities() {
     let proximity = |items: &[&[f32]], queries: &[&[f32]]| {
         Box::new(EmpiricalMutualProximity::new(lists(items), lists(queries))) as Box<dyn Correction>
     };
-    let of = |items: &[Vec<f64>], queries: &[Vec<f64>]| ScoreStatistics {
+    let statistics = |items: &[Vec<f64>], queries: &[Vec<f64>]| ScoreStatistics {
         items: items.to_vec(),
         queries: queries.to_vec(),
         distance: Distance::Cosine,
     };
-    let softmax = |beta: f64, sums: &[f64]| DualSoftmax { beta }.correction(&of(&[sums.to_vec()], &[]));
+    let softmax = |beta: f64, sums: &[f64]| DualSoftmax { beta }.correction(&statistics(&[sums.to_vec()], &[]));
     let gaussians = |items: [f64; 2], queries: [f64; 2]| {
         let both = |numbers: [f64; 2]| numbers.map(|number| vec![number]);
-        GaussianMutualProximity { query_bank: false }.correction(&of(&both(items), &both(queries)))
+        GaussianMutualProximity { query_bank: false }.correction(&statistics(&both(items), &both(queries)))
     };
     let all = [
         shifted(&[1.0, 2.0], &[]),

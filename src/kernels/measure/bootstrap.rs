@@ -241,7 +241,10 @@ fn jackknife(fold: &FoldRankings<'_>, cutoffs: &[usize]) -> Option<(f64, f64)> {
         return None;
     }
     let sum = |left_out: Option<usize>| -> f64 {
-        fold.directions.iter().map(|of| skewness_sum(of, cutoffs, |image| Some(image % groups) != left_out)).sum()
+        fold.directions
+            .iter()
+            .map(|ranked| skewness_sum(ranked, cutoffs, |image| Some(image % groups) != left_out))
+            .sum()
     };
     let without: Vec<f64> = (0..groups).map(|group| sum(Some(group))).collect();
     let count = groups as f64;
@@ -251,10 +254,10 @@ fn jackknife(fold: &FoldRankings<'_>, cutoffs: &[usize]) -> Option<(f64, f64)> {
 }
 
 /// Sum of the skewness of Nₖ over ascending cut-offs, for the queries whose group satisfies `counts_as`.
-fn skewness_sum(of: &RankedLists<'_>, cutoffs: &[usize], counts_as: impl Fn(usize) -> bool) -> f64 {
-    let (mut counts, mut sum, mut from) = (vec![0u32; of.items], 0.0, 0);
+fn skewness_sum(ranked: &RankedLists<'_>, cutoffs: &[usize], counts_as: impl Fn(usize) -> bool) -> f64 {
+    let (mut counts, mut sum, mut from) = (vec![0u32; ranked.items], 0.0, 0);
     for &k in cutoffs {
-        for (list, _) in of.lists.iter().zip(of.groups).filter(|(_, group)| counts_as(**group)) {
+        for (list, _) in ranked.lists.iter().zip(ranked.groups).filter(|(_, group)| counts_as(**group)) {
             list.iter().take(k).skip(from).for_each(|&item| counts[item] += 1);
         }
         from = k;
@@ -380,18 +383,18 @@ mod tests {
     fn the_interval_is_around_the_hs_sum() {
         let lists: Vec<Vec<usize>> = (0..40).map(|q| (0..10).map(|i| (q * q + 3 * i) % (7 + i)).collect()).collect();
         let groups: Vec<usize> = (0..40).collect();
-        let of = RankedLists { lists: &lists, groups: &groups, items: 20 };
-        let wanted: f64 = CUTOFFS
+        let ranked = RankedLists { lists: &lists, groups: &groups, items: 20 };
+        let expected: f64 = CUTOFFS
             .into_iter()
             .map(|k| {
                 Hubness::of(&k_occurrences(lists.iter().map(Vec::as_slice), 20, k)).expect("items are found").skewness
             })
             .sum();
-        assert!((skewness_sum(&of, &CUTOFFS, |_| true) - wanted).abs() < 1e-12);
-        let (low, high) = interval(&[fold(&[of], 40)]).expect("there are queries");
+        assert!((skewness_sum(&ranked, &CUTOFFS, |_| true) - expected).abs() < 1e-12);
+        let (low, high) = interval(&[fold(&[ranked], 40)]).expect("there are queries");
         assert!(
-            low < wanted && wanted < high && (f64::midpoint(low, high) - wanted).abs() < 1e-9,
-            "{low} {high} {wanted}"
+            low < expected && expected < high && (f64::midpoint(low, high) - expected).abs() < 1e-9,
+            "{low} {high} {expected}"
         );
     }
 
@@ -400,16 +403,16 @@ mod tests {
     #[test]
     fn the_width_is_that_of_a_jackknife_over_queries() {
         let lists = [vec![0], vec![1]];
-        let of = RankedLists { lists: &lists, groups: &[0, 1], items: 4 };
-        assert_eq!(interval(&[fold(&[of], 2)]), Some((0.0, 0.0)));
+        let ranked = RankedLists { lists: &lists, groups: &[0, 1], items: 4 };
+        assert_eq!(interval(&[fold(&[ranked], 2)]), Some((0.0, 0.0)));
         // Three queries, two of which find item 0: θ is three times the skewness of N₁ = (2, 1, 0, 0). Without one
         // query N₁ is (1, 1, 0, 0), (1, 1, 0, 0) or (2, 0, 0, 0).
         let lists = [vec![0], vec![0], vec![1]];
-        let of = RankedLists { lists: &lists, groups: &[0, 1, 2], items: 4 };
+        let ranked = RankedLists { lists: &lists, groups: &[0, 1, 2], items: 4 };
         let one = 3.0 * 2.0 / 3f64.sqrt();
         // θᵢ = 0, 0, t: the mean is t/3, the sum of squares 2·t²/9 + 4·t²/9 = 2·t²/3, the standard error √(2/3 · 2/3) ·
         // t = 2·t/3.
-        let (low, high) = interval(&[fold(&[of], 3)]).expect("three groups");
+        let (low, high) = interval(&[fold(&[ranked], 3)]).expect("three groups");
         assert!((high - low - 2.0 * HALF_WIDTH * 2.0 * one / 3.0).abs() < 1e-9, "{low} {high}");
     }
 
@@ -434,8 +437,8 @@ mod tests {
     #[test]
     fn one_group_has_no_interval() {
         let lists = [vec![0, 1], vec![0, 2]];
-        let of = RankedLists { lists: &lists, groups: &[0, 0], items: 3 };
-        assert_eq!([1, 0].map(|images| interval(&[fold(&[of], images)])), [None, None]);
-        assert_eq!((interval(&[]), interval(&[fold(&[of], 2), fold(&[of], 1)])), (None, None));
+        let ranked = RankedLists { lists: &lists, groups: &[0, 0], items: 3 };
+        assert_eq!([1, 0].map(|images| interval(&[fold(&[ranked], images)])), [None, None]);
+        assert_eq!((interval(&[]), interval(&[fold(&[ranked], 2), fold(&[ranked], 1)])), (None, None));
     }
 }

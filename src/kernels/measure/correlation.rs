@@ -146,8 +146,8 @@ pub fn kendall(x: &[f64], y: &[f64]) -> Option<Kendall> {
 }
 
 /// Number of pairs of different elements.
-fn pair_count<T>(of: &[T]) -> u64 {
-    let n = of.len() as u64;
+fn pair_count<T>(items: &[T]) -> u64 {
+    let n = items.len() as u64;
     n * n.saturating_sub(1) / 2
 }
 
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn coefficients_of_three_pairs_and_ranks_of_ties() {
-        let close = |got: Option<f64>, wanted: f64| assert!((got.expect("both vary") - wanted).abs() < 1e-15);
+        let close = |got: Option<f64>, expected: f64| assert!((got.expect("both vary") - expected).abs() < 1e-15);
         close(pearson(&[1.0, 2.0, 3.0], &[2.0, 4.0, 6.0]), 1.0);
         close(pearson(&[1.0, 2.0, 3.0], &[1.0, 0.0, -1.0]), -1.0);
         // Deviations −1 0 1 and −1 1 0: 1 / (√2·√2).
@@ -280,11 +280,11 @@ mod tests {
             let mut draw = |kinds| (0..n).map(|_| rng.uniform_below(kinds) as f64 / 4.0).collect::<Vec<f64>>();
             let (x, y) = (draw(1 + case % 9), draw(40));
             match (kendall(&x, &y), reference(&x, &y)) {
-                (Some(got), Some(wanted)) => {
-                    assert!((got.tau_b - wanted.tau_b).abs() < 1e-14, "case {case}: {got:?} {wanted:?}");
-                    assert!((got.tau_c - wanted.tau_c).abs() < 1e-14, "case {case}: {got:?} {wanted:?}");
+                (Some(got), Some(expected)) => {
+                    assert!((got.tau_b - expected.tau_b).abs() < 1e-14, "case {case}: {got:?} {expected:?}");
+                    assert!((got.tau_c - expected.tau_c).abs() < 1e-14, "case {case}: {got:?} {expected:?}");
                 }
-                (got, wanted) => assert_eq!(got, wanted, "case {case}"),
+                (got, expected) => assert_eq!(got, expected, "case {case}"),
             }
         }
     }

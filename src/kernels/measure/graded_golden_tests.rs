@@ -104,8 +104,8 @@ fn graded_measures_equal_those_of_numpy() {
                 && name.k == number(words[5])
         });
         let (_, got) = found.unwrap_or_else(|| panic!("nothing measured `{line}`"));
-        let wanted: f64 = words[6].parse().expect("a number");
-        assert!((got - wanted).abs() < 1e-12, "{line}: {got}");
+        let expected: f64 = words[6].parse().expect("a number");
+        assert!((got - expected).abs() < 1e-12, "{line}: {got}");
     }
 }
 
@@ -118,12 +118,12 @@ fn correlations_equal_those_of_scipy() {
         let (n, numbers) = numbers.split_once(' ').expect("a count and numbers");
         let n: usize = n.parse().expect("a count");
         let numbers: Vec<f64> = numbers.split(' ').map(|word| word.parse().expect("a number")).collect();
-        let (x, y, wanted) = (&numbers[..n], &numbers[n..2 * n], &numbers[2 * n..]);
+        let (x, y, expected) = (&numbers[..n], &numbers[n..2 * n], &numbers[2 * n..]);
         let tau = kendall(x, y).expect("both vary");
         let got = [pearson(x, y).expect("both vary"), spearman(x, y).expect("both vary"), tau.tau_b, tau.tau_c];
-        assert_eq!(wanted.len(), got.len());
-        for (got, wanted) in got.iter().zip(wanted) {
-            assert!((got - wanted).abs() < 1e-12, "{name}: {got}, wanted {wanted}");
+        assert_eq!(expected.len(), got.len());
+        for (got, expected) in got.iter().zip(expected) {
+            assert!((got - expected).abs() < 1e-12, "{name}: {got}, expected {expected}");
         }
     }
 }

@@ -65,7 +65,7 @@ pub fn grade_ranking(
         let published = neighbours.iter().map(|&m| {
             let images = &official[..m.min(official.len())];
             let relevant: Vec<usize> = images.iter().cloned().flatten().collect();
-            let hits = hits(&ranking, |item| images.iter().any(|of| of.contains(&item)));
+            let hits = hits(&ranking, |item| images.iter().any(|group| group.contains(&item)));
             RelevantNeighbours { official: true, m, hits, phi: phi(&relevant) }
         });
         let all: Vec<RelevantNeighbours> = paper.chain(published).collect();
@@ -134,8 +134,8 @@ pub fn official_neighbours<'l>(
 #[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
 pub fn soft_semantic_recall(hits: &[bool], found: &[f32], relevant: &[f32], k: usize) -> Option<f64> {
     let total: f64 = relevant.iter().map(|&phi| f64::from(phi)).sum();
-    let of_hits: f64 = hits.iter().zip(found).take(k).filter(|(hit, _)| **hit).map(|(_, &phi)| f64::from(phi)).sum();
-    (!relevant.is_empty()).then(|| of_hits / (total + 1e-20) / relevant.len() as f64)
+    let hit_sum: f64 = hits.iter().zip(found).take(k).filter(|(hit, _)| **hit).map(|(_, &phi)| f64::from(phi)).sum();
+    (!relevant.is_empty()).then(|| hit_sum / (total + 1e-20) / relevant.len() as f64)
 }
 
 /// Metric `semantic_recall`: the share of the neighbours that is found, with the neighbours of the paper and of the
@@ -146,20 +146,23 @@ pub struct SemanticRecall;
 
 impl Metric for SemanticRecall {
     fn measure_graded(&self, grades: &GradedRanking<'_>, add: RecordValue<'_>) {
-        for of in grades.neighbours {
-            let variant = Some(if of.official { "official" } else { "paper" });
+        for neighbours in grades.neighbours {
+            let variant = Some(if neighbours.official { "official" } else { "paper" });
             for &k in grades.cutoffs {
-                let name = |measure| MetricName { m: Some(of.m), ..grades.name(measure, variant).at_cutoff(k) };
+                let name = |measure| MetricName { m: Some(neighbours.m), ..grades.name(measure, variant).at_cutoff(k) };
                 let mut some = |measure, value: Option<f64>| {
                     if let Some(value) = value {
                         add(name(measure), value);
                     }
                 };
-                some("semantic_recall", set_recall(&of.hits, of.phi.len(), k));
-                if of.official {
-                    let any = f64::from(u8::from(of.hits.iter().take(k).any(|&hit| hit)));
-                    some("semantic_recall_any", (!of.phi.is_empty()).then_some(any));
-                    some("semantic_recall_soft", soft_semantic_recall(&of.hits, grades.ranked_phi, &of.phi, k));
+                some("semantic_recall", set_recall(&neighbours.hits, neighbours.phi.len(), k));
+                if neighbours.official {
+                    let any = f64::from(u8::from(neighbours.hits.iter().take(k).any(|&hit| hit)));
+                    some("semantic_recall_any", (!neighbours.phi.is_empty()).then_some(any));
+                    some(
+                        "semantic_recall_soft",
+                        soft_semantic_recall(&neighbours.hits, grades.ranked_phi, &neighbours.phi, k),
+                    );
                 }
             }
         }
@@ -187,8 +190,8 @@ const EPSILON: f64 = 1e-10;
 #[must_use]
 pub fn ncs(found: &[f32], hits: &[bool], neighbours: &[f32], k: usize) -> f64 {
     let total: f64 = neighbours.iter().map(|&phi| f64::from(phi)).sum();
-    let of_hits: f64 = found.iter().zip(hits).take(k).filter(|(_, hit)| **hit).map(|(&phi, _)| f64::from(phi)).sum();
-    if total > 0.0 { of_hits / total } else { 0.0 }
+    let hit_sum: f64 = found.iter().zip(hits).take(k).filter(|(_, hit)| **hit).map(|(&phi, _)| f64::from(phi)).sum();
+    if total > 0.0 { hit_sum / total } else { 0.0 }
 }
 
 /// NCS at `k` by the published code: the mean φ of the first `k` items, divided by the largest mean φ of any `k` items.
@@ -238,9 +241,11 @@ impl Metric for Ncs {
                     official_ncs(grades.ranked_phi, whole, k),
                 );
             }
-            for of in grades.neighbours.iter().filter(|of| !of.official && !of.phi.is_empty()) {
-                let name = MetricName { m: Some(of.m), ..grades.name("ncs", Some("paper")).at_cutoff(k) };
-                add(name, ncs(grades.ranked_phi, &of.hits, &of.phi, k));
+            for neighbours in
+                grades.neighbours.iter().filter(|neighbours| !neighbours.official && !neighbours.phi.is_empty())
+            {
+                let name = MetricName { m: Some(neighbours.m), ..grades.name("ncs", Some("paper")).at_cutoff(k) };
+                add(name, ncs(grades.ranked_phi, &neighbours.hits, &neighbours.phi, k));
             }
         }
     }
@@ -272,7 +277,7 @@ mod tests {
         });
         got.sort_by_key(|(variant, ground_truth, k, _)| (!ground_truth, *k, *variant));
         let (pool, split) = (Some("official"), Some("official_whole_split"));
-        let wanted = [
+        let expected = [
             (pool, true, 1, 1.0),
             (split, true, 1, 0.5),
             (pool, true, 2, 1.0),
@@ -282,10 +287,10 @@ mod tests {
             (pool, false, 2, 1.0),
             (split, false, 2, 3.0 / 11.0),
         ];
-        assert_eq!(got.len(), wanted.len());
-        for (got, wanted) in got.iter().zip(wanted) {
-            assert_eq!((got.0, got.1, got.2), (wanted.0, wanted.1, Some(wanted.2)));
-            assert!((got.3 - wanted.3).abs() < 1e-9, "{got:?}, wanted {wanted:?}");
+        assert_eq!(got.len(), expected.len());
+        for (got, expected) in got.iter().zip(expected) {
+            assert_eq!((got.0, got.1, got.2), (expected.0, expected.1, Some(expected.2)));
+            assert!((got.3 - expected.3).abs() < 1e-9, "{got:?}, expected {expected:?}");
         }
     }
 
@@ -295,11 +300,11 @@ mod tests {
             scored.iter().map(|&(item, score)| ScoredItem { item, score }).collect()
         };
         let lists = [list(&[(4, 2.0), (7, 0.5), (1, 0.25)]), list(&[(4, 3.0), (1, 0.5), (9, 0.25)])];
-        let of = |left_out, m| official_neighbours(lists.iter().map(Vec::as_slice), left_out, m);
+        let official = |left_out, m| official_neighbours(lists.iter().map(Vec::as_slice), left_out, m);
         // 4: 5, 1: 0.75, 7: 0.5, 9: 0.25.
-        assert_eq!(of(None, 3), [4, 1, 7]);
-        assert_eq!(of(Some(4), 3), [1, 7, 9]);
-        assert_eq!(of(Some(3), 9), [4, 1, 7, 9]);
+        assert_eq!(official(None, 3), [4, 1, 7]);
+        assert_eq!(official(Some(4), 3), [1, 7, 9]);
+        assert_eq!(official(Some(3), 9), [4, 1, 7, 9]);
         let equal = [list(&[(8, 1.0), (2, 1.0), (5, 1.0)])];
         assert_eq!(official_neighbours(equal.iter().map(Vec::as_slice), None, 2), [2, 5]);
         assert!(official_neighbours([], None, 2).is_empty());
@@ -315,8 +320,8 @@ mod tests {
         assert_eq!(soft_semantic_recall(&[false], &[1.0], &[], 1), None);
     }
 
-    fn close(got: f64, wanted: f64) {
-        assert!((got - wanted).abs() < 1e-9, "{got}, wanted {wanted}");
+    fn close(got: f64, expected: f64) {
+        assert!((got - expected).abs() < 1e-9, "{got}, expected {expected}");
     }
 
     #[test]

@@ -135,7 +135,7 @@ impl Metric for HubStatistics {
                 add(MetricName::new(measure, unit).at_cutoff(*k), value);
             }
         }
-        for (k, counts) in occurrences.of_rows {
+        for (k, counts) in occurrences.duplicated_rows {
             let Some(hubs) = Hubness::of(counts) else { continue };
             let name = MetricName::new("hub_skewness", MetricUnit::Number).at_cutoff(*k);
             add(MetricName { variant: Some(DUPLICATED), ..name }, hubs.skewness);
@@ -163,14 +163,14 @@ impl Metric for KOccurrenceRate {
             }
         }
         for (place, m) in [0, 1, 2, 5, 10].into_iter().enumerate() {
-            for (variant, of) in &tables {
-                let count = [of.zero, of.one, of.two, of.five, of.ten][place];
+            for (variant, table) in &tables {
+                let count = [table.zero, table.one, table.two, table.five, table.ten][place];
                 let name = MetricName {
                     variant: *variant,
                     m: Some(m),
                     ..MetricName::new("k_occurrence_rate", MetricUnit::Number).at_cutoff(1)
                 };
-                add(name, 100.0 * count as f64 / of.items.max(1) as f64);
+                add(name, 100.0 * count as f64 / table.items.max(1) as f64);
             }
         }
     }
@@ -199,7 +199,7 @@ pub enum RowTies {
 /// - result: one count for each row, the rows of an item beside each other
 #[must_use]
 pub fn nearest_row_counts(nearest: &[usize], rows: &[usize], ties: RowTies) -> Vec<usize> {
-    let of_row = |(&queries, &rows): (&usize, &usize)| -> Vec<usize> {
+    let row_items = |(&queries, &rows): (&usize, &usize)| -> Vec<usize> {
         let count = |row: usize| match ties {
             RowTies::First if row == 0 => queries,
             RowTies::First => 0,
@@ -207,7 +207,7 @@ pub fn nearest_row_counts(nearest: &[usize], rows: &[usize], ties: RowTies) -> V
         };
         (0..rows).map(count).collect()
     };
-    nearest.iter().zip(rows).flat_map(of_row).collect()
+    nearest.iter().zip(rows).flat_map(row_items).collect()
 }
 
 /// k-occurrences `N_k` of every row: the first k rows of a query are those of its first items, so with five rows an item
@@ -288,11 +288,11 @@ mod tests {
     fn rows_of_an_item_are_beside_each_other() {
         // Item 0 has two rows, item 1 three, item 2 one. Query 0 counts once, query 1 twice.
         let (lists, queries, rows) = ([vec![1, 0, 2], vec![2, 1, 0]], [1, 2], [2, 3, 1]);
-        let of = |k| row_k_occurrences(lists.iter().map(Vec::as_slice), &queries, &rows, k);
-        assert_eq!(of(1), [0, 0, 1, 0, 0, 2]);
-        assert_eq!(of(2), [0, 0, 3, 1, 0, 2]);
-        assert_eq!(of(4), [1, 0, 3, 3, 3, 2]);
-        assert_eq!(of(9), [3, 3, 3, 3, 3, 3]);
+        let occurrences = |k| row_k_occurrences(lists.iter().map(Vec::as_slice), &queries, &rows, k);
+        assert_eq!(occurrences(1), [0, 0, 1, 0, 0, 2]);
+        assert_eq!(occurrences(2), [0, 0, 3, 1, 0, 2]);
+        assert_eq!(occurrences(4), [1, 0, 3, 3, 3, 2]);
+        assert_eq!(occurrences(9), [3, 3, 3, 3, 3, 3]);
     }
 
     #[test]
@@ -306,10 +306,10 @@ mod tests {
     #[test]
     fn repeated_queries_do_not_change_the_skewness() {
         let lists = [vec![0, 1], vec![0, 2], vec![3, 0]];
-        let of = |times| row_k_occurrences(lists.iter().map(Vec::as_slice), &[times; 3], &[1; 4], 2);
-        assert_eq!(of(1), k_occurrences(lists.iter().map(Vec::as_slice), 4, 2));
+        let occurrences = |times| row_k_occurrences(lists.iter().map(Vec::as_slice), &[times; 3], &[1; 4], 2);
+        assert_eq!(occurrences(1), k_occurrences(lists.iter().map(Vec::as_slice), 4, 2));
         let skewness = |counts: Vec<usize>| Hubness::of(&counts).expect("items are found").skewness;
-        assert!((skewness(of(1)) - skewness(of(5))).abs() < 1e-15);
+        assert!((skewness(occurrences(1)) - skewness(occurrences(5))).abs() < 1e-15);
     }
 
     /// Table 5 of "A Strong and Robust Baseline for Text-Image Matching": of 25,000 rows, each of 25,000 captions has one

@@ -113,7 +113,7 @@ pub struct KOccurrences<'o> {
     /// Number of queries that each item matches.
     pub matches_per_item: &'o [usize],
     /// Nₖ of every row at each cut-off k, if images have a row for each of their captions; empty if they do not.
-    pub of_rows: &'o [(usize, Vec<usize>)],
+    pub duplicated_rows: &'o [(usize, Vec<usize>)],
 }
 
 /// Metric. It implements those of the methods below whose data it is computed from; each passes values to a callback.

@@ -394,8 +394,8 @@ mod tests {
     fn one_match_in_a_thousand_and_two_in_four() {
         // One of 1,000: R@K is K/1000, and both middle ranks are 500.
         let one = expected_by_chance(1000, 1, &[1, 5, 10]).expect("one matches");
-        for (got, wanted) in one.recalls.iter().zip([0.1, 0.5, 1.0]) {
-            assert!((got - wanted).abs() < 1e-9);
+        for (got, expected) in one.recalls.iter().zip([0.1, 0.5, 1.0]) {
+            assert!((got - expected).abs() < 1e-9);
         }
         assert_eq!((one.medr, one.meanr), (500.0, 500.5));
         // Two of four: the first item hits with 1/2; the best match has rank 1, 2 or 3 with 1/2, 1/3, 1/6: mean 5/3.

@@ -53,8 +53,8 @@ pub fn average_precision_at_r(hits: &[bool], relevant: usize) -> Option<f64> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
-fn share(part: usize, of: usize) -> f64 {
-    part as f64 / of as f64
+fn share(part: usize, whole: usize) -> f64 {
+    part as f64 / whole as f64
 }
 
 /// Metric `set_recall`: [`set_recall`] at each cut-off.
@@ -113,9 +113,9 @@ fn measure_neighbours(
     value: fn(&[bool], usize) -> Option<f64>,
     add: RecordValue<'_>,
 ) {
-    for of in grades.neighbours.iter().filter(|of| !of.official) {
-        let name = MetricName { m: Some(of.m), ..grades.name(measure, None) };
-        if let Some(value) = value(&of.hits, of.phi.len()) {
+    for neighbours in grades.neighbours.iter().filter(|neighbours| !neighbours.official) {
+        let name = MetricName { m: Some(neighbours.m), ..grades.name(measure, None) };
+        if let Some(value) = value(&neighbours.hits, neighbours.phi.len()) {
             add(name, value);
         }
     }
@@ -134,8 +134,8 @@ mod tests {
         assert_eq!(set_recall(&hits, 3, 100), Some(1.0));
         assert_eq!(r_precision(&hits, 3), Some(2.0 / 3.0));
         // P(1) = 1, P(3) = 2/3; the 4th position is beyond R.
-        let wanted = (1.0 + 2.0 / 3.0) / 3.0;
-        assert!((average_precision_at_r(&hits, 3).expect("three are relevant") - wanted).abs() < 1e-15);
+        let expected = (1.0 + 2.0 / 3.0) / 3.0;
+        assert!((average_precision_at_r(&hits, 3).expect("three are relevant") - expected).abs() < 1e-15);
         // More relevant items than the ranking has items.
         assert_eq!((set_recall(&hits, 6, 9), r_precision(&hits, 6)), (Some(0.5), Some(0.5)));
         assert_eq!(average_precision_at_r(&[true, true], 4), Some(0.5));

@@ -192,9 +192,9 @@ mod tests {
                     (0..width).map(|_| (scale * (rng.uniform() * 2.0 - 1.0)) as f32).collect()
                 };
                 let (a, b) = (vector(scale), vector(1e15));
-                let of =
+                let norm =
                     |vector: &[f32]| NormBound::of_unpacked(NormBound::of_packed(ElementType::F32, vector).norm, width);
-                let bound = product_error_bound(width, of(&a), of(&b));
+                let bound = product_error_bound(width, norm(&a), norm(&b));
                 let flushed = |x: f32| if x.abs() < f32::MIN_POSITIVE { 0.0 } else { x };
                 let forward = a.iter().zip(&b).fold(0.0f32, |sum, (a, b)| sum + a * b);
                 let backward = a.iter().zip(&b).rev().fold(0.0f32, |sum, (a, b)| a.mul_add(*b, sum));

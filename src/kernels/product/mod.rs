@@ -272,11 +272,11 @@ mod tests {
                     for i in 0..TILE_ROWS {
                         for j in 0..TILE_COLUMNS {
                             let product = |k: usize| f64::from(a[i * depth + k]) * f64::from(b[k * TILE_COLUMNS + j]);
-                            let wanted = 1.0 + if i < rows { (0..depth).map(product).sum::<f64>() } else { 0.0 };
+                            let expected = 1.0 + if i < rows { (0..depth).map(product).sum::<f64>() } else { 0.0 };
                             let got = f64::from(found.0[i][j]);
                             assert!(
-                                (got - wanted).abs() < error,
-                                "{element_type:?} {rows}x{depth} ({i}, {j}): {got}, {wanted}"
+                                (got - expected).abs() < error,
+                                "{element_type:?} {rows}x{depth} ({i}, {j}): {got}, {expected}"
                             );
                             let plain = f64::from(plain.0[i][j]);
                             assert!(

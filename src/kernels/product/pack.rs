@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn bf16_is_rounded_to_nearest_ties_to_even() {
-        for (value, wanted) in [
+        for (value, expected) in [
             (1.0, 0x3f80),
             (1.0 + 1.0 / 256.0, 0x3f80), // halfway to 1 + 2/256, whose last bit is odd
             (1.0 + 3.0 / 256.0, 0x3f82),
@@ -390,7 +390,7 @@ mod tests {
             (f32::INFINITY, 0x7f80),
             (0.0, 0),
         ] {
-            assert_eq!(round_to_bf16(value) >> 16, wanted, "{value}");
+            assert_eq!(round_to_bf16(value) >> 16, expected, "{value}");
         }
         assert!(f32::from_bits(round_to_bf16(f32::NAN) & 0xffff_0000).is_nan());
     }

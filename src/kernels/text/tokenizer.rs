@@ -88,11 +88,11 @@ mod tests {
     fn assert_agrees(tokenizer: Tokenizer, lowercase: bool, golden: &str) {
         let mut different = Vec::new();
         for line in golden.lines() {
-            let (caption, wanted) = line.split_once('\t').expect("a line has two fields");
-            let wanted: Vec<String> = serde_json::from_str(wanted).expect("words are JSON");
+            let (caption, expected) = line.split_once('\t').expect("a line has two fields");
+            let expected: Vec<String> = serde_json::from_str(expected).expect("words are JSON");
             let got = tokenizer.tokenize(caption, lowercase);
-            if got != wanted {
-                different.push(format!("{caption}\n  got    {got:?}\n  wanted {wanted:?}"));
+            if got != expected {
+                different.push(format!("{caption}\n  got    {got:?}\n  wanted {expected:?}"));
             }
         }
         let count = golden.lines().count();

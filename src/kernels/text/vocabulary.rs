@@ -57,10 +57,10 @@ impl Vocabulary {
     pub fn from_words(words: Vec<String>) -> Result<Self, String> {
         if words.len() < SPECIAL_TOKENS.len() || words.iter().zip(SPECIAL_TOKENS).any(|(word, mark)| word != mark) {
             let first = words.iter().take(SPECIAL_TOKENS.len()).map(|w| format!("`{w}`")).collect::<Vec<_>>().join(" ");
-            return Err(format!("a vocabulary starts with {first}, wanted `<pad>` `<start>` `<end>` `<unk>`"));
+            return Err(format!("a vocabulary starts with {first}, expected `<pad>` `<start>` `<end>` `<unk>`"));
         }
         if words.len() > MAX_WORDS {
-            return Err(format!("a vocabulary of {} words, wanted at most {MAX_WORDS}", words.len()));
+            return Err(format!("a vocabulary of {} words, expected at most {MAX_WORDS}", words.len()));
         }
         let this = Self::index(words);
         if this.ids.len() != this.words.len() {
@@ -93,7 +93,7 @@ impl Vocabulary {
     pub fn encode_caption(&self, tokenizer: Tokenizer, caption: &str) -> Result<Vec<i32>, String> {
         let words = tokenizer.tokenize(caption, true);
         if words.len() > MAX_CAPTION_WORDS {
-            return Err(format!("{} words, wanted at most {MAX_CAPTION_WORDS}", words.len()));
+            return Err(format!("{} words, expected at most {MAX_CAPTION_WORDS}", words.len()));
         }
         Ok(self.encode(&words))
     }
@@ -129,7 +129,7 @@ mod tests {
         let dogs = |count: usize| vocabulary.encode_caption(Tokenizer::Whitespace, &"dog ".repeat(count));
         assert_eq!(dogs(2), Ok(vec![START_ID, 4, 4, END_ID]));
         assert_eq!(dogs(MAX_CAPTION_WORDS).map(|ids| ids.len()), Ok(MAX_CAPTION_WORDS + 2));
-        assert_eq!(dogs(MAX_CAPTION_WORDS + 1), Err("1001 words, wanted at most 1000".to_owned()));
+        assert_eq!(dogs(MAX_CAPTION_WORDS + 1), Err("1001 words, expected at most 1000".to_owned()));
     }
 
     #[test]

@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn captions_are_cleaned() {
-        for (text, wanted) in [
+        for (text, expected) in [
             ("  A  Dog\truns.\n", "a dog runs."),
             ("A man\u{2019}s \u{201c}big\u{201d} dog", "a man's \"big\" dog"),
             ("Tom &amp;amp; Jerry &amp; Co", "tom & jerry & co"),
@@ -208,7 +208,7 @@ mod tests {
             ("<b>&lt;</b>", "<b><</b>"),
             ("", ""),
         ] {
-            assert_eq!(clean(text), wanted, "{text:?}");
+            assert_eq!(clean(text), expected, "{text:?}");
         }
     }
 
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn references_in_references_are_decoded_as_by_repetition() {
-        for (text, wanted) in [
+        for (text, expected) in [
             ("&amp;amp;amp;", "&"),
             ("Tom &amp;amp;lt; Jerry", "Tom < Jerry"),
             ("&amp&semi;lt&#59;", "<"),
@@ -243,7 +243,7 @@ mod tests {
                 repeated = decode_terminated(&repeated);
             }
             assert_eq!(decode_nested(text), repeated, "{text}");
-            assert_eq!(repeated, wanted, "{text}");
+            assert_eq!(repeated, expected, "{text}");
         }
     }
 }

@@ -58,12 +58,12 @@ fn tokens_of_a_data_set_equal_those_of_open_clip() {
     let (captions, tokens) = (read(captions), read(tokens));
     let mut differing = 0;
     let mut count = 0;
-    for (caption, wanted) in captions.lines().zip(tokens.lines()) {
+    for (caption, expected) in captions.lines().zip(tokens.lines()) {
         let got: Vec<String> = tokenizer.encode(caption, 77).iter().map(i32::to_string).collect();
         count += 1;
-        if got.join(" ") != wanted {
+        if got.join(" ") != expected {
             differing += 1;
-            println!("{caption:?}\n  {}\n  {wanted}", got.join(" "));
+            println!("{caption:?}\n  {}\n  {expected}", got.join(" "));
         }
     }
     println!("{differing} of {count} captions differ");

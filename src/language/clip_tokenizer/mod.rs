@@ -72,7 +72,7 @@ impl ClipTokenizer {
         for (number, line) in text.lines().enumerate().skip(1).take(MERGES) {
             let mut symbols = line.split_whitespace();
             let (Some(first), Some(second), None) = (symbols.next(), symbols.next(), symbols.next()) else {
-                return Err(wrong_file(&format!("line {} is `{}`, wanted two symbols", number + 1, shortened(line))));
+                return Err(wrong_file(&format!("line {} is `{}`, expected two symbols", number + 1, shortened(line))));
             };
             if let Some(unknown) = [first, second].into_iter().find(|symbol| !ids.contains_key(*symbol)) {
                 let message = format!("line {}: no earlier line makes `{}`", number + 1, shortened(unknown));
@@ -82,7 +82,7 @@ impl ClipTokenizer {
             pairs.push((first, second));
         }
         if pairs.len() < MERGES {
-            return Err(wrong_file(&format!("got {} merges, wanted {MERGES}", pairs.len())));
+            return Err(wrong_file(&format!("got {} merges, expected {MERGES}", pairs.len())));
         }
         let mut merges = HashMap::with_capacity(MERGES);
         for (rank, (first, second)) in pairs.into_iter().enumerate() {
@@ -245,14 +245,14 @@ mod tests {
 
     #[test]
     fn a_wrong_file_is_refused_with_the_line() {
-        for (text, wanted) in [
+        for (text, expected) in [
             ("", "got 0 merges"),
             ("#version\ni n\nin g</w> x\n", "line 3 is `in g</w> x`"),
             ("#version\ni n\nan d</w>\n", "line 3: no earlier line makes `an`"),
-            ("#version\ni n\n", "got 1 merges, wanted 48894"),
+            ("#version\ni n\n", "got 1 merges, expected 48894"),
         ] {
             let error = ClipTokenizer::new(text).expect_err("a wrong file").to_string();
-            assert!(error.contains(wanted), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

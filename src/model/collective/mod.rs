@@ -85,7 +85,7 @@ impl CollectiveGroup {
             rendezvous.as_ref().ok_or_else(missing)?;
         let (c_rank, c_world_size) = (c_int::try_from(rank), c_int::try_from(world_size));
         let (Ok(c_rank), Ok(c_world_size)) = (c_rank, c_world_size) else {
-            return Err(Error::usage(format!("rank {rank} of {world_size}, wanted fewer")));
+            return Err(Error::usage(format!("rank {rank} of {world_size}, expected fewer")));
         };
         let secret = token.as_deref().map(RankSecret::of);
         let connect = || -> Result<(GlooBackend, String)> {
@@ -142,7 +142,7 @@ impl CollectiveGroup {
     pub fn all_gather(&self, rows: &Tensor) -> Result<Tensor> {
         let Some(gloo) = &self.gloo else { return Ok(rows.shallow_clone()) };
         let &[n, d] = rows.size().as_slice() else {
-            return Err(Error::internal(format!("a tensor of size {:?}, wanted [n, d]", rows.size())));
+            return Err(Error::internal(format!("a tensor of size {:?}, expected [n, d]", rows.size())));
         };
         let nccl = self.nccl_for(rows);
         let shapes = self.all_gather_numbers(&[n, d, rows.kind() as i64, i64::from(nccl.is_some())])?;
@@ -181,9 +181,6 @@ impl CollectiveGroup {
     }
 
     /// As [`CollectiveGroup::all_gather`], of rows of `width` values in CPU memory.
-    ///
-    /// # Errors
-    /// As [`CollectiveGroup::all_gather`].
     pub fn all_gather_values(&self, rows: Vec<f32>, width: usize) -> Result<Vec<f32>> {
         if self.gloo.is_none() {
             return Ok(rows);

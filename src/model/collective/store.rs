@@ -69,17 +69,11 @@ impl TcpStore {
     }
 
     /// Sets the value of a key.
-    ///
-    /// # Errors
-    /// The server does not answer.
     pub fn set(&self, key: &str, value: &[u8]) -> Result<()> {
         self.store.set(key, value)
     }
 
     /// Returns the value of a key; `None` if it is not set.
-    ///
-    /// # Errors
-    /// The server does not answer.
     pub fn get(&self, key: &str) -> Result<Option<Vec<u8>>> {
         self.store.get(key)
     }

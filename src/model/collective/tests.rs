@@ -30,8 +30,8 @@ fn unequal_numbers_of_rows_are_gathered_in_the_order_of_ranks() {
         let all: i64 = shares.iter().sum();
         for rows in gathered {
             assert_eq!(rows.size(), [all, 4]);
-            let wanted: Vec<f32> = (0..u8::try_from(all * 4).unwrap()).map(f32::from).collect();
-            assert_eq!(values(&rows), wanted);
+            let expected: Vec<f32> = (0..u8::try_from(all * 4).unwrap()).map(f32::from).collect();
+            assert_eq!(values(&rows), expected);
         }
     }
 }
@@ -48,35 +48,35 @@ fn rows_of_different_widths_are_an_error_on_all_ranks() {
 
 #[test]
 fn sums_are_correct_and_bitwise_equal_on_all_ranks() {
-    for of in [2, 3, 4] {
+    for ranks in [2, 3, 4] {
         // A few values, a tensor larger than a bucket, an empty one, and doubles among floats.
-        let sizes = [3_i64, if of == 2 { 7 << 20 } else { 70_001 }, 0, 1000, 65_537];
+        let sizes = [3_i64, if ranks == 2 { 7 << 20 } else { 70_001 }, 0, 1000, 65_537];
         let tensors = |rank| -> Vec<Tensor> {
             let mut tensors: Vec<Tensor> = sizes.iter().map(|&size| noise(rank, size)).collect();
             tensors.insert(1, noise(rank, 50).to_kind(Kind::Double));
             tensors.push(noise(rank, 12).view([3, 4]));
             tensors
         };
-        let sums = on_ranks(of, |group| {
+        let sums = on_ranks(ranks, |group| {
             let own = tensors(group.rank());
             group.all_reduce_sum(&own).unwrap();
             own
         });
         for (i, first) in sums[0].iter().enumerate() {
-            let mut wanted = Tensor::zeros_like(first).to_kind(Kind::Double);
-            let mut size = Tensor::zeros_like(&wanted);
-            for rank in 0..of {
+            let mut expected = Tensor::zeros_like(first).to_kind(Kind::Double);
+            let mut size = Tensor::zeros_like(&expected);
+            for rank in 0..ranks {
                 let own = tensors(rank)[i].to_kind(Kind::Double);
                 size += own.abs();
-                wanted += own;
+                expected += own;
             }
             for other in &sums[1..] {
-                assert!(other[i].equal(first), "tensor {i} of {of} ranks has other bits");
+                assert!(other[i].equal(first), "tensor {i} of {ranks} ranks has other bits");
             }
             // The error of a float addition is at most half an ulp of its result, which is at most the sum of absolute
             // values.
-            let wrong = ((first.to_kind(Kind::Double) - wanted).abs() - size * 1e-6).gt(0.0).sum(Kind::Int64);
-            assert_eq!(wrong.int64_value(&[]), 0, "tensor {i} of {of} ranks");
+            let wrong = ((first.to_kind(Kind::Double) - expected).abs() - size * 1e-6).gt(0.0).sum(Kind::Int64);
+            assert_eq!(wrong.int64_value(&[]), 0, "tensor {i} of {ranks} ranks");
         }
     }
 }

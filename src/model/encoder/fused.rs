@@ -427,8 +427,8 @@ fn backward_thread(
         .zip(&exchange.before)
         .filter_map(|(units, right)| Some((units.range.start, right.get()?)))
         .collect();
-    let of_words = |k: usize| &gates.as_flattened().as_flattened()[(first + k) * width..][..width];
-    weight_gradient(input, after, of_words, &before, rows.w_hh);
+    let word_gates = |k: usize| &gates.as_flattened().as_flattened()[(first + k) * width..][..width];
+    weight_gradient(input, after, word_gates, &before, rows.w_hh);
     GATES.give(gates);
 
     let all: Vec<&[[UnitBlock; 3]]> =

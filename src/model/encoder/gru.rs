@@ -20,12 +20,13 @@ use std::time::{Duration, Instant};
 use tch::{Device, Kind, Tensor};
 
 use super::fused::{self, FusedInput};
-use super::linear::{MatmulPrecision, PrecisionProducts};
+use super::linear::PrecisionProducts;
 use super::packed_captions::PackedCaptions;
 use super::sequence_states::WordStatesTape;
 use super::{index_tensor, to_i64};
 use crate::tensor_slices::{as_mut_slice, as_slice, is_f32_slice, thread_count};
 use pairloom_kernels::product::{ElementType, has_avx512};
+use pairloom_spec::precision::MatmulPrecision;
 
 /// Tensors of a forward pass over `n` words in [packed](super::packed_captions::PackedCaptions) order that the backward
 /// pass needs.
@@ -461,17 +462,17 @@ mod tests {
         let vectors = random(&[to_i64(packed.distinct_token_ids.len()), w]);
         let weights = [random(&[3 * h, w]), random(&[3 * h, h]), random(&[3 * h]), random(&[3 * h])];
         let rows = index_tensor(&packed.token_rows, Device::Cpu);
-        let near = |got: &Tensor, wanted: &Tensor| {
-            let difference = f64::try_from((got - wanted).abs().max()).expect("a number");
-            assert!(got.size() == wanted.size() && difference < 1e-12, "{difference}");
+        let near = |got: &Tensor, expected: &Tensor| {
+            let difference = f64::try_from((got - expected).abs().max()).expect("a number");
+            assert!(got.size() == expected.size() && difference < 1e-12, "{difference}");
         };
         for every in [true, false] {
             let tape = GraphTape::forward(&vectors, &packed.token_rows, &weights, &packed);
             let products = vectors.matmul(&weights[0].tr()) + &weights[2];
             let inputs = products.index_select(0, &rows);
             let (sizes, precision) = (&packed.batch_sizes, MatmulPrecision::F32);
-            let wanted = forward(inputs, &weights[1], &weights[3], sizes, precision);
-            near(&tape.states(), wanted.states());
+            let expected = forward(inputs, &weights[1], &weights[3], sizes, precision);
+            near(&tape.states(), expected.states());
             let (d, d_states) = if every {
                 let d = random(&[9, h]);
                 (d.shallow_clone(), d)
@@ -482,14 +483,14 @@ mod tests {
             };
             let gradient = if every { StateGradient::EveryWord(&d) } else { StateGradient::LastWord(&d) };
             let found = tape.backward(gradient, &packed);
-            let wanted = wanted.backward(&d_states, &weights[1], sizes, precision);
+            let expected = expected.backward(&d_states, &weights[1], sizes, precision);
             let per_word = vectors.new_zeros([vectors.size()[0], 3 * h], (Kind::Double, Device::Cpu));
-            let per_word = per_word.index_add(0, &rows, &wanted.inputs);
+            let per_word = per_word.index_add(0, &rows, &expected.inputs);
             near(&found[0], &per_word.matmul(&weights[0]));
             near(&found[1], &per_word.tr().matmul(&vectors));
-            near(&found[2], &wanted.weight);
+            near(&found[2], &expected.weight);
             near(&found[3], &per_word.sum_dim_intlist([0i64].as_slice(), false, None::<Kind>));
-            near(&found[4], &wanted.bias);
+            near(&found[4], &expected.bias);
         }
     }
 }

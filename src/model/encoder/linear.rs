@@ -12,7 +12,7 @@ use pairloom_kernels::product::{
     ElementType, LeftFactor, RightFactor, TILE_COLUMNS, TILE_ROWS, Tile, add_product, has_avx512,
 };
 
-pub use pairloom_spec::precision::MatmulPrecision;
+use pairloom_spec::precision::MatmulPrecision;
 
 /// Number of columns that a thread packs together.
 const PACKED_COLUMNS: usize = 8 * TILE_COLUMNS;
@@ -48,10 +48,10 @@ pub(super) fn kernels_apply(inputs: [&Tensor; 2], precision: MatmulPrecision) ->
 
 /// Sizes of the dimensions `of` of `a` and of `b`, which are those of their product, then the size of their common
 /// dimension. `None` if libtorch must compute the product.
-fn kernel_sizes(a: &Tensor, b: &Tensor, of: [usize; 2], precision: MatmulPrecision) -> Option<[usize; 3]> {
+fn kernel_sizes(a: &Tensor, b: &Tensor, dimensions: [usize; 2], precision: MatmulPrecision) -> Option<[usize; 3]> {
     let size = |tensor: &Tensor, dimension: usize| usize::try_from(tensor.size()[dimension]).ok();
     kernels_apply([a, b], precision).then_some(())?;
-    Some([size(a, of[0])?, size(b, of[1])?, size(a, 1 - of[0])?])
+    Some([size(a, dimensions[0])?, size(b, dimensions[1])?, size(a, 1 - dimensions[0])?])
 }
 
 fn multiply(
@@ -251,11 +251,11 @@ pub fn differentiable_linear(x: &Tensor, w: &Tensor, precision: MatmulPrecision)
     }
     let [saved_x, saved_w] = [x.detach(), w.detach()];
     let output = matmul_transposed(&saved_x, &saved_w, precision);
-    differentiable(&output, &[x, w], move |d, wanted| {
+    differentiable(&output, &[x, w], move |d, needed| {
         let d = d.contiguous();
-        let of_x = wanted[0].then(|| input_gradient(&d, &saved_w, precision));
-        let of_w = wanted[1].then(|| weight_gradient(&d, &saved_x, precision));
-        vec![of_x, of_w]
+        let d_input = needed[0].then(|| input_gradient(&d, &saved_w, precision));
+        let d_weight = needed[1].then(|| weight_gradient(&d, &saved_x, precision));
+        vec![d_input, d_weight]
     })
 }
 
@@ -296,10 +296,10 @@ mod tests {
                 assert_eq!(found[0], found[1], "on any number of threads");
                 for (place, &got) in found[0].iter().enumerate() {
                     let (i, j) = (place / columns, place % columns);
-                    let wanted: f64 = (0..depth).map(|k| f64::from(left(i, k)) * f64::from(right(k, j))).sum();
+                    let expected: f64 = (0..depth).map(|k| f64::from(left(i, k)) * f64::from(right(k, j))).sum();
                     assert!(
-                        (f64::from(got) - wanted).abs() < 1e-5,
-                        "{product:?} {rows} × {columns}: {got} and {wanted}"
+                        (f64::from(got) - expected).abs() < 1e-5,
+                        "{product:?} {rows} × {columns}: {got} and {expected}"
                     );
                 }
             }
@@ -321,16 +321,17 @@ mod tests {
                 [y.detach(), found[0].shallow_clone(), found[1].shallow_clone()]
                     .map(|tensor| tensor.to_kind(Kind::Double))
             };
-            let wanted = gradients(Kind::Double, &|x, w| x.matmul(&w.tr()));
+            let expected = gradients(Kind::Double, &|x, w| x.matmul(&w.tr()));
             for (precision, most) in [(MatmulPrecision::F32, 1e-5), (MatmulPrecision::Mixed, 2e-2)] {
                 let found = gradients(Kind::Float, &|x, w| differentiable_linear(x, w, precision));
-                for (got, wanted) in found.iter().zip(&wanted) {
-                    let [error, size] = [got - wanted, wanted.shallow_clone()].map(|of| of.norm().double_value(&[]));
+                for (got, expected) in found.iter().zip(&expected) {
+                    let [error, size] =
+                        [got - expected, expected.shallow_clone()].map(|tensor| tensor.norm().double_value(&[]));
                     assert!(error < most * size, "{precision:?} {n} × {m}: {error} of {size}");
                 }
             }
         }
-        // Only the gradients that are wanted are computed.
+        // Only the gradients that are needed are computed.
         let [x, w] =
             [Tensor::ones([2, 3], (Kind::Float, Device::Cpu)), Tensor::ones([4, 3], (Kind::Float, Device::Cpu))];
         let w = w.set_requires_grad(true);

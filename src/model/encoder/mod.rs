@@ -11,8 +11,9 @@ use self::packed_captions::PackedCaptions;
 use self::sequence_states::WordStatesTape;
 
 pub use gru::is_libtorch_faster;
-pub use linear::{MatmulPrecision, PrecisionProducts, differentiable_linear, matmul_transposed};
-pub use pairloom_spec::family::vse::CaptionPooling;
+pub use linear::{PrecisionProducts, differentiable_linear, matmul_transposed};
+use pairloom_spec::family::vse::CaptionPooling;
+use pairloom_spec::precision::MatmulPrecision;
 
 pub mod packed_captions;
 pub mod sequence_states;
@@ -53,20 +54,20 @@ pub fn image_embeddings(
 }
 
 impl ImageTape {
-    /// Computes the gradients from that in the embeddings, `[n, d]`; that of the features only if `of_features`.
+    /// Computes the gradients from that in the embeddings, `[n, d]`; that of the features only if `with_features`.
     #[must_use]
     pub fn backward(
         self,
         d: &Tensor,
         weight: &Tensor,
-        of_features: bool,
+        with_features: bool,
         precision: MatmulPrecision,
     ) -> LinearGradients {
         let d = self.unit.backward(d);
         LinearGradients {
             weight: weight_gradient(&d, &self.features, precision),
             bias: d.sum_dim_intlist([0i64].as_slice(), false, None),
-            features: of_features.then(|| precision.matmul(&d, weight)),
+            features: with_features.then(|| precision.matmul(&d, weight)),
         }
     }
 }

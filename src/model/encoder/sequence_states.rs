@@ -3,9 +3,9 @@
 use tch::Tensor;
 
 use super::gru::{GruInput, RecurrenceTape, StateGradient};
-use super::linear::MatmulPrecision;
 use super::packed_captions::PackedCaptions;
 use super::{index_tensor, to_i64};
+use pairloom_spec::precision::MatmulPrecision;
 
 /// Forward pass of a GRU over packed sequences: its states, and the tensors that the backward pass needs.
 ///
@@ -76,7 +76,7 @@ impl SequenceTape {
         rows: impl Fn(Option<&'s [usize]>) -> &'s [usize],
     ) -> Tensor {
         let states = self.directions.iter();
-        let states = states.map(|of| of.tape.states_at(rows(of.reverse.as_deref()), &weights[1]));
+        let states = states.map(|direction| direction.tape.states_at(rows(direction.reverse.as_deref()), &weights[1]));
         let sum = states.reduce(|a, b| a + b).expect("a GRU has a direction");
         if self.directions.len() == 1 { sum } else { sum / to_i64(self.directions.len()) }
     }

@@ -9,14 +9,15 @@
 
 use tch::{Kind, Tensor};
 
-use crate::family::batch_norm::{BatchNormAxes, BatchNormStatistics};
+use crate::family::batch_norm::BatchNormAxes;
 use crate::family::encode::{EncodedItems, fill_padding};
 use crate::family::graph::{Graph, l2_normalize};
 use crate::family::model::LocalBatch;
 use crate::family::parameters::ParameterSpec;
 use pairloom_base::error::{Error, Result};
+use pairloom_spec::family::BatchNormStatistics;
 
-pub use pairloom_spec::family::scan::AttentionDirection;
+use pairloom_spec::family::scan::AttentionDirection;
 
 /// Added to norms, as in the published code.
 pub const EPSILON: f64 = 1e-8;
@@ -98,7 +99,7 @@ impl GlobalAttention<'_> {
         if let Some(statistics) = self.batch_norm {
             let places = graph.get(&format!("{local_layer}.1.weight"))?.size()[0];
             if longest > places {
-                let message = format!("an image has {longest} regions, wanted at most the {places} of the training");
+                let message = format!("an image has {longest} regions, expected at most the {places} of the training");
                 return Err(Error::data(message));
             }
             // Places that no image of the batch has are padding too, so that all places take part.
@@ -118,8 +119,8 @@ impl GlobalAttention<'_> {
         let (local, global) = match batch.filter(|_| probability > 0.0) {
             Some(batch) => {
                 let mask = batch.dropout_mask(stream, &vec![longest; sets.len()], width, probability, &local);
-                let of_means = batch.dropout_mask(stream + 1, &vec![1; sets.len()], width, probability, &means);
-                (local * mask.view([n, longest, width]), global * of_means)
+                let mean_mask = batch.dropout_mask(stream + 1, &vec![1; sets.len()], width, probability, &means);
+                (local * mask.view([n, longest, width]), global * mean_mask)
             }
             None => (local, global),
         };

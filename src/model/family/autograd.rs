@@ -18,14 +18,14 @@ use super::model::{
     ScoredBatch, VECTOR_SCORE_BLOCK,
 };
 use super::parameters::{BufferRecorder, ParameterSpec, Parameters};
-use super::published::{CheckpointLayout, CheckpointShapes, read_checkpoint};
-use crate::encoder::MatmulPrecision;
+use super::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS, read_checkpoint};
 use crate::safetensors_file::libtorch_error;
-use crate::similarity::EmbeddingSimilarity;
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::text::vocabulary::{END_ID, START_ID};
 use pairloom_spec::family::FamilySettings;
 use pairloom_spec::input_spec::{ImageInput, InputSpec};
+use pairloom_spec::precision::MatmulPrecision;
+use pairloom_spec::similarity::EmbeddingSimilarity;
 
 /// Model that libtorch differentiates.
 #[derive(Debug)]
@@ -153,8 +153,8 @@ impl<S: Differentiable> Model for AutogradModel<S> {
         let (detached_images, detached_captions) = (detached(&images), detached(&captions));
         let backward = move |d_images: &Tensor, d_captions: &Tensor| {
             let outputs = [(&images.vectors, d_images), (&captions.vectors, d_captions)];
-            let wanted: Vec<Tensor> = leaves.trainable().into_iter().map(|(_, leaf)| leaf).collect();
-            gradients(&outputs, &losses, &wanted)
+            let leaves_needed: Vec<Tensor> = leaves.trainable().into_iter().map(|(_, leaf)| leaf).collect();
+            gradients(&outputs, &losses, &leaves_needed)
         };
         Ok(EncodedBatch {
             images: detached_images,
@@ -185,12 +185,12 @@ impl<S: Differentiable> Model for AutogradModel<S> {
         drop(graph);
         let buffers = buffers.into_inner();
         let backward = move |d_scores: &Tensor, own: Range<usize>| {
-            let mut wanted = vec![images.vectors.shallow_clone(), captions.vectors.shallow_clone()];
-            wanted.extend(leaves.trainable().into_iter().map(|(_, leaf)| leaf));
+            let mut expected = vec![images.vectors.shallow_clone(), captions.vectors.shallow_clone()];
+            expected.extend(leaves.trainable().into_iter().map(|(_, leaf)| leaf));
             let mut found = if keeps_graphs {
-                gradients(&[(&scores, d_scores)], &losses, &wanted)?
+                gradients(&[(&scores, d_scores)], &losses, &expected)?
             } else {
-                let mut sums = gradients(&[], &losses, &wanted)?;
+                let mut sums = gradients(&[], &losses, &expected)?;
                 for block in blocks.captions() {
                     // The running statistics were updated in the forward pass.
                     let graph = Graph::with_gradient(&leaves, precision, None);
@@ -212,7 +212,7 @@ impl<S: Differentiable> Model for AutogradModel<S> {
                         let score = || settings.forward_scores(&graph, &images.select(&rows), &captions.select(block));
                         (tch::with_grad(score)?, EncodedItems::from_vectors(d_block).select(&rows).vectors)
                     };
-                    let more = defined_gradients(&[(&scores, &d_block)], &[], &wanted)?;
+                    let more = defined_gradients(&[(&scores, &d_block)], &[], &expected)?;
                     let more = sums.iter_mut().zip(more).filter_map(|(sum, more)| Some((sum, more?)));
                     tch::no_grad(|| more.for_each(|(sum, more)| drop(sum.g_add_(&more))));
                 }
@@ -245,27 +245,27 @@ fn loss_values(losses: &[(&'static str, Tensor)]) -> AuxiliaryLosses {
     losses.iter().map(|(name, value)| (*name, value.double_value(&[]))).collect()
 }
 
-/// Gradients in `wanted` of Σ ⟨tensor, gradient⟩ over `outputs` plus all `losses`; zeros for a tensor that neither
+/// Gradients in `leaves` of Σ ⟨tensor, gradient⟩ over `outputs` plus all `losses`; zeros for a tensor that neither
 /// depends on.
 fn gradients(
     outputs: &[(&Tensor, &Tensor)],
     losses: &[(&'static str, Tensor)],
-    wanted: &[Tensor],
+    leaves: &[Tensor],
 ) -> Result<Vec<Tensor>> {
-    let found = defined_gradients(outputs, losses, wanted)?.into_iter().zip(wanted);
-    Ok(found.map(|(found, of)| found.map_or_else(|| of.zeros_like(), |found| found.contiguous())).collect())
+    let found = defined_gradients(outputs, losses, leaves)?.into_iter().zip(leaves);
+    Ok(found.map(|(found, like)| found.map_or_else(|| like.zeros_like(), |found| found.contiguous())).collect())
 }
 
 /// As [`gradients`]; `None` for a tensor that neither depends on.
 fn defined_gradients(
     outputs: &[(&Tensor, &Tensor)],
     losses: &[(&'static str, Tensor)],
-    wanted: &[Tensor],
+    leaves: &[Tensor],
 ) -> Result<Vec<Option<Tensor>>> {
     let products = outputs.iter().map(|(tensor, gradient)| (*tensor * *gradient).sum(None::<Kind>));
     let value = products.chain(losses.iter().map(|(_, loss)| loss.shallow_clone())).reduce(|a, b| a + b);
-    let Some(value) = value else { return Ok(wanted.iter().map(|_| None).collect()) };
-    let found = Tensor::f_run_backward(&[value], wanted, false, false).map_err(|error| libtorch_error(&error))?;
+    let Some(value) = value else { return Ok(leaves.iter().map(|_| None).collect()) };
+    let found = Tensor::f_run_backward(&[value], leaves, false, false).map_err(|error| libtorch_error(&error))?;
     Ok(found.into_iter().map(|found| found.defined().then_some(found)).collect())
 }
 
@@ -279,6 +279,9 @@ pub struct AutogradConfig<S> {
     #[serde(flatten)]
     pub settings: S,
 }
+
+/// Local batch of a training step; `None` outside of one.
+pub type StepBatch<'b> = Option<&'b LocalBatch<'b>>;
 
 /// Settings of a family whose forward computation libtorch differentiates.
 /// [`AutogradModel`] makes a model of them.
@@ -304,9 +307,13 @@ pub trait Differentiable: FamilySettings + PartialEq + Send + 'static {
     /// A width that no tensor can have.
     fn parameter_specs(&self, data: &InputSpec) -> Result<Vec<ParameterSpec>>;
 
-    /// Derives the description of a published model, whose vocabulary has `words` words.
-    fn from_published(published: &Self::Published, shapes: &CheckpointShapes<'_>, words: usize)
-    -> AutogradConfig<Self>;
+    /// Settings of a published model.
+    fn published_settings(published: &Self::Published, shapes: &CheckpointShapes<'_>) -> Self;
+
+    /// Description of the data of a published model, whose vocabulary has `words` words.
+    fn published_data(shapes: &CheckpointShapes<'_>, words: usize) -> InputSpec {
+        InputSpec::for_regions(PUBLISHED_REGIONS, shapes.image_width(), words)
+    }
 
     /// Number of values that the score of `images` with one word needs in one tensor. It bounds the blocks of
     /// captions that are scored together.
@@ -319,28 +326,12 @@ pub trait Differentiable: FamilySettings + PartialEq + Send + 'static {
     ///
     /// # Errors
     /// Images that the model cannot read.
-    fn forward_images(
-        &self,
-        graph: &Graph<'_>,
-        images: EncodedItems,
-        batch: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems>;
+    fn forward_images(&self, graph: &Graph<'_>, images: EncodedItems, batch: StepBatch<'_>) -> Result<EncodedItems>;
 
     /// Encodes captions, given as token ids.
-    ///
-    /// # Errors
-    /// A failure of libtorch.
-    fn forward_captions(
-        &self,
-        graph: &Graph<'_>,
-        captions: &[&[i32]],
-        batch: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems>;
+    fn forward_captions(&self, graph: &Graph<'_>, captions: &[&[i32]], batch: StepBatch<'_>) -> Result<EncodedItems>;
 
     /// Scores images with captions, `[n, m]`: the inner products of their vectors, unless a family does otherwise.
-    ///
-    /// # Errors
-    /// A failure of libtorch.
     fn forward_scores(&self, graph: &Graph<'_>, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor> {
         Ok(graph.matmul_transposed(&images.vectors, &captions.vectors))
     }
@@ -357,9 +348,6 @@ pub trait Differentiable: FamilySettings + PartialEq + Send + 'static {
     }
 
     /// Auxiliary losses of the global batch; image i and caption i are a pair.
-    ///
-    /// # Errors
-    /// A failure of libtorch.
     fn global_losses(
         &self,
         _graph: &Graph<'_>,
@@ -396,7 +384,10 @@ impl<S: Differentiable> Family for AutogradConfig<S> {
 
     fn read_published(published: &S::Published, checkpoint: &[u8], words: usize) -> Result<PublishedCheckpoint<Self>> {
         let layout = S::CHECKPOINT_LAYOUT.ok_or_else(|| Error::data("nobody has published a model of this family"))?;
-        read_checkpoint(checkpoint, words, &layout, |shapes| S::from_published(published, shapes, words))
+        read_checkpoint(checkpoint, words, &layout, |shapes| Self {
+            data: S::published_data(shapes, words),
+            settings: S::published_settings(published, shapes),
+        })
     }
 }
 
@@ -486,14 +477,14 @@ impl ScoreBlocks {
 mod tests {
     use tch::Device;
 
-    use super::super::scan::settings::ScanSettings;
-    use super::super::sgraf::settings::SgrafSettings;
     use super::*;
     use crate::collective::CollectiveGroup;
-    use crate::loss::Loss;
     use crate::memory_bank::TrainingPair;
     use crate::step::{LossAndGradients, PairBatch, StepOptions, loss_and_gradients};
     use pairloom_kernels::random::Rng;
+    use pairloom_spec::family::scan::ScanSettings;
+    use pairloom_spec::family::sgraf::SgrafSettings;
+    use pairloom_spec::loss::Loss;
 
     const CAPTIONS: [&[i32]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];
 
@@ -530,12 +521,12 @@ mod tests {
             let all = tensors.iter().flat_map(|tensor| Vec::<f64>::try_from(tensor.reshape([-1])).expect("f64"));
             all.collect()
         };
-        let [wanted, got] = [&kept, &again].map(|found| values(&found.parameters));
-        let moved = wanted.iter().filter(|value| value.abs() > 1e-9).count();
+        let [expected, got] = [&kept, &again].map(|found| values(&found.parameters));
+        let moved = expected.iter().filter(|value| value.abs() > 1e-9).count();
         assert!(kept.loss > 0.0 && moved > 30, "{settings}, {loss}: {moved} gradients");
-        let largest = wanted.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
-        let worst = got.iter().zip(&wanted).map(|(got, wanted)| (got - wanted).abs()).fold(0.0, f64::max);
-        assert!(got.len() == wanted.len() && worst < 1e-13 * largest.max(1.0), "{settings}: {worst} of {largest}");
+        let largest = expected.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
+        let worst = got.iter().zip(&expected).map(|(got, expected)| (got - expected).abs()).fold(0.0, f64::max);
+        assert!(got.len() == expected.len() && worst < 1e-13 * largest.max(1.0), "{settings}: {worst} of {largest}");
         assert!((kept.loss - again.loss).abs() < 1e-13 * kept.loss, "{settings}");
         // The running statistics are updated once, although the scores are computed twice.
         assert_eq!(kept.buffers.len(), updates, "{settings}");
@@ -554,10 +545,10 @@ mod tests {
             check::<ScanSettings>(&format!("embed_size = 4\nword_dim = 3\n{more}"), 0);
         }
         let widths = "embed_size = 4\nword_dim = 3\nsimilarity_dim = 8\nreasoning_steps = 2\ndropout = 0.3";
-        for (batch_norm, [of_sgr, of_saf]) in [("batch", [4, 6]), ("frozen", [0, 0])] {
-            check::<SgrafSettings>(&format!("{widths}\nbatch_norm = \"{batch_norm}\""), of_sgr);
+        for (batch_norm, [sgr_updates, saf_updates]) in [("batch", [4, 6]), ("frozen", [0, 0])] {
+            check::<SgrafSettings>(&format!("{widths}\nbatch_norm = \"{batch_norm}\""), sgr_updates);
             let saf = format!("{widths}\nbatch_norm = \"{batch_norm}\"\nmodule = \"saf\"");
-            check::<SgrafSettings>(&saf, of_saf);
+            check::<SgrafSettings>(&saf, saf_updates);
         }
     }
 

@@ -6,7 +6,7 @@ use super::graph::Graph;
 use super::parameters::{AllowedValues, ParameterInit, ParameterSpec};
 use pairloom_base::error::{Error, Result};
 
-pub use pairloom_spec::family::BatchNormStatistics;
+use pairloom_spec::family::BatchNormStatistics;
 
 /// Added to variances, as in `torch.nn.BatchNorm1d`.
 const EPSILON: f64 = 1e-5;
@@ -51,9 +51,6 @@ impl Graph<'_> {
     /// In training with [`BatchNormStatistics::Batch`], μ and σ² are those of `x`, and the running statistics are
     /// updated with momentum 0.1 and the unbiased variance, once for each group. A group of one value has no unbiased
     /// variance and updates nothing. Otherwise μ and σ² are the running statistics.
-    ///
-    /// # Errors
-    /// There are no such parameters.
     pub fn batch_norm(
         &self,
         name: &str,
@@ -74,9 +71,6 @@ impl Graph<'_> {
     }
 
     /// Batch normalisation of the columns of rows `[n, width]`, as [`Graph::batch_norm`].
-    ///
-    /// # Errors
-    /// There are no such parameters.
     pub fn batch_norm_of_rows(&self, name: &str, rows: &Tensor, statistics: BatchNormStatistics) -> Result<Tensor> {
         let shape = [1, rows.size()[1]];
         self.batch_norm(name, rows, BatchNormAxes { over: &[0], shape: &shape, present: None }, statistics)
@@ -93,7 +87,7 @@ impl Graph<'_> {
         tch::no_grad(|| {
             let mut recorder = recorder.borrow_mut();
             let width = self.parameters().tensors()[indices[0]].size()[0];
-            let groups = |of: &Tensor| of.detach().view([-1, width]);
+            let groups = |tensor: &Tensor| tensor.detach().view([-1, width]);
             let counts = counts.expand_as(mean).contiguous().view([-1, width]);
             let unbiased = groups(variance) * (&counts / (&counts - 1.0).clamp_min(1.0));
             for (index, values) in indices.into_iter().zip([groups(mean), unbiased]) {
@@ -136,9 +130,9 @@ mod tests {
 
     use super::super::parameters::BufferRecorder;
     use super::*;
-    use crate::encoder::MatmulPrecision;
     use crate::family::parameters::Parameters;
     use pairloom_spec::input_spec::InputSpec;
+    use pairloom_spec::precision::MatmulPrecision;
 
     fn numbers(tensor: &Tensor) -> Vec<f64> {
         Vec::try_from(tensor.to_kind(Kind::Double).contiguous().view(-1)).expect("values")

@@ -62,11 +62,11 @@ pub fn concept_specs(data: &InputSpec, word: i64) -> Result<[ParameterSpec; 3]> 
         allowed,
         ..ParameterSpec::new(name, shape, init)
     };
-    let (none, of_words) = (ParameterInit::Constant(-1.0), AllowedValues::IndexOrNone { count: concepts });
+    let (none, word_concepts) = (ParameterInit::Constant(-1.0), AllowedValues::IndexOrNone { count: concepts });
     Ok([
         fixed(CONCEPT_ADJACENCY, &[concepts, concepts], ParameterInit::Constant(0.0), AllowedValues::PositiveRowSums),
         fixed(CONCEPT_VECTORS, &[concepts, word], ParameterInit::Uniform(0.5), AllowedValues::Finite),
-        fixed(CONCEPTS_OF_WORDS, &[words], none, of_words),
+        fixed(CONCEPTS_OF_WORDS, &[words], none, word_concepts),
     ])
 }
 
@@ -78,19 +78,23 @@ pub fn set_concepts(parameters: &Parameters, concepts: &[Concept], vocabulary: &
     let set = |name: &str, values: &[f64]| -> Result<()> {
         let parameter = parameters.get(name)?;
         if parameter.numel() != values.len() {
-            return Err(Error::internal(format!("{} values for `{name}`, wanted {}", values.len(), parameter.numel())));
+            return Err(Error::internal(format!(
+                "{} values for `{name}`, expected {}",
+                values.len(),
+                parameter.numel()
+            )));
         }
         tch::no_grad(|| parameter.shallow_clone().copy_(&Tensor::from_slice(values).view_as(parameter)));
         Ok(())
     };
     set(CONCEPT_ADJACENCY, &adjacency(concepts))?;
-    let of_words: HashMap<&str, usize> = concepts
+    let word_concepts: HashMap<&str, usize> = concepts
         .iter()
         .enumerate()
         .flat_map(|(i, concept)| concept.words.iter().map(move |word| (&**word, i)))
         .collect();
     #[expect(clippy::cast_precision_loss, reason = "there are a few hundred concepts")]
-    let concept = |word: &String| of_words.get(&**word).map_or(-1.0, |&concept| concept as f64);
+    let concept = |word: &String| word_concepts.get(&**word).map_or(-1.0, |&concept| concept as f64);
     set(CONCEPTS_OF_WORDS, &vocabulary.iter().map(concept).collect::<Vec<_>>())
 }
 
@@ -120,13 +124,13 @@ fn adjacency(concepts: &[Concept]) -> Vec<f64> {
 /// # Errors
 /// The model has no concepts.
 pub fn concept_labels(graph: &Graph<'_>, captions: &[&[i32]]) -> Result<Tensor> {
-    let (of_words, adjacency) = (graph.get(CONCEPTS_OF_WORDS)?, graph.get(CONCEPT_ADJACENCY)?);
+    let (word_concepts, adjacency) = (graph.get(CONCEPTS_OF_WORDS)?, graph.get(CONCEPT_ADJACENCY)?);
     let (count, concepts) = (captions.len().saturating_as::<i64>(), adjacency.size()[0]);
-    let words = Tensor::from_slice(&captions.concat()).to_device(of_words.device());
+    let words = Tensor::from_slice(&captions.concat()).to_device(word_concepts.device());
     let rows: Vec<i64> = (0..).zip(captions).flat_map(|(row, words)| vec![row; words.len()]).collect();
-    let rows = Tensor::from_slice(&rows).to_device(of_words.device());
+    let rows = Tensor::from_slice(&rows).to_device(word_concepts.device());
     // Words without a concept have −1, and mark the column before the first.
-    let places = of_words.index_select(0, &words).to_kind(Kind::Int64) + 1 + rows * (concepts + 1);
+    let places = word_concepts.index_select(0, &words).to_kind(Kind::Int64) + 1 + rows * (concepts + 1);
     let labels = Tensor::zeros([count * (concepts + 1)], (adjacency.kind(), adjacency.device()));
     Ok(labels.index_fill(0, &places, 1.0).view([count, concepts + 1]).narrow(1, 1, concepts))
 }
@@ -138,14 +142,14 @@ pub fn concept_labels(graph: &Graph<'_>, captions: &[&[i32]]) -> Result<Tensor> 
 
 /// Appends to each caption the words of the other captions with its key. `keys` has the image of each caption.
 pub fn with_image_words<K: Eq + std::hash::Hash>(captions: &mut [Vec<i32>], keys: &[K]) {
-    let mut of_image: HashMap<&K, BTreeSet<i32>> = HashMap::new();
+    let mut image_words: HashMap<&K, BTreeSet<i32>> = HashMap::new();
     for (key, caption) in keys.iter().zip(&*captions) {
-        of_image.entry(key).or_default().extend(caption);
+        image_words.entry(key).or_default().extend(caption);
     }
     for (key, caption) in keys.iter().zip(captions) {
         let own: BTreeSet<i32> = caption.iter().copied().collect();
         caption.push(PAD_ID);
-        caption.extend(of_image[key].difference(&own));
+        caption.extend(image_words[key].difference(&own));
     }
 }
 
@@ -160,7 +164,7 @@ mod tests {
     use tch::Device;
 
     use super::*;
-    use crate::encoder::MatmulPrecision;
+    use pairloom_spec::precision::MatmulPrecision;
 
     /// 100 captions have `dog`, 50 of them `grass` and 10 `red`; 200 have `grass` and 20 `red`.
     fn concepts() -> Vec<Concept> {
@@ -183,8 +187,8 @@ mod tests {
     fn concepts_that_are_often_together_are_neighbours() {
         let found = adjacency(&concepts());
         let (half, whole) = (0.25 / 2.000_001, 0.25 / 1.000_001);
-        let wanted = [1.0, whole, 0.0, half, 1.0, 0.0, half, 0.0, 1.0];
-        assert!(found.iter().zip(wanted).all(|(got, wanted)| (got - wanted).abs() < 1e-15), "{found:?}");
+        let expected = [1.0, whole, 0.0, half, 1.0, 0.0, half, 0.0, 1.0];
+        assert!(found.iter().zip(expected).all(|(got, expected)| (got - expected).abs() < 1e-15), "{found:?}");
     }
 
     #[test]
@@ -205,8 +209,8 @@ mod tests {
     fn words_of_the_image_follow_the_padding() {
         let mut captions = vec![vec![1, 7, 8, 2], vec![1, 5, 2], vec![1, 9, 7, 2], vec![1, 5, 2]];
         with_image_words(&mut captions, &[10, 11, 10, 12]);
-        let wanted: [&[i32]; 4] = [&[1, 7, 8, 2, 0, 9], &[1, 5, 2, 0], &[1, 9, 7, 2, 0, 8], &[1, 5, 2, 0]];
-        assert_eq!(captions, wanted);
+        let expected: [&[i32]; 4] = [&[1, 7, 8, 2, 0, 9], &[1, 5, 2, 0], &[1, 9, 7, 2, 0, 8], &[1, 5, 2, 0]];
+        assert_eq!(captions, expected);
         assert_eq!(own_words(&captions[0]), [1, 7, 8, 2]);
         assert_eq!(own_words(&[1, 2]), [1, 2]);
     }

@@ -15,21 +15,19 @@
 
 use tch::{Kind, Tensor};
 
-use self::settings::{ConceptLabels, CvseSettings, PublishedCvseSettings};
 use crate::family::attention::GlobalAttention;
-use crate::family::autograd::{AutogradConfig, Differentiable};
+use crate::family::autograd::{Differentiable, StepBatch};
 use crate::family::concept_graph::{CONCEPT_ADJACENCY, CONCEPT_VECTORS, concept_labels, concept_specs, own_words};
 use crate::family::encode::EncodedItems;
 use crate::family::graph::{AuxiliaryLossTensors, CaptionGru, Graph, l2_normalize, leaky_relu};
 use crate::family::image_rows::REGION_LAYER;
-use crate::family::model::{GlobalLossContext, LocalBatch};
+use crate::family::model::GlobalLossContext;
 use crate::family::parameters::{ParameterInit, ParameterSpec, tensor_width};
 use crate::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
 use crate::loss::{LossFunction, LossInput, Negatives};
 use pairloom_base::error::Result;
+use pairloom_spec::family::cvse::{ConceptLabels, CvseSettings, PublishedCvseSettings};
 use pairloom_spec::input_spec::InputSpec;
-
-pub use pairloom_spec::family::cvse as settings;
 
 /// Layers of the attention that forms the instance vectors of images and of captions.
 const IMAGE_ATTENTION: [&str; 3] = ["V_att.embedding_1", "V_att.embedding_2", "V_att.embedding_3"];
@@ -107,20 +105,26 @@ impl Differentiable for CvseSettings {
         Ok(all)
     }
 
-    fn from_published(
-        published: &PublishedCvseSettings,
-        shapes: &CheckpointShapes<'_>,
-        words: usize,
-    ) -> AutogradConfig<Self> {
-        published_config(published, shapes, words)
+    fn published_settings(published: &PublishedCvseSettings, shapes: &CheckpointShapes<'_>) -> Self {
+        Self {
+            embed_size: shapes.joint_width(),
+            word_dim: shapes.word_width(),
+            bidirectional: shapes.is_bidirectional(),
+            fusion_weight: published.fusion_weight,
+            label_weight: published.label_weight,
+            concept_labels: published.concept_labels,
+            consensus_score_weight: published.consensus_score_weight,
+            ..Self::default()
+        }
     }
 
-    fn forward_images(
-        &self,
-        graph: &Graph<'_>,
-        images: EncodedItems,
-        batch: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems> {
+    fn published_data(shapes: &CheckpointShapes<'_>, words: usize) -> InputSpec {
+        let places = shapes.batch_norm_width("V_att.embedding_1.1").unwrap_or(PUBLISHED_REGIONS);
+        let concepts = [CONCEPT_ADJACENCY, CONCEPT_VECTORS].iter().find_map(|name| shapes.size(name, 0)).or(Some(1));
+        InputSpec { concepts, ..InputSpec::for_regions(places, shapes.image_width(), words) }
+    }
+
+    fn forward_images(&self, graph: &Graph<'_>, images: EncodedItems, batch: StepBatch<'_>) -> Result<EncodedItems> {
         let regions = images.with_vectors(l2_normalize(&graph.linear(REGION_LAYER, &images.vectors)?, -1));
         let instance = image_attention(self).forward(graph, &regions, batch)?;
         let concepts = concept_vectors(graph)?;
@@ -129,12 +133,7 @@ impl Differentiable for CvseSettings {
         Ok(fuse(self, &instance, &consensus, batch.map(|_| &weights)))
     }
 
-    fn forward_captions(
-        &self,
-        graph: &Graph<'_>,
-        captions: &[&[i32]],
-        batch: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems> {
+    fn forward_captions(&self, graph: &Graph<'_>, captions: &[&[i32]], batch: StepBatch<'_>) -> Result<EncodedItems> {
         let own: Vec<&[i32]> = captions.iter().map(|caption| own_words(caption)).collect();
         let mask = graph.word_dropout(&own, batch, WORD_DROPOUT, self.dropout)?;
         let states = graph.word_states(&caption_gru(self), &own, mask.as_ref())?;
@@ -229,9 +228,6 @@ fn consensus_attention_specs(name: &str, width: i64) -> Vec<ParameterSpec> {
 }
 
 /// Concept vectors z, `[c, d]`.
-///
-/// # Errors
-/// There are no such parameters.
 fn concept_vectors(graph: &Graph<'_>) -> Result<Tensor> {
     let adjacency = graph.get(CONCEPT_ADJACENCY)?;
     let d = adjacency.sum_dim_intlist(1i64, false, None::<Kind>).rsqrt();
@@ -254,16 +250,16 @@ fn log_concept_weights(
         let rows = graph.linear(&format!("{name}.{layer}.0"), rows)?;
         Ok(graph.batch_norm_of_rows(&format!("{name}.{layer}.1"), &rows, settings.batch_norm)?.tanh())
     };
-    let of_concepts = gate("embedding_1", concepts)? * graph.get(&format!("{name}.embedding_3.0.weight"))?;
+    let concept_scores = gate("embedding_1", concepts)? * graph.get(&format!("{name}.embedding_3.0.weight"))?;
     // The softmax is sharp, so this small product is not rounded to bf16 in mixed precision.
-    let logits = gate("embedding_2", y)?.matmul(&of_concepts.tr());
+    let logits = gate("embedding_2", y)?.matmul(&concept_scores.tr());
     let logits = logits + graph.get(&format!("{name}.embedding_3.0.bias"))?;
     Ok((logits * INVERSE_TEMPERATURE).log_softmax(1, None::<Kind>))
 }
 
 /// Layout of the checkpoints. Each layer of an attention is stored twice; some layers are not used.
 const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
-    wanted: "wanted a model of CVSE with its concepts: `concepts.vectors` and `concepts.of_words` come from the files \
+    wanted: "expected a model of CVSE with its concepts: `concepts.vectors` and `concepts.of_words` come from the files \
              beside the checkpoint",
     renamed: &[],
     unused: &[
@@ -277,26 +273,3 @@ const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
         "fusing.",
     ],
 };
-
-/// Derives the description of the model.
-fn published_config(
-    published: &PublishedCvseSettings,
-    shapes: &CheckpointShapes<'_>,
-    words: usize,
-) -> AutogradConfig<CvseSettings> {
-    let &PublishedCvseSettings { fusion_weight, label_weight, concept_labels, consensus_score_weight } = published;
-    let settings = CvseSettings {
-        embed_size: shapes.joint_width(),
-        word_dim: shapes.word_width(),
-        bidirectional: shapes.is_bidirectional(),
-        fusion_weight,
-        label_weight,
-        concept_labels,
-        consensus_score_weight,
-        ..CvseSettings::default()
-    };
-    let places = shapes.batch_norm_width("V_att.embedding_1.1").unwrap_or(PUBLISHED_REGIONS);
-    let concepts = [CONCEPT_ADJACENCY, CONCEPT_VECTORS].iter().find_map(|name| shapes.size(name, 0)).or(Some(1));
-    let data = InputSpec { concepts, ..InputSpec::for_regions(places, shapes.image_width(), words) };
-    AutogradConfig { data, settings }
-}

@@ -73,9 +73,6 @@ pub fn check_token_ids(captions: &[&[i32]], words: usize) -> Result<()> {
 }
 
 /// Encodes no images and no captions: empty sides of the width of [`images`] and [`captions`].
-///
-/// # Errors
-/// A failure of libtorch.
 pub fn encode_nothing(model: &dyn Model) -> Result<(EncodedItems, EncodedItems)> {
     let width = model.input_spec().values_per_image();
     let one = vec![1.0; width];
@@ -91,7 +88,7 @@ pub fn encode_nothing(model: &dyn Model) -> Result<(EncodedItems, EncodedItems)>
 pub fn single_vectors(encoded: &EncodedItems) -> Result<Vec<f32>> {
     match encoded.lengths {
         None => to_vec(&encoded.vectors),
-        Some(_) => Err(Error::data("the model encodes an item as a set of vectors, wanted one vector")),
+        Some(_) => Err(Error::data("the model encodes an item as a set of vectors, expected one vector")),
     }
 }
 
@@ -219,9 +216,6 @@ impl EncodedItems {
     }
 
     /// Gathers the items of all ranks in the order of ranks, without gradient.
-    ///
-    /// # Errors
-    /// As [`CollectiveGroup::all_gather`].
     pub fn all_gather(&self, group: &CollectiveGroup) -> Result<Self> {
         let vectors = group.all_gather(&self.vectors)?;
         let Some(lengths) = &self.lengths else { return Ok(Self::from_vectors(vectors)) };

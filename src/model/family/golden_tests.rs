@@ -8,14 +8,15 @@ use tch::{Kind, Tensor};
 
 use super::encode;
 use super::model::Model;
-use super::registry::{DescribeModel, ModelConfig, ModelSettings};
+use super::registry::{DescribeModel, ModelConfig};
 use crate::collective::CollectiveGroup;
-use crate::loss::Loss;
-use crate::loss::sum::SumLoss;
 use crate::memory_bank::TrainingPair;
 use crate::step::{PairBatch, StepOptions, loss_and_gradients};
 use pairloom_base::runtime::CancelToken;
+use pairloom_spec::family::ModelSettings;
 use pairloom_spec::input_spec::InputSpec;
+use pairloom_spec::loss::Loss;
+use pairloom_spec::loss::SumLoss;
 
 #[derive(Deserialize)]
 struct GoldenScores {
@@ -92,10 +93,10 @@ impl GoldenScores {
     fn model(config: &ModelConfig, parameters: &BTreeMap<String, NamedValues>, kind: Kind) -> Box<dyn Model> {
         let specs = config.parameter_specs().expect("widths");
         let mut names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
-        let mut wanted: Vec<&str> = parameters.keys().map(String::as_str).collect();
+        let mut expected: Vec<&str> = parameters.keys().map(String::as_str).collect();
         names.sort_unstable();
-        wanted.sort_unstable();
-        assert_eq!(names, wanted);
+        expected.sort_unstable();
+        assert_eq!(names, expected);
         let tensors = specs.iter().map(|spec| parameters[&spec.name].tensor(kind)).collect();
         config.with_parameters(tensors).expect("a model")
     }
@@ -118,8 +119,8 @@ impl GoldenScores {
             });
             let found: Vec<Tensor> = pairs.map(|attention| attention.weights).collect();
             assert_eq!(found.len(), case.attention.len(), "{family} {settings}");
-            for (got, wanted) in found.iter().zip(&case.attention) {
-                let distance = self::distance(got, wanted);
+            for (got, expected) in found.iter().zip(&case.attention) {
+                let distance = self::distance(got, expected);
                 assert!(distance < most, "{family} {settings}: attention in {kind:?} differs by {distance}");
             }
         }
@@ -132,8 +133,8 @@ impl GoldenScores {
         let auxiliary: BTreeMap<String, f64> =
             found.auxiliary.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
         assert_eq!(auxiliary.len(), case.auxiliary.len(), "{auxiliary:?}");
-        for (name, wanted) in &case.auxiliary {
-            assert!((auxiliary[name] - wanted).abs() < 1e-11, "{family} {settings} `{name}`: {auxiliary:?}");
+        for (name, expected) in &case.auxiliary {
+            assert!((auxiliary[name] - expected).abs() < 1e-11, "{family} {settings} `{name}`: {auxiliary:?}");
         }
         let total = found.loss + auxiliary.values().sum::<f64>();
         assert!((total - case.loss).abs() < 1e-11, "{family} {settings}: {total} and {}", case.loss);
@@ -158,9 +159,9 @@ impl GoldenScores {
     }
 }
 
-fn distance(got: &Tensor, wanted: &[f64]) -> f64 {
-    assert_eq!(got.numel(), wanted.len());
-    (got.to_kind(Kind::Double).reshape([-1]) - Tensor::from_slice(wanted)).abs().max().double_value(&[])
+fn distance(got: &Tensor, expected: &[f64]) -> f64 {
+    assert_eq!(got.numel(), expected.len());
+    (got.to_kind(Kind::Double).reshape([-1]) - Tensor::from_slice(expected)).abs().max().double_value(&[])
 }
 
 fn check_all(family: &str, text: &str, cases: usize) {
@@ -232,18 +233,19 @@ fn consensus_scores_are_added_to_those_of_cvse_by_their_weight() {
         Vec::try_from(scores.reshape([-1])).expect("f64")
     };
     let (fused, consensus, published) = (scores(0.0), scores(1.0), scores(0.05));
-    assert!(fused.iter().zip(&case.scores).all(|(got, wanted)| (got - wanted).abs() < 1e-12));
+    assert!(fused.iter().zip(&case.scores).all(|(got, expected)| (got - expected).abs() < 1e-12));
     for ((fused, consensus), got) in fused.iter().zip(&consensus).zip(published) {
         assert!((0.95 * fused + 0.05 * consensus - got).abs() < 1e-12);
     }
     let n = captions.len();
     let at = |row: usize, column: usize| consensus[row * n + column];
     let others = |own: usize| (0..n).filter(move |&other| other != own);
-    let hardest =
-        |own: usize, of: &dyn Fn(usize) -> f64| others(own).map(|j| 0.2 + of(j) - at(own, own)).fold(0.0, f64::max);
+    let hardest = |own: usize, score: &dyn Fn(usize) -> f64| {
+        others(own).map(|j| 0.2 + score(j) - at(own, own)).fold(0.0, f64::max)
+    };
     let loss: f64 = (0..n).map(|own| hardest(own, &|j| at(own, j)) + hardest(own, &|i| at(i, own))).sum();
-    let wanted = case.auxiliary["consensus"] / case.settings["consensus_weight"].as_f64().expect("a weight");
-    assert!((loss - wanted).abs() < 1e-11, "{loss} and {wanted}");
+    let expected = case.auxiliary["consensus"] / case.settings["consensus_weight"].as_f64().expect("a weight");
+    assert!((loss - expected).abs() < 1e-11, "{loss} and {expected}");
 }
 
 #[test]

@@ -13,11 +13,12 @@ use super::parameters::{
 use crate::autograd_node::differentiable;
 use crate::encoder::packed_captions::PackedCaptions;
 use crate::encoder::sequence_states::SequenceTape;
-use crate::encoder::{MatmulPrecision, PrecisionProducts, differentiable_linear, matmul_transposed};
+use crate::encoder::{PrecisionProducts, differentiable_linear, matmul_transposed};
 use pairloom_base::error::Result;
 use pairloom_spec::input_spec::InputSpec;
+use pairloom_spec::precision::MatmulPrecision;
 
-pub use pairloom_spec::family::WORD_VECTORS;
+use pairloom_spec::family::WORD_VECTORS;
 
 /// Forward computation of a model. Its parameters are leaves of a graph of libtorch, or plain values without gradient.
 pub struct Graph<'p> {
@@ -80,9 +81,6 @@ impl<'p> Graph<'p> {
     }
 
     /// Finds one of the model's own parameters by name.
-    ///
-    /// # Errors
-    /// There is no parameter of this name.
     pub fn get(&self, name: &str) -> Result<&Tensor> {
         self.parameters.get(name)
     }
@@ -120,18 +118,12 @@ impl<'p> Graph<'p> {
     }
 
     /// Linear layer `x · Wᵀ + b` with the parameters `name.weight` and `name.bias`.
-    ///
-    /// # Errors
-    /// There are no such parameters.
     pub fn linear(&self, name: &str, x: &Tensor) -> Result<Tensor> {
         let [weight, bias] = ["weight", "bias"].map(|part| self.get(&format!("{name}.{part}")));
         Ok(self.matmul_transposed(x, weight?) + bias?)
     }
 
     /// Linear layer of a batch of rows, `[.., input]`.
-    ///
-    /// # Errors
-    /// As [`Graph::linear`].
     pub fn linear_of_rows(&self, name: &str, x: &Tensor) -> Result<Tensor> {
         let mut size = x.size();
         let rows = x.reshape([-1, size.pop().unwrap_or(1)]);
@@ -141,9 +133,6 @@ impl<'p> Graph<'p> {
     }
 
     /// Parameters of one direction of the GRU `name`, in the order of [`gru_parameter_names`].
-    ///
-    /// # Errors
-    /// There are no such parameters.
     pub fn gru_parameters(&self, name: &str, suffix: &str) -> Result<[&Tensor; 4]> {
         let [a, b, c, d] = gru_parameter_names(name, suffix);
         Ok([self.get(&a)?, self.get(&b)?, self.get(&c)?, self.get(&d)?])
@@ -151,9 +140,6 @@ impl<'p> Graph<'p> {
 
     /// States of the GRU `name` after every vector of sets, `[rows, h]`: the mean over its `directions`, one or two. Each
     /// set has a vector at least. Factors are rounded by `precision`: that of the computation, or f32.
-    ///
-    /// # Errors
-    /// There are no such parameters.
     pub fn gru_states(
         &self,
         name: &str,
@@ -192,9 +178,9 @@ impl<'p> Graph<'p> {
             return Ok(states);
         }
         let inputs: Vec<&Tensor> = std::iter::once(vectors).chain(parameters).collect();
-        Ok(differentiable(&states, &inputs, move |d, wanted| {
-            let (of_vectors, of_weights) = tape.backward_by_sequence(d, &weights, wanted[0], precision);
-            std::iter::once(of_vectors).chain(of_weights.into_iter().map(Some)).collect()
+        Ok(differentiable(&states, &inputs, move |d, needed| {
+            let (d_vectors, d_weights) = tape.backward_by_sequence(d, &weights, needed[0], precision);
+            std::iter::once(d_vectors).chain(d_weights.into_iter().map(Some)).collect()
         }))
     }
 
@@ -278,9 +264,9 @@ impl CaptionGru {
             trainable: !data.words_frozen,
             ..ParameterSpec::new(WORD_VECTORS, &[words, word], ParameterInit::Uniform(0.1))
         };
-        let of_gru =
+        let d_parameters =
             gru_suffixes(self.directions()).flat_map(|suffix| ParameterSpec::gru(CAPTION_GRU, suffix, word, state));
-        Ok(std::iter::once(vectors).chain(of_gru).collect())
+        Ok(std::iter::once(vectors).chain(d_parameters).collect())
     }
 }
 
@@ -312,7 +298,7 @@ mod tests {
             let theirs: Vec<Tensor> = drawn.tensors().iter().map(|tensor| leaf(tensor, Kind::Double)).collect();
             let their_x = leaf(&x, Kind::Double);
             let mut start = 0;
-            let of_sets = lengths.map(|length| {
+            let set_lengths = lengths.map(|length| {
                 let set = their_x.narrow(0, start, length).unsqueeze(0);
                 start += length;
                 let first = Tensor::zeros([directions.saturating_as::<i64>(), 1, h], (Kind::Double, Device::Cpu));
@@ -320,7 +306,7 @@ mod tests {
                 states.view([length, -1, h]).mean_dim([1i64].as_slice(), false, None::<Kind>)
             });
             let leaves: Vec<Tensor> = std::iter::once(their_x).chain(theirs).collect();
-            let wanted = gradients(&Tensor::cat(&of_sets, 0), &leaves);
+            let expected = gradients(&Tensor::cat(&set_lengths, 0), &leaves);
             let runs = [
                 (Kind::Double, MatmulPrecision::F32, 1e-6),
                 (Kind::Float, MatmulPrecision::F32, 1e-5),
@@ -337,8 +323,9 @@ mod tests {
                 let states = graph.gru_states("some", directions, &sets, precision).expect("states").vectors;
                 let parameters = leaves.tensors().iter().map(Tensor::shallow_clone);
                 let found = gradients(&states, &std::iter::once(own_x).chain(parameters).collect::<Vec<_>>());
-                for (part, (got, wanted)) in found.iter().zip(&wanted).enumerate() {
-                    let [error, size] = [got - wanted, wanted.shallow_clone()].map(|of| of.norm().double_value(&[]));
+                for (part, (got, expected)) in found.iter().zip(&expected).enumerate() {
+                    let [error, size] =
+                        [got - expected, expected.shallow_clone()].map(|tensor| tensor.norm().double_value(&[]));
                     assert!(error <= most * size, "{kind:?} {precision:?}, part {part}: {error} of {size}");
                 }
                 let plain =

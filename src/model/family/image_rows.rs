@@ -81,7 +81,7 @@ pub fn region_sets(images: &Tensor, width: usize) -> Result<EncodedItems> {
     let counts = present.view([n, places]).sum_dim_intlist(1i64, false, Kind::Int64);
     let lengths = Vec::<i64>::try_from(&counts).map_err(|error| Error::internal(error.to_string()))?;
     if let Some(image) = lengths.iter().position(|&count| count == 0) {
-        return Err(Error::data(format!("image {image} of a block has no region, wanted at least one")));
+        return Err(Error::data(format!("image {image} of a block has no region, expected at least one")));
     }
     Ok(EncodedItems { vectors: rows.index_select(0, &present.nonzero().view(-1)), lengths: Some(lengths) })
 }
@@ -99,7 +99,7 @@ mod tests {
         let full = region_sets(&images.narrow(0, 0, 1), 2).expect("regions");
         assert_eq!((full.lengths, full.vectors.size()), (Some(vec![2]), vec![2, 2]));
         let error = region_sets(&Tensor::zeros([1, 4], (Kind::Float, Device::Cpu)), 2).expect_err("none");
-        assert_eq!(error.to_string(), "image 0 of a block has no region, wanted at least one");
+        assert_eq!(error.to_string(), "image 0 of a block has no region, expected at least one");
         assert!(region_sets(&images, 3).is_err());
     }
 }

@@ -6,14 +6,14 @@
 use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
-use super::autograd::{AutogradConfig, Differentiable};
+use super::autograd::{Differentiable, StepBatch};
 use super::encode::{EncodedItems, fill_padding};
 use super::graph::{AuxiliaryLossTensors, Graph};
 use super::model::{GlobalLossContext, LocalBatch};
 use super::parameters::{ParameterInit, ParameterSpec, tensor_width};
 use super::published::{CheckpointLayout, CheckpointShapes};
 use pairloom_base::error::Result;
-pub use pairloom_spec::family::late::{LateInteractionSettings, Unpublished, WORDS};
+use pairloom_spec::family::late::{LateInteractionSettings, Unpublished, WORDS};
 use pairloom_spec::input_spec::InputSpec;
 
 const IMAGE: &str = "image.weight";
@@ -49,25 +49,15 @@ impl Differentiable for LateInteractionSettings {
         ])
     }
 
-    fn from_published(_: &Unpublished, _: &CheckpointShapes<'_>, words: usize) -> AutogradConfig<Self> {
-        AutogradConfig { data: InputSpec::for_features(1, words), settings: Self::default() }
+    fn published_settings(_: &Unpublished, _: &CheckpointShapes<'_>) -> Self {
+        Self::default()
     }
 
-    fn forward_images(
-        &self,
-        graph: &Graph<'_>,
-        images: EncodedItems,
-        _: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems> {
+    fn forward_images(&self, graph: &Graph<'_>, images: EncodedItems, _: StepBatch<'_>) -> Result<EncodedItems> {
         Ok(EncodedItems::from_vectors(normalize(&images.vectors.matmul(&graph.get(IMAGE)?.tr()))))
     }
 
-    fn forward_captions(
-        &self,
-        graph: &Graph<'_>,
-        captions: &[&[i32]],
-        batch: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems> {
+    fn forward_captions(&self, graph: &Graph<'_>, captions: &[&[i32]], batch: StepBatch<'_>) -> Result<EncodedItems> {
         if let Some(batch) = batch {
             graph.add_loss("word_norm", word_norm(self, graph, batch)?);
         }

@@ -31,5 +31,3 @@ mod rank_tests;
 mod published_tests;
 #[cfg(test)]
 mod tests;
-
-pub use pairloom_spec::input_spec;

@@ -19,15 +19,13 @@ use super::attention::WordAttention;
 use super::encode::EncodedItems;
 use super::image_rows::ImageRows;
 use super::parameters::{BufferUpdates, ParameterSpec, Parameters};
-use crate::encoder::MatmulPrecision;
-use crate::loss::Loss;
-use crate::similarity::EmbeddingSimilarity;
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::random::Rng;
 use pairloom_spec::family::FamilySettings;
 use pairloom_spec::input_spec::InputSpec;
-
-pub use pairloom_spec::family::{Capabilities, ScoreRange};
+use pairloom_spec::loss::Loss;
+use pairloom_spec::precision::MatmulPrecision;
+use pairloom_spec::similarity::EmbeddingSimilarity;
 
 /// Numbers of images and captions of one vector each that a thread scores together.
 pub const VECTOR_SCORE_BLOCK: [usize; 2] = [128, 256];
@@ -85,15 +83,9 @@ pub trait Model: Debug + Send {
 
     /// Encodes captions, given as token ids, without gradient. There is at least one, and all have passed
     /// [`check_token_ids`](super::encode::check_token_ids).
-    ///
-    /// # Errors
-    /// A failure of libtorch.
     fn encode_captions(&self, captions: &[&[i32]]) -> Result<EncodedItems>;
 
     /// Scores `n` images with `m` captions, `[n, m]`, without gradient. Higher is more similar.
-    ///
-    /// # Errors
-    /// A failure of libtorch.
     fn scores(&self, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor>;
 
     /// Attention between the words of one caption and the regions of one image, without gradient; `None` if the score has
@@ -110,9 +102,6 @@ pub trait Model: Debug + Send {
 
     /// Scores all images of the global batch with all its captions in a training step; image i and caption i are a
     /// pair.
-    ///
-    /// # Errors
-    /// A failure of libtorch.
     fn score_batch<'m>(
         &'m self,
         images: &'m EncodedItems,

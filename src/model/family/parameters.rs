@@ -112,9 +112,6 @@ pub struct Parameters {
 
 impl Parameters {
     /// Draws initial parameters. The values depend on the specifications, `input_spec` and `seed` only.
-    ///
-    /// # Errors
-    /// As [`Parameters::new`].
     pub fn random(specs: Vec<ParameterSpec>, input_spec: &InputSpec, seed: u64, device: Device) -> Result<Self> {
         let mut tensors = Vec::new();
         for (stream, ParameterSpec { shape, init, .. }) in (0..).zip(&specs) {
@@ -143,17 +140,17 @@ impl Parameters {
     /// width of `input_spec`.
     pub fn new(specs: Vec<ParameterSpec>, input_spec: &InputSpec, tensors: Vec<Tensor>) -> Result<Self> {
         let body = input_spec.pictures.map(|cnn| cnn.network.backbone());
-        let wanted = specs.len() + body.as_ref().map_or(0, |body| body.parameters().len());
-        if tensors.len() != wanted {
-            return Err(Error::data(format!("got {} parameters of a model, wanted {wanted}", tensors.len())));
+        let expected = specs.len() + body.as_ref().map_or(0, |body| body.parameters().len());
+        if tensors.len() != expected {
+            return Err(Error::data(format!("got {} parameters of a model, expected {expected}", tensors.len())));
         }
         let kind = tensors[0].kind();
         for (ParameterSpec { name, shape, .. }, tensor) in specs.iter().zip(&tensors) {
             if tensor.size() != *shape {
-                return Err(Error::data(format!("`{name}` is {:?}, wanted {shape:?}", tensor.size())));
+                return Err(Error::data(format!("`{name}` is {:?}, expected {shape:?}", tensor.size())));
             }
             if tensor.kind() != kind || !matches!(kind, Kind::Float | Kind::Double) {
-                return Err(Error::data(format!("`{name}` holds {:?}, wanted Float", tensor.kind())));
+                return Err(Error::data(format!("`{name}` holds {:?}, expected Float", tensor.kind())));
             }
         }
         let device = tensors[0].device();
@@ -163,7 +160,7 @@ impl Parameters {
             network.as_ref().map(ImageNetwork::feature_width).filter(|&features| features != input_spec.image)
         {
             let image = input_spec.image;
-            return Err(Error::data(format!("the CNN has features of width {features}, wanted {image}")));
+            return Err(Error::data(format!("the CNN has features of width {features}, expected {image}")));
         }
         Ok(Self { specs, tensors, network })
     }
@@ -210,9 +207,6 @@ impl Parameters {
     }
 
     /// Finds one of the model's own parameters by name.
-    ///
-    /// # Errors
-    /// There is no parameter of this name.
     pub fn get(&self, name: &str) -> Result<&Tensor> {
         let index = self.index_of(name);
         index
@@ -250,9 +244,6 @@ impl Parameters {
     }
 
     /// Returns the parameters as leaves of a new graph; the trainable ones require a gradient. The values are shared.
-    ///
-    /// # Errors
-    /// As [`Parameters::new`].
     pub fn detached_leaves(&self, input_spec: &InputSpec) -> Result<Self> {
         let trained: std::collections::HashSet<String> = self.trainable().into_iter().map(|(name, _)| name).collect();
         let leaves = self.names().into_iter().zip(&self.tensors);
@@ -299,7 +290,7 @@ impl Parameters {
             let Some(source) = other.tensors.get(&name) else { continue };
             copied += usize::from(index < self.specs.len());
             if source.size() != own.size() {
-                return Err(Error::data(format!("`{name}` is {:?}, wanted {:?}", source.size(), own.size())));
+                return Err(Error::data(format!("`{name}` is {:?}, expected {:?}", source.size(), own.size())));
             }
             tch::no_grad(|| own.shallow_clone().copy_(source));
         }
@@ -325,7 +316,10 @@ impl Parameters {
         for number in 0..count {
             let Some(values) = usize::try_from(number).ok().and_then(&row) else { continue };
             if i64::try_from(values.len()) != Ok(width) {
-                return Err(Error::data(format!("got a row of {} values for `{name}`, wanted {width}", values.len())));
+                return Err(Error::data(format!(
+                    "got a row of {} values for `{name}`, expected {width}",
+                    values.len()
+                )));
             }
             tch::no_grad(|| rows.get(number).copy_(&Tensor::from_slice(values)));
         }
@@ -351,12 +345,10 @@ impl Parameters {
 
     /// Computes the L2-normalised features of raw images, given as rows of pixels, with the tape for their gradient.
     /// `None` for a model without a CNN.
-    ///
-    /// # Errors
-    /// As [`ImageNetwork::forward_with_tape`].
     pub fn cnn_features_with_tape(&self, rows: &Tensor, input_spec: &InputSpec) -> Result<Option<NetworkTape>> {
-        let of_batch = input_spec.pictures.is_some_and(|cnn| cnn.batch_statistics);
-        let forward = |network: &ImageNetwork| network.forward_with_tape(&to_images(rows, input_spec)?, of_batch);
+        let uses_batch_statistics = input_spec.pictures.is_some_and(|cnn| cnn.batch_statistics);
+        let forward =
+            |network: &ImageNetwork| network.forward_with_tape(&to_images(rows, input_spec)?, uses_batch_statistics);
         self.network.as_ref().map(forward).transpose()
     }
 
@@ -369,9 +361,6 @@ impl Parameters {
 
     /// Returns the features that the encoder of images reads: the L2-normalised features of raw images if the model has
     /// a CNN, and `rows` itself otherwise.
-    ///
-    /// # Errors
-    /// As [`ImageNetwork::normalized_features`].
     pub fn image_features(&self, rows: Tensor, input_spec: &InputSpec) -> Result<Tensor> {
         match &self.network {
             Some(network) => network.normalized_features(&to_images(&rows, input_spec)?),
@@ -430,11 +419,11 @@ impl AllowedValues {
         let row = wrong.int64_value(&[0, 0]);
         let got = values.reshape([-1]).double_value(&[row]);
         Some(match self {
-            Self::PositiveRowSums => format!("row {row} of `{name}` has the sum {got}, wanted more than 0"),
+            Self::PositiveRowSums => format!("row {row} of `{name}` has the sum {got}, expected more than 0"),
             Self::IndexOrNone { count } => {
-                format!("row {row} of `{name}` holds {got}, wanted a whole number from -1 to {}", count - 1)
+                format!("row {row} of `{name}` holds {got}, expected a whole number from -1 to {}", count - 1)
             }
-            Self::Finite | Self::NotNegative => format!("row {row} of `{name}` holds {got}, wanted 0 or more"),
+            Self::Finite | Self::NotNegative => format!("row {row} of `{name}` holds {got}, expected 0 or more"),
         })
     }
 }
@@ -452,20 +441,20 @@ mod tests {
     #[test]
     fn the_first_wrong_row_is_named() {
         let indices = AllowedValues::IndexOrNone { count: 3 };
-        let of = |allowed: AllowedValues, values: &[f32]| allowed.mistake("x", &Tensor::from_slice(values));
-        assert_eq!(of(indices, &[-1.0, 0.0, 2.0]), None);
+        let mistake = |allowed: AllowedValues, values: &[f32]| allowed.mistake("x", &Tensor::from_slice(values));
+        assert_eq!(mistake(indices, &[-1.0, 0.0, 2.0]), None);
         for (wrong, got) in [(3.0, "3"), (9999.0, "9999"), (0.5, "0.5"), (-50.0, "-50"), (-1.5, "-1.5")] {
-            let wanted = format!("row 1 of `x` holds {got}, wanted a whole number from -1 to 2");
-            assert_eq!(of(indices, &[2.0, wrong, 7.0]), Some(wanted));
+            let expected = format!("row 1 of `x` holds {got}, expected a whole number from -1 to 2");
+            assert_eq!(mistake(indices, &[2.0, wrong, 7.0]), Some(expected));
         }
-        assert_eq!(of(AllowedValues::NotNegative, &[0.0, 1.0]), None);
-        let negative = of(AllowedValues::NotNegative, &[0.0, -0.25]);
-        assert_eq!(negative.as_deref(), Some("row 1 of `x` holds -0.25, wanted 0 or more"));
-        assert_eq!(of(AllowedValues::Finite, &[-3.0]), None);
+        assert_eq!(mistake(AllowedValues::NotNegative, &[0.0, 1.0]), None);
+        let negative = mistake(AllowedValues::NotNegative, &[0.0, -0.25]);
+        assert_eq!(negative.as_deref(), Some("row 1 of `x` holds -0.25, expected 0 or more"));
+        assert_eq!(mistake(AllowedValues::Finite, &[-3.0]), None);
         let rows =
             |values: &[f32]| AllowedValues::PositiveRowSums.mistake("A", &Tensor::from_slice(values).view([-1, 2]));
         assert_eq!(rows(&[1.0, 0.0, -1.0, 2.0]), None);
-        assert_eq!(rows(&[1.0, 0.0, 0.0, 0.0]).as_deref(), Some("row 1 of `A` has the sum 0, wanted more than 0"));
+        assert_eq!(rows(&[1.0, 0.0, 0.0, 0.0]).as_deref(), Some("row 1 of `A` has the sum 0, expected more than 0"));
         assert!(rows(&[1.0, -1.5]).is_some_and(|mistake| mistake.contains("the sum -0.5")));
     }
 }

@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use safetensors::tensor::{SafeTensors, TensorView};
 use tch::Tensor;
 
-use super::graph::WORD_VECTORS;
 use super::model::{Family, PublishedCheckpoint};
 use super::parameters::ParameterSpec;
 use crate::safetensors_file;
 use crate::safetensors_file::NamedTensors;
 use pairloom_base::error::{Error, Result, TruncatedList};
+use pairloom_spec::family::WORD_VECTORS;
 
 /// Prefixes of the names of a CNN's parameters.
 const CNN_PREFIXES: [&str; 2] = ["img_enc.cnn.", "img_enc.backbone."];
@@ -28,7 +28,7 @@ pub const PUBLISHED_REGIONS: usize = 36;
 /// Layout of the published checkpoints of a family.
 #[derive(Debug, Clone, Copy)]
 pub struct CheckpointLayout<'l> {
-    /// Description of the model that is wanted, for messages.
+    /// Description of the expected model, for messages.
     pub wanted: &'l str,
     /// Prefixes of names, each with the prefix that this project has in its place.
     pub renamed: &'l [(&'l str, &'l str)],
@@ -157,7 +157,7 @@ pub fn read_checkpoint<F: Family>(
             Err(mistake) => mistakes.push(mistake),
             Ok(tensor) if tensor.size() != shape => {
                 let got = view.shape();
-                mistakes.push(format!("`{name}` has shape {got:?}, wanted {shape:?}{}", shape_reason(&name, words)));
+                mistakes.push(format!("`{name}` has shape {got:?}, expected {shape:?}{}", shape_reason(&name, words)));
             }
             Ok(tensor) => {
                 mistakes.extend(allowed.mistake(&name, &tensor));
@@ -167,12 +167,12 @@ pub fn read_checkpoint<F: Family>(
     }
     mistakes.extend(views.into_keys().map(|name| format!("`{name}` is not a parameter of this model")));
     if let Some(error) = safetensors_file::mistakes_error(&mistakes) {
-        let wanted = layout.wanted;
+        let expected = layout.wanted;
         return Err(error.hint(match other_family {
             Some(family) => {
-                format!("{wanted}; this looks like a checkpoint of `{family}`: `model = {{ {family} = {{}} }}`")
+                format!("{expected}; this looks like a checkpoint of `{family}`: `model = {{ {family} = {{}} }}`")
             }
-            None => wanted.to_owned(),
+            None => expected.to_owned(),
         }));
     }
     let parameters = NamedTensors { tensors, text: None }.to_bytes()?;
@@ -225,7 +225,7 @@ fn plain_views<'f>(
     (views, network)
 }
 
-/// Reason for the wanted shape of a tensor, for error messages.
+/// Reason for the expected shape of a tensor, for error messages.
 fn shape_reason(name: &str, words: usize) -> String {
     match name {
         WORD_VECTORS => format!(" (the vocabulary has {words} words)"),

@@ -6,8 +6,9 @@ use tch::{Device, Kind, Tensor};
 
 use super::concept_graph::CONCEPT_ADJACENCY;
 use super::published::PUBLISHED_REGIONS;
-use super::registry::{DescribeModel, ModelConfig, ModelSettings, PublishedModel, ReadPublished};
+use super::registry::{DescribeModel, ModelConfig, ReadPublished};
 use crate::safetensors_file::NamedTensors;
+use pairloom_spec::family::{ModelSettings, PublishedModel};
 use pairloom_spec::input_spec::InputSpec;
 
 /// Settings of a model, tensors that a published checkpoint has beside its parameters, and other names of parameters.
@@ -96,7 +97,7 @@ fn published_checkpoints_of_models_over_regions_are_read() {
         assert!(read.iter().all(|(name, value)| *value == parameters[name]), "{settings}");
         assert_eq!(found.warning.is_some(), more[0].contains("backbone"), "{:?}", found.warning);
         let error = reader.read(&bytes, 8).expect_err("other words").to_string();
-        assert!(error.contains("`txt_enc.embed.weight` has shape [7, 3], wanted [8, 3]"), "{error}");
+        assert!(error.contains("`txt_enc.embed.weight` has shape [7, 3], expected [8, 3]"), "{error}");
     }
 }
 
@@ -142,8 +143,8 @@ fn a_layer_of_a_huge_number_is_not_a_parameter() {
     let reader: PublishedModel = serde_json::from_value(serde_json::json!({ model.name(): {} })).expect("settings");
     let bytes = NamedTensors { tensors, text: None }.to_bytes().expect("a file");
     let error = reader.read(&bytes, 7).expect_err("two tensors too many").to_string();
-    let wanted = numbers.map(|number| format!("`{}` is not a parameter of this model", layer(number)));
-    assert!(wanted.iter().all(|part| error.contains(part)) && !error.contains("missing"), "{error}");
+    let expected = numbers.map(|number| format!("`{}` is not a parameter of this model", layer(number)));
+    assert!(expected.iter().all(|part| error.contains(part)) && !error.contains("missing"), "{error}");
 }
 
 /// A checkpoint of another family is refused with the names of what is missing and what is too much, and the family that
@@ -180,13 +181,13 @@ fn checkpoints_of_vse_and_scan_are_told_apart() {
     let bytes = |both| NamedTensors { tensors: scan(both).1, text: None }.to_bytes().expect("a file");
     let reader =
         |settings: serde_json::Value| -> PublishedModel { serde_json::from_value(settings).expect("settings") };
-    let (vse, of_scan) = (reader(serde_json::json!({"vse": {}})), reader(serde_json::json!({"scan": {}})));
+    let (vse, scan_reader) = (reader(serde_json::json!({"vse": {}})), reader(serde_json::json!({"scan": {}})));
     vse.read(&bytes(false), 7).expect("the tensors of VSE++");
-    of_scan.read(&bytes(true), 7).expect("the tensors of SCAN");
+    scan_reader.read(&bytes(true), 7).expect("the tensors of SCAN");
     reader(serde_json::json!({"scan": {"bidirectional": false}}))
         .read(&bytes(false), 7)
         .expect("SCAN with one direction");
-    for (wrong, both, own) in [(&of_scan, false, "vse"), (&vse, true, "scan")] {
+    for (wrong, both, own) in [(&scan_reader, false, "vse"), (&vse, true, "scan")] {
         let error = wrong.read(&bytes(both), 7).expect_err("the other family");
         let hint = format!("; this looks like a checkpoint of `{own}`: `model = {{ {own} = {{}} }}`");
         assert!(error.hint_text().is_some_and(|text| text.ends_with(&hint)), "{own}: {error:?}");

@@ -5,17 +5,18 @@ use tch::{Device, Kind, Tensor};
 use super::concept_graph::{CONCEPT_ADJACENCY, CONCEPTS_OF_WORDS, Concept, set_concepts};
 use super::image_rows::ImageRows;
 use super::model::{LocalBatch, Model};
-use super::registry::{DescribeModel, ModelSettings};
+use super::registry::DescribeModel;
 use crate::collective::CollectiveGroup;
 use crate::collective::testing::on_ranks;
-use crate::loss::Loss;
-use crate::loss::sigmoid::SigmoidLoss;
-use crate::loss::sum::SumLoss;
 use crate::memory_bank::TrainingPair;
 use crate::step::{PairBatch, StepOptions, loss_and_gradients};
 use pairloom_kernels::epoch::rank_share;
 use pairloom_kernels::random::Rng;
+use pairloom_spec::family::ModelSettings;
 use pairloom_spec::input_spec::InputSpec;
+use pairloom_spec::loss::Loss;
+use pairloom_spec::loss::SigmoidLoss;
+use pairloom_spec::loss::SumLoss;
 
 const CAPTIONS: [&[i32]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];
 
@@ -87,10 +88,10 @@ fn step(settings: &ModelSettings, options: &StepOptions, group: &CollectiveGroup
     let own = rank_share(CAPTIONS.len(), group.rank(), group.world_size());
     let (images, mut pairs) = (images(), TrainingPair::unrelated(CAPTIONS.len()));
     pairs[1].image = pairs[0].image;
-    let of_rank = &images[own.start * PLACES * WIDTH..own.end * PLACES * WIDTH];
-    let batch = PairBatch { images: of_rank, captions: &CAPTIONS[own], pairs: &pairs, relevance: None };
+    let rank_images = &images[own.start * PLACES * WIDTH..own.end * PLACES * WIDTH];
+    let batch = PairBatch { images: rank_images, captions: &CAPTIONS[own], pairs: &pairs, relevance: None };
     let scalars = options.objective.learned_scalars();
-    let scalars: Vec<Tensor> = scalars.iter().map(|of| Tensor::from_slice(&[of.initial])).collect();
+    let scalars: Vec<Tensor> = scalars.iter().map(|scalar| Tensor::from_slice(&[scalar.initial])).collect();
     let found = loss_and_gradients(&*model, &scalars, &batch, options, None, 4, group).expect("gradients");
     assert!(found.buffers.is_empty(), "{:?}", found.buffers);
     let losses = std::iter::once(found.loss).chain(found.auxiliary.iter().map(|(_, value)| *value));
@@ -124,7 +125,8 @@ fn several_ranks_have_the_gradients_of_one() {
             for ranks in [2, 3, 6] {
                 for found in on_ranks(ranks, |group| step(&settings, &options, &group)) {
                     assert_eq!(found.len(), alone.len());
-                    let worst = found.iter().zip(&alone).map(|(got, wanted)| (got - wanted).abs()).fold(0.0, f64::max);
+                    let worst =
+                        found.iter().zip(&alone).map(|(got, expected)| (got - expected).abs()).fold(0.0, f64::max);
                     assert!(worst < 1e-12, "{model}, {what}: {ranks} ranks differ by {worst}");
                 }
             }
@@ -147,7 +149,7 @@ fn level_losses_have_the_mask_and_the_loss_of_the_warm_up() {
     let scores = instance_scores(&settings);
     let n = CAPTIONS.len();
     let at = |row: usize, column: usize| scores[row * n + column];
-    let wanted = |margin: f64, is_max: bool, mask: bool| {
+    let sum = |margin: f64, is_max: bool, mask: bool| {
         let mut total = 0.0;
         for own in 0..n {
             let others: Vec<usize> = (0..n).filter(|&j| j != own && !(mask && own < 2 && j < 2)).collect();
@@ -161,14 +163,14 @@ fn level_losses_have_the_mask_and_the_loss_of_the_warm_up() {
         }
         2.0 * total
     };
-    for (options, wanted) in [
-        (&warm, wanted(0.1, false, false)),
-        (&masked, wanted(0.1, false, true)),
-        (&cold, wanted(0.5, true, false)),
-        (&hardest, wanted(0.5, true, true)),
+    for (options, expected) in [
+        (&warm, sum(0.1, false, false)),
+        (&masked, sum(0.1, false, true)),
+        (&cold, sum(0.5, true, false)),
+        (&hardest, sum(0.5, true, true)),
     ] {
         let got = found(options);
-        assert!((got - wanted).abs() < 1e-12, "{got} and {wanted}");
+        assert!((got - expected).abs() < 1e-12, "{got} and {expected}");
     }
-    assert_ne!(wanted(0.1, false, false), wanted(0.1, false, true));
+    assert_ne!(sum(0.1, false, false), sum(0.1, false, true));
 }

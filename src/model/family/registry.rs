@@ -6,12 +6,12 @@ use tch::{Device, Tensor};
 use super::autograd::AutogradConfig;
 use super::model::{Family, Model, PublishedCheckpoint};
 use super::parameters::{ParameterSpec, Parameters};
-use super::{cvse, scan, sgraf, vse, vse_infinity, vsrn};
+use super::vse;
 use crate::safetensors_file::NamedTensors;
 use pairloom_base::error::Result;
 use pairloom_spec::input_spec::InputSpec;
 
-pub use pairloom_spec::family::{ModelSettings, PublishedModel};
+use pairloom_spec::family::{self as spec, ModelSettings, PublishedModel};
 
 /// Description of the model with settings from a pipeline file.
 pub trait DescribeModel {
@@ -88,12 +88,12 @@ macro_rules! families {
 
 families! {
     Vse(vse::VseConfig) = "vse", "vse++";
-    Scan(AutogradConfig<scan::settings::ScanSettings>) = "scan", "scan";
-    Vsrn(AutogradConfig<vsrn::settings::VsrnSettings>) = "vsrn", "vsrn";
-    Sgraf(AutogradConfig<sgraf::settings::SgrafSettings>) = "sgraf", "sgraf";
-    Cvse(AutogradConfig<cvse::settings::CvseSettings>) = "cvse", "cvse";
-    VseInfinity(AutogradConfig<vse_infinity::settings::VseInfinitySettings>) = "vse_infinity", "vse_infinity";
-    Late(AutogradConfig<super::late::LateInteractionSettings>) = "late", "late";
+    Scan(AutogradConfig<spec::scan::ScanSettings>) = "scan", "scan";
+    Vsrn(AutogradConfig<spec::vsrn::VsrnSettings>) = "vsrn", "vsrn";
+    Sgraf(AutogradConfig<spec::sgraf::SgrafSettings>) = "sgraf", "sgraf";
+    Cvse(AutogradConfig<spec::cvse::CvseSettings>) = "cvse", "cvse";
+    VseInfinity(AutogradConfig<spec::vse_infinity::VseInfinitySettings>) = "vse_infinity", "vse_infinity";
+    Late(AutogradConfig<spec::late::LateInteractionSettings>) = "late", "late";
 }
 
 impl ModelConfig {

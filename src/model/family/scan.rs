@@ -8,21 +8,19 @@
 use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
-use self::settings::{AttentionActivation, PublishedScanSettings, RelevanceAggregation, ScanSettings};
-use crate::family::attention::{AttentionDirection, EPSILON, NEGATIVE_SLOPE, WordAttention, attention};
-use crate::family::autograd::{AutogradConfig, Differentiable};
+use crate::family::attention::{EPSILON, NEGATIVE_SLOPE, WordAttention, attention};
+use crate::family::autograd::{Differentiable, StepBatch};
 use crate::family::encode::{EncodedItems, PaddedSets, fill_padding};
 use crate::family::graph::{CaptionGru, Graph, l2_normalize, leaky_relu};
 use crate::family::image_rows::REGION_LAYER;
-use crate::family::model::LocalBatch;
 use crate::family::parameters::{ParameterSpec, tensor_width};
-use crate::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
+use crate::family::published::{CheckpointLayout, CheckpointShapes};
 use crate::tensor_slices::{as_slice, is_f32_slice};
 use pairloom_base::error::Result;
 use pairloom_kernels::cross_attention::{AttentionMemory, CrossAttention, CrossProducts, relevances};
+use pairloom_spec::family::scan::AttentionDirection;
+use pairloom_spec::family::scan::{AttentionActivation, PublishedScanSettings, RelevanceAggregation, ScanSettings};
 use pairloom_spec::input_spec::InputSpec;
-
-pub use pairloom_spec::family::scan as settings;
 
 /// Word vectors and GRU of captions.
 fn caption_gru(settings: &ScanSettings) -> CaptionGru {
@@ -43,34 +41,29 @@ impl Differentiable for ScanSettings {
         Ok(all)
     }
 
-    fn from_published(
-        published: &PublishedScanSettings,
-        shapes: &CheckpointShapes<'_>,
-        words: usize,
-    ) -> AutogradConfig<Self> {
-        published_config(published, shapes, words)
+    fn published_settings(published: &PublishedScanSettings, shapes: &CheckpointShapes<'_>) -> Self {
+        Self {
+            embed_size: shapes.joint_width(),
+            word_dim: shapes.word_width(),
+            bidirectional: published.bidirectional,
+            cross_attention: published.cross_attention,
+            activation: published.activation,
+            lambda_softmax: published.lambda_softmax,
+            aggregation: published.aggregation,
+            lambda_lse: published.lambda_lse,
+        }
     }
 
     fn values_per_word(&self, images: &EncodedItems) -> i64 {
         images.padded_rows()
     }
 
-    fn forward_images(
-        &self,
-        graph: &Graph<'_>,
-        images: EncodedItems,
-        _: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems> {
+    fn forward_images(&self, graph: &Graph<'_>, images: EncodedItems, _: StepBatch<'_>) -> Result<EncodedItems> {
         let vectors = l2_normalize(&graph.linear(REGION_LAYER, &images.vectors)?, -1);
         Ok(images.with_vectors(vectors))
     }
 
-    fn forward_captions(
-        &self,
-        graph: &Graph<'_>,
-        captions: &[&[i32]],
-        _: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems> {
+    fn forward_captions(&self, graph: &Graph<'_>, captions: &[&[i32]], _: StepBatch<'_>) -> Result<EncodedItems> {
         let states = graph.word_states(&caption_gru(self), captions, None)?;
         let vectors = l2_normalize(&states.vectors, -1);
         Ok(states.with_vectors(vectors))
@@ -252,39 +245,19 @@ fn counts(items: &EncodedItems) -> Vec<usize> {
 
 /// Layout of the checkpoints.
 const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
-    wanted: "wanted a model of SCAN: a linear layer for regions, word vectors and a GRU for captions",
+    wanted: "expected a model of SCAN: a linear layer for regions, word vectors and a GRU for captions",
     renamed: &[],
     unused: &[],
 };
-
-/// Derives the description of the model.
-fn published_config(
-    settings: &PublishedScanSettings,
-    shapes: &CheckpointShapes<'_>,
-    words: usize,
-) -> AutogradConfig<ScanSettings> {
-    let &PublishedScanSettings { bidirectional, cross_attention, activation, lambda_softmax, aggregation, lambda_lse } =
-        settings;
-    let settings = ScanSettings {
-        embed_size: shapes.joint_width(),
-        word_dim: shapes.word_width(),
-        bidirectional,
-        cross_attention,
-        activation,
-        lambda_softmax,
-        aggregation,
-        lambda_lse,
-    };
-    let data = InputSpec::for_regions(PUBLISHED_REGIONS, shapes.image_width(), words);
-    AutogradConfig { data, settings }
-}
 
 #[cfg(test)]
 mod tests {
     use tch::Device;
 
     use super::*;
+    use crate::family::autograd::AutogradConfig;
     use crate::family::model::Family;
+    use crate::family::published::PUBLISHED_REGIONS;
     use crate::family::registry::ModelConfig;
 
     /// The names of the parameters are those of the published checkpoints: `golden_tests` compares scores with PyTorch.
@@ -309,7 +282,7 @@ mod tests {
             let error = AutogradConfig::<ScanSettings>::read_published(&settings, &bytes, 8)
                 .expect_err("other words")
                 .to_string();
-            assert!(error.contains("`txt_enc.embed.weight` has shape [7, 3], wanted [8, 3]"), "{error}");
+            assert!(error.contains("`txt_enc.embed.weight` has shape [7, 3], expected [8, 3]"), "{error}");
         }
     }
 }

@@ -3,13 +3,10 @@
 use tch::{Device, Kind, Tensor};
 
 use super::autograd::AutogradConfig;
-use super::late::LateInteractionSettings;
 use super::model::Model;
 use super::{encode, registry};
 use crate::collective::CollectiveGroup;
 use crate::collective::testing::on_ranks;
-use crate::loss::Loss;
-use crate::loss::info_nce::InfoNceLoss;
 use crate::memory_bank::TrainingPair;
 use crate::pair_scores::{CaptionBlocks, ImageValues, PairScoring, StreamedItems, StreamedScores};
 use crate::step::{LossAndGradients, PairBatch, StepOptions, loss_and_gradients};
@@ -19,7 +16,10 @@ use pairloom_kernels::epoch::rank_share;
 use pairloom_kernels::product::TILE_COLUMNS;
 use pairloom_kernels::random::Rng;
 use pairloom_search::{MatrixSide, PanelRow, ScorePrecision, Scores};
+use pairloom_spec::family::late::LateInteractionSettings;
 use pairloom_spec::input_spec::InputSpec;
+use pairloom_spec::loss::InfoNceLoss;
+use pairloom_spec::loss::Loss;
 
 const CAPTIONS: [&[i32]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];
 
@@ -65,7 +65,7 @@ fn gradients_are_central_differences_of_the_objective_and_losses() {
         assert_eq!(auxiliary.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["word_norm", "image_spread"]);
         loss + auxiliary.iter().map(|(_, value)| value).sum::<f64>()
     };
-    let wanted = (value(1e-5) - value(-1e-5)) / 2e-5;
+    let expected = (value(1e-5) - value(-1e-5)) / 2e-5;
     let (model, other) = (moved(0.0), moved(1.0));
     let slope: f64 = of_batch(&*model, &CollectiveGroup::single())
         .parameters
@@ -73,7 +73,7 @@ fn gradients_are_central_differences_of_the_objective_and_losses() {
         .zip(model.parameters().tensors().iter().zip(other.parameters().tensors()))
         .map(|(gradient, (from, to))| (gradient * (to - from)).sum(Kind::Double).double_value(&[]))
         .sum();
-    assert!((slope - wanted).abs() < 1e-7 * wanted.abs().max(1.0), "{slope}, by differences {wanted}");
+    assert!((slope - expected).abs() < 1e-7 * expected.abs().max(1.0), "{slope}, by differences {expected}");
 }
 
 /// Sets of vectors are gathered over ranks with different numbers of pairs, and one with none.
@@ -89,7 +89,7 @@ fn several_ranks_with_sets_of_vectors_have_the_gradients_of_one() {
     for ranks in [2, 3, 6] {
         for found in on_ranks(ranks, |group| numbers(&of_batch(&*moved(0.0), &group))) {
             assert_eq!(found.len(), alone.len());
-            assert!(found.iter().zip(&alone).all(|(got, wanted)| (got - wanted).abs() < 1e-12), "{ranks} ranks");
+            assert!(found.iter().zip(&alone).all(|(got, expected)| (got - expected).abs() < 1e-12), "{ranks} ranks");
         }
     }
 }
@@ -111,8 +111,8 @@ fn all_pairs_are_scored_in_order() {
     let tensors = model.parameters().tensors().iter();
     let double = config.with_parameters(tensors.map(|tensor| tensor.to_kind(Kind::Double)).collect());
     let all = [&images, &captions].map(|side| side.with_vectors(side.vectors.to_kind(Kind::Double)));
-    let wanted = double.expect("a model").scores(&all[0], &all[1]).expect("scores");
-    let wanted: Vec<f64> = Vec::try_from(wanted.view(-1)).expect("f64");
+    let expected = double.expect("a model").scores(&all[0], &all[1]).expect("scores");
+    let expected: Vec<f64> = Vec::try_from(expected.view(-1)).expect("f64");
     let ids: Vec<i64> = (0..90).collect();
     let found = [1, 3].map(|threads| {
         let scoring = PairScoring { config: &config, ids: [&ids[..70], &ids], threads, cancel: &CancelToken::new() };
@@ -120,8 +120,8 @@ fn all_pairs_are_scored_in_order() {
     });
     assert_eq!(found[0], found[1], "on any number of threads");
     assert_eq!(found[0].len(), 70 * 90);
-    for (place, (got, wanted)) in found[0].iter().zip(&wanted).enumerate() {
-        assert!((f64::from(*got) - wanted).abs() < 1e-6, "{place}: {got} and {wanted}");
+    for (place, (got, expected)) in found[0].iter().zip(&expected).enumerate() {
+        assert!((f64::from(*got) - expected).abs() < 1e-6, "{place}: {got} and {expected}");
     }
 }
 
@@ -171,9 +171,9 @@ fn streamed_scores_of_a_pair_have_the_same_bits_wherever_they_are_asked_for() {
         assert!(block(rows.clone()) == all[rows.clone()], "{rows:?}");
     }
     let mut found = Vec::new();
-    for (row, of_row) in all.iter().enumerate() {
+    for (row, row_scores) in all.iter().enumerate() {
         scores.exact_scores(MatrixSide::Rows, row, &(0..90).collect::<Vec<_>>(), &mut found).expect("scores");
-        assert_eq!(&found, of_row, "row {row}");
+        assert_eq!(&found, row_scores, "row {row}");
     }
     scores.exact_scores(MatrixSide::Columns, 17, &[3, 69, 17], &mut found).expect("scores");
     assert_eq!(found, [3, 69, 17].map(|row: usize| all[row][17]));

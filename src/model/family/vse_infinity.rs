@@ -12,20 +12,19 @@
 use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
-use self::settings::{PublishedVseInfinitySettings, VseInfinitySettings};
-use crate::encoder::MatmulPrecision;
-use crate::family::autograd::{AutogradConfig, Differentiable};
+use crate::family::autograd::{Differentiable, StepBatch};
 use crate::family::encode::{EncodedItems, fill_padding};
-use crate::family::graph::{CaptionGru, Graph, WORD_VECTORS, l2_normalize};
+use crate::family::graph::{CaptionGru, Graph, l2_normalize};
 use crate::family::image_rows::REGION_LAYER;
 use crate::family::model::LocalBatch;
 use crate::family::parameters::{ParameterInit, ParameterSpec, tensor_width};
 use crate::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
 use pairloom_base::error::Result;
 use pairloom_kernels::text::vocabulary::UNKNOWN_ID;
+use pairloom_spec::family::WORD_VECTORS;
+use pairloom_spec::family::vse_infinity::{PublishedVseInfinitySettings, VseInfinitySettings};
 use pairloom_spec::input_spec::InputSpec;
-
-pub use pairloom_spec::family::vse_infinity as settings;
+use pairloom_spec::precision::MatmulPrecision;
 
 /// Prefixes of the parameters of the image side.
 const MLP_LAYERS: [&str; 2] = ["img_enc.mlp.layers.0", "img_enc.mlp.layers.1"];
@@ -68,20 +67,26 @@ impl Differentiable for VseInfinitySettings {
         Ok(all)
     }
 
-    fn from_published(
-        published: &PublishedVseInfinitySettings,
-        shapes: &CheckpointShapes<'_>,
-        words: usize,
-    ) -> AutogradConfig<Self> {
-        published_config(published, shapes, words)
+    fn published_settings(_: &PublishedVseInfinitySettings, shapes: &CheckpointShapes<'_>) -> Self {
+        let pooling = ["img_enc.gpool.linear.weight", "txt_enc.gpool.linear.weight"];
+        let pooling_dim = pooling.iter().find_map(|name| shapes.size(name, 1));
+        Self {
+            embed_size: shapes.joint_width(),
+            word_dim: shapes.word_width(),
+            bidirectional: shapes.is_bidirectional(),
+            region_mlp: shapes.has_prefix("img_enc.mlp."),
+            pooling_dim: pooling_dim.unwrap_or(1),
+            ..Self::default()
+        }
     }
 
-    fn forward_images(
-        &self,
-        graph: &Graph<'_>,
-        images: EncodedItems,
-        batch: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems> {
+    fn published_data(shapes: &CheckpointShapes<'_>, words: usize) -> InputSpec {
+        let layers = ["img_enc.fc.weight", "img_enc.mlp.layers.0.weight"];
+        let width = layers.iter().find_map(|name| shapes.size(name, 1)).unwrap_or(1);
+        InputSpec::for_regions(PUBLISHED_REGIONS, width, words)
+    }
+
+    fn forward_images(&self, graph: &Graph<'_>, images: EncodedItems, batch: StepBatch<'_>) -> Result<EncodedItems> {
         let regions = match batch.filter(|_| self.size_augmentation > 0.0) {
             Some(batch) => drop_regions(&images, batch, self.size_augmentation),
             None => images,
@@ -92,12 +97,7 @@ impl Differentiable for VseInfinitySettings {
         Ok(EncodedItems::from_vectors(l2_normalize(&pooled, -1)))
     }
 
-    fn forward_captions(
-        &self,
-        graph: &Graph<'_>,
-        captions: &[&[i32]],
-        batch: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems> {
+    fn forward_captions(&self, graph: &Graph<'_>, captions: &[&[i32]], batch: StepBatch<'_>) -> Result<EncodedItems> {
         let probability = self.size_augmentation;
         let changed = batch.filter(|_| probability > 0.0);
         let words = graph.get(WORD_VECTORS)?.size()[0].saturating_as::<usize>();
@@ -231,32 +231,10 @@ fn change_words(captions: &[&[i32]], batch: &LocalBatch<'_>, words: usize, proba
 /// Layout of the checkpoints. A model with a CNN has its encoder of regions in a part of its own. The second batch
 /// normalisation of the perceptron is stored, but not used.
 const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
-    wanted: "wanted a model of VSE∞ on regions or grids, with a GRU for captions; one with BERT is not read",
+    wanted: "expected a model of VSE∞ on regions or grids, with a GRU for captions; one with BERT is not read",
     renamed: &[("img_enc.image_encoder.", "img_enc.")],
     unused: &["img_enc.mlp.bns.1."],
 };
-
-/// Derives the description of the model.
-fn published_config(
-    _: &PublishedVseInfinitySettings,
-    shapes: &CheckpointShapes<'_>,
-    words: usize,
-) -> AutogradConfig<VseInfinitySettings> {
-    let pooling = ["img_enc.gpool.linear.weight", "txt_enc.gpool.linear.weight"];
-    let pooling_dim = pooling.iter().find_map(|name| shapes.size(name, 1));
-    let settings = VseInfinitySettings {
-        embed_size: shapes.joint_width(),
-        word_dim: shapes.word_width(),
-        bidirectional: shapes.is_bidirectional(),
-        region_mlp: shapes.has_prefix("img_enc.mlp."),
-        pooling_dim: pooling_dim.unwrap_or(1),
-        ..VseInfinitySettings::default()
-    };
-    let layers = ["img_enc.fc.weight", "img_enc.mlp.layers.0.weight"];
-    let image_width = layers.iter().find_map(|name| shapes.size(name, 1)).unwrap_or(1);
-    let data = InputSpec::for_regions(PUBLISHED_REGIONS, image_width, words);
-    AutogradConfig { data, settings }
-}
 
 #[cfg(test)]
 mod tests {

@@ -12,18 +12,16 @@
 use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
-use self::settings::{CAPTION_LOSS, PublishedVsrnSettings, RegionNormalization, VsrnSettings};
-use crate::family::autograd::{AutogradConfig, Differentiable};
+use crate::family::autograd::{Differentiable, StepBatch};
 use crate::family::encode::{EncodedItems, PaddedSets, fill_padding};
 use crate::family::graph::{CaptionGru, Graph, l2_normalize};
 use crate::family::image_rows::REGION_LAYER;
 use crate::family::model::LocalBatch;
 use crate::family::parameters::{ParameterInit, ParameterSpec, tensor_width};
-use crate::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
+use crate::family::published::{CheckpointLayout, CheckpointShapes};
 use pairloom_base::error::Result;
+use pairloom_spec::family::vsrn::{CAPTION_LOSS, PublishedVsrnSettings, RegionNormalization, VsrnSettings};
 use pairloom_spec::input_spec::InputSpec;
-
-pub use pairloom_spec::family::vsrn as settings;
 
 /// Prefixes of the parameters of the image side.
 const REGION_GRU: &str = "img_enc.img_rnn";
@@ -55,20 +53,22 @@ impl Differentiable for VsrnSettings {
         Ok(all)
     }
 
-    fn from_published(
-        published: &PublishedVsrnSettings,
-        shapes: &CheckpointShapes<'_>,
-        words: usize,
-    ) -> AutogradConfig<Self> {
-        published_config(published, shapes, words)
+    fn published_settings(published: &PublishedVsrnSettings, shapes: &CheckpointShapes<'_>) -> Self {
+        // Models for Flickr30k normalise the state of the GRU, and not the regions before the graph convolutions.
+        let is_flickr = shapes.has_prefix("img_enc.bn.");
+        Self {
+            embed_size: shapes.joint_width(),
+            word_dim: shapes.word_width(),
+            reasoning_layers: shapes.largest_number("img_enc.Rs_GCN_").unwrap_or(0),
+            normalization: published.normalization,
+            normalize_input: !is_flickr,
+            output_batch_norm: is_flickr,
+            caption_weight: 0.0,
+            ..Self::default()
+        }
     }
 
-    fn forward_images(
-        &self,
-        graph: &Graph<'_>,
-        images: EncodedItems,
-        batch: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems> {
+    fn forward_images(&self, graph: &Graph<'_>, images: EncodedItems, batch: StepBatch<'_>) -> Result<EncodedItems> {
         let regions = images.with_vectors(graph.linear(REGION_LAYER, &images.vectors)?);
         let regions = reason(self, graph, regions)?;
         let mut vectors = graph.gru_states(REGION_GRU, 1, &regions, graph.precision())?.last_vectors();
@@ -81,12 +81,7 @@ impl Differentiable for VsrnSettings {
         Ok(EncodedItems::from_vectors(l2_normalize(&vectors, -1)))
     }
 
-    fn forward_captions(
-        &self,
-        graph: &Graph<'_>,
-        captions: &[&[i32]],
-        _: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems> {
+    fn forward_captions(&self, graph: &Graph<'_>, captions: &[&[i32]], _: StepBatch<'_>) -> Result<EncodedItems> {
         let states = graph.word_states(&caption_gru(self), captions, None)?;
         Ok(EncodedItems::from_vectors(l2_normalize(&states.last_vectors(), -1)))
     }
@@ -125,9 +120,6 @@ fn region_reasoning_specs(layer: usize, width: i64) -> Vec<ParameterSpec> {
 }
 
 /// Applies all graph convolutions to the regions of images, and normalises.
-///
-/// # Errors
-/// There are no such parameters.
 fn reason(settings: &VsrnSettings, graph: &Graph<'_>, regions: EncodedItems) -> Result<EncodedItems> {
     let mut regions = if settings.normalize_input { normalize(settings, regions) } else { regions };
     for layer in 0..settings.reasoning_layers {
@@ -207,9 +199,6 @@ fn caption_specs(settings: &VsrnSettings, words: usize) -> Result<Vec<ParameterS
 }
 
 /// Loss of the captions of a local batch, a scalar.
-///
-/// # Errors
-/// There are no such parameters.
 fn caption_loss(
     settings: &VsrnSettings,
     graph: &Graph<'_>,
@@ -264,36 +253,37 @@ fn decode(
     let vectors = vectors.index_select(0, &Tensor::from_slice(&words).to_device(vectors.device()));
     let (steps, word) = (steps.saturating_as::<i64>(), vectors.size()[1]);
     let weight = graph.get(&format!("{ATTENTION}.weight"))?;
-    let [of_outputs, of_state] = [0, h].map(|start| weight.narrow(1, start, h).contiguous());
+    let [output_weight, state_weight] = [0, h].map(|start| weight.narrow(1, start, h).contiguous());
     // The part of the attention that does not depend on the state.
-    let fixed = graph.matmul_transposed(&outputs.reshape([-1, h]), &of_outputs).view([n, -1, h])
+    let fixed = graph.matmul_transposed(&outputs.reshape([-1, h]), &output_weight).view([n, -1, h])
         + graph.get(&format!("{ATTENTION}.bias"))?;
     let logit_weight = graph.get(ATTENTION_LOGITS)?.view([h]);
     let [w_ih, w_hh, b_ih, b_hh] = graph.gru_parameters(DECODER, "")?;
-    let [of_word, of_context] = [(0, word), (word, h)].map(|(start, width)| w_ih.narrow(1, start, width).contiguous());
+    let [word_weight, context_weight] =
+        [(0, word), (word, h)].map(|(start, width)| w_ih.narrow(1, start, width).contiguous());
     // Masks of words, `[steps · n, word]`, and of contexts, `[n, steps, h]`.
     let masks = (settings.dropout > 0.0).then(|| {
         let counts = vec![steps; batch.captions.len()];
         let mask = batch.dropout_mask(WORD_DROPOUT, &counts, word + h, settings.dropout, &outputs);
         let mask = mask.view([n, steps, word + h]);
-        let of_words = mask.narrow(2, 0, word).transpose(0, 1).reshape([steps * n, word]);
-        (of_words, mask.narrow(2, word, h))
+        let word_mask = mask.narrow(2, 0, word).transpose(0, 1).reshape([steps * n, word]);
+        (word_mask, mask.narrow(2, word, h))
     });
-    let vectors = masks.as_ref().map_or_else(|| vectors.shallow_clone(), |(of_words, _)| &vectors * of_words);
+    let vectors = masks.as_ref().map_or_else(|| vectors.shallow_clone(), |(word_mask, _)| &vectors * word_mask);
     // The part of the gates that does not depend on the state.
-    let from_words = (graph.matmul_transposed(&vectors, &of_word) + b_ih).view([steps, n, 3 * h]);
+    let from_words = (graph.matmul_transposed(&vectors, &word_weight) + b_ih).view([steps, n, 3 * h]);
     let mut state = first;
     let mut states = Vec::with_capacity(batch.captions.len());
     for step in 0..steps {
-        let from_state = graph.matmul_transposed(&state, &of_state).unsqueeze(1);
+        let from_state = graph.matmul_transposed(&state, &state_weight).unsqueeze(1);
         let logits = (&fixed + from_state).tanh().matmul(&logit_weight);
         let logits = fill_padding(logits, is_padding.as_ref(), f64::NEG_INFINITY);
         let context = logits.softmax(1, None::<Kind>).unsqueeze(1).bmm(&outputs).squeeze_dim(1);
         let context = match &masks {
-            Some((_, of_contexts)) => context * of_contexts.select(1, step),
+            Some((_, context_masks)) => context * context_masks.select(1, step),
             None => context,
         };
-        let inputs = from_words.get(step) + graph.matmul_transposed(&context, &of_context);
+        let inputs = from_words.get(step) + graph.matmul_transposed(&context, &context_weight);
         let recurrent = graph.matmul_transposed(&state, w_hh) + b_hh;
         state = gru_state(&inputs, &recurrent, &state);
         states.push(state.shallow_clone());
@@ -312,32 +302,10 @@ fn gru_state(inputs: &Tensor, recurrent: &Tensor, state: &Tensor) -> Tensor {
 
 /// Layout of the checkpoints. They have no caption generator.
 const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
-    wanted: "wanted a model of VSRN: a linear layer, graph convolutions and a GRU for regions, and a GRU for captions",
+    wanted: "expected a model of VSRN: a linear layer, graph convolutions and a GRU for regions, and a GRU for captions",
     renamed: &[],
     unused: &[],
 };
-
-/// Derives the description of the model. Batch normalisation of the GRU's state is in models for Flickr30k, whose regions
-/// are not normalised before the graph convolutions.
-fn published_config(
-    settings: &PublishedVsrnSettings,
-    shapes: &CheckpointShapes<'_>,
-    words: usize,
-) -> AutogradConfig<VsrnSettings> {
-    let is_flickr = shapes.has_prefix("img_enc.bn.");
-    let settings = VsrnSettings {
-        embed_size: shapes.joint_width(),
-        word_dim: shapes.word_width(),
-        reasoning_layers: shapes.largest_number("img_enc.Rs_GCN_").unwrap_or(0),
-        normalization: settings.normalization,
-        normalize_input: !is_flickr,
-        output_batch_norm: is_flickr,
-        caption_weight: 0.0,
-        ..VsrnSettings::default()
-    };
-    let data = InputSpec::for_regions(PUBLISHED_REGIONS, shapes.image_width(), words);
-    AutogradConfig { data, settings }
-}
 
 #[cfg(test)]
 mod tests {

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 
 use tch::{Kind, Tensor};
 
-use super::local_scaling::{DensityGradient, LocalScalingLoss};
 use super::testing::{LossGoldenBatch, LossGoldenCase, LossGoldenFile, assert_central_differences, numbers, random};
 use super::*;
+use pairloom_spec::loss::Loss;
+use pairloom_spec::loss::{DensityGradient, LocalScalingLoss};
 
 /// Inputs of the objectives, computed from the same random numbers as in `losses.py`.
 struct LossGoldenInputs {
@@ -75,21 +76,25 @@ impl LossGoldenInputs {
         };
         let got = case.objective().evaluate(&tensor(&self.scores, n), &context).expect("consistent inputs");
         assert_eq!(got.d_scores.kind(), kind);
-        let of_scalars = got.d_scalars.iter().map(|derivative| derivative.double_value(&[0])).collect();
-        (got.value, Vec::try_from(got.d_scores.to_kind(Kind::Double).flatten(0, -1)).expect("numbers"), of_scalars)
+        let scalar_gradients = got.d_scalars.iter().map(|derivative| derivative.double_value(&[0])).collect();
+        (
+            got.value,
+            Vec::try_from(got.d_scores.to_kind(Kind::Double).flatten(0, -1)).expect("numbers"),
+            scalar_gradients,
+        )
     }
 }
 
 /// Error of the value, and largest error of the numbers that describe the gradient; relative for numbers above 1.
-fn errors(n: usize, (value, gradient, of_scalars): (f64, &[f64], &[f64]), wanted: &[f64]) -> (f64, f64) {
-    let error = |got: f64, wanted: f64| (got - wanted).abs() / wanted.abs().max(1.0);
+fn errors(n: usize, (value, gradient, scalar_gradients): (f64, &[f64], &[f64]), expected: &[f64]) -> (f64, f64) {
+    let error = |got: f64, expected: f64| (got - expected).abs() / expected.abs().max(1.0);
     let product = |part: usize| gradient.iter().zip(stream(n + part)).map(|(g, u)| g * u).sum::<f64>();
     let got = [product(4), product(5), gradient.iter().map(|g| g * g).sum()];
-    let got = got.into_iter().chain(gradient.iter().copied().take(4)).chain(of_scalars.iter().copied());
-    assert_eq!(wanted.len(), 4 + gradient.len().min(4) + of_scalars.len());
+    let got = got.into_iter().chain(gradient.iter().copied().take(4)).chain(scalar_gradients.iter().copied());
+    assert_eq!(expected.len(), 4 + gradient.len().min(4) + scalar_gradients.len());
     // `total_cmp` orders NaN last, so NaN is the largest error.
-    let largest = got.zip(&wanted[1..]).map(|(got, wanted)| error(got, *wanted)).max_by(f64::total_cmp);
-    (error(value, wanted[0]), largest.unwrap_or(0.0))
+    let largest = got.zip(&expected[1..]).map(|(got, expected)| error(got, *expected)).max_by(f64::total_cmp);
+    (error(value, expected[0]), largest.unwrap_or(0.0))
 }
 
 #[test]
@@ -99,11 +104,11 @@ fn losses_agree_with_pytorch() {
     assert!(golden.objectives.iter().filter(|case| !case.objective().learned_scalars().is_empty()).count() >= 2);
     for numbers in &golden.batches {
         let inputs = LossGoldenInputs::new(numbers);
-        for (step, (case, wanted)) in (0..).zip(golden.objectives.iter().zip(&numbers.results)) {
+        for (step, (case, expected)) in (0..).zip(golden.objectives.iter().zip(&numbers.results)) {
             let got = inputs.evaluate(case, Kind::Double, golden.seed, step);
-            let (value, gradient) = errors(numbers.n, (got.0, &got.1, &got.2), wanted);
+            let (value, gradient) = errors(numbers.n, (got.0, &got.1, &got.2), expected);
             let which = format!("{:?} {:?}, {} pairs", case.loss, case.semantic_margin, numbers.n);
-            assert!(value <= 1e-10, "value of {which}: {} and {}", got.0, wanted[0]);
+            assert!(value <= 1e-10, "value of {which}: {} and {}", got.0, expected[0]);
             assert!(gradient <= 1e-8, "gradient of {which}: off by {gradient}");
         }
     }

@@ -8,7 +8,7 @@ use super::objective::{LossFunction, LossInput};
 use pairloom_spec::loss::hal::TANGENT;
 use pairloom_spec::loss::{FormulaVariant, MaxLoss, MemoryBankWeights};
 
-pub use pairloom_spec::loss::HalLoss;
+use pairloom_spec::loss::HalLoss;
 
 impl LossFunction for HalLoss {
     fn value(&self, batch: &LossInput<'_>) -> Tensor {
@@ -117,29 +117,29 @@ mod tests {
     fn value_and_gradient_of_two_pairs_by_hand() {
         let scores = [0.5, 0.2, 0.3, -0.4];
         let [right, below] = [0.2, 0.3].map(|s: f64| (2.0 * (s - 0.5)).exp());
-        let wanted = |offset: f64, last: f64| {
+        let expected = |offset: f64, last: f64| {
             let push = (offset + right).ln() + (offset + below).ln();
             // Each negative counts in a row and in a column.
             (2.0 * push / 2.0 - 1.5f64.ln() - last) / 2.0
         };
         let loss = HalLoss { gamma: 2.0, epsilon: 0.5, ..HalLoss::default() };
         let paper = evaluate(&loss, &scores);
-        assert!((paper.0 - wanted(1.0, 0.6f64.ln())).abs() < 1e-14);
+        assert!((paper.0 - expected(1.0, 0.6f64.ln())).abs() < 1e-14);
         assert!((paper.1[1] - right / (1.0 + right)).abs() < 1e-14);
         assert!((paper.1[3] + 0.5 / 0.6).abs() < 1e-14);
 
         let official = evaluate(&HalLoss { variant: FormulaVariant::Official, ..loss }, &scores);
         let offset = 1.0 + (-1.0f64).exp();
-        assert!((official.0 - wanted(offset, 0.0)).abs() < 1e-14);
+        assert!((official.0 - expected(offset, 0.0)).abs() < 1e-14);
         assert!((official.1[2] - below / (offset + below)).abs() < 1e-14);
         assert_eq!(official.1[3], 0.0);
     }
 
     #[test]
     fn very_low_matching_scores_have_a_finite_value_and_gradient() {
-        for (score, wanted) in [(-1.0, -(0.01f64.ln() - 1.0)), (-2.5, -(0.01f64.ln() - 151.0))] {
+        for (score, expected) in [(-1.0, -(0.01f64.ln() - 1.0)), (-2.5, -(0.01f64.ln() - 151.0))] {
             let (value, gradient) = evaluate(&HalLoss::default(), &[score]);
-            assert!((value - wanted).abs() < 1e-9, "{value}");
+            assert!((value - expected).abs() < 1e-9, "{value}");
             assert!((gradient[0] + 100.0).abs() < 1e-9);
         }
     }

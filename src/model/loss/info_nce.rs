@@ -3,7 +3,7 @@
 use tch::{Kind, Tensor};
 
 use super::objective::{LossFunction, LossInput};
-pub use pairloom_spec::loss::InfoNceLoss;
+use pairloom_spec::loss::InfoNceLoss;
 
 impl LossFunction for InfoNceLoss {
     fn value(&self, batch: &LossInput<'_>) -> Tensor {
@@ -20,9 +20,9 @@ impl LossFunction for InfoNceLoss {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Loss;
     use super::super::testing::{evaluate, learned_gradients};
     use super::*;
+    use pairloom_spec::loss::Loss;
 
     #[test]
     fn two_pairs_cost_the_logarithms_of_their_probabilities() {
@@ -41,10 +41,10 @@ mod tests {
     fn the_learned_temperature_has_the_gradient_of_scaled_scores() {
         let loss = InfoNceLoss { temperature: 0.1, learned: true };
         let scores = [0.5, 0.2, 0.3, 0.4];
-        let (of_scores, of_scalars) = learned_gradients(Loss::InfoNce(loss), &scores);
+        let (d_scores, d_scalars) = learned_gradients(Loss::InfoNce(loss), &scores);
         let fixed = evaluate(&InfoNceLoss { learned: false, ..loss }, &scores).1;
-        assert!(of_scores.iter().zip(&fixed).all(|(a, b)| (a - b).abs() < 1e-13), "{of_scores:?} {fixed:?}");
-        let wanted: f64 = fixed.iter().zip(scores).map(|(d, score)| d * score).sum();
-        assert!(of_scalars.len() == 1 && (of_scalars[0] - wanted).abs() < 1e-13, "{of_scalars:?}, wanted {wanted}");
+        assert!(d_scores.iter().zip(&fixed).all(|(a, b)| (a - b).abs() < 1e-13), "{d_scores:?} {fixed:?}");
+        let expected: f64 = fixed.iter().zip(scores).map(|(d, score)| d * score).sum();
+        assert!(d_scalars.len() == 1 && (d_scalars[0] - expected).abs() < 1e-13, "{d_scalars:?}, expected {expected}");
     }
 }

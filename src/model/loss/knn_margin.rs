@@ -5,7 +5,7 @@ use tch::Tensor;
 
 use super::objective::{LossFunction, LossInput, constant_margin_hinges, top_k_mask};
 
-pub use pairloom_spec::loss::KnnMarginLoss;
+use pairloom_spec::loss::KnnMarginLoss;
 
 impl LossFunction for KnnMarginLoss {
     fn value(&self, batch: &LossInput<'_>) -> Tensor {
@@ -35,8 +35,8 @@ mod tests {
         ];
         let (value, gradient) = evaluate(&KnnMarginLoss { margin: 0.2, k: 2 }, &scores);
         assert!((value - 0.3).abs() < 1e-15, "{value}");
-        let mut wanted = [0.0; 16];
-        (wanted[0], wanted[1], wanted[3], wanted[4]) = (-3.0, 1.0, 1.0, 1.0);
-        assert_eq!(gradient, wanted);
+        let mut expected = [0.0; 16];
+        (expected[0], expected[1], expected[3], expected[4]) = (-3.0, 1.0, 1.0, 1.0);
+        assert_eq!(gradient, expected);
     }
 }

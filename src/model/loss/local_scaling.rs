@@ -6,7 +6,7 @@ use tch::{Kind, Tensor};
 use super::objective::{LossFunction, LossInput, top_k_mask};
 use pairloom_spec::loss::{MaxLoss, SumLoss};
 
-pub use pairloom_spec::loss::{BaseLoss, DensityGradient, LocalScalingLoss};
+use pairloom_spec::loss::{BaseLoss, DensityGradient, LocalScalingLoss};
 
 impl LossFunction for LocalScalingLoss {
     fn value(&self, batch: &LossInput<'_>) -> Tensor {
@@ -49,10 +49,10 @@ mod tests {
         let (near, far) = (0.5f64.exp(), 0.9f64.exp());
         let hinge = |negative: f64, matching: f64| (0.5 + negative - matching).max(0.0);
         let [a, b, c, d] = [0.5 * near, 0.2 * far, 0.3 * far, 0.4 * near];
-        let wanted = hinge(b, a) + hinge(c, d) + hinge(c, a) + hinge(b, d);
+        let expected = hinge(b, a) + hinge(c, d) + hinge(c, a) + hinge(b, d);
         let loss = LocalScalingLoss { margin: 0.5, k: 1, ..LocalScalingLoss::default() };
         let detached = evaluate(&loss, &scores);
-        assert!((detached.0 - wanted).abs() < 1e-14, "{} and {wanted}", detached.0);
+        assert!((detached.0 - expected).abs() < 1e-14, "{} and {expected}", detached.0);
         let slopes = [-2.0 * near, 2.0 * far, 2.0 * far, -2.0 * near];
         assert!(detached.1.iter().zip(slopes).all(|(a, b)| (a - b).abs() < 1e-12));
 

@@ -4,7 +4,7 @@ use tch::Tensor;
 
 use super::objective::{LossFunction, LossInput};
 use pairloom_spec::loss::KnnMarginLoss;
-pub use pairloom_spec::loss::MaxLoss;
+use pairloom_spec::loss::MaxLoss;
 
 impl LossFunction for MaxLoss {
     fn value(&self, batch: &LossInput<'_>) -> Tensor {

@@ -22,8 +22,3 @@ mod tests;
 
 pub use hal::MemoryBankScores;
 pub use objective::{EvaluateObjective, LossFunction, LossInput, Negatives, ObjectiveContext, ObjectiveValue};
-
-pub use pairloom_spec::loss::{
-    BatchSpec, FormulaVariant, LearnedScalar, Loss, LossSettings, MemoryBankWeights, NegativeSampler, Objective,
-    SemanticMargin,
-};

@@ -55,15 +55,15 @@ impl EvaluateObjective for Objective {
         check(self, scores, context)?;
         let kind = scores.kind();
         let wide = if kind == Kind::Double { Kind::Double } else { Kind::Float };
-        let leaf = |of: &Tensor| of.detach().to_kind(wide).set_requires_grad(true);
+        let leaf = |tensor: &Tensor| tensor.detach().to_kind(wide).set_requires_grad(true);
         let (scores, scalars) = (leaf(scores), context.scalars.iter().map(leaf).collect::<Vec<_>>());
         let value = tch::with_grad(|| value(self, &scores, &scalars, context));
-        let wanted: Vec<&Tensor> = std::iter::once(&scores).chain(&scalars).collect();
-        let gradients = Tensor::f_run_backward(&[&value], &wanted, false, false)
+        let expected: Vec<&Tensor> = std::iter::once(&scores).chain(&scalars).collect();
+        let gradients = Tensor::f_run_backward(&[&value], &expected, false, false)
             .map_err(|error| Error::internal(format!("libtorch could not differentiate the objective: {error}")))?;
         // The loss of a warm-up does not depend on the scalars of the loss.
-        let gradients = gradients.into_iter().zip(wanted);
-        let gradients = gradients.map(|(found, of)| if found.defined() { found } else { of.zeros_like() });
+        let gradients = gradients.into_iter().zip(expected);
+        let gradients = gradients.map(|(found, like)| if found.defined() { found } else { like.zeros_like() });
         let mut gradients = gradients.map(|gradient| gradient.to_kind(kind));
         let d_scores = gradients.next().ok_or_else(|| Error::internal("libtorch gave no gradient"))?;
         Ok(ObjectiveValue { value: value.double_value(&[]), d_scores, d_scalars: gradients.collect() })
@@ -87,22 +87,22 @@ fn value(objective: &Objective, scores: &Tensor, scalars: &[Tensor], context: &O
 }
 
 fn check(objective: &Objective, scores: &Tensor, context: &ObjectiveContext<'_>) -> Result<()> {
-    let wanted = |what: &str, got: &Tensor, fits: bool| {
+    let require = |what: &str, got: &Tensor, fits: bool| {
         let got = got.size();
-        if fits { Ok(()) } else { Err(Error::internal(format!("{what} {got:?} of a batch, wanted `[n, n]`"))) }
+        if fits { Ok(()) } else { Err(Error::internal(format!("{what} {got:?} of a batch, expected `[n, n]`"))) }
     };
     let size = scores.size();
-    wanted("scores", scores, matches!(size.as_slice(), [rows, columns] if rows == columns && *rows > 0))?;
+    require("scores", scores, matches!(size.as_slice(), [rows, columns] if rows == columns && *rows > 0))?;
     for (what, given) in [("a mask", context.masked), ("relevance", context.relevance)] {
         if let Some(given) = given {
-            wanted(what, given, given.size() == size)?;
+            require(what, given, given.size() == size)?;
         }
     }
     if let Some((_, bank)) = context.memory_bank {
         let (captions, images) = (bank.captions.size(), bank.images.size());
         if captions.len() != 2 || captions[0] != size[0] || captions[1] == 0 || captions != images {
             let got = format!("{captions:?} and {images:?} of {} pairs with a bank", size[0]);
-            return Err(Error::internal(format!("scores {got}, wanted `[n, M]` of both")));
+            return Err(Error::internal(format!("scores {got}, expected `[n, M]` of both")));
         }
     }
     if objective.semantic_margin.is_some() && context.relevance.is_none() {
@@ -197,9 +197,9 @@ pub fn top_k_mask(scores: &Tensor, candidates: &Tensor, k: i64) -> Tensor {
 /// `images`. The two margins can be broadcast to `[n, n]`.
 pub fn triplet_hinges(scores: &Tensor, [captions, images]: [&Tensor; 2], margins: [&Tensor; 2]) -> Tensor {
     let matching = scores.diag(0);
-    let of_images = (scores - matching.unsqueeze(1) + margins[0]).relu() * captions;
-    let of_captions = (scores - matching.unsqueeze(0) + margins[1]).relu() * images;
-    (of_images + of_captions).sum(Kind::Double)
+    let image_terms = (scores - matching.unsqueeze(1) + margins[0]).relu() * captions;
+    let caption_terms = (scores - matching.unsqueeze(0) + margins[1]).relu() * images;
+    (image_terms + caption_terms).sum(Kind::Double)
 }
 
 /// Triplet hinges with one constant margin.

@@ -43,9 +43,9 @@ pub(super) fn semantic_margin(
             let second = pick_official_negatives(&cost, negatives, settings.sampler, &draws[1]);
             // The margin of a row comes from the pick of the other ranking and applies to the column of the same index.
             // It is 0 for a row without a pick.
-            let of =
+            let margin_of =
                 |picked: &Tensor| (margins(&relevance) * picked).sum_dim_intlist(1, false, scores.kind()).unsqueeze(0);
-            triplet_hinges(scores, [&first, &second], [&of(&second), &of(&first)])
+            triplet_hinges(scores, [&first, &second], [&margin_of(&second), &margin_of(&first)])
         }
     }
 }
@@ -147,11 +147,12 @@ mod tests {
         // With margins of 10 every triplet counts, so the gradient shows the chosen negatives.
         let phi: Vec<f64> = (0..9).map(|place| if place % 4 == 0 { 20.0 } else { 0.0 }).collect();
         for variant in [FormulaVariant::Paper, FormulaVariant::Official] {
-            let of = |step| evaluate(&S, &phi, Some(&mask), (NegativeSampler::Random, variant, f64::INFINITY), step);
-            let seen: Vec<_> = (0..50).map(of).collect();
+            let loss_at =
+                |step| evaluate(&S, &phi, Some(&mask), (NegativeSampler::Random, variant, f64::INFINITY), step);
+            let seen: Vec<_> = (0..50).map(loss_at).collect();
             assert!(seen.iter().any(|one| *one != seen[0]), "all steps are alike");
             assert!(seen.iter().all(|(_, gradient)| gradient[1] == 0.0 && gradient[3] == 0.0));
-            assert_eq!(seen[3], of(3));
+            assert_eq!(seen[3], loss_at(3));
         }
     }
 

@@ -4,7 +4,7 @@ use tch::Tensor;
 
 use super::objective::{LossFunction, LossInput, constant_margin_hinges};
 
-pub use pairloom_spec::loss::SumLoss;
+use pairloom_spec::loss::SumLoss;
 
 impl LossFunction for SumLoss {
     fn value(&self, batch: &LossInput<'_>) -> Tensor {

@@ -5,7 +5,8 @@ use serde::Deserialize;
 use tch::{Device, Kind, Tensor};
 
 use super::objective::{LossInput, Negatives};
-use super::{EvaluateObjective, Loss, LossFunction, MemoryBankWeights, Objective, ObjectiveContext, SemanticMargin};
+use super::{EvaluateObjective, LossFunction, ObjectiveContext};
+use pairloom_spec::loss::{Loss, MemoryBankWeights, Objective, SemanticMargin};
 
 /// Golden file `losses.json`, written by `tests/golden/losses.py`.
 #[derive(Deserialize)]

@@ -48,7 +48,7 @@ pub(super) const SMALL: ClipSizes = ClipSizes {
 };
 
 /// Parameters of both towers.
-fn parameters(architecture: &super::Architecture) -> Vec<NetworkParameterSpec> {
+fn parameters(architecture: &pairloom_spec::networks::Architecture) -> Vec<NetworkParameterSpec> {
     let text = text_tower_architecture(architecture.text.as_ref().expect("a text tower"));
     [architecture.parameters(), text.parameters()].concat()
 }
@@ -68,17 +68,17 @@ fn both_towers_equal_open_clip() {
             normalize::to_channels(&square, 48, architecture.input.statistics, false, &mut channels);
             pixels.extend(channels);
         }
-        for (place, wanted) in &golden.pixels {
-            assert_eq!(pixels[*place], *wanted, "value {place}");
+        for (place, expected) in &golden.pixels {
+            assert_eq!(pixels[*place], *expected, "value {place}");
         }
         let image_tower = ImageNetwork::from_file(architecture.clone(), &weights, tch::Device::Cpu).unwrap();
         let images = image_tower.compute(&pixels, 48, NetworkOutput::Embedding).unwrap();
         let text_tower = architecture.text.as_ref().expect("a text tower");
         let text_tower = TextEncoder::from_tower(text_tower, &weights, tch::Device::Cpu).unwrap();
         let texts = text_tower.encode(&golden.texts).unwrap();
-        for (title, got, wanted) in [("images", images, case.images), ("texts", texts, case.texts)] {
-            assert_eq!(got.len(), wanted.len() * 40);
-            let (_, relative) = differences(&got, wanted.iter(), 40);
+        for (title, got, expected) in [("images", images, case.images), ("texts", texts, case.texts)] {
+            assert_eq!(got.len(), expected.len() * 40);
+            let (_, relative) = differences(&got, expected.iter(), 40);
             println!("{title}, QuickGELU {}: {relative:.1e}", case.quick_gelu);
             assert!(relative < 1e-5, "{title}, QuickGELU {}: {relative}", case.quick_gelu);
         }

@@ -29,31 +29,25 @@ impl ImageNetwork {
     }
 
     /// Computes the L2-normalised [features](ImageNetwork::features) of images.
-    ///
-    /// # Errors
-    /// As [`ImageNetwork::features`].
     pub fn normalized_features(&self, images: &Tensor) -> Result<Tensor> {
         let features = self.features(images)?;
         let norms = features.norm_scalaropt_dim(2, [1i64].as_slice(), true).clamp_min(1e-12);
         Ok(features / norms)
     }
 
-    /// Computes the same features with the graph for their gradient. With `of_batch`, batch normalisation uses the statistics
+    /// Computes the same features with the graph for their gradient. With `uses_batch`, batch normalisation uses the statistics
     /// of these images, and the tape has the stored ones after an update with momentum 0.1.
-    ///
-    /// # Errors
-    /// As [`ImageNetwork::features`].
-    pub fn forward_with_tape(&self, images: &Tensor, of_batch: bool) -> Result<NetworkTape> {
-        let leaf = |name: &str, parameter: &Tensor| match (Self::is_trainable(name), of_batch) {
+    pub fn forward_with_tape(&self, images: &Tensor, uses_batch: bool) -> Result<NetworkTape> {
+        let leaf = |name: &str, parameter: &Tensor| match (Self::is_trainable(name), uses_batch) {
             // libtorch updates it in place.
             (false, true) => parameter.copy(),
             (is_trainable, _) => parameter.detach().set_requires_grad(is_trainable),
         };
-        let shared = self.map_parameters(leaf).with_batch_statistics(of_batch);
+        let shared = self.map_parameters(leaf).with_batch_statistics(uses_batch);
         let features = shared.normalized_features(images)?;
         let (leaves, statistics): (Vec<_>, Vec<_>) =
             shared.parameters().into_iter().enumerate().partition(|(_, (name, _))| Self::is_trainable(name));
-        let statistics = statistics.into_iter().filter(|_| of_batch).map(|(number, (_, tensor))| (number, tensor));
+        let statistics = statistics.into_iter().filter(|_| uses_batch).map(|(number, (_, tensor))| (number, tensor));
         let leaves = leaves.into_iter().map(|(_, (_, leaf))| leaf).collect();
         Ok(NetworkTape { features, statistics: statistics.collect(), leaves })
     }
@@ -118,7 +112,7 @@ mod tests {
                 let difference = (moved(step) - moved(-step)) / (2.0 * step);
                 let gradient = (&gradients[place] * &direction).sum(None::<Kind>).double_value(&[]);
                 let scale = difference.abs().max(1e-3);
-                assert!((difference - gradient).abs() < 1e-3 * scale, "{name}: {gradient}, wanted {difference}");
+                assert!((difference - gradient).abs() < 1e-3 * scale, "{name}: {gradient}, expected {difference}");
             }
         }
     }
@@ -151,21 +145,21 @@ mod tests {
         }
         let images = Tensor::from_slice(&pixels).view([3, 3, 64, 64]);
         let tape = network.forward_with_tape(&images, true).unwrap();
-        let near = |got: f64, wanted: f64| (got - wanted).abs() <= 1e-6 * wanted.abs().max(1e-2);
-        for (row, wanted) in (0..).zip(&golden.features) {
-            for (column, &wanted) in (0..).zip(wanted) {
+        let near = |got: f64, expected: f64| (got - expected).abs() <= 1e-6 * expected.abs().max(1e-2);
+        for (row, expected) in (0..).zip(&golden.features) {
+            for (column, &expected) in (0..).zip(expected) {
                 let got = tape.features.double_value(&[row, column]);
-                assert!(near(got, f64::from(wanted)), "feature {row}, {column}: {got}, wanted {wanted}");
+                assert!(near(got, f64::from(expected)), "feature {row}, {column}: {got}, expected {expected}");
             }
         }
         let names: Vec<String> = network.parameters().into_iter().map(|(name, _)| name).collect();
         assert_eq!(tape.statistics.len(), names.iter().filter(|name| name.contains(".running_")).count());
-        for (name, wanted) in &golden.statistics {
-            let of_name = |(number, tensor): &(usize, Tensor)| (&names[*number] == name).then(|| tensor.copy());
-            let found = tape.statistics.iter().find_map(of_name).expect("statistics");
-            for (place, &wanted) in (0..).zip(wanted) {
+        for (name, expected) in &golden.statistics {
+            let named = |(number, tensor): &(usize, Tensor)| (&names[*number] == name).then(|| tensor.copy());
+            let found = tape.statistics.iter().find_map(named).expect("statistics");
+            for (place, &expected) in (0..).zip(expected) {
                 let got = found.double_value(&[place]);
-                assert!(near(got, f64::from(wanted)), "{name} {place}: {got}, wanted {wanted}");
+                assert!(near(got, f64::from(expected)), "{name} {place}: {got}, expected {expected}");
             }
         }
         // The stored ones are changed by the step that uses them.
@@ -175,13 +169,13 @@ mod tests {
         let d = Tensor::arange(3 * 512, (Kind::Double, Device::Cpu)).view([3, 512]).sin();
         let gradients = tape.backward(&d);
         let trainable: Vec<&String> = names.iter().filter(|name| ImageNetwork::is_trainable(name)).collect();
-        for (name, wanted) in &golden.gradients {
+        for (name, expected) in &golden.gradients {
             let number = trainable.iter().position(|known| *known == name).expect("a parameter");
             let got = gradients[number].view(-1);
-            let scale = wanted.iter().fold(0.0f64, |most, value| most.max(value.abs()));
-            for (place, &wanted) in (0..).zip(wanted) {
+            let scale = expected.iter().fold(0.0f64, |most, value| most.max(value.abs()));
+            for (place, &expected) in (0..).zip(expected) {
                 let got = got.double_value(&[place]);
-                assert!((got - wanted).abs() < 1e-6 * scale, "{name} {place}: {got}, wanted {wanted}");
+                assert!((got - expected).abs() < 1e-6 * scale, "{name} {place}: {got}, expected {expected}");
             }
         }
         // One value of a channel has no variance: the stored statistics are used and kept.

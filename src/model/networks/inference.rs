@@ -21,9 +21,6 @@ use pairloom_spec::networks::{Convolution, Layer};
 impl ImageNetwork {
     /// Returns the network prepared for inference. It computes the same, with other roundings; with `mixed`, the factors of
     /// products are rounded to bf16. Its parameters are no longer those of the architecture.
-    ///
-    /// # Errors
-    /// The device is out of memory.
     pub fn prepare(self, mixed: bool) -> Result<Self> {
         tch::no_grad(|| self.fold_norms()?.pack(mixed))
     }
@@ -168,8 +165,8 @@ pub(super) fn fastest_order(tensor: &Tensor, element_type: ElementType) -> std::
 
 /// Product of the last dimension of `x` with a packed layer.
 pub(super) fn apply_packed(layer: &PackedLayer, x: &Tensor) -> Result<Tensor> {
-    let of_libtorch = |error: TchError| libtorch_error(&error);
-    let x = x.f_contiguous().map_err(of_libtorch)?;
+    let tensor_error = |error: TchError| libtorch_error(&error);
+    let x = x.f_contiguous().map_err(tensor_error)?;
     let mut size = x.size();
     let (Some(width), true) = (size.last_mut(), is_f32_slice(&x)) else {
         return Err(Error::internal("a packed layer of values that are not f32 in main memory"));
@@ -178,29 +175,30 @@ pub(super) fn apply_packed(layer: &PackedLayer, x: &Tensor) -> Result<Tensor> {
         return Err(Error::internal(format!("a layer of {} inputs got {width}", layer.inputs())));
     }
     *width = to_tensor_shape(&[layer.outputs()])?[0];
-    let mut out = Tensor::f_empty(&size, (Kind::Float, Device::Cpu)).map_err(of_libtorch)?;
+    let mut out = Tensor::f_empty(&size, (Kind::Float, Device::Cpu)).map_err(tensor_error)?;
     layer.apply(as_slice(&x), as_mut_slice(&mut out));
     Ok(out)
 }
 
 /// Convolution of maps `[n, c, h, w]` with a kernel of 1 × 1 and this stride.
 pub(super) fn apply_packed_to_pixels(layer: &PackedLayer, stride: i64, maps: &Tensor) -> Result<Tensor> {
-    let of_libtorch = |error: TchError| libtorch_error(&error);
+    let tensor_error = |error: TchError| libtorch_error(&error);
     let strided = if stride == 1 {
         maps.shallow_clone()
     } else {
-        let rows = maps.f_slice(2, None, None, stride).map_err(of_libtorch)?;
-        rows.f_slice(3, None, None, stride).map_err(of_libtorch)?
+        let rows = maps.f_slice(2, None, None, stride).map_err(tensor_error)?;
+        rows.f_slice(3, None, None, stride).map_err(tensor_error)?
     };
-    let pixels = strided.f_permute([0, 2, 3, 1]).map_err(of_libtorch)?;
-    apply_packed(layer, &pixels)?.f_permute([0, 3, 1, 2]).map_err(of_libtorch)
+    let pixels = strided.f_permute([0, 2, 3, 1]).map_err(tensor_error)?;
+    apply_packed(layer, &pixels)?.f_permute([0, 3, 1, 2]).map_err(tensor_error)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::networks::NetworkOutput;
     use crate::networks::testing::{differences, formula_weights};
-    use crate::networks::{Network, NetworkOutput};
+    use pairloom_spec::networks::Network;
 
     /// Features of a prepared network, beside those of the network as libtorch computes it.
     #[test]
@@ -213,15 +211,15 @@ mod tests {
             let plain = ImageNetwork::from_file(architecture, &weights, Device::Cpu).unwrap();
             for output in [NetworkOutput::Embedding, NetworkOutput::ClassScores, NetworkOutput::Grid(2)] {
                 let width = plain.output_width(output);
-                let wanted = plain.compute(&pixels, 64, output).unwrap();
-                let wanted: Vec<Vec<f32>> = wanted.chunks_exact(width).map(<[f32]>::to_vec).collect();
+                let expected = plain.compute(&pixels, 64, output).unwrap();
+                let expected: Vec<Vec<f32>> = expected.chunks_exact(width).map(<[f32]>::to_vec).collect();
                 // Folding moves the roundings of normalisations, which networks of random weights enlarge. In bf16 the
                 // autocast of PyTorch differs as much: by 0.5 to 1.4 %, and with MobileNetV2 by 18 to 58 %.
                 let mixed_most = if network == Network::MobileNetV2 { 1.0 } else { 0.03 };
                 for (mixed, most) in [(false, 1e-4), (true, mixed_most)] {
                     let prepared = plain.share().prepare(mixed).unwrap();
                     let got = prepared.compute(&pixels, 64, output).unwrap();
-                    let (_, relative) = differences(&got, wanted.iter(), width);
+                    let (_, relative) = differences(&got, expected.iter(), width);
                     println!("{} {output:?} mixed {mixed}: {relative:.1e}", network.name());
                     assert!(relative < most, "{} {output:?} mixed {mixed}: {relative}", network.name());
                     assert!(mixed == (relative > 1e-4), "{} {output:?} mixed {mixed}: {relative}", network.name());

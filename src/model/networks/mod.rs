@@ -19,8 +19,3 @@ pub use finetuning::NetworkTape;
 pub use network::{ImageNetwork, MODEL_PREFIX, NetworkOutput};
 pub use torchscript::{ModuleOutput, TorchScriptModule};
 pub use transformer::TextEncoder;
-
-pub use pairloom_spec::networks::{
-    Architecture, Convolution, FilePart, Layer, LayerOutput, Network, NetworkInit, NetworkInput, NetworkParameterSpec,
-    TextTower,
-};

@@ -39,7 +39,7 @@ pub(super) fn grid(maps: &Tensor, side: usize) -> Result<Tensor> {
     if size[2] < cells[0] || size[3] < cells[1] {
         let (height, width) = (size[2], size[3]);
         return Err(Error::data(format!(
-            "the feature maps have {height} × {width} cells, wanted a grid of {side} × {side}"
+            "the feature maps have {height} × {width} cells, expected a grid of {side} × {side}"
         ))
         .hint("set a smaller `grid`, or a larger `crop`"));
     }
@@ -103,13 +103,13 @@ impl ImageNetwork {
     /// # Errors
     /// As [`read_parameters`]; weights of another network of the list, which the error names; or the device is out of memory.
     pub fn from_file(architecture: Architecture, bytes: &[u8], device: tch::Device) -> Result<Self> {
-        let wanted: Vec<ExpectedParameter> = architecture
+        let expected: Vec<ExpectedParameter> = architecture
             .parameters()
             .into_iter()
             .map(|parameter| ExpectedParameter { name: parameter.name, shape: parameter.shape })
             .collect();
         let unneeded = |name: &str| architecture.file_part.is_unneeded(name);
-        match read_parameters(bytes, &wanted, unneeded) {
+        match read_parameters(bytes, &expected, unneeded) {
             Ok(parameters) => Self::new(architecture, parameters, device),
             Err(error) => Err(other_weights_error(&architecture, bytes).unwrap_or(error)),
         }
@@ -125,15 +125,12 @@ impl ImageNetwork {
             return Err(Error::data("the model has no CNN: it was trained on stored features")
                 .hint("only a training with `finetune` saves the weights of a CNN"));
         }
-        let wanted = architecture.parameters().into_iter();
-        let parameters = wanted.map(|wanted| named.take(&format!("{MODEL_PREFIX}{}", wanted.name)));
+        let expected = architecture.parameters().into_iter();
+        let parameters = expected.map(|expected| named.take(&format!("{MODEL_PREFIX}{}", expected.name)));
         Self::from_parameters(architecture, &parameters.collect::<Result<Vec<_>>>()?, device)
     }
 
     /// Creates the network with random weights, a function of the seed.
-    ///
-    /// # Errors
-    /// The device is out of memory.
     pub fn random(architecture: Architecture, seed: u64, device: tch::Device) -> Result<Self> {
         Self::random_from(architecture, seed, 0, device)
     }
@@ -168,12 +165,12 @@ impl ImageNetwork {
     /// A tensor of the wrong shape.
     pub fn from_parameters(architecture: Architecture, parameters: &[Tensor], device: tch::Device) -> Result<Self> {
         let mut named = HashMap::new();
-        for (wanted, tensor) in architecture.parameters().into_iter().zip(parameters) {
-            if tensor.size() != to_tensor_shape(&wanted.shape)? {
-                let (name, got, shape) = (&wanted.name, tensor.size(), &wanted.shape);
-                return Err(Error::data(format!("`{name}` is {got:?}, wanted {shape:?}")));
+        for (expected, tensor) in architecture.parameters().into_iter().zip(parameters) {
+            if tensor.size() != to_tensor_shape(&expected.shape)? {
+                let (name, got, shape) = (&expected.name, tensor.size(), &expected.shape);
+                return Err(Error::data(format!("`{name}` is {got:?}, expected {shape:?}")));
             }
-            named.insert(wanted.name, tensor.shallow_clone());
+            named.insert(expected.name, tensor.shallow_clone());
         }
         Self::new(architecture, named, device)
     }
@@ -181,8 +178,8 @@ impl ImageNetwork {
     /// Parameters with their names, in the order of [`Architecture::parameters`].
     #[must_use]
     pub fn parameters(&self) -> Vec<(String, Tensor)> {
-        let wanted = self.architecture.parameters().into_iter();
-        wanted.filter_map(|wanted| self.parameters.get_key_value(&wanted.name)).map(clone_entry).collect()
+        let expected = self.architecture.parameters().into_iter();
+        expected.filter_map(|expected| self.parameters.get_key_value(&expected.name)).map(clone_entry).collect()
     }
 
     /// Width of a [feature](ImageNetwork::features).
@@ -439,17 +436,17 @@ fn other_weights_error(architecture: &Architecture, bytes: &[u8]) -> Option<Erro
     let tensors = file.tensors();
     if tensors.iter().any(|(name, _)| name.starts_with(MODEL_PREFIX)) {
         return Some(
-            Error::data("this is a model of a training with `finetune`, wanted the weights of a CNN")
+            Error::data("this is a model of a training with `finetune`, expected the weights of a CNN")
                 .hint("`extract` uses the CNN of a model with `weights = { model = \"STAGE.model\" }`"),
         );
     }
     let shapes = tensors.iter().filter(|(name, _)| !FilePart::Whole.is_unneeded(name));
     let found = Network::recognize(&shapes.map(|(name, view)| (name.clone(), view.shape().to_vec())).collect())?;
-    let wanted = Network::ALL.iter().find(|(network, _)| network.architecture() == *architecture);
-    let (_, wanted) = wanted.filter(|(_, wanted)| *wanted != found)?;
+    let expected = Network::ALL.iter().find(|(network, _)| network.architecture() == *architecture);
+    let (_, expected) = expected.filter(|(_, expected)| *expected != found)?;
     Some(
-        Error::data(format!("these look like weights of {found}, wanted those of {wanted}"))
-            .hint(format!("set `network = \"{found}\"`, or give a file with weights of {wanted}")),
+        Error::data(format!("these look like weights of {found}, expected those of {expected}"))
+            .hint(format!("set `network = \"{found}\"`, or give a file with weights of {expected}")),
     )
 }
 
@@ -515,7 +512,7 @@ mod tests {
         let same = grid(&maps, 3).expect("a grid");
         assert_eq!((same.size(), same.double_value(&[0, 5, 1])), (vec![1, 9, 2], 50.0));
         let error = grid(&maps, 4).expect_err("too fine").to_string();
-        assert_eq!(error, "the feature maps have 3 × 3 cells, wanted a grid of 4 × 4");
+        assert_eq!(error, "the feature maps have 3 × 3 cells, expected a grid of 4 × 4");
     }
 
     fn moments(values: &[f32]) -> (f64, f64, f64) {

@@ -54,13 +54,13 @@ pub fn formula_weights(parameters: Vec<NetworkParameterSpec>) -> Vec<u8> {
 }
 
 /// Returns the largest absolute difference, and the largest difference relative to the largest value of its row.
-pub fn differences<'r>(got: &'r [f32], wanted: impl Iterator<Item = &'r Vec<f32>>, width: usize) -> (f32, f32) {
+pub fn differences<'r>(got: &'r [f32], expected: impl Iterator<Item = &'r Vec<f32>>, width: usize) -> (f32, f32) {
     // `f32::max` ignores NaN.
     assert!(got.iter().all(|value| value.is_finite()));
     let mut largest = (0.0f32, 0.0f32);
-    for (got, wanted) in got.chunks_exact(width).zip(wanted) {
-        let scale = wanted.iter().fold(0.0f32, |most, value| most.max(value.abs()));
-        let difference = got.iter().zip(wanted).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    for (got, expected) in got.chunks_exact(width).zip(expected) {
+        let scale = expected.iter().fold(0.0f32, |most, value| most.max(value.abs()));
+        let difference = got.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         largest = (largest.0.max(difference), largest.1.max(difference / scale));
     }
     largest

@@ -76,7 +76,7 @@ impl TorchScriptModule {
     /// The result is row-major with [`Self::row_width`] values for each image.
     ///
     /// # Errors
-    /// The module refuses the images, fails, or returns something else than a tensor of the wanted shape.
+    /// The module refuses the images, fails, or returns something else than a tensor of the expected shape.
     pub fn compute(&self, pixels: &[f32], side: usize) -> Result<Vec<f32>> {
         let (rows, width) = self.rows(pixels, side)?;
         if width != self.row_width {
@@ -133,12 +133,12 @@ impl TorchScriptModule {
                     .hint("it is called with one tensor; `crop` and `batch_size` are the sizes of that")
             })?;
             let IValue::Tensor(tensor) = returned else {
-                let message = format!("it returns {}, wanted a tensor", type_name(&returned));
+                let message = format!("it returns {}, expected a tensor", type_name(&returned));
                 return Err(Error::data(message).hint("trace a module that returns one of its outputs"));
             };
             let kind = tensor.f_kind().map_err(|error| libtorch_error(&error))?;
             if !matches!(kind, Kind::Float | Kind::Double | Kind::Half | Kind::BFloat16) {
-                return Err(Error::data(format!("it returns a tensor of {kind:?}, wanted f32")));
+                return Err(Error::data(format!("it returns a tensor of {kind:?}, expected f32")));
             }
             let tensor = tensor.f_to_device(Device::Cpu).and_then(|tensor| tensor.f_to_kind(Kind::Float));
             self.to_rows(&tensor.map_err(|error| libtorch_error(&error))?, shape[0])
@@ -165,7 +165,9 @@ impl TorchScriptModule {
         let rows = rows.map_err(|error| libtorch_error(&error))?;
         let width = rows.size()[1];
         if width > MAX_ROW_WIDTH {
-            return Err(Error::data(format!("it returns {width} values for an image, wanted at most {MAX_ROW_WIDTH}")));
+            return Err(Error::data(format!(
+                "it returns {width} values for an image, expected at most {MAX_ROW_WIDTH}"
+            )));
         }
         Ok((rows, width))
     }
@@ -179,7 +181,7 @@ impl TorchScriptModule {
             }
             ModuleOutput::Regions(regions) => format!("[{count}, {regions}, width]"),
         };
-        let error = Error::data(format!("it returns {size:?} for {count} images, wanted {wanted}"));
+        let error = Error::data(format!("it returns {size:?} for {count} images, expected {wanted}"));
         match size {
             [first, ..] if *first != count => error.hint(format!(
                 "the first size is that of the batch: trace it so that any number of images passes, or set `batch_size` as \

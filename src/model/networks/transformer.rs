@@ -115,9 +115,6 @@ impl TextEncoder {
     }
 
     /// Returns the tower prepared for inference, see [`ImageNetwork::prepare`].
-    ///
-    /// # Errors
-    /// The device is out of memory.
     pub fn prepare(self, mixed: bool) -> Result<Self> {
         Ok(Self { network: self.network.prepare(mixed)?, ..self })
     }
@@ -157,7 +154,7 @@ impl TextEncoder {
     pub fn encode(&self, texts: &[Vec<i32>]) -> Result<Vec<f32>> {
         let Some(longest) = texts.iter().map(Vec::len).max() else { return Ok(Vec::new()) };
         if longest > self.length || texts.iter().any(Vec::is_empty) {
-            return Err(Error::internal(format!("texts of up to {longest} tokens, wanted 1 to {}", self.length)));
+            return Err(Error::internal(format!("texts of up to {longest} tokens, expected 1 to {}", self.length)));
         }
         let mut ids = vec![0i64; texts.len() * longest];
         let mut ends = Vec::with_capacity(texts.len());
@@ -213,9 +210,9 @@ mod tests {
         let draw = || Tensor::randn([2, 3, 7, 4], (Kind::Double, tch::Device::Cpu));
         let (query, key, value) = (draw(), draw(), draw());
         for causal in [false, true] {
-            let wanted =
+            let expected =
                 Tensor::scaled_dot_product_attention(&query, &key, &value, None::<&Tensor>, 0.0, causal, None, false);
-            let difference = attention_by_products(&query, &key, &value, causal).expect("attention") - wanted;
+            let difference = attention_by_products(&query, &key, &value, causal).expect("attention") - expected;
             assert!(difference.abs().max().double_value(&[]) < 1e-14, "{difference}");
         }
     }

@@ -7,7 +7,6 @@ use pairloom_base::runtime::Device;
 use pairloom_kernels::random::Rng;
 use pairloom_model::device::to_tch;
 use pairloom_model::device_search::DeviceSearchFactory;
-use pairloom_model::similarity::{EmbeddingSimilarity, OrderPenalty};
 use pairloom_retrieval::methods::{
     Assignment, Csls, DbNorm, DisSimLocal, Distribution, DualBankSinkhorn, DualSoftmax, InvertedSoftmax,
     MutualProximity, Nnn, Nns, QbNorm, RelaxedGreedy, Sinkhorn,
@@ -16,6 +15,7 @@ use pairloom_retrieval::{
     Callbacks, Collection, Evaluation, ImageCaptionVectors, Matches, Method, MethodLabel, Protocol, Rankings,
     VectorSource, evaluate,
 };
+use pairloom_spec::similarity::{EmbeddingSimilarity, OrderPenalty};
 
 const WIDTH: usize = 9;
 
@@ -112,8 +112,8 @@ fn methods_have_the_same_results_with_libtorch_and_on_the_cpu() {
             for (here, there) in rank(&here).iter().zip(&rank(&there)) {
                 let case = format!("{} {similarity:?}", method.name());
                 assert_eq!((&here.ranks, &here.sets), (&there.ranks, &there.sets), "{case}");
-                let ((items, scores), (of_libtorch, scores_of_libtorch)) = (lists(here), lists(there));
-                assert_eq!(items, of_libtorch, "{case}");
+                let ((items, scores), (libtorch_items, scores_of_libtorch)) = (lists(here), lists(there));
+                assert_eq!(items, libtorch_items, "{case}");
                 let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-4 * a.abs().max(1.0);
                 assert!(scores.iter().zip(&scores_of_libtorch).all(near), "{case}");
                 if method == (Method::Nns(Nns {})) {

@@ -8,9 +8,9 @@ use super::method_tests::evaluate;
 use super::tests::{TestCaptions, TestImages, host, random};
 use crate::testing::RunOnHost as _;
 use pairloom_base::error::ErrorCategory;
-use pairloom_model::similarity::{EmbeddingSimilarity, OrderPenalty};
 use pairloom_retrieval::Method;
 use pairloom_retrieval::methods::{Csls, MethodContext, Nnn, ScoreKind};
+use pairloom_spec::similarity::{EmbeddingSimilarity, OrderPenalty};
 use pairloom_spec::stages::evaluate::Evaluate;
 use pairloom_stage::Stage;
 use pairloom_stage_testing::InMemoryHost;
@@ -21,7 +21,7 @@ type PoolRows = (TestImages, TestCaptions);
 /// Tables with a test split and a training split, which is the query bank.
 fn with_bank(mut images: TestImages, mut captions: TestCaptions, bank: &PoolRows) -> InMemoryHost {
     images.extend(bank.0.iter().map(|(id, _, vector)| (1000 + id, "train", vector.clone())));
-    captions.extend(bank.1.iter().map(|(id, of, _, vector)| (1000 + id, 1000 + of, "train", vector.clone())));
+    captions.extend(bank.1.iter().map(|(id, image, _, vector)| (1000 + id, 1000 + image, "train", vector.clone())));
     let mut host = host(&images, &captions);
     for side in ["images", "captions"] {
         let batches = host.input_tables[side].clone();
@@ -89,13 +89,13 @@ fn every_method_handles_every_pool() {
     let one = vec![0.6, 0.0, 0.8, 0.0, 0.0];
     let equal = |(images, captions): PoolRows| -> PoolRows {
         let images = images.into_iter().map(|(id, split, _)| (id, split, one.clone())).collect();
-        (images, captions.into_iter().map(|(id, of, split, _)| (id, of, split, one.clone())).collect())
+        (images, captions.into_iter().map(|(id, image, split, _)| (id, image, split, one.clone())).collect())
     };
     // Captions that equal their image, and two equal images.
     let mut copies: PoolRows = (images.clone(), captions.clone());
     copies.0[1].2 = copies.0[0].2.clone();
-    let of = copies.0.clone();
-    copies.1.iter_mut().for_each(|row| row.3 = of[usize::try_from(row.1).expect("an id")].2.clone());
+    let images = copies.0.clone();
+    copies.1.iter_mut().for_each(|row| row.3 = images[usize::try_from(row.1).expect("an id")].2.clone());
     let lonely = captions.iter().filter(|row| row.1 != 3).cloned().collect();
     let tiny = (images[..1].to_vec(), captions[..1].to_vec());
     let pools: [(&str, PoolRows, PoolRows); 8] = [
@@ -120,7 +120,7 @@ fn every_method_handles_every_pool() {
             // Only methods whose settings check fails return an error.
             let given = MethodContext::complete(ScoreKind::Order);
             let mut say_so: Vec<_> =
-                methods.iter().filter(|of| !of.problems("", given).is_empty()).map(Method::name).collect();
+                methods.iter().filter(|method| !method.problems("", given).is_empty()).map(Method::name).collect();
             say_so.sort_unstable();
             say_so.dedup();
             assert_eq!(refused, say_so, "{name}");

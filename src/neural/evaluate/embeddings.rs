@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::pool::SplitPool;
 use pairloom_base::error::{Error, Result, TruncatedList};
-use pairloom_model::similarity::EmbeddingSimilarity;
+use pairloom_spec::similarity::EmbeddingSimilarity;
 use pairloom_stage::StageContext;
 use pairloom_tables as tables;
 
@@ -48,7 +48,7 @@ impl SplitEmbeddings {
         let width = images.width;
         if width != captions.width {
             return Err(Error::data(format!(
-                "`images` has embeddings of width {width}, `captions` of width {}, wanted one width",
+                "`images` has embeddings of width {width}, `captions` of width {}, expected one width",
                 captions.width
             ))
             .hint("both tables must come from one model"));
@@ -117,7 +117,7 @@ pub(super) fn read_side(
             let wanted =
                 width.filter(|&width| width > 0).map_or("a width above 0".to_owned(), |width| width.to_string());
             return Err(Error::data(format!(
-                "`{input}` has embeddings of width {batch_width} from row {first_row}, wanted {wanted}"
+                "`{input}` has embeddings of width {batch_width} from row {first_row}, expected {wanted}"
             )));
         }
         for row in 0..batch.num_rows() {
@@ -185,7 +185,7 @@ fn norm_problem(norm: f64, similarity: EmbeddingSimilarity) -> Option<String> {
         EmbeddingSimilarity::Cosine => ((norm - 1.0).abs() > NORM_TOLERANCE, "1"),
         EmbeddingSimilarity::Order { .. } => (norm == 0.0, "a norm above 0"),
     };
-    wrong.then(|| format!("the embedding has norm {norm:.4}, wanted {wanted}"))
+    wrong.then(|| format!("the embedding has norm {norm:.4}, expected {wanted}"))
 }
 
 /// Largest difference of two values that count as equal: ten roundings of an f32 of size 1.

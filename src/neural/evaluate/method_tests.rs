@@ -43,13 +43,16 @@ struct MethodFixture {
 impl MethodFixture {
     fn new() -> Self {
         let (test, train) = (vectors(1, 12), vectors(2, 9));
-        let (of_test, of_train) = (vectors(3, 36), vectors(4, 18));
+        let (test_vectors, train_vectors) = (vectors(3, 36), vectors(4, 18));
         let image = |split| move |(id, vector): (usize, Vec<f32>)| (number(id), split, vector);
         let mut images: TestImages = test.into_iter().enumerate().map(image("test")).collect();
         images.extend(train.into_iter().enumerate().map(|(id, vector)| (100 + number(id), "train", vector)));
-        let mut captions: TestCaptions =
-            of_test.into_iter().enumerate().map(|(id, vector)| (number(id), number(id / 3), "test", vector)).collect();
-        let more = of_train.into_iter().enumerate();
+        let mut captions: TestCaptions = test_vectors
+            .into_iter()
+            .enumerate()
+            .map(|(id, vector)| (number(id), number(id / 3), "test", vector))
+            .collect();
+        let more = train_vectors.into_iter().enumerate();
         captions.extend(more.map(|(id, vector)| (100 + number(id), 100 + number(id / 2), "train", vector)));
         Self { images, captions }
     }
@@ -84,8 +87,8 @@ fn found(rankings: &RecordBatch, method: &str, parameters: Option<&str>, directi
     let (methods, all, directions) = (text("method"), text("parameters"), text("direction"));
     let top = rankings["top_ids"].as_list::<i32>();
     let is = |row: &usize| {
-        let of = all.is_valid(*row).then(|| all.value(*row));
-        methods.value(*row) == method && of == parameters && directions.value(*row) == direction
+        let found = all.is_valid(*row).then(|| all.value(*row));
+        methods.value(*row) == method && found == parameters && directions.value(*row) == direction
     };
     let ids = |row: usize| {
         let ids = top.value(row).as_primitive::<Int64Type>().values().to_vec();
@@ -97,8 +100,8 @@ fn found(rankings: &RecordBatch, method: &str, parameters: Option<&str>, directi
 #[test]
 fn the_best_of_several_is_chosen_on_another_split() {
     let data = MethodFixture::new();
-    let of = |beta| Method::InvertedSoftmax(InvertedSoftmax { beta, query_bank: false });
-    let methods = vec![of(1.0), of(500.0), Method::Nns(Nns {})];
+    let softmax = |beta| Method::InvertedSoftmax(InvertedSoftmax { beta, query_bank: false });
+    let methods = vec![softmax(1.0), softmax(500.0), Method::Nns(Nns {})];
     let mut rsums = Vec::new();
     for method in &methods {
         let mut host = data.host();
@@ -131,9 +134,9 @@ fn hub_counts_are_those_of_the_rankings() {
     let lists = found(&rankings, "nns", None, "t2i");
     for (name, k) in [("n1", 1), ("n5", 5), ("n10", 10)] {
         let counts = hubs[name].as_primitive::<Int64Type>();
-        let wanted: Vec<i64> =
+        let expected: Vec<i64> =
             (0..12).map(|item| number(lists.iter().filter(|list| list[..k].contains(&item)).count())).collect();
-        assert_eq!(counts.values()[36..], wanted, "{name}");
+        assert_eq!(counts.values()[36..], expected, "{name}");
     }
     let metrics = host.output("metrics");
     let interval = |measure: &str| {
@@ -162,7 +165,7 @@ fn duplicate_rows_and_the_intervals_of_recalls() {
     let rows = |list: &Vec<usize>| list.iter().flat_map(|image| 3 * image..3 * image + 3).collect();
     let by_row: [Vec<Vec<usize>>; 2] =
         [lists[0].iter().flat_map(|list| vec![list.clone(); 3]).collect(), lists[1].iter().map(rows).collect()];
-    let wanted: f64 = by_row
+    let expected: f64 = by_row
         .iter()
         .flat_map(|lists| [1, 5, 10].map(|k| k_occurrences(lists.iter().map(Vec::as_slice), 36, k)))
         .map(|counts| Hubness::of(&counts).expect("items are found").skewness)
@@ -177,7 +180,7 @@ fn duplicate_rows_and_the_intervals_of_recalls() {
         (0..metrics.num_rows()).find(is_it).expect("the measure")
     };
     let got = number("value", row("hs_sum", "both", "duplicated"));
-    assert!((got - wanted).abs() < 1e-9, "{got}, wanted {wanted}");
+    assert!((got - expected).abs() < 1e-9, "{got}, expected {expected}");
     assert_ne!(got, number("value", row("hs_sum", "both", "")));
 
     // The first recall is that at 1.
@@ -223,8 +226,8 @@ fn bad_method_settings_are_named() {
 #[test]
 fn methods_that_need_cosines_are_errors_with_order_similarity() {
     let data = MethodFixture::new();
-    let similarity = pairloom_model::similarity::EmbeddingSimilarity::Order {
-        form: pairloom_model::similarity::OrderPenalty::default(),
+    let similarity = pairloom_spec::similarity::EmbeddingSimilarity::Order {
+        form: pairloom_spec::similarity::OrderPenalty::default(),
     };
     let methods = vec![
         Method::DisSimLocal(DisSimLocal { k: 3 }),

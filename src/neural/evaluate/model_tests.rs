@@ -13,7 +13,7 @@ use pairloom_search::MINIMUM_COST;
 use pairloom_spec::stages::evaluate::Evaluate;
 use pairloom_spec::stages::score_pairs::ScorePairs;
 use pairloom_spec::stages::train::Train;
-use pairloom_stage::Stage;
+use pairloom_stage::{KnownFacts, Stage};
 use pairloom_stage_testing::InMemoryHost;
 use pairloom_tables as tables;
 use pairloom_tables::regions::RegionColumn;
@@ -116,27 +116,28 @@ fn a_model_gives_the_results_of_its_stored_scores() {
         let stored = of_stored_scores(&made, METHODS);
         let mut streamed = copy(&made);
         streamed.run_stage(&stage(METHODS)).expect("a model");
-        let (got, wanted) = (streamed.output("rankings"), stored.output("rankings"));
-        assert_eq!(wanted.num_rows(), 4 * (240 + 560), "{model}");
+        let (got, expected) = (streamed.output("rankings"), stored.output("rankings"));
+        assert_eq!(expected.num_rows(), 4 * (240 + 560), "{model}");
         for column in ["method", "direction", "query_id"] {
-            assert_eq!(&got[column], &wanted[column], "{column} of {model}");
+            assert_eq!(&got[column], &expected[column], "{column} of {model}");
         }
-        let ranks = [&got, &wanted].map(|batch| batch["rank"].as_primitive::<Int64Type>().values().to_vec());
-        let moved = || ranks[0].iter().zip(&ranks[1]).map(|(got, wanted)| (got - wanted).abs()).filter(|&by| by > 0);
+        let ranks = [&got, &expected].map(|batch| batch["rank"].as_primitive::<Int64Type>().values().to_vec());
+        let moved =
+            || ranks[0].iter().zip(&ranks[1]).map(|(got, expected)| (got - expected).abs()).filter(|&by| by > 0);
         assert!(moved().all(|by| by <= 3) && moved().count() < 60, "{} ranks of {model}", moved().count());
         let scores = |batch: &RecordBatch| {
             batch["top_scores"].as_list::<i32>().values().as_primitive::<Float32Type>().values().to_vec()
         };
-        let (got, wanted) = (scores(&got), scores(&wanted));
-        let largest = got.iter().zip(&wanted).map(|(got, wanted)| (got - wanted).abs()).fold(0.0, f32::max);
-        assert!(got.len() == wanted.len() && largest < 2e-6, "{largest} of {model}");
+        let (got, expected) = (scores(&got), scores(&expected));
+        let largest = got.iter().zip(&expected).map(|(got, expected)| (got - expected).abs()).fold(0.0, f32::max);
+        assert!(got.len() == expected.len() && largest < 2e-6, "{largest} of {model}");
         let values =
             |host: &InMemoryHost| host.output("metrics")["value"].as_primitive::<Float64Type>().values().to_vec();
         if moved().count() == 0 {
-            for (got, wanted) in values(&streamed).iter().zip(values(&stored)) {
+            for (got, expected) in values(&streamed).iter().zip(values(&stored)) {
                 assert!(
-                    (got - wanted).abs() < 1e-6 || got.is_nan() && wanted.is_nan(),
-                    "{got} and {wanted} of {model}"
+                    (got - expected).abs() < 1e-6 || got.is_nan() && expected.is_nan(),
+                    "{got} and {expected} of {model}"
                 );
             }
         }
@@ -232,7 +233,7 @@ fn methods_that_need_kept_scores_are_refused() {
     assert_eq!(refused(METHODS), [""; 0]);
     let methods = "methods = [{ local_scaling = {} }, { mutual_proximity = {} }, { qb_norm = {} }, { relaxed_greedy = {} }, \
                    { assignment = {} }, { dis_sim_local = {} }, { nnn = {} }, { dual_softmax = {} }]";
-    let wanted = [
+    let expected = [
         "methods.0.local_scaling",
         "methods.1.mutual_proximity",
         "methods.2.qb_norm",
@@ -242,7 +243,7 @@ fn methods_that_need_kept_scores_are_refused() {
         "methods.6.nnn",
         "methods.7.dual_softmax",
     ];
-    assert_eq!(refused(methods), wanted);
+    assert_eq!(refused(methods), expected);
     assert_eq!(
         refused("query_bank = { images = \"a.image_embeddings\", captions = \"a.caption_embeddings\" }"),
         ["query_bank"]
@@ -258,7 +259,9 @@ fn methods_that_need_kept_scores_are_refused() {
     let read = |text: &str| toml::from_str::<AnyStage>(text).expect("a stage");
     let train = read("[train]\nfeatures = \"x.features\"\ncaptions = \"x.captions\"\nepochs = 1");
     let evaluate = read(&format!("[evaluate]\n{INPUTS}"));
-    let found = evaluate.check_writers(&|from| (from.stage() == "fit").then_some(&train));
+    let mut known = KnownFacts::default();
+    known.add("fit", &train);
+    let found = evaluate.check_inputs(&known);
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].setting, "regions");
 }

@@ -56,7 +56,7 @@ impl SplitPool {
         order.sort_by_key(|&(image, _)| image);
 
         let first_caption: Vec<usize> =
-            (0..=images.len()).map(|image| order.partition_point(|&(of, _)| of < image)).collect();
+            (0..=images.len()).map(|image| order.partition_point(|&(other, _)| other < image)).collect();
         let alone = (0..images.len()).filter(|&image| first_caption[image] == first_caption[image + 1]);
         let alone: Vec<i64> = alone.map(|image| images[image]).collect();
         if !alone.is_empty() {

@@ -104,9 +104,9 @@ fn unknown_queries_and_items_are_named() {
     let rows = [("i2t", 10, 2, 1.0), ("i2t", 99, 2, 1.0), ("t2i", 2, 98, 1.0), ("t2i", 97, 96, 1.0)];
     let host = evaluated(&rows, None).expect("one judgement is known");
     let messages: Vec<String> = host.warnings.iter().map(|w| format!("{}: {}", w.subject, w.message)).collect();
-    let wanted = "relevance.0.qrels: 3 of 4 judgements are left out, since the split lacks their query or item: \
+    let expected = "relevance.0.qrels: 3 of 4 judgements are left out, since the split lacks their query or item: \
                   i2t query 99 with item 2, t2i query 2 with item 98, t2i query 97 with item 96";
-    assert_eq!(messages, [wanted]);
+    assert_eq!(messages, [expected]);
 
     let error = evaluated(&rows[1..], None).expect_err("all are unknown");
     let message = error.to_string();
@@ -150,7 +150,7 @@ fn bad_settings_are_named() {
         got,
         [
             "relevance.0.neighbours: belongs to `similarity`",
-            "relevance.0.at_least: got NaN, wanted the lowest value of relevant pairs"
+            "relevance.0.at_least: got NaN, expected the lowest value of relevant pairs"
         ]
     );
     let got = messages(&|of| of.ratings = of.qrels.clone());

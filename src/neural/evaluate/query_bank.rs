@@ -6,8 +6,8 @@ use super::scores::{ScoreRows, ScoreTables};
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use pairloom_base::error::{Error, Result};
-use pairloom_model::similarity::EmbeddingSimilarity;
 use pairloom_retrieval::{ImageCaptionVectors, StoredBankScores};
+use pairloom_spec::similarity::EmbeddingSimilarity;
 use pairloom_spec::stages::evaluate::{BANK_SCORES, CAPTIONS, IMAGES, MEMORY_BANK, QueryBankSettings};
 use pairloom_stage::StageContext;
 use pairloom_tables as tables;
@@ -89,9 +89,6 @@ impl QueryBankScores {
     }
 
     /// Scores of each image in the three tables, for [`BankRows::scores`].
-    ///
-    /// # Errors
-    /// A file is damaged.
     pub(super) fn rows(&self) -> Result<BankRows<'_>> {
         let pairs = self.pairs.as_ref().map(ScoreRows::rows).transpose()?;
         Ok(BankRows { images: self.images.rows()?, captions: self.captions.rows()?, pairs })
@@ -164,11 +161,18 @@ mod tests {
     fn memory_bank(samples: &[Sample]) -> RecordBatch {
         let number =
             |place: usize| Arc::new(Int64Array::from_iter_values(samples.iter().map(|sample| sample.0[place])));
-        let vectors = |of: fn(&Sample) -> &Vec<f32>| {
-            tables::vector_array(samples.iter().flat_map(|sample| of(sample).clone()).collect(), 5)
+        let vectors = |vector_of: fn(&Sample) -> &Vec<f32>| {
+            tables::vector_array(samples.iter().flat_map(|sample| vector_of(sample).clone()).collect(), 5)
                 .expect("whole vectors")
         };
-        let columns = vec![number(0) as _, number(1), number(2), number(3), vectors(|of| &of.1), vectors(|of| &of.2)];
+        let columns = vec![
+            number(0) as _,
+            number(1),
+            number(2),
+            number(3),
+            vectors(|sample| &sample.1),
+            vectors(|sample| &sample.2),
+        ];
         tables::batch(&tables::memory_bank::table().schema_with_width(5), columns).expect("columns fit")
     }
 
@@ -177,13 +181,13 @@ mod tests {
     #[test]
     fn a_memory_bank_gives_the_results_of_embeddings_of_its_last_epoch() {
         let (images, captions) = random(6, 5, 1);
-        let of_bank = random(4, 5, 2);
+        let bank_tables = random(4, 5, 2);
         let (_, earlier) = random(3, 5, 3);
         let mut samples: Vec<Sample> =
             earlier.iter().map(|row| ([0, 0, row.0, row.1], row.3.clone(), row.3.clone())).collect();
-        for (caption, image, _, vector) in &of_bank.1 {
-            let of_image = of_bank.0.iter().find(|row| row.0 == *image).expect("an image").2.clone();
-            samples.push(([1, 0, *caption, *image], of_image, vector.clone()));
+        for (caption, image, _, vector) in &bank_tables.1 {
+            let image_vector = bank_tables.0.iter().find(|row| row.0 == *image).expect("an image").2.clone();
+            samples.push(([1, 0, *caption, *image], image_vector, vector.clone()));
         }
         let table = |name: &str| Some(TableRef::try_from(format!("fit.{name}")).expect("a table's name"));
         let methods = vec![
@@ -204,12 +208,12 @@ mod tests {
         remembered.run_stage(&with(bank)).expect("a memory bank");
 
         let mut embedded = host(&images, &captions);
-        let in_train = of_bank.0.iter().map(|(id, _, vector)| (*id, "train", vector.clone())).collect();
+        let in_train = bank_tables.0.iter().map(|(id, _, vector)| (*id, "train", vector.clone())).collect();
         let captions_in_train =
-            of_bank.1.iter().map(|(id, of, _, vector)| (*id, *of, "train", vector.clone())).collect();
-        let of_train = host(&in_train, &captions_in_train).input_tables;
+            bank_tables.1.iter().map(|(id, image, _, vector)| (*id, *image, "train", vector.clone())).collect();
+        let train_tables = host(&in_train, &captions_in_train).input_tables;
         for side in ["images", "captions"] {
-            embedded.input_tables.insert(format!("query_bank.{side}"), of_train[side].clone());
+            embedded.input_tables.insert(format!("query_bank.{side}"), train_tables[side].clone());
         }
         let bank = QueryBankSettings {
             images: table("image_embeddings"),

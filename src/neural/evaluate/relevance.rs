@@ -37,13 +37,13 @@ impl SimilarityMatrix {
         values.resize(pairs, f32::NAN);
         let mut faults = TruncatedList::default();
         // In a dense table every row has the same captions, so their columns are looked up once.
-        let (mut of, mut columns): (Vec<i64>, Vec<Option<usize>>) = (Vec::new(), Vec::new());
+        let (mut latest, mut columns): (Vec<i64>, Vec<Option<usize>>) = (Vec::new(), Vec::new());
         while let Some(batch) = cx.read_next(input)? {
             for row in rows(&batch)? {
                 let Some(&image) = images.get(&row.image_id) else { continue };
-                if of != row.caption_ids {
+                if latest != row.caption_ids {
                     columns = row.caption_ids.iter().map(|id| captions.get(id).copied()).collect();
-                    row.caption_ids.clone_into(&mut of);
+                    row.caption_ids.clone_into(&mut latest);
                 }
                 place_row(&row, &columns, &mut values[image * n_captions..(image + 1) * n_captions], &mut faults);
             }
@@ -94,7 +94,7 @@ fn place_row(row: &SimilarityRow<'_>, columns: &[Option<usize>], values: &mut [f
         let Some(column) = *column else { continue };
         let pair = || format!("image_id {} with caption_id {caption_id}", row.image_id);
         if !(phi >= 0.0 && phi.is_finite()) {
-            faults.push(format_args!("{} has φ = {phi}, wanted a number of at least 0", pair()));
+            faults.push(format_args!("{} has φ = {phi}, expected a number of at least 0", pair()));
         } else if !values[column].is_nan() {
             faults.push(format_args!("{} appears twice", pair()));
         }
@@ -235,7 +235,7 @@ pub(super) fn read_judged_items(
 fn no_known_pair(input: &str, judged: usize, unknown: &TruncatedList, pool: &SplitPool) -> Error {
     let first = |ids: &[i64]| TruncatedList::from_iter(ids.iter().take(SHOWN)).join(", ");
     Error::data(format!(
-        "the split lacks the query or the item of all {judged} judgements of `{input}`: {}; wanted identifiers of its \
+        "the split lacks the query or the item of all {judged} judgements of `{input}`: {}; expected identifiers of its \
          images, such as {}, and of its captions, such as {}",
         unknown.join(", "),
         first(&pool.images),

@@ -94,9 +94,9 @@ fn named(host: &InMemoryHost) -> BTreeMap<String, (f64, i64)> {
     values
 }
 
-fn close(values: &BTreeMap<String, (f64, i64)>, name: &str, wanted: f64) {
+fn close(values: &BTreeMap<String, (f64, i64)>, name: &str, expected: f64) {
     let (got, _) = values.get(name).unwrap_or_else(|| panic!("no `{name}` in {:?}", values.keys()));
-    assert!((got - wanted).abs() < 1e-6, "{name}: {got}, wanted {wanted}");
+    assert!((got - expected).abs() < 1e-6, "{name}: {got}, expected {expected}");
 }
 
 /// Images 10, 11, 12 at 0°, 90°, 180°; captions 2 and 3 of image 10 at 5° and 85°, 1 of 11 at 80°, 4 of 12 at −170°.
@@ -226,12 +226,12 @@ fn compare_with_kernel(
     let images = &images[..fold];
     let captions: Vec<_> = captions.iter().filter(|c| images.iter().any(|i| i.0 == c.1)).collect();
     let own = |image: usize| -> Range<usize> {
-        let of = |c: &&_| -> i64 {
+        let image_of = |c: &&_| -> i64 {
             let c: &(i64, i64, &str, Vec<f32>) = c;
             c.1
         };
-        let start = captions.iter().position(|c| of(c) == images[image].0).unwrap_or(0);
-        start..start + captions.iter().filter(|c| of(c) == images[image].0).count()
+        let start = captions.iter().position(|c| image_of(c) == images[image].0).unwrap_or(0);
+        start..start + captions.iter().filter(|c| image_of(c) == images[image].0).count()
     };
     let column = |c: usize| (0..fold).map(|i| matrix[i][c]).collect::<Vec<f32>>();
     let near = |image: usize, left_out| {
@@ -244,42 +244,42 @@ fn compare_with_kernel(
     };
     let image_vectors: Vec<&[f32]> = images.iter().map(|i| i.2.as_slice()).collect();
     let caption_vectors: Vec<&[f32]> = captions.iter().map(|c| c.3.as_slice()).collect();
-    let mut wanted: BTreeMap<(&str, MetricName), (f64, i64)> = BTreeMap::new();
+    let mut expected: BTreeMap<(&str, MetricName), (f64, i64)> = BTreeMap::new();
     let mut add = |direction, name, value: f64| {
-        let (sum, n) = wanted.entry((direction, name)).or_default();
+        let (sum, n) = expected.entry((direction, name)).or_default();
         *sum += value;
         *n += 1;
     };
     let mut all = |grades: &GradedRanking<'_>, direction| {
-        for of in METRICS {
-            of.measure_graded(grades, &mut |name, value| add(direction, name, value));
+        for metric in METRICS {
+            metric.measure_graded(grades, &mut |name, value| add(direction, name, value));
         }
     };
     for image in (0..fold).filter(|&image| !own(image).is_empty()) {
         let near = [near(image, None), near(image, Some(image))];
-        let of = near.each_ref().map(|near| near.iter().map(|&i| own(i)).collect::<Vec<_>>());
+        let near_images = near.each_ref().map(|near| near.iter().map(|&i| own(i)).collect::<Vec<_>>());
         let query = GradedQuery {
             phi: &matrix[image][..captions.len()],
             ranking: &ranking(image_vectors[image], &caption_vectors),
             matches: &own(image),
-            official_neighbours: [&of[0], &of[1]],
+            official_neighbours: [&near_images[0], &near_images[1]],
             whole_split_phi: (fold < matrix.len()).then_some(&matrix[image]),
         };
         grade_ranking(&query, &[1, 5, 10], &neighbours, |grades| all(grades, "i2t"));
-        let of = near.each_ref().map(|near| near.iter().map(|&i| i..i + 1).collect::<Vec<_>>());
+        let near_images = near.each_ref().map(|near| near.iter().map(|&i| i..i + 1).collect::<Vec<_>>());
         for caption in own(image) {
             let query = GradedQuery {
                 phi: &column(caption),
                 ranking: &ranking(caption_vectors[caption], &image_vectors),
                 matches: &(image..image + 1),
-                official_neighbours: [&of[0], &of[1]],
+                official_neighbours: [&near_images[0], &near_images[1]],
                 whole_split_phi: None,
             };
             grade_ranking(&query, &[1, 5, 10], &neighbours, |grades| all(grades, "t2i"));
         }
     }
     let show = |number: Option<usize>| number.map_or("-".to_owned(), |number| number.to_string());
-    for ((direction, name), (sum, n)) in &wanted {
+    for ((direction, name), (sum, n)) in &expected {
         let (m, k) = (show(name.m), show(name.k));
         let key = format!(
             "{direction} {} {} {} {m} {k}",
@@ -291,7 +291,7 @@ fn compare_with_kernel(
         close(&got, &key, 100.0 * sum / *n as f64);
         assert_eq!(got[&key].1, *n, "{key}");
     }
-    assert_eq!(got.len(), wanted.len() + got.keys().filter(|name| name.starts_with("both nsum")).count());
+    assert_eq!(got.len(), expected.len() + got.keys().filter(|name| name.starts_with("both nsum")).count());
     got
 }
 
@@ -337,9 +337,9 @@ fn constant_relevance_is_measured_too() {
         host.input_tables.insert("relevance.0.similarity".to_owned(), vec![phi(&[row(10), row(11), row(12)])]);
         host.run_stage(&with(vec![similarity(&[2])], Protocol::All)).expect("the input is fine");
         let values = named(&host);
-        let wanted = if level > 0.0 { 100.0 } else { 0.0 };
-        close(&values, "i2t ncs official true - 5", wanted);
-        close(&values, "t2i ncs_ordered official false - 10", wanted);
+        let expected = if level > 0.0 { 100.0 } else { 0.0 };
+        close(&values, "i2t ncs official true - 5", expected);
+        close(&values, "t2i ncs_ordered official false - 10", expected);
         close(&values, "i2t semantic_recall paper true 2 10", 100.0);
         assert!(values.values().all(|(value, _)| value.is_finite()));
         let messages = host.warnings.iter().filter(|warning| warning.message.contains("φ above 0")).count();
@@ -372,9 +372,9 @@ fn bad_tables_are_named() {
     let got = fail(&[whole(10), whole(11), whole(12), (11, vec![(2, 1.0)])]);
     assert!(got.ends_with("relevance: image_id 11 with caption_id 2 appears twice"), "{got}");
     let got = fail(&[(10, vec![(1, f32::NAN), (2, -0.5), (3, f32::INFINITY), (4, 1.0)]), whole(11), whole(12)]);
-    let wanted = "image_id 10 with caption_id 1 has φ = NaN, wanted a number of at least 0; image_id 10 with caption_id 2 \
-                  has φ = -0.5, wanted a number of at least 0; image_id 10 with caption_id 3 has φ = inf";
-    assert!(got.contains(wanted), "{got}");
+    let expected = "image_id 10 with caption_id 1 has φ = NaN, expected a number of at least 0; image_id 10 with caption_id 2 \
+                  has φ = -0.5, expected a number of at least 0; image_id 10 with caption_id 3 has φ = inf";
+    assert!(got.contains(expected), "{got}");
 
     let mut host = host(&images, &captions);
     host.input_tables.insert("relevance.0.ratings".to_owned(), vec![rated(&[(1, 10, 4.0), (2, 11, f64::NAN)])]);
@@ -397,7 +397,7 @@ fn bad_settings_are_named_by_their_place() {
             "relevance.0: names no table",
             "relevance.1: names several tables",
             "relevance.1.name: the name `people` appears twice",
-            "relevance.2: `at_least` is missing, wanted the lowest rating of relevant pairs",
+            "relevance.2: `at_least` is missing, expected the lowest rating of relevant pairs",
             "relevance.2.name: the name `people` appears twice",
         ]
     );
@@ -407,7 +407,7 @@ fn bad_settings_are_named_by_their_place() {
         [
             "relevance.0.name: got an empty name",
             "relevance.0.at_least: belongs to `ratings` and `qrels`",
-            "relevance.0.neighbours: got [0, 2, 2], wanted numbers from 1",
+            "relevance.0.neighbours: got [0, 2, 2], expected numbers from 1",
             "relevance.0.neighbours: 2 appears twice",
         ]
     );

@@ -25,11 +25,11 @@ fn a_resumed_evaluation_computes_only_what_has_no_checkpoint() {
     ];
     let stage = Evaluate { methods, ..stage(&[Protocol::All]) };
     let fresh = || host(&images, &captions);
-    let same = |got: &InMemoryHost, wanted: &InMemoryHost, case: &str| {
+    let same = |got: &InMemoryHost, expected: &InMemoryHost, case: &str| {
         for table in TABLES {
-            assert!(got.output(table) == wanted.output(table), "{table}, {case}");
+            assert!(got.output(table) == expected.output(table), "{table}, {case}");
         }
-        assert_eq!(got.warnings, wanted.warnings, "{case}");
+        assert_eq!(got.warnings, expected.warnings, "{case}");
     };
     // Small searches have no checkpoints.
     let mut plain = fresh();

@@ -9,12 +9,12 @@ use crate::model_input::{TokenizedCaptions, check_image_input, no_rows_of_split}
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::hubness::distance::Distance;
 use pairloom_kernels::identity::IdentityWriter;
-use pairloom_model::family::input_spec::ImageInput;
 use pairloom_model::pair_scores::{ImageValues, StreamedItems};
 use pairloom_model::rows_encoder::{BlockShare, ImageEncoder};
 use pairloom_model::trained_model::TrainedModel;
 use pairloom_retrieval::{BinaryRelevance, PoolScores, ScoreSet, ScoreSource};
 use pairloom_search::Search;
+use pairloom_spec::input_spec::ImageInput;
 use pairloom_stage::StageContext;
 use pairloom_storage::shard::ShardVectors;
 use pairloom_tables as tables;
@@ -57,9 +57,6 @@ impl ScoreRows {
     }
 
     /// Scores of each image.
-    ///
-    /// # Errors
-    /// A file is damaged.
     pub(super) fn rows(&self) -> Result<Vec<&[f32]>> {
         let all: Vec<&[f32]> = match &self.values {
             ScoreValues::Mapped(shards) => {
@@ -113,11 +110,11 @@ impl ScoreTables {
             return Err(no_rows(split, &of_scores, &others));
         }
         if let Some(other) = others.first() {
-            let message = format!("`{of_scores}` has rows of the splits `{split}` and `{other}`, wanted one split");
+            let message = format!("`{of_scores}` has rows of the splits `{split}` and `{other}`, expected one split");
             return Err(Error::data(message));
         }
         if let Some(twice) = duplicate(&image_ids) {
-            return Err(Error::data(format!("`{of_scores}` has image {twice} twice, wanted one row")));
+            return Err(Error::data(format!("`{of_scores}` has image {twice} twice, expected one row")));
         }
         let count = captions.ids.len();
         if let Some(wrong) = rows.iter().find(|rows| rows.width() != count) {
@@ -143,14 +140,14 @@ impl ScoreTables {
         captions: &[i64],
         cx: &mut StageContext<'_>,
     ) -> Result<ScoreRows> {
-        let places = |what: &str, input: &str, wanted: &[i64], there: &[i64]| -> Result<Vec<usize>> {
+        let places = |what: &str, input: &str, ids: &[i64], there: &[i64]| -> Result<Vec<usize>> {
             let places = positions_by_id(there);
             let place = |id: &i64| {
-                let message = format!("`{input}` has no {what} {id}, wanted all {} that are compared", wanted.len());
+                let message = format!("`{input}` has no {what} {id}, expected all {} that are compared", ids.len());
                 let error = || Error::data(message).hint("score the same images and captions as in the other tables");
                 places.get(id).copied().ok_or_else(error)
             };
-            wanted.iter().map(place).collect()
+            ids.iter().map(place).collect()
         };
         let images = images.map(|ids| places("image", &self.of_scores, ids, &self.image_ids)).transpose()?;
         let captions = places("caption", &self.of_captions, captions, &self.captions.ids)?;
@@ -185,16 +182,16 @@ struct ScoredCaptions {
 fn read_captions(input: &str, split: &str, cx: &mut StageContext<'_>) -> Result<ScoredCaptions> {
     let (mut captions, mut splits) = (ScoredCaptions::default(), BTreeSet::new());
     while let Some(batch) = cx.read_next(input)? {
-        let (ids, of) = (tables::int_column(&batch, "caption_id")?, tables::int_column(&batch, "image_id")?);
+        let (ids, image_ids) = (tables::int_column(&batch, "caption_id")?, tables::int_column(&batch, "image_id")?);
         splits.extend(tables::text_column(&batch, "split")?.iter().flatten().map(str::to_owned));
         captions.ids.extend(ids.values());
-        captions.image_ids.extend(of.values());
+        captions.image_ids.extend(image_ids.values());
     }
     if splits.iter().any(|other| other != split) || splits.is_empty() {
         return Err(no_rows(split, input, &splits));
     }
     match duplicate(&captions.ids) {
-        Some(twice) => Err(Error::data(format!("`{input}` has caption {twice} twice, wanted one row"))),
+        Some(twice) => Err(Error::data(format!("`{input}` has caption {twice} twice, expected one row"))),
         None => Ok(captions),
     }
 }
@@ -327,8 +324,8 @@ fn check_images(
 
 impl ScoreSource for &ModelScores<'_> {
     fn pool<'s>(&'s self, images: &Range<usize>, captions: &Range<usize>) -> Result<Box<dyn PoolScores + 's>> {
-        let in_pool = |of: &Vec<usize>| -> Vec<usize> {
-            let within = of.iter().filter(|caption| captions.contains(caption));
+        let in_pool = |all: &Vec<usize>| -> Vec<usize> {
+            let within = all.iter().filter(|caption| captions.contains(caption));
             within.map(|caption| caption - captions.start).collect()
         };
         Ok(Box::new(ModelPool {

@@ -12,9 +12,9 @@ use pairloom_kernels::distance::dot;
 use pairloom_kernels::measure::recall::RecallSummary;
 use pairloom_kernels::measure::recall::best_rank;
 use pairloom_kernels::random::Rng;
-use pairloom_model::similarity::{EmbeddingSimilarity, OrderPenalty};
 use pairloom_retrieval::methods::Nns;
 use pairloom_retrieval::{Method, Protocol};
+use pairloom_spec::similarity::{EmbeddingSimilarity, OrderPenalty};
 use pairloom_spec::stages::evaluate::Evaluate;
 use pairloom_stage::{Stage, TableRef};
 use pairloom_stage_testing::InMemoryHost;
@@ -139,7 +139,7 @@ fn ranks_recalls_and_hubs_of_three_images_on_a_circle() {
     let occurrence_rate = |variant: Option<&str>, m: i64| {
         let variants = metrics["variant"].as_string::<i32>();
         let row = (0..metrics.num_rows()).find(|&row| {
-            let is = |name: &str, wanted: &str| metrics[name].as_string::<i32>().value(row) == wanted;
+            let is = |name: &str, expected: &str| metrics[name].as_string::<i32>().value(row) == expected;
             is("measure", "k_occurrence_rate")
                 && is("direction", "t2i")
                 && variants.is_valid(row).then(|| variants.value(row)) == variant
@@ -186,7 +186,7 @@ fn captions_without_image_and_images_without_captions_cause_warnings() {
 #[test]
 fn vectors_of_another_similarity_cause_a_warning() {
     let at = |degrees: f64| (vec![(10, "test", unit(degrees))], vec![(1, 10, "test", unit(degrees))]);
-    for (similarity, degrees, wanted) in [
+    for (similarity, degrees, expected) in [
         (EmbeddingSimilarity::Cosine, 30.0, "no value of the embeddings is below 0"),
         (EmbeddingSimilarity::Cosine, 120.0, ""),
         (
@@ -201,7 +201,7 @@ fn vectors_of_another_similarity_cause_a_warning() {
         host.run_stage(&Evaluate { similarity, ..stage(&[Protocol::All]) }).expect("vectors");
         let messages: String = host.warnings.iter().map(|warning| warning.message.as_str()).collect();
         assert!(
-            messages.starts_with(wanted) && messages.is_empty() == wanted.is_empty(),
+            messages.starts_with(expected) && messages.is_empty() == expected.is_empty(),
             "{similarity:?}, {degrees}: {messages}"
         );
     }
@@ -234,15 +234,15 @@ fn bad_embeddings_are_named() {
     assert_eq!(
         got.to_string(),
         "`images` cannot be ranked: row 0 (image_id 10): the embedding has values that are not finite numbers; \
-         row 1 (image_id 11): the embedding has norm 0.0000, wanted 1; \
-         row 2 (image_id 10): the embedding has norm 5.0000, wanted 1; row 2: image_id 10 is also in row 0"
+         row 1 (image_id 11): the embedding has norm 0.0000, expected 1; \
+         row 2 (image_id 10): the embedding has norm 5.0000, expected 1; row 2: image_id 10 is also in row 0"
     );
     let hint = got.hint_text().expect("a hint");
     assert!(hint.starts_with("2 of 3 vectors have another norm than 1, from 0.0000 to 5.0000, which"), "{hint}");
     let many: TestImages = (0..25).map(|id| (id, "test", vec![3.0, 4.0])).collect();
     let got = error(&many, &captions, &[Protocol::All]);
     assert!(
-        got.to_string().ends_with("row 2 (image_id 2): the embedding has norm 5.0000, wanted 1; and 22 more"),
+        got.to_string().ends_with("row 2 (image_id 2): the embedding has norm 5.0000, expected 1; and 22 more"),
         "{got}"
     );
     assert!(got.hint_text().expect("a hint").starts_with("25 of 25 vectors"), "{got}");
@@ -307,16 +307,16 @@ fn five_folds_are_averaged() {
         folds.push(RecallSummary::of(&ranks, &[1, 5, 10]).expect("there are queries"));
     }
     let (first, mean) = (folds[0].clone(), RecallSummary::mean(&folds).expect("five folds"));
-    for (protocol, wanted) in [("made-1k-first-fold", first), ("made-1k-five-fold", mean)] {
-        for (measure, k, wanted) in [
-            ("recall", Some(1), wanted.recalls[0]),
-            ("recall", Some(5), wanted.recalls[1]),
-            ("recall", Some(10), wanted.recalls[2]),
-            ("medr", None, wanted.medr),
-            ("meanr", None, wanted.meanr),
+    for (protocol, expected) in [("made-1k-first-fold", first), ("made-1k-five-fold", mean)] {
+        for (measure, k, expected) in [
+            ("recall", Some(1), expected.recalls[0]),
+            ("recall", Some(5), expected.recalls[1]),
+            ("recall", Some(10), expected.recalls[2]),
+            ("medr", None, expected.medr),
+            ("meanr", None, expected.meanr),
         ] {
             let got = value(&metrics, protocol, "t2i", measure, k);
-            assert!((got - wanted).abs() < 1e-9, "{protocol} {measure} {k:?}: {got}, wanted {wanted}");
+            assert!((got - expected).abs() < 1e-9, "{protocol} {measure} {k:?}: {got}, expected {expected}");
         }
     }
 }

@@ -24,30 +24,30 @@ fn images_of(split: &str) -> std::ops::Range<i64> {
 #[expect(clippy::cast_possible_truncation, reason = "scores are f32")]
 fn tables_of(images: &str, captions: &str) -> [RecordBatch; 2] {
     let image_ids: Vec<i64> = images_of(images).collect();
-    let of: Vec<i64> = images_of(captions).flat_map(|image| [image, image]).collect();
+    let caption_images: Vec<i64> = images_of(captions).flat_map(|image| [image, image]).collect();
     let score = |image: i64, place: usize| {
-        let caption = 2 * of[place] + i64::from(place % 2 == 1);
+        let caption = 2 * caption_images[place] + i64::from(place % 2 == 1);
         let mut rng = Rng::new(image.saturating_as(), &[caption.saturating_as()]);
-        let is_own = if of[place] == image { 0.35 } else { 0.0 };
+        let is_own = if caption_images[place] == image { 0.35 } else { 0.0 };
         let is_hub = if caption % 5 == 0 { 0.3 } else { 0.0 };
         (0.5 * rng.uniform() + is_own + is_hub) as f32
     };
-    let values = image_ids.iter().flat_map(|&image| (0..of.len()).map(move |place| (image, place)));
+    let values = image_ids.iter().flat_map(|&image| (0..caption_images.len()).map(move |place| (image, place)));
     let values: Vec<f32> = values.map(|(image, place)| score(image, place)).collect();
     let rows = scores::TableColumns {
         split: repeated(images, image_ids.len()),
         image_id: image_ids.into(),
-        scores: VectorColumn::new(values, of.len()).expect("whole rows"),
+        scores: VectorColumn::new(values, caption_images.len()).expect("whole rows"),
     };
     let columns = scored_captions::TableColumns {
-        caption_id: of
+        caption_id: caption_images
             .iter()
             .enumerate()
             .map(|(place, image)| 2 * image + i64::from(place % 2 == 1))
             .collect::<Vec<_>>()
             .into(),
-        split: repeated(captions, of.len()),
-        image_id: of.into(),
+        split: repeated(captions, caption_images.len()),
+        image_id: caption_images.into(),
     };
     [rows.into_batch().expect("scores"), columns.into_batch().expect("captions")]
 }
@@ -106,13 +106,13 @@ fn the_best_method_with_a_query_bank_of_scores_is_chosen() {
     assert_eq!(chosen.check(), []);
     let mut found = host("test");
     found.run_stage(&chosen).expect("a choice");
-    let mut wanted = host("test");
-    wanted.run_stage(&stage("test", &format!("methods = [{}]", methods[best]))).expect("the best");
+    let mut expected = host("test");
+    expected.run_stage(&stage("test", &format!("methods = [{}]", methods[best]))).expect("the best");
     let same = |host: &InMemoryHost| {
         let rankings = host.output("rankings");
         ["method", "query_id", "rank", "top_ids"].map(|column| rankings[column].clone())
     };
-    assert_eq!(same(&found), same(&wanted));
+    assert_eq!(same(&found), same(&expected));
     let label = tables::text_column(&found.output("summary"), "parameters").expect("a column").value(0).to_owned();
     assert!(label.contains("chosen on val"), "{label}");
 }

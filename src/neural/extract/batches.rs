@@ -14,8 +14,9 @@ use pairloom_base::runtime::CancelToken;
 use pairloom_images::image::{DecodedImage, EncodedImages};
 use pairloom_kernels::normalize;
 use pairloom_kernels::resize::{CropPlace, resize_and_crop};
-use pairloom_model::networks::{ImageNetwork, NetworkInput, NetworkOutput, TorchScriptModule};
+use pairloom_model::networks::{ImageNetwork, NetworkOutput, TorchScriptModule};
 use pairloom_model::threads;
+use pairloom_spec::networks::NetworkInput;
 use pairloom_spec::stages::extract::{Extract, OnUndecodable};
 
 /// Computation of features in batches, which the blocks in work share out among the threads of the stage.

@@ -35,8 +35,8 @@ pub(super) fn embed_captions(
     cx: &mut StageContext<'_>,
 ) -> Result<()> {
     let merges = cx.source("captions.merges")?;
-    let of_merges = |error: Error| error.context(format!("merges `{}`", merges.display()));
-    let tokenizer = ClipTokenizer::new(&read_merges(&merges)?).map_err(of_merges)?;
+    let in_merges = |error: Error| error.context(format!("merges `{}`", merges.display()));
+    let tokenizer = ClipTokenizer::new(&read_merges(&merges)?).map_err(in_merges)?;
     let encoder = load_text_encoder(stage, local_rank, cx)?.prepare(stage.is_mixed())?.with_cancel(cx.cancel().clone());
     let (encoder, pool, cancel) = (Mutex::new(encoder), threads::pool(cx.threads())?, cx.cancel().clone());
     let summary = cx.map(MapInput::Table("captions.table"), CAPTIONS, CAPTION_ROWS, &|block| {
@@ -58,8 +58,8 @@ fn load_text_encoder(stage: &Extract, local_rank: usize, cx: &mut StageContext<'
         Some(WeightSource::File(_)) => {
             let path = cx.source("weights.file")?;
             let bytes = bounded::read(&path, MAX_WEIGHTS)?;
-            let of_file = |error: Error| error.context(format!("weights `{}`", path.display()));
-            TextEncoder::from_file(network, &bytes, device).map_err(of_file)
+            let in_weights = |error: Error| error.context(format!("weights `{}`", path.display()));
+            TextEncoder::from_file(network, &bytes, device).map_err(in_weights)
         }
         Some(WeightSource::Model(_)) | None => Err(Error::internal("no weights of a text tower")),
     }

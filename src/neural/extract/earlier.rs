@@ -97,9 +97,9 @@ impl<'f> EarlierImages<'f> {
             keys,
         };
         if let Some(earlier) = &self.rows {
-            let (places, wanted): (Vec<usize>, Vec<RowKey>) =
+            let (places, expected): (Vec<usize>, Vec<RowKey>) =
                 rows.keys.rows.iter().enumerate().filter_map(|(row, key)| Some((row, (*key)?))).unzip();
-            let found = earlier.find(&wanted)?;
+            let found = earlier.find(&expected)?;
             rows.warnings = found.warnings;
             for (row, found) in places.into_iter().zip(found.rows) {
                 let Some((batch, number)) = found else { continue };

@@ -12,9 +12,10 @@ use serde::Deserialize;
 use super::batches;
 use pairloom_images::image::decode;
 use pairloom_kernels::resize::{CropPlace, resize_and_crop};
-use pairloom_model::networks::Network;
 use pairloom_model::networks::testing::{differences, fnv, formula_image, formula_weights};
-use pairloom_model::networks::{ImageNetwork, NetworkInput, NetworkOutput};
+use pairloom_model::networks::{ImageNetwork, NetworkOutput};
+use pairloom_spec::networks::Network;
+use pairloom_spec::networks::NetworkInput;
 
 #[derive(Deserialize)]
 struct ExtractGolden {
@@ -108,12 +109,12 @@ fn network_outputs_equal_torchvision() {
     }
     for case in golden().networks.into_iter().filter(|case| !case.average.is_empty()) {
         let network = load(case.name, &formula_weights(case.name.architecture().parameters()));
-        for (output, wanted) in
+        for (output, expected) in
             [(NetworkOutput::PooledFeatures, &case.average), (NetworkOutput::ClassScores, &case.scores)]
         {
             let got = network.compute(&pixels, 96, output).unwrap();
             assert_eq!(got.len(), 2 * network.output_width(output));
-            let (_, relative) = differences(&got, wanted.iter(), network.output_width(output));
+            let (_, relative) = differences(&got, expected.iter(), network.output_width(output));
             assert!(relative < 1e-5, "{:?} {output:?}: {relative}", case.name);
         }
     }
@@ -167,12 +168,12 @@ fn features_of_photographs_equal_torchvision() {
     assert_eq!(equal, reference.squares.len());
 
     let mut pixels = Vec::new();
-    for (name, wanted) in &reference.pixels {
-        let wanted = BASE64_STANDARD.decode(wanted).unwrap();
-        assert!(square(name).iter().zip(&wanted).all(|(a, b)| a.abs_diff(*b) <= 1), "{name}");
+    for (name, expected) in &reference.pixels {
+        let expected = BASE64_STANDARD.decode(expected).unwrap();
+        assert!(square(name).iter().zip(&expected).all(|(a, b)| a.abs_diff(*b) <= 1), "{name}");
         batches::append_normalized(&decode_image(name), &NetworkInput::IMAGENET, &mut pixels);
     }
-    for (title, wanted) in &reference.features {
+    for (title, expected) in &reference.features {
         let (network, weights) = match title.as_str() {
             "trained squeezenet1_0" => (Network::SqueezeNet1_0, std::fs::read(&weights).unwrap()),
             "squeezenet1_0" => {
@@ -181,12 +182,12 @@ fn features_of_photographs_equal_torchvision() {
             _ => (Network::ResNet18, formula_weights(Network::ResNet18.architecture().parameters())),
         };
         let network = load(network, &weights);
-        for (output, wanted) in
-            [(NetworkOutput::PooledFeatures, &wanted.average), (NetworkOutput::ClassScores, &wanted.scores)]
+        for (output, expected) in
+            [(NetworkOutput::PooledFeatures, &expected.average), (NetworkOutput::ClassScores, &expected.scores)]
         {
             let got = network.compute(&pixels, 224, output).unwrap();
-            assert_eq!(got.len(), wanted.len() * wanted[0].len());
-            let (absolute, relative) = differences(&got, wanted.iter(), network.output_width(output));
+            assert_eq!(got.len(), expected.len() * expected[0].len());
+            let (absolute, relative) = differences(&got, expected.iter(), network.output_width(output));
             println!(
                 "{title}, {output:?}: largest difference {absolute:.2e}, {relative:.2e} of the largest value of its row"
             );

@@ -7,11 +7,10 @@ use serde::Deserialize;
 use super::batches;
 use pairloom_kernels::normalize::ChannelStatistics;
 use pairloom_kernels::resize::{CropPlace, Interpolation, resize_and_crop};
-use pairloom_model::networks::Network;
 use pairloom_model::networks::testing::{differences, fnv, formula_image, formula_weights};
-use pairloom_model::networks::{
-    Architecture, Convolution, ImageNetwork, Layer, LayerOutput, NetworkInput, NetworkOutput,
-};
+use pairloom_model::networks::{ImageNetwork, NetworkOutput};
+use pairloom_spec::networks::Network;
+use pairloom_spec::networks::{Architecture, Convolution, Layer, LayerOutput, NetworkInput};
 
 #[derive(Deserialize)]
 struct NetworksGolden {
@@ -110,7 +109,7 @@ fn outputs_and_named_layers_equal_the_published_code() {
         let architecture = if name.starts_with("vgg") { eighth(whole) } else { whole };
         let weights = formula_weights(architecture.parameters());
         let network = ImageNetwork::from_file(architecture.clone(), &weights, tch::Device::Cpu).unwrap();
-        for (output, wanted) in &case.outputs {
+        for (output, expected) in &case.outputs {
             let (part, kind) = match output.as_str() {
                 "feature" => (network.share(), NetworkOutput::Embedding),
                 "scores" => (network.share(), NetworkOutput::ClassScores),
@@ -128,7 +127,7 @@ fn outputs_and_named_layers_equal_the_published_code() {
             let width = part.output_width(kind);
             assert_eq!(got.len(), 2 * width, "{name} {output}");
             // The golden file has the first values of each row.
-            let (_, relative) = differences(&got, wanted.iter(), width);
+            let (_, relative) = differences(&got, expected.iter(), width);
             println!("{name} {output}: {relative:.1e}");
             assert!(relative < 1e-5, "{name} {output}: {relative}");
         }
@@ -174,7 +173,7 @@ fn the_input_of_inception_equals_timm_to_the_bit() {
     let input = Network::InceptionResNetV2.architecture().input;
     batches::append_normalized(&formula_image(500, 375), &input, &mut pixels);
     assert_eq!(pixels.len(), golden.count);
-    for (place, wanted) in golden.values {
-        assert_eq!(pixels[place], wanted, "value {place}");
+    for (place, expected) in golden.values {
+        assert_eq!(pixels[place], expected, "value {place}");
     }
 }

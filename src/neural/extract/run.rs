@@ -16,10 +16,11 @@ use pairloom_formats::torchscript_archive;
 use pairloom_images::image::EncodedImages;
 use pairloom_kernels::resize::cropped_square;
 use pairloom_model::device;
-use pairloom_model::family::input_spec;
 use pairloom_model::malloc::{keep_freed_memory, return_freed_memory};
-use pairloom_model::networks::{ImageNetwork, ModuleOutput, Network, NetworkOutput, TorchScriptModule};
+use pairloom_model::networks::{ImageNetwork, ModuleOutput, NetworkOutput, TorchScriptModule};
 use pairloom_model::trained_model::{DESCRIPTION_FILE, ModelDescription, PARAMETERS_FILE};
+use pairloom_spec::input_spec;
+use pairloom_spec::networks::Network;
 use pairloom_spec::stages::extract::{BOXES, Extract, FeaturePooling, OnUndecodable, PART_ROWS, WeightSource};
 use pairloom_stage::{MapBlock, MapInput, MapOutput, MappedRows, StageContext, Warning};
 use pairloom_storage::bounded;
@@ -36,9 +37,6 @@ pub(super) const MAX_WEIGHTS: u64 = 4 << 30;
 
 /// Memory: the weights, once; per thread one decoded image, a part of features, and the inputs and feature maps of
 /// `batch_size` images (about 10 MB each at 224 pixels), see [`Extract`].
-///
-/// # Errors
-/// Any error of the stage.
 pub fn run(stage: &Extract, cx: &mut StageContext<'_>) -> Result<()> {
     let ranks = cx.process_group(stage.ranks)?;
     let cancel = cx.cancel().clone();
@@ -321,7 +319,7 @@ mod tests {
     #[test]
     fn cells_are_in_rows_from_the_top_left() {
         let boxes: Vec<f32> = cells([0.0, 0.25, 1.0, 0.75], 2).collect();
-        let wanted = [[0.0, 0.25, 0.5, 0.5], [0.5, 0.25, 1.0, 0.5], [0.0, 0.5, 0.5, 0.75], [0.5, 0.5, 1.0, 0.75]];
-        assert_eq!(boxes, wanted.concat());
+        let expected = [[0.0, 0.25, 0.5, 0.5], [0.5, 0.25, 1.0, 0.5], [0.0, 0.5, 0.5, 0.75], [0.5, 0.5, 1.0, 0.75]];
+        assert_eq!(boxes, expected.concat());
     }
 }

@@ -131,9 +131,6 @@ impl SharingGroup {
 
 impl<'s> SharingMember<'s> {
     /// Begins a block of rows of the images. Waits while the stage is far ahead of another one.
-    ///
-    /// # Errors
-    /// The run was cancelled.
     pub fn begin(&self, rows: std::ops::Range<usize>, cancel: &CancelToken) -> Result<SharedBlock<'_, 's>> {
         let mut groups = self.sharing.lock();
         loop {

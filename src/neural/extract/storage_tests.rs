@@ -52,9 +52,9 @@ fn halves_are_declared_and_are_the_rounded_features() {
     assert_eq!(stored.schema(), tables::half_schema(&tables::features::table().schema_with_width(512)));
     let read = tables::from_halves(stored).unwrap();
     let (got, _) = tables::vector_column(&read, "feature").unwrap();
-    let wanted = features(&[1, 2], json!({"normalize": true}));
-    assert_ne!(got, wanted);
-    assert!(got.iter().zip(&wanted).all(|(got, wanted)| (got - wanted).abs() <= wanted.abs() / 2048.0 + 3e-8));
+    let expected = features(&[1, 2], json!({"normalize": true}));
+    assert_ne!(got, expected);
+    assert!(got.iter().zip(&expected).all(|(got, expected)| (got - expected).abs() <= expected.abs() / 2048.0 + 3e-8));
     assert_eq!(stage.settings()["storage"], "f16");
     assert!(extract(json!({"storage": "f32"})).settings().get("storage").is_none(), "the key of older results");
 }
@@ -68,10 +68,11 @@ fn images_with_the_same_bytes_are_computed_once_and_fail_alike() {
     assert_eq!(tables::int_column(&features, "image_id").unwrap().values(), &[100, 102, 103, 105]);
     let rows: Vec<&[f32]> = tables::vector_column(&features, "feature").unwrap().0.chunks_exact(512).collect();
     assert!(rows[0] == rows[2] && rows[0] == rows[3] && rows[0] != rows[1]);
-    let warnings: Vec<_> = host.warnings.iter().map(|of| (of.subject.as_str(), of.message.as_str())).collect();
+    let warnings: Vec<_> =
+        host.warnings.iter().map(|warning| (warning.subject.as_str(), warning.message.as_str())).collect();
     let same = "image left out: it has the bytes of `picture 1`, which cannot be decoded";
-    let wanted = [("picture 1", "image left out: it is a GIF image, wanted JPEG or PNG"), ("picture 4", same)];
-    assert_eq!(warnings, wanted);
+    let expected = [("picture 1", "image left out: it is a GIF image, wanted JPEG or PNG"), ("picture 4", same)];
+    assert_eq!(warnings, expected);
 }
 
 /// Columns that `plan` reads: of images in the table their digests, of those in a folder their paths.

@@ -135,9 +135,9 @@ fn a_grid_has_the_boxes_of_its_cells() {
     assert_eq!(tables::int_column(&batch, "image_id").unwrap().values(), &[100, 102, 103]);
     let (values, count, width) = tables::region_boxes::values(&batch).unwrap();
     assert_eq!((count, width), (4, 4));
-    let wanted = [8.0, 4.0, 24.0, 20.0, 24.0, 4.0, 40.0, 20.0, 8.0, 20.0, 24.0, 36.0, 24.0, 20.0, 40.0, 36.0];
-    for (edge, (got, wanted)) in values[..16].iter().zip(wanted).enumerate() {
-        assert!((got * [48.0, 40.0][edge % 2] - wanted).abs() < 1e-4, "{edge}: {got}");
+    let expected = [8.0, 4.0, 24.0, 20.0, 24.0, 4.0, 40.0, 20.0, 8.0, 20.0, 24.0, 36.0, 24.0, 20.0, 40.0, 36.0];
+    for (edge, (got, expected)) in values[..16].iter().zip(expected).enumerate() {
+        assert!((got * [48.0, 40.0][edge % 2] - expected).abs() < 1e-4, "{edge}: {got}");
     }
 }
 
@@ -192,7 +192,7 @@ fn damaged_images_are_named_with_the_reason() {
     let cases = [
         (whole[..whole.len() - 2].to_vec(), "the JPEG is truncated"),
         (whole[..whole.len() / 2].to_vec(), "the JPEG is truncated"),
-        (broken, "it has 65280 × 65280 = 4261478400 pixels, wanted at most 89478485"),
+        (broken, "it has 65280 × 65280 = 4261478400 pixels, expected at most 89478485"),
         (bad_table, "the JPEG is damaged: Bogus"),
         (b"\xff\xd8\xff\xd9".to_vec(), "the JPEG is damaged"),
         (cut_png, "the PNG is damaged"),
@@ -208,9 +208,9 @@ fn damaged_images_are_named_with_the_reason() {
     host.run_stage(&stage).unwrap();
     assert_eq!(tables::int_column(&host.output("features"), "image_id").unwrap().values(), &[110]);
     assert_eq!(host.warnings.len(), cases.len());
-    for ((row, (_, wanted)), warning) in cases.iter().enumerate().zip(&host.warnings) {
+    for ((row, (_, expected)), warning) in cases.iter().enumerate().zip(&host.warnings) {
         assert_eq!(warning.subject, format!("picture {row}"));
-        assert!(warning.message.contains(wanted), "{}", warning.message);
+        assert!(warning.message.contains(expected), "{}", warning.message);
     }
 }
 
@@ -229,7 +229,7 @@ fn at_most_a_tenth_of_the_images_is_left_out() {
     assert_eq!(error.category(), ErrorCategory::Data);
     assert_eq!(
         error.to_string(),
-        "1 of 9 images were left out, wanted at most 0.1 of them:\n  `picture 0`: it is a GIF image, wanted JPEG or PNG"
+        "1 of 9 images were left out, expected at most 0.1 of them:\n  `picture 0`: it is a GIF image, wanted JPEG or PNG"
     );
     assert!(error.hint_text().unwrap().contains("`max_skipped`"), "{error:?}");
     assert_eq!(run(8, 1, json!({"on_undecodable": "skip", "max_skipped": 0.2})).unwrap(), 8);
@@ -248,7 +248,7 @@ fn at_most_a_tenth_of_the_images_is_left_out() {
     };
     assert_eq!(
         messages(json!({"on_undecodable": "skip", "max_skipped": 1.5})),
-        ["max_skipped: got 1.5, wanted 0 to 1"]
+        ["max_skipped: got 1.5, expected 0 to 1"]
     );
     assert_eq!(
         messages(json!({"max_skipped": 0.5})),
@@ -305,7 +305,7 @@ fn weights_of_another_network_are_refused() {
     let error = host.run_stage(&other).unwrap_err();
     assert_eq!(error.category(), ErrorCategory::Data);
     assert!(
-        error.to_string().ends_with("these look like weights of squeezenet1_0, wanted those of resnet18"),
+        error.to_string().ends_with("these look like weights of squeezenet1_0, expected those of resnet18"),
         "{error}"
     );
     assert!(error.hint_text().unwrap().starts_with("set `network = \"squeezenet1_0\"`"), "{error:?}");
@@ -317,7 +317,7 @@ fn settings_are_checked_without_data() {
     let got: Vec<_> = problems.iter().map(|problem| (problem.setting.as_str(), problem.message.as_str())).collect();
     assert_eq!(
         got,
-        [("crop", "a square of 96 pixels does not fit a side of 64"), ("batch_size", "0 images, wanted at least 1")]
+        [("crop", "a square of 96 pixels does not fit a side of 64"), ("batch_size", "0 images, expected at least 1")]
     );
     assert!(extract(json!({})).check().is_empty());
 
@@ -330,7 +330,7 @@ fn settings_are_checked_without_data() {
         for problem in problems {
             assert_eq!(problem.setting, "batch_size");
             assert_eq!(problem.hint, Some(format!("make it at most {most}")));
-            assert!(problem.message.contains("wanted at most 33554432 (128 MiB)"), "{}", problem.message);
+            assert!(problem.message.contains("expected at most 33554432 (128 MiB)"), "{}", problem.message);
         }
     }
     let problems = extract(json!({"resize": 224, "crop": 224, "batch_size": 223})).check();
@@ -414,7 +414,7 @@ fn defaults_are_those_of_the_network() {
     // A result of an older version is still found: no setting was added to it.
     let settings = stage(json!({"network": "resnet50"})).settings();
     let names: Vec<&String> = settings.as_object().unwrap().keys().collect();
-    let wanted = [
+    let expected = [
         "batch_size",
         "crop",
         "images",
@@ -426,25 +426,25 @@ fn defaults_are_those_of_the_network() {
         "seed",
         "weights",
     ];
-    assert_eq!(names, wanted);
+    assert_eq!(names, expected);
 }
 
 #[test]
 fn outputs_that_a_network_lacks_are_refused() {
-    for (more, setting, wanted) in [
+    for (more, setting, expected) in [
         (json!({"network": "resnet18", "pooling": "embedding"}), "pooling", "resnet18 computes no feature vector"),
         (json!({"network": "resnet18", "layer": "layer5"}), "layer", "resnet18 has no layer `layer5`"),
         (json!({"network": "vgg16", "layer": "classifier.1", "pooling": "average"}), "pooling", "has a vector"),
         (json!({"network": "vgg16", "layer": "features.4", "pooling": "logits"}), "pooling", "has feature maps"),
         (json!({"network": "ViT-B-32", "pooling": {"grid": 7}, "resize": 224, "crop": 224}), "pooling", "neither"),
-        (json!({"network": "ViT-B-32"}), "crop", "wanted 224"),
+        (json!({"network": "ViT-B-32"}), "crop", "expected 224"),
         (json!({"captions": {"table": "pairs.captions", "merges": "m.gz"}}), "captions", "does not embed texts"),
         (json!({"ten_crop": true, "pooling": {"grid": 2}}), "ten_crop", "different parts"),
         (json!({"splits": ["dev"]}), "splits", "no split `dev`"),
     ] {
         let problems = extract(more.clone()).check();
         let found = problems.iter().find(|problem| problem.setting == setting);
-        assert!(found.is_some_and(|problem| problem.message.contains(wanted)), "{more}: {problems:?}");
+        assert!(found.is_some_and(|problem| problem.message.contains(expected)), "{more}: {problems:?}");
     }
 }
 

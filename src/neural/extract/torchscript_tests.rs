@@ -126,8 +126,8 @@ fn outputs_are_vectors_means_of_maps_grids_and_regions() {
     PngEncoder::new(&mut picture).write_image(&rgb, 40, 40, ExtendedColorType::Rgb8).unwrap();
     let plain = json!({"file": "module.pt", "mean": [0.2, 0.0, 0.0], "deviation": [1.0, 1.0, 0.5]});
     let colour = [0.0f32, 0.4, 1.6];
-    let near = |got: &[f32], wanted: &[f32]| {
-        got.len() == wanted.len() && got.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 1e-5)
+    let near = |got: &[f32], expected: &[f32]| {
+        got.len() == expected.len() && got.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-5)
     };
     let run_with = |more: serde_json::Value, body: &str| {
         let mut settings = json!({"torchscript": plain});
@@ -165,29 +165,29 @@ fn outputs_are_vectors_means_of_maps_grids_and_regions() {
 #[test]
 fn modules_that_do_not_fit_are_refused_with_the_reason() {
     let vector = "return torch.mean(x, [2, 3])";
-    let of = |signature: &str, body: &str| archive(signature, body);
+    let signed = |signature: &str, body: &str| archive(signature, body);
     let cases: Vec<(Vec<u8>, &str, &str)> = vec![
         (b"a dog on a beach".to_vec(), "is a text file, wanted an archive of TorchScript", "torch.jit.trace"),
         (vec![], "is empty (0 bytes)", "torch.jit.trace"),
-        (module("return x"), "it returns [4, 3, 32, 32] for 4 images, wanted [4, width]", "pooling = \"average\""),
+        (module("return x"), "it returns [4, 3, 32, 32] for 4 images, expected [4, width]", "pooling = \"average\""),
         (module("return torch.flatten(x, 2)"), "it returns [4, 3, 1024] for 4 images", "regions = 3"),
         (module("return torch.view(x, [1, -1])"), "it returns [1, 12288] for 4 images", "`batch_size`"),
         (module("return torch.mean(x)"), "it returns [] for 4 images", ""),
-        (module("return torch.to(torch.mean(x, [2, 3]), 3)"), "it returns a tensor of Int, wanted f32", ""),
+        (module("return torch.to(torch.mean(x, [2, 3]), 3)"), "it returns a tensor of Int, expected f32", ""),
         (
-            of("x: Tensor) -> Tuple[Tensor, Tensor]", "return (x, x)"),
-            "it returns a tuple, wanted a tensor",
+            signed("x: Tensor) -> Tuple[Tensor, Tensor]", "return (x, x)"),
+            "it returns a tuple, expected a tensor",
             "one of its",
         ),
         (
-            of("x: Tensor) -> Dict[str, Tensor]", "return {\"a\": x}"),
-            "it returns a dict, wanted a tensor",
+            signed("x: Tensor) -> Dict[str, Tensor]", "return {\"a\": x}"),
+            "it returns a dict, expected a tensor",
             "one of its",
         ),
-        (of("x: Tensor) -> List[Tensor]", "return [x, x]"), "it returns a list, wanted a tensor", "one of its"),
-        (of("x: Tensor) -> int", "return 3"), "it returns a number, wanted a tensor", "one of its"),
-        (of("x: Tensor, y: Tensor) -> Tensor", "return x"), "missing value for argument 'y'", "one tensor"),
-        (of("x: str) -> str", "return x"), "Expected a value of type 'str'", "one tensor"),
+        (signed("x: Tensor) -> List[Tensor]", "return [x, x]"), "it returns a list, expected a tensor", "one of its"),
+        (signed("x: Tensor) -> int", "return 3"), "it returns a number, expected a tensor", "one of its"),
+        (signed("x: Tensor, y: Tensor) -> Tensor", "return x"), "missing value for argument 'y'", "one tensor"),
+        (signed("x: str) -> str", "return x"), "Expected a value of type 'str'", "one tensor"),
         (
             module("return torch.matmul(x, torch.ones([5, 5]))"),
             "fails for images [4, 3, 32, 32] of f32: RuntimeError",
@@ -207,25 +207,25 @@ fn modules_that_do_not_fit_are_refused_with_the_reason() {
             "",
         ),
     ];
-    for (bytes, wanted, hint) in cases {
+    for (bytes, expected, hint) in cases {
         let error = run(&stage(json!({})), &pictures(), &bytes, 2).map(|_| ()).unwrap_err();
         println!("{error}");
-        assert!(error.to_string().contains(wanted), "{error}, wanted {wanted}");
+        assert!(error.to_string().contains(expected), "{error}, expected {expected}");
         assert!(!error.to_string().contains('\n') && error.category() != ErrorCategory::Internal, "{error}");
         assert!(error.hint_text().unwrap_or_default().contains(hint), "{error:?}");
     }
-    for (pooling, body, wanted) in [
-        (json!("average"), vector, "it returns [4, 3] for 4 images, wanted feature maps"),
-        (json!({"grid": 2}), vector, "it returns [4, 3] for 4 images, wanted feature maps"),
-        (json!({"grid": 40}), "return x", "the feature maps have 32 × 32 cells, wanted a grid of 40 × 40"),
+    for (pooling, body, expected) in [
+        (json!("average"), vector, "it returns [4, 3] for 4 images, expected feature maps"),
+        (json!({"grid": 2}), vector, "it returns [4, 3] for 4 images, expected feature maps"),
+        (json!({"grid": 40}), "return x", "the feature maps have 32 × 32 cells, expected a grid of 40 × 40"),
         (
             json!({"regions": 2}),
             "return torch.flatten(x, 2)",
-            "it returns [4, 3, 1024] for 4 images, wanted [4, 2, width]",
+            "it returns [4, 3, 1024] for 4 images, expected [4, 2, width]",
         ),
     ] {
         let error = run(&stage(json!({"pooling": pooling})), &pictures(), &module(body), 2).map(|_| ()).unwrap_err();
-        assert!(error.to_string().contains(wanted), "{error}, wanted {wanted}");
+        assert!(error.to_string().contains(expected), "{error}, expected {expected}");
     }
     // A width that depends on the pictures.
     let ragged = module(

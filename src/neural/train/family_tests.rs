@@ -313,8 +313,8 @@ fn a_late_interaction_model_has_no_embeddings_and_no_query_bank() {
             rows.push(rows[0].slice(1, 1));
         }
     };
-    assert_eq!(refused(&repeat("captions"), ""), "`captions` has caption 81 twice, wanted one row");
-    assert_eq!(refused(&repeat("scores"), ""), "`scores` has image 41 twice, wanted one row");
+    assert_eq!(refused(&repeat("captions"), ""), "`captions` has caption 81 twice, expected one row");
+    assert_eq!(refused(&repeat("scores"), ""), "`scores` has image 41 twice, expected one row");
     let fewer = |host: &mut InMemoryHost| {
         let rows = host.input_tables.get_mut("captions").expect("a table");
         rows[0] = rows[0].slice(0, 7);

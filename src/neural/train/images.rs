@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use pairloom_base::error::{Error, Result};
 use pairloom_loader::{AugmentedImages, LoaderImages, PixelFormat};
-use pairloom_model::family::input_spec::{ImageInput, ImageShape};
+use pairloom_spec::input_spec::{ImageInput, ImageShape};
 use pairloom_spec::stages::train::Train;
 use pairloom_stage::StageContext;
 use pairloom_storage::table_shards::TableShards;

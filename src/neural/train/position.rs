@@ -6,7 +6,8 @@ use super::training_data::TrainingData;
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::epoch::Shuffle;
 use pairloom_model::collective::CollectiveGroup;
-use pairloom_model::encoder::{MatmulPrecision, is_libtorch_faster};
+use pairloom_model::encoder::is_libtorch_faster;
+use pairloom_spec::precision::MatmulPrecision;
 use pairloom_spec::stages::train::Train;
 
 /// Position of a training and its running statistics. Together with the model and its optimiser, this is the state that

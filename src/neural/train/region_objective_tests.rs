@@ -154,7 +154,7 @@ fn settings_of_the_level_loss_are_named_with_their_place() {
         stage.check().into_iter().map(|problem| (problem.setting, problem.message)).collect()
     };
     let one = |setting: &str, message: &str| vec![(setting.to_owned(), message.to_owned())];
-    let margin = one("model.cvse.level_loss.max.margin", "got -1, wanted 0 or more");
+    let margin = one("model.cvse.level_loss.max.margin", "got -1, expected 0 or more");
     assert_eq!(problems("max = { margin = -1.0 }"), margin);
     let learned = problems("sigmoid = { learned = true }");
     assert_eq!(learned[0].0, "model.cvse.level_loss.sigmoid.learned");
@@ -183,12 +183,12 @@ fn a_training_begins_with_a_model_of_its_family() {
     assert!(warning.message.starts_with("the model of `sgraf` has "), "{}", warning.message);
     assert!(warning.message.ends_with(" parameters; the others begin at random"), "{}", warning.message);
     let error = start(MODELS[0]).expect_err("another family").to_string();
-    assert_eq!(error, "init_from: got a model of `sgraf`, wanted one of `scan`, which is trained here");
+    assert_eq!(error, "init_from: got a model of `sgraf`, expected one of `scan`, which is trained here");
     let wide = MODELS[3].replace("embed_size = 16", "embed_size = 20");
     assert_ne!(wide, MODELS[3]);
     let error = start(&wide).expect_err("another width");
     let wanted =
-        "init_from: the model is of `sgraf` with other sizes: `img_enc.fc.weight` is [16, 10], wanted [20, 10]";
+        "init_from: the model is of `sgraf` with other sizes: `img_enc.fc.weight` is [16, 10], expected [20, 10]";
     assert_eq!(error.to_string(), wanted);
     assert_eq!(error.hint_text(), Some("set the widths of `model` as in the training of `init_from`"));
 }
@@ -203,7 +203,7 @@ fn bad_regions_and_captions_are_named() {
     });
     long.input_tables.insert("captions".to_owned(), vec![captions(rows)]);
     let error = long.run_stage(&stage_of(MODELS[0], "epochs = 1")).expect_err("a long caption").to_string();
-    assert!(error.contains("caption 7") && error.contains("1001 words, wanted at most 1000"), "{error}");
+    assert!(error.contains("caption 7") && error.contains("1001 words, expected at most 1000"), "{error}");
 
     let scoring = format!("{INPUTS}\nsplit = \"val\"");
     let score: ScorePairs = toml::from_str(&scoring).expect("settings");
@@ -214,7 +214,7 @@ fn bad_regions_and_captions_are_named() {
         let rows = (0..2).map(|i| (90 + i, 40, "val", if i == 1 { "dog ".repeat(1001) } else { "A dog.".to_owned() }));
         scored.input_tables.insert("captions".to_owned(), vec![captions(rows)]);
         let error = scored.run_stage(&score).expect_err("a long caption").to_string();
-        assert_eq!(error, "caption 91: 1001 words, wanted at most 1000");
+        assert_eq!(error, "caption 91: 1001 words, expected at most 1000");
 
         // Images of four regions; the model was trained on three places.
         let values: Vec<f32> = (1..=8u8).flat_map(|image| vec![f32::from(image); 4 * 10]).collect();
@@ -224,7 +224,7 @@ fn bad_regions_and_captions_are_named() {
         let mut many = host_with_model(&given);
         many.input_tables.insert("regions".to_owned(), vec![columns.into_batch().expect("regions")]);
         let found = many.run_stage(&score).map_err(|error| error.to_string());
-        let message = "image 40 has 4 regions, wanted at most the 3 of the training".to_owned();
+        let message = "image 40 has 4 regions, expected at most the 3 of the training".to_owned();
         assert_eq!(found, if model == MODELS[0] { Ok(()) } else { Err(message.clone()) }, "{model}");
         if model != MODELS[0] && model != MODELS[5] {
             assert_eq!(many.run_stage(&attend).map_err(|error| error.to_string()), Err(message));
@@ -273,7 +273,7 @@ fn a_number_that_is_too_large_is_named_with_its_image() {
     let columns = tables::regions::TableColumns { image_id, split: tables::repeated("val", 48), regions };
     large.input_tables.insert("regions".to_owned(), vec![columns.into_batch().expect("regions")]);
     let error = large.run_stage(&stage_of(MODELS[0], "epochs = 1")).expect_err("a large number").to_string();
-    assert_eq!(error, "regions: the feature of image 5 holds 3e38, wanted numbers of at most 1e12");
+    assert_eq!(error, "regions: the feature of image 5 holds 3e38, expected numbers of at most 1e12");
 }
 
 /// A file whose concepts were changed by hand is refused when it is loaded.
@@ -287,5 +287,5 @@ fn a_model_with_concepts_that_do_not_exist_is_not_loaded() {
     host.input_files.insert(("model".to_owned(), PARAMETERS_FILE.to_owned()), parameters.to_bytes().expect("a file"));
     let score: ScorePairs = toml::from_str(&format!("{INPUTS}\nsplit = \"val\"")).expect("settings");
     let error = host.run_stage(&score).expect_err("a wrong concept").to_string();
-    assert!(error.contains("row 4 of `concepts.of_words` holds 77, wanted a whole number from -1 to "), "{error}");
+    assert!(error.contains("row 4 of `concepts.of_words` holds 77, expected a whole number from -1 to "), "{error}");
 }

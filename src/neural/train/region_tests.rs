@@ -274,16 +274,16 @@ fn settings_that_do_not_fit_the_images_of_a_model_are_refused() {
     let features = Train { regions: None, features: table("x.features"), ..stage("epochs = 1") };
     assert_eq!(problems(&features), one("features", "a model of `scan` reads regions, not one vector of an image"));
     let both = Train { features: table("x.features"), ..stage("epochs = 1") };
-    assert_eq!(problems(&both), one("regions", "set together with `features`: wanted one of the two"));
+    assert_eq!(problems(&both), one("regions", "set together with `features`: expected one of the two"));
     let none = Train { regions: None, ..stage("epochs = 1") };
-    assert_eq!(problems(&none), one("regions", "no images: wanted `regions`"));
+    assert_eq!(problems(&none), one("regions", "no images: expected `regions`"));
     let vse = Train { regions: table("x.regions"), features: None, ..super::testing::stage("epochs = 1") };
     assert_eq!(problems(&vse), one("regions", "a model of `vse` reads one vector of an image, not regions"));
     let bank = stage("epochs = 2\nloss = { hal = {} }\nmemory_bank = {}");
     assert_eq!(problems(&bank), one("memory_bank", "a model of `scan` has no similarity of one vector per item"));
     assert!(bank.check()[0].hint.as_ref().is_some_and(|hint| hint.starts_with("remove it") && hint.contains("`vsrn`")));
     let narrow = stage_of("scan = { lambda_softmax = 0.0 }", "epochs = 1");
-    assert_eq!(problems(&narrow), one("model.scan.lambda_softmax", "got 0, wanted more than 0"));
+    assert_eq!(problems(&narrow), one("model.scan.lambda_softmax", "got 0, expected more than 0"));
     let ranks = stage_of(MODELS[3], "epochs = 1\nranks = 2");
     let message =
         "got 2, but a model of `sgraf` is trained by 1: each rank would normalise with the statistics of its own pairs";
@@ -291,7 +291,7 @@ fn settings_that_do_not_fit_the_images_of_a_model_are_refused() {
     let frozen = stage_of("sgraf = { batch_norm = \"frozen\" }", "epochs = 1\nranks = 2");
     assert_eq!(problems(&frozen), []);
     let decay = stage("epochs = 1\nweight_decay = -0.1");
-    assert_eq!(problems(&decay), one("weight_decay", "got -0.1, wanted 0 or more"));
+    assert_eq!(problems(&decay), one("weight_decay", "got -0.1, expected 0 or more"));
     let concepts = Train { concepts: None, ..stage_of(MODELS[5], "epochs = 1") };
     assert_eq!(problems(&concepts), one("concepts", "a model of `cvse` needs `concepts`, which is not set"));
     let unused = Train { concepts: table("w.concepts"), ..stage("epochs = 1") };

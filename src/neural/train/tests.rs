@@ -9,9 +9,9 @@ use super::testing::{COLOURS, OBJECTS, captions, description, features, file, ho
 use crate::testing::RunOnHost as _;
 use pairloom_base::error::ErrorCategory;
 use pairloom_kernels::epoch::Shuffle;
-use pairloom_model::loss::Loss;
-use pairloom_model::loss::max::MaxLoss;
 use pairloom_model::trained_model::{DESCRIPTION_FILE, PARAMETERS_FILE, TrainedModel};
+use pairloom_spec::loss::Loss;
+use pairloom_spec::loss::MaxLoss;
 use pairloom_spec::stages::train::Train;
 use pairloom_stage::Stage;
 use pairloom_stage_testing::{self as stage_testing, InMemoryHost};

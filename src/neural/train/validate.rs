@@ -197,7 +197,7 @@ mod tests {
     use pairloom_kernels::order_similarity::{OrderPenalty, order_similarity};
     use pairloom_kernels::random::Rng;
     use pairloom_kernels::top_k::top_k;
-    use pairloom_model::similarity::EmbeddingSimilarity;
+    use pairloom_spec::similarity::EmbeddingSimilarity;
 
     /// Bit for bit, with ties, images without captions, and captions of one image that are not adjacent.
     #[test]

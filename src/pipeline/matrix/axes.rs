@@ -131,7 +131,7 @@ impl Matrix {
     /// Reads the entry `matrix` of a file. Mistakes go to `diagnostics`, and what is wrong is left out.
     pub(crate) fn read(entry: &TomlEntry, diagnostics: &mut Vec<Diagnostic>) -> Self {
         let TomlValue::Table(entries) = &entry.node.value else {
-            let message = format!("`matrix` is {}, wanted tables `[matrix.AXIS]`", entry.node.describe());
+            let message = format!("`matrix` is {}, expected tables `[matrix.AXIS]`", entry.node.describe());
             diagnostics.push(Diagnostic::new(entry.node.span, message));
             return Self { is_unread: true, ..Self::default() };
         };
@@ -166,7 +166,7 @@ impl Matrix {
         let mut conditions = Vec::new();
         for item in items {
             let Some((name, values)) = item.split_once('=') else {
-                let diagnostic = wrong(" names no value, wanted `AXIS=VALUE`");
+                let diagnostic = wrong(" names no value, expected `AXIS=VALUE`");
                 return Err(Box::new(match self.axes.iter().find(|axis| axis.name == item) {
                     Some(axis) => {
                         let values = axis.value_texts();
@@ -189,7 +189,7 @@ impl Matrix {
     /// Reads `exclude = [{ row = "1.2", seed = 3 }]`.
     fn read_excluded(&self, node: &TomlNode, diagnostics: &mut Vec<Diagnostic>) -> Vec<Vec<Condition>> {
         let TomlValue::Array(items) = &node.value else {
-            let message = format!("`exclude` is {}, wanted an array of tables `{{ axis = value }}`", node.describe());
+            let message = format!("`exclude` is {}, expected an array of tables `{{ axis = value }}`", node.describe());
             diagnostics.push(Diagnostic::new(node.span, message));
             return Vec::new();
         };
@@ -197,7 +197,7 @@ impl Matrix {
         for item in items {
             let mut conditions = Vec::new();
             if item.entries().is_empty() {
-                let message = format!("an item of `exclude` is {}, wanted `{{ axis = value }}`", item.describe());
+                let message = format!("an item of `exclude` is {}, expected `{{ axis = value }}`", item.describe());
                 diagnostics.push(Diagnostic::new(item.span, message));
                 continue;
             }
@@ -245,7 +245,7 @@ fn read_axis(entry: &TomlEntry, diagnostics: &mut Vec<Diagnostic>) -> Option<Mat
         TomlValue::Table(_) => read_values(entry, diagnostics),
         other => {
             let got = match other {
-                TomlValue::Array(_) => "an array of values, wanted the setting that they are of".to_owned(),
+                TomlValue::Array(_) => "an array of values, expected the setting that they are of".to_owned(),
                 _ => entry.node.describe(),
             };
             let message = format!("axis `{}` is {got}", entry.key);
@@ -311,7 +311,7 @@ fn read_rows(
         for entry in row.entries().iter().filter(|entry| !["name", "set"].contains(&entry.key.as_str())) {
             let message = format!("a row of axis `{axis}` has no `{}`", entry.key);
             let diagnostic = Diagnostic::new(entry.key_span, message).with_valid_names(&entry.key, ["name", "set"]);
-            diagnostics.push(match diagnostic.hint {
+            diagnostics.push(match diagnostic.problem.hint {
                 Some(_) => diagnostic,
                 None => diagnostic.hint(format!("settings are below `set`: `set.STAGE.{} = …`", entry.key)),
             });
@@ -349,7 +349,7 @@ fn read_values(
             _ => vec![&settings.node],
         },
         (Some(_), Some(settings)) => {
-            let message = format!("axis `{axis}` has `setting` and `settings`, wanted one");
+            let message = format!("axis `{axis}` has `setting` and `settings`, expected one");
             diagnostics.push(Diagnostic::new(settings.key_span, message));
             return Default::default();
         }
@@ -367,7 +367,7 @@ fn read_values(
         return Default::default();
     };
     let TomlValue::Array(items) = &values.node.value else {
-        let message = format!("`values` is {}, wanted an array", values.node.describe());
+        let message = format!("`values` is {}, expected an array", values.node.describe());
         diagnostics.push(Diagnostic::new(values.node.span, message).hint("write for example `values = [1, 2, 3]`"));
         return Default::default();
     };
@@ -413,8 +413,10 @@ fn setting_path(node: &TomlNode, diagnostics: &mut Vec<Diagnostic>) -> Option<Se
             let stage = names.next().unwrap_or_default();
             let names: Vec<String> = names.collect();
             if names.len() > MAX_STEPS {
-                let message =
-                    format!("`setting` has {} names after that of the stage, wanted at most {MAX_STEPS}", names.len());
+                let message = format!(
+                    "`setting` has {} names after that of the stage, expected at most {MAX_STEPS}",
+                    names.len()
+                );
                 diagnostics.push(Diagnostic::new(node.span, message));
                 return None;
             }
@@ -424,7 +426,7 @@ fn setting_path(node: &TomlNode, diagnostics: &mut Vec<Diagnostic>) -> Option<Se
         _ => None,
     };
     if path.is_none() {
-        let message = format!("`setting` is {}, wanted a stage and a setting of it", node.describe());
+        let message = format!("`setting` is {}, expected a stage and a setting of it", node.describe());
         diagnostics.push(Diagnostic::new(node.span, message).hint("write for example `setting = \"fit.seed\"`"));
     }
     path
@@ -444,7 +446,7 @@ pub(super) fn scalar(node: &TomlNode) -> Option<Json> {
 /// Value of an axis. Reports values that cannot be a part of a name.
 fn checked_scalar(node: &TomlNode, subject: &str, diagnostics: &mut Vec<Diagnostic>) -> Option<Json> {
     let Some(value) = scalar(node) else {
-        let message = format!("{subject} is {}, wanted a text, a finite number or a boolean", node.describe());
+        let message = format!("{subject} is {}, expected a text, a finite number or a boolean", node.describe());
         let diagnostic = Diagnostic::new(node.span, message);
         let is_number = matches!(node.value, TomlValue::Float(_) | TomlValue::Integer(_));
         let hint = "values of other types are settings of named rows: `[[matrix.AXIS]]` with `name` and `set`";
@@ -453,7 +455,8 @@ fn checked_scalar(node: &TomlNode, subject: &str, diagnostics: &mut Vec<Diagnost
     };
     if !matches_pattern(VALUE_TEXT, &value_text(&value)) {
         let message = format!("{subject} is {}, which cannot be a part of a name", node.describe());
-        let hint = "wanted at most 64 letters, digits, `.`, `_`, `+` and `-`; rows have a `name` beside their settings";
+        let hint =
+            "expected at most 64 letters, digits, `.`, `_`, `+` and `-`; rows have a `name` beside their settings";
         diagnostics.push(Diagnostic::new(node.span, message).hint(hint));
         return None;
     }
@@ -467,9 +470,9 @@ impl Matrix {
     /// Reports settings that two axes set. Only one of the two values would hold, while the name of an instance has both.
     pub(super) fn check_overlaps(&self, diagnostics: &mut Vec<Diagnostic>) {
         let places: Vec<SettingPlaces> = self.axes.iter().map(setting_places).collect();
-        for (second, of_second) in places.iter().enumerate() {
-            for (path, span) in of_second {
-                let first = places[..second].iter().position(|of_first| overlaps(path, of_first));
+        for (second, second_path) in places.iter().enumerate() {
+            for (path, span) in second_path {
+                let first = places[..second].iter().position(|first_path| overlaps(path, first_path));
                 let Some(first) = first else { continue };
                 let (first, second) = (&self.axes[first].name, &self.axes[second].name);
                 let message = format!("axis `{second}` sets `{}`, as axis `{first}` does", path.join("."));

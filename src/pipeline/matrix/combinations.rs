@@ -41,7 +41,7 @@ impl Combinations {
             let of = matrix.axes.iter().map(|axis| format!("{} of `{}`", axis.values.len(), axis.name));
             let count = count.map_or_else(|| "too many".to_owned(), |count| count.to_string());
             let message = format!(
-                "the matrix has {count} combinations ({}), wanted at most {MAX_COMBINATIONS}",
+                "the matrix has {count} combinations ({}), expected at most {MAX_COMBINATIONS}",
                 of.collect::<Vec<_>>().join(", ")
             );
             diagnostics.push(
@@ -89,9 +89,9 @@ impl Combinations {
         Self::new(chosen, true)
     }
 
-    /// Some combinations that have every value of the axes `covered`, and satisfy each item of `wanted` that any does. They
+    /// Some combinations that have every value of the axes `covered`, and satisfy each item of `needed` that any does. They
     /// are enough to find the mistakes of all settings of these values.
-    pub(crate) fn covering(&self, matrix: &Matrix, covered: Covered, wanted: &[Vec<Condition>]) -> Self {
+    pub(crate) fn covering(&self, matrix: &Matrix, covered: Covered, needed: &[Vec<Condition>]) -> Self {
         let mut all = self.all.clone();
         if all.is_empty() {
             // The matrix has too many combinations, or leaves out all of them.
@@ -108,7 +108,7 @@ impl Combinations {
                 .collect();
         }
         let mut seen = BTreeSet::new();
-        let mut is_found = vec![false; wanted.len()];
+        let mut is_found = vec![false; needed.len()];
         let mut is_first = true;
         all.retain(|values| {
             let mut is_new = std::mem::take(&mut is_first);
@@ -116,7 +116,7 @@ impl Combinations {
                 let is_covered = covered == Covered::AllAxes || matrix.axes[condition.0].settings.is_empty();
                 is_new |= is_covered && seen.insert(condition);
             }
-            for (is_found, conditions) in is_found.iter_mut().zip(wanted) {
+            for (is_found, conditions) in is_found.iter_mut().zip(needed) {
                 is_new |= !std::mem::replace(is_found, *is_found || satisfies(values, conditions)) && *is_found;
             }
             is_new

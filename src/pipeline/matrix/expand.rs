@@ -113,14 +113,14 @@ impl Expansion<'_> {
     fn references(
         &self,
         entry: &TomlEntry,
-        of_values: &[(usize, &SettingTree)],
+        value_settings: &[(usize, &SettingTree)],
         reader: &ReferenceReader<'_>,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Vec<InstanceReference> {
-        let of_values = of_values.iter().map(|(_, tree)| *tree);
-        let of_profile = self.profile.set.iter().filter(|(name, _)| stage_of_instance(name) == entry.key);
+        let value_settings = value_settings.iter().map(|(_, tree)| *tree);
+        let profile_settings = self.profile.set.iter().filter(|(name, _)| stage_of_instance(name) == entry.key);
         let kind = entry.node.entries().first().map_or("", |kind| kind.key.as_str());
-        let trees = of_values.chain(of_profile.map(|(_, tree)| tree));
+        let trees = value_settings.chain(profile_settings.map(|(_, tree)| tree));
         let changed = trees.flat_map(|tree| reference_texts(&tree.node, self.schema_of(kind)));
         let mut references = Vec::new();
         for (text, span) in self.references_of(&entry.node).into_iter().chain(changed) {
@@ -145,16 +145,16 @@ impl Expansion<'_> {
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Vec<BTreeSet<usize>> {
         // What values set in each stage, with their axes.
-        let mut of_values: BTreeMap<&str, Vec<(usize, &SettingTree)>> = BTreeMap::new();
+        let mut value_settings: BTreeMap<&str, Vec<(usize, &SettingTree)>> = BTreeMap::new();
         for (axis, value) in
             self.matrix.axes.iter().enumerate().flat_map(|(i, axis)| axis.values.iter().map(move |of| (i, of)))
         {
-            value.set.iter().for_each(|(stage, tree)| of_values.entry(stage).or_default().push((axis, tree)));
+            value.set.iter().for_each(|(stage, tree)| value_settings.entry(stage).or_default().push((axis, tree)));
         }
-        let of_stage = |stage: &TomlEntry| of_values.get(stage.key.as_str()).map_or(&[][..], Vec::as_slice);
+        let stage_values = |stage: &TomlEntry| value_settings.get(stage.key.as_str()).map_or(&[][..], Vec::as_slice);
         let references: Vec<Vec<InstanceReference>> =
-            self.stages.iter().map(|stage| self.references(stage, of_stage(stage), reader, diagnostics)).collect();
-        let own = |stage: &TomlEntry| of_stage(stage).iter().map(|(axis, _)| *axis).collect();
+            self.stages.iter().map(|stage| self.references(stage, stage_values(stage), reader, diagnostics)).collect();
+        let own = |stage: &TomlEntry| stage_values(stage).iter().map(|(axis, _)| *axis).collect();
         let mut axes: Vec<BTreeSet<usize>> = self.stages.iter().map(own).collect();
         let mut readers: Vec<Vec<(usize, &InstanceReference)>> = vec![Vec::new(); self.stages.len()];
         for (stage, references) in references.iter().enumerate() {
@@ -230,12 +230,12 @@ impl Expansion<'_> {
             && let [settings] = kinds.as_mut_slice()
         {
             let schema = self.schema_of(&settings.key);
-            let of_value = |&(axis, value): &Condition| {
+            let value_text = |&(axis, value): &Condition| {
                 let value: &AxisValue = &self.matrix.axes[axis].values[value];
                 value.set.get(&entry.key)
             };
-            let of_profile = self.profile.settings_of(&entry.key, coordinates);
-            for tree in values.iter().filter_map(of_value).chain(of_profile) {
+            let profile_settings = self.profile.settings_of(&entry.key, coordinates);
+            for tree in values.iter().filter_map(value_text).chain(profile_settings) {
                 merge(&mut settings.node, &tree.node, schema);
             }
         }
@@ -360,7 +360,7 @@ impl ReferenceRewriter<'_> {
                     [name] if !reference.is_several() => *text = format!("{name}.{}", reference.table),
                     [] => self.nothing_left.push(self.left_out_combination(text, &reference, span)),
                     names => {
-                        let message = format!("got `{text}`, which is a list of tables, wanted one");
+                        let message = format!("got `{text}`, which is a list of tables, expected one");
                         let hint = format!(
                             "where a list is wanted, write `[\"{text}\"]`; otherwise name the values, as in `{}.{}`",
                             names[0], reference.table

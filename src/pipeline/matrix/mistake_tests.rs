@@ -8,8 +8,8 @@ fn with_profile(text: &str, profile: Option<&str>) -> Vec<String> {
     let diagnostics = load_with(text.as_bytes(), &[], (profile, &[]), true).expect_err("the file is wrong");
     let line = |diagnostic: &crate::Diagnostic| {
         let (line, column) = diagnostics.position(diagnostic);
-        let hint = diagnostic.hint.as_ref().map(|hint| format!(" / {hint}")).unwrap_or_default();
-        format!("{line}:{column} {}{hint}", diagnostic.message)
+        let hint = diagnostic.problem.hint.as_ref().map(|hint| format!(" / {hint}")).unwrap_or_default();
+        format!("{line}:{column} {}{hint}", diagnostic.problem.message)
     };
     diagnostics.as_slice().iter().map(line).collect()
 }
@@ -29,13 +29,13 @@ vectors.model = "fit.modl"
 
 const MISTAKES: [&str; 8] = [
     "45:5 `train` has no setting `epohcs` / did you mean `epochs`?",
-    "46:18 `batch_size` is the string \"x\", wanted an integer",
+    "46:18 `batch_size` is the string \"x\", expected an integer",
     "47:1 the file has no stage `fitt` / did you mean `fit`?",
     "48:17 `model` is `fit.modl`, but stage `fit` writes no `modl`; it writes ",
     "49:1 got `fit@row=9`, but axis `row` has no value `9`",
     "50:32 `sum` has no setting `margni` / did you mean `margin`?",
     "51:1 no instance of a stage matches `pairs@row=1.1` / `pairloom plan -v` lists the instances of `pairs`",
-    "52:31 `epochs` is true, wanted an integer",
+    "52:31 `epochs` is true, expected an integer",
 ];
 
 #[test]
@@ -44,8 +44,8 @@ fn all_mistakes_of_a_profile_are_found_if_it_is_chosen_or_not() {
     for profile in [None, Some("small")] {
         let found = with_profile(&text, profile);
         assert_eq!(found.len(), MISTAKES.len(), "{profile:?}: {found:#?}");
-        for (found, wanted) in found.iter().zip(MISTAKES) {
-            assert!(found.starts_with(wanted), "{profile:?}: {found}, wanted {wanted}");
+        for (found, expected) in found.iter().zip(MISTAKES) {
+            assert!(found.starts_with(expected), "{profile:?}: {found}, expected {expected}");
         }
     }
     // Beside an unknown name.
@@ -96,21 +96,21 @@ rankings = "test@other=3.rankings"
 against = "test@row=x.rankings"
 "#;
     let found = diagnostics_of(&file(rows), &[]);
-    let wanted = [
+    let expected = [
         "32:1 axis `other` is an empty list",
         "37:9 `train` has no setting `epohcs` / did you mean `epochs`?",
         "40:8 axis `row` has the value `a` twice / give one of the two another name",
         "41:5 the file has no stage `fitt` / did you mean `fit`?",
-        "42:22 `batch_size` is the string \"x\", wanted an integer",
+        "42:22 `batch_size` is the string \"x\", expected an integer",
         "45:8 `name` of a row of axis `row` is the string \"b c\", which cannot be a part of a name",
         "46:21 `model` is `fit.modl`, but stage `fit` writes no `modl`; it writes ",
         "48:1 a row of axis `row` lacks a `name`",
         "49:1 a row of axis `row` has no `loss`",
         "50:16 `loss` is the string \"mx\"",
     ];
-    assert_eq!(found.len(), wanted.len(), "{found:#?}");
-    for (found, wanted) in found.iter().zip(wanted) {
-        assert!(found.starts_with(wanted), "{found}, wanted {wanted}");
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+    for (found, expected) in found.iter().zip(expected) {
+        assert!(found.starts_with(expected), "{found}, expected {expected}");
     }
 }
 

@@ -63,12 +63,12 @@ impl Profiles {
     pub(crate) fn read(entry: Option<&TomlEntry>, diagnostics: &mut Vec<Diagnostic>) -> Self {
         let mut profiles = BTreeMap::new();
         if let Some(entry) = entry.filter(|entry| !matches!(entry.node.value, TomlValue::Table(_))) {
-            let message = format!("`profile` is {}, wanted tables `[profile.NAME]`", entry.node.describe());
+            let message = format!("`profile` is {}, expected tables `[profile.NAME]`", entry.node.describe());
             diagnostics.push(Diagnostic::new(entry.node.span, message));
         }
         for profile in entry.into_iter().flat_map(|entry| entry.node.entries()) {
             if !matches!(profile.node.value, TomlValue::Table(_)) {
-                let message = format!("profile `{}` is {}, wanted a table", profile.key, profile.node.describe());
+                let message = format!("profile `{}` is {}, expected a table", profile.key, profile.node.describe());
                 let hint = format!("write `[profile.{}]`, and below it `set.fit.epochs = 20`", profile.key);
                 diagnostics.push(Diagnostic::new(profile.node.span, message).hint(hint));
             }
@@ -115,7 +115,7 @@ pub(crate) struct SettingTree {
 /// Reads `set`: a table of stages, with tables of settings.
 pub(super) fn read_set(node: &TomlNode, diagnostics: &mut Vec<Diagnostic>) -> BTreeMap<String, SettingTree> {
     if !matches!(node.value, TomlValue::Table(_)) {
-        let message = format!("`set` is {}, wanted settings", node.describe());
+        let message = format!("`set` is {}, expected settings", node.describe());
         diagnostics.push(Diagnostic::new(node.span, message).hint("write for example `set.fit.loss = \"max\"`"));
     }
     let mut set = BTreeMap::new();
@@ -123,7 +123,7 @@ pub(super) fn read_set(node: &TomlNode, diagnostics: &mut Vec<Diagnostic>) -> BT
         let is_path = stage_of_instance(&entry.key).contains('.');
         if !matches!(entry.node.value, TomlValue::Table(_)) || is_path {
             let message = format!(
-                "`set` has `{}`, which is {}, wanted the name of a stage with its settings",
+                "`set` has `{}`, which is {}, expected the name of a stage with its settings",
                 entry.key,
                 entry.node.describe()
             );

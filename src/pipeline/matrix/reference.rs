@@ -118,7 +118,7 @@ impl ReferenceReader<'_> {
     ) -> Result<Option<(usize, AxisSelector)>, Box<Diagnostic>> {
         let Some((name, value)) = item.split_once('=') else {
             let message =
-                format!("got `{text}`, wanted `axis=value` after `{INSTANCE_SIGN}`, or `*` for every instance");
+                format!("got `{text}`, expected `axis=value` after `{INSTANCE_SIGN}`, or `*` for every instance");
             return Err(Box::new(Diagnostic::new(span, message).with_valid_names(item, self.matrix.axis_names())));
         };
         let unknown = || Diagnostic::new(span, format!("got `{text}`, but the matrix has no axis `{name}`"));

@@ -177,20 +177,20 @@ fn a_part_without_combinations_is_refused() {
     for only in [["row=1.1", "row=1.2"].as_slice(), &["row=9"], &["row"], &["sead=1"]] {
         let wrong = load_with(file(MATRIX).as_bytes(), &[], (None, only), true).expect_err("nothing is left");
         let wrong = wrong.render(false);
-        let wanted = match only {
+        let expected = match only {
             ["row=9"] => "`--only row=9`: axis `row` has no value `9`",
-            ["row"] => "`--only row` names no value, wanted `AXIS=VALUE`\n = values of `row`: `1.1`, `1.2`",
+            ["row"] => "`--only row` names no value, expected `AXIS=VALUE`\n = values of `row`: `1.1`, `1.2`",
             ["sead=1"] => "the matrix of the file has no axis `sead`",
             _ => "`--only` chooses no combination of the matrix",
         };
-        assert!(wrong.contains(wanted), "{wrong}");
+        assert!(wrong.contains(expected), "{wrong}");
     }
 }
 
 #[test]
 fn mistakes_of_a_matrix_have_their_place() {
     // The file of the tests has 29 lines.
-    for (matrix, wanted) in [
+    for (matrix, expected) in [
         (
             "[matrix.seed]\nsetting = \"fit.sead\"\nvalues = [1]",
             "31:11 `train` has no setting `sead` / did you mean `seed`?",
@@ -206,11 +206,11 @@ fn mistakes_of_a_matrix_have_their_place() {
         ("[matrix.seed]\nsetting = \"fit.seed\"\nvalues = []", "32:10 axis `seed` has no values"),
         (
             "[matrix.rate]\nsetting = \"fit.learning_rate\"\nvalues = [1e-3, nan]",
-            "32:17 a value of axis `rate` is the number NaN, wanted a text, a finite number or a boolean",
+            "32:17 a value of axis `rate` is the number NaN, expected a text, a finite number or a boolean",
         ),
         (
             "[matrix.rate]\nsetting = \"fit.learning_rate\"\nvalues = [-inf]",
-            "32:11 a value of axis `rate` is the number -inf, wanted a text, a finite number or a boolean",
+            "32:11 a value of axis `rate` is the number -inf, expected a text, a finite number or a boolean",
         ),
         (
             "[matrix.seed]\nsetting = \"fit.seed\"\nvalue = [1]",
@@ -222,11 +222,11 @@ fn mistakes_of_a_matrix_have_their_place() {
         ),
         (
             "[[matrix.row]]\nname = \"a b\"\nset.fit.epochs = 1",
-            "31:8 `name` of a row of axis `row` is the string \"a b\", which cannot be a part of a name / wanted at most 64 letters, digits, `.`, `_`, `+` and `-`; rows have a `name` beside their settings",
+            "31:8 `name` of a row of axis `row` is the string \"a b\", which cannot be a part of a name / expected at most 64 letters, digits, `.`, `_`, `+` and `-`; rows have a `name` beside their settings",
         ),
         (
             "[[matrix.row]]\nname = \"a\"\nset.epochs = 1",
-            "32:5 `set` has `epochs`, which is the integer 1, wanted the name of a stage with its settings / write `set.STAGE.epochs = …`",
+            "32:5 `set` has `epochs`, which is the integer 1, expected the name of a stage with its settings / write `set.STAGE.epochs = …`",
         ),
         (
             "[[matrix.row]]\nname = \"a\"\nloss = \"max\"",
@@ -238,11 +238,11 @@ fn mistakes_of_a_matrix_have_their_place() {
         ),
         (
             "[profile]\nsmall = 3",
-            "31:9 profile `small` is the integer 3, wanted a table / write `[profile.small]`, and below it `set.fit.epochs = 20`",
+            "31:9 profile `small` is the integer 3, expected a table / write `[profile.small]`, and below it `set.fit.epochs = 20`",
         ),
         (
             "[matrix]\nseed = [1, 2]",
-            "31:8 axis `seed` is an array of values, wanted the setting that they are of / write `[matrix.seed]` with `setting` and `values`, or rows `[[matrix.seed]]` with `name` and `set`",
+            "31:8 axis `seed` is an array of values, expected the setting that they are of / write `[matrix.seed]` with `setting` and `values`, or rows `[[matrix.seed]]` with `name` and `set`",
         ),
         (
             "[[matrix.row]]\nname = \"a\"\nset.fit = { epochs = 1, seed = 2 }\n[matrix.epoch]\nsetting = \"fit.epochs\"\nvalues = [2, 3]",
@@ -259,11 +259,11 @@ fn mistakes_of_a_matrix_have_their_place() {
         ),
         (
             "[[matrix.row]]\nname = \"a\"\nset.fit.epochs = \"2\"",
-            "32:18 `epochs` is the string \"2\", wanted an integer / leave out the quotes: `2`",
+            "32:18 `epochs` is the string \"2\", expected an integer / leave out the quotes: `2`",
         ),
     ] {
         let found = diagnostics_of(&file(&format!("\n{matrix}\n").replacen('\n', "", 1)), &[]);
-        assert!(found.iter().any(|message| message == wanted), "{matrix}\n{found:#?}\n{wanted}");
+        assert!(found.iter().any(|message| message == expected), "{matrix}\n{found:#?}\n{expected}");
         assert!(found.len() <= 2, "{found:#?}");
     }
 }
@@ -292,13 +292,13 @@ fn combinations_are_left_out_from_the_command_line() {
     assert!(names.contains(&"fit@row=1.2,seed=1") && !names.contains(&"fit@row=1.2,seed=2"), "{names:#?}");
     assert_eq!(names.len(), 2 + 3 * 3 + 1, "{names:#?}");
     assert!(pipeline.expectations.is_empty());
-    for (except, wanted) in [
+    for (except, expected) in [
         ("row=9", "`--except row=9`: axis `row` has no value `9`"),
         ("row=1.1,sead=2", "`--except row=1.1,sead=2`: the matrix of the file has no axis `sead`"),
-        ("row", "`--except row` names no value, wanted `AXIS=VALUE`\n = values of `row`: `1.1`, `1.2`"),
+        ("row", "`--except row` names no value, expected `AXIS=VALUE`\n = values of `row`: `1.1`, `1.2`"),
     ] {
         let found = load(&[except]).expect_err("wrong").render(false);
-        assert!(found.contains(wanted), "{found}");
+        assert!(found.contains(expected), "{found}");
     }
     let found = load(&["seed=1", "seed=2"]).expect_err("nothing is left").render(false);
     assert!(found.contains("`--only` and `--except` choose no combination"), "{found}");

@@ -13,8 +13,8 @@ pub(super) fn section(report: &SweepReport) -> Result<Option<Section>> {
     let mut lines = Vec::new();
     let mut legend = Vec::new();
     for (number, row) in runs.rows().into_iter().enumerate() {
-        let of_row = runs.runs.iter().zip(&report.validations).filter(|(run, _)| run.row == row);
-        let points = mean_rsum(&of_row.map(|(_, epochs)| epochs.as_slice()).collect::<Vec<_>>());
+        let row_runs = runs.runs.iter().zip(&report.validations).filter(|(run, _)| run.row == row);
+        let points = mean_rsum(&row_runs.map(|(_, epochs)| epochs.as_slice()).collect::<Vec<_>>());
         legend.push(legend_entry(Series::Row(number), row));
         lines.push(Curve::new(points, Series::Row(number), 2));
     }
@@ -32,7 +32,8 @@ pub(super) fn section(report: &SweepReport) -> Result<Option<Section>> {
 /// Mean rsum of runs by epoch, over the epochs that all have.
 #[expect(clippy::cast_precision_loss, reason = "epochs and runs are few")]
 fn mean_rsum(runs: &[&[ValidationEpoch]]) -> Vec<(f64, f64)> {
-    let rsum = |run: &[ValidationEpoch], epoch: i64| run.iter().find(|of| of.number == epoch).map(|of| of.rsum);
+    let rsum =
+        |run: &[ValidationEpoch], epoch: i64| run.iter().find(|known| known.number == epoch).map(|known| known.rsum);
     let epochs = runs.first().into_iter().flat_map(|run| run.iter()).map(|epoch| epoch.number);
     let mean = |epoch: i64| -> Option<f64> {
         let values: Vec<f64> = runs.iter().map(|run| rsum(run, epoch)).collect::<Option<_>>()?;

@@ -23,16 +23,17 @@ const OUR_SUM: &str = "{}$^*$";
 pub(crate) fn file(title: &str, report: &SweepReport) -> String {
     let head =
         format!("% Made by Pairloom {}.\n% Needs \\usepackage{{booktabs,graphicx}}.\n", env!("CARGO_PKG_VERSION"));
-    let of_protocol = |table: &SweepTable| {
+    let protocol_title = |table: &SweepTable| {
         let main = LatexTable { report, table, measures: &table.measures, extra: None }.render(title);
         let ncs = report.relevance.as_deref().filter(|_| !table.ncs_measures.is_empty());
         let ncs =
-            ncs.map(|of| LatexTable { report, table, measures: &table.ncs_measures, extra: Some(Extra::Ncs(of)) });
+            ncs.map(|name| LatexTable { report, table, measures: &table.ncs_measures, extra: Some(Extra::Ncs(name)) });
         let hubs = table.has_printed_occurrences().then_some(Extra::Hubs);
-        let hubs = hubs.map(|of| LatexTable { report, table, measures: &table.occurrence_measures, extra: Some(of) });
+        let hubs =
+            hubs.map(|extra| LatexTable { report, table, measures: &table.occurrence_measures, extra: Some(extra) });
         main + &ncs.into_iter().chain(hubs).map(|more| more.render(title)).collect::<String>()
     };
-    head + &report.tables.iter().map(of_protocol).collect::<String>()
+    head + &report.tables.iter().map(protocol_title).collect::<String>()
 }
 
 /// Table of a protocol.
@@ -65,13 +66,13 @@ impl LatexTable<'_> {
         let method = if table.rows.iter().any(|row| row.method.len() > METHOD_LINE) { "p{36mm}" } else { "l" };
         let columns = format!("l{}{}", if table.has_methods() { method } else { "" }, "r".repeat(numbers));
         let parts = self.parts();
-        let (mut latex, of) = (String::new(), parts.len());
+        let (mut latex, count) = (String::new(), parts.len());
         for (rows, part) in parts.into_iter().zip(1..) {
             let (caption, label) = match part {
                 1 => (self.caption(title), self.label()),
                 _ => (format!("{}: {}.", escaped(title), escaped(&table.protocol)), format!("{}-{part}", self.label())),
             };
-            let place = if of > 1 { format!(" Part {part} of {of}.") } else { String::new() };
+            let place = if count > 1 { format!(" Part {part} of {count}.") } else { String::new() };
             latex += &format!(
                 "\n\\begin{{table}}\n\\centering\n\\setlength{{\\belowcaptionskip}}{{6pt}}\n\
                  \\caption{{{caption}{place}}}\n\\label{{tab:{label}}}\n\\footnotesize\n\\setlength{{\\tabcolsep}}{{3pt}}\n\

@@ -4,7 +4,8 @@ use super::settings::{METRICS, RELEVANCE, ReportSweep};
 use crate::page_data::{NcsSummary, ResultRow};
 use pairloom_base::suggest::quoted_list;
 use pairloom_retrieval::Direction;
-use pairloom_stage::{Problem, TableRef};
+use pairloom_stage::{KnownFacts, Problem, TableRef};
+use pairloom_tables::metrics::NcsRelevances;
 
 /// Measure of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,9 +34,9 @@ pub(super) enum SweepMeasure {
 impl SweepMeasure {
     /// Recalls of both directions, rsum, and hs-sum.
     pub(super) fn recalls(cutoffs: &[usize]) -> Vec<Self> {
-        let of =
+        let recalls =
             |direction: usize| cutoffs.iter().enumerate().map(move |(place, &k)| Self::Recall { direction, place, k });
-        of(0).chain(of(1)).chain([Self::Rsum, Self::HsSum]).collect()
+        recalls(0).chain(recalls(1)).chain([Self::Rsum, Self::HsSum]).collect()
     }
 
     /// Ranks of both directions.
@@ -45,9 +46,9 @@ impl SweepMeasure {
 
     /// NCS of both directions, and their sums.
     pub(super) fn ncs(cutoffs: &[usize]) -> Vec<Self> {
-        let of =
+        let ncs_at =
             |direction: usize| cutoffs.iter().enumerate().map(move |(place, &k)| Self::Ncs { direction, place, k });
-        of(0).chain(of(1)).chain([Self::Nsum, Self::NsumNonGt]).collect()
+        ncs_at(0).chain(ncs_at(1)).chain([Self::Nsum, Self::NsumNonGt]).collect()
     }
 
     /// k-occurrences that papers print.
@@ -56,19 +57,19 @@ impl SweepMeasure {
     }
 
     /// Value of a result; NaN where there is none.
-    pub(super) fn value(self, of: &ResultRow) -> f64 {
-        let ncs = |value: fn(&NcsSummary) -> f64| of.ncs.as_ref().map_or(f64::NAN, value);
+    pub(super) fn value(self, result: &ResultRow) -> f64 {
+        let ncs = |value: fn(&NcsSummary) -> f64| result.ncs.as_ref().map_or(f64::NAN, value);
         match self {
-            Self::Ncs { direction, place, .. } => of.ncs.as_ref().map_or(f64::NAN, |ncs| ncs.at[direction][place]),
+            Self::Ncs { direction, place, .. } => result.ncs.as_ref().map_or(f64::NAN, |ncs| ncs.at[direction][place]),
             Self::Nsum => ncs(|ncs| ncs.sum),
             Self::NsumNonGt => ncs(|ncs| ncs.sum_non_gt),
-            Self::Recall { direction, place, .. } => of.directions[direction].recalls[place],
-            Self::MedianRank(direction) => of.directions[direction].medr,
-            Self::MeanRank(direction) => of.directions[direction].meanr,
-            Self::Rsum => of.rsum,
-            Self::HsSum => of.hs_sum,
+            Self::Recall { direction, place, .. } => result.directions[direction].recalls[place],
+            Self::MedianRank(direction) => result.directions[direction].medr,
+            Self::MeanRank(direction) => result.directions[direction].meanr,
+            Self::Rsum => result.rsum,
+            Self::HsSum => result.hs_sum,
             Self::OccurrenceRate(m) => {
-                of.occurrence_rates.iter().find(|(of, _)| *of == m).map_or(f64::NAN, |(_, rate)| *rate)
+                result.occurrence_rates.iter().find(|(count, _)| *count == m).map_or(f64::NAN, |(_, rate)| *rate)
             }
         }
     }
@@ -103,14 +104,14 @@ impl SweepMeasure {
 
     /// Column of the table `published`.
     pub(super) fn published_column(self) -> String {
-        let of = |direction: usize, measure: &str| format!("{}_{measure}", Direction::BOTH[direction].name());
+        let column = |direction: usize, measure: &str| format!("{}_{measure}", Direction::BOTH[direction].name());
         match self {
-            Self::Recall { direction, k, .. } => of(direction, &format!("r{k}")),
-            Self::MedianRank(direction) => of(direction, "medr"),
-            Self::MeanRank(direction) => of(direction, "meanr"),
+            Self::Recall { direction, k, .. } => column(direction, &format!("r{k}")),
+            Self::MedianRank(direction) => column(direction, "medr"),
+            Self::MeanRank(direction) => column(direction, "meanr"),
             Self::Rsum => "rsum".to_owned(),
             Self::HsSum => "hs_sum".to_owned(),
-            Self::Ncs { direction, k, .. } => of(direction, &format!("ncs{k}")),
+            Self::Ncs { direction, k, .. } => column(direction, &format!("ncs{k}")),
             Self::Nsum => "nsum".to_owned(),
             Self::NsumNonGt => "nsum_non_gt".to_owned(),
             Self::OccurrenceRate(m) => format!("k_occurrence_rate_{m}"),
@@ -146,35 +147,37 @@ pub(super) fn shown_relevance<'r>(
     problem.map_or_else(|| Ok(known.or(there.first().copied())), Err)
 }
 
-/// Problem of metrics that have NCS by the relevances `there`: they lack `wanted`, or without it, have several.
-fn ncs_problem(metrics: &TableRef, wanted: Option<&str>, there: &[&str]) -> Option<Problem> {
+/// Problem of metrics that have NCS by the relevances `there`: they lack `chosen`, or without it, have several.
+fn ncs_problem(metrics: &TableRef, chosen: Option<&str>, there: &[&str]) -> Option<Problem> {
     let names = quoted_list(there.iter().copied());
-    let (setting, message, hint) = match wanted {
+    let (setting, message, hint) = match chosen {
         Some(_) if there.is_empty() => {
             (METRICS, format!("`{metrics}` has no NCS"), "`evaluate` measures it for a `relevance` with a `similarity`")
         }
-        Some(wanted) if !there.contains(&wanted) => (
+        Some(chosen) if !there.contains(&chosen) => (
             RELEVANCE,
-            format!("`{metrics}` has no NCS by `{wanted}`; it has NCS by {names}"),
+            format!("`{metrics}` has no NCS by `{chosen}`; it has NCS by {names}"),
             "`sweep.relevance` is the name of a relevance of `evaluate`",
         ),
-        None if there.len() > 1 => {
-            (RELEVANCE, format!("`{metrics}` has NCS by {names}, wanted one"), "name the relevance: `sweep.relevance`")
-        }
+        None if there.len() > 1 => (
+            RELEVANCE,
+            format!("`{metrics}` has NCS by {names}, expected one"),
+            "name the relevance: `sweep.relevance`",
+        ),
         _ => return None,
     };
     Some(Problem::new(setting, message).hint(hint))
 }
 
 impl ReportSweep {
-    /// Problem of the first metrics without the NCS that is shown. `relevances_of` finds the relevances that a table of
-    /// metrics has NCS by, if they are known.
-    pub fn check_ncs<'s>(&'s self, relevances_of: &dyn Fn(&TableRef) -> Option<Vec<&'s str>>) -> Option<Problem> {
-        let mut known = self.relevance.as_deref();
+    /// Problem of the first metrics without the NCS that is shown.
+    pub(crate) fn check_ncs(&self, known: &KnownFacts) -> Option<Problem> {
+        let mut shown = self.relevance.as_deref();
         for metrics in &self.metrics {
-            let Some(there) = relevances_of(metrics) else { continue };
-            match shown_relevance(metrics, self.relevance.as_deref(), known, &there) {
-                Ok(relevance) => known = relevance,
+            let Some(NcsRelevances(there)) = known.get(metrics) else { continue };
+            let there: Vec<&str> = there.iter().map(String::as_str).collect();
+            match shown_relevance(metrics, self.relevance.as_deref(), shown, &there) {
+                Ok(relevance) => shown = relevance,
                 Err(problem) => return Some(problem),
             }
         }

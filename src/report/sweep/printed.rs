@@ -11,7 +11,7 @@ use super::settings::{PAPER, PUBLISHED, ReportSweep, TABLE};
 use super::table::{SweepRow, SweepTable};
 use pairloom_base::error::{Error, Result, TruncatedList};
 use pairloom_base::suggest::quoted_list;
-use pairloom_stage::{Problem, StageContext, TableRef};
+use pairloom_stage::{KnownFacts, Problem, StageContext, TableRef};
 use pairloom_tables::published::PrintedName;
 use pairloom_tables::{self as tables, DEFAULT_CUTOFFS};
 
@@ -36,10 +36,10 @@ impl PrintedRows {
         let mut read = Self { paper: paper.clone(), tables: sweep.table.clone(), is_without_sums, rows: Vec::new() };
         let mut papers = PaperTables::new();
         while let Some(batch) = cx.read_next(PUBLISHED)? {
-            let (of, tables) = (tables::text_column(&batch, "paper")?, tables::text_column(&batch, "table")?);
+            let (paper_names, tables) = (tables::text_column(&batch, "paper")?, tables::text_column(&batch, "table")?);
             for row in 0..batch.num_rows() {
-                add_table(&mut papers, of.value(row), tables.value(row));
-                if of.value(row) == paper && read.tables.iter().any(|wanted| wanted == tables.value(row)) {
+                add_table(&mut papers, paper_names.value(row), tables.value(row));
+                if paper_names.value(row) == paper && read.tables.iter().any(|chosen| chosen == tables.value(row)) {
                     read.add(PrintedRow::read(&batch, row)?);
                 }
             }
@@ -113,13 +113,13 @@ impl PrintedRows {
                     table.rows[number].printed = Some(printed.clone());
                 }
                 several => {
-                    let names: Vec<String> = several.iter().map(|&of| self.rows[of].name()).collect();
+                    let names: Vec<String> = several.iter().map(|&number| self.rows[number].name()).collect();
                     table.remarks.ambiguous.push(format!("{name}: {}", names.join(", ")));
                 }
             }
         }
-        let pools: Vec<_> = used.iter().map(|&of| self.rows[of].pool()).collect();
-        let is_left = |(of, row): &(usize, &PrintedRow)| !used.contains(of) && pools.contains(&row.pool());
+        let pools: Vec<_> = used.iter().map(|&number| self.rows[number].pool()).collect();
+        let is_left = |(number, row): &(usize, &PrintedRow)| !used.contains(number) && pools.contains(&row.pool());
         let left = self.rows.iter().enumerate().filter(is_left);
         table.remarks.left_over = left.map(|(_, row)| self.name(row)).collect();
     }
@@ -133,7 +133,7 @@ impl PrintedRows {
     /// Indices of the printed rows of a row: of the same name and method, otherwise of its model and its method. Of the
     /// protocol, or without one, of the protocol of the first of them. Those with the most parameters in common.
     fn counterparts(&self, row: &SweepRow, is_only: bool, protocol: Option<&str>) -> Vec<usize> {
-        let of = |is_meant: &dyn Fn(&PrintedRow) -> bool| -> Vec<usize> {
+        let matching = |is_meant: &dyn Fn(&PrintedRow) -> bool| -> Vec<usize> {
             let all = self.rows.iter().enumerate().filter(|(_, printed)| is_meant(printed));
             let all: Vec<(usize, &PrintedRow)> = all.collect();
             let first = all.first().map(|(_, printed)| printed.pool());
@@ -141,13 +141,13 @@ impl PrintedRows {
                 Some(protocol) => printed.is_of_protocol(protocol),
                 None => Some(printed.pool()) == first,
             };
-            all.into_iter().filter(|(_, printed)| is_wanted(printed)).map(|(of, _)| of).collect()
+            all.into_iter().filter(|(_, printed)| is_wanted(printed)).map(|(number, _)| number).collect()
         };
-        let own = of(&|printed| printed.is_own(&row.row, &row.method, is_only));
-        let found = if own.is_empty() { of(&|printed| printed.ranks_model(&row.row, &row.method)) } else { own };
-        let n_parameters = |of: &usize| self.rows[*of].n_parameters();
+        let own = matching(&|printed| printed.is_own(&row.row, &row.method, is_only));
+        let found = if own.is_empty() { matching(&|printed| printed.ranks_model(&row.row, &row.method)) } else { own };
+        let n_parameters = |number: &usize| self.rows[*number].n_parameters();
         let most = found.iter().map(n_parameters).max();
-        found.into_iter().filter(|of| Some(n_parameters(of)) == most).collect()
+        found.into_iter().filter(|number| Some(n_parameters(number)) == most).collect()
     }
 }
 
@@ -213,7 +213,7 @@ impl PrintedRow {
     /// True if the row is of results with this protocol. Without a printed protocol, it is of all results of its data set.
     pub(super) fn is_of_protocol(&self, protocol: &str) -> bool {
         match self.protocol.as_deref() {
-            Some(printed) => printed == protocol || [printed, protocol].iter().all(|of| SAME_IMAGES.contains(of)),
+            Some(printed) => printed == protocol || [printed, protocol].iter().all(|name| SAME_IMAGES.contains(name)),
             None => protocol.strip_prefix(&self.dataset).is_some_and(|rest| rest.starts_with('-')),
         }
     }
@@ -269,14 +269,14 @@ fn is_named(name: &str, row: &str, dataset: &str) -> bool {
 }
 
 /// Columns that are the same in all tables that print a row.
-fn identity(of: &PrintedRow) -> [Option<&str>; 6] {
+fn identity(row: &PrintedRow) -> [Option<&str>; 6] {
     [
-        Some(&of.row),
-        Some(&of.dataset),
-        of.protocol.as_deref(),
-        of.model_row.as_deref(),
-        of.method.as_deref(),
-        of.printed_method.as_deref(),
+        Some(&row.row),
+        Some(&row.dataset),
+        row.protocol.as_deref(),
+        row.model_row.as_deref(),
+        row.method.as_deref(),
+        row.printed_method.as_deref(),
     ]
 }
 
@@ -367,10 +367,10 @@ fn add_table(papers: &mut PaperTables, paper: &str, table: &str) {
 
 /// Problem of a paper, or of tables of it, that `published` does not have.
 fn missing_tables(published: &TableRef, paper: &str, tables: &[String], papers: &PaperTables) -> Option<Problem> {
-    let of_paper = papers.get(paper);
-    let is_missing = |table: &&String| of_paper.is_none_or(|known| !known.contains(*table));
+    let paper_tables = papers.get(paper);
+    let is_missing = |table: &&String| paper_tables.is_none_or(|known| !known.contains(*table));
     let missing: Vec<&str> = tables.iter().filter(is_missing).map(String::as_str).collect();
-    let (setting, message) = match of_paper {
+    let (setting, message) = match paper_tables {
         _ if missing.is_empty() => return None,
         None => (PAPER, format!("`{published}` has no paper `{paper}`")),
         Some(_) => (TABLE, format!("`{published}` has no table {} of `{paper}`", missing.join(", "))),
@@ -383,8 +383,9 @@ fn missing_tables(published: &TableRef, paper: &str, tables: &[String], papers: 
 impl ReportSweep {
     /// Problems of the names of the paper, its tables and the rows. Beside printed rows, one whose name is a number claims to
     /// be a printed one; another name can be a row of one's own.
-    pub fn check_printed(&self, names: &[PrintedName]) -> Vec<Problem> {
+    pub(crate) fn check_printed(&self, known: &KnownFacts) -> Vec<Problem> {
         let (Some(published), Some(paper)) = (&self.published, &self.paper) else { return Vec::new() };
+        let Some(names) = known.get::<Vec<PrintedName>>(published) else { return Vec::new() };
         let mut papers = PaperTables::new();
         for name in names {
             add_table(&mut papers, &name.paper, &name.table);
@@ -392,14 +393,14 @@ impl ReportSweep {
         if let Some(problem) = missing_tables(published, paper, &self.table, &papers) {
             return vec![problem];
         }
-        let of_tables = names.iter().filter(|name| name.paper == *paper && self.table.contains(&name.table));
-        let printed: BTreeSet<(&str, &str)> = of_tables
+        let table_names = names.iter().filter(|name| name.paper == *paper && self.table.contains(&name.table));
+        let printed: BTreeSet<(&str, &str)> = table_names
             .flat_map(|name| std::iter::once(&name.row).chain(&name.model_row).map(|row| (&**row, &*name.dataset)))
             .collect();
         let runs = self.runs();
         let rows = runs.rows();
         let place = format!("table {} of `{paper}`", self.table.join(", "));
-        let is_printed = |row: &str| printed.iter().any(|(of, dataset)| is_named(row, of, dataset));
+        let is_printed = |row: &str| printed.iter().any(|(name, dataset)| is_named(row, name, dataset));
         let numbers: BTreeSet<&str> = printed.iter().map(|(row, _)| *row).collect();
         let printed_rows = quoted_list(numbers.iter().copied());
         if !rows.is_empty() && !rows.iter().any(|row| is_printed(row)) {

@@ -161,24 +161,24 @@ fn printed_rows_of_combined_methods_are_found() {
     let methods =
         ["relaxed_greedy, lambda = 2", "relaxed_greedy, lambda = 2, slices, over csls, k = 10, chosen on val"];
     let (markdown, _, _) = files(&run(&["2.1"], "made-1k", &methods, "p", &["4"]).unwrap());
-    let of = |method: &str| markdown.lines().find(|line| line.starts_with(&format!("| 2.1 | {method} |"))).unwrap();
+    let line = |method: &str| markdown.lines().find(|line| line.starts_with(&format!("| 2.1 | {method} |"))).unwrap();
     assert!(
-        of("relaxed\\_greedy, slices, over csls, chosen on val (CSLS+RGM)").ends_with("| -15.0 (425.0) |"),
+        line("relaxed\\_greedy, slices, over csls, chosen on val (CSLS+RGM)").ends_with("| -15.0 (425.0) |"),
         "{markdown}"
     );
-    assert!(of("relaxed\\_greedy, lambda \\= 2").ends_with("|  |"), "{markdown}");
+    assert!(line("relaxed\\_greedy, lambda \\= 2").ends_with("|  |"), "{markdown}");
 }
 
 #[test]
 fn printed_rows_of_one_method_are_told_apart_by_parameters() {
     let methods = ["relaxed_greedy, lambda = 1, slices", "relaxed_greedy, lambda = 2, slices, chosen on val"];
     let (markdown, _, latex) = files(&run(&["2.1"], "made-1k", &methods, "p", &["5"]).unwrap());
-    let of = |method: &str| markdown.lines().find(|line| line.contains(&format!("| {method} |"))).unwrap();
-    assert!(of("relaxed\\_greedy, lambda \\= 1, slices").ends_with("| +5.0 (405.0) |"), "{markdown}");
-    assert!(of("relaxed\\_greedy, slices, chosen on val (RGM)").ends_with("| -5.0 (415.0) |"), "{markdown}");
+    let line = |method: &str| markdown.lines().find(|line| line.contains(&format!("| {method} |"))).unwrap();
+    assert!(line("relaxed\\_greedy, lambda \\= 1, slices").ends_with("| +5.0 (405.0) |"), "{markdown}");
+    assert!(line("relaxed\\_greedy, slices, chosen on val (RGM)").ends_with("| -5.0 (415.0) |"), "{markdown}");
     assert!(!markdown.contains("several of"), "{markdown}");
     // Objective and features of the printed row stand below the name.
-    assert!(of("relaxed\\_greedy, lambda \\= 1, slices").starts_with("| 2.1 (sum, vgg19) |"), "{markdown}");
+    assert!(line("relaxed\\_greedy, lambda \\= 1, slices").starts_with("| 2.1 (sum, vgg19) |"), "{markdown}");
     assert!(latex.contains("\\quad printed & \\scriptsize RGM & "), "{latex}");
 }
 
@@ -334,7 +334,7 @@ fn an_unknown_paper_or_table_is_an_error_that_lists_what_there_is() {
         let error = run(rows, "made-1k", &[], paper, table).unwrap_err();
         format!("{error} / {}", error.hint_text().unwrap_or_default())
     };
-    for (found, wanted) in [
+    for (found, expected) in [
         (
             error(&["2.1"], "r", &["2"]),
             "`printed.published` has no paper `r` / it has `p` with table 2, 3, 4, 5, `q` with table 1",
@@ -344,14 +344,15 @@ fn an_unknown_paper_or_table_is_an_error_that_lists_what_there_is() {
             "`printed.published` has no table 9 of `p` / it has `p` with table 2, 3, 4, 5, `q` with table 1",
         ),
     ] {
-        assert!(found.contains(wanted), "{found}\n{wanted}");
+        assert!(found.contains(expected), "{found}\n{expected}");
     }
 }
 
 /// Runs stages `test@COORDINATES`, each with results of some protocols, beside printed rows of the table 1.
 fn run_protocols(runs: &[(&str, &[&str])], printed: &[PrintedCells<'_>]) -> (String, String) {
-    let of_table = [("paper", "p"), ("table", "1"), ("method", "nns")];
-    let printed: Vec<Vec<(&str, &str)>> = printed.iter().map(|cells| [of_table.as_slice(), cells].concat()).collect();
+    let table_cells = [("paper", "p"), ("table", "1"), ("method", "nns")];
+    let printed: Vec<Vec<(&str, &str)>> =
+        printed.iter().map(|cells| [table_cells.as_slice(), cells].concat()).collect();
     let printed: Vec<PrintedCells<'_>> = printed.iter().map(Vec::as_slice).collect();
     let results: Vec<_> = runs
         .iter()

@@ -71,27 +71,31 @@ fn results(sweep: &ReportSweep, cx: &mut StageContext<'_>) -> Result<RunResults>
     let (mut cutoffs, mut results) = (Vec::new(), Vec::new());
     let mut relevance = sweep.relevance.clone();
     for (number, from) in sweep.summaries.iter().enumerate() {
-        let mut of_run = page_data::read_results(cx, &ReportSweep::summary_input(number))?;
-        if of_run.rows.is_empty() {
+        let mut run_results = page_data::read_results(cx, &ReportSweep::summary_input(number))?;
+        if run_results.rows.is_empty() {
             return Err(Error::data(format!("`{from}` has no rows, so there is nothing to report")));
         }
         if number == 0 {
-            cutoffs.clone_from(&of_run.cutoffs);
-        } else if of_run.cutoffs != cutoffs {
+            cutoffs.clone_from(&run_results.cutoffs);
+        } else if run_results.cutoffs != cutoffs {
             let first = &sweep.summaries[0];
-            let message = format!("`{first}` has cut-offs {cutoffs:?}, `{from}` has {:?}", of_run.cutoffs);
+            let message = format!("`{first}` has cut-offs {cutoffs:?}, `{from}` has {:?}", run_results.cutoffs);
             return Err(Error::data(message).hint("all evaluations of a sweep must have the same `cutoffs`"));
         }
         if let Some(metrics) = sweep.metrics.get(number) {
-            let there =
-                page_data::add_metrics(cx, &ReportSweep::metrics_input(number), relevance.as_deref(), &mut of_run)?;
+            let there = page_data::add_metrics(
+                cx,
+                &ReportSweep::metrics_input(number),
+                relevance.as_deref(),
+                &mut run_results,
+            )?;
             let there: Vec<&str> = there.iter().map(String::as_str).collect();
             let known = relevance.as_deref();
             let shown = shown_relevance(metrics, sweep.relevance.as_deref(), known, &there)
                 .map_err(|problem| Error::data(problem.message).hint(problem.hint.unwrap_or_default()))?;
             relevance = shown.map(str::to_owned);
         }
-        results.push(of_run.rows);
+        results.push(run_results.rows);
     }
     let relevance = relevance.filter(|_| !sweep.metrics.is_empty());
     Ok(RunResults { cutoffs, results, relevance })
@@ -174,9 +178,9 @@ mod tests {
     fn runs(references: &[&str], repeats: &str) -> (String, Vec<String>) {
         let references: Vec<TableRef> =
             references.iter().map(|text| TableRef::try_from((*text).to_owned()).unwrap()).collect();
-        let of = SweepRuns::of(&references, repeats);
+        let earlier = SweepRuns::of(&references, repeats);
         let shown = |run: &SweepRun| format!("{} | {}", run.row, run.repetition.as_deref().unwrap_or("-"));
-        (of.row_header.clone(), of.runs.iter().map(shown).collect())
+        (earlier.row_header.clone(), earlier.runs.iter().map(shown).collect())
     }
 
     #[test]

@@ -29,17 +29,22 @@ pub(super) fn read(lineage: &StageLineage, runs: &SweepRuns) -> Vec<RowSettings>
     let has = |row: &str, repetition: &Option<String>| {
         runs.runs.iter().position(|run| run.row == row && run.repetition == *repetition)
     };
-    let common = runs.runs.iter().map(|run| &run.repetition).find(|of| rows.iter().all(|row| has(row, of).is_some()));
+    let common = runs
+        .runs
+        .iter()
+        .map(|run| &run.repetition)
+        .find(|repetition| rows.iter().all(|row| has(row, repetition).is_some()));
     let first = |row: &str| runs.runs.iter().position(|run| run.row == row);
     let run_of = |row: &&str| common.and_then(|repetition| has(row, repetition)).or_else(|| first(row));
     let kinds = kinds(lineage);
-    let of_rows: Vec<KindSettings> = rows
+    let row_settings: Vec<KindSettings> = rows
         .iter()
         .filter_map(run_of)
         .map(|run| settings_of(lineage, &kinds, &ReportSweep::summary_input(run)))
         .collect();
-    let is_different = |name: &(usize, String)| of_rows.iter().any(|of| of.get(name) != of_rows[0].get(name));
-    let own: Vec<RowSettings> = (rows.iter().zip(&of_rows))
+    let is_different =
+        |name: &(usize, String)| row_settings.iter().any(|settings| settings.get(name) != row_settings[0].get(name));
+    let own: Vec<RowSettings> = (rows.iter().zip(&row_settings))
         .map(|(row, settings)| {
             let different = settings.iter().filter(|(name, _)| is_different(name));
             RowSettings { row: (*row).to_owned(), settings: phrase(&kinds, different) }
@@ -98,12 +103,12 @@ fn ancestors<'l>(lineage: &'l StageLineage, inputs: &[&str]) -> Vec<&'l Ancestor
         AncestorInput::Artefact { key, .. } => Some(key.as_str()),
         AncestorInput::Source { .. } => None,
     };
-    let mut wanted: Vec<&str> = inputs.iter().filter_map(|input| key(lineage.inputs.get(*input)?)).collect();
+    let mut expected: Vec<&str> = inputs.iter().filter_map(|input| key(lineage.inputs.get(*input)?)).collect();
     let mut found: Vec<&AncestorArtefact> = Vec::new();
     // Producers come before consumers.
     for artefact in lineage.artefacts.iter().rev() {
-        if wanted.contains(&artefact.key.as_str()) {
-            wanted.extend(artefact.inputs.values().filter_map(key));
+        if expected.contains(&artefact.key.as_str()) {
+            expected.extend(artefact.inputs.values().filter_map(key));
             found.push(artefact);
         }
     }
@@ -179,11 +184,11 @@ mod tests {
         let (lineage, runs) = lineage();
         let found = read(&lineage, &runs);
         let row = |row: &str, settings: &str| RowSettings { row: row.to_owned(), settings: settings.to_owned() };
-        let wanted = [
+        let expected = [
             row("a", "ingest: file = 0123456789ab; train: loss = sum, loss.margin = 0.2"),
             row("b", "ingest: file = fedcba987654; train: loss = hal, loss.gamma = 30"),
         ];
-        assert_eq!(found, wanted);
+        assert_eq!(found, expected);
         assert_eq!(read(&StageLineage::default(), &runs), []);
     }
 

@@ -120,7 +120,8 @@ fn measures(report: &SweepReport, table: &SweepTable) -> PageTable {
         }
         if table.has_printed_rsum() {
             let printed = row.printed_value(SweepMeasure::Rsum).map(one_decimal);
-            let small = printed.map(|of| if row.has_computed_rsum() { format!("{of}, {OUR_SUM}") } else { of });
+            let small =
+                printed.map(|value| if row.has_computed_rsum() { format!("{value}, {OUR_SUM}") } else { value });
             cells.push(Cell { small, ..row.printed_difference().map_or_else(String::new, signed).into() });
         }
         if table.has_comparisons() {

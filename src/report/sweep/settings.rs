@@ -190,11 +190,11 @@ impl ReportSweep {
             pairs.into_iter().find(|(summary, metrics)| summary.stage() != metrics.stage())
         {
             let message =
-                format!("`{metrics}` stands where `{summary}` does among the summaries, wanted the same stage");
+                format!("`{metrics}` stands where `{summary}` does among the summaries, expected the same stage");
             return problem(METRICS, message);
         }
-        let (wanted, got) = (self.summaries.len(), self.metrics.len());
-        (wanted != got).then(|| problem(METRICS, format!("got {got} tables for {wanted} summaries"))).flatten()
+        let (expected, got) = (self.summaries.len(), self.metrics.len());
+        (expected != got).then(|| problem(METRICS, format!("got {got} tables for {expected} summaries"))).flatten()
     }
 
     fn check_published(&self) -> Vec<Problem> {

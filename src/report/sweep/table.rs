@@ -74,7 +74,7 @@ pub(super) struct BaselineComparison {
 impl SweepRow {
     /// Value of a measure.
     pub(super) fn value(&self, measure: SweepMeasure) -> Option<SweepValue> {
-        self.values.iter().find(|(of, _)| *of == measure).map(|(_, value)| *value)
+        self.values.iter().find(|(known, _)| *known == measure).map(|(_, value)| *value)
     }
 
     /// Statistics of rsum.
@@ -121,7 +121,7 @@ impl SweepTable {
 
     /// True if a row has k-occurrences and the paper prints them.
     pub(super) fn has_printed_occurrences(&self) -> bool {
-        let is_printed = |of: &SweepMeasure| self.rows.iter().any(|row| row.printed_value(*of).is_some());
+        let is_printed = |measure: &SweepMeasure| self.rows.iter().any(|row| row.printed_value(*measure).is_some());
         self.occurrence_measures.iter().any(is_printed)
     }
 
@@ -178,8 +178,8 @@ impl SweepTable {
 pub(super) fn tables(cutoffs: &[usize], runs: &SweepRuns, results: &[Vec<ResultRow>]) -> Vec<SweepTable> {
     let mut tables: Vec<SweepTable> = Vec::new();
     for row in runs.rows() {
-        let of_row = runs.runs.iter().zip(results).filter(|(run, _)| run.row == row);
-        for (run, result) in of_row.flat_map(|(run, results)| results.iter().map(move |result| (run, result))) {
+        let row_runs = runs.runs.iter().zip(results).filter(|(run, _)| run.row == row);
+        for (run, result) in row_runs.flat_map(|(run, results)| results.iter().map(move |result| (run, result))) {
             let table = match tables.iter().position(|table| table.protocol == result.protocol) {
                 Some(known) => &mut tables[known],
                 None => {
@@ -199,7 +199,7 @@ pub(super) fn tables(cutoffs: &[usize], runs: &SweepRuns, results: &[Vec<ResultR
             };
             let method = row_method(&result.method);
             let is_row = |known: &SweepRow| {
-                let is_new = known.results.iter().all(|(of, _)| *of != run.repetition);
+                let is_new = known.results.iter().all(|(other, _)| *other != run.repetition);
                 known.row == row && known.method == method && is_new
             };
             let known = table.rows.iter().position(is_row);
@@ -287,7 +287,7 @@ impl SweepTable {
         };
         for row in &mut self.rows {
             let is_best = cost(row).is_some_and(|cost| measure.text(cost) == measure.text(least));
-            if let Some((_, value)) = row.values.iter_mut().find(|(of, _)| *of == measure) {
+            if let Some((_, value)) = row.values.iter_mut().find(|(known, _)| *known == measure) {
                 value.is_best = is_best;
             }
         }
@@ -309,8 +309,8 @@ pub(super) fn compare(table: &mut SweepTable, baselines: &Baselines<'_>) {
 
 /// Row of the baseline that a row is compared with.
 fn counterpart<'r>(row: &SweepRow, among: &'r [SweepRow], baseline: &str) -> Option<&'r SweepRow> {
-    let of_baseline: Vec<&SweepRow> = among.iter().filter(|other| other.row == baseline).collect();
-    match of_baseline.as_slice() {
+    let baseline_rows: Vec<&SweepRow> = among.iter().filter(|other| other.row == baseline).collect();
+    match baseline_rows.as_slice() {
         [one] => Some(*one),
         several => several.iter().find(|other| other.method == row.method).copied(),
     }
@@ -326,9 +326,9 @@ fn comparison(row: &SweepRow, baseline: &SweepRow) -> Option<BaselineComparison>
         }
     }
     let differences: Vec<f64> = own.iter().zip(&others).map(|(own, other)| own - other).collect();
-    let of = SeedStatistics::of(&differences)?;
+    let statistics = SeedStatistics::of(&differences)?;
     let test = PairedSeedTest::of(&own, &others);
-    Some(BaselineComparison { baseline: baseline.row.clone(), difference: of.mean, n: of.n, test })
+    Some(BaselineComparison { baseline: baseline.row.clone(), difference: statistics.mean, n: statistics.n, test })
 }
 
 /// Baseline of each row.
@@ -337,13 +337,13 @@ pub(super) struct Baselines<'s> {
     /// Baseline of rows that have none of their own.
     common: Option<&'s str>,
     /// Baselines by the name of a row, or by a pattern.
-    of_rows: &'s BTreeMap<String, String>,
+    row_patterns: &'s BTreeMap<String, String>,
 }
 
 impl<'s> Baselines<'s> {
     /// Baseline of a row: that of its name, of the longest pattern that it matches, or the common one.
     pub(super) fn of(&self, row: &str) -> Option<&'s str> {
-        let matching = self.of_rows.iter().filter(|(pattern, _)| matches_glob(pattern, row));
+        let matching = self.row_patterns.iter().filter(|(pattern, _)| matches_glob(pattern, row));
         let nearest = matching.max_by_key(|(pattern, _)| (pattern.as_str() == row, pattern.len()));
         nearest.map(|(_, baseline)| baseline.as_str()).or(self.common)
     }
@@ -352,7 +352,7 @@ impl<'s> Baselines<'s> {
 impl ReportSweep {
     /// Baselines of the rows.
     pub(super) fn baselines(&self) -> Baselines<'_> {
-        Baselines { common: self.baseline.as_deref(), of_rows: &self.baselines }
+        Baselines { common: self.baseline.as_deref(), row_patterns: &self.baselines }
     }
 
     /// Checks that baselines are rows, and that each name in `baselines` means one. A part of a matrix may lack many of them,
@@ -398,13 +398,16 @@ mod tests {
 
     #[test]
     fn the_nearest_name_counts() {
-        let of_rows = [("sgr*", "sgr"), ("sgr_hal", "own"), ("s*", "scan"), ("*", "any")];
-        let of_rows = of_rows.map(|(pattern, row)| (pattern.to_owned(), row.to_owned())).into();
-        let baselines = Baselines { common: Some("sum"), of_rows: &of_rows };
-        let of = |row| baselines.of(row).unwrap_or_default();
-        assert_eq!([of("sgr_sam"), of("sgr_hal"), of("saf"), of("1")], ["sgr", "own", "scan", "any"]);
+        let row_patterns = [("sgr*", "sgr"), ("sgr_hal", "own"), ("s*", "scan"), ("*", "any")];
+        let row_patterns = row_patterns.map(|(pattern, row)| (pattern.to_owned(), row.to_owned())).into();
+        let baselines = Baselines { common: Some("sum"), row_patterns: &row_patterns };
+        let baseline = |row| baselines.of(row).unwrap_or_default();
+        assert_eq!(
+            [baseline("sgr_sam"), baseline("sgr_hal"), baseline("saf"), baseline("1")],
+            ["sgr", "own", "scan", "any"]
+        );
         let none = BTreeMap::new();
-        assert_eq!(Baselines { common: Some("sum"), of_rows: &none }.of("1"), Some("sum"));
-        assert_eq!(Baselines { common: None, of_rows: &none }.of("1"), None);
+        assert_eq!(Baselines { common: Some("sum"), row_patterns: &none }.of("1"), Some("sum"));
+        assert_eq!(Baselines { common: None, row_patterns: &none }.of("1"), None);
     }
 }

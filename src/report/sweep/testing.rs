@@ -120,15 +120,18 @@ pub(super) fn validation(rsums: &[f64]) -> RecordBatch {
 
 /// Table `published` of rows of columns and values; other columns are missing, and keys `-`.
 pub(super) fn printed_rows(rows: &[&[(&str, &str)]]) -> RecordBatch {
-    let value =
-        |row: &[(&str, &str)], name: &str| row.iter().find(|(of, _)| *of == name).map(|(_, value)| (*value).to_owned());
+    let value = |row: &[(&str, &str)], name: &str| {
+        row.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned())
+    };
     let cells = COLUMNS.iter().map(|(name, values, _)| {
-        let of_rows = rows.iter().map(|row| value(row, name));
+        let row_values = rows.iter().map(|row| value(row, name));
         match values {
-            PublishedValue::Key => PublishedCells::Texts(of_rows.map(|value| value.or(Some("-".to_owned()))).collect()),
-            PublishedValue::Text => PublishedCells::Texts(of_rows.collect()),
+            PublishedValue::Key => {
+                PublishedCells::Texts(row_values.map(|value| value.or(Some("-".to_owned()))).collect())
+            }
+            PublishedValue::Text => PublishedCells::Texts(row_values.collect()),
             PublishedValue::Percentage | PublishedValue::Number => {
-                PublishedCells::Numbers(of_rows.map(|value| value.map(|value| value.parse().unwrap())).collect())
+                PublishedCells::Numbers(row_values.map(|value| value.map(|value| value.parse().unwrap())).collect())
             }
         }
     });

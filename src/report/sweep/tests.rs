@@ -195,7 +195,8 @@ fn rows_can_have_baselines_of_their_own() {
     // Names that are no rows.
     let baselines = [("*, cxc".to_owned(), "a".to_owned()), ("max*".to_owned(), "b".to_owned())].into();
     let problems = report_of(ReportSweep { baselines, ..settings }).check();
-    let found: Vec<String> = problems.iter().map(|of| format!("{}: {}", of.setting, of.message)).collect();
+    let found: Vec<String> =
+        problems.iter().map(|problem| format!("{}: {}", problem.setting, problem.message)).collect();
     assert_eq!(
         found,
         [
@@ -212,7 +213,7 @@ fn latex_has_rules_bold_and_escaped_texts() {
     host.run(&report_of(sweep(&TWO_ROWS))).unwrap();
     let (_, _, latex) = files(&host);
     let equal = "\\textbf{75.0}${} \\pm 0.0$ & \\textbf{85.0}${} \\pm 0.0$";
-    let wanted = format!(
+    let expected = format!(
         "\\begin{{tabular}}{{lrrrrrrrrr}}\n\\toprule\n \
          & \\multicolumn{{3}}{{c}}{{image $\\to$ text}} & \\multicolumn{{3}}{{c}}{{text $\\to$ image}} &  &  &  \\\\\n\
          \\cmidrule(lr){{2-4}}\\cmidrule(lr){{5-7}}\n\
@@ -222,7 +223,7 @@ fn latex_has_rules_bold_and_escaped_texts() {
          b & $44.0 \\pm 0.0$ & {equal} & \\textbf{{40.0}}${{}} \\pm 0.0$ & {equal} & \\textbf{{414.0}}${{}} \\pm 5.3$ & \
          \\textbf{{4.00}}${{}} \\pm 0.00$ & $3$ \\\\\n\\bottomrule\n"
     );
-    assert!(latex.contains(&wanted), "{latex}\n{wanted}");
+    assert!(latex.contains(&expected), "{latex}\n{expected}");
     assert!(
         latex.contains("\\caption{Sweep \\& co: made-1k. Mean $\\pm$ sample standard deviation over seed."),
         "{latex}"
@@ -269,11 +270,11 @@ fn curves_of_all_rows_are_in_one_picture() {
 
 #[test]
 fn names_of_rows_and_repetitions_are_part_of_the_key() {
-    let of = |name: &str| report_of(sweep(&[name])).settings();
-    let seed = of("test@row=a,seed=1.summary");
-    assert_ne!(seed, of("test@row=a,seed=2.summary"));
-    assert_ne!(seed, of("test@row=b,seed=1.summary"));
-    assert_eq!(seed, of("other@row=a,seed=1.summary"));
+    let settings_of = |name: &str| report_of(sweep(&[name])).settings();
+    let seed = settings_of("test@row=a,seed=1.summary");
+    assert_ne!(seed, settings_of("test@row=a,seed=2.summary"));
+    assert_ne!(seed, settings_of("test@row=b,seed=1.summary"));
+    assert_eq!(seed, settings_of("other@row=a,seed=1.summary"));
     assert_eq!(seed.pointer("/sweep/summaries/0"), Some(&"a, seed=1".into()));
 }
 
@@ -341,19 +342,19 @@ fn summaries_that_do_not_fit_are_errors() {
     let mut host = host_of(&[nns(1.0, 1.0, 400.0, 1.0), vec![]]);
     host.input_tables.insert(ReportSweep::summary_input(1), vec![summary::batch(&[1, 5], &rows).unwrap()]);
     let error = host.run(&report).unwrap_err();
-    let wanted = "`a.summary` has cut-offs [1, 5, 10], `b.summary` has [1, 5]";
-    assert!(error.to_string().contains(wanted) && error.hint_text().is_some(), "{error}");
+    let expected = "`a.summary` has cut-offs [1, 5, 10], `b.summary` has [1, 5]";
+    assert!(error.to_string().contains(expected) && error.hint_text().is_some(), "{error}");
 }
 
 /// NCS of two runs of row `a`, with the sums that the fixture gives; other variants and relevances are left out.
 #[test]
 fn ncs_and_its_sum_are_beside_the_recalls() {
     let ncs = |first: f64, sum: f64| -> RecordBatch {
-        let of = |direction, k, value| ("ncs", direction, Some("official"), Some(true), Some(k), value);
+        let ncs = |direction, k, value| ("ncs", direction, Some("official"), Some(true), Some(k), value);
         let values = [
-            of("i2t", 1, first),
-            of("i2t", 10, 58.0),
-            of("t2i", 5, 61.0),
+            ncs("i2t", 1, first),
+            ncs("i2t", 10, 58.0),
+            ncs("t2i", 5, 61.0),
             ("nsum", "both", Some("official"), Some(true), None, sum),
             ("nsum", "both", Some("official"), Some(false), None, 300.0),
             ("nsum", "both", Some("official_whole_split"), Some(true), None, 1.0),
@@ -382,7 +383,7 @@ fn ncs_and_its_sum_are_beside_the_recalls() {
     let mut other = sweep.clone();
     other.metrics.reverse();
     let found = report_of(other).check();
-    assert!(found.len() == 1 && found[0].message.contains("wanted the same stage"), "{found:?}");
+    assert!(found.len() == 1 && found[0].message.contains("expected the same stage"), "{found:?}");
     let fewer = ReportSweep { metrics: references(&["test@row=a,seed=1.metrics"]), ..sweep };
     assert_eq!(report_of(fewer).check()[0].message, "got 1 tables for 2 summaries");
 }

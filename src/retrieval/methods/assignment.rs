@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::method::{LearnsFrom, RankingMethod};
-use crate::ranking::{Corrections, Ranker, RankingRequest, Rankings};
+use crate::ranking::{DirectionCorrections, Ranker, RankingRequest, Rankings};
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::hubness::assignment::{AssignmentProblem, assignment_rounds};
 use pairloom_kernels::hubness::k_best_assignment::CapacitatedAssignment;
@@ -30,18 +30,18 @@ impl RankingMethod for Assignment {
         LearnsFrom::TestQueries
     }
 
-    fn corrections(&self, _: &Ranker<'_>, _: bool, _: &mut dyn SearchProgress) -> Result<Corrections> {
+    fn corrections(&self, _: &Ranker<'_>, _: bool, _: &mut dyn SearchProgress) -> Result<DirectionCorrections> {
         Err(no_corrections())
     }
 
     fn rank(
         &self,
         ranker: &Ranker<'_>,
-        wanted: &RankingRequest<'_>,
+        expected: &RankingRequest<'_>,
         progress: &mut dyn SearchProgress,
     ) -> Result<[Rankings; 2]> {
-        let rounds = wanted.cutoffs.last().copied().unwrap_or(0);
-        rank_by_assignments(ranker, wanted, progress, |pool, progress| {
+        let rounds = expected.cutoffs.last().copied().unwrap_or(0);
+        rank_by_assignments(ranker, expected, progress, |pool, progress| {
             let mut reported = Ok(());
             let solve = |problem: &AssignmentProblem<'_>| {
                 if reported.is_ok() {
@@ -68,18 +68,18 @@ const MAX_ASSIGNMENT_SIZE: usize = 5_000;
 /// Ranks both directions by the items that `solve` assigns to each query, best first.
 pub(super) fn rank_by_assignments(
     ranker: &Ranker<'_>,
-    wanted: &RankingRequest<'_>,
+    expected: &RankingRequest<'_>,
     progress: &mut dyn SearchProgress,
     solve: impl Fn(&CapacitatedAssignment<'_>, &mut dyn SearchProgress) -> Result<Vec<Vec<usize>>>,
 ) -> Result<[Rankings; 2]> {
-    let deepest = wanted.cutoffs.last().copied().unwrap_or(0);
+    let deepest = expected.cutoffs.last().copied().unwrap_or(0);
     let mut one = |direction: usize| -> Result<Rankings> {
         let (queries, items) = (ranker.counts[direction], ranker.counts[1 - direction]);
         let item_capacity = queries.div_ceil(items.max(1));
         let capacity = items * item_capacity;
         if queries.max(capacity) > MAX_ASSIGNMENT_SIZE {
             let message = format!(
-                "got {queries} queries and items with a total capacity of {capacity}, wanted at most {MAX_ASSIGNMENT_SIZE} of both"
+                "got {queries} queries and items with a total capacity of {capacity}, expected at most {MAX_ASSIGNMENT_SIZE} of both"
             );
             return Err(Error::usage(message).hint(
                 "use `relaxed_greedy` with `lambda = 1.0`, a matching for any size, or a protocol with smaller folds",
@@ -89,7 +89,7 @@ pub(super) fn rank_by_assignments(
         let score = |query: usize, item: usize| f64::from(rows[query][item]);
         let got = solve(&CapacitatedAssignment { queries, items, item_capacity, score: &score }, progress)?;
         let set = |&k: &usize| got.iter().map(|items| items[..k.min(items.len())].to_vec()).collect();
-        let sets = wanted.cutoffs.iter().map(set).collect();
+        let sets = expected.cutoffs.iter().map(set).collect();
         let scored = |(query, items): (usize, &Vec<usize>)| {
             items.iter().take(deepest).map(|&item| ScoredItem { item, score: rows[query][item] }).collect()
         };

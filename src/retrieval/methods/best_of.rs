@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, ListedMethod, MethodContext, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::ranking::Corrections;
+use crate::ranking::DirectionCorrections;
 use crate::ranking::Ranker;
 use pairloom_base::error::{Error, Problem, Result};
 #[cfg(test)]
@@ -33,7 +33,7 @@ impl<M: ListedMethod> RankingMethod for BestOf<M> {
         LearnsFrom::Nothing
     }
 
-    fn corrections(&self, _: &Ranker<'_>, _: bool, _: &mut dyn SearchProgress) -> Result<Corrections> {
+    fn corrections(&self, _: &Ranker<'_>, _: bool, _: &mut dyn SearchProgress) -> Result<DirectionCorrections> {
         Err(Error::usage("is selected on a validation split before anything is ranked"))
     }
 

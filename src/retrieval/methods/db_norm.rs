@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, MethodContext, RankingMethod, ScoreKind};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::ranking::Corrections;
+use crate::ranking::DirectionCorrections;
 use crate::ranking::Ranker;
 use crate::scores::ScoreSet;
 use crate::statistics::{ItemStatistics, bank_item_statistics};
@@ -52,7 +52,12 @@ impl RankingMethod for DbNorm {
         LearnsFrom::QueryBank
     }
 
-    fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn SearchProgress) -> Result<Corrections> {
+    fn corrections(
+        &self,
+        ranker: &Ranker<'_>,
+        _: bool,
+        progress: &mut dyn SearchProgress,
+    ) -> Result<DirectionCorrections> {
         let betas = self.betas();
         let [by_queries, by_items] = betas.map(|beta| Statistic::LogSumExp { beta });
         let [captions, images] = ranker.activation_statistics(by_queries, self.k, progress)?;
@@ -65,7 +70,10 @@ impl RankingMethod for DbNorm {
             let make = |a: &ItemStatistics, b: &ItemStatistics| {
                 kernel::dual_inverted_softmax(betas, [&a.statistic, &b.statistic])
             };
-            return Ok(Corrections::Shifts([make(&captions, &captions_beside), make(&images, &images_beside)]));
+            return Ok(DirectionCorrections::Shifts([
+                make(&captions, &captions_beside),
+                make(&images, &images_beside),
+            ]));
         }
         let [i2t, t2i] = ranker.nearest_items(progress)?;
         let make = |a: &ItemStatistics, b: &ItemStatistics, nearest: &[usize]| {
@@ -73,7 +81,7 @@ impl RankingMethod for DbNorm {
             Box::new(kernel::dual_dynamic_inverted_softmax(betas, [&a.statistic, &b.statistic], activated, nearest))
                 as Box<dyn Correction>
         };
-        Ok(Corrections::Rows([make(&captions, &captions_beside, &i2t), make(&images, &images_beside, &t2i)]))
+        Ok(DirectionCorrections::Rows([make(&captions, &captions_beside, &i2t), make(&images, &images_beside, &t2i)]))
     }
 
     fn problems(&self) -> ParameterProblems {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, RankingMethod, ScoreKind};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::ranking::Corrections;
+use crate::ranking::DirectionCorrections;
 use crate::ranking::Ranker;
 use crate::scores::ScoreSet;
 use pairloom_base::error::{Error, Result};
@@ -37,7 +37,12 @@ impl RankingMethod for DisSimLocal {
         LearnsFrom::Nothing
     }
 
-    fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn SearchProgress) -> Result<Corrections> {
+    fn corrections(
+        &self,
+        ranker: &Ranker<'_>,
+        _: bool,
+        progress: &mut dyn SearchProgress,
+    ) -> Result<DirectionCorrections> {
         let one = |items: ScoreSet, progress: &mut dyn SearchProgress| {
             let search = ranker.scores.search(items, items)?;
             let items = ranker.scores.vectors(items)?;
@@ -50,7 +55,7 @@ impl RankingMethod for DisSimLocal {
             let centres: Vec<f64> = near.top.into_iter().enumerate().map(centre).collect();
             Ok::<_, Error>(kernel::dis_sim_local_correction(&centres, &[]))
         };
-        Ok(Corrections::Shifts([one(ScoreSet::Captions, progress)?, one(ScoreSet::Images, progress)?]))
+        Ok(DirectionCorrections::Shifts([one(ScoreSet::Captions, progress)?, one(ScoreSet::Images, progress)?]))
     }
 
     fn problems(&self) -> ParameterProblems {

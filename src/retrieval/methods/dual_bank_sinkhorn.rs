@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, MethodContext, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::ranking::Corrections;
+use crate::ranking::DirectionCorrections;
 use crate::ranking::Ranker;
 use crate::scores::ScoreSet;
 use pairloom_base::error::{Error, Problem, Result};
@@ -39,7 +39,12 @@ impl RankingMethod for DualBankSinkhorn {
         LearnsFrom::QueryBank
     }
 
-    fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn SearchProgress) -> Result<Corrections> {
+    fn corrections(
+        &self,
+        ranker: &Ranker<'_>,
+        _: bool,
+        progress: &mut dyn SearchProgress,
+    ) -> Result<DirectionCorrections> {
         let [images, captions] = ranker.counts;
         let one = |queries: ScoreSet, items: [ScoreSet; 2], count: usize, progress: &mut dyn SearchProgress| {
             let mut shifts = None;
@@ -51,7 +56,7 @@ impl RankingMethod for DualBankSinkhorn {
             })?;
             shifts.ok_or_else(|| Error::internal("no search in the items and the bank"))
         };
-        Ok(Corrections::Shifts([
+        Ok(DirectionCorrections::Shifts([
             one(ScoreSet::BankImages, [ScoreSet::Captions, ScoreSet::BankCaptions], captions, progress)?,
             one(ScoreSet::BankCaptions, [ScoreSet::Images, ScoreSet::BankImages], images, progress)?,
         ]))

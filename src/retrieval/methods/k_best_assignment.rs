@@ -7,7 +7,7 @@ use super::assignment::{self, no_corrections};
 use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::ranking::Corrections;
+use crate::ranking::DirectionCorrections;
 use crate::ranking::{Ranker, RankingRequest, Rankings};
 use pairloom_base::error::Result;
 use pairloom_kernels::hubness::k_best_assignment::k_best_assignments;
@@ -41,17 +41,17 @@ impl RankingMethod for KBestAssignment {
         LearnsFrom::TestQueries
     }
 
-    fn corrections(&self, _: &Ranker<'_>, _: bool, _: &mut dyn SearchProgress) -> Result<Corrections> {
+    fn corrections(&self, _: &Ranker<'_>, _: bool, _: &mut dyn SearchProgress) -> Result<DirectionCorrections> {
         Err(no_corrections())
     }
 
     fn rank(
         &self,
         ranker: &Ranker<'_>,
-        wanted: &RankingRequest<'_>,
+        request: &RankingRequest<'_>,
         progress: &mut dyn SearchProgress,
     ) -> Result<[Rankings; 2]> {
-        assignment::rank_by_assignments(ranker, wanted, progress, |problem, progress| {
+        assignment::rank_by_assignments(ranker, request, progress, |problem, progress| {
             let mut reported = Ok(());
             let goes_on = || {
                 reported = progress.report(0, 1);
@@ -64,7 +64,7 @@ impl RankingMethod for KBestAssignment {
 
     fn problems(&self) -> ParameterProblems {
         if self.k > MAX_ASSIGNMENTS {
-            return vec![("k", format!("got {}, wanted at most {MAX_ASSIGNMENTS}", self.k))];
+            return vec![("k", format!("got {}, expected at most {MAX_ASSIGNMENTS}", self.k))];
         }
         check_count("k", self.k).into_iter().collect()
     }

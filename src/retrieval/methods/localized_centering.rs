@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, RankingMethod, ScoreKind};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::ranking::Corrections;
+use crate::ranking::DirectionCorrections;
 use crate::ranking::Ranker;
 use crate::scores::ScoreSet;
 use pairloom_base::error::{Error, Result};
@@ -44,14 +44,19 @@ impl RankingMethod for LocalizedCentering {
         LearnsFrom::Nothing
     }
 
-    fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn SearchProgress) -> Result<Corrections> {
+    fn corrections(
+        &self,
+        ranker: &Ranker<'_>,
+        _: bool,
+        progress: &mut dyn SearchProgress,
+    ) -> Result<DirectionCorrections> {
         let one = |items: ScoreSet, progress: &mut dyn SearchProgress| {
             let ask = SearchRequest { k: self.k.saturating_add(1), ..SearchRequest::default() };
             let [near, _] = ranker.scores.search(items, items)?.find(&ask, &SearchRequest::default(), progress)?;
             let affinity = |(item, near): (usize, &Vec<_>)| self.power(mean(item, near, self.k));
             Ok::<_, Error>(ShiftCorrection::new(near.top.iter().enumerate().map(affinity).collect(), Vec::new()))
         };
-        Ok(Corrections::Shifts([one(ScoreSet::Captions, progress)?, one(ScoreSet::Images, progress)?]))
+        Ok(DirectionCorrections::Shifts([one(ScoreSet::Captions, progress)?, one(ScoreSet::Images, progress)?]))
     }
 
     fn problems(&self) -> ParameterProblems {
@@ -115,10 +120,10 @@ mod tests {
             let product = |a: &[f64], b: &[f64]| {
                 DenseScores::from_fn(a.len() / 5, b.len() / 5, |x, y| (0..5).map(|z| a[x * 5 + z] * b[y * 5 + z]).sum())
             };
-            let wanted = case["methods"]["localized_centering"].as_array().expect("a list");
-            for ((k, gamma), wanted) in [(1, 1.0), (3, 2.0), (50, 0.5)].into_iter().zip(wanted) {
+            let expected = case["methods"]["localized_centering"].as_array().expect("a list");
+            for ((k, gamma), expected) in [(1, 1.0), (3, 2.0), (50, 0.5)].into_iter().zip(expected) {
                 let got = LocalizedCentering { k, gamma }.of_matrices(&product(&q, &i), &product(&i, &i));
-                assert_digest(&got.values, wanted, &format!("{} {k}", case["name"]));
+                assert_digest(&got.values, expected, &format!("{} {k}", case["name"]));
             }
         }
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::ranking::{Corrections, Ranker, RankingRequest, Rankings};
+use crate::ranking::{DirectionCorrections, Ranker, RankingRequest, Rankings};
 use pairloom_base::error::{Problem, Result};
 use pairloom_kernels::hubness::distance::Distance;
 use pairloom_kernels::hubness::method::{ParameterProblems, StatisticalMethod};
@@ -103,17 +103,17 @@ pub(crate) trait RankingMethod {
         ranker: &Ranker<'_>,
         comparable: bool,
         progress: &mut dyn SearchProgress,
-    ) -> Result<Corrections>;
+    ) -> Result<DirectionCorrections>;
 
     /// Ranks all queries of both directions, by corrected scores unless a method overrides this.
     fn rank(
         &self,
         ranker: &Ranker<'_>,
-        wanted: &RankingRequest<'_>,
+        request: &RankingRequest<'_>,
         progress: &mut dyn SearchProgress,
     ) -> Result<[Rankings; 2]> {
         let corrections = self.corrections(ranker, false, progress)?;
-        ranker.rank_corrected(&corrections, wanted, progress)
+        ranker.rank_corrected(&corrections, request, progress)
     }
 
     /// Problems of its parameters: the name of the setting, and a message.
@@ -178,7 +178,7 @@ impl<M: StatisticalMethod> RankingMethod for M {
         ranker: &Ranker<'_>,
         comparable: bool,
         progress: &mut dyn SearchProgress,
-    ) -> Result<Corrections> {
+    ) -> Result<DirectionCorrections> {
         ranker.statistical_corrections(self, comparable, progress)
     }
 

@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 
 use self::method::{LearnsFrom, ListedMethod, RankingMethod};
 pub use self::method::{MethodContext, ScoreKind};
-use super::ranking::Corrections;
+use super::ranking::DirectionCorrections;
 use super::ranking::MethodLabel;
 use super::ranking::{Ranker, RankingRequest, Rankings};
 use pairloom_base::error::{Problem, Result};
@@ -200,16 +200,16 @@ impl Method {
     pub(crate) fn rank(
         &self,
         ranker: &Ranker<'_>,
-        wanted: &RankingRequest<'_>,
+        request: &RankingRequest<'_>,
         progress: &mut dyn SearchProgress,
     ) -> Result<[Rankings; 2]> {
-        self.get().rank(ranker, wanted, progress).map_err(|error| error.context(format!("method `{}`", self.name())))
+        self.get().rank(ranker, request, progress).map_err(|error| error.context(format!("method `{}`", self.name())))
     }
 
     /// The methods that `best_of` selects from; `None` for other methods.
     pub(crate) fn candidates(&self) -> Option<&[Self]> {
         match self {
-            Self::BestOf(of) => Some(&of.methods),
+            Self::BestOf(best_of) => Some(&best_of.methods),
             _ => None,
         }
     }
@@ -225,17 +225,17 @@ impl RankingMethod for Method {
         ranker: &Ranker<'_>,
         comparable: bool,
         progress: &mut dyn SearchProgress,
-    ) -> Result<Corrections> {
+    ) -> Result<DirectionCorrections> {
         self.get().corrections(ranker, comparable, progress)
     }
 
     fn rank(
         &self,
         ranker: &Ranker<'_>,
-        wanted: &RankingRequest<'_>,
+        request: &RankingRequest<'_>,
         progress: &mut dyn SearchProgress,
     ) -> Result<[Rankings; 2]> {
-        self.get().rank(ranker, wanted, progress)
+        self.get().rank(ranker, request, progress)
     }
 
     fn problems(&self) -> hubness::method::ParameterProblems {

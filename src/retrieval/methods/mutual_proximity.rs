@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, MethodContext, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::ranking::Corrections;
+use crate::ranking::DirectionCorrections;
 use crate::ranking::Ranker;
 use crate::scores::{ScoreSet, missing_scores};
 use pairloom_base::error::{Error, Problem, Result};
@@ -57,7 +57,7 @@ impl RankingMethod for MutualProximity {
         ranker: &Ranker<'_>,
         comparable: bool,
         progress: &mut dyn SearchProgress,
-    ) -> Result<Corrections> {
+    ) -> Result<DirectionCorrections> {
         match self.distribution {
             Distribution::Normal => ranker.statistical_corrections(&self.normal(), comparable, progress),
             Distribution::Empirical => self.empirical(ranker, progress),
@@ -74,12 +74,12 @@ impl RankingMethod for MutualProximity {
         match self.distribution {
             Distribution::Normal => self.normal().reference_scores(reference),
             Distribution::Empirical => {
-                let of = if self.query_bank {
+                let sides = if self.query_bank {
                     (&reference.bank, &reference.with_bank_items)
                 } else {
                     (&reference.test, &reference.test)
                 };
-                Some(empirical_proximity(&reference.test, of.0, of.1))
+                Some(empirical_proximity(&reference.test, sides.0, sides.1))
             }
         }
     }
@@ -92,7 +92,7 @@ impl MutualProximity {
 
     /// Corrections from the sorted scores of every image with all captions and of every caption with all images. The
     /// captions and images on the other side are those of the bank or of the test split.
-    fn empirical(self, ranker: &Ranker<'_>, progress: &mut dyn SearchProgress) -> Result<Corrections> {
+    fn empirical(self, ranker: &Ranker<'_>, progress: &mut dyn SearchProgress) -> Result<DirectionCorrections> {
         let others = if self.query_bank {
             [ScoreSet::BankCaptions, ScoreSet::BankImages]
         } else {
@@ -113,11 +113,11 @@ impl MutualProximity {
             };
             Ok(Arc::new(SortedScores::new(lists)))
         };
-        let (of_images, of_captions) = (lists(0)?, lists(1)?);
+        let (image_lists, caption_lists) = (lists(0)?, lists(1)?);
         let make = |items: &Arc<SortedScores>, queries: &Arc<SortedScores>| {
             Box::new(EmpiricalMutualProximity::new(Arc::clone(items), Arc::clone(queries))) as Box<dyn Correction>
         };
-        Ok(Corrections::Rows([make(&of_captions, &of_images), make(&of_images, &of_captions)]))
+        Ok(DirectionCorrections::Rows([make(&caption_lists, &image_lists), make(&image_lists, &caption_lists)]))
     }
 }
 
@@ -128,10 +128,10 @@ fn check_memory(sides: [(usize, usize); 2]) -> Result<()> {
     if bytes <= MAX_LIST_BYTES {
         return Ok(());
     }
-    let [(images, captions), (own_captions, of_images)] = sides;
+    let [(images, captions), (own_captions, image_lists)] = sides;
     let message = format!(
-        "all scores of {images} images with {captions} captions and of {own_captions} captions with {of_images} images take \
-         {} MiB, wanted at most {} MiB",
+        "all scores of {images} images with {captions} captions and of {own_captions} captions with {image_lists} images take \
+         {} MiB, expected at most {} MiB",
         bytes >> 20,
         MAX_LIST_BYTES >> 20
     );
@@ -147,7 +147,7 @@ mod tests {
         // COCO-5K with itself: 1 GB. With its training split as a bank: 2 · 5,000 · 566,435 scores or so.
         check_memory([(5_000, 25_000), (25_000, 5_000)]).expect("a GB");
         let error = check_memory([(5_000, 566_435), (25_000, 113_287)]).expect_err("22 GB");
-        assert!(error.to_string().contains("take 21607 MiB, wanted at most 2048 MiB"), "{error}");
+        assert!(error.to_string().contains("take 21607 MiB, expected at most 2048 MiB"), "{error}");
         assert_eq!(EmpiricalMutualProximity::memory_bytes([(usize::MAX, 2), (1, 1)]), usize::MAX);
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::ranking::Corrections;
+use crate::ranking::DirectionCorrections;
 use crate::ranking::Ranker;
 use pairloom_base::error::Result;
 #[cfg(test)]
@@ -25,8 +25,8 @@ impl RankingMethod for Nns {
         LearnsFrom::Nothing
     }
 
-    fn corrections(&self, _: &Ranker<'_>, _: bool, _: &mut dyn SearchProgress) -> Result<Corrections> {
-        Ok(Corrections::Shifts([0, 1].map(|_| ShiftCorrection::new(Vec::new(), Vec::new()))))
+    fn corrections(&self, _: &Ranker<'_>, _: bool, _: &mut dyn SearchProgress) -> Result<DirectionCorrections> {
+        Ok(DirectionCorrections::Shifts([0, 1].map(|_| ShiftCorrection::new(Vec::new(), Vec::new()))))
     }
 
     fn compares_queries(&self) -> bool {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::ranking::Corrections;
+use crate::ranking::DirectionCorrections;
 use crate::ranking::Ranker;
 use crate::statistics::ItemStatistics;
 use pairloom_base::error::Result;
@@ -41,14 +41,21 @@ impl RankingMethod for QbNorm {
         LearnsFrom::QueryBank
     }
 
-    fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn SearchProgress) -> Result<Corrections> {
+    fn corrections(
+        &self,
+        ranker: &Ranker<'_>,
+        _: bool,
+        progress: &mut dyn SearchProgress,
+    ) -> Result<DirectionCorrections> {
         let Self { beta, k } = *self;
-        let [of_captions, of_images] = ranker.activation_statistics(Statistic::LogSumExp { beta }, k, progress)?;
+        let [caption_statistics, image_statistics] =
+            ranker.activation_statistics(Statistic::LogSumExp { beta }, k, progress)?;
         let [i2t, t2i] = ranker.nearest_items(progress)?;
-        let make = |of: ItemStatistics, nearest: &[usize]| {
-            Box::new(kernel::qb_norm_correction(beta, &of.statistic, &of.activated, nearest)) as Box<dyn Correction>
+        let make = |statistics: ItemStatistics, nearest: &[usize]| {
+            Box::new(kernel::qb_norm_correction(beta, &statistics.statistic, &statistics.activated, nearest))
+                as Box<dyn Correction>
         };
-        Ok(Corrections::Rows([make(of_captions, &i2t), make(of_images, &t2i)]))
+        Ok(DirectionCorrections::Rows([make(caption_statistics, &i2t), make(image_statistics, &t2i)]))
     }
 
     fn problems(&self) -> ParameterProblems {

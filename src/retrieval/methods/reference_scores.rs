@@ -123,12 +123,15 @@ impl<'d> ReferenceScores<'d> {
         let rows = |values: &'d [f32]| -> Vec<&'d [f32]> { values.chunks_exact(WIDTH).collect() };
         let (images, captions) = (rows(&data.images), rows(&data.captions));
         let (bank_images, bank_captions) = (rows(&data.bank_images), rows(&data.bank_captions));
-        let side = |queries: &[&'d [f32]], items: &[&'d [f32]], of_queries: &[&[f32]], of_items: &[&[f32]]| Self {
+        let side = |queries: &[&'d [f32]],
+                    items: &[&'d [f32]],
+                    bank_query_vectors: &[&[f32]],
+                    bank_item_vectors: &[&[f32]]| Self {
             test: matrix(queries, items),
-            bank: matrix(of_queries, items),
-            with_bank_items: matrix(queries, of_items),
-            bank_items: matrix(of_items, items),
-            within_bank: matrix(of_queries, of_items),
+            bank: matrix(bank_query_vectors, items),
+            with_bank_items: matrix(queries, bank_item_vectors),
+            bank_items: matrix(bank_item_vectors, items),
+            within_bank: matrix(bank_query_vectors, bank_item_vectors),
             queries: queries.to_vec(),
             items: items.to_vec(),
             distance: Distance::Cosine,

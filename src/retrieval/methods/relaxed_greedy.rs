@@ -7,7 +7,7 @@ use super::assignment::no_corrections;
 use super::method::{LearnsFrom, ListedMethod, MethodContext, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::ranking::Corrections;
+use crate::ranking::DirectionCorrections;
 use crate::ranking::{Ranker, RankingRequest, Rankings};
 use pairloom_base::error::{Error, Problem, Result};
 #[cfg(test)]
@@ -56,7 +56,7 @@ impl<M: ListedMethod + Default> RankingMethod for RelaxedGreedy<M> {
         self.over.uses_query_bank()
     }
 
-    fn corrections(&self, _: &Ranker<'_>, _: bool, _: &mut dyn SearchProgress) -> Result<Corrections> {
+    fn corrections(&self, _: &Ranker<'_>, _: bool, _: &mut dyn SearchProgress) -> Result<DirectionCorrections> {
         Err(no_corrections())
     }
 
@@ -64,20 +64,20 @@ impl<M: ListedMethod + Default> RankingMethod for RelaxedGreedy<M> {
     fn rank(
         &self,
         ranker: &Ranker<'_>,
-        wanted: &RankingRequest<'_>,
+        request: &RankingRequest<'_>,
         progress: &mut dyn SearchProgress,
     ) -> Result<[Rankings; 2]> {
-        let Corrections::Shifts(shifts) = self.over.corrections(ranker, true, progress)? else {
+        let DirectionCorrections::Shifts(shifts) = self.over.corrections(ranker, true, progress)? else {
             return Err(Error::usage("a greedy matching wants comparable scores of different queries"));
         };
         let (kernel, counts) = (self.kernel(), ranker.counts);
-        let slices = wanted.tasks.each_ref().map(|task| match self.capacity {
+        let slices = request.tasks.each_ref().map(|task| match self.capacity {
             CapacityRule::Slices => query_slices(&task.image_of),
             CapacityRule::Scaled | CapacityRule::Strict => Vec::new(),
         });
         let limits = [0, 1].map(|direction: usize| -> Vec<_> {
             let queries = slices[direction].iter().map(Vec::len).max().unwrap_or(counts[direction]);
-            wanted.cutoffs.iter().map(|&k| kernel.limits(k, queries, counts[1 - direction])).collect()
+            request.cutoffs.iter().map(|&k| kernel.limits(k, queries, counts[1 - direction])).collect()
         });
         let ask = |direction: usize| GreedyRequest {
             limits: &limits[direction],

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::ranking::Corrections;
+use crate::ranking::DirectionCorrections;
 use crate::ranking::Ranker;
 use pairloom_base::error::{Error, Result};
 #[cfg(test)]
@@ -41,26 +41,32 @@ impl RankingMethod for Sinkhorn {
         LearnsFrom::from_bank(self.query_bank)
     }
 
-    fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn SearchProgress) -> Result<Corrections> {
+    fn corrections(
+        &self,
+        ranker: &Ranker<'_>,
+        _: bool,
+        progress: &mut dyn SearchProgress,
+    ) -> Result<DirectionCorrections> {
         let Self { tau, iterations, query_bank: bank } = *self;
         let query_sides = [MatrixSide::Rows, MatrixSide::Columns];
         let potentials = if bank {
-            let [of_captions, of_images] = ranker.bank_searches()?;
-            let mut all = of_captions.sinkhorn(tau, iterations, &query_sides[..1], progress)?;
-            all.extend(of_images.sinkhorn(tau, iterations, &query_sides[1..], progress)?);
+            let [caption_search, image_search] = ranker.bank_searches()?;
+            let mut all = caption_search.sinkhorn(tau, iterations, &query_sides[..1], progress)?;
+            all.extend(image_search.sinkhorn(tau, iterations, &query_sides[1..], progress)?);
             // These are potentials of the bank's queries; the test queries have none.
-            for of in &mut all {
-                of.queries.clear();
+            for potential in &mut all {
+                potential.queries.clear();
             }
             all
         } else {
             ranker.search(0)?.sinkhorn(tau, iterations, &query_sides, progress)?
         };
-        let mut shifts = potentials.into_iter().map(|of| ShiftCorrection::new(of.items, of.queries));
+        let mut shifts =
+            potentials.into_iter().map(|potential| ShiftCorrection::new(potential.items, potential.queries));
         let (Some(i2t), Some(t2i)) = (shifts.next(), shifts.next()) else {
             return Err(Error::internal("potentials of one direction"));
         };
-        Ok(Corrections::Shifts([i2t, t2i]))
+        Ok(DirectionCorrections::Shifts([i2t, t2i]))
     }
 
     fn problems(&self) -> ParameterProblems {

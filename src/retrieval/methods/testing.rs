@@ -130,10 +130,10 @@ fn choices(method: &str, setting: &str) -> Vec<Value> {
     let schema = schema_for!(Method).to_value();
     let settings =
         schema["oneOf"].as_array().expect("methods").iter().map(|one| &one["properties"][method]["properties"]);
-    let of = settings.map(|all| &all[setting]).find(|of| !of.is_null()).expect("a setting");
-    let of = of["$ref"].as_str().map_or(of, |at| schema.pointer(&at[1..]).expect("a definition"));
-    let list = |of: &Json| of.as_array().cloned().unwrap_or_default();
-    let one = |of: Json| [list(&of["enum"]), vec![of["const"].clone()]].concat();
-    let all = list(&of["oneOf"]).into_iter().chain([of.clone()]).flat_map(one);
+    let found = settings.map(|all| &all[setting]).find(|schema| !schema.is_null()).expect("a setting");
+    let found = found["$ref"].as_str().map_or(found, |at| schema.pointer(&at[1..]).expect("a definition"));
+    let list = |value: &Json| value.as_array().cloned().unwrap_or_default();
+    let one = |value: Json| [list(&value["enum"]), vec![value["const"].clone()]].concat();
+    let all = list(&found["oneOf"]).into_iter().chain([found.clone()]).flat_map(one);
     all.filter_map(|value| value.as_str().map(|text| Value::String(text.to_owned()))).collect()
 }

@@ -40,9 +40,9 @@ fn rankings_equal_those_of_the_definitions() {
         let evaluated = data.evaluate(std::slice::from_ref(&method), &DEFAULT_CUTOFFS).expect("a method");
         for (rankings, side) in evaluated.rankings[0].iter().zip(&references) {
             let Some(defined) = method.reference_scores(side) else { continue };
-            let wanted: Vec<Vec<usize>> =
+            let expected: Vec<Vec<usize>> =
                 defined.rankings().into_iter().map(|items| items[..rankings.top[0].len()].to_vec()).collect();
-            assert_eq!(items(rankings), wanted, "{method:?}");
+            assert_eq!(items(rankings), expected, "{method:?}");
         }
         let label = method.label(Some("train"), None);
         assert_eq!(evaluated.results.summary[0].transductive, label.transductive, "{method:?}");
@@ -68,9 +68,9 @@ fn rankings_of_stored_scores_equal_those_of_the_definitions() {
         let evaluated = evaluated.expect("a method");
         for (rankings, side) in evaluated.rankings[0].iter().zip(&references) {
             let Some(defined) = method.reference_scores(side) else { continue };
-            let wanted: Vec<Vec<usize>> =
+            let expected: Vec<Vec<usize>> =
                 defined.rankings().into_iter().map(|items| items[..rankings.top[0].len()].to_vec()).collect();
-            assert_eq!(items(rankings), wanted, "{method:?}");
+            assert_eq!(items(rankings), expected, "{method:?}");
         }
     }
     refused.sort_unstable();
@@ -86,7 +86,7 @@ fn rankings_of_stored_scores_equal_those_of_the_definitions() {
     assert!(Method::from(QbNorm::default()).problems("methods.0", alone).is_empty());
     // Without items of the bank, those that read them.
     let proximity = |query_bank| MutualProximity { query_bank, distribution: Distribution::Empirical };
-    let of_queries = MethodContext { bank_items: false, ..MethodContext::complete(ScoreKind::Cosine) };
+    let query_context = MethodContext { bank_items: false, ..MethodContext::complete(ScoreKind::Cosine) };
     for (method, is_refused) in [
         (Method::from(DbNorm::default()), true),
         (proximity(true).into(), true),
@@ -94,7 +94,7 @@ fn rankings_of_stored_scores_equal_those_of_the_definitions() {
         (MutualProximity { query_bank: true, ..MutualProximity::default() }.into(), false),
         (QbNorm::default().into(), false),
     ] {
-        assert_eq!(method.problems("methods.0", of_queries).len(), usize::from(is_refused), "{method:?}");
+        assert_eq!(method.problems("methods.0", query_context).len(), usize::from(is_refused), "{method:?}");
     }
     // The bank may be scored with the test split only.
     let chosen = |method: Method, bank_of_validation: bool| {
@@ -132,9 +132,9 @@ fn greedy_sets(scores: &DenseScores, greedy: GreedyRelaxation, direction: usize,
     let mut sets = vec![Vec::new(); scores.queries];
     for slice in 0..CAPTIONS_PER_IMAGE {
         let query = |image: usize| image * CAPTIONS_PER_IMAGE + slice;
-        let of_slice = DenseScores::from_fn(images, scores.items, |image, item| scores.at(query(image), item));
-        let of_slice = relaxed_greedy(&of_slice, greedy.limits(k, images, scores.items));
-        of_slice.into_iter().enumerate().for_each(|(image, items)| sets[query(image)] = items);
+        let greedy_slice = DenseScores::from_fn(images, scores.items, |image, item| scores.at(query(image), item));
+        let greedy_slice = relaxed_greedy(&greedy_slice, greedy.limits(k, images, scores.items));
+        greedy_slice.into_iter().enumerate().for_each(|(image, items)| sets[query(image)] = items);
     }
     sets
 }
@@ -209,13 +209,13 @@ fn the_k_best_assignments_equal_those_of_the_definition() {
         let best = k_best_assignments(&places, 6, || true);
         assert_eq!(best.len(), 6);
         for (query, got) in items(rankings).into_iter().enumerate() {
-            let mut wanted: Vec<usize> = Vec::new();
+            let mut expected: Vec<usize> = Vec::new();
             for item in best.iter().map(|assignment| assignment[query]) {
-                if !wanted.contains(&item) {
-                    wanted.push(item);
+                if !expected.contains(&item) {
+                    expected.push(item);
                 }
             }
-            assert_eq!(got, wanted, "{query}");
+            assert_eq!(got, expected, "{query}");
         }
     }
 }
@@ -246,7 +246,7 @@ fn recalls_are_measured_at_any_cut_offs() {
         for (summary, rankings) in evaluated.results.summary.iter().zip(&evaluated.rankings) {
             let reported = [&summary.i2t, &summary.t2i];
             for (direction, reported) in reported.into_iter().enumerate() {
-                let wanted: Vec<f64> = cutoffs
+                let expected: Vec<f64> = cutoffs
                     .iter()
                     .enumerate()
                     .map(|(place, &k)| match &rankings[direction].sets {
@@ -258,9 +258,9 @@ fn recalls_are_measured_at_any_cut_offs() {
                         }
                     })
                     .collect();
-                assert_eq!(reported.recalls, wanted, "{cutoffs:?}");
+                assert_eq!(reported.recalls, expected, "{cutoffs:?}");
             }
-            let sum: f64 = reported.iter().map(|of| of.recalls.iter().sum::<f64>()).sum();
+            let sum: f64 = reported.iter().map(|summary| summary.recalls.iter().sum::<f64>()).sum();
             assert_eq!(summary.rsum, sum);
         }
         let names = evaluated.results.summary().expect("rows");
@@ -278,11 +278,11 @@ fn recalls_are_measured_at_any_cut_offs() {
 /// Parameters as in the labels of stored tables.
 #[test]
 fn labels_name_parameters_and_options_other_than_the_default() {
-    let of = |method: &str| -> Option<String> {
+    let label = |method: &str| -> Option<String> {
         let method: Method = serde_json::from_str(method).expect("a method");
         method.label(None, None).parameters
     };
-    for (method, wanted) in [
+    for (method, expected) in [
         (r#"{"nns": {}}"#, None),
         (r#"{"inverted_softmax": {"query_bank": true}}"#, Some("beta = 30")),
         (r#"{"csls": {}}"#, Some("k = 10")),
@@ -303,7 +303,7 @@ fn labels_name_parameters_and_options_other_than_the_default() {
         ),
         (r#"{"k_best_assignment": {}}"#, Some("k = 10")),
     ] {
-        assert_eq!(of(method).as_deref(), wanted, "{method}");
+        assert_eq!(label(method).as_deref(), expected, "{method}");
     }
     let infinite = Method::from(RelaxedGreedy { lambda: f64::INFINITY, ..RelaxedGreedy::default() });
     assert_eq!(infinite.label(None, None).parameters.as_deref(), Some("lambda = inf"));
@@ -334,16 +334,16 @@ fn every_method_has_the_name_of_its_setting_and_valid_sample_settings() {
 
 #[test]
 fn parameters_are_checked() {
-    let of =
+    let wrong =
         |method: &dyn RankingMethod| -> Vec<&str> { method.problems().into_iter().map(|(name, _)| name).collect() };
-    assert_eq!(of(&QbNorm { beta: -1.0, k: 0 }), ["beta", "k"]);
+    assert_eq!(wrong(&QbNorm { beta: -1.0, k: 0 }), ["beta", "k"]);
     let db_norm = DbNorm { beta_queries: 0.0, beta_items: 1e9, k: 0, dynamic: true };
-    assert_eq!(of(&db_norm), ["beta_queries", "beta_items", "k"]);
-    assert_eq!(of(&DisSimLocal { k: 0 }), ["k"]);
-    assert_eq!(of(&Sinkhorn { tau: 0.0, iterations: 0, query_bank: false }), ["tau", "iterations"]);
-    assert_eq!(of(&DualBankSinkhorn { tau: 0.0, iterations: 0 }), ["tau", "iterations"]);
+    assert_eq!(wrong(&db_norm), ["beta_queries", "beta_items", "k"]);
+    assert_eq!(wrong(&DisSimLocal { k: 0 }), ["k"]);
+    assert_eq!(wrong(&Sinkhorn { tau: 0.0, iterations: 0, query_bank: false }), ["tau", "iterations"]);
+    assert_eq!(wrong(&DualBankSinkhorn { tau: 0.0, iterations: 0 }), ["tau", "iterations"]);
     // A statistical method.
-    assert_eq!(of(&Csls { k: 0, query_bank: true, ..Csls::default() }), ["k"]);
+    assert_eq!(wrong(&Csls { k: 0, query_bank: true, ..Csls::default() }), ["k"]);
 }
 
 /// Golden cases have the name of the method. The nearest neighbour corrects nothing, and `best_of` is one of the
@@ -364,8 +364,8 @@ fn every_method_has_golden_cases() {
 fn query_shifts_change_no_ranking() {
     let data = SyntheticPool::new();
     for side in &ReferenceScores::both_directions(&data) {
-        let of = Sinkhorn { tau: 0.1, iterations: 5, query_bank: false };
-        let comparable: DenseScores = of.reference_scores(side).expect("scores");
+        let method = Sinkhorn { tau: 0.1, iterations: 5, query_bank: false };
+        let comparable: DenseScores = method.reference_scores(side).expect("scores");
         let (h, _) = sinkhorn(&side.test, 0.1, 5);
         assert_eq!(comparable.rankings(), side.minus_item_shifts(&h).rankings());
     }

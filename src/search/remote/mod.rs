@@ -61,15 +61,19 @@ impl PublishedVectors {
     /// # Errors
     /// The error of `read`; the objects are not those of the vectors.
     pub fn read(&self, name: &str, read: &mut dyn FnMut(&str) -> Result<Vec<u8>>) -> Result<VectorMatrix<'static>> {
-        let wanted = self.count.checked_mul(self.width).filter(|_| self.width > 0);
+        let expected = self.count.checked_mul(self.width).filter(|_| self.width > 0);
         let mut values: Vec<f32> = Vec::new();
         for object in &self.objects {
             let content = read(object)?;
             values.extend(content.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)));
         }
-        if wanted != Some(values.len()) {
-            let message =
-                format!("`{name}` has {} values, wanted {} vectors of width {}", values.len(), self.count, self.width);
+        if expected != Some(values.len()) {
+            let message = format!(
+                "`{name}` has {} values, expected {} vectors of width {}",
+                values.len(),
+                self.count,
+                self.width
+            );
             return Err(Error::data(message));
         }
         VectorMatrix::from_cow(name, Cow::Owned(values), self.width, 1)
@@ -200,7 +204,7 @@ impl SearchJob {
         let text = text.ok_or_else(|| wrong("it has no description".to_owned()))?;
         let description: JobDescription = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
         if description.build != build() {
-            return Err(wrong(format!("it has the build {}, wanted {}", description.build, build())));
+            return Err(wrong(format!("it has the build {}, expected {}", description.build, build())));
         }
         let tensors = SafeTensors::deserialize(content).map_err(|error| wrong(error.to_string()))?;
         let numbers = |name: &str, dtype: Dtype| -> Result<Vec<[u8; 8]>> {
@@ -433,10 +437,10 @@ mod job_tests {
         let content = job.encode().expect("a job");
         let decoded = SearchJob::decode(&content).expect("the same");
         assert_eq!(decoded, job);
-        let [of_rows, of_columns] = decoded.requests.each_ref().map(PublishedRequest::as_request);
-        assert_eq!((of_rows.k, of_rows.item_shifts, of_rows.statistics), (7, &shifts[..], &statistics[..]));
-        assert_eq!([0, 1, 2].map(|query| of_rows.positives.of_query(query)), [vec![0, 1], vec![], vec![2, 3, 4]]);
-        assert_eq!((0..5).map(|query| of_columns.positives.of_query(query)).collect::<Vec<_>>(), lists);
+        let [row_request, column_request] = decoded.requests.each_ref().map(PublishedRequest::as_request);
+        assert_eq!((row_request.k, row_request.item_shifts, row_request.statistics), (7, &shifts[..], &statistics[..]));
+        assert_eq!([0, 1, 2].map(|query| row_request.positives.of_query(query)), [vec![0, 1], vec![], vec![2, 3, 4]]);
+        assert_eq!((0..5).map(|query| column_request.positives.of_query(query)).collect::<Vec<_>>(), lists);
         for damaged in [&content[..20], b"", &[content.as_slice(), b"x"].concat()] {
             let error = SearchJob::decode(damaged).expect_err("damaged").to_string();
             assert!(error.contains("no search job of this build"), "{error}");

@@ -85,8 +85,9 @@ fn sections_of_other_processes_have_the_bits_of_one_process() {
     let (n, m, width) = (12_600, 75, 8);
     let mut rng = Rng::new(3, &[]);
     let shifts: Vec<f64> = (0..m).map(|_| 0.1 * rng.uniform()).collect();
-    let of_rows: Vec<Vec<usize>> = (0..n).map(|row| if row % 7 == 0 { vec![] } else { vec![row % m, 3] }).collect();
-    let of_columns: Vec<_> = (0..m).map(|column| column * 100..column * 100 + 3).collect();
+    let row_positives: Vec<Vec<usize>> =
+        (0..n).map(|row| if row % 7 == 0 { vec![] } else { vec![row % m, 3] }).collect();
+    let column_positives: Vec<_> = (0..m).map(|column| column * 100..column * 100 + 3).collect();
     let statistics = [
         Statistic::LogSumExp { beta: 20.0 },
         Statistic::MeanOfLargest { k: 6 },
@@ -98,7 +99,7 @@ fn sections_of_other_processes_have_the_bits_of_one_process() {
         let (a, b) = (random_vectors(kind, 1, n, width), random_vectors(kind, 2, m, width));
         let rows = VectorMatrix::new("rows", &a, width).expect("good");
         let columns = VectorMatrix::new("columns", &b, width).expect("good");
-        let ranks = |k| SearchRequest { k, positives: Positives::Lists(&of_rows), ..SearchRequest::default() };
+        let ranks = |k| SearchRequest { k, positives: Positives::Lists(&row_positives), ..SearchRequest::default() };
         let requests = [
             [
                 SearchRequest { statistics: &statistics, ..ranks(4) },
@@ -106,21 +107,21 @@ fn sections_of_other_processes_have_the_bits_of_one_process() {
             ],
             [
                 SearchRequest { item_shifts: &shifts, ..ranks(10) },
-                SearchRequest { k: 20, positives: Positives::Ranges(&of_columns), ..SearchRequest::default() },
+                SearchRequest { k: 20, positives: Positives::Ranges(&column_positives), ..SearchRequest::default() },
             ],
         ];
         for function in [SCORE_FUNCTIONS[0], SCORE_FUNCTIONS[2]] {
-            for [of_rows, of_columns] in &requests {
+            for [row_positives, column_positives] in &requests {
                 let search = || Search::from_vectors(&rows, &columns, function, 2).expect("of one width");
-                let wanted = search().find(of_rows, of_columns, &mut |_, _| Ok(())).expect("possible");
+                let expected = search().find(row_positives, column_positives, &mut |_, _| Ok(())).expect("possible");
                 let tasks = Arc::new(LocalTasks { damaged: Mutex::new(vec![0, 2]), ..LocalTasks::default() });
                 let distributed = search().with_remote(Some(Arc::<LocalTasks>::clone(&tasks)));
                 let mut reported = Vec::new();
-                let found = distributed.find(of_rows, of_columns, &mut |done, total| {
+                let found = distributed.find(row_positives, column_positives, &mut |done, total| {
                     reported.push((done, total));
                     Ok(())
                 });
-                assert!(found.expect("possible") == wanted, "{kind:?} {function:?}");
+                assert!(found.expect("possible") == expected, "{kind:?} {function:?}");
                 // The damaged ones were computed again, and only those.
                 assert_eq!(*lock(&tasks.computed), [3, 2, 1, 0, 0, 2], "{kind:?}");
                 assert_eq!(reported.last(), Some(&(n as u64, n as u64)));
@@ -152,7 +153,7 @@ fn later_sections_of_a_worker_return_shorter_lists() {
     for (i, entries) in entries.into_iter().enumerate() {
         let lists = k as f64 / (i + 1) as f64;
         // A list has a count and the three of its ranks beside it: 16 bytes.
-        assert!((entries - 16.0 / 12.0 - lists).abs() < 0.2 * lists, "section {i}: {entries}, wanted about {lists}");
+        assert!((entries - 16.0 / 12.0 - lists).abs() < 0.2 * lists, "section {i}: {entries}, expected about {lists}");
     }
 }
 

@@ -149,9 +149,9 @@ fn on_threads<V: ScoreVisitor>(
             visitors.push(visitor);
         }
         for other in others {
-            let (visitor, of_other) = other.join().expect("no thread of a search panics");
+            let (visitor, other_result) = other.join().expect("no thread of a search panics");
             visitors.push(visitor);
-            result = result.and(of_other);
+            result = result.and(other_result);
         }
         result.map(|()| visitors)
     })

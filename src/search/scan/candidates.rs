@@ -177,23 +177,23 @@ mod tests {
                 Ok(())
             };
             let mut lists = [CandidateList::new(k, error), CandidateList::new(k, error)];
-            let mut of_exact = CandidateList::new(k, 0.0);
+            let mut exact_list = CandidateList::new(k, 0.0);
             for (item, &score) in exact.iter().enumerate() {
                 let seen = (score + (2.0 * rng.uniform() - 1.0) * error * 0.9999) as f32;
                 let item = u32::try_from(item).expect("few items");
                 lists[item as usize / 40 % 2].offer(seen, item, &mut exact_keys).expect("scores");
-                if score as f32 >= of_exact.threshold() {
-                    of_exact.offer_exact(score, item);
+                if score as f32 >= exact_list.threshold() {
+                    exact_list.offer_exact(score, item);
                 }
             }
             assert!(lists.iter().all(|list| list.approximate.len() <= list.capacity), "memory is bounded");
-            assert!(of_exact.exact.len() <= of_exact.capacity, "memory is bounded");
+            assert!(exact_list.exact.len() <= exact_list.capacity, "memory is bounded");
             let [mut first, second] = lists;
             first.merge(second);
             let mut order: Vec<u32> = (0..n as u32).collect();
             order.sort_by(|&a, &b| exact[b as usize].total_cmp(&exact[a as usize]).then(a.cmp(&b)));
             order.truncate(k);
-            for list in [first, of_exact] {
+            for list in [first, exact_list] {
                 let best = list.finish(&mut exact_keys).expect("scores");
                 let best: Vec<u32> = best.into_iter().map(|(_, item)| item).collect();
                 assert_eq!(best, order, "case {case}");

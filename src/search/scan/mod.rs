@@ -52,9 +52,6 @@ pub(super) fn find(
 }
 
 /// Finds the best items of rows and of columns alone, with their ranking keys in f64.
-///
-/// # Errors
-/// As [`find`].
 pub(super) fn candidates(
     scan: &Scan<'_>,
     requests: [&SearchRequest<'_>; 2],
@@ -74,7 +71,7 @@ pub(super) fn prepare<'p>(
 ) -> Result<SearchPass<'p>> {
     let counts = scan.scores.shape();
     if let Some(count) = counts.iter().find(|&&count| u32::try_from(count).is_err()) {
-        return Err(Error::data(format!("got {count} vectors on one side, wanted fewer than 2³²")));
+        return Err(Error::data(format!("got {count} vectors on one side, expected fewer than 2³²")));
     }
     let list_lengths = [requests[0].list_length(counts[0], counts[1])?, requests[1].list_length(counts[1], counts[0])?];
     let sums = SumStatistics::new(scan, requests.map(|request| request.statistics))?;
@@ -91,9 +88,6 @@ pub(super) fn results(pass: &SearchPass<'_>, state: PassState) -> [UnroundedResu
 }
 
 /// Scans all remaining sections: with coarse scores, if these are faster and suffice.
-///
-/// # Errors
-/// The first error of `progress` or of the source.
 pub fn scan_pass(
     scan: &Scan<'_>,
     pass: &SearchPass<'_>,
@@ -143,9 +137,9 @@ fn scan_sections(
         let (nearest, sums): (Vec<_>, Vec<_>) =
             visitors.into_iter().map(|NearestAndSums(nearest, sums)| (nearest, sums)).unzip();
         let (found, known) = NearestVisitor::finish(&context, nearest, &state.columns)?;
-        let of_rows = stripe_rows_range(stripes, pass.counts[0]);
-        let sums =
-            summed.map(|summed| summed.row_statistics(rows.statistics, of_rows, sums.into_iter().flatten().collect()));
+        let row_stripes = stripe_rows_range(stripes, pass.counts[0]);
+        let sums = summed
+            .map(|summed| summed.row_statistics(rows.statistics, row_stripes, sums.into_iter().flatten().collect()));
         pass.finish_section(state, side_results(rows, found, sums), known, progress)?;
     }
     Ok(true)
@@ -232,11 +226,11 @@ impl KnownColumns {
         let is_new = scanned.starts.insert(start);
         let columns = Arc::make_mut(&mut scanned.columns);
         columns.resize(section.len(), QueryState::default());
-        for (known, of_section) in columns.iter_mut().zip(section) {
+        for (known, section_part) in columns.iter_mut().zip(section) {
             if is_new {
-                known.merge(of_section.clone(), keep);
+                known.merge(section_part.clone(), keep);
             }
-            of_section.drop_worse(known, keep);
+            section_part.drop_worse(known, keep);
         }
     }
 }
@@ -302,10 +296,10 @@ impl SearchPass<'_> {
     pub fn resume(&self, progress: &mut dyn SearchProgress) -> Result<PassState> {
         let mut rows = Vec::new();
         for (section, stripes) in self.sections.stripes.iter().enumerate() {
-            let of_section = stripe_rows_range(stripes, self.counts[0]).len();
+            let section_part = stripe_rows_range(stripes, self.counts[0]).len();
             let saved = self.sections.load(ROWS, section, progress)?;
             match saved.and_then(|payload| {
-                UnroundedResults::from_payload(&payload, self.requests[0], of_section, self.counts[1])
+                UnroundedResults::from_payload(&payload, self.requests[0], section_part, self.counts[1])
             }) {
                 Some(results) => rows.push(results),
                 None => break,
@@ -348,8 +342,8 @@ impl SearchPass<'_> {
 
     /// True if every column has as many best rows as it can have.
     pub fn is_complete(&self, state: &PassState) -> bool {
-        let wanted = self.list_lengths[1].min(self.counts[0]);
-        state.columns.len() == self.counts[1] && state.columns.iter().all(|known| known.n_best() == wanted)
+        let expected = self.list_lengths[1].min(self.counts[0]);
+        state.columns.len() == self.counts[1] && state.columns.iter().all(|known| known.n_best() == expected)
     }
 
     /// Encodes the results of a section that was scanned alone: of its rows, and the state of all columns.
@@ -375,8 +369,8 @@ impl SearchPass<'_> {
         let (columns, sums) = self.read_columns(own, 0, groups, columns)?;
         state.rows.append(rows);
         state.columns.resize(columns.len(), QueryState::default());
-        for (known, of_section) in state.columns.iter_mut().zip(columns) {
-            known.merge(of_section, self.list_lengths[1]);
+        for (known, section_part) in state.columns.iter_mut().zip(columns) {
+            known.merge(section_part, self.list_lengths[1]);
         }
         if let Some(all) = &self.sums {
             for group in sums {

@@ -46,7 +46,7 @@ impl<'a> SideQueries<'a> {
         if let Some((item, number)) =
             request.item_shifts.iter().enumerate().find(|(_, x)| x.is_nan() || x.abs() >= MAX_ITEM_SHIFT)
         {
-            let message = format!("item {item} has shift {number}, wanted a number below {MAX_ITEM_SHIFT:e}");
+            let message = format!("item {item} has shift {number}, expected a number below {MAX_ITEM_SHIFT:e}");
             return Err(Error::data(message));
         }
         // The shift and the difference are rounded. Without shifts there is no such rounding.
@@ -244,17 +244,17 @@ impl<'n> NearestVisitor<'n> {
             let known = known.get(column).map_or(&[][..], |known| &known.best);
             (context.columns.candidates(column).with_known_best(known), RankCounts::default())
         };
-        let of_columns: Vec<_> = (0..n).map(candidates).collect();
+        let column_lists: Vec<_> = (0..n).map(candidates).collect();
         for column in 0..n {
             let (to, c) = (&mut columns[column / TILE_COLUMNS], column % TILE_COLUMNS);
             to.shifts[c] = context.rows.item_shifts[column];
-            to.top[c] = of_columns[column].0.threshold();
+            to.top[c] = column_lists[column].0.threshold();
             (to.low[c], to.high[c]) = context.columns.uncertain_range(column);
         }
         Self {
             context,
             column_thresholds: columns,
-            column_candidates: of_columns,
+            column_candidates: column_lists,
             row_thresholds: Vec::new(),
             row_counts: Vec::new(),
             row_candidates: Vec::new(),
@@ -342,22 +342,19 @@ impl<'n> NearestVisitor<'n> {
 
     /// Merges the visitors of all threads: the results of the rows, in order, and the states of the columns after them.
     /// `known` are the states of the columns before.
-    ///
-    /// # Errors
-    /// The first error of the source.
     pub fn finish(
         context: &NearestContext<'_>,
         visitors: Vec<Self>,
         known: &[QueryState],
     ) -> Result<(Vec<QueryResult>, Vec<QueryState>)> {
         let mut rows: Vec<(usize, QueryResult)> = Vec::new();
-        let mut of_columns: Vec<Vec<(CandidateList, RankCounts)>> = Vec::new();
+        let mut column_lists: Vec<Vec<(CandidateList, RankCounts)>> = Vec::new();
         for mut visitor in visitors {
             rows.append(&mut visitor.results);
             for (column, (_, count)) in visitor.column_candidates.iter_mut().enumerate() {
                 count.add(visitor.column_thresholds[column / TILE_COLUMNS].counts[column % TILE_COLUMNS]);
             }
-            of_columns.push(visitor.column_candidates);
+            column_lists.push(visitor.column_candidates);
         }
         rows.sort_unstable_by_key(|&(row, _)| row);
         let columns = parallel_ranges(context.scan.threads, context.scan.scores.shape()[1], |part| {
@@ -367,7 +364,7 @@ impl<'n> NearestVisitor<'n> {
                 let best = known.map_or(&[][..], |known| &known.best);
                 let mut candidates = context.columns.candidates(column).with_exact(best);
                 let mut count = known.map_or_else(RankCounts::default, |known| known.count);
-                for visitor in &of_columns {
+                for visitor in &column_lists {
                     candidates.merge(visitor[column].0.clone());
                     count.merge(visitor[column].1);
                 }
@@ -477,9 +474,6 @@ pub struct BestPositive {
 
 impl BestPositive {
     /// Finds the best positive of every query of a side.
-    ///
-    /// # Errors
-    /// The first error of the source.
     pub fn find_all(scan: &Scan<'_>, side: MatrixSide, request: &SearchRequest<'_>) -> Result<Vec<Option<Self>>> {
         let parts = parallel_ranges(scan.threads, request.positives.n_queries().unwrap_or(0), |queries| {
             let mut scores = Vec::new();

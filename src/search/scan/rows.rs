@@ -18,9 +18,6 @@ use pairloom_kernels::product::TILE_COLUMNS;
 use pairloom_kernels::top_k::{ScoredItem, top_k};
 
 /// Maps every row of these stripes with `work` and returns the results in the order of the rows.
-///
-/// # Errors
-/// The first error of `progress` or of the source.
 pub fn map_rows<T: Send>(
     scan: &Scan<'_>,
     stripes: Range<usize>,
@@ -62,10 +59,10 @@ pub fn rank_corrected(
     let sections = Sections::new([stripes, parts_per_group(stripes)], scan.cost(), identity, progress);
     let mut all = UnroundedResults::default();
     for (section, stripes) in sections.stripes.iter().enumerate() {
-        let of_section = stripe_rows_range(stripes, rows).len();
+        let section_rows = stripe_rows_range(stripes, rows).len();
         let saved = sections.load("corrected", section, progress)?;
         if let Some(saved) =
-            saved.and_then(|payload| UnroundedResults::from_payload(&payload, request, of_section, columns))
+            saved.and_then(|payload| UnroundedResults::from_payload(&payload, request, section_rows, columns))
         {
             all.append(saved);
             progress.report(all.top.len() as u64, rows as u64)?;

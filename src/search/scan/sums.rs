@@ -69,7 +69,7 @@ impl SumStatistics {
             for statistic in statistics {
                 if let Statistic::LogSumExp { beta } = *statistic {
                     if !(0.0..=f64::from(f32::MAX)).contains(&beta) {
-                        return Err(Error::usage(format!("got β = {beta}, wanted a finite f32 of at least 0")));
+                        return Err(Error::usage(format!("got β = {beta}, expected a finite f32 of at least 0")));
                     }
                     betas.push(beta);
                 }
@@ -110,20 +110,20 @@ impl SumStatistics {
         rows: Range<usize>,
         visitors: Vec<SumVisitor<'_>>,
     ) -> Vec<Vec<f64>> {
-        let mut of_rows: Vec<RowTotals> = visitors.into_iter().flat_map(|visitor| visitor.rows).collect();
-        of_rows.sort_unstable_by_key(|of| of.row);
+        let mut row_totals: Vec<RowTotals> = visitors.into_iter().flat_map(|visitor| visitor.rows).collect();
+        row_totals.sort_unstable_by_key(|totals| totals.row);
         let mut logs = 0..;
         let mut values = |statistic: &Statistic| -> Vec<f64> {
-            let shifted = of_rows.iter().zip(&self.moment_shifts[0][rows.clone()]);
+            let shifted = row_totals.iter().zip(&self.moment_shifts[0][rows.clone()]);
             let columns = self.counts[1];
             match *statistic {
                 Statistic::LogSumExp { beta } => {
                     let number = logs.next().unwrap_or_default();
-                    of_rows.iter().map(|of| of.logs[number].value(beta)).collect()
+                    row_totals.iter().map(|totals| totals.logs[number].value(beta)).collect()
                 }
-                Statistic::Mean => shifted.map(|(of, &shift)| of.moments.mean(columns, shift)).collect(),
+                Statistic::Mean => shifted.map(|(totals, &shift)| totals.moments.mean(columns, shift)).collect(),
                 Statistic::StandardDeviation => {
-                    of_rows.iter().map(|of| of.moments.standard_deviation(columns)).collect()
+                    row_totals.iter().map(|totals| totals.moments.standard_deviation(columns)).collect()
                 }
                 Statistic::MeanOfLargest { .. } | Statistic::KthLargest { .. } => Vec::new(),
             }

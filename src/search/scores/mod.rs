@@ -112,9 +112,6 @@ pub trait Scores: Debug + Send + Sync {
 
     /// Source of the same exact scores for some `queries` of `side`, as rows, and some `items` of the other side, as
     /// columns; `None` if it would be no faster than [`Scores::exact_scores`] of all pairs.
-    ///
-    /// # Errors
-    /// As [`Scores::exact_scores`].
     fn subset(&self, _side: MatrixSide, _queries: &[usize], _items: &[usize]) -> Result<Option<Box<dyn Scores + '_>>> {
         Ok(None)
     }
@@ -205,9 +202,6 @@ pub struct ScoreBound {
 }
 
 /// Source of the exact scores of some `queries` of `side`, as rows, with some `items` of the other side, as columns.
-///
-/// # Errors
-/// As [`Scores::subset`].
 pub(super) fn subset<'s>(
     source: &'s dyn Scores,
     side: MatrixSide,
@@ -268,10 +262,10 @@ impl Scores for SubsetScores<'_> {
     }
 
     fn exact_scores(&self, side: MatrixSide, query: usize, items: &[usize], scores: &mut Vec<f32>) -> Result<()> {
-        let [of_queries, of_items] = if side == MatrixSide::Rows { [0, 1] } else { [1, 0] };
-        let items: Vec<usize> = items.iter().map(|&item| self.indices[of_items][item]).collect();
+        let [query_side, item_side] = if side == MatrixSide::Rows { [0, 1] } else { [1, 0] };
+        let items: Vec<usize> = items.iter().map(|&item| self.indices[item_side][item]).collect();
         let side = if side == MatrixSide::Rows { self.side } else { self.side.other() };
-        self.source.exact_scores(side, self.indices[of_queries][query], &items, scores)
+        self.source.exact_scores(side, self.indices[query_side][query], &items, scores)
     }
 
     fn identity(&self, fields: &mut IdentityWriter<'_>) {

@@ -43,7 +43,7 @@ impl<'t> ScoreTable<'t> {
     /// which are named by row and column.
     pub fn new(name: &str, values: &'t [f32], [rows, columns]: [usize; 2]) -> Result<Self> {
         if rows.checked_mul(columns) != Some(values.len()) {
-            let message = format!("`{name}` has {} scores, wanted {rows} rows of {columns}", values.len());
+            let message = format!("`{name}` has {} scores, expected {rows} rows of {columns}", values.len());
             return Err(Error::data(message).hint("the table is row-major: all scores of row 0 come first"));
         }
         let stored = (0..rows).map(|row| &values[row * columns..][..columns]).collect();
@@ -51,18 +51,12 @@ impl<'t> ScoreTable<'t> {
     }
 
     /// Checks a table whose rows are slices of other memory, each with `columns` scores.
-    ///
-    /// # Errors
-    /// As [`ScoreTable::new`].
     pub fn from_rows(name: &str, rows: Vec<&'t [f32]>, columns: usize) -> Result<Self> {
         let sizes = [rows.len(), columns];
         Self::of_stored(name, rows, false, sizes)
     }
 
     /// Checks a table whose columns are slices of other memory, each with `rows` scores.
-    ///
-    /// # Errors
-    /// As [`ScoreTable::new`].
     pub fn from_columns(name: &str, columns: Vec<&'t [f32]>, rows: usize) -> Result<Self> {
         let sizes = [rows, columns.len()];
         Self::of_stored(name, columns, true, sizes)
@@ -72,27 +66,27 @@ impl<'t> ScoreTable<'t> {
         let [rows, columns] = sizes;
         let wanted = if is_transposed { rows } else { columns };
         if let Some(wrong) = stored.iter().find(|stored| stored.len() != wanted) {
-            let message = format!("`{name}` has a row of {} scores, wanted {wanted}", wrong.len());
+            let message = format!("`{name}` has a row of {} scores, expected {wanted}", wrong.len());
             return Err(Error::data(message));
         }
         if sizes.iter().any(|&size| u32::try_from(size).is_err()) {
-            return Err(Error::data(format!("`{name}` is {rows} × {columns}, wanted fewer than 2³² of both")));
+            return Err(Error::data(format!("`{name}` is {rows} × {columns}, expected fewer than 2³² of both")));
         }
         let mut mistakes = ValidationErrors::in_table(name);
-        let (mut of_stored, mut across) = (vec![0.0f32; stored.len()], vec![0.0f32; wanted]);
-        for (number, (stored, of_row)) in stored.iter().zip(&mut of_stored).enumerate() {
-            for (place, (score, of_column)) in stored.iter().zip(&mut across).enumerate() {
+        let (mut stored_largest, mut across) = (vec![0.0f32; stored.len()], vec![0.0f32; wanted]);
+        for (number, (stored, row_largest)) in stored.iter().zip(&mut stored_largest).enumerate() {
+            for (place, (score, column_largest)) in stored.iter().zip(&mut across).enumerate() {
                 if !score.is_finite() {
                     let (row, column) = if is_transposed { (place, number) } else { (number, place) };
                     let place = format_args!("row {row}, column {column}");
-                    mistakes.add(place, format_args!("got {score}, wanted a finite score"));
+                    mistakes.add(place, format_args!("got {score}, expected a finite score"));
                 }
-                *of_column = score.abs().max(*of_column);
-                *of_row = score.abs().max(*of_row);
+                *column_largest = score.abs().max(*column_largest);
+                *row_largest = score.abs().max(*row_largest);
             }
         }
         mistakes.into_result()?;
-        let largest = if is_transposed { [across, of_stored] } else { [of_stored, across] };
+        let largest = if is_transposed { [across, stored_largest] } else { [stored_largest, across] };
         Ok(Self { stored, is_transposed, sizes, largest, digest: OnceLock::new() })
     }
 
@@ -188,11 +182,11 @@ mod tests {
     #[test]
     fn wrong_tables_are_named() {
         let fails = |values: &[f32], sizes| ScoreTable::new("attention", values, sizes).expect_err("bad").to_string();
-        assert!(fails(&[1.0; 5], [2, 3]).contains("`attention` has 5 scores, wanted 2 rows of 3"));
+        assert!(fails(&[1.0; 5], [2, 3]).contains("`attention` has 5 scores, expected 2 rows of 3"));
         assert!(fails(&[], [usize::MAX, 2]).contains("has 0 scores"));
         let message = fails(&[0.0, 1.0, f32::NAN, 0.0, f32::INFINITY, 0.0], [2, 3]);
-        for wanted in ["2 mistakes", "row 0, column 2: got NaN", "row 1, column 1: got inf"] {
-            assert!(message.contains(wanted), "{message}");
+        for expected in ["2 mistakes", "row 0, column 2: got NaN", "row 1, column 1: got inf"] {
+            assert!(message.contains(expected), "{message}");
         }
         assert_eq!(ScoreTable::new("none", &[], [0, 4]).expect("no rows").shape(), [0, 4]);
         assert_eq!(ScoreTable::new("none", &[], [4, 0]).expect("no columns").shape(), [4, 0]);
@@ -222,7 +216,7 @@ mod tests {
         transposed.exact_scores(MatrixSide::Columns, 1, &[0], &mut scores).expect("scores");
         assert_eq!((scores, part.largest[0].clone()), (vec![5.0], vec![11.0, 7.0]));
         let error = ScoreTable::from_rows("t", rows(), 4).expect_err("too few").to_string();
-        assert_eq!(error, "`t` has a row of 3 scores, wanted 4");
+        assert_eq!(error, "`t` has a row of 3 scores, expected 4");
         let bad = [1.0, f32::NAN];
         let error = ScoreTable::from_columns("t", vec![&bad], 2).expect_err("not a number").to_string();
         assert!(error.contains("row 1, column 0: got NaN"), "{error}");
@@ -231,8 +225,9 @@ mod tests {
     #[test]
     fn bounds_are_of_rows_and_columns() {
         let table = ScoreTable::new("t", &[0.5, -2.0, 0.0, 1.0, 1.5, -0.5], [2, 3]).expect("good");
-        let largest =
-            table.bounds(ScorePrecision::Fine).map(|of| of.iter().map(|bound| bound.largest).collect::<Vec<_>>());
+        let largest = table
+            .bounds(ScorePrecision::Fine)
+            .map(|bounds| bounds.iter().map(|bound| bound.largest).collect::<Vec<_>>());
         assert_eq!(largest, [vec![2.0, 1.5], vec![1.0, 2.0, 0.5]]);
     }
 }

@@ -35,9 +35,6 @@ impl<'v> VectorMatrix<'v> {
     }
 
     /// As [`VectorMatrix::new`], by several threads.
-    ///
-    /// # Errors
-    /// As [`VectorMatrix::new`].
     pub fn with_threads(name: &str, values: &'v [f32], width: usize, threads: usize) -> Result<Self> {
         Self::from_cow(name, Cow::Borrowed(values), width, threads)
     }
@@ -49,7 +46,7 @@ impl<'v> VectorMatrix<'v> {
             return Err(Error::internal(message));
         }
         if u32::try_from(values.len() / width).is_err() {
-            return Err(Error::data(format!("`{name}` has {} rows, wanted fewer than 2³²", values.len() / width)));
+            return Err(Error::data(format!("`{name}` has {} rows, expected fewer than 2³²", values.len() / width)));
         }
         let mut mistakes = ValidationErrors::in_table(name);
         let norm = |row: &[f32]| NormBound::of_packed(ElementType::F32, row).norm;
@@ -61,11 +58,12 @@ impl<'v> VectorMatrix<'v> {
             if !norm.is_finite() {
                 let vector = &values[row * width..][..width];
                 let (place, value) = vector.iter().enumerate().find(|(_, x)| !x.is_finite()).unwrap_or((0, &f32::NAN));
-                mistakes.add(format_args!("row {row}"), format_args!("got {value} at {place}, wanted finite numbers"));
+                mistakes
+                    .add(format_args!("row {row}"), format_args!("got {value} at {place}, expected finite numbers"));
             } else if norm == 0.0 {
                 mistakes.add(format_args!("row {row}"), "got a vector of zeros, which has no direction");
             } else if norm > MAX_NORM {
-                mistakes.add(format_args!("row {row}"), format_args!("got norm {norm:.1e}, wanted at most 2⁶²"));
+                mistakes.add(format_args!("row {row}"), format_args!("got norm {norm:.1e}, expected at most 2⁶²"));
             }
         }
         mistakes.into_result()?;
@@ -176,14 +174,14 @@ mod tests {
     fn bad_rows_are_named() {
         let fails = |values: &[f32], width| VectorMatrix::new("captions", values, width).expect_err("bad").to_string();
         let message = fails(&[1.0, 0.0, f32::NAN, 1.0, 0.0, 0.0, 1.0, f32::INFINITY, 1e30, 0.0], 2);
-        for wanted in [
+        for expected in [
             "`captions` has 4 mistakes",
             "row 1: got NaN at 0",
             "row 2: got a vector of zeros",
             "row 3: got inf at 1",
             "row 4: got norm 1.0e30",
         ] {
-            assert!(message.contains(wanted), "{message}");
+            assert!(message.contains(expected), "{message}");
         }
         let many = fails(&[0.0; 50], 2);
         assert!(many.contains("25 mistakes") && many.ends_with("and 5 more"), "{many}");

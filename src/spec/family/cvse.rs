@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::{BatchNormStatistics, Capabilities, FamilySettings, WORD_VECTORS};
 use crate::input_spec::ImageInput;
 use crate::loss::{BatchSpec, Loss, LossSettings, MaxLoss};
-use crate::setting_problems::{SettingProblems, check_dropout, check_widths};
+use crate::setting_problems::{check_dropout, check_widths};
 use crate::similarity::EmbeddingSimilarity;
+use pairloom_stage::Problem;
 
 /// Settings of CVSE. The defaults are the paper's. The published training has 0.85 as `fusion_weight`, and 0.35 as
 /// `label_weight` on Flickr30k; its loss is three times the one here, which changes an Adam step only by way of
@@ -108,10 +109,10 @@ impl FamilySettings for CvseSettings {
         }
     }
 
-    fn problems(&self) -> SettingProblems {
+    fn problems(&self) -> Vec<Problem> {
         let mut problems = check_widths(&[("embed_size", self.embed_size), ("word_dim", self.word_dim)]);
         if self.embed_size % 2 == 1 {
-            problems.push(("embed_size".into(), format!("got {}, wanted an even number", self.embed_size)));
+            problems.push(Problem::new("embed_size", format!("got {}, expected an even number", self.embed_size)));
         }
         problems.extend(check_dropout(self.dropout));
         let shares = [
@@ -120,23 +121,23 @@ impl FamilySettings for CvseSettings {
             ("consensus_score_weight", self.consensus_score_weight),
         ];
         let shares = shares.into_iter().filter(|(_, share)| !(0.0..=1.0).contains(share));
-        problems.extend(shares.map(|(setting, got)| (setting.to_owned(), format!("got {got}, wanted 0 to 1"))));
+        problems.extend(shares.map(|(setting, got)| Problem::new(setting, format!("got {got}, expected 0 to 1"))));
         let weights = [
             ("instance_weight", self.instance_weight),
             ("consensus_weight", self.consensus_weight),
             ("concept_weight", self.concept_weight),
         ];
         let weights = weights.into_iter().filter(|(_, weight)| !(weight.is_finite() && *weight >= 0.0));
-        problems.extend(weights.map(|(setting, got)| (setting.to_owned(), format!("got {got}, wanted 0 or more"))));
+        problems.extend(weights.map(|(setting, got)| Problem::new(setting, format!("got {got}, expected 0 or more"))));
         // A loss that counts neighbours is checked with the batches of the training, where it is the loss.
-        let of_loss = self.level_loss.problems(BatchSpec { pairs: usize::MAX, never_positive: false, sums: false });
-        let name = self.level_loss.name();
+        let batches = BatchSpec { pairs: usize::MAX, never_positive: false, sums: false };
+        let setting = format!("level_loss.{}", self.level_loss.name());
+        let wrong = self.level_loss.problems(batches).into_iter();
         if !self.level_loss.learned_scalars().is_empty() {
             let message = "a level loss learns no temperature; the loss of the training can";
-            problems.push((format!("level_loss.{name}.learned"), message.to_owned()));
+            problems.push(Problem::new(format!("{setting}.learned"), message));
         }
-        problems
-            .extend(of_loss.into_iter().map(|(setting, message)| (format!("level_loss.{name}.{setting}"), message)));
+        problems.extend(wrong.map(|problem| problem.under(&setting)));
         problems
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Capabilities, FamilySettings};
-use crate::setting_problems::SettingProblems;
+use pairloom_stage::Problem;
 
 /// Name of the parameter with the word vectors.
 pub const WORDS: &str = "words.weight";
@@ -44,8 +44,8 @@ impl FamilySettings for LateInteractionSettings {
         }
     }
 
-    fn problems(&self) -> SettingProblems {
+    fn problems(&self) -> Vec<Problem> {
         let wrong = self.width == 0;
-        wrong.then(|| ("width".to_owned(), "got 0, wanted at least 1".to_owned())).into_iter().collect()
+        wrong.then(|| Problem::new("width", "got 0, expected at least 1")).into_iter().collect()
     }
 }

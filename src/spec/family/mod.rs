@@ -15,8 +15,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::input_spec::ImageInput;
-use crate::setting_problems::SettingProblems;
 use crate::similarity::EmbeddingSimilarity;
+use pairloom_stage::Problem;
 
 macro_rules! families {
     ($($(#[doc = $about:literal])* $(#[schemars($skip:ident)])? $name:ident($settings:ty) = $setting:literal);* $(;)?) => {
@@ -53,9 +53,9 @@ macro_rules! families {
 
             /// Checks the settings. Names of settings in the problems begin with the name of the family.
             #[must_use]
-            pub fn problems(&self) -> SettingProblems {
+            pub fn problems(&self) -> Vec<Problem> {
                 let found = match self { $(Self::$name(settings) => settings.problems()),* };
-                found.into_iter().map(|(setting, message)| (format!("{}.{setting}", self.name()), message)).collect()
+                found.into_iter().map(|problem| problem.under(self.name())).collect()
             }
         }
 
@@ -118,7 +118,7 @@ pub trait FamilySettings: Debug + Clone + Default + Serialize + DeserializeOwned
     fn capabilities(&self) -> Capabilities;
 
     /// Checks the settings.
-    fn problems(&self) -> SettingProblems;
+    fn problems(&self) -> Vec<Problem>;
 }
 
 /// Largest score that a model can give.

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Capabilities, FamilySettings, ScoreRange, WORD_VECTORS};
 use crate::input_spec::ImageInput;
-use crate::setting_problems::{SettingProblems, check_widths};
+use crate::setting_problems::check_widths;
+use pairloom_stage::Problem;
 
 /// Settings of SCAN. The defaults are the text-to-image form with the mean over words, as in its paper.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -112,16 +113,16 @@ impl FamilySettings for ScanSettings {
         }
     }
 
-    fn problems(&self) -> SettingProblems {
+    fn problems(&self) -> Vec<Problem> {
         let widths = check_widths(&[("embed_size", self.embed_size), ("word_dim", self.word_dim)]);
         let lambdas = [("lambda_softmax", self.softmax_scale()), ("lambda_lse", self.aggregation_scale())];
         let lambdas = lambdas.into_iter().filter(|(_, lambda)| !(lambda.is_finite() && *lambda > 0.0));
-        let lambdas = lambdas.map(|(setting, got)| (setting.to_owned(), format!("got {got}, wanted more than 0")));
+        let lambdas = lambdas.map(|(setting, got)| Problem::new(setting, format!("got {got}, expected more than 0")));
         let is_used = self.aggregation == RelevanceAggregation::LogSumExp;
-        let unused = self.lambda_lse.filter(|_| !is_used).map(|got| {
-            let message = format!("got {got}, which no aggregation but `log_sum_exp` uses");
-            ("lambda_lse".to_owned(), message)
-        });
+        let unused = self
+            .lambda_lse
+            .filter(|_| !is_used)
+            .map(|got| Problem::new("lambda_lse", format!("got {got}, which no aggregation but `log_sum_exp` uses")));
         widths.into_iter().chain(lambdas).chain(unused).collect()
     }
 }
@@ -190,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_setting_of_another_aggregation_is_a_problem() {
-        let problems = |text: &str| -> SettingProblems {
+        let problems = |text: &str| -> Vec<Problem> {
             let settings: ScanSettings = toml::from_str(text).expect("settings");
             settings.problems()
         };
@@ -198,10 +199,10 @@ mod tests {
         for aggregation in ["mean", "max", "sum"] {
             assert_eq!(
                 problems(&format!("lambda_lse = 6.0\naggregation = \"{aggregation}\"")),
-                [("lambda_lse".to_owned(), "got 6, which no aggregation but `log_sum_exp` uses".to_owned())]
+                [Problem::new("lambda_lse", "got 6, which no aggregation but `log_sum_exp` uses")]
             );
         }
         let negative = problems("lambda_lse = -1.0\naggregation = \"log_sum_exp\"");
-        assert_eq!(negative, [("lambda_lse".to_owned(), "got -1, wanted more than 0".to_owned())]);
+        assert_eq!(negative, [Problem::new("lambda_lse", "got -1, expected more than 0")]);
     }
 }

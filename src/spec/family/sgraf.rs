@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{BatchNormStatistics, Capabilities, FamilySettings, WORD_VECTORS};
 use crate::input_spec::ImageInput;
-use crate::setting_problems::{SettingProblems, check_dropout, check_layers, check_widths};
+use crate::setting_problems::{check_dropout, check_layers, check_widths};
+use pairloom_stage::Problem;
 
 /// Settings of SGR and SAF. The defaults are those of the published training.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -74,7 +75,7 @@ impl FamilySettings for SgrafSettings {
         }
     }
 
-    fn problems(&self) -> SettingProblems {
+    fn problems(&self) -> Vec<Problem> {
         let mut problems = check_widths(&[
             ("embed_size", self.embed_size),
             ("word_dim", self.word_dim),
@@ -82,7 +83,8 @@ impl FamilySettings for SgrafSettings {
         ]);
         problems.extend(check_layers("reasoning_steps", self.reasoning_steps, 1));
         if !(self.lambda_softmax.is_finite() && self.lambda_softmax > 0.0) {
-            problems.push(("lambda_softmax".into(), format!("got {}, wanted more than 0", self.lambda_softmax)));
+            let message = format!("got {}, expected more than 0", self.lambda_softmax);
+            problems.push(Problem::new("lambda_softmax", message));
         }
         problems.extend(check_dropout(self.dropout));
         problems

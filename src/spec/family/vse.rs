@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Capabilities, FamilySettings, WORD_VECTORS};
 use crate::input_spec::ImageInput;
-use crate::setting_problems::{SettingProblems, check_widths};
+use crate::setting_problems::check_widths;
 use crate::similarity::EmbeddingSimilarity;
+use pairloom_stage::Problem;
 
 /// Joint embedding of images and captions (VSE++: Faghri et al., BMVC 2018): a linear layer for images, word vectors
 /// and a GRU for captions; one unit vector for each.
@@ -59,7 +60,7 @@ impl FamilySettings for VseSettings {
         }
     }
 
-    fn problems(&self) -> SettingProblems {
+    fn problems(&self) -> Vec<Problem> {
         check_widths(&[("embed_size", self.embed_size), ("word_dim", self.word_dim)])
     }
 }

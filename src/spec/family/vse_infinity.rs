@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{BatchNormStatistics, Capabilities, FamilySettings, WORD_VECTORS};
 use crate::input_spec::ImageInput;
-use crate::setting_problems::{SettingProblems, check_widths};
+use crate::setting_problems::check_widths;
 use crate::similarity::EmbeddingSimilarity;
+use pairloom_stage::Problem;
 
 /// Settings of VSE∞. The defaults are those of its published training on regions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -58,18 +59,18 @@ impl FamilySettings for VseInfinitySettings {
         }
     }
 
-    fn problems(&self) -> SettingProblems {
+    fn problems(&self) -> Vec<Problem> {
         let mut problems = check_widths(&[("embed_size", self.embed_size), ("word_dim", self.word_dim)]);
         problems.extend(check_widths(&[("pooling_dim", self.pooling_dim)]));
         if self.pooling_dim % 2 == 1 {
-            problems.push(("pooling_dim".into(), format!("got {}, wanted an even number", self.pooling_dim)));
+            problems.push(Problem::new("pooling_dim", format!("got {}, expected an even number", self.pooling_dim)));
         }
         if self.region_mlp && self.embed_size == 1 {
-            problems.push(("embed_size".into(), "got 1, wanted at least 2 with `region_mlp`".into()));
+            problems.push(Problem::new("embed_size", "got 1, expected at least 2 with `region_mlp`"));
         }
         if !(0.0..1.0).contains(&self.size_augmentation) {
-            let message = format!("got {}, wanted a probability below 1", self.size_augmentation);
-            problems.push(("size_augmentation".into(), message));
+            let message = format!("got {}, expected a probability below 1", self.size_augmentation);
+            problems.push(Problem::new("size_augmentation", message));
         }
         problems
     }

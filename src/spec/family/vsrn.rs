@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{BatchNormStatistics, Capabilities, FamilySettings, WORD_VECTORS};
 use crate::input_spec::ImageInput;
-use crate::setting_problems::{SettingProblems, check_dropout, check_layers, check_widths};
+use crate::setting_problems::{check_dropout, check_layers, check_widths};
 use crate::similarity::EmbeddingSimilarity;
+use pairloom_stage::Problem;
 
 /// Name of the auxiliary loss.
 pub const CAPTION_LOSS: &[&str] = &["caption"];
@@ -101,7 +102,7 @@ impl FamilySettings for VsrnSettings {
         }
     }
 
-    fn problems(&self) -> SettingProblems {
+    fn problems(&self) -> Vec<Problem> {
         let mut problems = check_widths(&[
             ("embed_size", self.embed_size),
             ("word_dim", self.word_dim),
@@ -110,7 +111,7 @@ impl FamilySettings for VsrnSettings {
         ]);
         problems.extend(check_layers("reasoning_layers", self.reasoning_layers, 0));
         if !(self.caption_weight.is_finite() && self.caption_weight >= 0.0) {
-            problems.push(("caption_weight".into(), format!("got {}, wanted 0 or more", self.caption_weight)));
+            problems.push(Problem::new("caption_weight", format!("got {}, expected 0 or more", self.caption_weight)));
         }
         problems.extend(check_dropout(self.dropout));
         problems

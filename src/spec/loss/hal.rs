@@ -27,7 +27,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{BatchSpec, FormulaVariant, LossSettings, check_margin, check_positive};
-use crate::setting_problems::{MARGINS, SettingProblems, check_plausible};
+use crate::setting_problems::MARGINS;
+use pairloom_stage::Problem;
 
 /// Value of x below which ln(x) is continued along its tangent.
 pub const TANGENT: f64 = 0.01;
@@ -59,28 +60,21 @@ impl Default for HalLoss {
 }
 
 impl LossSettings for HalLoss {
-    fn problems(&self, BatchSpec { never_positive, .. }: BatchSpec) -> SettingProblems {
-        let mut problems = SettingProblems::new();
-        problems.extend(check_positive("gamma", self.gamma));
-        problems.extend(check_margin("epsilon", self.epsilon));
-        problems.extend(self.max.and_then(|max| check_margin("max", max)));
+    fn problems(&self, BatchSpec { never_positive, .. }: BatchSpec) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let epsilons = (0.0..=1.0, "usual is 0 to 0.7, as scores are mostly below 1");
+        problems.extend(check_positive("gamma", self.gamma, (1.0..=1000.0, "usual is 30 to 60")));
+        problems.extend(check_margin("epsilon", self.epsilon, epsilons));
+        problems.extend(self.max.and_then(|max| check_margin("max", max, MARGINS)));
         if never_positive && self.variant == FormulaVariant::Official {
-            let message = "got `official`: scores are never above 0, and the published code gives no gradient to matching scores below 0; wanted `variant = \"paper\"` with `epsilon = 0.0`";
-            problems.push(("variant".into(), message.into()));
+            let message = "got `official`: scores are never above 0, and the published code gives no gradient to matching scores below 0; expected `variant = \"paper\"` with `epsilon = 0.0`";
+            problems.push(Problem::new("variant", message));
         } else if never_positive && self.epsilon > 0.0 {
             let message =
-                format!("got {}: scores are never above 0, so no negative would count; wanted 0", self.epsilon);
-            problems.push(("epsilon".into(), message));
+                format!("got {}: scores are never above 0, so no negative would count; expected 0", self.epsilon);
+            problems.push(Problem::new("epsilon", message));
         }
         problems
-    }
-
-    fn implausible(&self) -> SettingProblems {
-        let gamma = (1.0..=1000.0, "usual is 30 to 60");
-        let epsilon = (0.0..=1.0, "usual is 0 to 0.7, as scores are mostly below 1");
-        let max = self.max.and_then(|max| check_plausible("max", max, MARGINS));
-        let own = [check_plausible("gamma", self.gamma, gamma), check_plausible("epsilon", self.epsilon, epsilon)];
-        own.into_iter().flatten().chain(max).collect()
     }
 
     fn collapse_value(&self, _: usize) -> Option<f64> {

@@ -8,7 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{BatchSpec, LearnedScalar, LossSettings, check_positive};
-use crate::setting_problems::{SettingProblems, check_plausible, is_false};
+use crate::setting_problems::is_false;
+use pairloom_stage::Problem;
 
 /// Cross entropy of classifying the caption of each image and the image of each caption. Averaged over the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -33,14 +34,14 @@ impl Default for InfoNceLoss {
 }
 
 impl LossSettings for InfoNceLoss {
-    fn problems(&self, _: BatchSpec) -> SettingProblems {
-        let positive = check_positive("temperature", self.temperature);
-        let smallest = (self.learned && self.temperature < 1.0 / LARGEST_SCALE).then(|| {
-            let message =
-                format!("got {}, wanted at least {} where it is learned", self.temperature, 1.0 / LARGEST_SCALE);
-            ("temperature".to_owned(), message)
-        });
-        positive.or(smallest).into_iter().collect()
+    fn problems(&self, _: BatchSpec) -> Vec<Problem> {
+        let smallest = 1.0 / LARGEST_SCALE;
+        if self.learned && self.temperature > 0.0 && self.temperature < smallest {
+            let message = format!("got {}, expected at least {smallest} where it is learned", self.temperature);
+            return vec![Problem::new("temperature", message)];
+        }
+        let usual = (1e-3..=2.0, "usual is 0.01 to 0.5: a divisor, so a factor of 20 is a temperature of 0.05");
+        check_positive("temperature", self.temperature, usual).into_iter().collect()
     }
 
     fn learned_scalars(&self) -> Vec<LearnedScalar> {
@@ -48,11 +49,6 @@ impl LossSettings for InfoNceLoss {
         let log_scale =
             LearnedScalar { largest, ..LearnedScalar::new("log_inverse_temperature", -self.temperature.ln()) };
         if self.learned { vec![log_scale] } else { Vec::new() }
-    }
-
-    fn implausible(&self) -> SettingProblems {
-        let usual = (1e-3..=2.0, "usual is 0.01 to 0.5: a divisor, so a factor of 20 is a temperature of 0.05");
-        check_plausible("temperature", self.temperature, usual).into_iter().collect()
     }
 
     #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53 pairs")]

@@ -8,7 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{BatchSpec, LossSettings, check_margin, check_neighbours, collapsed_hinges};
-use crate::setting_problems::{MARGINS, SettingProblems, check_plausible};
+use crate::setting_problems::MARGINS;
+use pairloom_stage::Problem;
 
 /// Triplet loss with the k hardest negatives of the batch (Liu, Ye, 2019). Summed over the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -28,12 +29,8 @@ impl Default for KnnMarginLoss {
 }
 
 impl LossSettings for KnnMarginLoss {
-    fn problems(&self, BatchSpec { pairs, .. }: BatchSpec) -> SettingProblems {
-        check_margin("margin", self.margin).into_iter().chain(check_neighbours(self.k, pairs)).collect()
-    }
-
-    fn implausible(&self) -> SettingProblems {
-        check_plausible("margin", self.margin, MARGINS).into_iter().collect()
+    fn problems(&self, BatchSpec { pairs, .. }: BatchSpec) -> Vec<Problem> {
+        check_margin("margin", self.margin, MARGINS).into_iter().chain(check_neighbours(self.k, pairs)).collect()
     }
 
     fn collapse_value(&self, pairs: usize) -> Option<f64> {

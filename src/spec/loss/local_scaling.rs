@@ -12,7 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{BatchSpec, LossSettings, check_margin, check_neighbours, collapsed_hinges};
-use crate::setting_problems::{MARGINS, SettingProblems, check_plausible};
+use crate::setting_problems::MARGINS;
+use pairloom_stage::Problem;
 
 /// SUM or MAX on scores that grow with the density around the image and the caption in the batch (first version of HAL:
 /// Liu, Ye, 2019). Summed over the batch.
@@ -59,17 +60,17 @@ impl Default for LocalScalingLoss {
 }
 
 impl LossSettings for LocalScalingLoss {
-    fn problems(&self, BatchSpec { pairs, sums, .. }: BatchSpec) -> SettingProblems {
+    fn problems(&self, BatchSpec { pairs, sums, .. }: BatchSpec) -> Vec<Problem> {
         let sums = sums.then(|| {
-            let message = "scores are sums over words or regions, and this loss takes the exponential of scores; wanted \
+            let message = "scores are sums over words or regions, and this loss takes the exponential of scores; expected \
                            another `aggregation` of the model, such as `mean`";
-            ("over".to_owned(), message.to_owned())
+            Problem::new("over", message)
         });
-        check_margin("margin", self.margin).into_iter().chain(check_neighbours(self.k, pairs)).chain(sums).collect()
-    }
-
-    fn implausible(&self) -> SettingProblems {
-        check_plausible("margin", self.margin, MARGINS).into_iter().collect()
+        check_margin("margin", self.margin, MARGINS)
+            .into_iter()
+            .chain(check_neighbours(self.k, pairs))
+            .chain(sums)
+            .collect()
     }
 
     fn collapse_value(&self, pairs: usize) -> Option<f64> {

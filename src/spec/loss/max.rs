@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{BatchSpec, LossSettings, check_margin, collapsed_hinges};
-use crate::setting_problems::{MARGINS, SettingProblems, check_plausible};
+use crate::setting_problems::MARGINS;
+use pairloom_stage::Problem;
 
 /// Triplet loss with the hardest negative of the batch (VSE++, "MAX"). Summed over the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -25,12 +26,8 @@ impl Default for MaxLoss {
 }
 
 impl LossSettings for MaxLoss {
-    fn problems(&self, _: BatchSpec) -> SettingProblems {
-        check_margin("margin", self.margin).into_iter().collect()
-    }
-
-    fn implausible(&self) -> SettingProblems {
-        check_plausible("margin", self.margin, MARGINS).into_iter().collect()
+    fn problems(&self, _: BatchSpec) -> Vec<Problem> {
+        check_margin("margin", self.margin, MARGINS).into_iter().collect()
     }
 
     fn collapse_value(&self, pairs: usize) -> Option<f64> {

@@ -19,7 +19,8 @@ pub mod semantic_margin;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::setting_problems::SettingProblems;
+use crate::setting_problems::{UsualRange, check_plausible};
+use pairloom_stage::Problem;
 
 pub use hal::HalLoss;
 pub use info_nce::InfoNceLoss;
@@ -80,12 +81,8 @@ impl Default for Loss {
 }
 
 impl LossSettings for Loss {
-    fn problems(&self, batches: BatchSpec) -> SettingProblems {
+    fn problems(&self, batches: BatchSpec) -> Vec<Problem> {
         self.settings().problems(batches)
-    }
-
-    fn implausible(&self) -> SettingProblems {
-        self.settings().implausible()
     }
 
     fn collapse_value(&self, pairs: usize) -> Option<f64> {
@@ -107,11 +104,9 @@ impl LossSettings for Loss {
 
 /// Settings of a loss, which are the fields of an implementing type, and what follows from them without scores.
 pub trait LossSettings {
-    /// Checks the settings for such batches.
-    fn problems(&self, batches: BatchSpec) -> SettingProblems;
-
-    /// Settings that are possible, but implausible, with the usual values.
-    fn implausible(&self) -> SettingProblems;
+    /// Checks the settings for such batches. Of those that are possible, but implausible, there are warnings with the usual
+    /// values.
+    fn problems(&self, batches: BatchSpec) -> Vec<Problem>;
 
     /// Value on a batch of `pairs` pairs whose scores are all equal, as those of a collapsed model. `None` if it
     /// depends on the score.
@@ -177,24 +172,29 @@ pub enum FormulaVariant {
     Official,
 }
 
-/// Checks that a margin is finite and at least 0.
-fn check_margin(name: &str, margin: f64) -> Option<(String, String)> {
-    (!margin.is_finite() || margin < 0.0).then(|| (name.into(), format!("got {margin}, wanted 0 or more")))
+/// Checks that a margin is finite and at least 0, and warns of an implausible one.
+fn check_margin(name: &str, margin: f64, usual: UsualRange) -> Option<Problem> {
+    let is_wrong = !margin.is_finite() || margin < 0.0;
+    let wrong = is_wrong.then(|| Problem::new(name, format!("got {margin}, expected 0 or more")));
+    wrong.or_else(|| check_plausible(name, margin, usual))
 }
 
-/// Checks that a number is finite and above 0.
-fn check_positive(name: &str, value: f64) -> Option<(String, String)> {
-    (!value.is_finite() || value <= 0.0).then(|| (name.into(), format!("got {value}, wanted a number above 0")))
+/// Checks that a number is finite and above 0, and warns of an implausible one.
+fn check_positive(name: &str, value: f64, usual: UsualRange) -> Option<Problem> {
+    let is_wrong = !value.is_finite() || value <= 0.0;
+    let wrong = is_wrong.then(|| Problem::new(name, format!("got {value}, expected a number above 0")));
+    wrong.or_else(|| check_plausible(name, value, usual))
 }
 
 /// Checks a number `k` of neighbours in a batch of `pairs` pairs.
-fn check_neighbours(k: usize, pairs: usize) -> Option<(String, String)> {
+fn check_neighbours(k: usize, pairs: usize) -> Option<Problem> {
     if k == 0 {
-        return Some(("k".into(), "got 0, wanted at least 1".into()));
+        return Some(Problem::new("k", "got 0, expected at least 1"));
     }
     // A batch of one pair is refused elsewhere.
     (pairs > 1 && k >= pairs).then(|| {
-        ("k".into(), format!("got {k}, wanted at most {}: the negatives of each in a batch of {pairs}", pairs - 1))
+        let most = pairs - 1;
+        Problem::new("k", format!("got {k}, expected at most {most}: the negatives of each in a batch of {pairs}"))
     })
 }
 
@@ -231,31 +231,20 @@ impl Objective {
     /// Checks the settings for such batches. Problems have names such as `loss.max.margin` and
     /// `semantic_margin.weight`.
     #[must_use]
-    pub fn problems(&self, batches: BatchSpec) -> SettingProblems {
-        let under = |part: String| move |(name, message)| (format!("{part}.{name}"), message);
-        let (name, function) = (self.loss.name(), &self.loss);
-        let mut problems = SettingProblems::new();
-        problems.extend(function.problems(batches).into_iter().map(under(format!("loss.{name}"))));
+    pub fn problems(&self, batches: BatchSpec) -> Vec<Problem> {
+        let name = self.loss.name();
+        let wrong = self.loss.problems(batches).into_iter();
+        let mut problems: Vec<Problem> = wrong.map(|problem| problem.under(&format!("loss.{name}"))).collect();
         if let Some(semantic_margin) = &self.semantic_margin {
-            problems.extend(semantic_margin.problems().into_iter().map(under("semantic_margin".into())));
-            if semantic_margin.keep_triplet && !function.is_triplet_loss() {
+            problems.extend(semantic_margin.problems().into_iter().map(|problem| problem.under("semantic_margin")));
+            if semantic_margin.keep_triplet && !self.loss.is_triplet_loss() {
                 let message = format!(
-                    "got `keep_triplet = true` with the loss `{name}`, wanted a triplet loss such as `max`, or `keep_triplet = false`"
+                    "got `keep_triplet = true` with the loss `{name}`, expected a triplet loss such as `max`, or `keep_triplet = false`"
                 );
-                problems.push(("semantic_margin".into(), message));
+                problems.push(Problem::new("semantic_margin", message));
             }
         }
         problems
-    }
-
-    /// Settings that are possible, but implausible, with the usual values. Names are those of
-    /// [`problems`](Self::problems).
-    #[must_use]
-    pub fn implausible(&self) -> SettingProblems {
-        let under = |part: String| move |(name, message)| (format!("{part}.{name}"), message);
-        let loss = self.loss.implausible().into_iter().map(under(format!("loss.{}", self.loss.name())));
-        let margins = self.semantic_margin.iter().flat_map(SemanticMargin::implausible);
-        loss.chain(margins.map(under("semantic_margin".into()))).collect()
     }
 }
 
@@ -283,18 +272,19 @@ mod tests {
     fn invalid_settings_are_reported() {
         let problems_of = |objective: &Objective, pairs| -> Vec<String> {
             let batches = BatchSpec { pairs, never_positive: false, sums: false };
-            objective.problems(batches).into_iter().map(|(setting, message)| format!("{setting}: {message}")).collect()
+            let found = objective.problems(batches).into_iter();
+            found.map(|problem| format!("{}: {}", problem.setting, problem.message)).collect()
         };
         assert_eq!(
             problems_of(&objective(Loss::KnnMargin(KnnMarginLoss { margin: -1.0, k: 8 }), None), 8),
             [
-                "loss.knn_margin.margin: got -1, wanted 0 or more",
-                "loss.knn_margin.k: got 8, wanted at most 7: the negatives of each in a batch of 8"
+                "loss.knn_margin.margin: got -1, expected 0 or more",
+                "loss.knn_margin.k: got 8, expected at most 7: the negatives of each in a batch of 8"
             ]
         );
         let margins = SemanticMargin { temperature: 0.0, keep_triplet: false, ..SemanticMargin::default() };
         let mut beside = objective(Loss::Hal(HalLoss::default()), Some(margins));
-        assert_eq!(problems_of(&beside, 8), ["semantic_margin.temperature: got 0, wanted a number above 0"]);
+        assert_eq!(problems_of(&beside, 8), ["semantic_margin.temperature: got 0, expected a number above 0"]);
         beside.semantic_margin = Some(SemanticMargin::default());
         assert!(
             problems_of(&beside, 8)[0].starts_with("semantic_margin: got `keep_triplet = true` with the loss `hal`")

@@ -21,7 +21,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{FormulaVariant, check_positive};
-use crate::setting_problems::{SettingProblems, check_plausible};
+use crate::setting_problems::check_plausible;
+use pairloom_stage::Problem;
 
 /// Triplets with a semantic adaptive margin (SAM: Biten et al., WACV 2022): the difference of the caption similarities
 /// of the matching caption and the negative, divided by a temperature.
@@ -82,29 +83,18 @@ impl SemanticMargin {
         })
     }
 
-    /// Checks the settings.
+    /// Checks the settings. Of those that are possible, but implausible, there are warnings with the usual values.
     #[must_use]
-    pub fn problems(&self) -> SettingProblems {
-        let mut problems = SettingProblems::new();
-        for (name, value) in [("temperature", self.temperature), ("weight", self.weight)] {
-            problems.extend(check_positive(name, value));
-        }
-        if let Some(largest) = self.largest_margin.filter(|largest| largest.is_nan()) {
-            problems.push(("largest_margin".into(), format!("got {largest}, wanted a number")));
-        }
-        problems
-    }
-
-    /// Settings that are possible, but implausible, with the usual values.
-    #[must_use]
-    pub fn implausible(&self) -> SettingProblems {
-        let temperature = (0.1..=1000.0, "usual is 3 to 10");
-        let weight = (1e-3..=100.0, "usual is 1 to 5");
-        let largest = (0.0..=f64::INFINITY, "usual is 1, and below 0 no negative counts");
+    pub fn problems(&self) -> Vec<Problem> {
+        let largest = self.largest_margin.and_then(|largest| {
+            let usual = (0.0..=f64::INFINITY, "usual is 1, and below 0 no negative counts");
+            let wrong = || Problem::new("largest_margin", format!("got {largest}, expected a number"));
+            if largest.is_nan() { Some(wrong()) } else { check_plausible("largest_margin", largest, usual) }
+        });
         let own = [
-            check_plausible("temperature", self.temperature, temperature),
-            check_plausible("weight", self.weight, weight),
-            self.largest_margin.and_then(|margin| check_plausible("largest_margin", margin, largest)),
+            check_positive("temperature", self.temperature, (0.1..=1000.0, "usual is 3 to 10")),
+            check_positive("weight", self.weight, (1e-3..=100.0, "usual is 1 to 5")),
+            largest,
         ];
         own.into_iter().flatten().collect()
     }

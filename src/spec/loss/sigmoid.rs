@@ -9,7 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{BatchSpec, LearnedScalar, LossSettings, check_positive};
-use crate::setting_problems::{SettingProblems, check_plausible, is_false};
+use crate::setting_problems::{check_plausible, is_false};
+use pairloom_stage::Problem;
 
 /// Binary cross entropy of every image-caption pair of the batch (`SigLIP`: Zhai et al., ICCV 2023). Summed over
 /// captions, averaged over images.
@@ -34,17 +35,15 @@ impl Default for SigmoidLoss {
 }
 
 impl LossSettings for SigmoidLoss {
-    fn problems(&self, _: BatchSpec) -> SettingProblems {
-        let bias = (!self.bias.is_finite()).then(|| ("bias".into(), format!("got {}, wanted a number", self.bias)));
-        check_positive("temperature", self.temperature).into_iter().chain(bias).collect()
-    }
-
-    fn implausible(&self) -> SettingProblems {
-        let temperature = (0.5..=1000.0, "usual is 1 to 100: a factor, so a divisor of 0.05 is a temperature of 20");
-        let bias = (-100.0..=0.0, "usual is -20 to 0: above 0 most pairs would count as matching at first");
-        let own =
-            [check_plausible("temperature", self.temperature, temperature), check_plausible("bias", self.bias, bias)];
-        own.into_iter().flatten().collect()
+    fn problems(&self, _: BatchSpec) -> Vec<Problem> {
+        let temperatures = (0.5..=1000.0, "usual is 1 to 100: a factor, so a divisor of 0.05 is a temperature of 20");
+        let biases = (-100.0..=0.0, "usual is -20 to 0: above 0 most pairs would count as matching at first");
+        let bias = if self.bias.is_finite() {
+            check_plausible("bias", self.bias, biases)
+        } else {
+            Some(Problem::new("bias", format!("got {}, expected a number", self.bias)))
+        };
+        check_positive("temperature", self.temperature, temperatures).into_iter().chain(bias).collect()
     }
 
     fn collapse_value(&self, _: usize) -> Option<f64> {

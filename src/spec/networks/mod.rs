@@ -85,10 +85,10 @@ impl Network {
     pub fn recognize(parameters: &BTreeMap<String, Vec<usize>>) -> Option<&'static str> {
         let matches = |network: Self| {
             let architecture = network.architecture();
-            let wanted = architecture.parameters();
+            let expected = architecture.parameters();
             let needed = parameters.keys().filter(|name| !architecture.file_part.is_unneeded(name));
-            wanted.len() == needed.count()
-                && wanted.iter().all(|wanted| parameters.get(&wanted.name) == Some(&wanted.shape))
+            expected.len() == needed.count()
+                && expected.iter().all(|expected| parameters.get(&expected.name) == Some(&expected.shape))
         };
         Self::ALL.iter().find(|(network, _)| matches(*network)).map(|(_, name)| *name)
     }

@@ -5,8 +5,10 @@ use std::collections::HashSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::facts::ModelFacts;
 use super::model_inputs;
-use pairloom_stage::{Problem, Stage, StageInput, StageOutput, TableRef};
+use crate::input_spec::ImageInput;
+use pairloom_stage::{KnownFacts, Problem, Stage, StageInput, StageOutput, TableRef};
 use pairloom_tables::attention;
 
 /// Most rows of a part.
@@ -68,11 +70,21 @@ impl Stage for ComputeAttention {
         vec![StageOutput::table("attention", attention::table().schema(), PART_ROWS)]
     }
 
+    fn check_inputs(&self, known: &KnownFacts) -> Vec<Problem> {
+        let Some(model) = known.get::<ModelFacts>(&self.model) else { return Vec::new() };
+        let no_attention = (!model.capabilities.word_attention).then(|| {
+            let message = format!("a model of `{}` has no attention between words and regions", model.family);
+            Problem::new("model", message).hint("models of `scan` and `sgraf` have one")
+        });
+        let images = Some((&self.regions, ImageInput::Regions));
+        no_attention.into_iter().chain(model.image_problems(images, known)).collect()
+    }
+
     fn check(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         for (setting, count) in [("n_captions", self.n_captions), ("caption_ids", self.caption_ids.len().max(1))] {
             if !(1..=MAX_CAPTIONS).contains(&count) {
-                problems.push(Problem::new(setting, format!("got {count} captions, wanted 1 to {MAX_CAPTIONS}")));
+                problems.push(Problem::new(setting, format!("got {count} captions, expected 1 to {MAX_CAPTIONS}")));
             }
         }
         let mut seen = HashSet::new();

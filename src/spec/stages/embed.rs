@@ -3,9 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{either_image_vectors_problem, model_inputs};
+use super::facts::{EmbeddingFacts, ModelFacts};
+use super::{either_image_vectors_problem, image_vectors, model_inputs};
 use pairloom_base::runtime::MAX_RANKS;
-use pairloom_stage::{Problem, Stage, StageInput, StageOutput, TableRef};
+use pairloom_stage::{KnownFacts, OutputFact, Problem, Stage, StageInput, StageOutput, TableRef};
 use pairloom_tables::{caption_embeddings, image_embeddings};
 
 /// Number of rows of a part.
@@ -71,6 +72,25 @@ impl Stage for Embed {
         ]
     }
 
+    fn facts(&self, known: &KnownFacts) -> Vec<OutputFact> {
+        let model = known.get::<ModelFacts>(&self.model).filter(|model| !model.is_imported);
+        let similarity = model.and_then(|model| model.capabilities.similarity);
+        let facts = EmbeddingFacts { model: self.model.clone(), similarity, splits: self.splits.clone() };
+        ["image_embeddings", "caption_embeddings"].map(|output| OutputFact::new(output, facts.clone())).into()
+    }
+
+    fn check_inputs(&self, known: &KnownFacts) -> Vec<Problem> {
+        let Some(model) = known.get::<ModelFacts>(&self.model) else { return Vec::new() };
+        let no_vectors = model.capabilities.similarity.is_none().then(|| {
+            let family = model.family;
+            let message =
+                format!("a model of `{family}` has no vector of an image and of a caption that its score follows from");
+            Problem::new("model", message).hint("`score_pairs`, and `evaluate` with its `scores`")
+        });
+        let images = image_vectors(self.features.as_ref(), self.regions.as_ref());
+        no_vectors.into_iter().chain(model.image_problems(images, known)).collect()
+    }
+
     fn check(&self) -> Vec<Problem> {
         let either = either_image_vectors_problem(self.features.as_ref(), self.regions.as_ref(), "");
         let unknown = self.splits.iter().filter(|split| !SPLITS.contains(&split.as_str()));
@@ -78,7 +98,7 @@ impl Stage for Embed {
             Problem::new("splits", format!("no split `{split}`; there are `train`, `restval`, `val` and `test`"))
         });
         let ranks = (!(1..=MAX_RANKS).contains(&self.ranks))
-            .then(|| Problem::new("ranks", format!("got {}, wanted 1 to {MAX_RANKS}", self.ranks)));
+            .then(|| Problem::new("ranks", format!("got {}, expected 1 to {MAX_RANKS}", self.ranks)));
         either.into_iter().chain(unknown).chain(ranks).collect()
     }
 }

@@ -3,11 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::similarity::EmbeddingSimilarity;
+use crate::family::ScoreRange;
+use crate::similarity::{EmbeddingSimilarity, OrderPenalty};
+use crate::stages::facts::{EmbeddingFacts, ModelFacts};
 use crate::stages::{either_image_vectors_problem, image_vectors, image_vectors_input};
 use pairloom_retrieval::methods::{MethodContext, ScoreKind};
 use pairloom_retrieval::{DEFAULT_RANKING_DEPTH, Method, Protocol};
-use pairloom_stage::{Problem, Stage, StageInput, StageOutput, TableRef};
+use pairloom_stage::{KnownFacts, OutputFact, Problem, Stage, StageInput, StageOutput, TableRef};
 use pairloom_tables as tables;
 
 /// Ranks embeddings and measures retrieval.
@@ -108,14 +110,14 @@ impl Evaluate {
             problems.push(Problem::new("captions", "is missing").hint(hint));
         }
         let kind = self.score_kind();
-        let of_vectors = matches!(kind, ScoreKind::Cosine | ScoreKind::Order);
-        if of_vectors && self.images.is_none() {
+        let compares_vectors = matches!(kind, ScoreKind::Cosine | ScoreKind::Order);
+        if compares_vectors && self.images.is_none() {
             problems.insert(0, Problem::new("images", "is missing").hint(hint));
         }
         let similarity = self.similarity != EmbeddingSimilarity::Cosine;
         let applies = [
-            ("images", self.images.is_some(), "embeddings", of_vectors),
-            ("similarity", similarity, "embeddings", of_vectors),
+            ("images", self.images.is_some(), "embeddings", compares_vectors),
+            ("similarity", similarity, "embeddings", compares_vectors),
             ("model", self.model.is_some(), "scores that are not stored", kind == ScoreKind::Streamed),
             ("features", self.features.is_some(), "a `model`", kind == ScoreKind::Streamed),
             ("regions", self.regions.is_some(), "a `model`", kind == ScoreKind::Streamed),
@@ -152,6 +154,58 @@ impl Evaluate {
             problems.push(Problem::new(missing, message).hint("the validation split has scores of its own"));
         }
         problems
+    }
+}
+
+impl Evaluate {
+    /// Problems of methods that scale distances 1 − s, if stored scores of a model can be above 1.
+    fn scores_above_one(&self, known: &KnownFacts) -> Vec<Problem> {
+        let model = self.scores.as_ref().and_then(|scores| known.get::<ModelFacts>(scores));
+        let Some(model) = model.filter(|model| model.capabilities.score_range != ScoreRange::UpToOne) else {
+            return Vec::new();
+        };
+        let methods = self.methods.iter().enumerate().filter(|(_, method)| method.scales_distances());
+        let problem = |(number, method): (usize, &Method)| {
+            let (name, family) = (method.name(), model.family);
+            let message =
+                format!("`{name}` scales the distances 1 − s, and this model of `{family}` has scores above 1");
+            let hint = "leave it out, or train with `aggregation = \"mean\"`";
+            Problem::new(format!("methods.{number}"), message).hint(hint)
+        };
+        methods.map(problem).collect()
+    }
+
+    /// Problems of embeddings that the settings do not fit.
+    fn embedding_problems(&self, known: &KnownFacts) -> Vec<Problem> {
+        let embeddings = |from: &Option<TableRef>| known.get::<EmbeddingFacts>(from.as_ref()?);
+        let Some(images) = embeddings(&self.images) else { return Vec::new() };
+        let mut problems = Vec::new();
+        if let Some(captions) = embeddings(&self.captions).filter(|captions| captions.model != images.model) {
+            let message = format!("embedded by `{}`, but `images` by `{}`", captions.model, images.model);
+            problems.push(Problem::warning("captions", message).hint("scores compare vectors of one model"));
+        }
+        if let Some(trained) = images.similarity.filter(|trained| *trained != self.similarity) {
+            let (got, expected) = (similarity_text(self.similarity), similarity_text(trained));
+            let message = format!("got {got}, but `{}` was trained with {expected}", images.model);
+            problems.push(Problem::warning("similarity", message).hint(format!("write `similarity = {expected}`")));
+        }
+        let splits = [("split", Some(&self.split)), ("validation_split", self.validation_split.as_ref())];
+        let splits = splits.into_iter().filter_map(|(setting, split)| Some((setting, split?)));
+        let is_missing = |(_, split): &(_, &String)| !images.splits.is_empty() && !images.splits.contains(split);
+        problems.extend(splits.into_iter().find(is_missing).map(|(setting, split)| {
+            let message = format!("got `{split}`, but `images` has the splits `{}` alone", images.splits.join("`, `"));
+            Problem::new(setting, message).hint("add it to `splits` of `embed`")
+        }));
+        problems
+    }
+}
+
+/// Similarity as it is written in a pipeline file.
+fn similarity_text(similarity: EmbeddingSimilarity) -> &'static str {
+    match similarity {
+        EmbeddingSimilarity::Cosine => "\"cosine\"",
+        EmbeddingSimilarity::Order { form: OrderPenalty::Norm } => "\"order\"",
+        EmbeddingSimilarity::Order { form: OrderPenalty::Squared } => "{ order = { form = \"squared\" } }",
     }
 }
 
@@ -203,6 +257,19 @@ impl Stage for Evaluate {
         ]
     }
 
+    fn facts(&self, _: &KnownFacts) -> Vec<OutputFact> {
+        let graded = self.relevance.iter().filter(|relevance| relevance.similarity.is_some());
+        let names = graded.map(|relevance| relevance.name.clone()).collect();
+        vec![OutputFact::new("metrics", tables::metrics::NcsRelevances(names))]
+    }
+
+    fn check_inputs(&self, known: &KnownFacts) -> Vec<Problem> {
+        let images = image_vectors(self.features.as_ref(), self.regions.as_ref());
+        let model = self.model.as_ref().and_then(|model| known.get::<ModelFacts>(model));
+        let wrong_images = model.map_or_else(Vec::new, |model| model.image_problems(images, known));
+        [self.embedding_problems(known), self.scores_above_one(known), wrong_images].concat()
+    }
+
     fn check(&self) -> Vec<Problem> {
         let mut problems = self.source_problems();
         for (setting, value) in [("dataset", &self.dataset), ("split", &self.split)] {
@@ -212,7 +279,7 @@ impl Stage for Evaluate {
         }
         if self.protocols.is_empty() {
             problems.push(
-                Problem::new("protocols", "got an empty list, wanted at least one protocol")
+                Problem::new("protocols", "got an empty list, expected at least one protocol")
                     .hint("leave it out for `all`"),
             );
         }
@@ -223,11 +290,11 @@ impl Stage for Evaluate {
         }
         check_distinct(&self.cutoffs, |message| problems.push(Problem::new("cutoffs", message)));
         if !self.cutoffs.is_sorted() {
-            let message = format!("got {:?}, wanted ascending numbers", self.cutoffs);
+            let message = format!("got {:?}, expected ascending numbers", self.cutoffs);
             problems.push(Problem::new("cutoffs", message).hint("as tables of papers have them: `[1, 5, 10]`"));
         }
         if self.ranking_depth == 0 {
-            problems.push(Problem::new("ranking_depth", "got 0, wanted at least 1"));
+            problems.push(Problem::new("ranking_depth", "got 0, expected at least 1"));
         }
         problems.extend(self.validation.iter().filter_map(ValidationSettings::problem));
         problems.extend(self.query_bank.iter().flat_map(|bank| bank.problems(&self.split, self.scores.is_some())));
@@ -269,7 +336,7 @@ impl Stage for Evaluate {
 /// Checks that a list has distinct positive numbers; passes messages to `problem`.
 fn check_distinct(numbers: &[usize], mut problem: impl FnMut(String)) {
     if numbers.is_empty() || numbers.contains(&0) {
-        problem(format!("got {numbers:?}, wanted numbers from 1"));
+        problem(format!("got {numbers:?}, expected numbers from 1"));
     }
     for (i, number) in numbers.iter().enumerate() {
         if numbers[..i].contains(number) {
@@ -355,18 +422,18 @@ impl QueryBankSettings {
     }
 
     /// Problems of a bank for an evaluation of `split`, of stored scores or of embeddings.
-    fn problems(&self, split: &str, of_scores: bool) -> Vec<Problem> {
+    fn problems(&self, split: &str, from_scores: bool) -> Vec<Problem> {
         let scored = [&self.image_scores, &self.caption_scores].map(Option::is_some);
         let vectors = (&self.images, &self.captions, &self.memory_bank);
         let is_whole = match vectors {
             (Some(_), Some(_), None) | (None, None, Some(_)) => {
-                !of_scores && scored == [false; 2] && self.bank_scores.is_none()
+                !from_scores && scored == [false; 2] && self.bank_scores.is_none()
             }
-            (None, None, None) => of_scores && scored == [true; 2],
+            (None, None, None) => from_scores && scored == [true; 2],
             _ => false,
         };
         if !is_whole {
-            let (message, hint) = if of_scores {
+            let (message, hint) = if from_scores {
                 ("beside `scores`, wants scores with the bank", "`image_scores` and `caption_scores`")
             } else {
                 ("has too few or too many tables", "either `images` and `captions`, or `memory_bank`")
@@ -382,8 +449,8 @@ impl QueryBankSettings {
     }
 
     /// True if there are scores of the bank's images with its captions: they follow from vectors.
-    fn has_pairs(&self, of_scores: bool) -> bool {
-        !of_scores || self.bank_scores.is_some()
+    fn has_pairs(&self, from_scores: bool) -> bool {
+        !from_scores || self.bank_scores.is_some()
     }
 
     /// Name in results.
@@ -477,12 +544,12 @@ impl RelevanceSource {
                     Some(got) if !got.is_finite() => {
                         problem(
                             "at_least",
-                            format!("got {got}, wanted the lowest value of relevant pairs"),
+                            format!("got {got}, expected the lowest value of relevant pairs"),
                             "a number",
                         );
                     }
                     None if ratings.is_some() => {
-                        let message = "`at_least` is missing, wanted the lowest rating of relevant pairs".to_owned();
+                        let message = "`at_least` is missing, expected the lowest rating of relevant pairs".to_owned();
                         problem("", message, "Crisscrossed Captions counts pairs from 3.0 of 5 on");
                     }
                     _ => {}

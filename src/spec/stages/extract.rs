@@ -8,12 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::networks::{Architecture, LayerOutput, NetworkInput};
 use crate::precision::MatmulPrecision;
+use crate::stages::facts::VectorWidth;
 use pairloom_base::error::{Error, Result, TruncatedList};
 use pairloom_base::runtime::MAX_RANKS;
 use pairloom_kernels::normalize::ChannelStatistics;
 use pairloom_kernels::resize::Interpolation;
 use pairloom_stage::{
-    CopiedRows, FileKeys, Problem, RequiredValues, RowKey, SourceRef, Stage, StageInput, StageOutput, TableRef,
+    CopiedRows, FileKeys, KnownFacts, OutputFact, Problem, RequiredValues, RowKey, SourceRef, Stage, StageInput,
+    StageOutput, TableRef,
 };
 use pairloom_tables as tables;
 
@@ -229,6 +231,10 @@ impl Stage for Extract {
         outputs
     }
 
+    fn facts(&self, _: &KnownFacts) -> Vec<OutputFact> {
+        self.width().map(|width| OutputFact::new(self.output_name(), VectorWidth(width))).into_iter().collect()
+    }
+
     fn copied_rows(&self) -> Option<CopiedRows> {
         let key_columns = &["split", "path", "digest"];
         Some(CopiedRows { input: "images", output: self.output_name(), key_columns, not_of_rows: NOT_OF_ROWS })
@@ -353,7 +359,7 @@ impl Extract {
     /// Returns true if images and captions of this split are used.
     #[must_use]
     pub fn uses_split(&self, split: &str) -> bool {
-        self.splits.is_empty() || self.splits.iter().any(|wanted| wanted == split)
+        self.splits.is_empty() || self.splits.iter().any(|chosen| chosen == split)
     }
 
     /// Number of images of every batch.
@@ -382,9 +388,6 @@ impl Extract {
 }
 
 /// Keys of images that are known without their bytes: from the keys of files, and from digests in the table.
-///
-/// # Errors
-/// A column is missing.
 pub fn image_keys(batch: &RecordBatch, files: &FileKeys) -> Result<Vec<Option<RowKey>>> {
     let (paths, digests) = (tables::text_column(batch, "path")?, tables::text_column(batch, "digest")?);
     let keys = paths.iter().zip(digests).map(|(path, digest)| match path {
@@ -525,13 +528,13 @@ impl Extract {
         }
         problems.extend(self.input_problems());
         if !(0.0..=1.0).contains(&self.max_skipped) {
-            problems.push(Problem::new("max_skipped", format!("got {}, wanted 0 to 1", self.max_skipped)));
+            problems.push(Problem::new("max_skipped", format!("got {}, expected 0 to 1", self.max_skipped)));
         } else if self.max_skipped != default_max_skipped() && self.on_undecodable == OnUndecodable::Fail {
             let message = "it limits the images that are left out, but none are";
             problems.push(Problem::new("max_skipped", message).hint("set `on_undecodable = \"skip\"` too"));
         }
         if !(1..=MAX_RANKS).contains(&self.ranks) {
-            problems.push(Problem::new("ranks", format!("got {}, wanted 1 to {MAX_RANKS}", self.ranks)));
+            problems.push(Problem::new("ranks", format!("got {}, expected 1 to {MAX_RANKS}", self.ranks)));
         }
         problems
     }
@@ -555,14 +558,14 @@ impl Extract {
         }
         if self.pooling == Some(FeaturePooling::Logits) {
             let message =
-                "a module of yours returns what it computes, wanted \"embedding\", \"average\", `grid` or `regions`";
+                "a module of yours returns what it computes, expected \"embedding\", \"average\", `grid` or `regions`";
             problems.push(Problem::new("pooling", message).hint("leave `pooling` out for one vector an image"));
         }
         if !module.mean.iter().all(|mean| mean.is_finite()) {
-            problems.push(Problem::new("torchscript.mean", format!("got {:?}, wanted finite numbers", module.mean)));
+            problems.push(Problem::new("torchscript.mean", format!("got {:?}, expected finite numbers", module.mean)));
         }
         if !module.deviation.iter().all(|deviation| deviation.is_finite() && *deviation > 0.0) {
-            let message = format!("got {:?}, wanted numbers above 0", module.deviation);
+            let message = format!("got {:?}, expected numbers above 0", module.deviation);
             problems.push(Problem::new("torchscript.deviation", message));
         }
         problems
@@ -584,7 +587,7 @@ impl Extract {
         let own = network.architecture().input;
         let crop = self.input().crop;
         if own.fixed && crop != own.crop {
-            let message = format!("{crop} pixels, wanted {}: {} takes no other", own.crop, network.name());
+            let message = format!("{crop} pixels, expected {}: {} takes no other", own.crop, network.name());
             problems.push(Problem::new("crop", message));
         }
         problems
@@ -600,11 +603,11 @@ impl Extract {
         if matches!(self.weights, Some(WeightSource::Model(_)))
             && !(self.normalize && pooling == usual && self.layer.is_none() && !self.ten_crop)
         {
-            let (message, wanted) = match usual {
+            let (message, expected) = match usual {
                 FeaturePooling::Embedding => ("the model was trained on normalised feature vectors", "embedding"),
                 _ => ("the model was trained on normalised averages", "average"),
             };
-            let hint = format!("set `normalize = true` and `pooling = \"{wanted}\"`, without `layer` and `ten_crop`");
+            let hint = format!("set `normalize = true` and `pooling = \"{expected}\"`, without `layer` and `ten_crop`");
             problems.push(Problem::new("weights.model", message).hint(hint));
         }
         let found = self.layer.as_ref().map(|layer| (layer, layers.iter().find(|(known, _)| known == layer)));
@@ -625,11 +628,11 @@ impl Extract {
                     LayerOutput::Vector(_) => pooling == FeaturePooling::Embedding,
                 };
                 if !fits {
-                    let (kind, wanted) = match output {
+                    let (kind, expected) = match output {
                         LayerOutput::Maps(_) => ("feature maps", "`average` or a grid"),
                         LayerOutput::Vector(_) => ("a vector", "`embedding`"),
                     };
-                    let message = format!("the layer `{layer}` of {name} has {kind}, wanted {wanted}");
+                    let message = format!("the layer `{layer}` of {name} has {kind}, expected {expected}");
                     problems.push(Problem::new("pooling", message).hint("leave `pooling` out"));
                 }
             }
@@ -650,13 +653,13 @@ impl Extract {
     fn region_problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         if let Some(side) = self.grid_side().filter(|side| !GRID_SIDES.contains(side)) {
-            let message = format!("got {side} cells a side, wanted {} to {}", GRID_SIDES.start(), GRID_SIDES.end());
+            let message = format!("got {side} cells a side, expected {} to {}", GRID_SIDES.start(), GRID_SIDES.end());
             problems.push(Problem::new("pooling.grid", message));
         }
         if let Some(FeaturePooling::Regions(count)) = self.pooling
             && !(1..=MAX_REGIONS).contains(&count)
         {
-            problems.push(Problem::new("pooling.regions", format!("got {count}, wanted 1 to {MAX_REGIONS}")));
+            problems.push(Problem::new("pooling.regions", format!("got {count}, expected 1 to {MAX_REGIONS}")));
         }
         if self.regions().is_some() && self.ten_crop {
             let message = "the cells of ten crops are different parts of the image";
@@ -692,7 +695,7 @@ impl Extract {
         let input = self.input();
         for (setting, side) in [("resize", input.resize), ("crop", input.crop)] {
             if !SIDES.contains(&side) {
-                let message = format!("{side} pixels, wanted {} to {}", SIDES.start(), SIDES.end());
+                let message = format!("{side} pixels, expected {} to {}", SIDES.start(), SIDES.end());
                 problems.push(Problem::new(setting, message));
             }
         }
@@ -701,7 +704,7 @@ impl Extract {
             problems.push(Problem::new("crop", message).hint("make `crop` at most `resize`"));
         }
         if self.batch_size == 0 {
-            problems.push(Problem::new("batch_size", "0 images, wanted at least 1"));
+            problems.push(Problem::new("batch_size", "0 images, expected at least 1"));
         }
         // An invalid side was reported above. It may be 0, so it is excluded before the division.
         if SIDES.contains(&input.crop) {
@@ -710,7 +713,7 @@ impl Extract {
             if values > MAX_INPUT_VALUES {
                 let crops = if self.ten_crop { "10 crops × " } else { "" };
                 let message = format!(
-                    "{} images × {crops}3 × {crop}² pixels are {values} values at once in every thread, wanted at most \
+                    "{} images × {crops}3 × {crop}² pixels are {values} values at once in every thread, expected at most \
                      {MAX_INPUT_VALUES} (128 MiB)",
                     self.batch_size,
                     crop = input.crop,

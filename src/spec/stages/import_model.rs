@@ -3,9 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::facts::ModelFacts;
 use crate::family::PublishedModel;
 use pairloom_kernels::text::Tokenizer;
-use pairloom_stage::{SourceRef, Stage, StageInput, StageOutput};
+use pairloom_stage::{KnownFacts, OutputFact, SourceRef, Stage, StageInput, StageOutput};
 
 /// Imports a published model, so that `embed` can use it like a model of `train`.
 ///
@@ -47,5 +48,11 @@ impl Stage for ImportModel {
 
     fn outputs(&self) -> Vec<StageOutput> {
         vec![StageOutput::files("model")]
+    }
+
+    fn facts(&self, _: &KnownFacts) -> Vec<OutputFact> {
+        let (family, capabilities) = (self.model.name(), self.model.default_capabilities());
+        let facts = ModelFacts { family, capabilities, is_imported: true, trained_on: None };
+        vec![OutputFact::new("model", facts)]
     }
 }

@@ -8,6 +8,7 @@ pub mod embed;
 pub mod score_pairs;
 pub mod compute_attention;
 pub mod evaluate;
+pub mod facts;
 
 use crate::input_spec::ImageInput;
 use pairloom_stage::{Problem, StageInput, TableRef};
@@ -53,33 +54,33 @@ fn either_image_vectors_problem(
 ) -> Option<Problem> {
     match (features, regions) {
         (Some(_), Some(_)) => {
-            let message = "set together with `features`: wanted one of the two";
+            let message = "set together with `features`: expected one of the two";
             Some(Problem::new(format!("{prefix}regions"), message))
         }
         (None, None) => {
-            let message = "no images: wanted `features`, or `regions` for a model that reads them";
+            let message = "no images: expected `features`, or `regions` for a model that reads them";
             Some(Problem::new(format!("{prefix}features"), message).hint("`features = \"cnn.features\"`"))
         }
         _ => None,
     }
 }
 
-/// Problem of the tables `features` and `regions`, of which a model of the family `model` reads the kind `wanted`. Names
+/// Problem of the tables `features` and `regions`, of which a model of the family `model` reads the kind `expected`. Names
 /// of settings begin with `prefix`.
 fn image_vectors_problem(
     tables: (Option<&TableRef>, Option<&TableRef>),
-    wanted: ImageInput,
+    expected: ImageInput,
     prefix: &str,
     model: &str,
 ) -> Option<Problem> {
-    let example = match wanted {
+    let example = match expected {
         ImageInput::Features => "`features = \"cnn.features\"`",
         ImageInput::Regions => "`regions = \"pairs.regions\"`",
     };
-    let (setting, message) = match (tables, wanted) {
+    let (setting, message) = match (tables, expected) {
         ((Some(_), None), ImageInput::Features) | ((None, Some(_)), ImageInput::Regions) => return None,
-        ((Some(_), Some(_)), _) => ("regions", "set together with `features`: wanted one of the two".to_owned()),
-        ((None, None), _) => (wanted.name(), format!("no images: wanted `{}`", wanted.name())),
+        ((Some(_), Some(_)), _) => ("regions", "set together with `features`: expected one of the two".to_owned()),
+        ((None, None), _) => (expected.name(), format!("no images: expected `{}`", expected.name())),
         ((Some(_), None), ImageInput::Regions) => {
             ("features", format!("a model of `{model}` reads regions, not one vector of an image"))
         }

@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{either_image_vectors_problem, model_inputs};
-use pairloom_stage::{Problem, Stage, StageInput, StageOutput, TableRef};
+use super::facts::ModelFacts;
+use super::{either_image_vectors_problem, image_vectors, model_inputs};
+use pairloom_stage::{KnownFacts, OutputFact, Problem, Stage, StageInput, StageOutput, TableRef};
 use pairloom_tables::{scored_captions, scores};
 
 /// Most rows of a part of `scored_captions`, and of a part of `scores` with few captions.
@@ -63,6 +64,16 @@ impl Stage for ScorePairs {
             StageOutput::table("scores", scores::table().schema(), PART_ROWS),
             StageOutput::table("scored_captions", scored_captions::table().schema(), PART_ROWS),
         ]
+    }
+
+    fn facts(&self, known: &KnownFacts) -> Vec<OutputFact> {
+        let model = known.get::<ModelFacts>(&self.model);
+        model.map(|model| OutputFact::new("scores", model.clone())).into_iter().collect()
+    }
+
+    fn check_inputs(&self, known: &KnownFacts) -> Vec<Problem> {
+        let images = image_vectors(self.features.as_ref(), self.regions.as_ref());
+        known.get::<ModelFacts>(&self.model).map_or_else(Vec::new, |model| model.image_problems(images, known))
     }
 
     fn check(&self) -> Vec<Problem> {

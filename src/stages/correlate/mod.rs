@@ -78,7 +78,7 @@ impl Score {
         match (&self.similarity, &self.sampling) {
             (None, None) => problems.push(Problem::new(at, "has neither `similarity` nor `sampling`").hint(one)),
             (Some(_), Some(_)) => {
-                problems.push(Problem::new(at, "has both `similarity` and `sampling`, wanted one").hint(one));
+                problems.push(Problem::new(at, "has both `similarity` and `sampling`, expected one").hint(one));
             }
             _ => {}
         }
@@ -117,7 +117,7 @@ impl Stage for Correlate {
     fn check(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         if self.scores.is_empty() {
-            problems.push(Problem::new("scores", "got an empty list, wanted at least one score"));
+            problems.push(Problem::new("scores", "got an empty list, expected at least one score"));
         }
         if self.pairs.contains_key(ALL_PAIRS) {
             let message = format!("`{ALL_PAIRS}` is reserved for all rated pairs");
@@ -156,9 +156,9 @@ impl RunnableStage for Correlate {
     fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
         let rated = RatedPairs::read(cx)?;
         let sets =
-            std::iter::once((ALL_PAIRS, None)).chain(self.pairs.iter().map(|(name, of)| (name.as_str(), Some(of))));
+            std::iter::once((ALL_PAIRS, None)).chain(self.pairs.iter().map(|(name, set)| (name.as_str(), Some(set))));
         let sets: Vec<(&str, Vec<usize>)> =
-            sets.map(|(name, of)| Ok((name, pair_indices(&rated, name, of)?))).collect::<Result<_>>()?;
+            sets.map(|(name, set)| Ok((name, pair_indices(&rated, name, set)?))).collect::<Result<_>>()?;
         for (name, set) in &sets {
             if is_constant(&select(&rated.ratings, set)) {
                 let message =
@@ -171,7 +171,7 @@ impl RunnableStage for Correlate {
             let values = match &score.sampling {
                 Some(sampling) => {
                     check_sampling(&rated, sampling)?;
-                    rated.samplings.iter().map(|of| if of == sampling { 1.0 } else { 0.0 }).collect()
+                    rated.samplings.iter().map(|other| if other == sampling { 1.0 } else { 0.0 }).collect()
                 }
                 None => rated.similarities(cx, &similarity_input(number))?,
             };
@@ -206,19 +206,19 @@ impl RunnableStage for Correlate {
 }
 
 /// Indices of the ratings of a set of pairs.
-fn pair_indices(rated: &RatedPairs, name: &str, of: Option<&PairSet>) -> Result<Vec<usize>> {
-    let Some(of) = of else { return Ok((0..rated.ratings.len()).collect()) };
-    check_sampling(rated, &of.sampling).map_err(|error| error.context(format!("`pairs.{name}`")))?;
-    Ok((0..rated.ratings.len()).filter(|&place| rated.samplings[place] == of.sampling).collect())
+fn pair_indices(rated: &RatedPairs, name: &str, set: Option<&PairSet>) -> Result<Vec<usize>> {
+    let Some(set) = set else { return Ok((0..rated.ratings.len()).collect()) };
+    check_sampling(rated, &set.sampling).map_err(|error| error.context(format!("`pairs.{name}`")))?;
+    Ok((0..rated.ratings.len()).filter(|&place| rated.samplings[place] == set.sampling).collect())
 }
 
-fn check_sampling(rated: &RatedPairs, wanted: &str) -> Result<()> {
-    if rated.samplings.iter().any(|sampling| sampling == wanted) {
+fn check_sampling(rated: &RatedPairs, expected: &str) -> Result<()> {
+    if rated.samplings.iter().any(|sampling| sampling == expected) {
         return Ok(());
     }
     let there: BTreeSet<&str> = rated.samplings.iter().map(String::as_str).collect();
     let there: TruncatedList = there.into_iter().map(|sampling| format!("`{}`", shown_name(sampling))).collect();
-    Err(Error::data(format!("no pair of `ratings` has the sampling `{wanted}`; there are {}", there.join(", "))))
+    Err(Error::data(format!("no pair of `ratings` has the sampling `{expected}`; there are {}", there.join(", "))))
 }
 
 fn select(values: &[f64], places: &[usize]) -> Vec<f64> {
@@ -275,7 +275,7 @@ impl RatedPairs {
                 let (caption_id, image_id, rating) = (captions.value(row), images.value(row), ratings.value(row));
                 if !rating.is_finite() {
                     let row = this.ratings.len();
-                    faults.push(format!("row {row}: the rating is {rating}, wanted a finite number"));
+                    faults.push(format!("row {row}: the rating is {rating}, expected a finite number"));
                 }
                 this.ratings.push(rating);
                 this.samplings.push(samplings.value(row).to_owned());
@@ -316,7 +316,7 @@ impl RatedPairs {
                     let fault =
                         |what: String| format!("caption_id {caption_id} with image_id {}: {what}", row.image_id);
                     if !phi.is_finite() {
-                        faults.push(fault(format!("φ is {phi}, wanted a finite number")));
+                        faults.push(fault(format!("φ is {phi}, expected a finite number")));
                     }
                     if found[pairs[at].1].replace(f64::from(phi)).is_some() {
                         faults.push(fault("φ appears twice".to_owned()));

@@ -104,7 +104,7 @@ fn coefficients_of_five_rated_pairs() {
     host.run(&stage).expect("the input is fine");
     let rows = correlation_rows(&host);
     let get = |score: &str, pairs: &str| rows[&(score.to_owned(), pairs.to_owned())];
-    let close = |got: f64, wanted: f64| assert!((got - wanted).abs() < 1e-12, "{got}, wanted {wanted}");
+    let close = |got: f64, expected: f64| assert!((got - expected).abs() < 1e-12, "{got}, expected {expected}");
 
     // Ratings 5 2 4 1 3, mean 3; φ 2 1 4 0 3, mean 2. Products 0 1 2 4 0 = 7; squares 4 1 1 4 0 = 10 and 0 1 4 4 1 =
     // 10.
@@ -144,10 +144,10 @@ fn every_rating_of_a_pair_counts() {
     host.run(&stage(vec![by_similarity("phi")])).expect("the input is fine");
     let (n, got, _) = correlation_rows(&host)[&("phi".to_owned(), "all".to_owned())];
     assert_eq!((n, host.output("correlations")["n_pairs"].as_primitive::<Int64Type>().value(0)), (12, 4));
-    for (got, wanted) in
+    for (got, expected) in
         got.into_iter().zip([0.219_717_687_201_020_58, 0.223_467_174_384_663_62, 0.168_231_646_227_613_27, 1.0 / 6.0])
     {
-        assert!((got - wanted).abs() < 1e-12, "{got}, wanted {wanted}");
+        assert!((got - expected).abs() < 1e-12, "{got}, expected {expected}");
     }
 }
 
@@ -163,7 +163,7 @@ fn rated_pairs_without_a_similarity_are_named() {
     let twice = [phi(), vec![similarity(&[(10, &[(2, f32::INFINITY)])])]].concat();
     assert_eq!(
         fail(&RATED, &twice),
-        "`scores.0.similarity` cannot be used: caption_id 2 with image_id 10: φ is inf, wanted a finite number; \
+        "`scores.0.similarity` cannot be used: caption_id 2 with image_id 10: φ is inf, expected a finite number; \
          caption_id 2 with image_id 10: φ appears twice"
     );
     let many: Vec<(i64, i64, f64, &str)> =
@@ -172,7 +172,7 @@ fn rated_pairs_without_a_similarity_are_named() {
     assert!(got.contains("lacks 27 of 30 rated pairs: caption_id 0 with") && got.ends_with("; and 7 more"), "{got}");
 
     let bad = [(1, 10, 5.0, OWN), (2, 10, f64::NAN, OTHER)];
-    assert_eq!(fail(&bad, &phi()), "`ratings` cannot be used: row 1: the rating is NaN, wanted a finite number");
+    assert_eq!(fail(&bad, &phi()), "`ratings` cannot be used: row 1: the rating is NaN, expected a finite number");
     assert!(fail(&[], &phi()).contains("has no rows"));
     let same = [(1, 10, 5.0, OWN), (2, 10, 5.0, OTHER)];
     assert!(fail(&same, &phi()).contains("all ratings of `all` (2) are the same"));
@@ -188,7 +188,7 @@ fn bad_settings_are_named_by_their_place() {
     let messages = |stage: &Correlate| -> Vec<String> {
         stage.check().iter().map(|problem| format!("{}: {}", problem.setting, problem.message)).collect()
     };
-    assert_eq!(messages(&stage(vec![])), ["scores: got an empty list, wanted at least one score"]);
+    assert_eq!(messages(&stage(vec![])), ["scores: got an empty list, expected at least one score"]);
     let both = Score { sampling: Some(OWN.to_owned()), ..by_similarity("both") };
     let none = Score { similarity: None, ..by_similarity(" ") };
     let published = [("nongt".to_owned(), 1.0), ("all".to_owned(), 1.0)].into();
@@ -198,7 +198,7 @@ fn bad_settings_are_named_by_their_place() {
         messages(&wrong),
         [
             "pairs.all: `all` is reserved for all rated pairs",
-            "scores.0: has both `similarity` and `sampling`, wanted one",
+            "scores.0: has both `similarity` and `sampling`, expected one",
             "scores.1.name: got an empty name",
             "scores.1: has neither `similarity` nor `sampling`",
             "scores.2.name: the name `both` appears twice",

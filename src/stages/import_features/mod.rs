@@ -122,7 +122,7 @@ impl Stage for ImportFeatures {
         }
         if !self.ids.is_empty() && self.ids.len() != self.files.len() {
             let message =
-                format!("got {} lists for {} files, wanted one for each file", self.ids.len(), self.files.len());
+                format!("got {} lists for {} files, expected one for each file", self.ids.len(), self.files.len());
             problems.push(Problem::new("ids", message));
         }
         problems.extend(import_problems(self.max_regions, self.max_skipped));
@@ -184,8 +184,8 @@ impl ImportFeatures {
     /// Reads an npy file and its list of identifiers.
     fn read_array(&self, number: usize, path: &Path, rows: &mut ImportedRows, cx: &mut StageContext<'_>) -> Result<()> {
         let (kind, hint) = match self.max_regions {
-            Some(_) => (NpyRowKind::VectorSets, "wanted (images, regions, width)"),
-            None => (NpyRowKind::Vectors, "wanted (images, width); `max_regions` imports (images, regions, width)"),
+            Some(_) => (NpyRowKind::VectorSets, "expected (images, regions, width)"),
+            None => (NpyRowKind::Vectors, "expected (images, width); `max_regions` imports (images, regions, width)"),
         };
         let array = NpyFile::open(path, kind, hint)?;
         // Before a row is read.
@@ -220,13 +220,16 @@ impl ImportFeatures {
                 .hint("regions are read from npy arrays of shape (images, regions, width)"));
         }
         if !self.ids.is_empty() {
-            return Err(Error::data(format!("`{}` is no npy file, wanted one for each list of `ids`", path.display()))
-                .hint("tables have a column of identifiers: import them in a stage of their own, without `ids`"));
+            return Err(Error::data(format!(
+                "`{}` is no npy file, expected one for each list of `ids`",
+                path.display()
+            ))
+            .hint("tables have a column of identifiers: import them in a stage of their own, without `ids`"));
         }
         let file = TableFile::open(path)?;
         let FeatureColumns { id, vector } = &self.columns;
-        let wanted = [(id.as_str(), ColumnKind::TextsOrIntegers), (vector.as_str(), ColumnKind::Vectors)];
-        file.check_columns(&wanted, "name them with `columns = { id = \"…\", vector = \"…\" }`")?;
+        let columns_read = [(id.as_str(), ColumnKind::TextsOrIntegers), (vector.as_str(), ColumnKind::Vectors)];
+        file.check_columns(&columns_read, "name them with `columns = { id = \"…\", vector = \"…\" }`")?;
         let cancel = cx.cancel().clone();
         for batch in file.batches(&[id, vector], || cancel.check())? {
             let batch = batch?;
@@ -392,8 +395,8 @@ impl ImportedRows {
         };
         let (image, file) = (&mut self.images.list[index], self.file);
         if let Some((first_file, first_row)) = image.found {
-            let of = if first_file == file { String::new() } else { format!(" of file {first_file}") };
-            self.mistakes.add(place, format_args!("image {} is also in row {first_row}{of}", image.id));
+            let place_of_first = if first_file == file { String::new() } else { format!(" of file {first_file}") };
+            self.mistakes.add(place, format_args!("image {} is also in row {first_row}{place_of_first}", image.id));
             return Ok(());
         }
         image.found = Some((file, row));
@@ -402,10 +405,10 @@ impl ImportedRows {
         let width = self.width;
         let checked = values.and_then(|values| {
             if vectors == 0 || vectors > places {
-                return Err(format!("got {vectors} regions, wanted 1 to {places} (`max_regions`)"));
+                return Err(format!("got {vectors} regions, expected 1 to {places} (`max_regions`)"));
             }
             if width != 0 && values.len() / vectors != width {
-                return Err(format!("got {} values, wanted {width} as in the rows before", values.len() / vectors));
+                return Err(format!("got {} values, expected {width} as in the rows before", values.len() / vectors));
             }
             check_row_values(places, values.len() / vectors)?;
             check_image_vector(image.id, values).map_err(|error| error.to_string())?;

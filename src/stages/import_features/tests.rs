@@ -79,14 +79,14 @@ fn rows(host: &InMemoryHost) -> (Vec<i64>, Vec<String>, Vec<f32>) {
 #[test]
 fn columns_of_parquet_and_arrow_files_are_read_in_their_order() {
     let folder = tempfile::tempdir().unwrap();
-    let of_two = columns(
+    let two_rows = columns(
         Arc::new(Int64Array::from(vec![7, 99, 5])),
         Arc::new(Float32Array::from(vec![1.0, 2.0, 0.0, 0.0, 3.0, 4.0])),
     );
-    write_parquet(&folder.path().join("a.parquet"), &of_two);
+    write_parquet(&folder.path().join("a.parquet"), &two_rows);
     let half = arrow::compute::cast(&Float32Array::from(vec![5.5, -6.0]), &DataType::Float16).unwrap();
-    let of_one = columns(Arc::new(StringArray::from(vec!["6"])), half);
-    write_arrow(&folder.path().join("b.arrow"), &of_one);
+    let one_row = columns(Arc::new(StringArray::from(vec!["6"])), half);
+    write_arrow(&folder.path().join("b.arrow"), &one_row);
     let host = run(folder.path(), &["a.parquet", "b.arrow"], &[], "").unwrap();
     let splits = ["test", "train", "val"].map(str::to_owned).to_vec();
     assert_eq!(rows(&host), (vec![7, 5, 6], splits, vec![1.0, 2.0, 3.0, 4.0, 5.5, -6.0]));
@@ -155,10 +155,10 @@ fn regions_of_an_array_are_filled_up_with_zeros() {
     std::fs::write(folder.path().join("a.txt"), "5\n6\n7\n").unwrap();
     let host = run(folder.path(), &["a.npy"], &["a.txt"], "max_regions = 3").unwrap();
     let batch = host.output("regions");
-    let wanted = [1.0, 2.0, 0.0, 3.0, 4.0, 0.0, 5.0, 6.0, 0.0];
-    assert_eq!(tables::regions::values(&batch).unwrap(), (&wanted[..], 3, 1));
+    let expected = [1.0, 2.0, 0.0, 3.0, 4.0, 0.0, 5.0, 6.0, 0.0];
+    assert_eq!(tables::regions::values(&batch).unwrap(), (&expected[..], 3, 1));
     let error = run(folder.path(), &["a.npy"], &["a.txt"], "max_regions = 1").map(drop).unwrap_err().to_string();
-    assert!(error.contains("got 2 regions, wanted 1 to 1 (`max_regions`)"), "{error}");
+    assert!(error.contains("got 2 regions, expected 1 to 1 (`max_regions`)"), "{error}");
 }
 
 #[test]
@@ -179,13 +179,13 @@ fn all_mistakes_of_a_file_are_named_with_their_rows() {
     ];
     write_parquet(&folder.path().join("a.parquet"), &columns(Arc::new(ids), Arc::new(Float32Array::from(values))));
     let error = run(folder.path(), &["a.parquet"], &[], "").map(drop).unwrap_err().to_string();
-    for wanted in [
+    for expected in [
         "row 1: the identifier is missing, or too large for 64 bits",
         "row 2: image 5 is also in row 0",
         "row 3: ",
         "row 4: ",
     ] {
-        assert!(error.contains(wanted), "{wanted}: {error}");
+        assert!(error.contains(expected), "{expected}: {error}");
     }
     let batch = columns(Arc::new(Int64Array::from(vec![5])), Arc::new(Float32Array::from(vec![1.0, 2.0])));
     write_parquet(&folder.path().join("b.parquet"), &batch);
@@ -211,5 +211,5 @@ fn rows_of_arrays_that_are_too_wide_are_not_read() {
     std::fs::File::options().write(true).open(&path).unwrap().set_len(128 + 1_600_000_000).unwrap();
     std::fs::write(folder.path().join("ids.txt"), "5\n").unwrap();
     let error = run(folder.path(), &["a.npy"], &["ids.txt"], "").unwrap_err().to_string();
-    assert!(error.contains("a.npy`: an image has 400000000 values") && error.contains("wanted at most"), "{error}");
+    assert!(error.contains("a.npy`: an image has 400000000 values") && error.contains("expected at most"), "{error}");
 }

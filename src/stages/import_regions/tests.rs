@@ -90,8 +90,8 @@ fn all_wrong_lines_are_named() {
     let message = run(&text.concat(), "").expect_err("mistakes").to_string();
     for part in [
         "line 1: the box of region 0 is [10.0, 0.0, 5.0, 10.0] in a picture of 200 × 100 pixels",
-        "line 2: got 3 columns, wanted 6",
-        "line 3: got 3 regions, wanted at most 2",
+        "line 2: got 3 columns, expected 6",
+        "line 3: got 3 regions, expected at most 2",
         "line 4: got `x` as the number of the image",
         "line 5: image 7 is also in line 3 of",
         "line 6: image 6 is also in line 2 of",
@@ -100,20 +100,20 @@ fn all_wrong_lines_are_named() {
     }
     let one = |text: &str| run(text, "").expect_err("a mistake").to_string();
     let none = one("5\t200\t100\t0\t\t\n");
-    assert!(none.contains("line 1: got `0` as the number of regions, wanted a number from 1"), "{none}");
+    assert!(none.contains("line 1: got `0` as the number of regions, expected a number from 1"), "{none}");
     let blank = one(&format!("\n{}", line(5, &[0.0; 4], &[1.0])));
     assert!(blank.contains("line 1: it is blank, and there are lines after it"), "{blank}");
     let large = one(&line(5, &[0.0; 8], &[1.0, 3e38]));
-    assert!(large.contains("line 1: the vector of region 1 holds 3e38, wanted numbers of at most 1e12"), "{large}");
-    assert!(one(&line(5, &[0.0, 0.0, 300.0, 10.0], &[1.0])).contains("wanted x1 ≤ x2 and y1 ≤ y2 within it"));
+    assert!(large.contains("line 1: the vector of region 1 holds 3e38, expected numbers of at most 1e12"), "{large}");
+    assert!(one(&line(5, &[0.0, 0.0, 300.0, 10.0], &[1.0])).contains("expected x1 ≤ x2 and y1 ≤ y2 within it"));
     // The box of the file, not fractions of the picture.
     let high = one(&line(5, &[0.0, 0.0, 10.0, f32::NAN], &[1.0]));
     assert!(high.contains("the box of region 0 is [0.0, 0.0, 10.0, NaN] in a picture of 200 × 100"), "{high}");
     assert!(one(&line(5, &[0.0; 4], &[0.0])).contains("has only zeros"));
     assert!(one(&line(5, &[0.0; 4], &[f32::NAN])).contains("is not finite"));
-    assert!(one(&line(5, &[0.0; 8], &[1.0; 3])).contains("wanted a multiple of the 2 regions"));
+    assert!(one(&line(5, &[0.0; 8], &[1.0; 3])).contains("expected a multiple of the 2 regions"));
     let wide = one(&line(5, &[0.0; 4], &vec![1.0; 16_385]));
-    assert!(wide.contains("line 1: its vectors have 16385 values, wanted at most 16384"), "{wide}");
+    assert!(wide.contains("line 1: its vectors have 16385 values, expected at most 16384"), "{wide}");
     let widths = [line(5, &[0.0; 4], &[1.0]), line(6, &[0.0; 4], &[1.0; 2])].concat();
     assert!(one(&widths).contains("line 2: its vectors have 2 values, those before 1"));
     assert!(

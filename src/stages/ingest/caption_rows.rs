@@ -164,13 +164,13 @@ fn read_within(
     let ids = [(columns.image_id, image_ids), (columns.caption_id, caption_ids)];
     let has_unnamed_ids = ids.iter().any(|(column, name)| column.is_if_present() && name.is_some());
     let hint = if has_unnamed_ids { &format!("{}; {}", columns.hint, columns.identifier_hint) } else { columns.hint };
-    let mut wanted = vec![(columns.image, ColumnKind::TextsOrIntegers), (columns.text, ColumnKind::TextsOrLists)];
+    let mut columns_read = vec![(columns.image, ColumnKind::TextsOrIntegers), (columns.text, ColumnKind::TextsOrLists)];
     let optional = [
         (image_ids, ColumnKind::TextsOrIntegers),
         (caption_ids, ColumnKind::TextsOrIntegers),
         (columns.split, ColumnKind::Texts),
     ];
-    wanted.extend(optional.iter().filter_map(|(name, kind)| Some(((*name)?, *kind))));
+    columns_read.extend(optional.iter().filter_map(|(name, kind)| Some(((*name)?, *kind))));
     let mut rows = ImagesByKey::default();
     let has_wrong_ids = Cell::new(false);
     let wrong_id = |_: &String| has_wrong_ids.set(true);
@@ -199,7 +199,7 @@ fn read_within(
         match caption_id {
             Some(_) if texts.len() > 1 => {
                 has_wrong_ids.set(true);
-                Err(format!("{} captions with one identifier, wanted one", texts.len()))
+                Err(format!("{} captions with one identifier, expected one", texts.len()))
             }
             Some((column, id)) => {
                 let id = id.integer().map_err(|problem| format!("`{column}` {problem}"));
@@ -212,7 +212,7 @@ fn read_within(
             }),
         }
     };
-    let doubts = file.for_each(&wanted, hint, check, visit).map_err(|error| {
+    let doubts = file.for_each(&columns_read, hint, check, visit).map_err(|error| {
         if !has_unnamed_ids || !has_wrong_ids.get() {
             return error;
         }
@@ -400,8 +400,8 @@ mod tests {
         // 433 bytes and three times the digits of each row.
         assert_eq!(read_table(450 * 1000, &rows(1000)).unwrap().len(), 1000);
         let error = read_table(430 * 1000, &rows(2000)).unwrap_err();
-        let wanted = "take more than 430000 bytes of memory, which is too much for its size";
-        assert!(error.to_string().ends_with(wanted), "{error}");
+        let expected = "take more than 430000 bytes of memory, which is too much for its size";
+        assert!(error.to_string().ends_with(expected), "{error}");
         assert!(error.hint_text().unwrap().contains("without compression"), "{error}");
         // Rows with a mistake count too: each has another identifier of one image.
         let same = (0..1000).map(|row| format!("{row},a.jpg,a\n")).collect::<String>();
@@ -428,9 +428,10 @@ mod tests {
         let name = "a".repeat(4096);
         assert_eq!(&*read_table(u64::MAX, &format!("{name},{name},x\n")).unwrap()[0].name, name);
         let message = read_table(u64::MAX, &format!("1,{name}b,x\n{name}b,2,x\n")).unwrap_err().to_string();
-        for part in
-            ["line 2: `image` has 4097 bytes, wanted at most 4096", "line 3: `id` has 4097 bytes, wanted at most 4096"]
-        {
+        for part in [
+            "line 2: `image` has 4097 bytes, expected at most 4096",
+            "line 3: `id` has 4097 bytes, expected at most 4096",
+        ] {
             assert!(message.contains(part), "{message}");
         }
     }

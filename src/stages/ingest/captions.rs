@@ -53,12 +53,12 @@ mod tests {
         let settings =
             json!({"captions": {"file": "c.tsv", "image": "picture", "text": "says", "split_column": "part"}});
         let host = ingest(folder(&[("c.tsv", table)]).path(), settings).unwrap();
-        let wanted = [(0, "test", "b.jpg"), (1, "train", "a.jpg")];
-        assert_eq!(images(&host), wanted.map(|(id, split, name)| (id, split.to_owned(), name.to_owned(), None)));
-        let wanted = [(0, 0, "test", "one"), (2, 0, "test", "three"), (1, 1, "train", "two")];
+        let expected = [(0, "test", "b.jpg"), (1, "train", "a.jpg")];
+        assert_eq!(images(&host), expected.map(|(id, split, name)| (id, split.to_owned(), name.to_owned(), None)));
+        let expected = [(0, 0, "test", "one"), (2, 0, "test", "three"), (1, 1, "train", "two")];
         assert_eq!(
             captions(&host),
-            wanted.map(|(id, image, split, text)| (id, image, split.to_owned(), text.to_owned()))
+            expected.map(|(id, image, split, text)| (id, image, split.to_owned(), text.to_owned()))
         );
     }
 
@@ -86,7 +86,7 @@ mod tests {
         let texts = b"caption_id,image_id,caption\na#0,391,a\n";
         let settings = json!({"captions": {"file": "c.csv", "split": "val"}});
         let message = refused(ingest(folder(&[("c.csv", texts)]).path(), settings));
-        assert!(message.contains("`caption_id` is `a#0`, wanted a whole number"), "{message}");
+        assert!(message.contains("`caption_id` is `a#0`, expected a whole number"), "{message}");
         assert!(message.ends_with("`caption_id = \"\"` numbers them instead"), "{message}");
     }
 
@@ -95,8 +95,8 @@ mod tests {
         let settings = json!({"captions": {"file": "c.csv", "split": "val"}});
         let table = b"image_id,caption\n1006.0,a\n1007.0,b\n";
         let host = ingest(folder(&[("c.csv", table)]).path(), settings.clone()).unwrap();
-        let wanted = "2 of 2 identifiers of images are no whole numbers, but numbers with a point, such as `1006.0`";
-        assert!(host.warnings[0].message.starts_with(wanted), "{:?}", host.warnings);
+        let expected = "2 of 2 identifiers of images are no whole numbers, but numbers with a point, such as `1006.0`";
+        assert!(host.warnings[0].message.starts_with(expected), "{:?}", host.warnings);
         let names = b"image_id,caption\n1006.jpg,a\n7.5,b\n";
         assert_eq!(ingest(folder(&[("c.csv", names)]).path(), settings).unwrap().warnings, []);
     }
@@ -121,7 +121,7 @@ mod tests {
         let message = refused(ingest(folder(&[("c.csv", table)]).path(), settings));
         for part in [
             "line 3: caption id 1 is also that of line 2",
-            "line 4: `id` is `x`, wanted a whole number",
+            "line 4: `id` is `x`, expected a whole number",
             "line 5: caption is empty",
             "line 6: image `1` is in split `train` here and in `test` before",
             "line 7: `image_id` is empty",

@@ -147,11 +147,11 @@ mod tests {
         });
         let host = ingest(files(&train, &val).path(), settings()).unwrap();
         let got: Vec<_> = images(&host).into_iter().map(|(id, split, _, path)| (id, split, path.unwrap())).collect();
-        let wanted = [(7, "train", "train2014/b.jpg"), (5, "train", "train2014/a.jpg"), (1, "test", "val2014/a.jpg")];
-        assert_eq!(got, wanted.map(|(id, split, path)| (id, split.to_owned(), path.to_owned())));
+        let expected = [(7, "train", "train2014/b.jpg"), (5, "train", "train2014/a.jpg"), (1, "test", "val2014/a.jpg")];
+        assert_eq!(got, expected.map(|(id, split, path)| (id, split.to_owned(), path.to_owned())));
         let got: Vec<_> = captions(&host).into_iter().map(|(id, image, _, text)| (id, image, text)).collect();
-        let wanted = [(90, 7, "B0"), (100, 5, "A0"), (80, 5, "A1"), (1, 1, "V")];
-        assert_eq!(got, wanted.map(|(id, image, text)| (id, image, text.to_owned())));
+        let expected = [(90, 7, "B0"), (100, 5, "A0"), (80, 5, "A1"), (1, 1, "V")];
+        assert_eq!(got, expected.map(|(id, image, text)| (id, image, text.to_owned())));
         assert_eq!(
             host.warnings.iter().map(|warning| warning.subject.as_str()).collect::<Vec<_>>(),
             ["train2014/none.jpg"]
@@ -170,7 +170,7 @@ mod tests {
                             {"image_id": 5, "id": 3, "caption": ""}],
         });
         let message = refused(ingest(files(&train, &val).path(), settings()));
-        for wanted in [
+        for expected in [
             "val.json` has 5 mistakes",
             "files[1].images[0]: image id 5 is also that of files[0].images[0]",
             "files[1].images[1]: image name `val2014/../../a.jpg` leads out of the image folder",
@@ -178,7 +178,7 @@ mod tests {
             "files[1].annotations[1]: caption is for image 9, which is not listed",
             "files[1].annotations[2]: caption is empty",
         ] {
-            assert!(message.contains(wanted), "{wanted} is not in\n{message}");
+            assert!(message.contains(expected), "{expected} is not in\n{message}");
         }
     }
 

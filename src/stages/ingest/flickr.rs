@@ -60,7 +60,7 @@ fn read_tokens(cx: &StageContext<'_>, file: &TextLines) -> Result<Vec<CaptionedI
             Some((name, number.trim().parse::<u32>().ok()?, caption))
         });
         let Some((name, number, caption)) = parsed else {
-            mistakes.add(location, "wanted `name#number`, a tab and a caption");
+            mistakes.add(location, "expected `name#number`, a tab and a caption");
             continue;
         };
         if !numbers.insert((name, number)) {
@@ -156,11 +156,11 @@ mod tests {
         ]);
         let host = ingest(folder.path(), settings()).unwrap();
         let got: Vec<_> = images(&host).into_iter().map(|(id, split, name, _)| (id, split, name)).collect();
-        let wanted = [(0, "val", "b.jpg"), (2, "train", "a.jpg")];
-        assert_eq!(got, wanted.map(|(id, split, name)| (id, split.to_owned(), name.to_owned())));
+        let expected = [(0, "val", "b.jpg"), (2, "train", "a.jpg")];
+        assert_eq!(got, expected.map(|(id, split, name)| (id, split.to_owned(), name.to_owned())));
         let got: Vec<_> = captions(&host).into_iter().map(|(id, image, _, text)| (id, image, text)).collect();
-        let wanted = [(0, 0, "B zero ."), (4, 0, "B one\twith a tab"), (2, 2, "A zero")];
-        assert_eq!(got, wanted.map(|(id, image, text)| (id, image, text.to_owned())));
+        let expected = [(0, 0, "B zero ."), (4, 0, "B one\twith a tab"), (2, 2, "A zero")];
+        assert_eq!(got, expected.map(|(id, image, text)| (id, image, text.to_owned())));
         assert_eq!(host.warnings, []);
     }
 
@@ -171,14 +171,14 @@ mod tests {
             ("images/a.jpg", b""),
         ]);
         let message = refused(ingest(folder.path(), settings()));
-        for wanted in [
+        for expected in [
             "tokens.txt` has 4 mistakes",
-            "line 2: wanted `name#number`",
-            "line 3: wanted `name#number`",
+            "line 2: expected `name#number`",
+            "line 3: expected `name#number`",
             "line 4: caption is empty",
             "line 5: `a.jpg#0` is a duplicate",
         ] {
-            assert!(message.contains(wanted), "{wanted} is not in\n{message}");
+            assert!(message.contains(expected), "{expected} is not in\n{message}");
         }
     }
 
@@ -193,13 +193,13 @@ mod tests {
             ("up.jpg", b""),
         ]);
         let message = refused(ingest(folder.path(), settings()));
-        for wanted in [
+        for expected in [
             "val.txt` has 3 mistakes",
             "line 1: `a.jpg` is in the list of `train` already",
             "line 2: `none.jpg` has no captions in the token file",
             "line 3: image name `../up.jpg` leads out of the image folder",
         ] {
-            assert!(message.contains(wanted), "{wanted} is not in\n{message}");
+            assert!(message.contains(expected), "{expected} is not in\n{message}");
         }
     }
 

@@ -113,7 +113,7 @@ fn push_batch(
         let picture = images.get(row);
         let refused = match picture {
             Some(bytes) if bytes.len() as u64 > MAX_MEMBER_BYTES => {
-                Some(format!("its image has {} bytes, wanted at most {MAX_MEMBER_BYTES}", bytes.len()))
+                Some(format!("its image has {} bytes, expected at most {MAX_MEMBER_BYTES}", bytes.len()))
             }
             _ if ids.as_ref().is_some_and(|ids| ids.is_null(row)) => {
                 Some("its identifier is missing, or too large".to_owned())
@@ -178,8 +178,8 @@ mod tests {
         let sizes: Vec<_> = pictures.iter().map(|bytes| pairloom_images::image::image_size(bytes).unwrap()).collect();
         assert_eq!(sizes, [(5, 4), (3, 2), (1, 6)]);
         let texts: Vec<_> = captions(&host).into_iter().map(|(id, image, _, text)| (id, image, text)).collect();
-        let wanted = [(0, 30, "one"), (1, 30, "two"), (2, 10, "three"), (3, 20, "four"), (4, 20, "five — é")];
-        assert_eq!(texts, wanted.map(|(id, image, text)| (id, image, text.to_owned())));
+        let expected = [(0, 30, "one"), (1, 30, "two"), (2, 10, "three"), (3, 20, "four"), (4, 20, "five — é")];
+        assert_eq!(texts, expected.map(|(id, image, text)| (id, image, text.to_owned())));
     }
 
     #[test]
@@ -195,11 +195,11 @@ mod tests {
         let host = ingest(data.path(), settings(json!({"on_missing": "skip", "max_skipped": 0.5}))).unwrap();
         assert_eq!((encoded_images(&host).len(), host.warnings.len()), (1, 1));
         let error = refused(ingest(data.path(), settings(json!({"image": "caption", "caption": "text"}))));
-        for wanted in [
-            "column `caption`: is Utf8, wanted bytes, or a struct of `bytes`, `path` and few other texts or numbers",
+        for expected in [
+            "column `caption`: is Utf8, expected bytes, or a struct of `bytes`, `path` and few other texts or numbers",
             "column `text`: is not there",
         ] {
-            assert!(error.contains(wanted), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

@@ -174,17 +174,17 @@ mod tests {
         ]));
         let folder = folder(&[("set.json", &set), ("images/a.jpg", b""), ("b.jpg", b"")]);
         let message = refused(ingest(folder.path(), skipping()));
-        for wanted in [
+        for expected in [
             "set.json` has 7 mistakes",
             "images[0].sentences[1]: caption is empty",
             "images[1]: image name `../b.jpg` leads out of the image folder",
-            "images[1]: split is `dev`, wanted `train`, `restval`, `val` or `test`",
+            "images[1]: split is `dev`, expected `train`, `restval`, `val` or `test`",
             "images[2]: image id 0 is also that of images[0]",
             "images[2]: image `a.jpg` is also that of images[0]",
             "images[2]: caption id 0 is also that of images[0]",
             "images[3]: image name `/etc/passwd` leads out",
         ] {
-            assert!(message.contains(wanted), "{wanted} is not in\n{message}");
+            assert!(message.contains(expected), "{expected} is not in\n{message}");
         }
     }
 
@@ -212,8 +212,8 @@ mod tests {
         ] {
             let folder = folder(&[("set.json", file), ("images/a.jpg", b"")]);
             let message = refused(ingest(folder.path(), settings()));
-            let (wanted, rest) = message.split_once(": ").unwrap();
-            assert!(wanted.contains("set.json` is not an object with the list `images`, each with"), "{message}");
+            let (expected, rest) = message.split_once(": ").unwrap();
+            assert!(expected.contains("set.json` is not an object with the list `images`, each with"), "{message}");
             assert!(rest.starts_with(parser), "{message}");
         }
     }

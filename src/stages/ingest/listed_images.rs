@@ -222,22 +222,22 @@ fn write_objects(
         Ok(match find(path) {
             None => Found::Nothing("object"),
             Some(stamp) if stamp.bytes > MAX_OBJECT => {
-                Found::Refused(format!("the object has {} bytes, wanted at most {MAX_OBJECT}", stamp.bytes))
+                Found::Refused(format!("the object has {} bytes, expected at most {MAX_OBJECT}", stamp.bytes))
             }
             Some(_) => Found::Image,
         })
     };
-    let mut wanted = Vec::new();
+    let mut to_fetch = Vec::new();
     choose(cx, entries, Path::new(&url), on_missing, &look, &mut |_, entry| {
         if let Some(stamp) = find(&entry.path) {
             let key = object_key(&url, &entry.path, stamp.as_bytes());
-            wanted.push(ListedObjectOf { entry, stamp, key });
+            to_fetch.push(ListedObjectOf { entry, stamp, key });
         }
         Ok(())
     })?;
     drop(listed);
     let mut rows = DataSetWriter::default();
-    for ListedObjectOf { entry, .. } in &wanted {
+    for ListedObjectOf { entry, .. } in &to_fetch {
         let captions = entry.captions.iter().map(|(id, text)| (*id, text.as_str()));
         rows.push_captions(cx, entry.image_id, entry.split, captions)?;
     }
@@ -246,25 +246,25 @@ fn write_objects(
     let earlier = cx.earlier_rows("images", NOT_OF_ROWS)?;
     // One block at a time is read, which bounds the memory.
     let fetcher = Mutex::new(ObjectFetcher::new(objects, PARALLEL, PER_SECOND)?);
-    cx.map(MapInput::Range(wanted.len()), "images", PICTURE_PART_ROWS, &|block| {
-        let fetch = |wanted: &[(&str, ObjectStamp)]| {
-            fetcher.lock().unwrap_or_else(PoisonError::into_inner).fetch_all(wanted, &|| cancel.check())
+    cx.map(MapInput::Range(to_fetch.len()), "images", PICTURE_PART_ROWS, &|block| {
+        let fetch = |objects: &[(&str, ObjectStamp)]| {
+            fetcher.lock().unwrap_or_else(PoisonError::into_inner).fetch_all(objects, &|| cancel.check())
         };
-        read_block(&wanted, block, &earlier, &fetch)
+        read_block(&to_fetch, block, &earlier, &fetch)
     })?;
     Ok(())
 }
 
 /// Rows of a block of objects: copied from earlier results, or read.
 fn read_block(
-    wanted: &[ListedObjectOf<'_>],
+    objects: &[ListedObjectOf<'_>],
     block: &MapBlock,
     earlier: &SharedEarlierRows,
     fetch: &FetchObjects<'_>,
 ) -> Result<MapOutput> {
-    let wanted = wanted.get(block.range.clone()).unwrap_or_default();
-    let keys: Vec<RowKey> = wanted.iter().map(|object| object.key).collect();
-    let part_key = PartKey::of(wanted.iter().map(|ListedObjectOf { entry, key, .. }| {
+    let objects = objects.get(block.range.clone()).unwrap_or_default();
+    let keys: Vec<RowKey> = objects.iter().map(|object| object.key).collect();
+    let part_key = PartKey::of(objects.iter().map(|ListedObjectOf { entry, key, .. }| {
         (Some(*key), entry.image_id, [entry.split, entry.file_name.as_str()])
     }));
     if let Some(part) = MapOutput::find_earlier(earlier, part_key.as_ref(), || keys.clone())? {
@@ -278,10 +278,10 @@ fn read_block(
         let digest = text_column(batch, "digest").ok().filter(|digests| digests.is_valid(*row));
         Some((bytes, digest.map_or_else(|| picture_digest(bytes).into(), |digests| Cow::from(digests.value(*row)))))
     };
-    let known: Vec<_> = (0..wanted.len()).map(known_picture).collect();
-    let new = wanted.iter().zip(&known).filter(|(_, known)| known.is_none());
+    let known: Vec<_> = (0..objects.len()).map(known_picture).collect();
+    let new = objects.iter().zip(&known).filter(|(_, known)| known.is_none());
     let new: Vec<(&str, ObjectStamp)> = new.map(|(object, _)| (object.entry.path.as_str(), object.stamp)).collect();
-    let copied = (wanted.len() - new.len()) as u64;
+    let copied = (objects.len() - new.len()) as u64;
     let mut read = fetch(&new)?.into_iter();
     let (mut bytes, mut digests) = (BinaryBuilder::new(), StringBuilder::new());
     for known in known {
@@ -295,12 +295,12 @@ fn read_block(
         }
     }
     let texts =
-        |of: fn(&ListedImage) -> &str| StringArray::from_iter_values(wanted.iter().map(|object| of(object.entry)));
+        |text: fn(&ListedImage) -> &str| StringArray::from_iter_values(objects.iter().map(|object| text(object.entry)));
     let batch = images::TableColumns {
-        image_id: Int64Array::from_iter_values(wanted.iter().map(|object| object.entry.image_id)),
+        image_id: Int64Array::from_iter_values(objects.iter().map(|object| object.entry.image_id)),
         split: texts(|entry| entry.split),
         file_name: texts(|entry| &entry.file_name),
-        path: Nullable(StringArray::new_null(wanted.len())),
+        path: Nullable(StringArray::new_null(objects.len())),
         digest: Nullable(digests.finish()),
         bytes: Nullable(bytes.finish()),
     };
@@ -351,7 +351,7 @@ impl MissingImages {
 /// Checks the length of the name or identifier of an image. The message follows its place.
 pub(super) fn check_name_length(name: &str) -> Result<(), String> {
     match name.len() {
-        bytes if bytes > MAX_NAME_BYTES => Err(format!("has {bytes} bytes, wanted at most {MAX_NAME_BYTES}")),
+        bytes if bytes > MAX_NAME_BYTES => Err(format!("has {bytes} bytes, expected at most {MAX_NAME_BYTES}")),
         _ => Ok(()),
     }
 }
@@ -384,7 +384,7 @@ pub(super) fn parse_split(name: &str) -> Result<&'static str, String> {
     SPLITS
         .into_iter()
         .find(|known| *known == name)
-        .ok_or_else(|| format!("split is `{}`, wanted `train`, `restval`, `val` or `test`", shown_name(name)))
+        .ok_or_else(|| format!("split is `{}`, expected `train`, `restval`, `val` or `test`", shown_name(name)))
 }
 
 /// Finder of duplicate identifiers and paths. `P` is a location in a file, for error messages.
@@ -463,7 +463,7 @@ mod tests {
         let mut listed = objects.list_objects(|object| (object.name.to_owned(), object.stamp)).unwrap();
         listed.sort_by(|(one, _), (other, _)| one.cmp(other));
         let entries = names.map(entry);
-        let wanted = |chosen: &[usize]| -> Vec<ListedObjectOf<'_>> {
+        let objects_at = |chosen: &[usize]| -> Vec<ListedObjectOf<'_>> {
             let object = |at: &usize| {
                 let stamp = listed[*at].1;
                 let key = object_key("s3://b", names[*at], stamp.as_bytes());
@@ -472,13 +472,13 @@ mod tests {
             chosen.iter().map(object).collect()
         };
         let fetched = RefCell::new(Vec::new());
-        let fetch = |wanted: &[(&str, ObjectStamp)]| {
-            fetched.borrow_mut().extend(wanted.iter().map(|(name, _)| (*name).to_owned()));
-            Ok(wanted.iter().map(|(name, _)| name.as_bytes().to_vec()).collect())
+        let fetch = |objects: &[(&str, ObjectStamp)]| {
+            fetched.borrow_mut().extend(objects.iter().map(|(name, _)| (*name).to_owned()));
+            Ok(objects.iter().map(|(name, _)| name.as_bytes().to_vec()).collect())
         };
         let read = |chosen: &[usize], earlier: &SharedEarlierRows| {
             let block = MapBlock { range: 0..chosen.len(), rows: RecordBatch::new_empty(Schema::empty().into()) };
-            let output = read_block(&wanted(chosen), &block, earlier, &fetch).unwrap();
+            let output = read_block(&objects_at(chosen), &block, earlier, &fetch).unwrap();
             let MappedRows::New(batch) = output.rows else { panic!("there is no earlier part") };
             (batch, output.row_keys.0, output.copied)
         };
@@ -533,6 +533,6 @@ mod tests {
         let name = "a/".repeat(2048);
         assert_eq!(image_path("b", &name).unwrap().len(), 4097);
         let problem = image_path("b", &format!("{name}a")).unwrap_err();
-        assert_eq!(problem, "image name has 4097 bytes, wanted at most 4096");
+        assert_eq!(problem, "image name has 4097 bytes, expected at most 4096");
     }
 }

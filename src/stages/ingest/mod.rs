@@ -36,10 +36,10 @@ use serde::{Deserialize, Serialize};
 
 use pairloom_base::error::Result;
 use pairloom_stage::{
-    CopiedRows, Problem, RunnableStage, SourceOrUrl, SourceRef, Stage, StageContext, StageInput, StageOutput,
+    CopiedRows, KnownFacts, OutputFact, Problem, RunnableStage, SourceOrUrl, SourceRef, Stage, StageContext,
+    StageInput, StageOutput,
 };
 use pairloom_tables as tables;
-use pairloom_tables::published::PrintedName;
 use synthetic::IMAGE_SIDES;
 use writer::{
     CAPTION_PART_ROWS, FEATURE_PART_ROWS, IMAGE_PART_ROWS, PICTURE_PART_ROWS, PUBLISHED_PART_ROWS, RATING_PART_ROWS,
@@ -289,14 +289,6 @@ impl Ingest {
             _ => None,
         }
     }
-
-    /// Names of the printed rows, if the stage reads such rows and the file can be read.
-    pub fn printed_names(&self) -> Option<Vec<PrintedName>> {
-        match self {
-            Self::Published(file) => published::printed_names(file.path()),
-            _ => None,
-        }
-    }
 }
 
 impl Stage for Ingest {
@@ -396,6 +388,12 @@ impl Stage for Ingest {
         outputs
     }
 
+    fn facts(&self, _: &KnownFacts) -> Vec<OutputFact> {
+        let Self::Published(file) = self else { return Vec::new() };
+        let names = published::printed_names(file.path());
+        names.map(|names| OutputFact::new("published", names)).into_iter().collect()
+    }
+
     fn copied_rows(&self) -> Option<CopiedRows> {
         let (input, images) = self.listed_images()?;
         images.is_url().then_some(CopiedRows { input, output: "images", key_columns: &[], not_of_rows: NOT_OF_ROWS })
@@ -418,14 +416,14 @@ impl Stage for Ingest {
         problems.extend(skipping.and_then(|(form, policy, share)| max_skipped_problem(form, policy, share)));
         match self {
             Ingest::Karpathy(settings) if settings.captions_per_image == 0 => {
-                problems.push(Problem::new("karpathy.captions_per_image", "got 0, wanted at least 1"));
+                problems.push(Problem::new("karpathy.captions_per_image", "got 0, expected at least 1"));
             }
             Ingest::Coco(settings) => {
                 if settings.captions_per_image == 0 {
-                    problems.push(Problem::new("coco.captions_per_image", "got 0, wanted at least 1"));
+                    problems.push(Problem::new("coco.captions_per_image", "got 0, expected at least 1"));
                 }
                 if settings.files.is_empty() {
-                    problems.push(Problem::new("coco.files", "no annotation file, wanted at least one"));
+                    problems.push(Problem::new("coco.files", "no annotation file, expected at least one"));
                 }
                 for (i, file) in settings.files.iter().enumerate() {
                     if let Err(message) = listed_images::parse_split(&file.split) {
@@ -437,15 +435,15 @@ impl Stage for Ingest {
                 }
             }
             Ingest::Precomp(settings) if settings.dev_captions == 0 => {
-                problems.push(Problem::new("precomp.dev_captions", "got 0, wanted at least 1"));
+                problems.push(Problem::new("precomp.dev_captions", "got 0, expected at least 1"));
             }
             Ingest::Synthetic(settings) => {
                 if u64::from(settings.train) + u64::from(settings.val) + u64::from(settings.test) == 0 {
-                    problems.push(Problem::new("synthetic", "no image in any split, wanted at least one"));
+                    problems.push(Problem::new("synthetic", "no image in any split, expected at least one"));
                 }
                 if !IMAGE_SIDES.contains(&settings.pixels) {
                     let (least, most) = (IMAGE_SIDES.start(), IMAGE_SIDES.end());
-                    let message = format!("got {} pixels, wanted {least} to {most}", settings.pixels);
+                    let message = format!("got {} pixels, expected {least} to {most}", settings.pixels);
                     problems.push(Problem::new("synthetic.pixels", message));
                 }
             }
@@ -458,7 +456,7 @@ impl Stage for Ingest {
                 (None, Some(_)) => {}
                 (given, _) => {
                     let got = if given.is_some() { "both" } else { "neither" };
-                    let message = format!("got {got} of `split` and `split_column`, wanted one of them");
+                    let message = format!("got {got} of `split` and `split_column`, expected one of them");
                     problems.push(Problem::new("captions", message));
                 }
             },
@@ -502,7 +500,7 @@ fn is_default_max_skipped(share: &f64) -> bool {
 fn max_skipped_problem(form: &str, on_missing: OnMissing, share: f64) -> Option<Problem> {
     let setting = format!("{form}.max_skipped");
     if !(0.0..=1.0).contains(&share) {
-        return Some(Problem::new(setting, format!("got {share}, wanted 0 to 1")));
+        return Some(Problem::new(setting, format!("got {share}, expected 0 to 1")));
     }
     (share != default_max_skipped() && on_missing == OnMissing::Fail).then(|| {
         Problem::new(setting, "it limits the images that are left out, but none are")
@@ -515,7 +513,7 @@ fn separator_problem(form: &str, separator: Option<char>) -> Option<Problem> {
     let character = separator?;
     let is_possible = character == '\t' || (character.is_ascii() && !character.is_ascii_control() && character != '"');
     (!is_possible || character.is_ascii_alphanumeric()).then(|| {
-        let message = format!("got `{}`, wanted a character such as `;`", character.escape_debug());
+        let message = format!("got `{}`, expected a character such as `;`", character.escape_debug());
         Problem::new(format!("{form}.separator"), message)
     })
 }

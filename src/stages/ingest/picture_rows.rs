@@ -81,7 +81,7 @@ impl<'s> PictureRows<'s> {
             return Ok(self.leave_out(sample.name, "it has no captions", cx));
         }
         if sample.texts.len() > MAX_CAPTIONS {
-            return Ok(Err(format!("has {} captions, wanted at most {MAX_CAPTIONS}", sample.texts.len())));
+            return Ok(Err(format!("has {} captions, expected at most {MAX_CAPTIONS}", sample.texts.len())));
         }
         if let Err(problem) = check_name_length(sample.file_name) {
             return Ok(Err(format!("its file name {problem}")));

@@ -90,7 +90,7 @@ fn check_shapes(first: &SplitFiles, all: &[SplitFiles]) -> Result<()> {
         [vectors, width] => format!("{vectors} × {width}"),
     };
     Err(Error::data(format!(
-        "`{}` has {} values a row, wanted {} as in `{}`",
+        "`{}` has {} values a row, expected {} as in `{}`",
         other.ims.path().display(),
         described(other),
         described(first),
@@ -269,7 +269,7 @@ impl SplitFiles {
         }
         let (here, before) = if repeats { ("differ", "are equal") } else { ("are equal", "differ") };
         Err(Error::data(format!(
-            "`{}` rows {row} to {} {here}, but the first five {before}: wanted every five rows equal, or none",
+            "`{}` rows {row} to {} {here}, but the first five {before}: expected every five rows equal, or none",
             self.ims.path().display(),
             row + CAPTIONS_PER_IMAGE - 1
         )))
@@ -287,7 +287,7 @@ fn layout(ims: &NpyFile, caps: &TextLines, captions: usize) -> Result<(usize, us
         return Ok((1, CAPTIONS_PER_IMAGE));
     }
     Err(Error::data(format!(
-        "`{}` has {rows} rows and `{}` has {captions} captions: wanted as many rows as captions, or a fifth of them",
+        "`{}` has {rows} rows and `{}` has {captions} captions: expected as many rows as captions, or a fifth of them",
         ims.path().display(),
         caps.path().display()
     )))
@@ -319,7 +319,7 @@ fn read_ids(path: &Path, images: usize, captions: usize) -> Result<Vec<i64>> {
     }
     if ids.len() != captions {
         return Err(Error::data(format!(
-            "`{}` has {} lines, wanted {images} (one an image) or {captions} (one a caption)",
+            "`{}` has {} lines, expected {images} (one an image) or {captions} (one a caption)",
             path.display(),
             ids.len()
         )));
@@ -329,7 +329,7 @@ fn read_ids(path: &Path, images: usize, captions: usize) -> Result<Vec<i64>> {
     for (image, ids) in ids.chunks(group).enumerate() {
         if ids.iter().any(|id| *id != ids[0]) {
             let first = image * group + 1;
-            let message = format!("one image has the ids {ids:?}, wanted the same {group} times");
+            let message = format!("one image has the ids {ids:?}, expected the same {group} times");
             mistakes.add(format_args!("lines {first} to {}", first + group - 1), message);
         }
     }
@@ -361,7 +361,7 @@ impl CaptionIds {
         if list.ids.len() != test.captions {
             let (file, captions) = (path.display(), test.caps.path().display());
             return Err(Error::data(format!(
-                "`{file}` has {} identifiers, wanted {}, one for each line of `{captions}`",
+                "`{file}` has {} identifiers, expected {}, one for each line of `{captions}`",
                 list.ids.len(),
                 test.captions
             ))
@@ -456,8 +456,8 @@ mod tests {
             let each = caps / 3;
             assert_eq!(got.len(), caps);
             for (i, (id, image, split, text)) in got.into_iter().enumerate() {
-                let wanted = (i64::try_from(i).unwrap(), i64::try_from(i / each).unwrap());
-                assert_eq!(((id, image), split.as_str(), text), (wanted, "train", format!("caption {i}")));
+                let expected = (i64::try_from(i).unwrap(), i64::try_from(i / each).unwrap());
+                assert_eq!(((id, image), split.as_str(), text), (expected, "train", format!("caption {i}")));
             }
             assert_eq!(
                 host.warnings.iter().map(|warning| warning.subject.as_str()).collect::<Vec<_>>(),
@@ -481,20 +481,20 @@ mod tests {
         ]);
         let message = refused(ingest(set.path(), settings()));
         assert!(
-            message.contains("dev_ids.txt` has 5 lines, wanted 3 (one an image) or 15 (one a caption)"),
+            message.contains("dev_ids.txt` has 5 lines, expected 3 (one an image) or 15 (one a caption)"),
             "{message}"
         );
         std::fs::write(set.path().join("dev_ids.txt"), "7\n".repeat(5) + &"8\n".repeat(5) + &"9\n".repeat(5)).unwrap();
         let host = ingest(set.path(), json!({"precomp": {"folder": "", "dev_captions": 7}})).unwrap();
         let got: Vec<_> = images(&host).into_iter().map(|(id, split, name, _)| (id, split, name)).collect();
-        let wanted = [
+        let expected = [
             (30, "train", "train_ims.npy#0"),
             (31, "train", "train_ims.npy#1"),
             (7, "val", "dev_ims.npy#0"),
             (8, "val", "dev_ims.npy#5"),
             (1, "test", "test_ims.npy#0"),
         ];
-        assert_eq!(got, wanted.map(|(id, split, name)| (id, split.to_owned(), name.to_owned())));
+        assert_eq!(got, expected.map(|(id, split, name)| (id, split.to_owned(), name.to_owned())));
         assert_eq!(features(&host), [(30, 0.0), (31, 1.0), (7, 0.0), (8, 1.0), (1, 0.0)]);
         let got: Vec<_> = captions(&host).into_iter().map(|(id, image, _, text)| (id, image, text)).collect();
         assert_eq!(got.len(), 22);
@@ -572,8 +572,8 @@ mod tests {
         assert!(!host.output_tables.contains_key("features"));
         let batch = host.output("regions");
         assert_eq!(int_column(&batch, "image_id").unwrap().values(), &[0, 1, 2, 3, 4, 5]);
-        let wanted: Vec<f32> = [0, 1, 0, 0, 1, 2].into_iter().flat_map(image).collect();
-        assert_eq!(tables::regions::values(&batch).unwrap(), (&wanted[..], 2, 3));
+        let expected: Vec<f32> = [0, 1, 0, 0, 1, 2].into_iter().flat_map(image).collect();
+        assert_eq!(tables::regions::values(&batch).unwrap(), (&expected[..], 2, 3));
         // The written table fits the schema that was declared without data.
         let stage: Ingest = serde_json::from_value(regions.clone()).unwrap();
         let outputs = stage.outputs();
@@ -586,10 +586,10 @@ mod tests {
         assert!(message.contains("read with `regions = true`"), "{message}");
         std::fs::write(set.path().join("dev_ims.npy"), npy_of("5, 3, 2", &image(0).repeat(5))).unwrap();
         let message = refused(ingest(set.path(), regions.clone()));
-        assert!(message.contains("dev_ims.npy` has 3 × 2 values a row, wanted 2 × 3 as in"), "{message}");
+        assert!(message.contains("dev_ims.npy` has 3 × 2 values a row, expected 2 × 3 as in"), "{message}");
         std::fs::write(set.path().join("dev_ims.npy"), rows(1, 5)).unwrap();
         let message = refused(ingest(set.path(), regions));
-        assert!(message.contains("wanted three dimensions: (rows, vectors, width)"), "{message}");
+        assert!(message.contains("expected three dimensions: (rows, vectors, width)"), "{message}");
     }
 
     /// Results from before the setting `regions` existed keep their keys.
@@ -617,7 +617,7 @@ mod tests {
         std::fs::write(set_.path().join("dev_ims.npy"), npy(&[vec![1.0, 2.0, 3.0]])).unwrap();
         std::fs::write(set_.path().join("dev_caps.txt"), lines("d", 5)).unwrap();
         let message = refused(ingest(set_.path(), settings()));
-        assert!(message.contains("dev_ims.npy` has 3 values a row, wanted 2 as in"), "{message}");
+        assert!(message.contains("dev_ims.npy` has 3 values a row, expected 2 as in"), "{message}");
     }
 
     /// Counts from the description of the data: 753 train rows, 565 dev rows and 625 test rows, five per image.
@@ -668,9 +668,9 @@ mod tests {
     fn listed_identifiers_are_those_of_the_test_captions() {
         let host = ingest(set_with_ids(b"7\n5\n6\n-1\n0\n1\n2\n3\n4\n8\n").path(), settings_with_ids()).unwrap();
         let rows = captions(&host);
-        let of_split = |split: &str| rows.iter().filter(|row| row.2 == split).map(|row| row.0).collect::<Vec<_>>();
-        assert_eq!(of_split("test"), [7, 5, 6, -1, 0, 1, 2, 3, 4, 8]);
-        assert_eq!(of_split("train"), [9, 10, 11, 12, 13], "the numbers above the listed ones");
+        let split_ids = |split: &str| rows.iter().filter(|row| row.2 == split).map(|row| row.0).collect::<Vec<_>>();
+        assert_eq!(split_ids("test"), [7, 5, 6, -1, 0, 1, 2, 3, 4, 8]);
+        assert_eq!(split_ids("train"), [9, 10, 11, 12, 13], "the numbers above the listed ones");
         assert_eq!(rows.iter().map(|row| row.1).collect::<Vec<_>>(), [[0; 5], [1; 5], [2; 5]].concat());
     }
 
@@ -684,10 +684,10 @@ mod tests {
             set_with_ids(b"9223372036854775807\n5\n6\n1\n0\n2\n3\n4\n7\n8\n").path(),
             settings_with_ids(),
         ));
-        let wanted = "has the identifier 9223372036854775807, and above it are no 15 numbers for other captions";
-        assert!(message.contains(wanted), "{message}");
+        let expected = "has the identifier 9223372036854775807, and above it are no 15 numbers for other captions";
+        assert!(message.contains(expected), "{message}");
         let message = refused(ingest(set_with_ids(b"7\n5\n").path(), settings_with_ids()));
-        assert!(message.contains("has 2 identifiers, wanted 10, one for each line of"), "{message}");
+        assert!(message.contains("has 2 identifiers, expected 10, one for each line of"), "{message}");
         let without_test = folder(&[
             ("train_ims.npy", &npy(&[vec![1.0, 2.0]])),
             ("train_caps.txt", b"a\na\na\na\na\n"),

@@ -131,7 +131,7 @@ fn empty(values: PublishedValue) -> PublishedCells {
 
 /// Parses a printed number.
 fn number(field: &str, values: PublishedValue) -> Result<f64, String> {
-    let wrong = |wanted| Err(format!("is `{}`, wanted {wanted}", field.escape_debug()));
+    let wrong = |wanted| Err(format!("is `{}`, expected {wanted}", field.escape_debug()));
     // `parse` reads `nan`, `inf` and `1e3` too, which nobody prints in a table.
     let is_printed = field.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-'));
     match field.parse::<f64>() {
@@ -149,7 +149,9 @@ fn protocol_problem(protocol: &str, dataset: &str) -> Option<String> {
     let begins = protocol.strip_prefix(dataset).is_some_and(|rest| rest.starts_with('-') && rest.len() > 1);
     let shown = protocol.escape_debug();
     (!begins).then(|| {
-        format!("is `{shown}`, wanted its name in results, `{dataset}-…`; the name in the paper is `printed_protocol`")
+        format!(
+            "is `{shown}`, expected its name in results, `{dataset}-…`; the name in the paper is `printed_protocol`"
+        )
     })
 }
 
@@ -220,12 +222,12 @@ mod tests {
         for part in [
             "has 6 mistakes",
             "line 3: line 2 has the same paper, table, row, dataset and protocol",
-            "line 5: `paper` is empty; `protocol` is `c2`, wanted its name in results, `coco-…`; the name in the paper is \
-             `printed_protocol`; `i2t_r1` is `101`, wanted a percentage from 0 to 100; `rsum` is `1,026`, wanted a number \
+            "line 5: `paper` is empty; `protocol` is `c2`, expected its name in results, `coco-…`; the name in the paper is \
+             `printed_protocol`; `i2t_r1` is `101`, expected a percentage from 0 to 100; `rsum` is `1,026`, expected a number \
              with a decimal point",
-            "line 6: `i2t_r1` is `-`, wanted an empty field for a number that is not printed; `rsum` is `nan`, wanted",
-            "line 7: `i2t_r1` is `5e1`, wanted a number with a decimal point, without a unit or separators; `rsum` is `5 %`",
-            "line 8: 6 fields, wanted 7",
+            "line 6: `i2t_r1` is `-`, expected an empty field for a number that is not printed; `rsum` is `nan`, expected",
+            "line 7: `i2t_r1` is `5e1`, expected a number with a decimal point, without a unit or separators; `rsum` is `5 %`",
+            "line 8: 6 fields, expected 7",
             "line 9: `protocol` is `cocoa-5k`",
         ] {
             assert!(message.contains(part), "{part}: {message}");

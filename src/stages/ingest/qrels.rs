@@ -58,7 +58,7 @@ impl QrelsFiles {
     }
 
     pub(super) fn check(&self) -> Option<Problem> {
-        let problem = || Problem::new("qrels", "got no file, wanted `i2t`, `t2i` or both");
+        let problem = || Problem::new("qrels", "got no file, expected `i2t`, `t2i` or both");
         self.files().next().is_none().then(problem)
     }
 }
@@ -192,7 +192,7 @@ impl<'de, const MOST: usize> Visitor<'de> for RelevantListsVisitor<MOST> {
         while let Some(key) = map.next_key::<String>()? {
             let shown = shown_name(&key);
             let Ok(query) = key.trim().parse::<i64>() else {
-                lists.mistakes.add(format_args!("query `{shown}`"), "wanted a whole number");
+                lists.mistakes.add(format_args!("query `{shown}`"), "expected a whole number");
                 map.next_value::<IgnoredAny>()?;
                 continue;
             };
@@ -228,7 +228,7 @@ struct ListOfQuery<'l> {
 impl ListOfQuery<'_> {
     fn add_mistake(self, found: &str) {
         let place = format!("query `{}`", self.shown);
-        self.mistakes.add(place, format_args!("it has {found}, wanted a list of items"));
+        self.mistakes.add(place, format_args!("it has {found}, expected a list of items"));
     }
 }
 
@@ -260,7 +260,7 @@ impl<'de> Visitor<'de> for ListOfQuery<'_> {
                 ListedItem::Id(item) => judgements.push(Judgement { query, item, grade: 1.0 }),
                 wrong => mistakes.add(
                     format_args!("query `{shown}`"),
-                    format_args!("item {index} (from 0) is {wrong}, wanted a whole number"),
+                    format_args!("item {index} (from 0) is {wrong}, expected a whole number"),
                 ),
             }
             index += 1;
@@ -409,7 +409,7 @@ mod tests {
         let folder = folder(&[("a.gz", &gzip.finish().unwrap()), ("b", lists)]);
         let both = json!({"qrels": {"i2t": "b", "t2i": "a.gz"}});
         let row = |direction: &str, query, item, grade| (direction.to_owned(), query, item, grade);
-        let wanted = [
+        let expected = [
             row("i2t", 80, 5, 1.0),
             row("i2t", 80, 4, 1.0),
             row("i2t", 7, 5, 1.0),
@@ -417,9 +417,9 @@ mod tests {
             row("t2i", 5, 81, -1.0),
             row("t2i", 4, 80, 0.5),
         ];
-        assert_eq!(rows(&ingest(folder.path(), both).unwrap()), wanted);
+        assert_eq!(rows(&ingest(folder.path(), both).unwrap()), expected);
         let one = ingest(folder.path(), json!({"qrels": {"t2i": "a.gz"}})).unwrap();
-        assert_eq!(rows(&one), wanted[3..]);
+        assert_eq!(rows(&one), expected[3..]);
     }
 
     #[test]
@@ -429,8 +429,8 @@ mod tests {
             "has 4 mistakes",
             "line 2: 3 fields, wanted 4: query, iteration, item, grade",
             "line 4: query 5 with item 80 is judged in line 1 too",
-            "line 5: query is `x`, wanted a whole number",
-            "line 6: grade is `high`, wanted a number",
+            "line 5: query is `x`, expected a whole number",
+            "line 6: grade is `high`, expected a number",
             "identifiers are the numbers in the tables",
         ] {
             assert!(message.contains(part), "{part}: {message}");
@@ -444,13 +444,13 @@ mod tests {
         for part in [
             "has 8 mistakes",
             "query `5`: item 80 appears twice",
-            "query `a`: wanted a whole number",
-            "query `6`: it has a number, wanted a list of items",
+            "query `a`: expected a whole number",
+            "query `6`: it has a number, expected a list of items",
             "query `05`: it appears twice, before as `5`",
-            "query `7`: item 0 (from 0) is 1.5, wanted a whole number",
-            "query `7`: item 1 (from 0) is \"2\", wanted a whole number",
+            "query `7`: item 0 (from 0) is 1.5, expected a whole number",
+            "query `7`: item 1 (from 0) is \"2\", expected a whole number",
             "query `7`: item 2 (from 0) is null",
-            "query `8`: it has an object, wanted a list of items",
+            "query `8`: it has an object, expected a list of items",
         ] {
             assert!(message.contains(part), "{part}: {message}");
         }
@@ -473,8 +473,8 @@ mod tests {
         let message = refused(read_one(lists.as_bytes()));
         for part in [
             "has 100002 mistakes",
-            "query `5`: item 0 (from 0) is a list, wanted a whole number",
-            "query `5`: item 1 (from 0) is an object, wanted a whole number",
+            "query `5`: item 0 (from 0) is a list, expected a whole number",
+            "query `5`: item 1 (from 0) is an object, expected a whole number",
         ] {
             assert!(message.contains(part), "{part}: {message}");
         }
@@ -482,7 +482,7 @@ mod tests {
             refused(read_one(format!("{{\" 5\": [1, 18446744073709551615], \"5\": {deep}, \" 5\": []}}").as_bytes()));
         for part in [
             "has 4 mistakes",
-            "query ` 5`: item 1 (from 0) is 18446744073709551615, wanted a whole number",
+            "query ` 5`: item 1 (from 0) is 18446744073709551615, expected a whole number",
             "query `5`: it appears twice, before as ` 5`",
             "query ` 5`: it appears twice, before as `5`",
         ] {
@@ -514,7 +514,7 @@ mod tests {
         assert!(refused(read_one(b"\xff\xfe5\0 \0")).contains("is UTF-16 text"));
         let stage: Ingest = serde_json::from_value(json!({"qrels": {}})).unwrap();
         let problems: Vec<String> = stage.check().into_iter().map(|problem| problem.message).collect();
-        assert_eq!(problems, ["got no file, wanted `i2t`, `t2i` or both"]);
+        assert_eq!(problems, ["got no file, expected `i2t`, `t2i` or both"]);
     }
 
     /// Counts of queries and pairs from the description of the data; 35,585 pairs of Crisscrossed Captions have a rating
@@ -525,9 +525,9 @@ mod tests {
         for (name, images, i2t, captions, t2i) in
             [("eccv", 1261, 22_550, 1332, 11_279), ("cxc", 5000, 35_585, 24_972, 35_585)]
         {
-            let (of_images, of_captions) =
+            let (image_lists, caption_lists) =
                 (format!("{name}_image_to_caption.json"), format!("{name}_caption_to_image.json"));
-            let host = ingest(&data, json!({"qrels": {"i2t": of_images, "t2i": of_captions}})).unwrap();
+            let host = ingest(&data, json!({"qrels": {"i2t": image_lists, "t2i": caption_lists}})).unwrap();
             let rows = rows(&host);
             for (direction, queries, pairs) in [("i2t", images, i2t), ("t2i", captions, t2i)] {
                 let found: Vec<i64> = rows.iter().filter(|row| row.0 == direction).map(|row| row.1).collect();

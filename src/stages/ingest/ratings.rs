@@ -208,12 +208,12 @@ impl NamedItems {
         let parts = name.rsplit_once(CAPTION_SIGN);
         let parts = parts.and_then(|(image, number)| Some((image, number.parse::<usize>().ok()?)));
         let Some((image, number)) = parts else {
-            return Err(format!("is `{}`, wanted `IMAGE{CAPTION_SIGN}NUMBER`", shown_name(name)));
+            return Err(format!("is `{}`, expected `IMAGE{CAPTION_SIGN}NUMBER`", shown_name(name)));
         };
-        let of_image = self.caption_ids.get(&self.image(image)?).map_or(&[][..], Vec::as_slice);
-        of_image.get(number).copied().ok_or_else(|| {
+        let image_captions = self.caption_ids.get(&self.image(image)?).map_or(&[][..], Vec::as_slice);
+        image_captions.get(number).copied().ok_or_else(|| {
             let name = shown_name(image);
-            let (name, count) = (format!("{name}{CAPTION_SIGN}{number}"), of_image.len());
+            let (name, count) = (format!("{name}{CAPTION_SIGN}{number}"), image_captions.len());
             format!("is `{name}`, but that image has {count} captions in `{}`", self.captions)
         })
     }
@@ -234,7 +234,7 @@ fn trailing_number(name: &str) -> Result<i64, String> {
             shown_name(name)
         ));
     }
-    digits.parse().map_err(|_| format!("is `{}`, wanted a name that ends with a number", shown_name(name)))
+    digits.parse().map_err(|_| format!("is `{}`, expected a name that ends with a number", shown_name(name)))
 }
 
 /// Rating of a pair.
@@ -284,10 +284,10 @@ fn read_pair_table(
     let read = |line: u64, fields: &[&str]| {
         let (caption_id, image_id) = (names.caption(fields[caption])?, names.image(fields[image])?);
         let value = fields[rating].trim().parse().ok().filter(|value: &f64| value.is_finite());
-        let value = value.ok_or_else(|| format!("rating is `{}`, wanted a number", shown_name(fields[rating])))?;
+        let value = value.ok_or_else(|| format!("rating is `{}`, expected a number", shown_name(fields[rating])))?;
         let rater = rater.map(|place| fields[place].trim().to_owned());
         if rater.as_ref().is_some_and(String::is_empty) {
-            return Err(format!("the column `{RATER}` is empty, wanted a name of the person"));
+            return Err(format!("the column `{RATER}` is empty, expected a name of the person"));
         }
         if let Some(first) = seen.insert((caption_id, image_id, rater.clone()), line) {
             let pair = format!("caption {caption_id} with image {image_id}");
@@ -362,22 +362,25 @@ struct ExpertPair {
 /// Reads a line, or returns a message.
 fn read_line(line: &str, names: &PairNames) -> Result<ExpertPair, String> {
     let fields: Vec<&str> = line.split('\t').map(str::trim).collect();
-    let [image, caption, of_people @ ..] = fields.as_slice() else {
-        return Err(format!("{} fields, wanted an image, a caption and {RATINGS} ratings between tabs", fields.len()));
+    let [image, caption, people_ratings @ ..] = fields.as_slice() else {
+        return Err(format!(
+            "{} fields, expected an image, a caption and {RATINGS} ratings between tabs",
+            fields.len()
+        ));
     };
-    let Ok(of_people) = <[&str; RATINGS]>::try_from(of_people) else {
-        return Err(format!("{} ratings, wanted {RATINGS}", of_people.len()));
+    let Ok(people_ratings) = <[&str; RATINGS]>::try_from(people_ratings) else {
+        return Err(format!("{} ratings, expected {RATINGS}", people_ratings.len()));
     };
     let mut ratings = [0.0; RATINGS];
-    for (rating, text) in ratings.iter_mut().zip(of_people) {
+    for (rating, text) in ratings.iter_mut().zip(people_ratings) {
         let number = text.parse::<u8>().ok().filter(|number| SCALE.contains(number));
         let number = number.ok_or_else(|| {
             let text = shown_name(text);
-            format!("rating is `{text}`, wanted a whole number from {} to {}", SCALE.start(), SCALE.end())
+            format!("rating is `{text}`, expected a whole number from {} to {}", SCALE.start(), SCALE.end())
         })?;
         *rating = f64::from(number);
     }
-    let own = caption.rsplit_once(CAPTION_SIGN).is_some_and(|(of, _)| of == *image);
+    let own = caption.rsplit_once(CAPTION_SIGN).is_some_and(|(named, _)| named == *image);
     Ok(ExpertPair {
         image_id: names.image(image)?,
         caption_id: names.caption(caption)?,
@@ -407,7 +410,7 @@ mod tests {
         for name in ["", "a.jpg", "5é", "99999999999999999999"] {
             assert!(trailing_number(name).is_err(), "{name}");
         }
-        assert!(trailing_number("a.jpg").unwrap_err().contains("wanted a name that ends with a number"));
+        assert!(trailing_number("a.jpg").unwrap_err().contains("expected a name that ends with a number"));
     }
 
     /// File names of Flickr8k end with random letters and digits.
@@ -529,10 +532,10 @@ mod tests {
             "line 2: the pair is rated in line 1 too",
             "line 3: caption is `2549968784_39bfbe44f9.jpg#3`, but that image has 3 captions in `pairs.captions`",
             "line 4: image is `other.jpg`, which is no `file_name` of `pairs.images`",
-            "line 5: caption is `2549968784_39bfbe44f9.jpg`, wanted `IMAGE#NUMBER`",
-            "line 6: rating is `0.5`, wanted a whole number from 1 to 4",
-            "line 7: 2 ratings, wanted 3",
-            "line 8: 1 fields, wanted an image, a caption and 3 ratings between tabs",
+            "line 5: caption is `2549968784_39bfbe44f9.jpg`, expected `IMAGE#NUMBER`",
+            "line 6: rating is `0.5`, expected a whole number from 1 to 4",
+            "line 7: 2 ratings, expected 3",
+            "line 8: 1 fields, expected an image, a caption and 3 ratings between tabs",
         ] {
             assert!(message.contains(part), "{part}: {message}");
         }

@@ -26,7 +26,7 @@ fn assert_shows(message: &str, parts: &[&str]) {
 
 /// Subjects and messages of the warnings of a run.
 fn warnings(host: &InMemoryHost) -> String {
-    host.warnings.iter().map(|of| format!("{}: {}\n", of.subject, of.message)).collect()
+    host.warnings.iter().map(|warning| format!("{}: {}\n", warning.subject, warning.message)).collect()
 }
 
 fn arrow_file(columns: Vec<(&str, ArrayRef)>) -> Vec<u8> {
@@ -69,7 +69,7 @@ fn mistakes_of_tables_of_captions_show_no_secrets() {
     let table = format!("file_name,caption,split\n{URL},A,test\n{URL},B,val\na.jpg,C,{URL}\n");
     let message = refused(image_folder(&table, &with_splits));
     let wanted = ["line 3: image `https://h.org/it's.jpg` is in split `val` here and in `test` before"];
-    assert_shows(&message, &[wanted[0], "line 4: split is `https://h.org/it's.jpg`, wanted `train`"]);
+    assert_shows(&message, &[wanted[0], "line 4: split is `https://h.org/it's.jpg`, expected `train`"]);
     let table = format!("file_name,image_id,caption,caption_id\n{URL},1,A,1\na.jpg,1,B,2\n{URL},{URL},C,3\n");
     assert_shows(
         &refused(image_folder(&table, &json!({}))),
@@ -79,7 +79,7 @@ fn mistakes_of_tables_of_captions_show_no_secrets() {
         ],
     );
     let message = refused(image_folder(&format!("file_name,caption,caption_id\na.jpg,A,{URL}\n"), &json!({})));
-    assert_shows(&message, &["line 2: `caption_id` is `https://h.org/it's.jpg`, wanted a whole number"]);
+    assert_shows(&message, &["line 2: `caption_id` is `https://h.org/it's.jpg`, expected a whole number"]);
     let captions = |table: &str| {
         let settings = json!({"captions": {"file": "c.csv", "split_column": "split"}});
         ingest(folder(&[("c.csv", table.as_bytes())]).path(), settings)
@@ -92,7 +92,7 @@ fn mistakes_of_tables_of_captions_show_no_secrets() {
     let message = refused(captions(&format!("{URL},A,test\n{URL},B,val\n")));
     assert_shows(&message, &["its columns are `https://h.org/it's.jpg`, `A`, `test`"]);
     let message = refused(captions(&format!("{URL};A;test\n")));
-    assert_shows(&message, &["its columns are separated by semicolons, wanted commas: `https://h.org/it's.jpg`"]);
+    assert_shows(&message, &["its columns are separated by semicolons, expected commas: `https://h.org/it's.jpg`"]);
     let message = refused(captions(&format!("image_id,caption,split\n\"A\",\"B\" {URL},test\n")));
     assert_shows(&message, &["text after its closing quote: `\" https://h.org/it's.jpg`"]);
 }
@@ -140,7 +140,7 @@ fn published_lists_show_no_secrets() {
 #[test]
 fn rows_of_hugging_face_without_an_image_are_named_without_secrets() {
     let bytes: ArrayRef = Arc::new(BinaryArray::from_opt_vec(vec![Some(b"\x89PNG"), None]));
-    let field = |name, of: DataType| Arc::new(Field::new(name, of, true));
+    let field = |name, kind: DataType| Arc::new(Field::new(name, kind, true));
     let picture = StructArray::from(vec![
         (field("bytes", DataType::Binary), bytes),
         (field("path", DataType::Utf8), texts(&["a.png", URL])),
@@ -179,7 +179,7 @@ fn ratings_show_no_secrets() {
         &[
             "line 2: image is `https://h.org/b.jpg`, which is no `file_name` of `p.images`",
             "line 3: caption is `https://h.org/it's.jpg#7`, but that image has 2 captions in `p.captions`",
-            "line 4: caption is `https://h.org/it's.jpg`, wanted `IMAGE#NUMBER`",
+            "line 4: caption is `https://h.org/it's.jpg`, expected `IMAGE#NUMBER`",
             "line 5: caption is `https://h.org/b.jpg`, which is no `file_name` of `p.images`",
         ],
     );

@@ -122,9 +122,9 @@ pub(super) fn clean_caption(raw: &str) -> Result<&str, String> {
     let text = raw.trim();
     match text.len() {
         0 => Err("caption is empty".to_owned()),
-        _ if text.contains('\0') => Err("caption has a zero byte, wanted text".to_owned()),
+        _ if text.contains('\0') => Err("caption has a zero byte, expected text".to_owned()),
         bytes if bytes > MAX_CAPTION_BYTES => {
-            Err(format!("caption has {bytes} bytes, wanted at most {MAX_CAPTION_BYTES}"))
+            Err(format!("caption has {bytes} bytes, expected at most {MAX_CAPTION_BYTES}"))
         }
         _ => Ok(text),
     }

@@ -217,7 +217,7 @@ impl Stage for ScoreCaptions {
             problems.push(Problem::new("split", "got an empty name"));
         }
         if let PairSelection::Top(0) = self.pairs {
-            problems.push(Problem::new("pairs.top", "got 0, wanted at least 1"));
+            problems.push(Problem::new("pairs.top", "got 0, expected at least 1"));
         }
         if let (PairSelection::OnDemand, Measure::Spice(SpiceSettings { graphs: Some(_), .. })) =
             (&self.pairs, &self.measure)
@@ -229,7 +229,7 @@ impl Stage for ScoreCaptions {
         }
         if let Some((name, cider)) = self.measure.cider() {
             if let Some(images) = cider.document_count.filter(|images| !(1..=u64::from(u32::MAX)).contains(images)) {
-                let message = format!("got {images}, wanted 1 to {}", u32::MAX);
+                let message = format!("got {images}, expected 1 to {}", u32::MAX);
                 problems.push(Problem::new(format!("{name}.document_count"), message));
             }
             if cider.uniform && (cider.document_count.is_some() || cider.document_frequency_split.is_some()) {
@@ -273,7 +273,7 @@ impl ScoreCaptions {
 fn read_pairs(cx: &mut StageContext<'_>, corpus: &SplitCaptions, split: &str) -> Result<Vec<(usize, Vec<usize>)>> {
     let index = |ids: &[i64]| ids.iter().enumerate().map(|(i, &id)| (id, i)).collect::<HashMap<_, _>>();
     let (images, captions) = (index(&corpus.image_ids), index(&corpus.caption_ids));
-    let mut wanted: Vec<Vec<usize>> = vec![Vec::new(); corpus.image_ids.len()];
+    let mut requested: Vec<Vec<usize>> = vec![Vec::new(); corpus.image_ids.len()];
     let mut seen: HashSet<(usize, usize)> = HashSet::new();
     let (mut mistakes, mut first_row) = (ValidationErrors::in_table("pairs.table"), 0);
     while let Some(batch) = cx.read_next("pairs.table")? {
@@ -290,7 +290,7 @@ fn read_pairs(cx: &mut StageContext<'_>, corpus: &SplitCaptions, split: &str) ->
             match (images.get(&image_id), captions.get(&caption_id)) {
                 (Some(&image), Some(&caption)) => {
                     if seen.insert((image, caption)) {
-                        wanted[image].push(caption);
+                        requested[image].push(caption);
                     }
                 }
                 (None, _) => problem(format!("no image_id {image_id} in split `{split}`")),
@@ -301,10 +301,10 @@ fn read_pairs(cx: &mut StageContext<'_>, corpus: &SplitCaptions, split: &str) ->
     }
     mistakes.hint("captions and pairs must come from the same data set and split");
     mistakes.into_result()?;
-    if wanted.iter().all(Vec::is_empty) {
+    if requested.iter().all(Vec::is_empty) {
         return Err(Error::data(format!("the table of pairs has no rows of split `{split}`")));
     }
-    Ok(wanted.into_iter().enumerate().filter(|(_, captions)| !captions.is_empty()).collect())
+    Ok(requested.into_iter().enumerate().filter(|(_, captions)| !captions.is_empty()).collect())
 }
 
 /// Captions of one split. Images and captions are numbered from 0: images in the order of their first caption, captions
@@ -326,9 +326,6 @@ impl SplitCaptions {
     }
 
     /// Applies `function` to every text, on the threads of the stage.
-    ///
-    /// # Errors
-    /// The run was cancelled.
     pub fn parallel_map<T: Send>(&self, resources: &Resources, function: impl Fn(&str) -> T + Sync) -> Result<Vec<T>> {
         let size = self.texts.len().div_ceil(resources.threads.max(1)).max(1);
         let mapped = |text: &String| resources.cancel.check().map(|()| function(text));
@@ -364,7 +361,7 @@ fn read_splits<const N: usize>(cx: &mut StageContext<'_>, splits: [&str; N]) -> 
             (tables::int_column(&batch, "caption_id")?, tables::int_column(&batch, "image_id")?);
         let (split, text) = (tables::text_column(&batch, "split")?, tables::text_column(&batch, "text")?);
         for row in 0..batch.num_rows() {
-            let Some(index) = splits.iter().position(|wanted| wanted.split('+').any(|one| one == split.value(row)))
+            let Some(index) = splits.iter().position(|parts| parts.split('+').any(|one| one == split.value(row)))
             else {
                 others.insert(split.value(row).to_owned());
                 continue;
@@ -403,7 +400,7 @@ fn read_splits<const N: usize>(cx: &mut StageContext<'_>, splits: [&str; N]) -> 
 
 fn group_by_image(image_ids: Vec<i64>, mut rows: Vec<(usize, i64, String)>) -> SplitCaptions {
     rows.sort_by_key(|&(image, ..)| image);
-    let first_caption = (0..=image_ids.len()).map(|image| rows.partition_point(|&(of, ..)| of < image)).collect();
+    let first_caption = (0..=image_ids.len()).map(|image| rows.partition_point(|&(other, ..)| other < image)).collect();
     let mut corpus = SplitCaptions { image_ids, first_caption, ..SplitCaptions::default() };
     for (_, caption_id, text) in rows {
         corpus.caption_ids.push(caption_id);

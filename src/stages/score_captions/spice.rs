@@ -107,8 +107,8 @@ fn write_graphs(
 /// Reads the graphs of the captions of `corpus`, in its order, and the name of their tokeniser.
 ///
 /// # Errors
-/// A caption has no graph, or a graph is of another parser than `wanted`: its φ would not be comparable.
-fn read_graphs(cx: &mut StageContext<'_>, corpus: &SplitCaptions, wanted: &str) -> Result<(Vec<SceneGraph>, String)> {
+/// A caption has no graph, or a graph is of another parser than `expected`: its φ would not be comparable.
+fn read_graphs(cx: &mut StageContext<'_>, corpus: &SplitCaptions, expected: &str) -> Result<(Vec<SceneGraph>, String)> {
     const INPUT: &str = "measure.spice.graphs";
     let index_of: HashMap<i64, usize> = corpus.caption_ids.iter().enumerate().map(|(index, &id)| (id, index)).collect();
     let mut graphs: Vec<Option<SceneGraph>> = vec![None; corpus.caption_ids.len()];
@@ -119,10 +119,10 @@ fn read_graphs(cx: &mut StageContext<'_>, corpus: &SplitCaptions, wanted: &str) 
         let rows = tables::scene_graphs::rows(&batch)?;
         for (row, graph) in rows.into_iter().enumerate() {
             let Some(&index) = index_of.get(&ids.value(row)) else { continue };
-            if parsers.value(row) != wanted {
+            if parsers.value(row) != expected {
                 let got = parsers.value(row);
                 return Err(Error::data(format!(
-                    "caption_id {} has a graph of `{got}`, wanted `{wanted}`",
+                    "caption_id {} has a graph of `{got}`, expected `{expected}`",
                     ids.value(row)
                 ))
                 .hint(

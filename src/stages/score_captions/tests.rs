@@ -117,8 +117,8 @@ fn references<'t>(rows: &[CaptionFixture<'t>], split: &str) -> Vec<(i64, Vec<&'t
     images
 }
 
-fn close(got: f32, wanted: f64) -> bool {
-    (f64::from(got) - wanted).abs() < 1e-6
+fn close(got: f32, expected: f64) -> bool {
+    (f64::from(got) - expected).abs() < 1e-6
 }
 
 #[test]
@@ -132,8 +132,8 @@ fn dense_is_every_image_with_every_caption_of_the_split() {
         assert_eq!(row.iter().map(|pair| pair.0).collect::<Vec<_>>(), [10, 11, 20, 21, 30]);
         for &(caption, got) in row {
             let text = CAPTIONS.iter().find(|row| row.0 == caption).unwrap().3;
-            let wanted = cider_d(text, references, &all);
-            assert!(close(got, wanted), "caption {caption}: {got}, wanted {wanted}");
+            let expected = cider_d(text, references, &all);
+            assert!(close(got, expected), "caption {caption}: {got}, expected {expected}");
         }
     }
     let batch = host.output("caption_similarity");
@@ -159,8 +159,8 @@ fn top_equals_the_best_pairs_of_dense() {
     for measure in [json!({"cider_d": {}}), json!({"cider": {}}), json!({"spice": {}})] {
         let dense = similarity(&score_captions(&CAPTIONS, json!({"measure": measure})).unwrap());
         let top = similarity(&score_captions(&CAPTIONS, json!({"measure": measure, "pairs": {"top": 2}})).unwrap());
-        for ((image, mut all), (of, best)) in dense.into_iter().zip(top) {
-            assert_eq!(image, of);
+        for ((image, mut all), (other, best)) in dense.into_iter().zip(top) {
+            assert_eq!(image, other);
             all.sort_by(|a, b| b.1.total_cmp(&a.1));
             all.truncate(2);
             assert_eq!(all, best, "{measure}, image {image}");
@@ -185,8 +185,8 @@ fn only_the_requested_pairs_are_scored_and_spice_sub_scores_are_written() {
         for (image, row) in rows {
             for (caption, value) in row {
                 let all = &dense.iter().find(|row| row.0 == image).unwrap().1;
-                let wanted = all.iter().find(|pair| pair.0 == caption).unwrap().1;
-                assert!((value - wanted).abs() < 1e-6, "{value} {wanted}");
+                let expected = all.iter().find(|pair| pair.0 == caption).unwrap().1;
+                assert!((value - expected).abs() < 1e-6, "{value} {expected}");
             }
         }
         let Some(scores) = host.output_tables.get("spice_scores") else { continue };
@@ -255,10 +255,10 @@ fn any_block_of_pairs_can_be_computed_from_the_vectors_of_the_table() {
     let cider = Cider::new(vectors, CiderVariant::CiderD, OwnCaption::Keep);
     let block = cider.block(&[2, 0], &[4, 1, 0]);
     let dense = similarity(&score_captions(&CAPTIONS, json!({"measure": {"cider_d": {}}})).unwrap());
-    let wanted: Vec<f32> =
+    let expected: Vec<f32> =
         [2, 0].iter().flat_map(|&image: &usize| [4, 1, 0].map(|c: usize| dense[image].1[c].1)).collect();
-    assert!(block.iter().zip(&wanted).all(|(got, wanted)| (got - wanted).abs() < 1e-6), "{block:?} {wanted:?}");
-    assert!(wanted[0] > 9.0 && wanted[1] < 1.0, "{wanted:?}");
+    assert!(block.iter().zip(&expected).all(|(got, expected)| (got - expected).abs() < 1e-6), "{block:?} {expected:?}");
+    assert!(expected[0] > 9.0 && expected[1] < 1.0, "{expected:?}");
 }
 
 #[test]

@@ -107,9 +107,9 @@ impl RunnableStage for TestSignificance {
         let place = |found: &MethodHits| format!("{} of protocol `{}`", found.method, found.protocol);
         if pairs.is_empty() {
             let list = |all: &[MethodHits]| all.iter().map(place).collect::<Vec<_>>().join(", ");
-            let of_baseline = theirs.as_deref().map(|theirs| format!(", `against` has {}", list(theirs)));
+            let baseline_list = theirs.as_deref().map(|theirs| format!(", `against` has {}", list(theirs)));
             let message =
-                format!("nothing to compare: `rankings` has {}{}", list(&ours), of_baseline.unwrap_or_default());
+                format!("nothing to compare: `rankings` has {}{}", list(&ours), baseline_list.unwrap_or_default());
             return Err(Error::data(message)
                 .hint("both must have a protocol in common; `baseline` names a method to compare all with"));
         }
@@ -118,9 +118,13 @@ impl RunnableStage for TestSignificance {
         }
         let mut rows = Vec::new();
         for (number, &(found, baseline)) in pairs.iter().enumerate() {
-            let of_pair = differences(&found.queries, &baseline.queries, &cutoffs, cx.cancel())
+            let pair_differences = differences(&found.queries, &baseline.queries, &cutoffs, cx.cancel())
                 .map_err(|error| error.context(format!("{} against {}", place(found), baseline.method)))?;
-            rows.extend(of_pair.into_iter().map(|difference| SignificanceRow { method: found, baseline, difference }));
+            rows.extend(pair_differences.into_iter().map(|difference| SignificanceRow {
+                method: found,
+                baseline,
+                difference,
+            }));
             cx.progress(number as u64 + 1, Some(pairs.len() as u64), "comparisons");
         }
         let evaluations = self.evaluations(cx)?;
@@ -143,9 +147,9 @@ impl TestSignificance {
             let found = lineage.producer(input)?;
             found.ok_or_else(|| Error::internal(format!("`{input}` is a source")))
         };
-        let of_methods = producer(RANKINGS)?;
-        let of_baselines = if self.against.is_some() { producer(AGAINST)? } else { of_methods };
-        Ok([(of_methods, of_baselines), (of_baselines, of_methods)]
+        let methods_producer = producer(RANKINGS)?;
+        let baselines_producer = if self.against.is_some() { producer(AGAINST)? } else { methods_producer };
+        Ok([(methods_producer, baselines_producer), (baselines_producer, methods_producer)]
             .map(|(own, other)| TestedEvaluation { key: own.key.clone(), settings: lineage.own_settings(own, other) }))
     }
 
@@ -155,12 +159,12 @@ impl TestSignificance {
     /// # Errors
     /// Several methods have the name of the baseline, or none has.
     fn counterpart<'f>(&self, found: &MethodHits, among: &'f [MethodHits]) -> Result<Option<&'f MethodHits>> {
-        let of_protocol = among.iter().filter(|other| other.protocol == found.protocol);
+        let same_protocol = among.iter().filter(|other| other.protocol == found.protocol);
         let Some(name) = self.baseline() else {
-            return Ok(of_protocol.into_iter().find(|other| other.method == found.method));
+            return Ok(same_protocol.into_iter().find(|other| other.method == found.method));
         };
-        let named: Vec<&MethodHits> = of_protocol.clone().filter(|other| other.method.name == name).collect();
-        let there: Vec<String> = of_protocol.map(|other| other.method.to_string()).collect();
+        let named: Vec<&MethodHits> = same_protocol.clone().filter(|other| other.method.name == name).collect();
+        let there: Vec<String> = same_protocol.map(|other| other.method.to_string()).collect();
         match named.as_slice() {
             [one] => Ok(Some(one)),
             [] if there.is_empty() => Ok(None),
@@ -177,8 +181,9 @@ impl TestSignificance {
 
 fn write(cx: &mut StageContext<'_>, rows: &[SignificanceRow<'_>], evaluations: &[TestedEvaluation; 2]) -> Result<()> {
     let [own, baseline] = evaluations;
-    let key = |of: &TestedEvaluation| StringArray::from_iter_values(rows.iter().map(|_| &of.key));
-    let settings = |of: &TestedEvaluation| Nullable(rows.iter().map(|_| of.settings.as_deref()).collect());
+    let key = |evaluation: &TestedEvaluation| StringArray::from_iter_values(rows.iter().map(|_| &evaluation.key));
+    let settings =
+        |evaluation: &TestedEvaluation| Nullable(rows.iter().map(|_| evaluation.settings.as_deref()).collect());
     let text =
         |get: for<'r> fn(&'r SignificanceRow<'r>) -> &'r str| StringArray::from_iter_values(rows.iter().map(get));
     let parameters = |get: for<'r> fn(&'r SignificanceRow<'r>) -> &'r MethodHits| {
@@ -201,16 +206,16 @@ fn write(cx: &mut StageContext<'_>, rows: &[SignificanceRow<'_>], evaluations: &
         evaluation: key(own),
         baseline_evaluation: key(baseline),
         measure: text(|row| &row.difference.measure),
-        value: number(|of| of.values[0]),
-        baseline_value: number(|of| of.values[1]),
-        difference: number(|of| of.values[0] - of.values[1]),
-        ci95_low: number(|of| of.ci95.0),
-        ci95_high: number(|of| of.ci95.1),
-        p_value: number(|of| of.p_value),
-        wins: count(|of| of.wins),
-        losses: count(|of| of.losses),
-        n_queries: count(|of| of.n_queries),
-        n_images: count(|of| of.n_images),
+        value: number(|row| row.values[0]),
+        baseline_value: number(|row| row.values[1]),
+        difference: number(|row| row.values[0] - row.values[1]),
+        ci95_low: number(|row| row.ci95.0),
+        ci95_high: number(|row| row.ci95.1),
+        p_value: number(|row| row.p_value),
+        wins: count(|row| row.wins),
+        losses: count(|row| row.losses),
+        n_queries: count(|row| row.n_queries),
+        n_images: count(|row| row.n_images),
     };
     cx.write("significance_tests", columns.into_batch()?)
 }
@@ -313,7 +318,7 @@ impl HitsTable {
         let (folds, ids, images) = (number("fold")?, number("query_id")?, number("image_id")?);
         self.cutoffs = tables::rankings::cutoffs(&batch.schema());
         if self.cutoffs.is_empty() {
-            return Err(Error::data(format!("`{table}` has no column of hits, wanted one such as `hit_1`")));
+            return Err(Error::data(format!("`{table}` has no column of hits, expected one such as `hit_1`")));
         }
         let hits = self.cutoffs.iter().map(|&k| hit_column(batch, k)).collect::<Result<Vec<_>>>()?;
         let all = &mut self.methods;
@@ -336,7 +341,7 @@ impl HitsTable {
             last = Some(place);
             let direction = directions.value(row);
             let direction = DIRECTIONS.iter().position(|name| *name == direction).ok_or_else(|| {
-                Error::data(format!("`{table}` has direction `{direction}`, wanted one of {DIRECTIONS:?}"))
+                Error::data(format!("`{table}` has direction `{direction}`, expected one of {DIRECTIONS:?}"))
             })?;
             all[place].queries.push(QueryHits {
                 query: QueryKey { fold: folds.value(row), direction, id: ids.value(row) },
@@ -382,9 +387,9 @@ struct Difference {
 /// # Errors
 /// A query is in only one of the results, or belongs to different images.
 fn check_same_queries(hits: &[QueryHits], baseline_hits: &[QueryHits]) -> Result<()> {
-    let missing = |from: &[QueryHits], of: &[QueryHits], name: &str| -> Option<Error> {
+    let missing = |from: &[QueryHits], others: &[QueryHits], name: &str| -> Option<Error> {
         let is_missing = |hits: &&QueryHits| from.binary_search_by_key(&hits.query, |other| other.query).is_err();
-        let missing: TruncatedList = of.iter().filter(is_missing).map(|hits| hits.query).collect();
+        let missing: TruncatedList = others.iter().filter(is_missing).map(|hits| hits.query).collect();
         let message = format!("{name} has no {}", missing.join(", "));
         (!missing.is_empty())
             .then(|| Error::data(message).hint("both must be evaluations of the same split of the same data set"))
@@ -427,8 +432,8 @@ fn differences(
             *places.entry(hits.image).or_insert(next)
         })
         .collect();
-    let of = |direction| (0..cutoffs.len()).map(move |cutoff| (direction, cutoff));
-    let recalls: Vec<(usize, usize)> = [0, 1].into_iter().flat_map(of).collect();
+    let recalls_at = |direction| (0..cutoffs.len()).map(move |cutoff| (direction, cutoff));
+    let recalls: Vec<(usize, usize)> = [0, 1].into_iter().flat_map(recalls_at).collect();
     let all = std::iter::once(("rsum".to_owned(), recalls.as_slice()));
     let name = |&(direction, cutoff): &(usize, usize)| format!("{}_r{}", DIRECTIONS[direction], cutoffs[cutoff]);
     let each = recalls.iter().map(|recall| (name(recall), std::slice::from_ref(recall)));
@@ -485,8 +490,8 @@ impl PairedHits<'_> {
                 }
                 let difference =
                     |&place: &usize| percent(hit(self.hits, place)) - percent(hit(self.baseline_hits, place));
-                let of = fold.iter().map(|&place| self.groups[place]).collect();
-                over_queries.push((fold.iter().map(difference).collect(), of));
+                let groups = fold.iter().map(|&place| self.groups[place]).collect();
+                over_queries.push((fold.iter().map(difference).collect(), groups));
             }
         }
         let measures: Vec<_> = over_queries.iter().map(|(values, groups)| QueryValues { values, groups }).collect();
@@ -534,7 +539,7 @@ pub fn compare_rankings(
     }
     let mut found = Vec::new();
     for ours in &second.methods {
-        let same = first.methods.iter().find(|of| of.protocol == ours.protocol && of.method == ours.method);
+        let same = first.methods.iter().find(|method| method.protocol == ours.protocol && method.method == ours.method);
         let Some(theirs) = same else { continue };
         let all = differences(&ours.queries, &theirs.queries, &second.cutoffs, &CancelToken::new())?;
         let rsum = all.into_iter().next().ok_or_else(|| Error::internal("no measure was compared"))?;

@@ -85,8 +85,8 @@ fn count(rows: &RecordBatch, name: &str, row: usize) -> i64 {
 }
 
 #[track_caller]
-fn close(got: f64, wanted: f64) {
-    assert!((got - wanted).abs() < 1e-9, "got {got}, wanted {wanted}");
+fn close(got: f64, expected: f64) {
+    assert!((got - expected).abs() < 1e-9, "got {got}, expected {expected}");
 }
 
 #[test]
@@ -178,9 +178,9 @@ fn results_that_cannot_be_compared_are_errors() {
     let nns = || rankings("p", "nns", None, &base);
     let one = stage_of("rankings = \"a.rankings\"");
     let two = stage_of("rankings = \"a.rankings\"\nagainst = \"b.rankings\"");
-    let refused = |stage: &TestSignificance, tables: &[(&str, Vec<RecordBatch>)], wanted: &str| {
+    let refused = |stage: &TestSignificance, tables: &[(&str, Vec<RecordBatch>)], expected: &str| {
         let error = run(stage, tables).expect_err("refused");
-        assert!(error.contains(wanted), "{error}, wanted {wanted}");
+        assert!(error.contains(expected), "{error}, expected {expected}");
     };
     refused(&one, &[("rankings", vec![nns()])], "nothing to compare");
     let csls = |parameters| rankings("p", "csls", Some(parameters), &base);

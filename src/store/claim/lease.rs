@@ -309,7 +309,7 @@ pub fn check_conditional_writes(store: &Store) -> Result<()> {
     }
     let name = format!("{LOCKS_FOLDER}/probe-{}", random_token());
     let ignored = ignored_condition(store, &name);
-    // It does no harm if the object cannot be removed.
+    // Best effort.
     let _ = store.objects().delete(&name);
     let Some(ignored) = ignored? else { return Ok(()) };
     let location = store.objects().display_path("");

@@ -57,9 +57,6 @@ impl ArtefactClaim {
 
     /// As [`ArtefactClaim::publish`]. If the object `same` of the store has this content, both become names of one file where
     /// the store and the file system allow it.
-    ///
-    /// # Errors
-    /// Same as [`ArtefactClaim::publish`].
     pub fn publish_linked(&self, artefact: &Artefact, name: &str, content: Bytes, same: Option<&str>) -> Result<()> {
         let put = |content: Bytes| match same {
             Some(object) => artefact.put_linked(name, content, object),
@@ -88,9 +85,6 @@ impl ArtefactClaim {
     }
 
     /// Publishes the object that completes the artefact.
-    ///
-    /// # Errors
-    /// Same as [`ArtefactClaim::publish`].
     pub fn publish_last(&self, artefact: &Artefact, name: &str, content: Bytes) -> Result<()> {
         if let HeldLock::Lease(lease) = &self.0 {
             lease.renew()?;
@@ -151,9 +145,6 @@ impl<'w> WaitMessages<'w> {
 
 /// Claims an artefact. Waits while another process builds it, and calls `waiting` with a description of that process at
 /// once and every ten seconds.
-///
-/// # Errors
-/// The store cannot be written, or the run was cancelled.
 pub fn claim_artefact(
     store: &Store,
     artefact: &Artefact,
@@ -194,9 +185,6 @@ pub fn claim_artefact(
 
 /// Takes the shared lock of a store for a run. Waits while another process removes artefacts, and calls `waiting` as
 /// [`claim_artefact`].
-///
-/// # Errors
-/// The store cannot be written, or the run was cancelled.
 pub fn lock_for_run(store: &Store, cancel: &CancelToken, waiting: &dyn Fn(String)) -> Result<StoreLock> {
     let mut messages = WaitMessages::new(waiting);
     let removing = |process: &str| format!("{process}, which removes results (`pairloom gc --delete`)");
@@ -255,9 +243,6 @@ pub fn lock_for_reading(store: &Store) -> Result<Option<StoreLock>> {
 
 /// Takes the exclusive lock of a store, for removing artefacts; `None` if a run uses the store. At a URL it may take a
 /// minute to find out that the lease of a run on another machine has expired.
-///
-/// # Errors
-/// The store cannot be written.
 pub fn try_lock_for_removal(store: &Store) -> Result<Option<StoreLock>> {
     if let Some(folder) = store.objects().folder() {
         let lock = lock::lock_folder(folder, File::try_lock)?;

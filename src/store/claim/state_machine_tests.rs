@@ -346,8 +346,12 @@ impl StateMachineTest for LeaseProcesses {
             let place = artefact(&real.stores[0], a);
             for object in 0..OBJECTS {
                 let content = place.get(&object_name(object)).unwrap();
-                let wanted = model.published.get(&(a, object)).map(ToString::to_string);
-                assert_eq!(content.map(|content| String::from_utf8(content.to_vec()).unwrap()), wanted, "{a} {object}");
+                let expected = model.published.get(&(a, object)).map(ToString::to_string);
+                assert_eq!(
+                    content.map(|content| String::from_utf8(content.to_vec()).unwrap()),
+                    expected,
+                    "{a} {object}"
+                );
             }
             assert_eq!(place.get("claim").unwrap().is_some(), model.objects[a].is_some());
         }

@@ -95,15 +95,15 @@ fn rare_ngrams_weigh_more_and_length_differences_are_penalised() {
     // Caption 0 with image 2. Unigrams: h = (dog 1·w), r = (dog 2·w): min·r = 2w², norms w · 2w, cosine 1.
     // Bigrams: "a dog" has df 2, weight w; r has "a dog" w and "dog dog" ln 3: cosine w/√(w² + ln²3). Δ = 1.
     let (w, l) = ((3f64 / 2.0).ln(), 3f64.ln());
-    let wanted = 10.0 / 4.0 * (1.0 + w / w.hypot(l)) * (-1f64 / 72.0).exp();
-    assert!((cider.pair(2, 0) - wanted).abs() < 1e-12, "{} {wanted}", cider.pair(2, 0));
+    let expected = 10.0 / 4.0 * (1.0 + w / w.hypot(l)) * (-1f64 / 72.0).exp();
+    assert!((cider.pair(2, 0) - expected).abs() < 1e-12, "{} {expected}", cider.pair(2, 0));
     // With hypothesis and reference exchanged, clipping halves the unigrams: min = w, r = w; w²/(2w · w).
-    let wanted = 10.0 / 4.0 * (0.5 + w / w.hypot(l)) * (-1f64 / 72.0).exp();
-    assert!((cider.pair(0, 2) - wanted).abs() < 1e-12);
+    let expected = 10.0 / 4.0 * (0.5 + w / w.hypot(l)) * (-1f64 / 72.0).exp();
+    assert!((cider.pair(0, 2) - expected).abs() < 1e-12);
     // Without clipping and penalty both directions are the cosine.
     let cider = Cider::new(vectors(&images, 3, counted), CiderVariant::Cider, OwnCaption::Keep);
-    let wanted = 10.0 / 4.0 * (1.0 + w / w.hypot(l));
-    assert!((cider.pair(2, 0) - wanted).abs() < 1e-12 && (cider.pair(0, 2) - wanted).abs() < 1e-12);
+    let expected = 10.0 / 4.0 * (1.0 + w / w.hypot(l));
+    assert!((cider.pair(2, 0) - expected).abs() < 1e-12 && (cider.pair(0, 2) - expected).abs() < 1e-12);
     assert_eq!(cider.pair(0, 1), 0.0);
 }
 
@@ -123,11 +123,11 @@ fn agrees_with_the_coco_evaluation_on_each_of_its_thousand_examples() {
     let mut scratch = CiderScratch::default();
     let mut values = vec![0.0; cider.caption_count()];
     for (image, example) in examples.iter().enumerate() {
-        let wanted = example["cider"].as_f64().expect("a value");
+        let expected = example["cider"].as_f64().expect("a value");
         let got = cider.pair(image, references + image);
-        assert!((got - wanted).abs() < 1e-9, "image {image}: {got}, wanted {wanted}");
+        assert!((got - expected).abs() < 1e-9, "image {image}: {got}, expected {expected}");
         cider.row(image, &mut scratch, &mut values);
-        assert!((f64::from(values[references + image]) - wanted).abs() < 1e-6);
+        assert!((f64::from(values[references + image]) - expected).abs() < 1e-6);
     }
     assert_eq!(examples.len(), 1000);
 }
@@ -147,8 +147,8 @@ fn captions_that_are_empty_long_or_in_other_scripts_match_the_formula() {
         for (image, own) in images.iter().enumerate() {
             let references: Vec<&str> = own.iter().map(String::as_str).collect();
             for (caption, text) in texts.iter().enumerate() {
-                let wanted = brute_force(text, &references, &images, variant);
-                assert!((cider.pair(image, caption) - wanted).abs() < 1e-12, "{image} {caption}");
+                let expected = brute_force(text, &references, &images, variant);
+                assert!((cider.pair(image, caption) - expected).abs() < 1e-12, "{image} {caption}");
             }
         }
         // A caption without words has similarity 0, also with itself.
@@ -219,12 +219,12 @@ proptest! {
         let texts: Vec<(usize, usize, &str)> = images.iter().enumerate()
             .flat_map(|(i, texts)| texts.iter().enumerate().map(move |(k, text)| (i, k, text.as_str()))).collect();
         for (image, texts_of) in images.iter().enumerate() {
-            for (caption, &(of, place, text)) in texts.iter().enumerate() {
+            for (caption, &(owner, place, text)) in texts.iter().enumerate() {
                 let references: Vec<&str> = texts_of.iter().enumerate()
-                    .filter(|&(k, _)| kept || of != image || k != place).map(|(_, text)| text.as_str()).collect();
-                let wanted = brute_force(text, &references, &images, variant);
+                    .filter(|&(k, _)| kept || owner != image || k != place).map(|(_, text)| text.as_str()).collect();
+                let expected = brute_force(text, &references, &images, variant);
                 let got = cider.pair(image, caption);
-                prop_assert!((got - wanted).abs() < 1e-12, "{image} {caption}: {got} {wanted}");
+                prop_assert!((got - expected).abs() < 1e-12, "{image} {caption}: {got} {expected}");
                 prop_assert!((0.0..=10.0 + 1e-12).contains(&got));
             }
         }
@@ -243,8 +243,8 @@ proptest! {
         for (place, &image) in rows.iter().enumerate() {
             cider.row(image, &mut scratch, &mut values);
             let mut all: Vec<(usize, f64)> = (0..cider.caption_count()).map(|c| (c, cider.pair(image, c))).collect();
-            for &(caption, wanted) in &all {
-                prop_assert!((f64::from(values[caption]) - wanted).abs() < 1e-6);
+            for &(caption, expected) in &all {
+                prop_assert!((f64::from(values[caption]) - expected).abs() < 1e-6);
                 prop_assert!(values[caption].is_sign_positive());
             }
             for (&caption, &got) in captions.iter().zip(&block[place * captions.len()..]) {
@@ -321,8 +321,8 @@ fn correlations_with_human_judgements_match_the_reference() {
     let as_train = |frequency: &DocumentFrequency| frequency.idf(Some(113_287)).expect("images");
     let uniform = |_: &DocumentFrequency| Idf::uniform();
     let near = |got: (f64, f64), all: f64, others: f64| {
-        assert!((got.0 - all).abs() < 5.1e-5, "{got:?}, wanted {all}");
-        assert!((got.1 - others).abs() < 5.1e-4, "{got:?}, wanted {others}");
+        assert!((got.0 - all).abs() < 5.1e-5, "{got:?}, expected {all}");
+        assert!((got.1 - others).abs() < 5.1e-4, "{got:?}, expected {others}");
     };
     near(correlations(true, &counted, OwnCaption::Keep), 0.7385, 0.4869);
     near(correlations(false, &counted, OwnCaption::Keep), 0.7360, 0.4692);

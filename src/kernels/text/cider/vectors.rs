@@ -79,27 +79,27 @@ impl CaptionVectors {
         weights: &[f64],
     ) -> Result<(), String> {
         let Ok(words) = u32::try_from(words) else {
-            return Err(format!("{words} words, wanted 0 to {}", u32::MAX));
+            return Err(format!("{words} words, expected 0 to {}", u32::MAX));
         };
         let lengths = [ngrams.len(), orders.len(), counts.len(), weights.len()];
         if lengths.iter().any(|&length| length != ngrams.len()) {
-            return Err(format!("{lengths:?} n-grams, orders, counts, weights, wanted equally many of each"));
+            return Err(format!("{lengths:?} n-grams, orders, counts, weights, expected equally many of each"));
         }
         if let Some([a, b]) = ngrams.array_windows().find(|[a, b]| a >= b) {
-            return Err(format!("n-gram {a} before {b}, wanted ascending ids"));
+            return Err(format!("n-gram {a} before {b}, expected ascending ids"));
         }
         if let Some(id) = ngrams.iter().find(|id| !(0..MAX_NGRAM_IDS).contains(*id)) {
-            return Err(format!("n-gram {id}, wanted 0 to {}", MAX_NGRAM_IDS - 1));
+            return Err(format!("n-gram {id}, expected 0 to {}", MAX_NGRAM_IDS - 1));
         }
         if let Some(order) = orders.iter().find(|&&order| !(1..=ORDERS).any(|n| usize::try_from(order) == Ok(n))) {
-            return Err(format!("an n-gram of {order} words, wanted 1 to {ORDERS}"));
+            return Err(format!("an n-gram of {order} words, expected 1 to {ORDERS}"));
         }
         if let Some(count) = counts.iter().find(|&&count| count < 1) {
-            return Err(format!("an n-gram counted {count} times, wanted at least 1"));
+            return Err(format!("an n-gram counted {count} times, expected at least 1"));
         }
         // No weight reaches 1e12: 2^31 occurrences of an n-gram with df = 1 in 2^32 images weigh 4.8e10.
         if let Some(weight) = weights.iter().find(|&&weight| !(0.0..1e12).contains(&weight)) {
-            return Err(format!("an n-gram of weight {weight}, wanted at least 0 and less than 1e12"));
+            return Err(format!("an n-gram of weight {weight}, expected at least 0 and less than 1e12"));
         }
         self.ngrams.extend(ngrams.iter().filter_map(|&id| u32::try_from(id).ok()));
         self.orders.extend(orders);
@@ -190,7 +190,7 @@ impl DocumentFrequency {
         let most = self.counts.iter().copied().max().unwrap_or(0);
         if n < most.max(1) {
             return Err(format!(
-                "a corpus of {n} images, wanted at least {}, the largest document frequency",
+                "a corpus of {n} images, expected at least {}, the largest document frequency",
                 most.max(1)
             ));
         }
@@ -327,16 +327,16 @@ mod tests {
     #[test]
     fn invalid_rows_are_refused() {
         let mut vectors = CaptionVectors::default();
-        let mut refused = |words, ngrams: &[i64], order, count, weight, wanted: &str| {
+        let mut refused = |words, ngrams: &[i64], order, count, weight, expected: &str| {
             let n = ngrams.len();
             let result = vectors.push_row(0, words, ngrams, &vec![order; n], &vec![count; n], &vec![weight; n]);
-            assert!(result.as_ref().is_err_and(|error| error.contains(wanted)), "{result:?}");
+            assert!(result.as_ref().is_err_and(|error| error.contains(expected)), "{result:?}");
         };
         refused(-1, &[1], 1, 1, 1.0, "-1 words");
         refused(1, &[2, 2], 1, 1, 1.0, "2 before 2");
         refused(1, &[-2], 1, 1, 1.0, "n-gram -2");
         refused(1, &[i64::MAX], 1, 1, 1.0, "n-gram 9223");
-        refused(1, &[1], 0, 1, 1.0, "0 words, wanted 1 to 4");
+        refused(1, &[1], 0, 1, 1.0, "0 words, expected 1 to 4");
         refused(1, &[1], 5, 1, 1.0, "5 words");
         refused(1, &[1], 1, 0, 1.0, "0 times");
         refused(1, &[1], 1, 1, -1.0, "weight -1");

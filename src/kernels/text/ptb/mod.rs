@@ -100,11 +100,11 @@ mod tests {
         let golden = include_str!("../../../../tests/golden/ptb.tsv");
         let mut different = Vec::new();
         for line in golden.lines() {
-            let (caption, wanted) = line.split_once('\t').expect("a line has two fields");
-            let wanted: Vec<&str> = wanted.split(' ').filter(|word| !word.is_empty()).collect();
+            let (caption, expected) = line.split_once('\t').expect("a line has two fields");
+            let expected: Vec<&str> = expected.split(' ').filter(|word| !word.is_empty()).collect();
             let got = tokenize(caption, true);
-            if got != wanted {
-                different.push(format!("{caption}\n  got    {got:?}\n  wanted {wanted:?}"));
+            if got != expected {
+                different.push(format!("{caption}\n  got    {got:?}\n  wanted {expected:?}"));
             }
         }
         let count = golden.lines().count();

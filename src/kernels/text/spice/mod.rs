@@ -167,11 +167,11 @@ impl Spice {
     pub fn scores(&self, image: usize, caption: usize) -> SpiceScores {
         let all = self.match_counts(image, caption, kind::ALL);
         let f = |kind| self.match_counts(image, caption, kind).f_score();
-        let share = |of| if of == 0 { 0.0 } else { ratio(all.matched, of) };
+        let share = |whole| if whole == 0 { 0.0 } else { ratio(all.matched, whole) };
         SpiceScores {
             f_score: all.f_score().unwrap_or(0.0),
-            precision: share(all.of_caption),
-            recall: share(all.of_image),
+            precision: share(all.in_caption),
+            recall: share(all.in_image),
             object: f(kind::OBJECT),
             attribute: f(kind::ATTRIBUTE),
             relation: f(kind::RELATION),
@@ -184,12 +184,12 @@ impl Spice {
     fn match_counts(&self, image: usize, caption: usize, kind: u8) -> MatchCounts {
         let (image, caption) = (&self.images[image], &self.captions[caption]);
         let is = |tuple: &&u32| self.kinds[**tuple as usize] & kind != 0;
-        let of_image = image.iter().filter(is).count();
-        let of_caption = caption.iter().filter(is).count();
+        let in_image = image.iter().filter(is).count();
+        let in_caption = caption.iter().filter(is).count();
         let matches =
             |tuple: &&u32| self.matches[**tuple as usize].iter().any(|other| image.binary_search(other).is_ok());
-        let matched = caption.iter().filter(is).filter(matches).count().min(of_image);
-        MatchCounts { matched, of_caption, of_image }
+        let matched = caption.iter().filter(is).filter(matches).count().min(in_image);
+        MatchCounts { matched, in_caption, in_image }
     }
 
     /// Counts, for each caption, its tuples that match a tuple of the image.
@@ -208,23 +208,23 @@ impl Spice {
     }
 
     fn score(&self, image: usize, caption: usize, matched: u32) -> f64 {
-        let (of_image, of_caption) = (self.images[image].len(), self.captions[caption].len());
-        MatchCounts { matched: (matched as usize).min(of_image), of_caption, of_image }.f_score().unwrap_or(0.0)
+        let (in_image, in_caption) = (self.images[image].len(), self.captions[caption].len());
+        MatchCounts { matched: (matched as usize).min(in_image), in_caption, in_image }.f_score().unwrap_or(0.0)
     }
 }
 
 /// Counts of tuples. Matching is not transitive: two tuples of a caption that do not match each other can match the
-/// same tuple of the image. So `matched` is at most `of_image`.
+/// same tuple of the image. So `matched` is at most `in_image`.
 #[derive(Debug, Clone, Copy)]
 struct MatchCounts {
     matched: usize,
-    of_caption: usize,
-    of_image: usize,
+    in_caption: usize,
+    in_image: usize,
 }
 
 impl MatchCounts {
     fn f_score(self) -> Option<f64> {
-        let all = self.of_caption + self.of_image;
+        let all = self.in_caption + self.in_image;
         (all > 0).then(|| ratio(2 * self.matched, all))
     }
 }
@@ -325,7 +325,7 @@ impl TupleVocabulary {
         }
         for (object, attribute) in &graph.attributes {
             let tuple = [self.element_id(object, words), self.element_id(attribute, words), NONE];
-            let sort = |is, of| if is { of } else { 0 };
+            let sort = |is, value| if is { value } else { 0 };
             let color = sort(words.is_color(attribute), kind::COLOR);
             let count = sort(words.is_count(attribute), kind::COUNT);
             let size = sort(words.is_size(attribute), kind::SIZE);
@@ -342,12 +342,12 @@ impl TupleVocabulary {
     /// and the elements at each position are equal or share a synset.
     pub fn matches(&self) -> Vec<Vec<u32>> {
         let synonyms = self.synonyms();
-        let of = |element: u32| synonyms.get(element as usize).map_or(&[NONE][..], Vec::as_slice);
+        let variants = |element: u32| synonyms.get(element as usize).map_or(&[NONE][..], Vec::as_slice);
         let matching = |[a, b, c]: &Tuple| {
             let mut matching = Vec::new();
-            for a in of(*a) {
-                for b in of(*b) {
-                    matching.extend(of(*c).iter().filter_map(|c| self.ids.get(&[*a, *b, *c])));
+            for a in variants(*a) {
+                for b in variants(*b) {
+                    matching.extend(variants(*c).iter().filter_map(|c| self.ids.get(&[*a, *b, *c])));
                 }
             }
             matching

@@ -69,7 +69,7 @@ fn scores_match_values_calculated_by_hand() {
     let spice = example();
     // R: dog, red dog, sofa, dog on sofa, two dogs. C: dog, blue dog, couch, dog on couch, cat. M: dog, couch, dog on
     // couch.
-    let wanted = SpiceScores {
+    let expected = SpiceScores {
         f_score: 2.0 * 3.0 / 10.0,
         precision: 3.0 / 5.0,
         recall: 3.0 / 5.0,
@@ -80,7 +80,7 @@ fn scores_match_values_calculated_by_hand() {
         count: Some(0.0),
         size: None,
     };
-    assert_eq!(spice.scores(0, 3), wanted);
+    assert_eq!(spice.scores(0, 3), expected);
     // A caption that is one of the references.
     let own = spice.scores(0, 0);
     assert_eq!((own.f_score, own.precision, own.recall), (2.0 * 4.0 / 9.0, 1.0, 4.0 / 5.0));

@@ -107,7 +107,7 @@ impl NcclLibrary {
         // SAFETY: the pointer is valid for the call.
         self.nccl("ncclGetVersion", unsafe { (self.get_version)(&raw mut version) })?;
         if version < MIN_VERSION {
-            Err(format!("NCCL is of version {version}, wanted {MIN_VERSION} or newer"))
+            Err(format!("NCCL is of version {version}, expected {MIN_VERSION} or newer"))
         } else {
             Ok(version)
         }

@@ -96,7 +96,7 @@ pub(super) fn negotiate(
         Err(reason) => return Ok(Err(reason)),
     };
     let Ok(id) = UniqueId::try_from(ids[0].as_slice()) else {
-        return Err(Error::internal(format!("an id of {} bytes, wanted 128", ids[0].len())));
+        return Err(Error::internal(format!("an id of {} bytes, expected 128", ids[0].len())));
     };
     // Shorter than the timeout of gloo, with which other ranks wait for this one.
     let short_timeout = timeout / 2;
@@ -141,9 +141,9 @@ fn run_trial(nccl: &Communicator, messages: &RankExchange<'_>) -> Result<Result<
     )? {
         return Ok(Err(reason));
     }
-    let wanted: Vec<i64> = (1..=ranks).flat_map(|number| [number; 3]).chain([ranks * (ranks + 1) / 2; 3]).collect();
+    let expected: Vec<i64> = (1..=ranks).flat_map(|number| [number; 3]).chain([ranks * (ranks + 1) / 2; 3]).collect();
     let got = Vec::<i64>::try_from(Tensor::cat(&[all, own], 0)).unwrap_or_default();
-    Ok(if got == wanted { Ok(()) } else { Err(format!("a trial gave {got:?}, wanted {wanted:?}")) })
+    Ok(if got == expected { Ok(()) } else { Err(format!("a trial gave {got:?}, expected {expected:?}")) })
 }
 
 /// Exchanges results between the ranks. Returns the values of all ranks in their order, or the reason of the first rank
@@ -205,7 +205,7 @@ impl Communicator {
         cancel: &CancelToken,
     ) -> Result<Result<Self, String>> {
         let (Ok(c_rank), Ok(c_world_size)) = (c_int::try_from(rank), c_int::try_from(world_size)) else {
-            return Ok(Err(format!("{world_size} ranks, wanted fewer")));
+            return Ok(Err(format!("{world_size} ranks, expected fewer")));
         };
         let (stop, (batches, batch_receiver), (end_sender, ended)) =
             (Arc::<AtomicBool>::default(), sync_channel::<CollectiveBatch>(1), sync_channel(0));
@@ -262,9 +262,6 @@ impl Communicator {
 
     /// Replaces each of `flats`, in place, by its sum over all ranks. NCCL sums every value on one rank and distributes
     /// the result, so it is bitwise equal on all ranks: <https://github.com/NVIDIA/nccl/issues/855>.
-    ///
-    /// # Errors
-    /// Same as [`Communicator::all_gather`].
     pub fn all_reduce_sum(&self, flats: &[Tensor]) -> Result<()> {
         self.run_batch(flats.iter().map(|flat| CollectiveCall::Sum(flat.shallow_clone())).collect())
     }

@@ -48,9 +48,9 @@ fn on_gpus<T: Send>(gpus: &[c_int], work: impl Fn(CollectiveGroup) -> T + Sync) 
 }
 
 /// Calls for a GPU after those of the trial.
-fn after_trial(gpu: c_int, rank: usize, of: usize) -> Vec<String> {
+fn after_trial(gpu: c_int, rank: usize, ranks: usize) -> Vec<String> {
     let calls = calls(gpu);
-    assert_eq!(calls[..3], [&format!("init {rank} of {of}"), TRIAL_CALLS[0], TRIAL_CALLS[1]]);
+    assert_eq!(calls[..3], [&format!("init {rank} of {ranks}"), TRIAL_CALLS[0], TRIAL_CALLS[1]]);
     calls[3..].to_vec()
 }
 
@@ -90,9 +90,9 @@ fn tensors_of_supported_types_are_exchanged_by_nccl_and_others_by_gloo() {
             assert_eq!(Vec::<i64>::try_from(all.view(-1).to_kind(Kind::Int64)).unwrap(), [0, 0, 1, 1]);
         }
     });
-    let wanted: Vec<_> = types.iter().map(|(_, number)| format!("gather 2 of {number}")).collect();
+    let expected: Vec<_> = types.iter().map(|(_, number)| format!("gather 2 of {number}")).collect();
     let got = after_trial(gpus[0], 0, 2);
-    assert_eq!(got[..got.len() - 1], wanted);
+    assert_eq!(got[..got.len() - 1], expected);
     assert_eq!((data_type(Kind::Int), data_type(Kind::Int8)), (None, None));
 }
 
@@ -120,9 +120,9 @@ fn sums_are_enqueued_together_in_buckets_and_written_back() {
         let all_are = |i: usize, value: f64| (&tensors[i] - value).abs().max().double_value(&[]) == 0.0;
         assert!(all_are(2, 30.0) && all_are(3, 6.0) && all_are(4, 24.0) && all_are(5, 30.0));
     }
-    let wanted = ["sum 11 of 7", "sum 4 of 8", &format!("sum {large} of 7"), "sum 2 of 7", "destroy"];
+    let expected = ["sum 11 of 7", "sum 4 of 8", &format!("sum {large} of 7"), "sum 2 of 7", "destroy"];
     for (rank, &gpu) in gpus.iter().enumerate() {
-        assert_eq!(after_trial(gpu, rank, 3), wanted);
+        assert_eq!(after_trial(gpu, rank, 3), expected);
     }
 }
 
@@ -167,8 +167,9 @@ fn all_ranks_use_nccl_or_none() {
     let older = Gpu { library: FAKE_OLD_LIBRARY, ..gpu(numbers[0]) };
     assert_eq!(refusal(&with(0, Ok(older))), "rank 0 has NCCL 21005, and rank 1 has 22703");
     let shared = refusal(&with(2, Ok(gpu(numbers[0]))));
-    let wanted = format!("ranks 0 and 2 share the GPU at 0000:{:02x}:00.0, and NCCL requires one for each", numbers[0]);
-    assert_eq!(shared, wanted);
+    let expected =
+        format!("ranks 0 and 2 share the GPU at 0000:{:02x}:00.0, and NCCL requires one for each", numbers[0]);
+    assert_eq!(shared, expected);
     // No rank has tried to connect so far.
     assert!(numbers.iter().all(|&gpu| calls(gpu).is_empty()));
 }
@@ -197,8 +198,8 @@ fn all_ranks_use_gloo_if_nccl_fails_at_the_start() {
 }
 
 /// Errors of rank 0 in its first operation after the trial, which must fail, and in the next one.
-fn failure(of: &[c_int], timeout: Duration, cancel: &CancelToken, others: fn(&CollectiveGroup)) -> (Error, Error) {
-    let bring: Vec<_> = of.iter().copied().map(gpu).map(Ok).collect();
+fn failure(gpus: &[c_int], timeout: Duration, cancel: &CancelToken, others: fn(&CollectiveGroup)) -> (Error, Error) {
+    let bring: Vec<_> = gpus.iter().copied().map(gpu).map(Ok).collect();
     let errors = on_ranks(&bring, timeout, cancel, |rank, group| {
         if rank > 0 {
             others(&group);
@@ -250,7 +251,7 @@ fn waiting_ends_even_if_a_call_of_nccl_does_not_return() {
 #[test]
 fn errors_of_nccl_and_cuda_are_returned_and_end_the_communicator() {
     let silent = |_: &CollectiveGroup| std::thread::sleep(Duration::from_millis(500));
-    for (trouble_is, wanted) in [
+    for (trouble_is, expected) in [
         (GpuFault::Asynchronous(2), "a collective: remote error of the test (6)"),
         (GpuFault::Stream(2), "cudaStreamQuery: illegal address (700)"),
     ] {
@@ -258,7 +259,7 @@ fn errors_of_nccl_and_cuda_are_returned_and_end_the_communicator() {
         inject_fault(gpus[0], trouble_is);
         let (error, next) = failure(&gpus, Duration::from_hours(1), &CancelToken::new(), silent);
         assert!(error.is_peer() && next.is_peer());
-        assert_eq!(error.to_string(), wanted);
+        assert_eq!(error.to_string(), expected);
         assert_eq!(after_trial(gpus[0], 0, 2), ["sum 4 of 7", "abort"]);
     }
 }

@@ -14,12 +14,12 @@ use az::SaturatingAs;
 use tch::{Reduction, Tensor};
 
 use crate::autograd_node::differentiable;
-use crate::encoder::MatmulPrecision;
 use crate::family::graph::Graph;
 use crate::tensor_slices::{as_mut_slice, as_slice, is_f32_slice, thread_count};
 use pairloom_kernels::product::{
     ElementType, LeftFactor, RightFactor, TILE_COLUMNS, TILE_ROWS, Tile, add_product, has_avx512,
 };
+use pairloom_spec::precision::MatmulPrecision;
 
 /// Words of a tile. Their differences fit the L2 cache.
 const WORDS_PER_TILE: usize = 8 * TILE_ROWS;
@@ -86,8 +86,8 @@ impl DifferenceProducts<'_> {
         let tiles_of_image = words.div_ceil(WORDS_PER_TILE);
         let mut tiles: Vec<(usize, Range<usize>, &mut [f32])> = Vec::with_capacity(images * tiles_of_image);
         for (image, out) in out.chunks_exact_mut(words * outputs).enumerate() {
-            let of_image = tiles_of(words).zip(out.chunks_mut(WORDS_PER_TILE * outputs));
-            tiles.extend(of_image.map(|(tile, out)| (image, tile, out)));
+            let image_tiles = tiles_of(words).zip(out.chunks_mut(WORDS_PER_TILE * outputs));
+            tiles.extend(image_tiles.map(|(tile, out)| (image, tile, out)));
         }
         let share = tiles.len().div_ceil(threads.max(1));
         let (layer, mut shares) = (&layer, tiles.chunks_mut(share));
@@ -108,7 +108,7 @@ impl DifferenceProducts<'_> {
         let mut packed: Option<(usize, RightFactor)> = None;
         for (image, words, out) in tiles {
             let regions = match packed.take() {
-                Some((of, regions)) if of == *image => regions,
+                Some((known, regions)) if known == *image => regions,
                 _ => self.pack_regions(*image),
             };
             self.attended(*image, words, &regions, |at, attended, own| {
@@ -433,12 +433,16 @@ mod tests {
                 let out = inputs.output(&Graph::with_gradient(&parameters, precision, None));
                 let sum = (&out * d_out.to_kind(kind)).sum(None::<Kind>);
                 let found = Tensor::run_backward(&[sum], &leaves, false, false);
-                std::iter::once(out.detach()).chain(found).map(|of| of.to_kind(Kind::Double)).collect::<Vec<_>>()
+                std::iter::once(out.detach())
+                    .chain(found)
+                    .map(|tensor| tensor.to_kind(Kind::Double))
+                    .collect::<Vec<_>>()
             };
-            let wanted = run(Kind::Double, MatmulPrecision::F32);
+            let expected = run(Kind::Double, MatmulPrecision::F32);
             for (precision, most) in [(MatmulPrecision::F32, 2e-6), (MatmulPrecision::Mixed, 2e-2)] {
-                for (part, (got, wanted)) in run(Kind::Float, precision).iter().zip(&wanted).enumerate() {
-                    let [error, size] = [got - wanted, wanted.shallow_clone()].map(|of| of.norm().double_value(&[]));
+                for (part, (got, expected)) in run(Kind::Float, precision).iter().zip(&expected).enumerate() {
+                    let [error, size] =
+                        [got - expected, expected.shallow_clone()].map(|tensor| tensor.norm().double_value(&[]));
                     assert!(error <= most * size, "{precision:?} {a} × {n}, part {part}: {error} of {size}");
                 }
             }

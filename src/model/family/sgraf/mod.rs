@@ -12,22 +12,18 @@
 use tch::{Kind, Tensor};
 
 use self::difference_products::DifferenceInputs;
-use self::settings::{AlignmentModule, PublishedSgrafSettings, SgrafSettings};
-use crate::family::attention::{
-    AttentionDirection, EPSILON, GlobalAttention, NEGATIVE_SLOPE, WordAttention, attention,
-};
-use crate::family::autograd::{AutogradConfig, Differentiable};
+use crate::family::attention::{EPSILON, GlobalAttention, NEGATIVE_SLOPE, WordAttention, attention};
+use crate::family::autograd::{Differentiable, StepBatch};
 use crate::family::batch_norm::BatchNormAxes;
 use crate::family::encode::{EncodedItems, PaddedSets, fill_padding};
 use crate::family::graph::{CaptionGru, Graph, l2_normalize, leaky_relu};
 use crate::family::image_rows::REGION_LAYER;
-use crate::family::model::LocalBatch;
 use crate::family::parameters::{ParameterSpec, tensor_width};
 use crate::family::published::{CheckpointLayout, CheckpointShapes, PUBLISHED_REGIONS};
 use pairloom_base::error::Result;
+use pairloom_spec::family::scan::AttentionDirection;
+use pairloom_spec::family::sgraf::{AlignmentModule, PublishedSgrafSettings, SgrafSettings};
 use pairloom_spec::input_spec::InputSpec;
-
-pub use pairloom_spec::family::sgraf as settings;
 
 mod difference_products;
 
@@ -92,12 +88,26 @@ impl Differentiable for SgrafSettings {
         Ok(all)
     }
 
-    fn from_published(
-        published: &PublishedSgrafSettings,
-        shapes: &CheckpointShapes<'_>,
-        words: usize,
-    ) -> AutogradConfig<Self> {
-        published_config(published, shapes, words)
+    fn published_settings(_: &PublishedSgrafSettings, shapes: &CheckpointShapes<'_>) -> Self {
+        let is_saf = shapes.has_prefix("sim_enc.SAF_module.");
+        let last_step = shapes.largest_number("sim_enc.SGR_module.");
+        let widths = [("sim_enc.sim_eval_w.weight", 1), ("sim_enc.sim_tranloc_w.weight", 0)];
+        let similarity_dim = widths.iter().find_map(|&(name, dimension)| shapes.size(name, dimension));
+        let defaults = Self::default();
+        Self {
+            module: if is_saf { AlignmentModule::Saf } else { AlignmentModule::Sgr },
+            embed_size: shapes.joint_width(),
+            word_dim: shapes.word_width(),
+            bidirectional: shapes.is_bidirectional(),
+            similarity_dim: similarity_dim.unwrap_or(1),
+            reasoning_steps: if is_saf { defaults.reasoning_steps } else { last_step.map_or(1, |last| last + 1) },
+            ..defaults
+        }
+    }
+
+    fn published_data(shapes: &CheckpointShapes<'_>, words: usize) -> InputSpec {
+        let regions = shapes.batch_norm_width("sim_enc.v_global_w.embedding_local.1").unwrap_or(PUBLISHED_REGIONS);
+        InputSpec::for_regions(regions, shapes.image_width(), words)
     }
 
     /// The alignments of every module, and the attended vectors where libtorch computes the layer of differences. The
@@ -107,23 +117,13 @@ impl Differentiable for SgrafSettings {
         i64::try_from(images.len().saturating_mul(width)).unwrap_or(i64::MAX).max(images.padded_rows())
     }
 
-    fn forward_images(
-        &self,
-        graph: &Graph<'_>,
-        images: EncodedItems,
-        batch: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems> {
+    fn forward_images(&self, graph: &Graph<'_>, images: EncodedItems, batch: StepBatch<'_>) -> Result<EncodedItems> {
         let regions = images.with_vectors(l2_normalize(&graph.linear(REGION_LAYER, &images.vectors)?, -1));
         let global = image_attention(self).forward(graph, &regions, batch)?;
         Ok(regions.with_first_vectors(&global))
     }
 
-    fn forward_captions(
-        &self,
-        graph: &Graph<'_>,
-        captions: &[&[i32]],
-        batch: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems> {
+    fn forward_captions(&self, graph: &Graph<'_>, captions: &[&[i32]], batch: StepBatch<'_>) -> Result<EncodedItems> {
         let mask = graph.word_dropout(captions, batch, WORD_DROPOUT, self.dropout)?;
         let states = graph.word_states(&caption_gru(self), captions, mask.as_ref())?;
         let words = states.with_vectors(l2_normalize(&states.vectors, -1));
@@ -216,9 +216,6 @@ fn score_specs(settings: &SgrafSettings, width: i64, similarity: i64) -> Vec<Par
 ///
 /// Memory with gradient, for n images and m captions of L words, padded: about ten tensors of n·m·L·s values, and
 /// where libtorch computes the layer of differences, three of n·m·L·d more.
-///
-/// # Errors
-/// There are no such parameters.
 fn scores(
     settings: &SgrafSettings,
     graph: &Graph<'_>,
@@ -337,47 +334,22 @@ fn filter(settings: &SgrafSettings, graph: &Graph<'_>, alignments: &Alignments) 
     let Alignments { global, local, norms, is_padding } = alignments;
     let [a, b, words, s] = <[i64; 4]>::try_from(local.size()).unwrap_or_default();
     let layer = graph.get(&format!("{FILTER}.weight"))?.view([s]);
-    let of_words = local.view([-1, s]).mv(&layer).view_as(norms) / norms;
-    let logits = Tensor::cat(&[global.matmul(&layer).unsqueeze(2), of_words], 2);
+    let word_logits = local.view([-1, s]).mv(&layer).view_as(norms) / norms;
+    let logits = Tensor::cat(&[global.matmul(&layer).unsqueeze(2), word_logits], 2);
     let logits = logits + graph.get(&format!("{FILTER}.bias"))?;
     let is_present = is_padding.as_ref().map(|padding| padding.logical_not().to_kind(logits.kind()));
     let axes = BatchNormAxes { over: &[0, 2], shape: &[1, 1, 1], present: is_present.as_ref() };
     let weights = graph.batch_norm(FILTER_BATCH_NORM, &logits, axes, settings.batch_norm)?.sigmoid();
     let weights = fill_padding(weights, is_padding.as_ref(), 0.0);
     let weights = &weights / (weights.sum_dim_intlist(2i64, true, None::<Kind>) + EPSILON);
-    let of_words = (weights.narrow(2, 1, words) / norms).view([a * b, 1, words]);
-    let sums = of_words.bmm(&local.view([a * b, words, s])).view([a, b, s]);
+    let word_logits = (weights.narrow(2, 1, words) / norms).view([a * b, 1, words]);
+    let sums = word_logits.bmm(&local.view([a * b, words, s])).view([a, b, s]);
     Ok(l2_normalize(&(sums + weights.narrow(2, 0, 1) * global), -1))
 }
 
 /// Layout of the checkpoints.
 const LAYOUT: CheckpointLayout<'static> = CheckpointLayout {
-    wanted: "wanted a model of SGR or SAF: `img_enc`, `txt_enc` and `sim_enc`",
+    wanted: "expected a model of SGR or SAF: `img_enc`, `txt_enc` and `sim_enc`",
     renamed: &[("txt_enc.cap_rnn.", "txt_enc.rnn.")],
     unused: &[],
 };
-
-/// Derives the description of the model.
-fn published_config(
-    _: &PublishedSgrafSettings,
-    shapes: &CheckpointShapes<'_>,
-    words: usize,
-) -> AutogradConfig<SgrafSettings> {
-    let is_saf = shapes.has_prefix("sim_enc.SAF_module.");
-    let last_step = shapes.largest_number("sim_enc.SGR_module.");
-    let widths = [("sim_enc.sim_eval_w.weight", 1), ("sim_enc.sim_tranloc_w.weight", 0)];
-    let similarity_dim = widths.iter().find_map(|&(name, dimension)| shapes.size(name, dimension));
-    let defaults = SgrafSettings::default();
-    let settings = SgrafSettings {
-        module: if is_saf { AlignmentModule::Saf } else { AlignmentModule::Sgr },
-        embed_size: shapes.joint_width(),
-        word_dim: shapes.word_width(),
-        bidirectional: shapes.is_bidirectional(),
-        similarity_dim: similarity_dim.unwrap_or(1),
-        reasoning_steps: if is_saf { defaults.reasoning_steps } else { last_step.map_or(1, |last| last + 1) },
-        ..defaults
-    };
-    let regions = shapes.batch_norm_width("sim_enc.v_global_w.embedding_local.1").unwrap_or(PUBLISHED_REGIONS);
-    let data = InputSpec::for_regions(regions, shapes.image_width(), words);
-    AutogradConfig { data, settings }
-}

@@ -8,12 +8,12 @@ use super::testing::{
     training_step,
 };
 use crate::adam::global_norm;
-use crate::encoder::CaptionPooling;
 use crate::family::registry;
-use crate::loss::Loss;
-use crate::loss::max::MaxLoss;
-use crate::loss::sum::SumLoss;
 use crate::training_state::TrainingState;
+use pairloom_spec::family::vse::CaptionPooling;
+use pairloom_spec::loss::Loss;
+use pairloom_spec::loss::MaxLoss;
+use pairloom_spec::loss::SumLoss;
 
 #[test]
 fn captions_of_1_and_200_words_are_embedded_and_have_gradients() {
@@ -94,7 +94,7 @@ fn invalid_inputs_are_errors_and_not_panics() {
     let error = model_with(&config, parameters).expect_err("shapes differ");
     assert!(error.to_string().contains("weight_hh"), "{error}");
     let error = model_with(&VseConfig { bidirectional: true, ..config }, copy()).expect_err("four are missing");
-    assert_eq!(error.to_string(), "got 7 parameters of a model, wanted 11");
+    assert_eq!(error.to_string(), "got 7 parameters of a model, expected 11");
 }
 
 #[test]

@@ -11,8 +11,8 @@ use super::testing::{
     new_training,
 };
 use crate::family::model::Model;
-use crate::loss::Loss;
-use crate::loss::max::MaxLoss;
+use pairloom_spec::loss::Loss;
+use pairloom_spec::loss::MaxLoss;
 
 #[derive(Deserialize)]
 struct GoldenTensor {
@@ -45,8 +45,8 @@ struct VseGoldenCase {
 
 impl VseGoldenCase {
     fn model(&self) -> Box<dyn Model> {
-        let wanted = self.config.parameter_specs().expect("widths");
-        let parameters = wanted.iter().map(|parameter| self.before[&parameter.name].tensor()).collect();
+        let expected = self.config.parameter_specs().expect("widths");
+        let parameters = expected.iter().map(|parameter| self.before[&parameter.name].tensor()).collect();
         model_with(&self.config, parameters).expect("shapes fit")
     }
 }
@@ -79,26 +79,29 @@ fn all_variants_with_gradients_clipping_and_adam_agree_with_pytorch() {
         let mut training = new_training(config, vse);
         let trained = training.model().parameters().trainable();
         assert_eq!(trained.len(), case.gradients.len());
-        for (i, (wanted, norm)) in case.losses.iter().zip(&case.norms).enumerate() {
+        for (i, (expected, norm)) in case.losses.iter().zip(&case.norms).enumerate() {
             let loss = Loss::Max(MaxLoss { margin: golden.margin });
             let step =
                 compute_loss_and_gradients(training.model(), &golden.features, &captions, loss).expect("gradients");
-            assert!((step.loss - wanted).abs() < 1e-10, "{config:?}, step {i}: {} and {wanted}", step.loss);
+            assert!((step.loss - expected).abs() < 1e-10, "{config:?}, step {i}: {} and {expected}", step.loss);
             if i == 0 {
                 for (got, (name, _)) in step.parameters.iter().zip(&trained) {
-                    let wanted = case.gradients[name].tensor();
-                    assert!(max_difference(got, &wanted) < 1e-12, "{config:?}, gradient of `{name}`:\n{got}\n{wanted}");
+                    let expected = case.gradients[name].tensor();
+                    assert!(
+                        max_difference(got, &expected) < 1e-12,
+                        "{config:?}, gradient of `{name}`:\n{got}\n{expected}"
+                    );
                 }
             }
             let got = training.apply_gradients(&step.parameters, golden.clip, golden.rate, 0.0);
             assert!((got - norm).abs() < 1e-10, "{config:?}, norm {i}: {got} and {norm}");
         }
         for (got, name) in training.model().parameters().tensors().iter().zip(training.model().parameters().names()) {
-            let wanted = case.after[&name].tensor();
+            let expected = case.after[&name].tensor();
             assert!(
-                max_difference(got, &wanted) < 1e-9,
+                max_difference(got, &expected) < 1e-9,
                 "{config:?}, `{name}` after five steps: {}",
-                max_difference(got, &wanted)
+                max_difference(got, &expected)
             );
         }
     }

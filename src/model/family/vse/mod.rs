@@ -7,8 +7,7 @@ use az::SaturatingAs;
 use serde::{Deserialize, Serialize};
 use tch::Tensor;
 
-use self::settings::VseSettings;
-use crate::encoder::{CaptionOptions, CaptionPooling, MatmulPrecision, caption_embeddings, image_embeddings};
+use crate::encoder::{CaptionOptions, caption_embeddings, image_embeddings};
 use crate::family::encode::EncodedItems;
 use crate::family::graph::CaptionGru;
 use crate::family::image_rows::ImageRows;
@@ -17,12 +16,15 @@ use crate::family::model::{
 };
 use crate::family::parameters::{ParameterSpec, Parameters, tensor_width};
 use crate::family::published::{CheckpointLayout, CheckpointShapes, read_checkpoint};
-use crate::similarity::{EmbeddingSimilarity, OrderPenalty, SimilarityScores};
+use crate::similarity::SimilarityScores;
 use pairloom_base::error::{Error, Result};
+use pairloom_spec::family::vse::CaptionPooling;
+use pairloom_spec::family::vse::VseSettings;
 use pairloom_spec::input_spec::InputSpec;
+use pairloom_spec::precision::MatmulPrecision;
+use pairloom_spec::similarity::{EmbeddingSimilarity, OrderPenalty};
 
-pub use self::settings::PublishedVseSettings;
-pub use pairloom_spec::family::vse as settings;
+use pairloom_spec::family::vse::PublishedVseSettings;
 
 #[cfg(test)]
 mod testing;
@@ -308,15 +310,12 @@ impl Family for VseConfig {
 
 /// Layout of the checkpoints.
 const LAYOUT: CheckpointLayout = CheckpointLayout {
-    wanted: "wanted a model of VSE++ or HAL: a linear layer for images, word vectors and a GRU for captions",
+    wanted: "expected a model of VSE++ or HAL: a linear layer for images, word vectors and a GRU for captions",
     renamed: &[],
     unused: &[],
 };
 
 /// Reads a published checkpoint of a model with a vocabulary of `words` words.
-///
-/// # Errors
-/// As [`read_checkpoint`].
 fn read_vse_checkpoint(
     settings: &PublishedVseSettings,
     bytes: &[u8],

@@ -3,9 +3,9 @@
 use safetensors::tensor::{Dtype, TensorView, serialize};
 
 use super::*;
-use crate::family::graph::WORD_VECTORS;
 use crate::family::published::CONVERSION_SCRIPT;
 use crate::safetensors_file::NamedTensors;
+use pairloom_spec::family::WORD_VECTORS;
 
 #[test]
 fn names_are_those_of_the_published_checkpoints() {
@@ -79,10 +79,10 @@ fn all_mistakes_are_reported_at_once() {
         "`txt_enc.rnn.bias_hh_l0` is missing",
         "`txt_enc.rnn.weight_ih_l0_reverse` is not a parameter of this model",
         "`img_enc.fc.bias` appears with and without `module.`",
-        "`img_enc.fc.bias` has shape [2], wanted [4] (to match `img_enc.fc.weight`",
-        "`txt_enc.embed.weight` has shape [7, 3], wanted [9, 3] (the vocabulary has 9 words)",
-        "`txt_enc.rnn.weight_ih_l0` holds F64, wanted F32",
-        "`txt_enc.rnn.weight_hh_l0` has shape [6, 2], wanted [12, 4]",
+        "`img_enc.fc.bias` has shape [2], expected [4] (to match `img_enc.fc.weight`",
+        "`txt_enc.embed.weight` has shape [7, 3], expected [9, 3] (the vocabulary has 9 words)",
+        "`txt_enc.rnn.weight_ih_l0` holds F64, expected F32",
+        "`txt_enc.rnn.weight_hh_l0` has shape [6, 2], expected [12, 4]",
     ] {
         assert!(message.contains(part), "{part}: {message}");
     }

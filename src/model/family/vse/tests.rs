@@ -3,21 +3,23 @@
 use tch::{Device, Kind, Tensor};
 
 use super::VseConfig;
-use super::settings::VseSettings;
 use super::testing::{
     create, embed_captions, embed_images, forward_and_backward, max_difference, model_with, new_training,
     random_tensor, training_step,
 };
+use crate::encoder::gru;
 use crate::encoder::packed_captions::PackedCaptions;
-use crate::encoder::{CaptionPooling, MatmulPrecision, gru};
-use crate::family::graph::WORD_VECTORS;
 use crate::family::model::{Family, Model};
 use crate::family::registry;
-use crate::loss::Loss;
-use crate::loss::sum::SumLoss;
-use crate::networks::Network;
 use pairloom_kernels::product::{ElementType, has_avx512};
+use pairloom_spec::family::WORD_VECTORS;
+use pairloom_spec::family::vse::CaptionPooling;
+use pairloom_spec::family::vse::VseSettings;
 use pairloom_spec::input_spec::{FinetunedCnn, InputSpec};
+use pairloom_spec::loss::Loss;
+use pairloom_spec::loss::SumLoss;
+use pairloom_spec::networks::Network;
+use pairloom_spec::precision::MatmulPrecision;
 
 /// Comparison with libtorch's GRU and its autograd on the same packed words, in f64, with a gradient in every state.
 #[test]
@@ -38,7 +40,7 @@ fn the_gru_and_its_gradient_agree_with_libtorch() {
     let parameters = [&w_ih, &w_hh, &b_ih, &b_hh];
     let (theirs, _) = Tensor::gru_data(&data, &Tensor::from_slice(&sizes), &hx, &parameters, true, 1, 0.0, true, false);
     let upstream = random_tensor(&theirs.size(), 6);
-    let wanted =
+    let expected =
         Tensor::run_backward(&[&(&theirs * &upstream).sum(Kind::Double)], &[&data, &w_hh, &b_hh], false, false);
 
     tch::no_grad(|| {
@@ -46,9 +48,9 @@ fn the_gru_and_its_gradient_agree_with_libtorch() {
         let tape = gru::forward(inputs, &w_hh, &b_hh, &packed.batch_sizes, MatmulPrecision::F32);
         assert!(max_difference(tape.states(), &theirs) < 1e-12);
         let got = tape.backward(&upstream, &w_hh, &packed.batch_sizes, MatmulPrecision::F32);
-        assert!(max_difference(&got.inputs.mm(&w_ih), &wanted[0]) < 1e-12);
-        assert!(max_difference(&got.weight, &wanted[1]) < 1e-11);
-        assert!(max_difference(&got.bias, &wanted[2]) < 1e-11);
+        assert!(max_difference(&got.inputs.mm(&w_ih), &expected[0]) < 1e-12);
+        assert!(max_difference(&got.weight, &expected[1]) < 1e-11);
+        assert!(max_difference(&got.bias, &expected[2]) < 1e-11);
     });
 }
 
@@ -78,7 +80,7 @@ fn f32_and_bf16_are_near_to_f64_in_every_variant() {
                 let exact =
                     vse.parameters().tensors().iter().map(|parameter| parameter.to_kind(Kind::Double)).collect();
                 let exact = model_with(&config, exact).expect("a model");
-                let wanted = gradients(&*exact, &images, &captions);
+                let expected = gradients(&*exact, &images, &captions);
                 for (precision, error) in [
                     (MatmulPrecision::F32, 2e-6),
                     (MatmulPrecision::Mixed, 0.02),
@@ -91,14 +93,14 @@ fn f32_and_bf16_are_near_to_f64_in_every_variant() {
                         gradients(&*vse, &images, &captions)
                     });
                     tch::set_num_threads(before);
-                    for (i, (got, wanted)) in one.iter().zip(&wanted).enumerate() {
+                    for (i, (got, expected)) in one.iter().zip(&expected).enumerate() {
                         // If two words have nearly equal values, bf16 may choose the other one as the maximum.
                         let ties = precision != MatmulPrecision::F32 && pooling == CaptionPooling::Max;
                         let error = if ties { 0.2 } else { error };
-                        let far = (got - wanted).norm().double_value(&[]) / wanted.norm().double_value(&[]);
+                        let far = (got - expected).norm().double_value(&[]) / expected.norm().double_value(&[]);
                         assert!(far < error, "{config:?} {precision:?}, {i}: {far}");
                         for other in [&two[i], &three[i]] {
-                            let far = (got - other).norm().double_value(&[]) / wanted.norm().double_value(&[]);
+                            let far = (got - other).norm().double_value(&[]) / expected.norm().double_value(&[]);
                             let is_ours = has_avx512(ElementType::F32) && precision != MatmulPrecision::MixedByLibtorch;
                             let allowed = if is_ours { 0.0 } else { error };
                             assert!(far <= allowed, "{config:?} {precision:?}, {i}: {far} between threads");
@@ -150,10 +152,10 @@ fn gradients_of_a_fine_tuned_cnn_are_central_differences() {
             (gradient * random_tensor(&parameter.size(), 100 + i) * largest).sum(Kind::Double).double_value(&[])
         })
         .sum();
-    let wanted = (value(&*double(1e-6)) - value(&*double(-1e-6))) / 2e-6;
-    assert!((slope - wanted).abs() < 1e-5 * wanted.abs().max(0.1), "{slope}, by differences {wanted}");
-    let of_cnn: f64 = gradients[7..].iter().map(|gradient| gradient.norm().double_value(&[])).sum();
-    assert!(of_cnn > 1e-3, "the network's gradient is {of_cnn}");
+    let expected = (value(&*double(1e-6)) - value(&*double(-1e-6))) / 2e-6;
+    assert!((slope - expected).abs() < 1e-5 * expected.abs().max(0.1), "{slope}, by differences {expected}");
+    let cnn_norm: f64 = gradients[7..].iter().map(|gradient| gradient.norm().double_value(&[])).sum();
+    assert!(cnn_norm > 1e-3, "the network's gradient is {cnn_norm}");
 }
 
 /// Training with a ResNet updates all parameters except the statistics of batch normalisation, and these as well if they

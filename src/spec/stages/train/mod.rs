@@ -2,6 +2,8 @@
 
 mod problems;
 
+use std::collections::HashSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,10 +13,13 @@ use crate::loss::sum::SumLoss;
 use crate::loss::{Loss, LossSettings, MemoryBankMask, MemoryBankWeights, Objective, SemanticMargin};
 use crate::networks::Network;
 use crate::precision::MatmulPrecision;
-use crate::stages::image_vectors_input;
+use crate::stages::facts::{ModelFacts, VectorWidth};
+use crate::stages::{image_vectors, image_vectors_input};
 use pairloom_kernels::epoch::{MemoryBankSampling, Shuffle};
 use pairloom_kernels::text::Tokenizer;
-use pairloom_stage::{Problem, RequiredValues, SourceRef, Stage, StageInput, StageOutput, TableRef};
+use pairloom_stage::{
+    KnownFacts, OutputFact, Problem, RequiredValues, SourceRef, Stage, StageInput, StageOutput, TableRef,
+};
 use pairloom_tables as tables;
 
 /// Trains a model that scores pairs of an image and a caption.
@@ -343,11 +348,24 @@ impl Stage for Train {
         outputs
     }
 
+    fn facts(&self, known: &KnownFacts) -> Vec<OutputFact> {
+        let images = image_vectors(self.features.as_ref(), self.regions.as_ref());
+        let trained_on = images.and_then(|(from, _)| Some((from.clone(), *known.get::<VectorWidth>(from)?)));
+        let (family, capabilities) = (self.model.name(), self.model.capabilities());
+        let facts = ModelFacts { family, capabilities, is_imported: false, trained_on };
+        vec![OutputFact::new("model", facts)]
+    }
+
+    fn check_inputs(&self, known: &KnownFacts) -> Vec<Problem> {
+        let initial = self.init_from.as_ref().and_then(|from| known.get::<ModelFacts>(from));
+        initial.and_then(|model| self.initial_family_problem(model.family)).into_iter().collect()
+    }
+
     fn check(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
-        let mut least = |setting: &str, got: u64, wanted: u64| {
-            if got < wanted {
-                problems.push(Problem::new(setting, format!("got {got}, wanted at least {wanted}")));
+        let mut least = |setting: &str, got: u64, expected: u64| {
+            if got < expected {
+                problems.push(Problem::new(setting, format!("got {got}, expected at least {expected}")));
             }
         };
         least("epochs", self.epochs.into(), 1);
@@ -364,26 +382,29 @@ impl Stage for Train {
             ("gradient_clip", self.gradient_clip),
         ] {
             if !(got.is_finite() && got > 0.0) {
-                problems.push(Problem::new(setting, format!("got {got}, wanted a number above 0")));
+                problems.push(Problem::new(setting, format!("got {got}, expected a number above 0")));
             }
         }
         if !(self.weight_decay.is_finite() && self.weight_decay >= 0.0) {
-            let message = format!("got {}, wanted 0 or more", self.weight_decay);
+            let message = format!("got {}, expected 0 or more", self.weight_decay);
             problems.push(Problem::new("weight_decay", message));
         }
         for (i, (_, _, weight)) in self.data_sets().into_iter().enumerate() {
             if !(weight.is_finite() && weight > 0.0) {
                 let setting = if i == 0 { "weight".to_owned() } else { format!("mixed_with.{}.weight", i - 1) };
-                problems.push(Problem::new(setting, format!("got {weight}, wanted a number above 0")));
+                problems.push(Problem::new(setting, format!("got {weight}, expected a number above 0")));
             }
         }
         if !(self.caption_fraction > 0.0 && self.caption_fraction <= 1.0) {
-            let message = format!("got {}, wanted a share above 0 and at most 1", self.caption_fraction);
+            let message = format!("got {}, expected a share above 0 and at most 1", self.caption_fraction);
             problems.push(Problem::new("caption_fraction", message));
         }
+        problems.extend(self.implausible());
         problems.extend(self.combination_problems());
-        let wrong: Vec<String> = problems.iter().map(|problem| problem.setting.clone()).collect();
-        problems.extend(self.implausible().into_iter().filter(|warning| !wrong.contains(&warning.setting)));
+        // A value that is refused is not warned about too.
+        let refused = problems.iter().filter(|problem| !problem.is_warning());
+        let refused: HashSet<String> = refused.map(|problem| problem.setting.clone()).collect();
+        problems.retain(|problem| !problem.is_warning() || !refused.contains(&problem.setting));
         problems
     }
 }
@@ -553,12 +574,12 @@ impl FinetuneSettings {
         let (crop, resize) = (self.crop(), self.resize());
         for (setting, side) in [("finetune.crop", crop), ("finetune.resize", resize)] {
             if !IMAGE_SIDES.contains(&side) {
-                let message = format!("{side} pixels, wanted {} to {}", IMAGE_SIDES.start(), IMAGE_SIDES.end());
+                let message = format!("{side} pixels, expected {} to {}", IMAGE_SIDES.start(), IMAGE_SIDES.end());
                 problems.push(Problem::new(setting, message));
             }
         }
         if resize < crop {
-            let message = format!("{resize} pixels, wanted at least {crop}, the value of `crop`");
+            let message = format!("{resize} pixels, expected at least {crop}, the value of `crop`");
             problems.push(Problem::new("finetune.resize", message));
         }
         let architecture = self.network.architecture();
@@ -570,7 +591,7 @@ impl FinetuneSettings {
         }
         let own = architecture.input;
         if own.fixed && crop != own.crop {
-            let message = format!("{crop} pixels, wanted {}: {} takes no other", own.crop, self.network.name());
+            let message = format!("{crop} pixels, expected {}: {} takes no other", own.crop, self.network.name());
             problems.push(Problem::new("finetune.crop", message));
         }
         problems
@@ -672,7 +693,7 @@ impl MemoryBankSettings {
     fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         if !(self.fraction > 0.0 && self.fraction <= 1.0) {
-            let message = format!("got {}, wanted a share above 0 and at most 1", self.fraction);
+            let message = format!("got {}, expected a share above 0 and at most 1", self.fraction);
             problems.push(Problem::new("memory_bank.fraction", message));
         }
         if self.samples.is_some() && self.sampling == SamplingMode::Batches {
@@ -681,23 +702,24 @@ impl MemoryBankSettings {
                 .push(Problem::new("memory_bank.samples", message).hint("set `fraction`, or `sampling = \"samples\"`"));
         }
         let least = |setting: &str, got: usize| {
-            (got == 0).then(|| Problem::new(setting, "got 0, wanted at least 1".to_owned()))
+            (got == 0).then(|| Problem::new(setting, "got 0, expected at least 1".to_owned()))
         };
         let MemoryBankWeights { neighbours, alpha, beta, epsilon_positive, epsilon_negative } = self.weights;
         problems.extend(least("memory_bank.neighbours", neighbours));
         problems.extend(self.samples.and_then(|rows| least("memory_bank.samples", rows)));
         if let Some(rows) = self.samples.filter(|&rows| rows < neighbours) {
-            let message = format!("got {neighbours}, wanted at most {rows}, the samples of the bank");
+            let message = format!("got {neighbours}, expected at most {rows}, the samples of the bank");
             problems.push(Problem::new("memory_bank.neighbours", message));
         }
         for (setting, got) in [("memory_bank.alpha", alpha), ("memory_bank.beta", beta)] {
             if !(got.is_finite() && got > 0.0) {
-                problems.push(Problem::new(setting, format!("got {got}, wanted a number above 0")));
+                problems.push(Problem::new(setting, format!("got {got}, expected a number above 0")));
             }
         }
         let margins = [("epsilon_positive", epsilon_positive), ("epsilon_negative", epsilon_negative)];
         for (setting, got) in margins.into_iter().filter(|(_, got)| !got.is_finite()) {
-            problems.push(Problem::new(format!("memory_bank.{setting}"), format!("got {got}, wanted a finite number")));
+            problems
+                .push(Problem::new(format!("memory_bank.{setting}"), format!("got {got}, expected a finite number")));
         }
         problems
     }

@@ -1,12 +1,10 @@
 //! Checks of combinations of settings of `train`, and warnings of implausible ones.
 
-use std::ops::RangeInclusive;
-
 use super::{Train, WarmUp};
 use crate::family::ScoreRange;
 use crate::loss::{BatchSpec, LossSettings};
 use crate::precision::MatmulPrecision;
-use crate::setting_problems::{MARGINS, check_plausible};
+use crate::setting_problems::{MARGINS, UsualRange, check_plausible};
 use crate::similarity::EmbeddingSimilarity;
 use crate::stages::image_vectors_problem;
 use pairloom_base::error::{Error, Result};
@@ -24,8 +22,7 @@ impl Train {
     /// Problems of the model, and settings that its family does not support.
     fn model_problems(&self) -> Vec<Problem> {
         let wrong = self.model.problems().into_iter();
-        let mut problems: Vec<Problem> =
-            wrong.map(|(setting, message)| Problem::new(format!("model.{setting}"), message)).collect();
+        let mut problems: Vec<Problem> = wrong.map(|problem| problem.under("model")).collect();
         let capabilities = self.model.capabilities();
         let requirements = [
             (
@@ -76,15 +73,12 @@ impl Train {
 
     /// Message if this model is not trained by so many ranks.
     fn rank_problem(&self, ranks: usize) -> Option<String> {
-        let of_network = self.finetune.as_ref().and_then(|finetune| finetune.batch_norm.single_rank_reason());
-        let reason = self.model.capabilities().single_rank_reason.or(of_network).filter(|_| ranks > 1)?;
+        let network_reason = self.finetune.as_ref().and_then(|finetune| finetune.batch_norm.single_rank_reason());
+        let reason = self.model.capabilities().single_rank_reason.or(network_reason).filter(|_| ranks > 1)?;
         Some(format!("got {ranks}, but a model of `{}` is trained by 1: {reason}", self.model.name()))
     }
 
     /// Refuses ranks that another program started, if the model is trained by one.
-    ///
-    /// # Errors
-    /// As said.
     pub fn check_world_size(&self, world_size: usize) -> Result<()> {
         let refused = |message| Err(Error::usage(format!("ranks: {message}")).hint(RANK_HINT));
         self.rank_problem(world_size).map_or(Ok(()), refused)
@@ -94,26 +88,26 @@ impl Train {
     #[must_use]
     pub fn initial_family_problem(&self, given: &str) -> Option<Problem> {
         let own = self.model.name();
-        let message = || format!("got a model of `{given}`, wanted one of `{own}`, which is trained here");
+        let message = || format!("got a model of `{given}`, expected one of `{own}`, which is trained here");
         let hint = "a training begins with a model of its own family, or without `init_from`";
         (given != own).then(|| Problem::new("init_from", message()).hint(hint))
     }
 
     /// Problems of the settings of the images.
     fn image_problems(&self) -> Vec<Problem> {
-        let wanted = self.model.capabilities().image_input;
+        let expected = self.model.capabilities().image_input;
         let name = self.model.name();
         let mut problems = Vec::new();
         let tables = (self.features.as_ref(), self.regions.as_ref());
         match &self.finetune {
             None if tables == (None, None) && self.model.capabilities().finetuning => {
-                let message = "no images: wanted `features` or `finetune`";
+                let message = "no images: expected `features` or `finetune`";
                 problems.push(Problem::new("features", message).hint("`features = \"cnn.features\"`"));
             }
-            None => problems.extend(image_vectors_problem(tables, wanted, "", name)),
+            None => problems.extend(image_vectors_problem(tables, expected, "", name)),
             Some(_) if tables != (None, None) => {
                 let other = self.image_input().name();
-                let message = format!("set together with `{other}`: wanted one of the two");
+                let message = format!("set together with `{other}`: expected one of the two");
                 problems.push(Problem::new("finetune", message));
             }
             Some(finetune) => {
@@ -126,7 +120,7 @@ impl Train {
         }
         for (i, set) in self.mixed_with.iter().enumerate().filter(|_| self.finetune.is_none()) {
             let tables = (set.features.as_ref(), set.regions.as_ref());
-            problems.extend(image_vectors_problem(tables, wanted, &format!("mixed_with.{i}."), name));
+            problems.extend(image_vectors_problem(tables, expected, &format!("mixed_with.{i}."), name));
         }
         problems
     }
@@ -138,13 +132,12 @@ impl Train {
         let never_positive = capabilities.similarity.is_some_and(EmbeddingSimilarity::is_never_positive);
         let sums = capabilities.score_range == ScoreRange::Sums;
         let batches = BatchSpec { pairs: self.batch_size.max(2), never_positive, sums };
-        let wrong = self.objective().problems(batches).into_iter();
-        let mut problems: Vec<Problem> = wrong.map(|(setting, message)| Problem::new(setting, message)).collect();
+        let mut problems = self.objective().problems(batches);
         problems.extend(self.memory_bank_problems());
         problems.extend(self.relevance_problems());
         problems.extend(self.warm_up_problems());
         if self.ranks == 0 || self.ranks > self.batch_size {
-            let message = format!("got {}, wanted 1 to {}, the pairs of a batch", self.ranks, self.batch_size);
+            let message = format!("got {}, expected 1 to {}, the pairs of a batch", self.ranks, self.batch_size);
             problems.push(Problem::new("ranks", message));
         }
         problems
@@ -160,7 +153,7 @@ impl Train {
         }
         if bank.first_epoch >= u64::from(self.epochs) {
             let (got, epochs) = (bank.first_epoch, self.epochs);
-            let message = format!("got {got}, wanted less than {epochs}, the epochs of the training");
+            let message = format!("got {got}, expected less than {epochs}, the epochs of the training");
             problems.push(Problem::new("memory_bank.first_epoch", message).hint("epochs are counted from 0"));
         }
         if self.semantic_margin.as_ref().is_some_and(|margin| !margin.keep_triplet) {
@@ -206,24 +199,21 @@ impl Train {
         let mut problems = Vec::new();
         let Some(WarmUp { epochs, margin }) = self.warm_up else { return problems };
         if epochs == 0 {
-            problems.push(Problem::new("warm_up.epochs", "got 0, wanted at least 1"));
+            problems.push(Problem::new("warm_up.epochs", "got 0, expected at least 1"));
         }
         if epochs >= self.epochs && self.epochs > 0 {
-            let message = format!("got {epochs}, wanted fewer than the {} epochs of the training", self.epochs);
+            let message = format!("got {epochs}, expected fewer than the {} epochs of the training", self.epochs);
             problems.push(Problem::new("warm_up.epochs", message).hint("the objective is used after the warm-up only"));
         }
         if !(margin.is_finite() && margin >= 0.0) {
-            problems.push(Problem::new("warm_up.margin", format!("got {margin}, wanted 0 or more")));
+            problems.push(Problem::new("warm_up.margin", format!("got {margin}, expected 0 or more")));
         }
         problems
     }
 }
 
-/// Setting, value, plausible range and a text with the usual values.
-type UsualRange = (&'static str, f64, RangeInclusive<f64>, &'static str);
-
 impl Train {
-    /// Warnings about implausible settings.
+    /// Warnings about implausible settings of the training itself.
     #[expect(clippy::cast_precision_loss, reason = "compared with bounds only")]
     pub(super) fn implausible(&self) -> Vec<Problem> {
         let rate = if self.finetune.is_some() {
@@ -231,39 +221,34 @@ impl Train {
         } else {
             (1e-7..=0.1, "usual is 1e-5 to 1e-2 with Adam")
         };
-        let mut ranges: Vec<UsualRange> = vec![
-            ("learning_rate", self.learning_rate, rate.0, rate.1),
-            ("learning_rate_decay", self.learning_rate_decay, 0.0..=1.0, "usual is 0.1 to 1: above 1 the rate grows"),
-            ("gradient_clip", self.gradient_clip, 1e-3..=f64::INFINITY, "usual is 0.5 to 10"),
-            ("weight_decay", self.weight_decay, 0.0..=1.0, "usual is 0 to 0.1"),
-            ("epochs", self.epochs.into(), 0.0..=1000.0, "usual is 10 to 100"),
+        let mut ranges: Vec<(&str, f64, UsualRange)> = vec![
+            ("learning_rate", self.learning_rate, rate),
+            ("learning_rate_decay", self.learning_rate_decay, (0.0..=1.0, "usual is 0.1 to 1: above 1 the rate grows")),
+            ("gradient_clip", self.gradient_clip, (1e-3..=f64::INFINITY, "usual is 0.5 to 10")),
+            ("weight_decay", self.weight_decay, (0.0..=1.0, "usual is 0 to 0.1")),
+            ("epochs", self.epochs.into(), (0.0..=1000.0, "usual is 10 to 100")),
             (
                 "batch_size",
                 self.batch_size as f64,
-                4.0..=32_768.0,
-                "usual is 32 to 4096: each pair is compared with the others of its batch",
+                (4.0..=32_768.0, "usual is 32 to 4096: each pair is compared with the others of its batch"),
             ),
-            ("min_count", self.min_count as f64, 0.0..=100.0, "usual is 1 to 10: rarer words become `<unk>`"),
-            ("checkpoints", self.checkpoints as f64, 0.0..=20.0, "usual is 2: each has the size of the model"),
+            ("min_count", self.min_count as f64, (0.0..=100.0, "usual is 1 to 10: rarer words become `<unk>`")),
+            ("checkpoints", self.checkpoints as f64, (0.0..=20.0, "usual is 2: each has the size of the model")),
         ];
         if let Some(warm_up) = self.warm_up {
-            ranges.push(("warm_up.margin", warm_up.margin, MARGINS.0, MARGINS.1));
+            ranges.push(("warm_up.margin", warm_up.margin, MARGINS));
         }
         if let Some(bank) = &self.memory_bank {
             let temperatures = (0.1..=1000.0, "usual is 10 to 100");
             let margins = (-1.0..=1.0, "usual is 0 to 0.5, as scores are mostly below 1");
             ranges.extend([
-                ("memory_bank.alpha", bank.weights.alpha, temperatures.0.clone(), temperatures.1),
-                ("memory_bank.beta", bank.weights.beta, temperatures.0, temperatures.1),
-                ("memory_bank.epsilon_positive", bank.weights.epsilon_positive, margins.0.clone(), margins.1),
-                ("memory_bank.epsilon_negative", bank.weights.epsilon_negative, margins.0, margins.1),
+                ("memory_bank.alpha", bank.weights.alpha, temperatures.clone()),
+                ("memory_bank.beta", bank.weights.beta, temperatures),
+                ("memory_bank.epsilon_positive", bank.weights.epsilon_positive, margins.clone()),
+                ("memory_bank.epsilon_negative", bank.weights.epsilon_negative, margins),
             ]);
         }
-        let own = ranges
-            .into_iter()
-            .filter_map(|(name, got, plausible, usual)| check_plausible(name, got, (plausible, usual)));
-        let objective = self.objective().implausible();
-        own.chain(objective).map(|(setting, message)| Problem::warning(setting, message)).collect()
+        ranges.into_iter().filter_map(|(name, got, usual)| check_plausible(name, got, usual)).collect()
     }
 }
 
@@ -324,11 +309,15 @@ mod tests {
                 "loss.max.margin: got 20; usual is 0.05 to 0.5, as scores are mostly below 1",
             ]
         );
-        let of = |settings: &str| warnings(&format!("epochs = 3\n{settings}")).join("; ");
-        assert!(of("loss = { info_nce = { temperature = 20.0 } }").starts_with("loss.info_nce.temperature: got 20"));
-        assert!(of("loss = { sigmoid = { temperature = 0.07 } }").contains("a divisor of 0.05 is a temperature of 20"));
-        assert!(of("loss = { hal = { epsilon = 3.0 } }").contains("loss.hal.epsilon: got 3"));
-        assert!(of("learning_rate_decay = 10.0").contains("above 1 the rate grows"));
+        let joined = |settings: &str| warnings(&format!("epochs = 3\n{settings}")).join("; ");
+        assert!(
+            joined("loss = { info_nce = { temperature = 20.0 } }").starts_with("loss.info_nce.temperature: got 20")
+        );
+        assert!(
+            joined("loss = { sigmoid = { temperature = 0.07 } }").contains("a divisor of 0.05 is a temperature of 20")
+        );
+        assert!(joined("loss = { hal = { epsilon = 3.0 } }").contains("loss.hal.epsilon: got 3"));
+        assert!(joined("learning_rate_decay = 10.0").contains("above 1 the rate grows"));
     }
 
     /// A value that is refused is not warned about too.

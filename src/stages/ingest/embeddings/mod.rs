@@ -134,10 +134,10 @@ impl PrecomputedEmbeddings {
             problems.push(Problem::new("embeddings.split", message));
         }
         if self.captions_per_image == Some(0) {
-            problems.push(Problem::new("embeddings.captions_per_image", "got 0, wanted at least 1"));
+            problems.push(Problem::new("embeddings.captions_per_image", "got 0, expected at least 1"));
         }
         if self.captions_per_image.is_some() && self.image_of.is_some() {
-            let message = "got `captions_per_image` and `image_of`, wanted one of them";
+            let message = "got `captions_per_image` and `image_of`, expected one of them";
             problems.push(Problem::new("embeddings", message));
         }
         if let (Some(setting), Some(_)) = (self.npy_settings().next(), &self.columns) {
@@ -234,7 +234,7 @@ fn mixed(array: &Path, other: &Path) -> Error {
     let Err(error) = TableFile::open(other) else {
         let (array, other) = (array.display(), other.display());
         return Error::data(format!(
-            "`{array}` is an npy file and `{other}` is not, wanted two files of the same format"
+            "`{array}` is an npy file and `{other}` is not, expected two files of the same format"
         ));
     };
     error
@@ -366,7 +366,7 @@ impl<'p> EmbeddingPass<'p> {
     fn check_first_width(&self, first: &EmbeddingRow<'_>) -> Result<()> {
         match (&first.vector, self.images) {
             (Ok(vector), Some(images)) if vector.len() != images.width => Err(Error::data(format!(
-                "`{}` has vectors of {} values, wanted {} as in `{}`",
+                "`{}` has vectors of {} values, expected {} as in `{}`",
                 self.path.display(),
                 vector.len(),
                 images.width,
@@ -397,7 +397,7 @@ impl<'p> EmbeddingPass<'p> {
         if let (Some(split), Some(stated)) = (split, stated_split)
             && split != stated
         {
-            problems.push(format!("split is `{stated}`, wanted `{split}`, the split of its image"));
+            problems.push(format!("split is `{stated}`, expected `{split}`, the split of its image"));
         }
         if !is_caption {
             // A row with an invalid split gets an empty one, so that row numbers stay right; the file is refused
@@ -413,7 +413,7 @@ impl<'p> EmbeddingPass<'p> {
                 Entry::Occupied(first) => {
                     problems.push(format!("{kind} id {id} is also that of row {}", first.get()));
                     if !is_caption {
-                        self.mistakes.hint("wanted one row per image, not one per caption");
+                        self.mistakes.hint("expected one row per image, not one per caption");
                     }
                 }
                 Entry::Vacant(entry) => {
@@ -427,11 +427,11 @@ impl<'p> EmbeddingPass<'p> {
     /// Checks a vector, and returns the factor that normalises it, if vectors are normalised.
     fn normalization_factor(&mut self, vector: &[f32]) -> Parsed<Option<f64>> {
         if !(1..=MAX_WIDTH).contains(&vector.len()) {
-            return Err(format!("the vector has {} values, wanted 1 to {MAX_WIDTH}", vector.len()));
+            return Err(format!("the vector has {} values, expected 1 to {MAX_WIDTH}", vector.len()));
         }
         let wanted = *self.width.get_or_insert(vector.len());
         if vector.len() != wanted {
-            return Err(format!("the vector has {} values, wanted {wanted} as before", vector.len()));
+            return Err(format!("the vector has {} values, expected {wanted} as before", vector.len()));
         }
         let norm = vector.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
         if norm == 0.0 {

@@ -125,7 +125,7 @@ fn read_ids(path: &Path, file: &NpyFile) -> Result<Vec<i64>> {
     }
     let (list, count, rows) = (path.display(), ids.len(), file.rows());
     Err(Error::data(format!(
-        "`{list}` has {count} identifiers, wanted {rows}, one for each row of `{}`",
+        "`{list}` has {count} identifiers, expected {rows}, one for each row of `{}`",
         file.path().display()
     )))
 }
@@ -138,7 +138,7 @@ fn check_captions_per_image(captions_per_image: usize, images: &NpyFile, caption
         && let Some(times) = repeat_count(images)
     {
         return Err(Error::data(format!(
-            "`{}` has every row {times} times, once for each caption of `{}`: wanted one row per image",
+            "`{}` has every row {times} times, once for each caption of `{}`: expected one row per image",
             images.path().display(),
             captions.path().display()
         ))
@@ -149,7 +149,7 @@ fn check_captions_per_image(captions_per_image: usize, images: &NpyFile, caption
     }
     let plural = if captions_per_image == 1 { "" } else { "s" };
     let error = Error::data(format!(
-        "`{}` has {n_images} rows and `{}` has {n_captions}: wanted {captions_per_image} caption{plural} for each image",
+        "`{}` has {n_images} rows and `{}` has {n_captions}: expected {captions_per_image} caption{plural} for each image",
         images.path().display(),
         captions.path().display()
     ));
@@ -187,7 +187,7 @@ fn read_image_of(path: &Path, images: &NpyFile, captions: &NpyFile) -> Result<Ve
         let row = content.trim().parse::<usize>();
         if !row.as_ref().is_ok_and(|row| *row < images.rows()) {
             let message = format!("`{}` is not a row of `{}`", shown_name(content), images.path().display());
-            mistakes.add(format_args!("line {line}"), format_args!("{message}: wanted 0 to {}", images.rows() - 1));
+            mistakes.add(format_args!("line {line}"), format_args!("{message}: expected 0 to {}", images.rows() - 1));
         }
         listed.push(row.unwrap_or(0));
     }
@@ -196,7 +196,7 @@ fn read_image_of(path: &Path, images: &NpyFile, captions: &NpyFile) -> Result<Ve
         return Ok(listed);
     }
     let error = Error::data(format!(
-        "`{}` has {} lines, wanted {}, one for each row of `{}`",
+        "`{}` has {} lines, expected {}, one for each row of `{}`",
         path.display(),
         listed.len(),
         captions.rows(),

@@ -43,25 +43,25 @@ impl<'s> TableFiles<'s> {
         } else {
             "name them with `columns`, and the split of all rows with `split`"
         };
-        let mut wanted = vec![
+        let mut columns_read = vec![
             (columns.image_id.as_str(), ColumnKind::TextsOrIntegers),
             (columns.image_embedding.as_str(), ColumnKind::Vectors),
         ];
         if settings.split.is_none() {
-            wanted.push((&columns.split, ColumnKind::Texts));
+            columns_read.push((&columns.split, ColumnKind::Texts));
         }
-        images.check_columns(&wanted, hint)?;
+        images.check_columns(&columns_read, hint)?;
         let has_text_ids = images.has_texts(&columns.image_id);
         let captions_have_splits = settings.split.is_none() && captions.has_column(&columns.split);
-        let mut wanted = vec![
+        let mut columns_read = vec![
             (columns.caption_id.as_str(), ColumnKind::TextsOrIntegers),
             (columns.image_id.as_str(), if has_text_ids { ColumnKind::Texts } else { ColumnKind::Integers }),
             (columns.caption_embedding.as_str(), ColumnKind::Vectors),
         ];
         if captions_have_splits {
-            wanted.push((&columns.split, ColumnKind::Texts));
+            columns_read.push((&columns.split, ColumnKind::Texts));
         }
-        captions.check_columns(&wanted, hint)?;
+        captions.check_columns(&columns_read, hint)?;
         let image_rows = has_text_ids.then(|| text_rows(&images, &columns.image_id, &cancel)).transpose()?;
         Ok(Self {
             images,
@@ -166,7 +166,7 @@ fn text_rows(file: &TableFile, column: &str, cancel: &CancelToken) -> Result<Has
 fn numbered(rows: &HashMap<String, i64>, text: &str, number: i64, wanted: &str) -> Parsed<i64> {
     match rows.get(text) {
         Some(&first) if first != number => {
-            Err(format!("identifier `{}` is also that of row {first}, wanted {wanted}", shown_name(text)))
+            Err(format!("identifier `{}` is also that of row {first}, expected {wanted}", shown_name(text)))
         }
         _ => Ok(number),
     }
@@ -208,7 +208,7 @@ impl Id<'_> {
     fn number(self) -> Parsed<i64> {
         match self {
             Self::Integer(id) => Ok(id),
-            Self::Text(text) => Err(format!("identifier `{}` is a text, wanted a whole number", shown_name(text))),
+            Self::Text(text) => Err(format!("identifier `{}` is a text, expected a whole number", shown_name(text))),
         }
     }
 }

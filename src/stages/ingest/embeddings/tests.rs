@@ -48,11 +48,11 @@ fn integers(value: &Value) -> Vec<i64> {
 }
 
 /// Asserts that a vector equals that of the golden file up to f32 rounding.
-fn close(got: &[f32], wanted: &Value) {
-    let wanted: Vec<f64> = wanted.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect();
-    assert_eq!(got.len(), wanted.len());
-    for (got, wanted) in got.iter().zip(wanted) {
-        assert!((f64::from(*got) - wanted).abs() < 1e-7, "{got}, wanted {wanted}");
+fn close(got: &[f32], expected: &Value) {
+    let expected: Vec<f64> = expected.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect();
+    assert_eq!(got.len(), expected.len());
+    for (got, expected) in got.iter().zip(expected) {
+        assert!((f64::from(*got) - expected).abs() < 1e-7, "{got}, expected {expected}");
     }
 }
 
@@ -135,14 +135,14 @@ fn errors_for_mismatched_counts_suggest_a_setting() {
     let message = error_message(&distinct(4), 12, &[]);
     assert!(message.contains("i.npy` has 4 rows and `"), "{message}");
     assert!(
-        message.contains("c.npy` has 12: wanted 5 captions for each image\nset `captions_per_image = 3`"),
+        message.contains("c.npy` has 12: expected 5 captions for each image\nset `captions_per_image = 3`"),
         "{message}"
     );
     assert!(error_message(&distinct(4), 13, &[]).contains("give the image of each caption with `image_of`"));
     let message = error_message(&distinct(10), 10, &[]);
     assert!(message.contains("set `captions_per_image = 1`; or") && message.contains("x[::5]"), "{message}");
     let message = error_message(&distinct(4), 12, &one(1));
-    assert!(message.contains("has 12: wanted 1 caption for each image"), "{message}");
+    assert!(message.contains("has 12: expected 1 caption for each image"), "{message}");
     let repeated: Vec<_> = distinct(4).into_iter().flat_map(|row| vec![row; 3]).collect();
     for more in [&one(3)[..], &one(1), &[]] {
         let message = error_message(&repeated, 12, more);
@@ -158,23 +158,23 @@ fn errors_for_mismatched_counts_suggest_a_setting() {
     let wide = vec![vec![1.0; 3]; 5];
     let message = refused(of_arrays(&distinct(1), &wide, &[]));
     assert!(
-        message.contains("c.npy` has vectors of 3 values, wanted 2 as in `") && message.contains("one model"),
+        message.contains("c.npy` has vectors of 3 values, expected 2 as in `") && message.contains("one model"),
         "{message}"
     );
 }
 
 #[test]
 fn image_of_maps_captions_to_image_rows() {
-    let of = [("image_of", json!("of.txt"))];
-    let host = of_arrays(&distinct(2), &distinct(3), &of).unwrap();
+    let image_of = [("image_of", json!("of.txt"))];
+    let host = of_arrays(&distinct(2), &distinct(3), &image_of).unwrap();
     assert_eq!(captions(&host).iter().map(|row| row.1).collect::<Vec<_>>(), [0, 1, 1]);
-    let message = refused(of_arrays(&distinct(1), &distinct(3), &of));
-    for line in ["line 2: `1` is not a row of `", "line 3: `1` is not a row of `", "wanted 0 to 0", "numpy.savetxt"] {
+    let message = refused(of_arrays(&distinct(1), &distinct(3), &image_of));
+    for line in ["line 2: `1` is not a row of `", "line 3: `1` is not a row of `", "expected 0 to 0", "numpy.savetxt"] {
         assert!(message.contains(line), "{line}: {message}");
     }
     assert!(
-        refused(of_arrays(&distinct(2), &distinct(4), &of))
-            .contains("of.txt` has 3 lines, wanted 4, one for each row of `")
+        refused(of_arrays(&distinct(2), &distinct(4), &image_of))
+            .contains("of.txt` has 3 lines, expected 4, one for each row of `")
     );
     let message = refused(of_arrays(&distinct(2), &distinct(3), &[("image_of", json!("i.npy"))]));
     assert!(message.contains("is not UTF-8"), "{message}");
@@ -198,8 +198,8 @@ fn zero_and_non_finite_vectors_are_all_named_and_nothing_is_written() {
     for line in [
         "i.npy` has 3 mistakes:",
         "row 1 (from 0): the vector is zero and so has no direction",
-        "row 2 (from 0): the value of column 1 is NaN, wanted a finite number",
-        "row 3 (from 0): the value of column 0 is -inf, wanted a finite number",
+        "row 2 (from 0): the value of column 1 is NaN, expected a finite number",
+        "row 3 (from 0): the value of column 0 is -inf, expected a finite number",
     ] {
         assert!(message.contains(line), "{line}: {message}");
     }
@@ -226,7 +226,7 @@ fn values_beyond_f32_are_named() {
     let settings = json!({"embeddings": {"images": "i", "captions": "c", "split": "test"}});
     let message = refused(ingest(folder(&[("i", &images), ("c", &captions)]).path(), settings));
     for part in [
-        "row 0 (from 0): the value of column 1 is -3.5e38, which is beyond f32, wanted at most 3.4028235e38",
+        "row 0 (from 0): the value of column 1 is -3.5e38, which is beyond f32, expected at most 3.4028235e38",
         "row 1 (from 0): the value of column 0 is 1e300, which is beyond f32",
     ] {
         assert!(message.contains(part), "{part}: {message}");
@@ -299,15 +299,15 @@ fn every_mistake_of_a_table_is_named_with_its_row() {
         |images: &str| refused(ingest(set.path(), json!({"embeddings": {"images": images, "captions": "c.arrow"}})));
     let message = run("bad.arrow");
     for line in [
-        "row 1 (from 0): the vector has 1 values, wanted 2 as before",
+        "row 1 (from 0): the vector has 1 values, expected 2 as before",
         "row 2 (from 0): image id 7 is also that of row 0",
         "row 3 (from 0): `image_id` is missing or too large",
-        "row 4 (from 0): split is `dev`, wanted `train`",
+        "row 4 (from 0): split is `dev`, expected `train`",
         "row 4 (from 0): the vector is missing",
         "row 5 (from 0): the split is missing",
         "row 5 (from 0): the value of column 1 is missing",
-        "row 6 (from 0): the vector has 0 values, wanted 1 to 65536",
-        "wanted one row per image, not one per caption",
+        "row 6 (from 0): the vector has 0 values, expected 1 to 65536",
+        "expected one row per image, not one per caption",
     ] {
         assert!(message.contains(line), "{line}: {message}");
     }
@@ -315,7 +315,7 @@ fn every_mistake_of_a_table_is_named_with_its_row() {
     for line in [
         "c.arrow` has 5 mistakes",
         "row 1 (from 0): image id 9 is not in `",
-        "row 2 (from 0): split is `test`, wanted `val`, the split of its image",
+        "row 2 (from 0): split is `test`, expected `val`, the split of its image",
         "row 2 (from 0): caption id 1 is also that of row 0",
         "row 3 (from 0): `caption_id` is missing or too large",
         "row 3 (from 0): the vector is zero",
@@ -362,10 +362,13 @@ fn settings_and_files_must_fit() {
         stage.check().into_iter().map(|problem| format!("{}: {}", problem.setting, problem.message)).collect()
     };
     assert_eq!(problems(json!({})), [] as [&str; 0]);
-    assert_eq!(problems(json!({"captions_per_image": 0})), ["embeddings.captions_per_image: got 0, wanted at least 1"]);
+    assert_eq!(
+        problems(json!({"captions_per_image": 0})),
+        ["embeddings.captions_per_image: got 0, expected at least 1"]
+    );
     assert_eq!(problems(json!({"captions_per_image": 5, "image_of": "x"})).len(), 1);
     assert_eq!(problems(json!({"image_of": "x", "columns": {}})).len(), 1);
-    assert!(problems(json!({"split": "dev"}))[0].starts_with("embeddings.split: split is `dev`, wanted"));
+    assert!(problems(json!({"split": "dev"}))[0].starts_with("embeddings.split: split is `dev`, expected"));
 
     let (folder, _) = golden();
     let run = |settings: Value| {
@@ -373,7 +376,7 @@ fn settings_and_files_must_fit() {
         (error.category(), error.to_string())
     };
     let (kind, message) = run(json!({"images": "embeddings_images.npy", "captions": "embeddings_captions.parquet"}));
-    assert!(kind == ErrorCategory::Data && message.contains("wanted two files of the same format"), "{message}");
+    assert!(kind == ErrorCategory::Data && message.contains("expected two files of the same format"), "{message}");
     let (kind, message) =
         run(json!({"images": "embeddings_images.npy", "captions": "embeddings_captions.npy", "columns": {}}));
     assert!(kind == ErrorCategory::Usage && message.contains("npy file, which has none"), "{message}");
@@ -412,7 +415,7 @@ fn identifiers_that_are_texts_become_row_numbers() {
     let message = refused(run("i.arrow", "bad.arrow"));
     for line in [
         "row 1 (from 0): image id `cow` is not in `",
-        "row 1 (from 0): identifier `c` is also that of row 0, wanted one row per caption",
+        "row 1 (from 0): identifier `c` is also that of row 0, expected one row per caption",
         "row 2 (from 0): `caption_id` is missing",
         "row 2 (from 0): `image_id` is missing",
     ] {
@@ -420,11 +423,11 @@ fn identifiers_that_are_texts_become_row_numbers() {
     }
     let message = refused(run("twice.arrow", "c.arrow"));
     assert!(
-        message.contains("row 1 (from 0): identifier `dog` is also that of row 0, wanted one row per image"),
+        message.contains("row 1 (from 0): identifier `dog` is also that of row 0, expected one row per image"),
         "{message}"
     );
     let message = refused(run("numbered.arrow", "c.arrow"));
-    assert!(message.contains("column `image_id`: is Utf8, wanted whole numbers"), "{message}");
+    assert!(message.contains("column `image_id`: is Utf8, expected whole numbers"), "{message}");
     let message = refused(run("c.arrow", "i.arrow"));
     assert!(message.contains("`images` and `captions` look swapped"), "{message}");
 }
@@ -437,12 +440,13 @@ fn swapped_files_and_arrays_of_three_dimensions_are_recognised() {
         "{message}"
     );
     let message = refused(of_arrays(&distinct(3), &distinct(2), &[("image_of", json!("of.txt"))]));
-    assert!(message.contains("has 3 lines, wanted 2") && message.contains("look swapped"), "{message}");
+    assert!(message.contains("has 3 lines, expected 2") && message.contains("look swapped"), "{message}");
     let set = folder(&[("i.npy", &npy_of("2, 3, 4", &[1.0; 24])), ("c.npy", &npy(&distinct(10)))]);
     let message = refused(ingest(set.path(), json!({"embeddings": {"images": "i.npy", "captions": "c.npy"}})));
     assert!(
-        message
-            .contains("i.npy`: array has the shape [2, 3, 4], three dimensions, wanted two dimensions: (rows, width)"),
+        message.contains(
+            "i.npy`: array has the shape [2, 3, 4], three dimensions, expected two dimensions: (rows, width)"
+        ),
         "{message}"
     );
     assert!(message.contains("numpy.save(path, x.mean(axis=1))"), "{message}");
@@ -460,14 +464,14 @@ fn listed_identifiers_replace_row_numbers() {
     let both = json!({"image_ids": "i", "caption_ids": "c", "image_of": "of"});
     let host = read(both.clone(), b"391895\n16\n", b"4\n3\n16\n1\n").unwrap();
     assert_eq!(images(&host).iter().map(|row| row.0).collect::<Vec<_>>(), [391_895, 16]);
-    let of_captions = |host: &InMemoryHost| captions(host).iter().map(|row| (row.0, row.1)).collect::<Vec<_>>();
-    assert_eq!(of_captions(&host), [(4, 16), (3, 391_895), (16, 16), (1, 391_895)]);
+    let caption_pairs = |host: &InMemoryHost| captions(host).iter().map(|row| (row.0, row.1)).collect::<Vec<_>>();
+    assert_eq!(caption_pairs(&host), [(4, 16), (3, 391_895), (16, 16), (1, 391_895)]);
     let images_only = json!({"image_ids": "i", "captions_per_image": 2});
     let host = read(images_only, b"7\n5\n", b"").unwrap();
-    assert_eq!(of_captions(&host), [(0, 7), (1, 7), (2, 5), (3, 5)]);
+    assert_eq!(caption_pairs(&host), [(0, 7), (1, 7), (2, 5), (3, 5)]);
 
     let message = refused(read(both.clone(), b"1\n2\n3\n", b"1\n2\n3\n4\n"));
-    assert!(message.contains("has 3 identifiers, wanted 2, one for each row of"), "{message}");
+    assert!(message.contains("has 3 identifiers, expected 2, one for each row of"), "{message}");
     let message = refused(read(both, b"1\n2\n", b"1\n2\n2\n4\n"));
     assert!(message.contains("row 2 (from 0): caption id 2 is also that of row 1"), "{message}");
     let stage: Ingest = serde_json::from_value(

@@ -72,13 +72,13 @@ fn objects_that_are_missing_or_too_large_obey_the_rule() {
     for wanted in [
         "s3://bucket/photos",
         "`up.jpg`: there is no such object, which `t.csv` names in line 3",
-        "`large.jpg`: the object has 16777217 bytes, wanted at most 16777216, which `t.csv` names in line 4",
+        "`large.jpg`: the object has 16777217 bytes, expected at most 16777216, which `t.csv` names in line 4",
         "the folder has `up.JPG`: names must agree in upper and lower case",
     ] {
         assert!(message.contains(wanted), "{message}");
     }
     let message = refused(run(&objects, table, json!({"on_missing": "skip"})));
-    assert!(message.starts_with("2 of 3 images were left out, wanted at most 0.1"), "{message}");
+    assert!(message.starts_with("2 of 3 images were left out, expected at most 0.1"), "{message}");
     let host = run(&objects, table, json!({"on_missing": "skip", "max_skipped": 0.7})).unwrap();
     assert_eq!((encoded_images(&host), captions(&host).len(), host.warnings.len()), (vec![b"A".to_vec()], 1, 2));
     let message = refused(run(&objects, "file_name,caption\n../a.jpg,A\n/a.jpg,B\n", json!({})));
@@ -90,21 +90,21 @@ fn objects_that_are_missing_or_too_large_obey_the_rule() {
 fn without_a_table_all_pictures_are_images_without_captions() {
     let names = ["a-b.png", "a/1.JPG", "a/notes.txt", "a.jpeg", "Z.jpg"];
     let objects = names.map(|name| (name, name.as_bytes().to_vec()));
-    let wanted = ["Z.jpg", "a-b.png", "a.jpeg", "a/1.JPG"];
+    let expected = ["Z.jpg", "a-b.png", "a.jpeg", "a/1.JPG"];
     let host = run(&objects, "", json!({})).unwrap();
-    let of_bucket: Vec<_> = images(&host).into_iter().map(|(id, _, name, path)| (id, name, path)).collect();
+    let bucket_images: Vec<_> = images(&host).into_iter().map(|(id, _, name, path)| (id, name, path)).collect();
     let rows = |path: fn(&str) -> Option<String>| -> Vec<_> {
-        (0..).zip(wanted).map(|(id, name)| (id, name.to_owned(), path(name))).collect()
+        (0..).zip(expected).map(|(id, name)| (id, name.to_owned(), path(name))).collect()
     };
-    assert_eq!(of_bucket, rows(|_| None));
-    assert!(encoded_images(&host).iter().zip(wanted).all(|(bytes, name)| bytes == name.as_bytes()));
+    assert_eq!(bucket_images, rows(|_| None));
+    assert!(encoded_images(&host).iter().zip(expected).all(|(bytes, name)| bytes == name.as_bytes()));
     assert!(!host.output_tables.contains_key("captions") && host.warnings.is_empty());
 
     let files = objects.each_ref().map(|(name, content)| (*name, content.as_slice()));
     let set = folder(&files);
     let host = ingest(set.path(), json!({"image_folder": {"images": ".", "split": "test"}})).unwrap();
-    let of_folder: Vec<_> = images(&host).into_iter().map(|(id, _, name, path)| (id, name, path)).collect();
-    assert_eq!(of_folder, rows(|name| Some(name.to_owned())));
+    let folder_images: Vec<_> = images(&host).into_iter().map(|(id, _, name, path)| (id, name, path)).collect();
+    assert_eq!(folder_images, rows(|name| Some(name.to_owned())));
     let message = refused(run(&[("a.txt", b"A".to_vec())], "", json!({})));
     assert!(message.contains("`s3://bucket/photos` has no object whose name ends in .jpg, .jpeg, .png"), "{message}");
     let stage: Ingest =

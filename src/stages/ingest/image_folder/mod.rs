@@ -115,11 +115,11 @@ impl ImageSplit {
             for (name, fraction) in [("val", val), ("test", test)] {
                 if !(0.0..=1.0).contains(&fraction) {
                     let setting = format!("{form}.split.fractions.{name}");
-                    problems.push(Problem::new(setting, format!("got {fraction}, wanted 0 to 1")));
+                    problems.push(Problem::new(setting, format!("got {fraction}, expected 0 to 1")));
                 }
             }
             if problems.is_empty() && val + test > 1.0 {
-                let message = format!("`val` and `test` are {} together, wanted at most 1", val + test);
+                let message = format!("`val` and `test` are {} together, expected at most 1", val + test);
                 problems.push(Problem::new(format!("{form}.split.fractions"), message));
             }
         }

@@ -47,8 +47,8 @@ fn rows_of_an_image_are_one_image_in_order_of_first_appearance() {
             image(2, "test", "b.jpg", "b.jpg")
         ]
     );
-    let wanted = [(0, 0, "C0"), (2, 0, "C1"), (1, 1, "A0"), (3, 2, "B, 0")];
-    assert_eq!(texts(&host), wanted.map(|(id, image, text)| (id, image, text.to_owned())));
+    let expected = [(0, 0, "C0"), (2, 0, "C1"), (1, 1, "A0"), (3, 2, "B, 0")];
+    assert_eq!(texts(&host), expected.map(|(id, image, text)| (id, image, text.to_owned())));
 }
 
 #[test]
@@ -58,8 +58,8 @@ fn identifiers_are_numbers_or_texts() {
     let table = b"id\tfile\tn\ttext\tpart\n70\ta.jpg\t5\tA0\ttrain\n8\tb.jpg\t3\tB0\tval\n70\ta.jpg\t4\tA1\ttrain\n";
     let host = run("t.tsv", table, columns.clone()).unwrap();
     assert_eq!(images(&host), [image(70, "train", "a.jpg", "a.jpg"), image(8, "val", "b.jpg", "b.jpg")]);
-    let wanted = [(5, 70, "A0"), (4, 70, "A1"), (3, 8, "B0")];
-    assert_eq!(texts(&host), wanted.map(|(id, image, text)| (id, image, text.to_owned())));
+    let expected = [(5, 70, "A0"), (4, 70, "A1"), (3, 8, "B0")];
+    assert_eq!(texts(&host), expected.map(|(id, image, text)| (id, image, text.to_owned())));
 
     // The texts are the names of the images.
     let table = b"id\tfile\tn\ttext\tpart\n70\ta.jpg\t5\tA0\ttrain\nx8\tb.jpg\t3\tB0\tval\n";
@@ -70,9 +70,9 @@ fn identifiers_are_numbers_or_texts() {
 /// Only names that are set must exist.
 #[test]
 fn columns_of_identifiers_are_used_without_a_setting() {
-    let wanted = [(7, 40, "A".to_owned()), (9, 3, "B".to_owned())];
+    let expected = [(7, 40, "A".to_owned()), (9, 3, "B".to_owned())];
     let table = b"file_name,caption,image_id,caption_id\na.jpg,A,40,7\nb.jpg,B,3,9\n";
-    assert_eq!(texts(&run("t.csv", table, json!({})).unwrap()), wanted);
+    assert_eq!(texts(&run("t.csv", table, json!({})).unwrap()), expected);
     // The first object has other fields.
     let lines = b"{\"file_name\": \"a.jpg\", \"caption\": \"\\\"image_id\\\"\"}\n";
     assert_eq!(texts(&run("t.jsonl", lines, json!({})).unwrap()), [(0, 0, "\"image_id\"".to_owned())]);
@@ -100,8 +100,8 @@ fn json_lines_and_parquet_tables_are_read() {
     let lines =
         b"{\"file_name\": \"a.jpg\", \"caption\": [\"A0\", \"A1\"]}\n{\"file_name\": \"b.jpg\", \"caption\": \"B0\"}\n";
     let host = run("metadata.jsonl", lines, json!({})).unwrap();
-    let wanted = [(0, 0, "A0"), (1, 0, "A1"), (2, 1, "B0")].map(|(id, image, text)| (id, image, text.to_owned()));
-    assert_eq!(texts(&host), wanted);
+    let expected = [(0, 0, "A0"), (1, 0, "A1"), (2, 1, "B0")].map(|(id, image, text)| (id, image, text.to_owned()));
+    assert_eq!(texts(&host), expected);
 
     let batch = RecordBatch::try_from_iter([
         ("file_name", Arc::new(StringArray::from(vec!["a.jpg", "a.jpg", "b.jpg"])) as ArrayRef),
@@ -114,7 +114,7 @@ fn json_lines_and_parquet_tables_are_read() {
     writer.write(&batch).unwrap();
     writer.close().unwrap();
     let host = run("t.parquet", &bytes, json!({"columns": {"image_id": "id"}})).unwrap();
-    assert_eq!(texts(&host), wanted.map(|(id, image, text)| (id, [7, 9][usize::try_from(image).unwrap()], text)));
+    assert_eq!(texts(&host), expected.map(|(id, image, text)| (id, [7, 9][usize::try_from(image).unwrap()], text)));
 }
 
 #[test]
@@ -145,11 +145,11 @@ fn every_mistake_is_named_with_its_line() {
         "line 6: image identifier `1` is also that of `a.jpg` in line 2",
         "line 7: caption is empty",
         "line 8: caption id 1 is also that of line 2",
-        "line 9: `n` is `x`, wanted a whole number",
+        "line 9: `n` is `x`, expected a whole number",
         "line 10: image `a.jpg` is in split `train` here and in `test` before",
         "line 11: `file_name` is empty",
-        "line 12: split is `dev`, wanted `train`",
-        "line 13: 6 fields, wanted 5",
+        "line 12: split is `dev`, expected `train`",
+        "line 13: 6 fields, expected 5",
         "line 14: `id` is empty",
         "line 15: bytes that are not UTF-8",
         "a field with `,` needs double quotes",
@@ -188,7 +188,7 @@ fn at_most_a_tenth_of_the_images_is_left_out() {
     };
     let message = refused(run("t.csv", &table(1), json!({"on_missing": "skip"})));
     assert!(
-        message.starts_with("1 of 4 images were left out, wanted at most 0.1 of them:\n  `gone0.jpg`: there is no such file, which `t.csv` names in line 5"),
+        message.starts_with("1 of 4 images were left out, expected at most 0.1 of them:\n  `gone0.jpg`: there is no such file, which `t.csv` names in line 5"),
         "{message}"
     );
     let host = run("t.csv", &table(1), json!({"on_missing": "skip", "max_skipped": 0.25})).unwrap();
@@ -208,7 +208,7 @@ fn the_split_is_a_function_of_the_name() {
     assert_eq!(split(0), EXPECTED[0]);
     assert_eq!(split(9), EXPECTED[1]);
     let names: Vec<String> = (0..10_000).map(|i| format!("{i}.jpg")).collect();
-    let share = |wanted: &str| names.iter().filter(|name| fractions(0.1, 0.2, 1).split_of(name) == wanted).count();
+    let share = |expected: &str| names.iter().filter(|name| fractions(0.1, 0.2, 1).split_of(name) == expected).count();
     // Three standard deviations: 90 of val, 120 of test.
     assert!((910..=1090).contains(&share("val")) && (1880..=2120).contains(&share("test")), "{}", share("val"));
 
@@ -258,7 +258,10 @@ fn settings_are_checked_without_data() {
     }
     assert_eq!(
         problems(json!({"split": {"fractions": {"val": 0.6, "test": 0.5}}})),
-        [("image_folder.split.fractions".to_owned(), "`val` and `test` are 1.1 together, wanted at most 1".to_owned())]
+        [(
+            "image_folder.split.fractions".to_owned(),
+            "`val` and `test` are 1.1 together, expected at most 1".to_owned()
+        )]
     );
     let problems = problems(json!({"split": {"fractions": {"val": -0.1, "test": 2}}, "max_skipped": 0.5}));
     let settings: Vec<&str> = problems.iter().map(|(setting, _)| setting.as_str()).collect();

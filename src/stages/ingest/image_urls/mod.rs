@@ -134,23 +134,23 @@ impl ImageUrls {
         let mut refuse =
             |name: &str, message: String| problems.push(Problem::new(format!("image_urls.{name}"), message));
         if !(1..=MAX_BYTES).contains(&self.max_bytes) {
-            refuse("max_bytes", format!("got {}, wanted 1 to {MAX_BYTES}", self.max_bytes));
+            refuse("max_bytes", format!("got {}, expected 1 to {MAX_BYTES}", self.max_bytes));
         }
         if !(1..=256).contains(&self.parallel) {
-            refuse("parallel", format!("got {}, wanted 1 to 256", self.parallel));
+            refuse("parallel", format!("got {}, expected 1 to 256", self.parallel));
         }
         if !(0.01..=10_000.0).contains(&self.per_second) {
-            refuse("per_second", format!("got {}, wanted 0.01 to 10000", self.per_second));
+            refuse("per_second", format!("got {}, expected 0.01 to 10000", self.per_second));
         }
         if !(0.1..=600.0).contains(&self.timeout) {
-            refuse("timeout", format!("got {} seconds, wanted 0.1 to 600", self.timeout));
+            refuse("timeout", format!("got {} seconds, expected 0.1 to 600", self.timeout));
         }
         if self.retries > 20 {
-            refuse("retries", format!("got {}, wanted at most 20", self.retries));
+            refuse("retries", format!("got {}, expected at most 20", self.retries));
         }
         for host in &self.private_hosts {
             if host.rsplit_once(':').is_none_or(|(name, port)| name.is_empty() || port.parse::<u16>().is_err()) {
-                refuse("private_hosts", format!("got `{host}`, wanted a host and its port, such as `10.0.0.7:80`"));
+                refuse("private_hosts", format!("got `{host}`, expected a host and its port, such as `10.0.0.7:80`"));
             }
         }
         problems
@@ -195,13 +195,13 @@ pub(super) fn run(settings: &ImageUrls, cx: &mut StageContext<'_>) -> Result<()>
     };
     let mut rows = DataSetWriter::default();
     let first = progress.asked;
-    for (block, wanted) in images[first..].chunks(BLOCK).enumerate() {
+    for (block, to_fetch) in images[first..].chunks(BLOCK).enumerate() {
         cx.progress(progress.asked as u64, Some(images.len() as u64), "images");
-        let urls: Vec<&str> = wanted.iter().map(|image| &*image.name).collect();
+        let urls: Vec<&str> = to_fetch.iter().map(|image| &*image.name).collect();
         let cancel = cx.cancel().clone();
         let fetched = fetcher.fetch_all(&urls, &|| cancel.check())?;
         let mut mistakes = ValidationErrors::in_file(&path);
-        for ((image, fetched), number) in wanted.iter().zip(fetched).zip(progress.asked..) {
+        for ((image, fetched), number) in to_fetch.iter().zip(fetched).zip(progress.asked..) {
             // Pages with an error often come with the status of a success.
             let picture = fetched.and_then(|bytes| match image_size(&bytes) {
                 Ok(_) => Ok(bytes),
@@ -228,7 +228,7 @@ pub(super) fn run(settings: &ImageUrls, cx: &mut StageContext<'_>) -> Result<()>
              host of your network",
         );
         mistakes.into_result()?;
-        progress.asked += wanted.len();
+        progress.asked += to_fetch.len();
         // The share of all images cannot be met any more.
         check_skipped(settings, &progress, images.len())?;
         if (block + 1) % BLOCKS_OF_STATE == 0 {

@@ -110,13 +110,13 @@ fn messages_show_no_query_of_a_url() {
     two.as_object_mut()
         .unwrap()
         .extend([("table".to_owned(), json!("two.csv")), ("split".to_owned(), json!({"column": "split"}))]);
-    for (settings, wanted) in [
+    for (settings, expected) in [
         (skip, "`http://127.0.0.1:1/a.png` in line 3: "),
         (two, "line 5: image `http://"),
         (json!({}), "line 4: `ftp://x/a` is no URL"),
     ] {
         let message = refused(run(settings));
-        assert!(message.contains(wanted) && !message.contains("secret"), "{message}");
+        assert!(message.contains(expected) && !message.contains("secret"), "{message}");
     }
     let valid =
         format!("url,caption\n{url},a\nhttp://127.0.0.1:1/a.png?sig=secret,b\nhttp://{address}/5.png#secret,c\n");
@@ -138,7 +138,8 @@ fn images_are_fetched_once_with_their_captions() {
     let data = folder(&[("urls.csv", table.as_bytes())]);
     let settings = |more| allowing(&address, &more);
     let error = refused(ingest(data.path(), settings(json!({}))));
-    let place = format!("`http://{address}/page` in line 3: it is a text file (HTML, XML or SVG), wanted JPEG or PNG");
+    let place =
+        format!("`http://{address}/page` in line 3: it is a text file (HTML, XML or SVG), wanted JPEG or PNG");
     assert!(error.contains(&place) && error.contains("on_missing"), "{error}");
     count.store(0, Ordering::SeqCst);
     let host = ingest(data.path(), settings(json!({"on_missing": "skip", "max_skipped": 0.5}))).unwrap();
@@ -150,7 +151,7 @@ fn images_are_fetched_once_with_their_captions() {
     let wanted = [(0, 0, "five"), (3, 0, "again five"), (2, 2, "seven")];
     assert_eq!(texts, wanted.map(|(id, image, text)| (id, image, text.to_owned())));
     let error = refused(ingest(data.path(), settings(json!({"on_missing": "skip"}))));
-    assert!(error.contains("1 of 3 images were left out, wanted at most 0.1"), "{error}");
+    assert!(error.contains("1 of 3 images were left out, expected at most 0.1"), "{error}");
     let mut secret = settings(json!({"on_missing": "skip", "max_skipped": 1.0}));
     secret["image_urls"]["private_hosts"] = json!([]);
     let error = refused(ingest(data.path(), secret));
@@ -178,9 +179,10 @@ fn an_interrupted_run_goes_on() {
 fn mistakes_of_table_and_settings_are_reported_together() {
     let data = folder(&[("urls.csv", b"url,caption\nfile:///etc/passwd,a\nhttp://,b\nhttp://x/a.png,\n")]);
     let error = refused(ingest(data.path(), json!({"image_urls": {"table": "urls.csv", "split": "train"}})));
-    for wanted in ["line 2: `file:///etc/passwd` is no URL", "line 3: `http://` is no URL", "line 4: caption is empty"]
+    for expected in
+        ["line 2: `file:///etc/passwd` is no URL", "line 3: `http://` is no URL", "line 4: caption is empty"]
     {
-        assert!(error.contains(wanted), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
     let stage: ImageUrls = serde_json::from_value(json!({
         "table": "x", "split": "train", "max_bytes": 0, "parallel": 0, "per_second": 0.0, "timeout": 0.0, "retries": 99,
@@ -201,6 +203,6 @@ fn a_run_ends_once_too_many_images_are_left_out() {
     let data = folder(&[("urls.csv", format!("url,caption\n{rows}").as_bytes())]);
     let settings = allowing(&address, &json!({"on_missing": "skip", "max_skipped": 0.1, "per_second": 1e4}));
     let error = refused(ingest(data.path(), settings));
-    assert!(error.contains("64 of 200 images were left out, wanted at most 0.1"), "{error}");
+    assert!(error.contains("64 of 200 images were left out, expected at most 0.1"), "{error}");
     assert_eq!(count.load(Ordering::SeqCst), 64);
 }

@@ -69,8 +69,8 @@ impl Scene {
 /// Draws two or three groups that differ in shape and in colour. Returns `None` if they do not fit.
 fn draw_groups(background: Background, rng: &mut Rng) -> Option<Vec<ObjectGroup>> {
     let mut groups: Vec<ObjectGroup> = Vec::new();
-    let wanted = 2 + usize::from(rng.uniform() < 0.45);
-    while groups.len() < wanted {
+    let n_groups = 2 + usize::from(rng.uniform() < 0.45);
+    while groups.len() < n_groups {
         let shape = ObjectShape::ALL[rng.uniform_below(ObjectShape::ALL.len())];
         let colour = Colour::ALL[rng.uniform_below(Colour::ALL.len())];
         let taken = groups.iter().any(|group| group.shape == shape || group.colour == colour);

@@ -397,9 +397,9 @@ mod tests {
 
     #[test]
     fn areas_equal_the_geometric_formulas() {
-        let near = |shape, wanted: f64| {
+        let near = |shape, expected: f64| {
             let got = area(shape);
-            assert!((got - wanted).abs() < 2e-3, "{shape:?}: {got}, wanted {wanted}");
+            assert!((got - expected).abs() < 2e-3, "{shape:?}: {got}, expected {expected}");
         };
         let pi = std::f64::consts::PI;
         near(ObjectShape::Ball, pi / 4.0);

@@ -106,9 +106,9 @@ struct ParsedSample<'a> {
 }
 
 impl ParsedSample<'_> {
-    fn sample<'a>(&'a self, of: &'a TarSample) -> PictureSample<'a> {
+    fn sample<'a>(&'a self, sample: &'a TarSample) -> PictureSample<'a> {
         PictureSample {
-            name: &of.key,
+            name: &sample.key,
             file_name: &self.file_name,
             split: self.split.as_deref(),
             picture: self.picture.map(|(_, bytes)| bytes),

@@ -82,7 +82,7 @@ fn fields_of_json_have_captions_splits_and_identifiers() {
         ])
         .collect();
     let error = refused(ingest(folder(&[("x.tar", &tar(&all))]).path(), settings));
-    for wanted in [
+    for expected in [
         "sample `b`: split is `dev`",
         "sample `c`: its `.json` has no whole numbers `image_id` and `caption_ids`",
         "sample `d`: the image id 7 is also that of an earlier sample",
@@ -93,7 +93,7 @@ fn fields_of_json_have_captions_splits_and_identifiers() {
         "sample `i`: it has no image",
         "sample `j`: has several images",
     ] {
-        assert!(error.contains(wanted), "{wanted}: {error}");
+        assert!(error.contains(expected), "{expected}: {error}");
     }
 }
 
@@ -118,12 +118,12 @@ fn refused_files_can_be_left_out() {
     assert_eq!(encoded_images(&host), [b"A"]);
     let warnings: Vec<_> =
         host.warnings.iter().map(|warning| format!("{}: {}", warning.subject, warning.message)).collect();
-    for wanted in [
+    for expected in [
         "../b.jpg: file left out: its path leads out of the archive",
         "/etc/c.jpg: file left out: its path leads out of the archive",
-        "d.jpg: file left out: has 16777217 bytes, wanted at most 16777216",
+        "d.jpg: file left out: has 16777217 bytes, expected at most 16777216",
     ] {
-        assert!(warnings.iter().any(|warning| warning == wanted), "{wanted}: {warnings:?}");
+        assert!(warnings.iter().any(|warning| warning == expected), "{expected}: {warnings:?}");
     }
     assert_eq!(warnings.len(), 3);
     let mut fewer = settings("skip");
@@ -177,15 +177,15 @@ fn json_that_is_not_needed_may_be_wrong() {
 fn identifiers_beyond_64_bits_and_long_names_are_refused() {
     let settings = json!({"webdataset": {"shards": "x.tar", "captions": {"json": "text"}, "split": "test"}});
     let ids = |image: &str, caption: &str| format!("\"image_id\": {image}, \"caption_ids\": [{caption}]");
-    for (more, wanted) in [
+    for (more, expected) in [
         (ids("9223372036854775808", "1"), "the identifier 9223372036854775808 is no whole number of 64 bits"),
         (ids("1", "18446744073709551616"), "the identifier 1.8446744073709552e+19 is no whole number of 64 bits"),
-        (format!("\"file_name\": \"{}\"", "a".repeat(4097)), "its file name has 4097 bytes, wanted at most 4096"),
+        (format!("\"file_name\": \"{}\"", "a".repeat(4097)), "its file name has 4097 bytes, expected at most 4096"),
     ] {
         let sample = format!("{{\"text\": \"a cat\", {more}}}");
         let data = folder(&[("x.tar", &tar(&[("a.jpg", "A"), ("a.json", &sample)]))]);
         let error = refused(ingest(data.path(), settings.clone()));
-        assert!(error.contains(wanted), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
     let sample = |captions: usize| format!("{{\"text\": [{}\"a\"]}}", "\"a\", ".repeat(captions - 1));
     for (count, is_read) in [(10_000, true), (10_001, false)] {
@@ -193,7 +193,7 @@ fn identifiers_beyond_64_bits_and_long_names_are_refused() {
         let read = ingest(data.path(), settings.clone());
         assert_eq!(read.is_ok(), is_read);
         if !is_read {
-            assert!(refused(read).contains("has 10001 captions, wanted at most 10000"));
+            assert!(refused(read).contains("has 10001 captions, expected at most 10000"));
         }
     }
 }

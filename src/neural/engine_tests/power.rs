@@ -1,19 +1,27 @@
-//! Tests of a pipeline of real stages whose machine loses power while it runs and trains, on the disks of `power.rs`.
+//! Tests of a pipeline of real stages whose machine loses power while it runs and trains, with any content that
+//! the disk may then have.
 //!
 //! The run makes some 400 calls. A test run cuts at some 120 of them, with one disk each; with `PAIRLOOM_POWER_DRAWS=N`, at
 //! each call, with N drawn disks and the two extreme ones.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
-use super::power::{draws, recorded_store};
-use super::*;
+use crate::run_stage;
+use pairloom_base::error::Result;
+use pairloom_base::runtime::{CancelToken, Device};
+use pairloom_engine::event::Event;
+use pairloom_engine::inputs::CacheOptions;
+use pairloom_engine::ranks::RankOptions;
+use pairloom_engine::run::{RunOptions, execute};
 use pairloom_kernels::random::Rng;
-use pairloom_neural::run_stage;
 use pairloom_registry::AnyStage;
-use pairloom_storage::objects::power_cut::Survival;
-use pairloom_store::record::RunLog;
-use pairloom_store::record::{RunOutcome, RunRecord};
+use pairloom_stage::plan::{Plan, PlanNode};
+use pairloom_storage::objects::ObjectStorage;
+use pairloom_storage::objects::power_cut::{RecordedCalls, Survival};
+use pairloom_store::record::{RunCommand, RunLog, RunOutcome, RunRecord};
+use pairloom_store::{ProcessIdentity, Store};
 
 /// Share of the calls around no state, manifest or record at which a test run cuts: one in so many.
 const SPACING: usize = 10;
@@ -52,11 +60,37 @@ fn training_pipeline() -> Plan<AnyStage> {
     Plan::new(STAGES.into_iter().map(node).collect()).unwrap()
 }
 
+/// Store in `folder` whose calls are recorded.
+fn recorded_store(folder: &Path) -> (Store, Arc<RecordedCalls>) {
+    let folder = folder.join("v1");
+    std::fs::create_dir_all(&folder).unwrap();
+    let calls = Arc::new(RecordedCalls::new(&folder));
+    let objects = ObjectStorage::with_calls(&folder, calls.clone());
+    (Store::with_objects(objects, ProcessIdentity::new(None)), calls)
+}
+
+/// Disks to draw for each cut, from `PAIRLOOM_POWER_DRAWS`; `None` in a test run.
+fn draws() -> Option<u64> {
+    let asked = std::env::var("PAIRLOOM_POWER_DRAWS").ok()?;
+    Some(asked.parse().expect("`PAIRLOOM_POWER_DRAWS` is a number"))
+}
+
 /// Options of a run with a cache in `folder`. Two threads, as in the tests of stages: libtorch has one number for the whole
 /// process.
-fn options_with_cache(folder: &Path) -> RunOptions {
-    let cache = CacheOptions { folder: Some(folder.join("cache")), limit: 1 << 30 };
-    RunOptions { threads: 2, memory: 64 << 20, cache, ..options() }
+fn options(folder: &Path) -> RunOptions {
+    RunOptions {
+        pipeline: "tiny.toml".to_owned(),
+        command: RunCommand::default(),
+        threads: 2,
+        jobs: 1,
+        keep_going: false,
+        trust_folder_times: false,
+        memory: 64 << 20,
+        device: Device::Cpu,
+        cache: CacheOptions { folder: Some(folder.join("cache")), limit: 1 << 30 },
+        ranks: RankOptions::default(),
+        remote: None,
+    }
 }
 
 /// Parts of tables and files of models in the store in `folder`.
@@ -148,8 +182,7 @@ fn run_in(folder: &Path, store: &Store, place: &str) -> (BTreeMap<String, u64>, 
         }
     };
     let summary =
-        execute(&training_pipeline(), run_stage, store, &options_with_cache(folder), &CancelToken::new(), &observer)
-            .unwrap();
+        execute(&training_pipeline(), run_stage, store, &options(folder), &CancelToken::new(), &observer).unwrap();
     assert!(summary.error.is_none(), "{place}: {:?}", summary.error);
     seen.into_inner().unwrap()
 }
@@ -168,8 +201,8 @@ fn recover(folder: &Path, promised: &Promises, place: &str) -> usize {
     }
     let (started, saved) = run_in(folder, &store, place);
     for (stage, found) in &started {
-        let wanted = promised.rows.get(stage).copied().unwrap_or(0);
-        assert!(*found >= wanted, "{place}: `{stage}` goes on after {found} rows, and {wanted} were committed");
+        let expected = promised.rows.get(stage).copied().unwrap_or(0);
+        assert!(*found >= expected, "{place}: `{stage}` goes on after {found} rows, and {expected} were committed");
         assert!(!promised.finished.contains(stage), "{place}: `{stage}` was finished and ran again");
     }
     // A training that resumes from a state saves only those after it.
@@ -190,13 +223,13 @@ fn after_a_power_cut_in_a_pipeline_and_its_training_nothing_announced_is_lost_an
             announced.push(Promises { calls: calls.count(), ..promised });
         }
     };
-    let options = options_with_cache(folder.path());
+    let options = options(folder.path());
     let summary = execute(&training_pipeline(), run_stage, &store, &options, &CancelToken::new(), &observer).unwrap();
     assert!(summary.error.is_none(), "{:?}", summary.error);
     let announced = announced.into_inner().unwrap();
     let all = announced.last().unwrap();
     assert_eq!((all.states, all.finished.len()), (STATES, STAGES.len()));
-    let wanted = results(folder.path());
+    let expected = results(folder.path());
     let cuts = cuts(&calls.paths());
     assert!(calls.count() > 250 && cuts.len() > 60, "{} cuts at {} calls", cuts.len(), calls.count());
     let mut resumed = [0; STATES + 1];
@@ -208,8 +241,8 @@ fn after_a_power_cut_in_a_pipeline_and_its_training_nothing_announced_is_lost_an
             let place = format!("{cut} of {} calls, {survival:?}", calls.count());
             resumed[recover(disk.path(), promised, &place)] += 1;
             let got = results(disk.path());
-            assert!(got.keys().eq(wanted.keys()), "{place}: {:?}, wanted {:?}", got.keys(), wanted.keys());
-            let other = got.iter().filter(|(name, bytes)| wanted[*name] != **bytes);
+            assert!(got.keys().eq(expected.keys()), "{place}: {:?}, expected {:?}", got.keys(), expected.keys());
+            let other = got.iter().filter(|(name, bytes)| expected[*name] != **bytes);
             let other: Vec<&String> = other.map(|(name, _)| name).collect();
             assert!(other.is_empty(), "{place}: other bytes in {other:?}");
         }

@@ -7,13 +7,11 @@ use arrow::array::{AsArray, Int64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use serde_json::json;
 
-use super::{RankEnvironment, RankOptions, RendezvousBackend, RendezvousStore, run_follower};
-use crate::inputs::CacheOptions;
-use crate::run::RunOptions;
-use crate::run::RunSummary;
-use crate::run::execute;
 use pairloom_base::error::{Error, ErrorCategory, Result};
 use pairloom_base::runtime::{CancelToken, Device};
+use pairloom_engine::inputs::CacheOptions;
+use pairloom_engine::ranks::{RankEnvironment, RankOptions, RendezvousBackend, RendezvousStore, run_follower};
+use pairloom_engine::run::{RunOptions, RunSummary, execute};
 use pairloom_model::collective::{CollectiveGroup, TcpStore};
 use pairloom_stage::plan::{Plan, PlanNode};
 use pairloom_stage::{RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef};
@@ -260,9 +258,9 @@ fn ranks_work_together_and_rank_0_writes() {
 
 #[test]
 fn a_stage_may_request_one_rank_or_as_many_as_there_are() {
-    for (wanted, threads) in [(1, "3"), (2, "3")] {
+    for (expected, threads) in [(1, "3"), (2, "3")] {
         let (_folder, store) = store();
-        let plan: RankPlan<'_> = &|signal| toys(1, wanted, None, signal);
+        let plan: RankPlan<'_> = &|signal| toys(1, expected, None, signal);
         let (summary, followers) = run(&store, &[plan, plan]);
         assert_eq!(sums(&store, &summary.unwrap()), (SUMS.to_vec(), threads.to_owned()));
         assert!(followers[0].is_ok());
@@ -271,9 +269,9 @@ fn a_stage_may_request_one_rank_or_as_many_as_there_are() {
     let plan: RankPlan<'_> = &|signal| toys(1, 3, None, signal);
     let (summary, followers) = run(&store, &[plan, plan]);
     let error = summary.unwrap().error.unwrap();
-    let wanted = "stage `sums`: the stage requests 3 ranks, but the program was launched as 2";
-    assert_eq!((error.category(), error.to_string().as_str()), (ErrorCategory::Usage, wanted));
-    assert_eq!(followers[0].as_ref().unwrap_err().to_string(), wanted);
+    let expected = "stage `sums`: the stage requests 3 ranks, but the program was launched as 2";
+    assert_eq!((error.category(), error.to_string().as_str()), (ErrorCategory::Usage, expected));
+    assert_eq!(followers[0].as_ref().unwrap_err().to_string(), expected);
 }
 
 #[test]
@@ -283,18 +281,18 @@ fn ranks_with_different_settings_are_an_error_before_the_run() {
         (&|signal| toys(1, 1, None, signal), &|signal| toys(5, 1, None, signal));
     let (summary, followers) = run(&store, &[own, own, other]);
     let error = summary.unwrap_err();
-    let wanted = "ranks must have the same settings: `sums.sum.scale` is 1 on rank 0 and 5 on rank 2";
-    assert_eq!((error.category(), error.to_string().as_str()), (ErrorCategory::Usage, wanted));
+    let expected = "ranks must have the same settings: `sums.sum.scale` is 1 on rank 0 and 5 on rank 2";
+    assert_eq!((error.category(), error.to_string().as_str()), (ErrorCategory::Usage, expected));
     for follower in followers {
         let error = follower.unwrap_err();
-        assert_eq!((error.category(), error.to_string().as_str()), (ErrorCategory::Usage, wanted));
+        assert_eq!((error.category(), error.to_string().as_str()), (ErrorCategory::Usage, expected));
     }
     assert!(!folder.path().join("v1/runs").exists(), "no run began");
 }
 
 #[test]
 fn a_failing_rank_ends_all_ranks_and_is_named_and_the_next_run_resumes() {
-    for (failure, kind, wanted) in [
+    for (failure, kind, expected) in [
         (InjectedFailure::Error, ErrorCategory::Data, "stage `sums`: rank 1 of 2: block 3 is bad"),
         (InjectedFailure::Panic, ErrorCategory::Internal, "stage `sums`: rank 1 of 2: panicked: at block 3"),
         (InjectedFailure::Signal, ErrorCategory::Interrupted, "interrupted"),
@@ -303,7 +301,7 @@ fn a_failing_rank_ends_all_ranks_and_is_named_and_the_next_run_resumes() {
         let plan: RankPlan<'_> = &|signal| toys(1, 1, Some((1, 3, failure)), signal);
         let (summary, followers) = run(&store, &[plan, plan]);
         let error = summary.unwrap().error.unwrap();
-        assert_eq!((error.category(), error.to_string().as_str()), (kind, wanted));
+        assert_eq!((error.category(), error.to_string().as_str()), (kind, expected));
         assert_eq!(followers[0].as_ref().unwrap_err().category(), kind);
         // The next run resumes from the state at block 2, with another number of ranks.
         let plan: RankPlan<'_> = &|signal| toys(1, 1, Some((1, 1, InjectedFailure::Error)), signal);
@@ -315,7 +313,7 @@ fn a_failing_rank_ends_all_ranks_and_is_named_and_the_next_run_resumes() {
 
 #[test]
 fn when_rank_0_fails_the_others_end_with_its_error() {
-    for (failure, kind, wanted) in [
+    for (failure, kind, expected) in [
         (InjectedFailure::Error, ErrorCategory::Data, "stage `sums`: block 2 is bad"),
         (InjectedFailure::Panic, ErrorCategory::Internal, "stage `sums`: panicked: at block 2"),
         (InjectedFailure::Signal, ErrorCategory::Interrupted, "interrupted"),
@@ -324,10 +322,10 @@ fn when_rank_0_fails_the_others_end_with_its_error() {
         let plan: RankPlan<'_> = &|signal| toys(1, 1, Some((0, 2, failure)), signal);
         let (summary, followers) = run(&store, &[plan, plan, plan]);
         let error = summary.unwrap().error.unwrap();
-        assert_eq!((error.category(), error.to_string().as_str()), (kind, wanted));
+        assert_eq!((error.category(), error.to_string().as_str()), (kind, expected));
         for follower in followers {
             let error = follower.unwrap_err();
-            assert_eq!((error.category(), error.to_string().as_str()), (kind, wanted));
+            assert_eq!((error.category(), error.to_string().as_str()), (kind, expected));
         }
     }
 }
