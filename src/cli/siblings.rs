@@ -107,6 +107,13 @@ impl Sibling {
     }
 }
 
+/// Program that reads tables of users: `pairloom`, which loads no large library, or else this one.
+pub(super) fn table_reader() -> std::io::Result<PathBuf> {
+    let here = std::env::current_exe()?;
+    let light = here.with_file_name("pairloom");
+    Ok(if light.is_file() { light } else { here })
+}
+
 /// Error of a `pairloom-sql` that is built without the feature of a command.
 #[must_use]
 pub fn not_built(command: &str) -> Error {

@@ -10,12 +10,13 @@ use clap::{CommandFactory, Parser};
 use super::args::{Cli, ClusterCommand, Command, CommonArgs, ServeArgs, SqlArgs};
 use super::console::Console;
 use super::schemas::pipeline_schema;
-use super::siblings::{Sibling, check_build, restart_with_huge_pages};
+use super::siblings::{Sibling, check_build, restart_with_huge_pages, table_reader};
 use super::sql_requests::{QueryValue, TableDeclaration};
 use super::{check, diff, export, gc, labels, plan, report, run, runs, schemas, show, tensorboard, trec, verify};
 use pairloom_base::error::{Error, Result, catch_panic};
 use pairloom_base::runtime::set_build;
 use pairloom_engine::ranks::RendezvousBackend;
+use pairloom_formats::table_file::{self, READ_TABLE};
 use pairloom_registry::AnyStage;
 use pairloom_stage::RunStage;
 use pairloom_store::Store;
@@ -24,8 +25,15 @@ use pairloom_store::record::StageRecord;
 /// Runs the command line. The process hands over to another program for what this one lacks: to `pairloom-torch` if a stage
 /// has to run, to `pairloom-sql` for queries.
 pub fn main(program: &Program) -> ExitCode {
+    let mut given = std::env::args_os().skip(1);
+    if given.next().is_some_and(|first| first == READ_TABLE) {
+        return table_file::answer(given);
+    }
     set_build(program.build);
     let arguments: Cli = parse();
+    if let Ok(reader) = table_reader() {
+        table_file::set_program(reader);
+    }
     let computes = matches!(&arguments.command, Command::Sql(_) | Command::Serve(_) | Command::Cluster(_));
     if computes && program.sql.is_some() {
         restart_with_huge_pages();

@@ -3,7 +3,7 @@
 //! - [`record_file`]: records of CSV, TSV, JSON Lines, Parquet and Arrow, whichever it is. Open it first.
 //! - [`table_file`]: columns of Parquet and Arrow. [`npy`], [`word_vectors`], [`json`], [`id_list`], [`vocabulary`], [`trec`],
 //!   [`tar_samples`] (WebDataset), [`torchscript_archive`], [`tensorboard`].
-//! - [`parquet_check`]: what a Parquet file claims, before the library believes it.
+//! - [`int96`]: timestamps of old Parquet files.
 //!
 //! **Invariant:** bytes of a file never end the process: a wrong file is an error that names the file and the place.
 
@@ -11,10 +11,7 @@ pub mod text_lines;
 pub mod delimited;
 pub mod json;
 pub mod trec;
-mod lz4_frame;
-mod arrow_metadata;
-mod expansion_limits;
-pub mod parquet_check;
+pub mod int96;
 pub mod npy;
 pub mod id_list;
 pub mod table_file;

@@ -60,8 +60,6 @@ fn archives_with_other_bytes_after_their_end_are_refused() {
     assert_eq!(read("a.tar", &[&whole[..], &vec![0; 20_000]].concat()).unwrap().len(), 3);
     assert_eq!(read("a.tar", &whole[..3072 + 1024]).unwrap().len(), 3);
     assert!(message(&whole[..3072 + 512]).contains("is damaged or cut short"));
-    let endless = [&whole[..], &vec![0; (64 << 20) + 1]].concat();
-    assert!(message(&endless).contains("has more than 67108864 zeros after its end"));
 }
 
 #[test]

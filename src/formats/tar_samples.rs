@@ -1,6 +1,6 @@
 //! Samples of WebDataset archives: tar files in which adjacent files of one name, up to its first point, belong together.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io::{BufRead as _, ErrorKind, Read};
 use std::path::{Component, Path};
 
@@ -8,7 +8,7 @@ use az::SaturatingAs;
 use flate2::read::MultiGzDecoder;
 use tar::{Archive, Entry, EntryType};
 
-use pairloom_base::error::{Error, ErrorCategory, Result, ValidationErrors};
+use pairloom_base::error::{Error, Result, ValidationErrors};
 use pairloom_storage::bounded;
 use pairloom_storage::image_names::shown_name;
 
@@ -19,20 +19,9 @@ pub const MAX_MEMBER_BYTES: u64 = 16 << 20;
 const GZIP_MAGIC: &[u8] = b"\x1f\x8b";
 /// Bytes of a block of an archive.
 const BLOCK_BYTES: u64 = 512;
-/// Largest number of zeros after the end of an archive.
-const MAX_REST_BYTES: u64 = 64 << 20;
-
-/// Maximum size in bytes of the headers between two files: long names and attributes, which are kept in memory.
-const MAX_HEADER_BYTES: u64 = 1 << 20;
 
 /// Bytes between two checks for the end of a run.
 const CHECKED_BYTES: u64 = 16 << 20;
-
-/// Maximum size of the files of a sample in bytes.
-const MAX_SAMPLE_BYTES: u64 = 64 << 20;
-
-/// Maximum number of files of a sample.
-const MAX_MEMBERS: usize = 100;
 
 /// Sample: the files of one name.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -72,11 +61,11 @@ pub enum TarPart {
 /// `check` before each file and every 16 MiB; its error ends the reading. Folders, and files without an extension, are no
 /// samples.
 ///
-/// Memory: one sample, and 1 MiB of names and attributes. Files are never written.
+/// Memory: one sample. Files are never written.
 ///
 /// # Errors
-/// The archive is damaged or cut short, or has other bytes than zeros after its end. Or it has two files of one name, a sample
-/// of too many files, or parts that `visit` refuses: the error lists all of them. Or an error of `check`.
+/// The archive is damaged or cut short, or has other bytes than zeros after its end. Or it has two files of one name, or
+/// parts that `visit` refuses: the error lists all of them. Or an error of `check`.
 pub fn for_each(
     path: &Path,
     check: impl Fn() -> Result<()>,
@@ -89,20 +78,16 @@ pub fn for_each(
     let is_compressed = file.fill_buf().map_err(failed)?.starts_with(GZIP_MAGIC);
     let content: Box<dyn Read> =
         if is_compressed { Box::new(bounded::limited(MultiGzDecoder::new(file), bytes)) } else { Box::new(file) };
-    let progress =
-        ReadProgress { allowed: Cell::new(MAX_HEADER_BYTES), unchecked: Cell::new(0), stop: RefCell::new(None) };
+    let stop = RefCell::new(None);
     let damaged = |error: std::io::Error| {
-        if let Some(stop) = progress.stop.take() {
-            return if stop.category() == ErrorCategory::Data {
-                stop.context(format!("`{}`", path.display()))
-            } else {
-                stop
-            };
+        if let Some(stop) = stop.take() {
+            return stop;
         }
         let error = Error::data(format!("the archive `{}` is damaged or cut short: {error}", path.display()));
         error.hint("copy it or create it again")
     };
-    let mut archive = Archive::new(LimitedContent { content, progress: &progress, check: &check, at: 0, zeros: 0 });
+    let counted = CountedContent { content, check: &check, stop: &stop, unchecked: 0, at: 0, zeros: 0 };
+    let mut archive = Archive::new(counted);
     let mut mistakes = ValidationErrors::in_file(path);
     let mut sample = TarSample::default();
     // Where the last file ends, padded.
@@ -110,15 +95,13 @@ pub fn for_each(
     for entry in archive.entries().map_err(damaged)? {
         let mut entry = entry.map_err(damaged)?;
         check()?;
-        // Its content as the reader skips it, padded, and the headers of the next file. The content of a sparse file, which
-        // is refused, is shorter than the file, and stands in its header. Otherwise a size in PAX attributes replaces that of
-        // the header.
+        // The content of a sparse file, which is refused, is shorter than the file, and its size stands in the header.
+        // Otherwise a size in PAX attributes replaces that of the header.
         let stored = if entry.header().entry_type() == EntryType::GNUSparse {
             entry.header().entry_size().unwrap_or_default()
         } else {
             entry.size()
         };
-        progress.allowed.set(stored.saturating_add(BLOCK_BYTES + MAX_HEADER_BYTES));
         end = entry.raw_file_position().saturating_add(stored).next_multiple_of(BLOCK_BYTES);
         let shown = shown_name(&String::from_utf8_lossy(&entry.path_bytes())).into_owned();
         let place = format!("file `{shown}`");
@@ -143,15 +126,6 @@ pub fn for_each(
             mistakes.add(place, "its sample has two files of this extension");
             continue;
         }
-        if sample.members.len() == MAX_MEMBERS {
-            mistakes.add(place, format_args!("its sample has more than {MAX_MEMBERS} files"));
-            continue;
-        }
-        let others: usize = sample.members.iter().map(|(_, content)| content.len()).sum();
-        if others as u64 + entry.size() > MAX_SAMPLE_BYTES {
-            mistakes.add(place, format_args!("the files of its sample have more than {MAX_SAMPLE_BYTES} bytes"));
-            continue;
-        }
         let mut bytes = Vec::with_capacity(entry.size().saturating_as::<usize>());
         entry.by_ref().take(MAX_MEMBER_BYTES).read_to_end(&mut bytes).map_err(damaged)?;
         sample.members.push((extension, bytes));
@@ -165,18 +139,11 @@ pub fn for_each(
     }
     // What follows is zeros too, unless the first ones are damage, or two archives are in one file. A compressed file has a
     // checksum at its end.
-    progress.allowed.set(MAX_REST_BYTES + 1);
     let (first, zeros) = (rest.at, rest.zeros);
-    let read = std::io::copy(&mut rest.by_ref().take(MAX_REST_BYTES + 1), &mut std::io::sink()).map_err(damaged)?;
-    let what = if rest.zeros != zeros + read {
-        Some(format!("has other bytes than zeros after its end at byte {first}"))
-    } else if read > MAX_REST_BYTES {
-        Some(format!("has more than {MAX_REST_BYTES} zeros after its end at byte {first}"))
-    } else {
-        None
-    };
-    if let Some(what) = what {
-        return Err(Error::data(format!("`{}` {what}", path.display()))
+    let read = std::io::copy(&mut rest, &mut std::io::sink()).map_err(damaged)?;
+    if rest.zeros != zeros + read {
+        let message = format!("`{}` has other bytes than zeros after its end at byte {first}", path.display());
+        return Err(Error::data(message)
             .hint("the archive is damaged, or several are in one file: copy it, or name them one by one"));
     }
     if rest.at.saturating_sub(end) < 2 * BLOCK_BYTES {
@@ -194,45 +161,29 @@ fn is_sparse<R: Read>(entry: &mut Entry<'_, R>) -> std::io::Result<bool> {
     Ok(is_sparse)
 }
 
-/// Progress of the reader of an archive.
-struct ReadProgress {
-    /// Number of bytes that may be read before the next file.
-    allowed: Cell<u64>,
-    /// Number of bytes that were read since the last check.
-    unchecked: Cell<u64>,
-    /// Error of the check.
-    stop: RefCell<Option<Error>>,
-}
-
-/// Content of an archive. It limits what is read between two files, and counts the bytes that were read, and the zeros at
-/// their end.
-struct LimitedContent<'a, R> {
+/// Content of an archive. It counts the bytes that were read, and the zeros at their end.
+struct CountedContent<'a, R> {
     content: R,
-    progress: &'a ReadProgress,
     check: &'a dyn Fn() -> Result<()>,
+    /// Error of the check.
+    stop: &'a RefCell<Option<Error>>,
+    /// Number of bytes that were read since the last check.
+    unchecked: u64,
     at: u64,
     zeros: u64,
 }
 
-impl<R: Read> Read for LimitedContent<'_, R> {
+impl<R: Read> Read for CountedContent<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let ReadProgress { allowed, unchecked, stop } = self.progress;
-        if unchecked.get() >= CHECKED_BYTES {
-            unchecked.set(0);
+        if self.unchecked >= CHECKED_BYTES {
+            self.unchecked = 0;
             if let Err(error) = (self.check)() {
-                stop.replace(Some(error));
+                self.stop.replace(Some(error));
                 return Err(std::io::Error::other("the reading was ended"));
             }
         }
-        if allowed.get() == 0 {
-            let message = format!("the names and attributes before a file have more than {MAX_HEADER_BYTES} bytes");
-            stop.replace(Some(Error::data(message)));
-            return Err(std::io::Error::other("the reading was ended"));
-        }
-        let wanted = buffer.len().min(allowed.get().saturating_as::<usize>());
-        let read = self.content.read(&mut buffer[..wanted])?;
-        allowed.set(allowed.get() - read as u64);
-        unchecked.set(unchecked.get() + read as u64);
+        let read = self.content.read(buffer)?;
+        self.unchecked += read as u64;
         self.at += read as u64;
         let zeros = buffer[..read].iter().rev().take_while(|&&byte| byte == 0).count();
         self.zeros = if zeros == read { self.zeros + zeros as u64 } else { zeros as u64 };
@@ -289,6 +240,8 @@ fn key_and_extension(path: &str) -> Option<(String, String)> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use tar::{Builder, Header};
 
     use super::*;
@@ -306,13 +259,6 @@ mod tests {
             builder.append(&header, *content).unwrap();
         }
         builder.into_inner().unwrap()
-    }
-
-    /// Sets the checksum of a header: the sum of its bytes, with spaces in place of the checksum.
-    fn set_checksum(header: &mut [u8]) {
-        header[148..156].fill(b' ');
-        let sum: u32 = header.iter().map(|&byte| u32::from(byte)).sum();
-        header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
     }
 
     fn read(name: &str, content: &[u8]) -> Result<Vec<TarSample>> {
@@ -401,50 +347,10 @@ mod tests {
     }
 
     #[test]
-    fn long_names_are_limited_and_read() {
-        let long = |bytes: usize| [vec![b'a'; bytes], b".jpg\0".to_vec()].concat();
-        let content =
-            |name: &[u8]| archive(&[("././@LongLink", EntryType::GNULongName, name), ("x", EntryType::Regular, b"1")]);
-        let samples = read("long.tar", &content(&long(300))).unwrap();
-        assert_eq!(samples[0].key, "a".repeat(300));
-        let long_names = [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader]
-            .map(|kind| archive(&[("././@LongLink", kind, &long(2 << 20)), ("x.jpg", EntryType::Regular, b"1")]));
-        let message = "the names and attributes before a file have more than 1048576 bytes";
-        for content in &long_names {
-            let error = read("long.tar", content).unwrap_err().to_string();
-            assert!(error.ends_with(message), "{error}");
-        }
-        // A file that claims to be large, of which nothing is skipped: its attributes say that it is empty, or it is sparse,
-        // with one block of no bytes at its end.
-        let terabyte = b"\x80\0\0\0\0\0\x01\0\0\0\0\0";
-        let empty =
-            archive(&[("././@PaxHeader", EntryType::XHeader, b"9 size=0\n"), ("a.jpg", EntryType::Regular, b"")]);
-        let sparse = archive(&[("a.jpg", EntryType::GNUSparse, b"")]);
-        for (mut content, start, numbers) in [
-            (empty, 1024, vec![(124, terabyte)]),
-            (sparse, 0, vec![(386, terabyte), (398, b"00000000000\0"), (483, terabyte)]),
-        ] {
-            content.truncate(start + 512);
-            let header = &mut content[start..];
-            for (place, number) in numbers {
-                header[place..place + 12].copy_from_slice(number);
-            }
-            set_checksum(header);
-            content.extend(&long_names[0]);
-            let error = read("long.tar", &content).unwrap_err().to_string();
-            assert!(error.contains(message), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_sample_has_at_most_64_mib() {
-        let part = vec![0; 16 << 20];
-        let names = ["a.1", "a.2", "a.3", "a.4", "a.5"];
-        let files =
-            |count: usize| names[..count].iter().map(|name| (*name, EntryType::Regular, &part[..])).collect::<Vec<_>>();
-        assert_eq!(read("a.tar", &archive(&files(4))).unwrap()[0].members.len(), 4);
-        let error = read("a.tar", &archive(&files(5))).unwrap_err().to_string();
-        assert!(error.contains("file `a.5`: the files of its sample have more than 67108864 bytes"), "{error}");
+    fn long_names_are_read() {
+        let name = [vec![b'a'; 300], b".jpg\0".to_vec()].concat();
+        let content = archive(&[("././@LongLink", EntryType::GNULongName, &name), ("x", EntryType::Regular, b"1")]);
+        assert_eq!(read("long.tar", &content).unwrap()[0].key, "a".repeat(300));
     }
 
     /// 80 MiB of zeros in 80 KB. A compressed archive may expand to 64 MiB and 200 times its size.

@@ -9,9 +9,8 @@ use pairloom_base::error::{ErrorCategory, Result};
 use pairloom_engine::ranks::parse_rank_messages;
 use pairloom_formats::id_list;
 use pairloom_formats::npy::{NpyFile, NpyRowKind};
-use pairloom_formats::parquet_check::check_file;
 use pairloom_formats::record_file::RecordFile;
-use pairloom_formats::table_file::{ColumnKind, TableFile, integers, pictures, text_lists, texts, vectors};
+use pairloom_formats::table_file::ColumnKind;
 use pairloom_formats::tar_samples;
 use pairloom_formats::trec;
 use pairloom_formats::vocabulary;
@@ -25,7 +24,6 @@ use pairloom_stage::{InputOrigin, Stage};
 use pairloom_stage_testing::InMemoryHost;
 use pairloom_stages::import_regions::ImportRegions;
 use pairloom_stages::ingest::Ingest;
-use pairloom_storage::pread::PreadFile;
 use pairloom_storage::shard::Shard;
 use pairloom_store::journal::JournalEntry;
 use pairloom_store::record::RunRecord;
@@ -46,7 +44,6 @@ pub struct FuzzTarget {
 
 /// All parsers.
 pub const TARGETS: &[FuzzTarget] = &[
-    FuzzTarget { name: "table", run: table },
     FuzzTarget { name: "npy", run: npy },
     FuzzTarget { name: "csv", run: |folder, bytes| records(folder, bytes, "a.csv") },
     FuzzTarget { name: "tsv", run: |folder, bytes| records(folder, bytes, "a.tsv") },
@@ -97,9 +94,6 @@ const fn equal(mut a: &[u8], mut b: &[u8]) -> bool {
     a.is_empty() && b.is_empty()
 }
 
-/// Names of columns in the files of the tests.
-const COLUMNS: [&str; 8] = ["image_id", "caption_id", "split", "embedding", "picture", "part", "vector", "text"];
-
 /// Settings of `ingest` whose file is damaged.
 const KARPATHY: &str = r#"{"karpathy": {"json": "a", "images": "images", "on_missing": "skip", "max_skipped": 1.0}}"#;
 const COCO: &str = r#"{"coco": {"images": "images", "on_missing": "skip", "max_skipped": 1.0, "files": [
@@ -119,39 +113,6 @@ fn stored(folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
     let path = folder.join(name);
     std::fs::write(&path, bytes).expect("a folder of temporary files can be written");
     path
-}
-
-/// Parquet and Arrow files.
-fn table(folder: &Path, bytes: &[u8]) {
-    let path = stored(folder, "a.parquet", bytes);
-    if bytes.starts_with(b"PAR1") {
-        checked(PreadFile::open(&path).and_then(|file| check_file(&file, &|| Ok(()))));
-    }
-    let file = match TableFile::open(&path) {
-        Ok(file) => file,
-        Err(error) => return checked::<()>(Err(error)),
-    };
-    for column in COLUMNS.into_iter().filter(|column| file.has_column(column)) {
-        let batches = match file.batches(&[column], || Ok(())) {
-            Ok(batches) => batches,
-            Err(error) => return checked::<()>(Err(error)),
-        };
-        for batch in batches {
-            let Ok(batch) = batch.inspect_err(|error| assert_ne!(error.category(), ErrorCategory::Internal)) else {
-                break;
-            };
-            checked(integers(&batch, column));
-            checked(texts(&batch, column));
-            checked(text_lists(&batch, column));
-            if let Ok(pictures) = pictures(&batch, column) {
-                let seen = (0..batch.num_rows()).map(|row| (pictures.get(row), pictures.path(row)));
-                std::hint::black_box(seen.count());
-            }
-            if let Ok(vectors) = vectors(&batch, column) {
-                (0..batch.num_rows()).for_each(|row| drop(vectors.get(row)));
-            }
-        }
-    }
 }
 
 /// `NumPy` files of vectors and of identifiers.

@@ -7,14 +7,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use ::image::{DynamicImage, GrayImage, ImageFormat, Luma, Rgb, RgbImage};
-use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray, StructArray};
-use arrow::datatypes::{DataType, Field};
-use parquet::arrow::ArrowWriter;
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use test_data::golden;
 
 use super::mutator::Mutator;
 use super::{TARGETS, named};
-use pairloom_formats::parquet_check::forged;
 use pairloom_model::family::registry::ModelConfig;
 use pairloom_model::family::vse::VseConfig;
 use pairloom_model::training_state::TrainingState;
@@ -30,18 +27,6 @@ fn files(target: &str) -> Vec<Vec<u8>> {
     let texts = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>();
     let records = ["image,caption\n1,\"a \"\"big\"\" dog\"\n2,\"two\nlines\"\n", "caption;image\r\na dog;1\r\n"];
     match target {
-        "table" => {
-            let mut files = stored(&[
-                "embeddings_images.parquet",
-                "embeddings_captions.parquet",
-                "embeddings_images.feather",
-                "embeddings_captions.arrows",
-            ]);
-            let page = forged::ForgedPage { values: 1, claimed: 5, encoding: Some(0), stored: vec![1, 0, 0, 0, b'a'] };
-            files.push(forged::file(forged::ForgedColumn::Texts, 0, 1, 1, &[page]));
-            files.extend(picture_tables());
-            files
-        }
         "npy" => stored(&["embeddings_images.npy", "embeddings_captions.npy", "qrels_image_ids.npy"]),
         "csv" => texts(&records),
         "tsv" => texts(&["image\tcaption\n1\ta \"big\" dog\n2\ttwo\n"]),
@@ -114,21 +99,6 @@ fn pictures() -> Vec<Vec<u8>> {
         }
     }
     files
-}
-
-/// Tables of pictures with paths, as in data sets of Hugging Face: a Parquet file and an Arrow file.
-fn picture_tables() -> [Vec<u8>; 2] {
-    let bytes: ArrayRef = Arc::new(BinaryArray::from_opt_vec(vec![Some(b"picture"), None, Some(b"")]));
-    let paths: ArrayRef = Arc::new(StringArray::from(vec![Some("a.jpg"), Some("b.jpg"), None]));
-    let field = |name: &str, kind| Arc::new(Field::new(name, kind, true));
-    let fields = vec![(field("bytes", DataType::Binary), bytes), (field("path", DataType::Utf8), paths)];
-    let pictures: ArrayRef = Arc::new(StructArray::from(fields));
-    let batch = RecordBatch::try_from_iter([("picture", pictures)]).unwrap();
-    let mut parquet = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
-    parquet.write(&batch).unwrap();
-    let mut arrow = arrow::ipc::writer::FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
-    arrow.write(&batch).unwrap();
-    [parquet.into_inner().unwrap(), arrow.into_inner().unwrap()]
 }
 
 /// Shard of a column of each kind.

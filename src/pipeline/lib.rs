@@ -17,7 +17,6 @@ mod connect;
 mod expectation;
 pub mod diagnostic;
 mod schema_check;
-mod size_check;
 mod matrix;
 mod instances;
 mod overrides;
@@ -30,7 +29,7 @@ mod tests;
 #[cfg(test)]
 mod message_tests;
 #[cfg(test)]
-mod size_tests;
+mod large_file_tests;
 #[cfg(test)]
 mod source_tests;
 

@@ -15,7 +15,6 @@ use super::file_format::{Alternative, SettingPaths, first_path, shared_schema};
 use super::instances::{InstanceArguments, PipelineStage, check_stages, stage_schema, without_coordinates};
 use super::overrides::{self, SettingAssignment};
 use super::schema_check::{SchemaChecker, ValueLabel};
-use super::size_check::check_size;
 use super::sources::SourceVariables;
 use super::toml_tree::{TomlNode, TomlValue, syntax_diagnostics};
 use pairloom_base::error::{Error, Problem};
@@ -92,10 +91,7 @@ fn parse<S: PipelineStage>(
         return Err(syntax_diagnostics(&source_map.sources[0], &errors));
     }
     let mut root = TomlNode::from_table(SourceSpan::default(), table.get_ref(), &SourceSpan::in_file);
-    let mut diagnostics = check_size(&root);
-    if !diagnostics.is_empty() {
-        return Err(diagnostics);
-    }
+    let mut diagnostics = Vec::new();
     let schema = shared_schema::<S>();
     let paths = SettingPaths { definitions: &schema["$defs"], stage: &schema["$defs"][S::schema_name().as_ref()] };
     let assignments = options.overrides.iter().enumerate();

@@ -129,32 +129,6 @@ impl TomlNode {
         }
     }
 
-    /// Calls `visit` with every entry of the tree.
-    pub(super) fn for_each_entry(&self, visit: &mut dyn FnMut(&TomlEntry)) {
-        match &self.value {
-            TomlValue::Array(items) => items.iter().for_each(|item| item.for_each_entry(visit)),
-            TomlValue::Table(entries) => entries.iter().for_each(|entry| {
-                visit(entry);
-                entry.node.for_each_entry(visit);
-            }),
-            _ => {}
-        }
-    }
-
-    /// Size of the tree in memory, without what allocators add.
-    pub(super) fn memory_bytes(&self) -> usize {
-        let entry_bytes = |entry: &TomlEntry| {
-            size_of::<TomlEntry>() - size_of::<Self>() + entry.key.len() + entry.node.memory_bytes()
-        };
-        let below: usize = match &self.value {
-            TomlValue::Text(text) | TomlValue::Date(text) => text.len(),
-            TomlValue::Array(items) => items.iter().map(Self::memory_bytes).sum(),
-            TomlValue::Table(entries) => entries.iter().map(entry_bytes).sum(),
-            _ => 0,
-        };
-        size_of::<Self>() + below
-    }
-
     /// Description in messages: `the string "three"`.
     pub(super) fn describe(&self) -> String {
         match &self.value {

@@ -40,10 +40,10 @@ use crate::errors::ConditionMessage;
 use crate::pass_through::{PassThroughExec, ReadInput};
 use pairloom_base::error::{Error, Result, panic_error};
 use pairloom_base::runtime::NamedFile;
-use pairloom_formats::parquet_check::{check_file, exceeds_nanoseconds};
+use pairloom_formats::int96::exceeds_nanoseconds;
+use pairloom_formats::table_file::TableFile;
 use pairloom_storage::bounded;
 use pairloom_storage::bounded::UTF8_MARK;
-use pairloom_storage::pread::PreadFile;
 
 /// Bytes at the start of a file that tell one form of JSON from the other.
 const START_BYTES: u64 = 4096;
@@ -77,16 +77,12 @@ fn format_of(path: &Path, start: &[u8]) -> Result<Arc<dyn FileFormat>> {
     }
     Ok(match extension.as_deref() {
         Some("parquet") => {
-            let file = PreadFile::open(path)?;
-            let damaged = |error: Error| {
-                error.context(format!("`{}`", path.display())).hint("the file is damaged: copy it or create it again")
-            };
-            let metadata = check_file(&file, &|| Ok(())).map_err(damaged)?;
-            let root = metadata.file_metadata().schema();
-            check_names(path, root.get_fields().iter().map(|field| field.name()))?;
-            let exceeds_nanoseconds = exceeds_nanoseconds(&file, &metadata).map_err(damaged)?;
-            // Views share the texts of a dictionary. An index of pages could name others than those checked, and Bloom
-            // filters are not checked. Statistics that are wrong would leave out rows.
+            // A process with limits reads the file first: one that needs too much memory or time ends there.
+            let file = TableFile::open(path)?;
+            check_names(path, file.column_names())?;
+            file.check_rows()?;
+            let exceeds_nanoseconds = exceeds_nanoseconds(path)?;
+            // Views share the texts of a dictionary. An index, a filter or statistics that are wrong would leave out rows.
             let mut options = TableParquetOptions::default();
             options.global.schema_force_view_types = true;
             options.global.enable_page_index = false;

@@ -11,11 +11,10 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
-use super::testing::{put, run as finished_run, scores, store, text};
+use super::testing::{put, run, scores, store, text};
 use super::{OutputFormat, Session};
 use pairloom_base::error::{ErrorCategory, Result};
 use pairloom_base::runtime::NamedFile;
-use pairloom_formats::parquet_check::forged::{ForgedColumn, ForgedPage, file, nested, run};
 use pairloom_store::claim::lock_for_reading;
 use pairloom_store::gc::collect_garbage;
 use pairloom_tables as tables;
@@ -243,37 +242,6 @@ fn a_query_reads_no_file_that_was_not_named() {
     }
 }
 
-/// Parquet files that would end the process for want of stack or memory.
-#[test]
-fn forged_parquet_files_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.parquet");
-    std::fs::write(&path, nested(20_000)).unwrap();
-    let error = csv_with(&[("mine", path.clone())], "SELECT 1 FROM mine").unwrap_err();
-    assert_eq!(error.category(), ErrorCategory::Data);
-    assert!(error.to_string().contains("a.parquet`: its columns are nested more than 100 levels deep"), "{error}");
-    // Two values of four bytes in three: the library would read beyond them.
-    let cut = ForgedPage { values: 2, claimed: 3, encoding: Some(9), stored: vec![0; 3] };
-    std::fs::write(&path, file(ForgedColumn::Fixed(4), 0, 2, 2, &[cut])).unwrap();
-    let error = csv_with(&[("mine", path.clone())], "SELECT * FROM mine").unwrap_err();
-    assert_eq!(error.category(), ErrorCategory::Data);
-    assert!(error.to_string().starts_with("`a.parquet` cannot be read: "), "{error}");
-    // 100 GB of texts, all of them the one of a dictionary.
-    let dictionary = [&(1u32 << 20).to_le_bytes()[..], &vec![b'x'; 1 << 20]].concat();
-    let rows = 100_000;
-    let indices = [vec![1], run(0, rows)].concat();
-    let page = |values: i64, encoding: Option<i64>, stored: Vec<u8>| ForgedPage {
-        values,
-        claimed: stored.len().try_into().unwrap(),
-        encoding,
-        stored,
-    };
-    let pages = [page(1, None, dictionary), page(rows.cast_signed(), Some(8), indices)];
-    std::fs::write(&path, file(ForgedColumn::Texts, 0, rows.cast_signed(), rows.cast_signed(), &pages)).unwrap();
-    let error = csv_with(&[("mine", path)], "SELECT count(text) AS n FROM mine ORDER BY n").unwrap_err();
-    assert!(error.to_string().contains("8192 rows of `text` come to 8589934592 bytes"), "{error}");
-}
-
 /// Zero equals minus zero, of which statistics and order say that it is smaller.
 #[test]
 fn zeros_of_both_signs_are_equal_in_joins() {
@@ -303,7 +271,7 @@ fn zeros_of_both_signs_are_equal_in_joins() {
         put(&store, "evaluate", settings, &[("summary", parts)])
     };
     let (plus, minus) = (put(8, [0.0, 1.0]), put(9, [-0.0, 2.0]));
-    finished_run(&store, "20260103T000000", &[("a", "evaluate", &plus), ("b", "evaluate", &minus)]);
+    run(&store, "20260103T000000", &[("a", "evaluate", &plus), ("b", "evaluate", &minus)]);
     let session = Session::open(&store).unwrap();
     for (sql, wanted) in [
         ("SELECT a.rsum FROM a.summary a JOIN b.summary b ON a.rsum = b.rsum", "rsum\n0.0\n"),
@@ -336,7 +304,7 @@ fn the_largest_value_may_be_nan() {
     let (_folder, store, _) = store();
     let parts = vec![scores(&[("nns", f64::NAN), ("csls", 1.0)]), scores(&[("gm", 400.0)])];
     let test = put(&store, "evaluate", 9, &[("summary", parts)]);
-    finished_run(&store, "20260103T000000", &[("test", "evaluate", &test)]);
+    run(&store, "20260103T000000", &[("test", "evaluate", &test)]);
     let session = Session::open(&store).unwrap();
     for sql in [
         "SELECT method FROM test.summary WHERE rsum > 1e9",

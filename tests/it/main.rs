@@ -4,6 +4,7 @@
 
 mod cli; // The command line.
 mod hostile_queries; // Queries and expectations that would end the process, or be run in part.
+mod hostile_files; // Tables that would end the process that reads them.
 mod stored_results; // Results that are damaged or removed, their provenance, and names that control a terminal.
 mod store_versions; // Stores of other builds, and changed records.
 mod contract; // The contract between stages and engine.

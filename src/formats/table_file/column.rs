@@ -1,24 +1,16 @@
-//! Conversion of columns of user files: integers, texts, vectors and encoded images of any Arrow type. Texts of dictionaries
-//! are converted once for all batches that use them.
-
-use std::collections::HashMap;
-use std::sync::Arc;
+//! Conversion of columns of user files: integers, texts, vectors and encoded images of any Arrow type.
 
 use arrow::array::{Array, ArrayRef, AsArray, Float32Array, Int64Array, LargeBinaryArray, RecordBatch, StringArray};
 use arrow::buffer::NullBuffer;
 use arrow::compute::{CastOptions, cast, cast_with_options};
-use arrow::datatypes::{
-    BinaryViewType, DataType, Field, FieldRef, Float32Type, Float64Type, Int64Type, Schema, SchemaRef,
-};
+use arrow::datatypes::{DataType, Float32Type, Float64Type, Int64Type};
 use az::SaturatingAs;
 
-use super::batches::MAX_WIDTH;
 use crate::npy::not_finite;
 use pairloom_base::error::{Error, Result};
-use pairloom_tables as tables;
 
-/// Most fields of a struct of an image. Hugging Face has two.
-const MAX_PICTURE_FIELDS: usize = 16;
+/// Maximum length of a vector: many times the widest joint embedding space that we know of.
+pub const MAX_WIDTH: usize = 1 << 16;
 
 /// Kind of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +23,7 @@ pub enum ColumnKind {
     TextsOrIntegers,
     /// Texts, or lists of texts with or without a fixed size.
     TextsOrLists,
-    /// Encoded images: bytes, or the struct of Hugging Face with the fields `bytes` and `path`, a text. It may have other
-    /// texts and numbers.
+    /// Encoded images: bytes, or the struct of Hugging Face with the fields `bytes` and `path`, a text.
     Pictures,
     /// Vectors: lists of f16, f32 or f64, with or without a fixed size.
     Vectors,
@@ -62,7 +53,7 @@ impl ColumnKind {
             ColumnKind::Texts => "texts",
             ColumnKind::TextsOrIntegers => "texts or whole numbers",
             ColumnKind::TextsOrLists => "texts or lists of texts",
-            ColumnKind::Pictures => "bytes, or a struct of `bytes`, `path` and few other texts or numbers",
+            ColumnKind::Pictures => "bytes, or a struct of `bytes` and `path`",
             ColumnKind::Vectors => "lists of Float16, Float32 or Float64",
         };
         Err(format!("is {kind}, wanted {wanted}"))
@@ -87,25 +78,13 @@ fn is_text_list(kind: &DataType) -> bool {
 }
 
 fn is_picture(kind: &DataType) -> bool {
-    let is_plain_text = |kind: &DataType| is_text(kind) && !matches!(kind, DataType::Dictionary(..));
     match kind {
         DataType::Struct(fields) => {
-            fields.len() <= MAX_PICTURE_FIELDS
-                && fields.iter().any(|field| field.name() == "bytes" && is_binary(field.data_type()))
-                && fields.iter().all(|field| match field.name().as_str() {
-                    // Views of texts are decoded as those of bytes.
-                    "path" => is_plain_text(field.data_type()) || *field.data_type() == DataType::BinaryView,
-                    _ => {
-                        is_binary(field.data_type()) || is_plain_text(field.data_type()) || is_number(field.data_type())
-                    }
-                })
+            fields.iter().any(|field| field.name() == "bytes" && is_binary(field.data_type()))
+                && fields.iter().all(|field| field.name() != "path" || is_text(field.data_type()))
         }
         kind => is_binary(kind),
     }
-}
-
-fn is_number(kind: &DataType) -> bool {
-    kind.is_primitive() || *kind == DataType::Boolean
 }
 
 fn is_binary(kind: &DataType) -> bool {
@@ -133,12 +112,7 @@ pub fn integers(batch: &RecordBatch, name: &str) -> Result<Int64Array> {
 
 /// Texts of a column with nulls.
 #[derive(Debug)]
-pub struct NullableTexts {
-    values: StringArray,
-    /// Keys and nulls of a dictionary-encoded column. The texts stay in the dictionary, since expanding them could take
-    /// much memory.
-    keys: Option<(Vec<usize>, Option<NullBuffer>)>,
-}
+pub struct NullableTexts(StringArray);
 
 impl NullableTexts {
     /// Text of a row; `None` if it is null.
@@ -147,12 +121,7 @@ impl NullableTexts {
     /// `row` is out of range.
     #[must_use]
     pub fn get(&self, row: usize) -> Option<&str> {
-        let place = match &self.keys {
-            None => row,
-            Some((_, Some(nulls))) if nulls.is_null(row) => return None,
-            Some((keys, _)) => keys[row],
-        };
-        self.values.is_valid(place).then(|| self.values.value(place))
+        self.0.is_valid(row).then(|| self.0.value(row))
     }
 }
 
@@ -161,19 +130,7 @@ impl NullableTexts {
 /// # Errors
 /// The column is missing or of another kind.
 pub fn texts(batch: &RecordBatch, name: &str) -> Result<NullableTexts> {
-    let column = column(batch, name, ColumnKind::Texts)?;
-    let plain = |values| utf8(values).map_err(|error| error.context(format!("column `{name}`")));
-    match column.as_any_dictionary_opt() {
-        None => Ok(NullableTexts { values: plain(column)?, keys: None }),
-        // If all rows are null, the dictionary may be empty.
-        Some(dictionary) if dictionary.values().is_empty() => {
-            Ok(NullableTexts { values: StringArray::new_null(column.len()), keys: None })
-        }
-        Some(dictionary) => {
-            let keys = (dictionary.normalized_keys(), dictionary.keys().nulls().cloned());
-            Ok(NullableTexts { values: plain(dictionary.values())?, keys: Some(keys) })
-        }
-    }
+    Ok(NullableTexts(strings(column(batch, name, ColumnKind::Texts)?)?))
 }
 
 /// Vectors of a column with nulls.
@@ -284,11 +241,11 @@ impl NullableTextLists {
 /// The column is missing or of another kind.
 pub fn text_lists(batch: &RecordBatch, name: &str) -> Result<Option<NullableTextLists>> {
     let column = column(batch, name, ColumnKind::TextsOrLists)?;
-    if is_text(&text_views(column.data_type())) {
+    if is_text(column.data_type()) {
         return Ok(None);
     }
     let (items, bounds) = list_items(column);
-    let values = utf8(&items).map_err(|error| error.context(format!("column `{name}`")))?;
+    let values = strings(&items)?;
     Ok(Some(NullableTextLists { values, bounds, nulls: column.nulls().cloned() }))
 }
 
@@ -304,138 +261,16 @@ pub(super) fn no_column(name: &str) -> Error {
     Error::data(format!("no column `{name}`"))
 }
 
-pub(super) fn column<'b>(batch: &'b RecordBatch, name: &str, kind: ColumnKind) -> Result<&'b ArrayRef> {
+fn column<'b>(batch: &'b RecordBatch, name: &str, kind: ColumnKind) -> Result<&'b ArrayRef> {
     let column = batch.column_by_name(name).ok_or_else(|| no_column(name))?;
-    // Views of texts are decoded as those of bytes. The types in the file are checked by `TableFile::check_columns`.
-    let data_type = match kind {
-        ColumnKind::Pictures => column.data_type().clone(),
-        _ => text_views(column.data_type()),
-    };
-    match kind.accepts(&data_type) {
+    match kind.accepts(column.data_type()) {
         Ok(()) => Ok(column),
         Err(message) => Err(Error::data(format!("column `{name}` {message}"))),
     }
 }
 
-/// Most bytes of the texts of all dictionaries. Values of a view type may share theirs.
-const MAX_BYTES: u64 = 1 << 30;
-
-/// Texts of the dictionaries of the columns that were read last.
-#[derive(Default)]
-pub(super) struct DictionaryTexts {
-    columns: HashMap<usize, ColumnDictionary>,
-}
-
-/// Dictionary of a column.
-struct ColumnDictionary {
-    /// Values in the file.
-    values: ArrayRef,
-    texts: ArrayRef,
-    bytes: u64,
-}
-
-impl DictionaryTexts {
-    /// Replaces dictionaries of large texts and of views by dictionaries of UTF-8 with offsets of 32 bits.
-    ///
-    /// # Errors
-    /// The texts of all dictionaries come to more than 1 GiB, or one is not UTF-8.
-    pub(super) fn convert(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
-        if !batch.schema_ref().fields().iter().any(|field| is_converted(field.data_type())) {
-            return Ok(batch);
-        }
-        let (mut fields, mut columns) = (Vec::new(), Vec::new());
-        for (place, (field, column)) in batch.schema_ref().fields().iter().zip(batch.columns()).enumerate() {
-            if is_converted(field.data_type()) {
-                let column = self.converted(place, field.name(), column)?;
-                fields.push(Arc::new(Field::new(field.name(), column.data_type().clone(), true)));
-                columns.push(column);
-            } else {
-                fields.push(Arc::clone(field));
-                columns.push(ArrayRef::clone(column));
-            }
-        }
-        let schema = SchemaRef::new(Schema::new(fields));
-        tables::batch(&schema, columns)
-    }
-
-    fn converted(&mut self, place: usize, name: &str, column: &ArrayRef) -> Result<ArrayRef> {
-        let dictionary = column.as_any_dictionary();
-        let values = dictionary.values();
-        if let Some(known) = self.columns.get(&place)
-            && known.values.to_data().ptr_eq(&values.to_data())
-        {
-            return Ok(dictionary.with_values(ArrayRef::clone(&known.texts)));
-        }
-        // The texts before are dropped first.
-        self.columns.remove(&place);
-        let bytes = bytes(values);
-        let sum = self.columns.values().fold(bytes, |sum, known| sum.saturating_add(known.bytes));
-        if sum > MAX_BYTES {
-            let message =
-                format!("the texts of the dictionaries up to `{name}` come to {sum} bytes, wanted at most {MAX_BYTES}");
-            return Err(Error::data(message).hint("write the file without dictionaries"));
-        }
-        let texts: ArrayRef = Arc::new(utf8(values).map_err(|error| error.context(format!("column `{name}`")))?);
-        let known = ColumnDictionary { values: ArrayRef::clone(values), texts: ArrayRef::clone(&texts), bytes };
-        self.columns.insert(place, known);
-        Ok(dictionary.with_values(texts))
-    }
-}
-
-fn is_converted(kind: &DataType) -> bool {
-    let DataType::Dictionary(_, values) = kind else { return false };
-    matches!(**values, DataType::LargeUtf8 | DataType::Utf8View | DataType::BinaryView)
-}
-
-/// Bytes of the texts of a dictionary.
-fn bytes(values: &ArrayRef) -> u64 {
-    match values.data_type() {
-        DataType::Utf8View => values.as_string_view().lengths().map(u64::from).sum(),
-        DataType::BinaryView => values.as_binary_view().lengths().map(u64::from).sum(),
-        _ => values.as_string::<i64>().value_data().len() as u64,
-    }
-}
-
-// The library checks the text of each view when it decodes a file, and many views may share one long text. So the views of
-// Arrow files are decoded as those of bytes, and checked here in slices of a bounded size.
-/// Converts texts of any type.
-///
-/// # Errors
-/// A text is not UTF-8.
-pub(super) fn utf8(values: &ArrayRef) -> Result<StringArray> {
-    match values.as_byte_view_opt::<BinaryViewType>() {
-        Some(views) => {
-            let texts = views.iter().map(|bytes| bytes.map(std::str::from_utf8).transpose());
-            texts.collect::<Result<_, _>>().map_err(|error| Error::data(format!("a text is not UTF-8: {error}")))
-        }
-        None => Ok(cast(values, &DataType::Utf8)?.as_string::<i32>().clone()),
-    }
-}
-
-/// Type with views of bytes in place of those of texts.
-pub(super) fn byte_views(kind: &DataType) -> DataType {
-    replaced(kind, &DataType::Utf8View, &DataType::BinaryView)
-}
-
-/// Type with views of texts in place of those of bytes.
-pub(super) fn text_views(kind: &DataType) -> DataType {
-    replaced(kind, &DataType::BinaryView, &DataType::Utf8View)
-}
-
-/// Replaces a type in the types that columns may have.
-fn replaced(kind: &DataType, from: &DataType, to: &DataType) -> DataType {
-    let field = |field: &FieldRef| -> FieldRef {
-        Arc::new(Field::clone(field).with_data_type(replaced(field.data_type(), from, to)))
-    };
-    match kind {
-        DataType::List(item) => DataType::List(field(item)),
-        DataType::LargeList(item) => DataType::LargeList(field(item)),
-        DataType::FixedSizeList(item, width) => DataType::FixedSizeList(field(item), *width),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(field).collect()),
-        DataType::Dictionary(key, values) => DataType::Dictionary(key.clone(), Box::new(replaced(values, from, to))),
-        kind if kind == from => to.clone(),
-        kind => kind.clone(),
-    }
+fn strings(texts: &ArrayRef) -> Result<StringArray> {
+    Ok(cast(texts, &DataType::Utf8)?.as_string::<i32>().clone())
 }
 
 /// Encoded images of a column with nulls.
@@ -479,7 +314,7 @@ pub fn pictures(batch: &RecordBatch, name: &str) -> Result<NullablePictures> {
         Some(fields) => (fields.column_by_name("bytes").unwrap_or(column), fields.column_by_name("path")),
         None => (column, None),
     };
-    let paths = paths.map(utf8).transpose()?;
+    let paths = paths.map(strings).transpose()?;
     let bytes = cast(bytes, &DataType::LargeBinary)?.as_binary::<i64>().clone();
     Ok(NullablePictures { bytes, paths, nulls: column.nulls().cloned() })
 }

@@ -100,7 +100,7 @@ fn load_network(
 fn load_module(stage: &Extract, cx: &mut StageContext<'_>, local_rank: usize) -> Result<TorchScriptModule> {
     let device = device::device_of_rank(cx.device(), local_rank)?;
     let path = cx.source("torchscript.file")?;
-    torchscript_archive::check(&path, MAX_WEIGHTS, &|| cx.check_cancelled())?;
+    torchscript_archive::check(&path)?;
     let output = match stage.effective_pooling() {
         FeaturePooling::Average => ModuleOutput::MeanOfMaps,
         FeaturePooling::Grid(side) => ModuleOutput::Grid(side),

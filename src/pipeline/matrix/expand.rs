@@ -12,7 +12,6 @@ use super::reference::{AxisSelector, InstanceReference, ReferenceReader, Setting
 use crate::diagnostic::{Diagnostic, SourceSpan};
 use crate::file_format::Alternative;
 use crate::overrides::{SettingAssignment, means_instance};
-use crate::size_check::InstanceSize;
 use crate::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use pairloom_stage::{Coordinate, INSTANCE_SIGN, TableRef, coordinate_texts, instance_name, stage_of_instance};
 
@@ -49,7 +48,6 @@ impl Expansion<'_> {
         let axes = self.axes_of_stages(&reader, diagnostics);
         let mut instances = Vec::new();
         let mut left_out = BTreeSet::new();
-        let mut size = InstanceSize::default();
         for (i, entry) in self.stages.iter().enumerate() {
             for values in combinations.projected(&axes[i]).iter() {
                 let mut rewriter = ReferenceRewriter {
@@ -58,24 +56,13 @@ impl Expansion<'_> {
                     axes: &axes,
                     combinations,
                     values,
-                    stage: entry.key_span,
-                    size: &mut size,
-                    too_large: None,
                     nothing_left: Vec::new(),
                     wrong: Vec::new(),
                 };
                 let coordinates = self.coordinates(values);
                 let mut node = self.settings(entry, &coordinates, values);
-                if let Err(too_large) = rewriter.size.add(&node, entry.key_span) {
-                    diagnostics.push(too_large);
-                    return Vec::new();
-                }
                 diagnostics.extend(self.replaced_values(entry, &node, values));
                 rewriter.rewrite_stage(&mut node);
-                if let Some(too_large) = rewriter.too_large {
-                    diagnostics.push(too_large);
-                    return Vec::new();
-                }
                 let entry = TomlEntry { key: instance_name(&entry.key, &coordinates), node, ..entry.clone() };
                 diagnostics.extend(rewriter.wrong);
                 if !rewriter.nothing_left.is_empty() && combinations.is_partial() {
@@ -316,12 +303,6 @@ struct ReferenceRewriter<'a> {
     combinations: &'a Combinations,
     /// Axes and values of the instance.
     values: &'a [Condition],
-    /// Span of its stage.
-    stage: SourceSpan,
-    /// Counter of the references of all instances.
-    size: &'a mut InstanceSize,
-    /// Diagnostic of too many references. The rest of them are left as they are.
-    too_large: Option<Diagnostic>,
     /// References to combinations that the matrix leaves out.
     nothing_left: Vec<Diagnostic>,
     /// References that mean several tables where one is wanted.
@@ -338,9 +319,6 @@ impl ReferenceRewriter<'_> {
     }
 
     fn rewrite(&mut self, node: &mut TomlNode, schema: SettingSchema<'_>) {
-        if self.too_large.is_some() {
-            return;
-        }
         match &mut node.value {
             TomlValue::Table(entries) => {
                 for entry in entries {
@@ -379,7 +357,6 @@ impl ReferenceRewriter<'_> {
             && schema.is_table_reference()
             && let Ok(Some(reference)) = self.reader.read(text, item.span)
             && reference.is_several()
-            && self.too_large.is_none()
         {
             let names = self.names(&reference);
             if names.is_empty() {
@@ -393,7 +370,7 @@ impl ReferenceRewriter<'_> {
     }
 
     /// Names of the instances that a reference means.
-    fn names(&mut self, reference: &InstanceReference) -> Vec<String> {
+    fn names(&self, reference: &InstanceReference) -> Vec<String> {
         let own = |axis: usize| self.values.iter().find(|(of, _)| *of == axis).map(|(_, value)| *value);
         let is_meant = |values: &[Condition]| {
             values.iter().all(|&(axis, value)| match reference.selector(axis) {
@@ -405,10 +382,7 @@ impl ReferenceRewriter<'_> {
         let all = self.combinations.projected(&self.axes[reference.producer]);
         let stage = &self.expansion.stages[reference.producer].key;
         let meant = all.iter().filter(|values| is_meant(values));
-        let names: Vec<String> =
-            meant.map(|values| instance_name(stage, &self.expansion.coordinates(values))).collect();
-        self.too_large = self.size.add_references(names.len().max(1), self.stage).err();
-        names
+        meant.map(|values| instance_name(stage, &self.expansion.coordinates(values))).collect()
     }
 
     /// Diagnostic of a reference to a combination that the matrix leaves out.

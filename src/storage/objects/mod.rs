@@ -28,7 +28,7 @@ use object_store::{
     PutPayload, UpdateVersion,
 };
 
-use self::client::{CONCURRENT_REQUESTS, MAX_OBJECT_BYTES, MAX_REQUEST_BYTES, RetryPolicy, UrlClient};
+use self::client::{CONCURRENT_REQUESTS, MAX_REQUEST_BYTES, RetryPolicy, UrlClient};
 use self::durable_folder::{DurableFolder, FolderCalls, file_sizes};
 use pairloom_base::error::{Error, Result};
 
@@ -511,11 +511,6 @@ fn retry_policy(content: &Bytes) -> RetryPolicy {
 async fn read(store: Arc<dyn ObjectStore>, name: Name, at_url: bool) -> object_store::Result<(Bytes, ObjectVersion)> {
     let found = store.get(&name).await?;
     let meta = found.meta.clone();
-    // Before memory is reserved for what the server claims.
-    if at_url && meta.size > MAX_OBJECT_BYTES {
-        let message = format!("it has {} bytes, wanted at most {MAX_OBJECT_BYTES}", meta.size);
-        return Err(StoreError::Generic { store: "URL", source: message.into() });
-    }
     let version = ObjectVersion { tag: meta.e_tag.clone(), generation: meta.version };
     let content = match meta.e_tag {
         // A large object is read by several requests, each with a time-out of its own, for the same version.

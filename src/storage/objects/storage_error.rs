@@ -5,7 +5,6 @@ use std::path::Path;
 
 use object_store::client::{HttpError, HttpErrorKind};
 
-use super::client::RefusedAnswer;
 use pairloom_base::error::{Error, ErrorCategory};
 
 /// Error of a store in a folder, with the error of the operating system if it is the cause.
@@ -61,7 +60,7 @@ pub(super) fn url_error(doing: &str, place: &str, error: &object_store::Error) -
 
 /// Returns true if the connection failed, rather than the server.
 pub(super) fn is_connection_error(error: &object_store::Error) -> bool {
-    chain(error).any(<dyn Source>::is::<HttpError>) && !chain(error).any(<dyn Source>::is::<RefusedAnswer>)
+    chain(error).any(<dyn Source>::is::<HttpError>)
 }
 
 /// An error and its chain of causes, outermost first.
