@@ -21,6 +21,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
 use pairloom_base::runtime::CancelToken;
+use pairloom_kernels::epoch::TrainingPair;
 use pairloom_kernels::random::Rng;
 use pairloom_kernels::text::Tokenizer;
 use pairloom_model::collective::CollectiveGroup;
@@ -31,7 +32,6 @@ use pairloom_model::family::input_spec::InputSpec;
 use pairloom_model::family::model::Model;
 use pairloom_model::family::registry::{DescribeModel, ModelConfig, ModelSettings};
 use pairloom_model::loss::Loss;
-use pairloom_model::memory_bank::TrainingPair;
 use pairloom_model::pair_scores::{CaptionBlocks, PairScoring};
 use pairloom_model::step::{PairBatch, StepOptions};
 use pairloom_model::training_state::TrainingState;

@@ -17,6 +17,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Instant;
 
 use pairloom_base::runtime::CancelToken;
+use pairloom_kernels::epoch::TrainingPair;
 use pairloom_kernels::product::{ElementType, LeftFactor, RightFactor, Tile, add_product, has_avx512};
 use pairloom_kernels::random::Rng;
 use pairloom_kernels::text::Tokenizer;
@@ -27,7 +28,7 @@ use pairloom_model::family::encode::EncodedItems;
 use pairloom_model::family::input_spec::InputSpec;
 use pairloom_model::family::registry::{DescribeModel, ModelSettings};
 use pairloom_model::loss::{Loss, MemoryBankWeights};
-use pairloom_model::memory_bank::{MemoryBank, MemoryBankMask, TrainingPair};
+use pairloom_model::memory_bank::{MemoryBank, MemoryBankMask};
 use pairloom_model::similarity::EmbeddingSimilarity;
 use pairloom_model::step::{MemoryBankComparison, PairBatch, StepOptions};
 use pairloom_model::training_state::TrainingState;

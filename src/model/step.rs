@@ -21,11 +21,11 @@ use super::family::model::{
 };
 use super::family::parameters::BufferUpdates;
 use super::loss::{EvaluateObjective, Loss, MemoryBankWeights, Objective, ObjectiveContext};
-use super::memory_bank::{MemoryBank, MemoryBankMask, TrainingPair};
+use super::memory_bank::{MemoryBank, MemoryBankMask};
 use super::similarity::EmbeddingSimilarity;
 use super::training_state::TrainingState;
 use pairloom_base::error::{Error, Result};
-use pairloom_kernels::epoch::rank_share;
+use pairloom_kernels::epoch::{TrainingPair, rank_share};
 
 /// Batch of matching pairs. This rank has the inputs of its local batch only.
 #[derive(Debug)]

@@ -491,8 +491,8 @@ mod tests {
     use super::*;
     use crate::collective::CollectiveGroup;
     use crate::loss::Loss;
-    use crate::memory_bank::TrainingPair;
     use crate::step::{LossAndGradients, PairBatch, StepOptions, loss_and_gradients};
+    use pairloom_kernels::epoch::TrainingPair;
     use pairloom_kernels::random::Rng;
 
     const CAPTIONS: [&[i32]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];

@@ -12,9 +12,9 @@ use super::registry::{DescribeModel, ModelConfig, ModelSettings};
 use crate::collective::CollectiveGroup;
 use crate::loss::Loss;
 use crate::loss::sum::SumLoss;
-use crate::memory_bank::TrainingPair;
 use crate::step::{PairBatch, StepOptions, loss_and_gradients};
 use pairloom_base::runtime::CancelToken;
+use pairloom_kernels::epoch::TrainingPair;
 use pairloom_spec::input_spec::InputSpec;
 
 #[derive(Deserialize)]

@@ -11,9 +11,8 @@ use crate::collective::testing::on_ranks;
 use crate::loss::Loss;
 use crate::loss::sigmoid::SigmoidLoss;
 use crate::loss::sum::SumLoss;
-use crate::memory_bank::TrainingPair;
 use crate::step::{PairBatch, StepOptions, loss_and_gradients};
-use pairloom_kernels::epoch::rank_share;
+use pairloom_kernels::epoch::{TrainingPair, rank_share};
 use pairloom_kernels::random::Rng;
 use pairloom_spec::input_spec::InputSpec;
 
