@@ -1,4 +1,5 @@
-//! Memory bank of an epoch: draws its training pairs, embeds them on all ranks, writes the table `memory_bank`.
+//! Memory bank of an epoch: draws its training pairs, embeds them on all ranks, and writes those that are kept to the
+//! table `memory_bank`.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use pairloom_model::family::encode;
 use pairloom_model::family::encode::EncodedItems;
 use pairloom_model::memory_bank::MemoryBank;
 use pairloom_model::training_state::TrainingState;
-use pairloom_spec::stages::train::{MemoryBankSettings, Train};
+use pairloom_spec::stages::train::{KeptBanks, MemoryBankSettings, Train};
 use pairloom_stage::StageContext;
 use pairloom_tables::{VectorColumn, memory_bank};
 
@@ -31,9 +32,25 @@ pub(super) fn draw_pairs(
     data: &TrainingData,
     epoch: u64,
 ) -> Result<Vec<TrainingPair>> {
+    draw_rows(stage, bank, data, epoch).into_iter().map(|row| data.loader_data.pair(row)).collect()
+}
+
+/// Draws the rows of `samples` in the bank of an epoch.
+fn draw_rows(stage: &Train, bank: &MemoryBankSettings, data: &TrainingData, epoch: u64) -> Vec<usize> {
     let samples = data.samples.rows();
-    let rows = sample_memory_bank(samples, bank.sampling(samples, stage.batch_size), stage.seed, epoch);
-    rows.into_iter().map(|row| data.loader_data.pair(row)).collect()
+    sample_memory_bank(samples, bank.sampling(samples, stage.batch_size), stage.seed, epoch)
+}
+
+/// True if the bank of this epoch is kept in the table.
+pub(super) fn is_kept(stage: &Train, bank: &MemoryBankSettings, data: &TrainingData, epoch: u64) -> bool {
+    match bank.keep {
+        KeptBanks::None => false,
+        // An epoch may draw no batch, and then has no bank.
+        KeptBanks::Last => {
+            (epoch + 1..u64::from(stage.epochs)).all(|later| draw_rows(stage, bank, data, later).is_empty())
+        }
+        KeptBanks::All => true,
+    }
 }
 
 /// Checks the size of the bank.

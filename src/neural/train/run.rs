@@ -255,7 +255,9 @@ fn refresh_memory_bank(stage: &Train, run: &mut TrainingRun<'_>, cx: &mut StageC
             return Ok(());
         }
         let new_bank = memory_bank::encode_memory_bank(position.epoch, bank_pairs, training, data, group, cx)?;
-        memory_bank::write_memory_bank(&new_bank, data, cx)?;
+        if memory_bank::is_kept(stage, settings, data, position.epoch) {
+            memory_bank::write_memory_bank(&new_bank, data, cx)?;
+        }
         *bank = Some(new_bank);
     }
     Ok(())

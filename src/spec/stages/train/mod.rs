@@ -333,7 +333,7 @@ impl Stage for Train {
         if !self.loss.learned_scalars().is_empty() {
             outputs.push(StageOutput::table("loss_scalars", tables::loss_scalars::table().schema(), 4096));
         }
-        if self.memory_bank.is_some() {
+        if self.memory_bank.as_ref().is_some_and(|bank| bank.keep != KeptBanks::None) {
             outputs.push(StageOutput::table(
                 "memory_bank",
                 tables::memory_bank::table().schema(),
@@ -634,6 +634,9 @@ pub struct MemoryBankSettings {
     /// bank; the published code has none in epoch 0.
     #[serde(default)]
     pub first_epoch: u64,
+    /// Epochs whose bank is kept in the table `memory_bank`. The weights of the model do not depend on it.
+    #[serde(default)]
+    pub keep: KeptBanks,
     /// Weights of the pairs of a batch, from their scores with the bank.
     #[serde(flatten)]
     pub weights: MemoryBankWeights,
@@ -649,6 +652,19 @@ pub enum SamplingMode {
     /// Whole batches of a shuffled epoch, each with the probability `fraction`, as in the published code: the size
     /// varies.
     Batches,
+}
+
+/// Epochs whose memory bank is kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KeptBanks {
+    /// None: there is no table.
+    None,
+    /// The last one, which `query_bank` reads.
+    #[default]
+    Last,
+    /// All.
+    All,
 }
 
 impl MemoryBankSettings {
