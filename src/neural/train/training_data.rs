@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::images::{DataSetImages, ImageLocations, RowLocation};
 use pairloom_base::error::{Error, Result, TruncatedList};
 use pairloom_kernels::epoch::{DataOrder, Shuffle};
-use pairloom_kernels::text::vocabulary::{MAX_CAPTION_WORDS, UNKNOWN_ID};
+use pairloom_kernels::text::vocabulary::{MAX_CAPTION_WORDS, UNKNOWN_ID, check_word_count, with_marks};
 use pairloom_kernels::text::{Tokenizer, Vocabulary};
 use pairloom_loader::{AugmentedImages, LoaderData, LoaderDataSet, LoaderImages};
 use pairloom_model::family::concept_graph::{Concept, with_image_words};
@@ -391,32 +391,65 @@ fn encode_captions(
     summary: &mut TrainingDataSummary,
     cx: &StageContext<'_>,
 ) -> Result<Vocabulary> {
-    let mut counts: HashMap<String, usize> = HashMap::new();
-    let mut empty = 0;
+    let (mut words, mut empty) = (WordCounts::default(), 0);
     let counts_all = stage.vocabulary_captions == VocabularyCaptions::TrainAndVal;
-    let counted = pairs.iter().map(|pair| (pair.caption.text.as_str(), pair.caption.is_validation));
-    let counted = counted.filter(|(_, is_validation)| counts_all || !is_validation);
-    let more = left_out.iter().filter(|_| counts_all).map(|text| (text.as_str(), true));
-    for (text, is_other) in counted.chain(more) {
+    let mut numbers: Vec<Vec<u32>> = Vec::with_capacity(pairs.len());
+    for CaptionRow { id, is_validation, text, .. } in pairs.iter_mut().map(|pair| &mut pair.caption) {
         cx.check_cancelled()?;
-        let words = stage.tokenizer.tokenize(text, true);
-        empty += usize::from(words.is_empty() && !is_other);
-        for word in words {
-            *counts.entry(word).or_default() += 1;
+        let tokens = stage.tokenizer.tokenize(&std::mem::take(text), true);
+        check_word_count(&tokens).map_err(|error| Error::data(error).context(format!("caption {id}")))?;
+        empty += usize::from(tokens.is_empty() && !*is_validation);
+        let is_counted = counts_all || !*is_validation;
+        numbers.push(tokens.into_iter().map(|word| words.add(word, is_counted)).collect());
+    }
+    for text in left_out.iter().filter(|_| counts_all) {
+        cx.check_cancelled()?;
+        for word in stage.tokenizer.tokenize(text, true) {
+            words.add(word, true);
         }
     }
     if empty > 0 {
         let message = format!("{empty} training captions hold no word; each is trained on as an empty sentence");
         summary.warnings.push(("captions".to_owned(), message));
     }
-    let vocabulary = Vocabulary::build(&counts, stage.min_count);
-    for pair in pairs {
-        cx.check_cancelled()?;
-        pair.token_ids = vocabulary
-            .encode_caption(stage.tokenizer, &pair.caption.text)
-            .map_err(|error| Error::data(error).context(format!("caption {}", pair.caption.id)))?;
+    let vocabulary = Vocabulary::build(words.counted(), stage.min_count);
+    let ids = words.token_ids(&vocabulary);
+    for (pair, numbers) in pairs.iter_mut().zip(numbers) {
+        pair.token_ids = with_marks(numbers.into_iter().map(|number| ids[number as usize]));
     }
     Ok(vocabulary)
+}
+
+/// Distinct words of captions, each with a number and a count.
+#[derive(Default)]
+struct WordCounts {
+    numbers: HashMap<String, u32>,
+    counts: Vec<usize>,
+}
+
+impl WordCounts {
+    /// Returns the number of a word, which counts only if `is_counted`.
+    fn add(&mut self, word: String, is_counted: bool) -> u32 {
+        let number = *self.numbers.entry(word).or_insert(self.counts.len().saturating_as::<u32>());
+        if number as usize == self.counts.len() {
+            self.counts.push(0);
+        }
+        self.counts[number as usize] += usize::from(is_counted);
+        number
+    }
+
+    /// Words that were counted, with their counts.
+    fn counted(&self) -> impl Iterator<Item = (&str, usize)> {
+        let words = self.numbers.iter().map(|(word, &number)| (word.as_str(), self.counts[number as usize]));
+        words.filter(|(_, count)| *count > 0)
+    }
+
+    /// Token id of each word, by its number.
+    fn token_ids(&self, vocabulary: &Vocabulary) -> Vec<i32> {
+        let mut ids = vec![UNKNOWN_ID; self.counts.len()];
+        self.numbers.iter().for_each(|(word, &number)| ids[number as usize] = vocabulary.id(word));
+        ids
+    }
 }
 
 /// Rows of the table `samples`.
