@@ -250,6 +250,8 @@ fn invalid_settings_and_data_are_refused() {
     assert_eq!(settings("semantic_margin = {}"), ["semantic_margin"]);
     assert_eq!(settings("selection_metric = \"ncs\""), ["selection_metric"]);
     assert_eq!(settings(NGRAMS), ["caption_ngrams"]);
+    assert_eq!(settings("product_backend = \"libtorch\""), ["product_backend"]);
+    assert_eq!(settings("precision = \"mixed\"\nproduct_backend = \"libtorch\""), [""; 0]);
     assert_eq!(settings("ranks = 0"), ["ranks"]);
     assert_eq!(settings("ranks = 17"), ["ranks"]);
     assert_eq!(settings("warm_up = { epochs = 0, margin = -1.0 }"), ["warm_up.epochs", "warm_up.margin"]);

@@ -89,7 +89,7 @@ pub fn run(stage: &Train, cx: &mut StageContext<'_>) -> Result<()> {
             let training = create_training(stage, &data, initial, ranks.local_rank, cx)?;
             let mut position = TrainingPosition::new(order);
             if !device.is_cuda() {
-                position.choose_products(stage.precision, &group)?;
+                position.choose_products(stage, &group)?;
             }
             (training, position, None)
         }

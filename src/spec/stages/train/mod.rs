@@ -10,7 +10,7 @@ use crate::input_spec::ImageInput;
 use crate::loss::sum::SumLoss;
 use crate::loss::{Loss, LossSettings, MemoryBankMask, MemoryBankWeights, Objective, SemanticMargin};
 use crate::networks::Network;
-use crate::precision::MatmulPrecision;
+use crate::precision::{MatmulPrecision, ProductBackend};
 use crate::stages::image_vectors_input;
 use pairloom_kernels::epoch::{MemoryBankSampling, Shuffle};
 use pairloom_kernels::text::Tokenizer;
@@ -91,10 +91,12 @@ pub struct Train {
     /// Initial word vectors from a file. Random if not set.
     #[serde(default)]
     pub word_vectors: Option<WordVectorSettings>,
-    /// Precision of matrix products. On a CPU, a training in mixed precision measures at its start which library multiplies
-    /// faster in a GRU, and keeps that one when it is resumed.
+    /// Precision of matrix products.
     #[serde(default)]
     pub precision: MatmulPrecision,
+    /// Library of the matrix products, for `precision = "mixed"` on a CPU.
+    #[serde(default, skip_serializing_if = "ProductBackend::is_auto")]
+    pub product_backend: ProductBackend,
     /// Tokenizer of the captions.
     #[serde(default)]
     pub tokenizer: Tokenizer,
