@@ -21,6 +21,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
 use pairloom_base::runtime::CancelToken;
+use pairloom_kernels::epoch::TrainingPair;
 use pairloom_kernels::random::Rng;
 use pairloom_kernels::text::Tokenizer;
 use pairloom_model::collective::CollectiveGroup;
@@ -28,7 +29,6 @@ use pairloom_model::family::concept_graph::{Concept, set_concepts};
 use pairloom_model::family::encode;
 use pairloom_model::family::model::Model;
 use pairloom_model::family::registry::{DescribeModel, ModelConfig};
-use pairloom_model::memory_bank::TrainingPair;
 use pairloom_model::pair_scores::{CaptionBlocks, PairScoring};
 use pairloom_model::step::{PairBatch, StepOptions};
 use pairloom_model::training_state::TrainingState;

@@ -17,6 +17,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Instant;
 
 use pairloom_base::runtime::CancelToken;
+use pairloom_kernels::epoch::TrainingPair;
 use pairloom_kernels::product::{ElementType, LeftFactor, RightFactor, Tile, add_product, has_avx512};
 use pairloom_kernels::random::Rng;
 use pairloom_kernels::text::Tokenizer;
@@ -24,7 +25,7 @@ use pairloom_model::collective::CollectiveGroup;
 use pairloom_model::family::encode;
 use pairloom_model::family::encode::EncodedItems;
 use pairloom_model::family::registry::DescribeModel;
-use pairloom_model::memory_bank::{MemoryBank, TrainingPair};
+use pairloom_model::memory_bank::MemoryBank;
 use pairloom_model::step::{MemoryBankComparison, PairBatch, StepOptions};
 use pairloom_model::training_state::TrainingState;
 use pairloom_spec::family::ModelSettings;

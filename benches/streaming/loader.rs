@@ -197,7 +197,7 @@ impl StoredTable<'_> {
         let (mut sum, mut rows) = (0.0, 0);
         while let Some(batch) = loader.next(|| Ok(()))? {
             sum += batch.images().iter().step_by(self.width).map(|&value| f64::from(value)).sum::<f64>();
-            rows += batch.caption_lengths().filter(|&length| length == TOKENS).count();
+            rows += batch.token_ids().iter().filter(|tokens| tokens.len() == TOKENS).count();
         }
         assert_eq!(rows, self.rows);
         Ok(sum)

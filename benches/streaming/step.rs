@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use pairloom_base::error::{Error, Result};
+use pairloom_kernels::epoch::TrainingPair;
 use pairloom_loader::{Batch, Loader};
 use pairloom_model::collective::CollectiveGroup;
 use pairloom_model::family::registry::{DescribeModel, ModelConfig};
-use pairloom_model::memory_bank::TrainingPair;
 use pairloom_model::step::{PairBatch, StepOptions};
 use pairloom_model::training_state::TrainingState;
 use pairloom_spec::family::ModelSettings;
@@ -43,7 +43,7 @@ fn measure(name: &str, config: ModelConfig, steps: usize, start: impl Fn() -> Re
     let mut loader = start()?;
     let mut resident: Vec<(Vec<f32>, Vec<Vec<i32>>)> = Vec::new();
     while let Some(batch) = loader.next(|| Ok(()))?.filter(|_| resident.len() < steps) {
-        resident.push((batch.images().to_vec(), (0..batch.len()).map(|i| batch.token_ids(i).to_vec()).collect()));
+        resident.push((batch.images().to_vec(), batch.token_ids().into_iter().map(<[i32]>::to_vec).collect()));
     }
     drop(loader);
     let (mut without, mut with, mut waits) = (Vec::new(), Vec::new(), 0.0);
@@ -58,7 +58,7 @@ fn measure(name: &str, config: ModelConfig, steps: usize, start: impl Fn() -> Re
         for _ in 0..steps {
             let batch: Option<Batch> = loader.next(|| Ok(()))?;
             let Some(batch) = batch else { break };
-            step(batch.images(), &(0..batch.len()).map(|i| batch.token_ids(i)).collect::<Vec<_>>())?;
+            step(batch.images(), &batch.token_ids())?;
         }
         // The first round is a warm-up.
         if round > 0 {

@@ -29,6 +29,8 @@ pub struct AugmentedImages {
 pub struct PixelFormat {
     /// Side, in pixels.
     pub side: usize,
+    /// Shorter side, in pixels, to which an image is resized before its centre crop is taken.
+    pub resize: usize,
     /// Filter of the resizing.
     pub interpolation: Interpolation,
     /// Statistics for the normalisation.
@@ -36,10 +38,15 @@ pub struct PixelFormat {
 }
 
 impl PixelFormat {
-    /// Squares for the networks of torchvision.
+    /// Squares for the networks of torchvision: a centre crop of 224 is taken from an image of shorter side 256.
     #[must_use]
     pub fn imagenet(side: usize) -> Self {
-        Self { side, interpolation: Interpolation::Bilinear, statistics: ChannelStatistics::IMAGENET }
+        Self {
+            side,
+            resize: side * 8 / 7,
+            interpolation: Interpolation::Bilinear,
+            statistics: ChannelStatistics::IMAGENET,
+        }
     }
 }
 
@@ -98,17 +105,17 @@ impl AugmentedImages {
         Ok(())
     }
 
-    /// Writes the centre crop of image `row`, for evaluation: its shorter side is resized to `resize`, and the square
-    /// in the centre is cut out.
+    /// Writes the centre crop of image `row`, for evaluation: its shorter side is resized, and the square in the centre
+    /// is cut out.
     ///
     /// # Errors
     /// As [`AugmentedImages::write_augmented`].
     ///
     /// # Panics
     /// As [`AugmentedImages::write_augmented`].
-    pub fn write_centre_crop(&self, row: usize, resize: usize, pixels: &mut [f32]) -> Result<()> {
+    pub fn write_centre_crop(&self, row: usize, pixels: &mut [f32]) -> Result<()> {
         let image = self.decode(row)?;
-        let PixelFormat { side, interpolation, statistics } = self.format;
+        let PixelFormat { side, resize, interpolation, statistics } = self.format;
         let square = ResizedCrop { shorter: resize, crop: side, place: CropPlace::Centre, interpolation };
         let square = resize_and_crop(&image.rgb, image.width, image.height, square);
         normalize::to_channels(&square, side, statistics, false, pixels);
@@ -127,7 +134,7 @@ impl AugmentedImages {
 
 /// Writes an augmented `image` as 3 × `side` × `side` normalised values.
 pub(super) fn write_view(image: &DecodedImage, augmentation: Augmentation, format: PixelFormat, pixels: &mut [f32]) {
-    let PixelFormat { side, interpolation, statistics } = format;
+    let PixelFormat { side, interpolation, statistics, .. } = format;
     let square = crop_and_resize(&image.rgb, (image.width, image.height), augmentation.crop, side, interpolation);
     normalize::to_channels(&square, side, statistics, augmentation.flipped, pixels);
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crossbeam::channel::{Receiver, Sender, TrySendError};
 
 use pairloom_base::error::Result;
+use pairloom_kernels::epoch::TrainingPair;
 
 /// Buffer for the image values of a batch.
 pub trait ValueBuffer: Send {
@@ -78,15 +79,15 @@ pub(super) struct BatchStorage {
     pub images: Option<Box<dyn ValueBuffer>>,
     pub token_ids: Vec<i32>,
     pub token_ends: Vec<usize>,
-    pub captions: Vec<i64>,
+    pub pairs: Vec<TrainingPair>,
 }
 
 /// Share of one rank in a batch.
 pub struct Batch {
     /// Number of the batch in its epoch, from 0.
     pub number: usize,
-    /// Number of samples of the batch over all ranks.
-    pub global_size: usize,
+    /// Samples of this rank among those of the batch.
+    pub(super) share: Range<usize>,
     pub(super) width: usize,
     pub(super) buffers: BatchStorage,
     pub(super) recycle: Sender<BatchStorage>,
@@ -96,13 +97,13 @@ impl Batch {
     /// Number of samples in this share. It may be 0 in the last batch of an epoch.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.buffers.captions.len()
+        self.share.len()
     }
 
     /// Returns true if this share has no samples.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.buffers.captions.is_empty()
+        self.share.is_empty()
     }
 
     /// Values of the images, row-major, one row for each sample: features `[n, D]`, regions `[n, R, D]` or images
@@ -112,26 +113,24 @@ impl Batch {
         self.buffers.images.as_ref().map_or(&[], |images| &images.values()[..self.len() * self.width])
     }
 
-    /// `caption_id` of every sample.
+    /// Training pairs of the whole batch: those of rank 0, those of rank 1, and so on.
     #[must_use]
-    pub fn captions(&self) -> &[i64] {
-        &self.buffers.captions
+    pub fn pairs(&self) -> &[TrainingPair] {
+        &self.buffers.pairs
     }
 
-    /// Token ids of the caption of sample `i`.
+    /// Training pairs of this share.
     #[must_use]
-    pub fn token_ids(&self, i: usize) -> &[i32] {
-        &self.buffers.token_ids[self.range(i)]
+    pub fn own_pairs(&self) -> &[TrainingPair] {
+        &self.buffers.pairs[self.share.clone()]
     }
 
-    /// Number of tokens of every caption.
-    pub fn caption_lengths(&self) -> impl Iterator<Item = usize> {
-        (0..self.len()).map(|i| self.range(i).len())
-    }
-
-    fn range(&self, i: usize) -> Range<usize> {
-        let start = if i == 0 { 0 } else { self.buffers.token_ends[i - 1] };
-        start..self.buffers.token_ends[i]
+    /// Token ids of the caption of every sample.
+    #[must_use]
+    pub fn token_ids(&self) -> Vec<&[i32]> {
+        let ends = &self.buffers.token_ends;
+        let starts = std::iter::once(&0).chain(ends);
+        starts.zip(ends).map(|(&start, &end)| &self.buffers.token_ids[start..end]).collect()
     }
 }
 
@@ -150,7 +149,7 @@ impl BatchStorage {
         let mut buffers = home.try_recv().unwrap_or_default();
         buffers.token_ids.clear();
         buffers.token_ends.clear();
-        buffers.captions.clear();
+        buffers.pairs.clear();
         buffers
     }
 

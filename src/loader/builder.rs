@@ -6,8 +6,8 @@ use crossbeam::channel::{Receiver, Sender};
 
 use super::batch::{AllocateBuffer, Batch, BatchStorage};
 use super::data::{LoaderData, LoaderImages};
+use super::order::{BatchOrder, RowReader};
 use pairloom_base::error::{Error, Result};
-use pairloom_kernels::epoch::{DataOrder, Epoch, Sample, rank_share};
 use pairloom_storage::shard::ShardVectors;
 use pairloom_storage::table_shards::TableShards;
 
@@ -47,42 +47,47 @@ impl MappedColumns {
     }
 }
 
-/// Builder of the share of one rank in any batch of an epoch.
+/// Builder of the share of one rank in any batch.
 pub(super) struct BatchBuilder<'b> {
     pub data: &'b LoaderData,
-    pub order: &'b DataOrder,
-    pub epoch: &'b Epoch<'b>,
-    /// Number of the epoch, from 0.
-    pub epoch_number: u64,
-    pub rank: usize,
-    pub world_size: usize,
+    pub order: &'b BatchOrder,
+    pub reader: RowReader<'b>,
     pub allocate: &'b AllocateBuffer,
     /// Channel through which the memory of used batches returns.
     pub recycle: (Sender<BatchStorage>, Receiver<BatchStorage>),
     /// Columns of mapped shards that this thread reads from.
     pub mapped: MappedColumns,
-    /// Samples of the batch; a field so that its memory is reused.
-    pub samples: Vec<Sample>,
+    /// Data set and shard that are read, if each shard is released after its last row.
+    pub current: Option<(usize, usize)>,
+    /// Rows of the batch; a field so that its memory is reused.
+    pub rows: Vec<usize>,
 }
 
 impl BatchBuilder<'_> {
     pub fn build(&mut self, number: usize) -> Result<BuiltBatch> {
         let begun = now();
         let mut storage = Duration::ZERO;
-        let all = self.order.batch_positions(number);
-        let share = rank_share(all.len(), self.rank, self.world_size);
-        self.samples.clear();
-        self.samples.extend(self.epoch.samples(all.start + share.start..all.start + share.end));
+        let all = self.order.positions(number);
+        let share = self.order.share(all.len());
+        self.rows.clear();
+        self.reader.read(all.clone(), self.data, &mut self.rows);
         let mut width = 0;
         let mut buffers = BatchStorage::recycled(&self.recycle.1);
-        for (i, &sample) in self.samples.iter().enumerate() {
-            let location = self.data.locate(sample)?;
-            match &self.data.sets()[sample.data_set].images {
+        for &row in &self.rows {
+            buffers.pairs.push(self.data.pair(row)?);
+        }
+        for i in 0..share.len() {
+            let (row, position) = (self.rows[share.start + i], all.start + share.start + i);
+            let (data_set, location) = (self.data.data_set(row), self.data.locate(row)?);
+            if let Some(rest) = self.order.rest_of_rows(position) {
+                self.enter_shard((data_set, location.shard), rest)?;
+            }
+            match &self.data.sets()[data_set].images {
                 LoaderImages::Vectors { shards, column } => {
                     if location.shard >= shards.len() {
                         return Err(shard_out_of_range(shards, location.shard));
                     }
-                    let mapped = self.mapped.slot(sample.data_set, location.shard);
+                    let mapped = self.mapped.slot(data_set, location.shard);
                     let vectors = match mapped {
                         Some(vectors) => vectors,
                         None => {
@@ -92,44 +97,56 @@ impl BatchBuilder<'_> {
                             mapped.insert(vectors)
                         }
                     };
-                    let row = vectors.row(location.row)?;
-                    Self::check_width(&mut width, row.len(), sample)?;
+                    let values = vectors.row(location.row)?;
+                    check_width(&mut width, values.len(), data_set)?;
                     buffers.reserve(self.allocate, width * share.len())?;
-                    buffers.images_mut()[i * width..][..width].copy_from_slice(row);
+                    buffers.images_mut()[i * width..][..width].copy_from_slice(values);
                 }
                 LoaderImages::Pixels(images) => {
-                    Self::check_width(&mut width, images.sample_len(), sample)?;
+                    check_width(&mut width, images.sample_len(), data_set)?;
                     buffers.reserve(self.allocate, width * share.len())?;
-                    let position = (all.start + share.start + i) as u64;
+                    let image = images.global_row(location.shard, location.row)?;
                     let pixels = &mut buffers.images_mut()[i * width..][..width];
-                    images.write_augmented(
-                        images.global_row(location.shard, location.row)?,
-                        self.order.seed(),
-                        self.epoch_number,
-                        position,
-                        pixels,
-                    )?;
+                    self.order.write_pixels(images, image, position, pixels)?;
                 }
             }
-            buffers.token_ids.extend_from_slice(self.data.token_ids(sample)?);
+            buffers.token_ids.extend_from_slice(self.data.token_ids(row)?);
             buffers.token_ends.push(buffers.token_ids.len());
-            buffers.captions.push(self.data.caption(sample)?);
         }
-        let batch = Batch { number, global_size: all.len(), width, buffers, recycle: self.recycle.0.clone() };
+        let batch = Batch { number, share, width, buffers, recycle: self.recycle.0.clone() };
         Ok(BuiltBatch { batch, storage, decode: begun.elapsed().saturating_sub(storage) })
     }
 
-    /// Checks that a sample has as many values as those before it. `width` is 0 before the first sample.
-    fn check_width(width: &mut usize, got: usize, sample: Sample) -> Result<()> {
-        if *width == 0 {
-            *width = got;
-        }
-        if *width == got {
+    /// Releases the shard before `shard`, and reads the one after it ahead. `rest` are the rows that follow.
+    fn enter_shard(&mut self, shard: (usize, usize), rest: &[usize]) -> Result<()> {
+        if self.current == Some(shard) {
             return Ok(());
         }
-        let (set, wanted) = (sample.data_set, *width);
-        Err(Error::data(format!("data set {set} has {got} values an image, wanted {wanted} as in the others")))
+        if let Some((data_set, before)) = self.current.replace(shard) {
+            *self.mapped.slot(data_set, before) = None;
+            self.data.sets()[data_set].images.release(before);
+        }
+        for &row in rest {
+            let next = self.data.shard_of_row(row)?;
+            if next != shard {
+                self.data.sets()[next.0].images.prefetch([next.1]);
+                break;
+            }
+        }
+        Ok(())
     }
+}
+
+/// Checks that a sample has as many values as those before it. `width` is 0 before the first sample.
+fn check_width(width: &mut usize, got: usize, data_set: usize) -> Result<()> {
+    if *width == 0 {
+        *width = got;
+    }
+    if *width == got {
+        return Ok(());
+    }
+    let expected = *width;
+    Err(Error::data(format!("data set {data_set} has {got} values an image, wanted {expected} as in the others")))
 }
 
 /// Current time, only for measuring durations.

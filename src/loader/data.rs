@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::augmented::AugmentedImages;
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::epoch;
+use pairloom_kernels::epoch::TrainingPair;
 use pairloom_storage::shard::{Shard, ShardIds, ShardIntLists};
 use pairloom_storage::table_shards::TableShards;
 
@@ -17,7 +18,7 @@ pub struct LoaderData {
     /// For every data set the image shards that have samples, each with its number of samples. A data order contains no
     /// others.
     shards_of: Vec<Vec<(usize, usize)>>,
-    captions: ShardIds,
+    images: ShardIds,
     shards: ShardIds,
     rows: ShardIds,
     token_ids: ShardIntLists,
@@ -101,8 +102,8 @@ impl LoaderData {
             }
             shards_of.push(groups);
         }
-        let (captions, rows, words) = (table.ids("caption_id")?, table.ids("row")?, table.int32_lists("token_ids")?);
-        Ok(Self { sets, starts, shards_of, captions, shards, rows, token_ids: words })
+        let (images, rows, token_ids) = (table.ids("image_id")?, table.ids("row")?, table.int32_lists("token_ids")?);
+        Ok(Self { sets, starts, shards_of, images, shards, rows, token_ids })
     }
 
     /// Returns the data sets.
@@ -127,25 +128,38 @@ impl LoaderData {
     }
 
     /// Row of a sample in the table of samples.
-    #[must_use]
-    pub fn table_row(&self, sample: epoch::Sample) -> usize {
+    pub(super) fn table_row(&self, sample: epoch::Sample) -> usize {
         self.starts[sample.data_set] + sample.index
     }
 
-    pub(super) fn locate(&self, sample: epoch::Sample) -> Result<SampleLocation> {
-        let row = self.table_row(sample);
+    /// Training pair of a row of the table of samples.
+    ///
+    /// # Errors
+    /// There is no such row, or the table is damaged.
+    pub fn pair(&self, row: usize) -> Result<TrainingPair> {
+        let data_set = i64::try_from(self.data_set(row)).map_err(|error| Error::internal(error.to_string()))?;
+        Ok(TrainingPair { row, image: (data_set, self.images.value(row)?) })
+    }
+
+    /// Data set of a row of the table of samples.
+    pub(super) fn data_set(&self, row: usize) -> usize {
+        self.starts[1..].partition_point(|&end| end <= row)
+    }
+
+    /// Data set and shard of the image of a row of the table of samples.
+    pub(super) fn shard_of_row(&self, row: usize) -> Result<(usize, usize)> {
+        Ok((self.data_set(row), self.locate(row)?.shard))
+    }
+
+    pub(super) fn locate(&self, row: usize) -> Result<SampleLocation> {
         Ok(SampleLocation {
             shard: to_index(row, self.shards.value(row)?)?,
             row: to_index(row, self.rows.value(row)?)?,
         })
     }
 
-    pub(super) fn caption(&self, sample: epoch::Sample) -> Result<i64> {
-        self.captions.value(self.table_row(sample))
-    }
-
-    pub(super) fn token_ids(&self, sample: epoch::Sample) -> Result<&[i32]> {
-        self.token_ids.row(self.table_row(sample))
+    pub(super) fn token_ids(&self, row: usize) -> Result<&[i32]> {
+        self.token_ids.row(row)
     }
 }
 

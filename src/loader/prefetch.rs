@@ -1,19 +1,8 @@
-//! Prefetching: opens the shards that an epoch needs next, and releases the shards it no longer needs.
+//! Prefetching: opens the shards that a loader needs next, and releases the shards it no longer needs.
 
 use super::builder::MappedColumns;
 use super::data::LoaderData;
-use pairloom_kernels::epoch::{Epoch, ShardWindow};
-
-/// Shard windows of an epoch, with the shard numbers of the tables.
-pub(super) fn shard_windows(epoch: &Epoch<'_>, data: &LoaderData) -> Vec<ShardWindow> {
-    let mut windows = epoch.shard_windows();
-    for window in &mut windows {
-        for shard in &mut window.shards {
-            *shard = data.shard(window.data_set, *shard);
-        }
-    }
-    windows
-}
+use pairloom_kernels::epoch::ShardWindow;
 
 /// Position of a reader among the shard windows of an epoch.
 #[derive(Debug, Default)]
@@ -91,12 +80,12 @@ impl Prefetcher {
         }
     }
 
-    /// Releases all shards at the end of an epoch. A global shuffle keeps its shards mapped: the next epoch needs the
-    /// same shards, and chunks that have been verified need not be verified again.
-    pub fn release_all(&mut self, windows: &[ShardWindow], data: &LoaderData, windowed: bool) {
+    /// Releases all shards at the end, if `releases` is true. A global shuffle keeps its shards mapped: the next epoch
+    /// needs the same shards, and chunks that have been verified need not be verified again.
+    pub fn release_all(&mut self, windows: &[ShardWindow], data: &LoaderData, releases: bool) {
         self.active.clear();
         // All windows, since readers may be in windows that this reader has not reached.
-        for window in windows.iter().filter(|_| windowed) {
+        for window in windows.iter().filter(|_| releases) {
             for &shard in &window.shards {
                 data.sets()[window.data_set].images.release(shard);
             }

@@ -1,4 +1,4 @@
-//! Stream of the batches of an epoch.
+//! Stream of batches.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -9,10 +9,11 @@ use crossbeam::channel::{Receiver, Sender, bounded};
 use super::batch::{AllocateBuffer, Batch};
 use super::builder::{BatchBuilder, BuiltBatch, MappedColumns, now};
 use super::data::LoaderData;
-use super::prefetch::{Prefetcher, shard_windows};
+use super::order::{BatchOrder, SelectedRows};
+use super::prefetch::Prefetcher;
 use pairloom_base::error::{Error, Result};
 use pairloom_base::runtime::Stalls;
-use pairloom_kernels::epoch::{DataOrder, ShardWindow, Shuffle};
+use pairloom_kernels::epoch::{DataOrder, ShardWindow};
 
 /// Maximum number of finished batches of a thread. While the trainer uses one batch, another waits and a third is being
 /// filled.
@@ -41,13 +42,13 @@ impl LoaderStart {
     }
 }
 
-/// Loader of the batches of an epoch, in order. Background threads assemble them.
+/// Loader of the batches of an epoch, or of given rows, in order. Background threads assemble them.
 ///
 /// Each of `n` threads assembles every `n`-th batch and keeps at most two finished batches, so memory is bounded by
 /// 3·`n` + 1 batches. If a batch fails, the loader returns its error in its place, and the stream ends.
 pub struct Loader {
     data: Arc<LoaderData>,
-    order: Arc<DataOrder>,
+    order: Arc<BatchOrder>,
     windows: Arc<Vec<ShardWindow>>,
     receivers: Vec<Receiver<Result<BuiltBatch>>>,
     threads: Vec<JoinHandle<()>>,
@@ -60,7 +61,7 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Starts the worker threads.
+    /// Starts the worker threads on the batches of an epoch.
     ///
     /// # Errors
     /// There are more ranks than samples in a batch, the rank is out of range, or a thread cannot be started.
@@ -70,7 +71,7 @@ impl Loader {
         start: LoaderStart,
         allocate: &AllocateBuffer,
     ) -> Result<Self> {
-        let LoaderStart { epoch, first_batch, rank, world_size, threads } = start;
+        let LoaderStart { first_batch, rank, world_size, threads, .. } = start;
         if rank >= world_size {
             return Err(Error::usage(format!("rank {rank} of {world_size}, expected one below {world_size}")));
         }
@@ -81,7 +82,30 @@ impl Loader {
             ))
             .hint("use at most as many ranks as a batch has samples"));
         }
-        let windows = Arc::new(shard_windows(&order.epoch(epoch), &data));
+        Self::start_at(data, BatchOrder::Epoch(order, start), first_batch, threads, allocate)
+    }
+
+    /// Starts `threads` worker threads on given rows of the table of samples.
+    ///
+    /// # Errors
+    /// The table is damaged, or a thread cannot be started.
+    pub fn start_on_rows(
+        data: Arc<LoaderData>,
+        rows: SelectedRows,
+        threads: usize,
+        allocate: &AllocateBuffer,
+    ) -> Result<Self> {
+        Self::start_at(data, BatchOrder::Rows(rows), 0, threads, allocate)
+    }
+
+    fn start_at(
+        data: Arc<LoaderData>,
+        order: BatchOrder,
+        first_batch: usize,
+        threads: usize,
+        allocate: &AllocateBuffer,
+    ) -> Result<Self> {
+        let windows = Arc::new(order.windows(&data)?);
         let mut this = Self {
             prefetcher: Prefetcher::default(),
             receivers: vec![],
@@ -91,7 +115,7 @@ impl Loader {
             stalls: Stalls::default(),
             last_return: None,
             data,
-            order,
+            order: Arc::new(order),
             windows,
         };
         this.prefetch();
@@ -103,7 +127,6 @@ impl Loader {
                 order: Arc::clone(&this.order),
                 windows: Arc::clone(&this.windows),
                 allocate: Arc::clone(allocate),
-                start,
                 first: first_batch + thread,
                 step: count,
                 sender,
@@ -116,7 +139,7 @@ impl Loader {
         Ok(this)
     }
 
-    /// Returns the next batch; `None` at the end of the epoch. Calls `check_cancelled` every 50 ms while it waits.
+    /// Returns the next batch; `None` after the last. Calls `check_cancelled` every 50 ms while it waits.
     ///
     /// # Errors
     /// A shard cannot be read, or `check_cancelled` fails.
@@ -156,7 +179,11 @@ impl Loader {
     }
 
     fn prefetch(&mut self) {
-        let position = self.order.batch_positions(self.next_batch).start;
+        if self.order.rest_of_rows(0).is_some() {
+            // The worker reads ahead.
+            return;
+        }
+        let position = self.order.positions(self.next_batch).start;
         self.prefetcher.prefetch(position, &self.windows, &self.data);
     }
 }
@@ -169,17 +196,16 @@ impl Drop for Loader {
             // A panic was already returned as an error in the place of a batch.
             let _ = thread.join();
         }
-        self.prefetcher.release_all(&self.windows, &self.data, self.order.shuffle() != Shuffle::Global);
+        self.prefetcher.release_all(&self.windows, &self.data, self.order.releases_shards());
     }
 }
 
 /// Worker thread: assembles every `step`-th batch.
 struct LoaderWorker {
     data: Arc<LoaderData>,
-    order: Arc<DataOrder>,
+    order: Arc<BatchOrder>,
     windows: Arc<Vec<ShardWindow>>,
     allocate: AllocateBuffer,
-    start: LoaderStart,
     first: usize,
     step: usize,
     sender: Sender<Result<BuiltBatch>>,
@@ -187,22 +213,19 @@ struct LoaderWorker {
 
 impl LoaderWorker {
     fn run(self) {
-        let epoch = self.order.epoch(self.start.epoch);
         let mut builder = BatchBuilder {
             data: &self.data,
             order: &self.order,
-            epoch: &epoch,
-            epoch_number: self.start.epoch,
-            rank: self.start.rank,
-            world_size: self.start.world_size,
+            reader: self.order.reader(),
             allocate: &self.allocate,
             recycle: bounded(BATCHES_PER_THREAD + 2),
             mapped: MappedColumns::default(),
-            samples: vec![],
+            current: None,
+            rows: vec![],
         };
         let mut behind = Prefetcher::default();
         for number in (self.first..self.order.batch_count()).step_by(self.step) {
-            behind.release_columns(self.order.batch_positions(number).start, &self.windows, &mut builder.mapped);
+            behind.release_columns(self.order.positions(number).start, &self.windows, &mut builder.mapped);
             let build = std::panic::AssertUnwindSafe(|| builder.build(number));
             let built = std::panic::catch_unwind(build)
                 .unwrap_or_else(|_| Err(Error::internal(format!("batch {number}: a loader worker panicked"))));

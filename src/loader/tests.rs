@@ -9,7 +9,7 @@ use arrow::array::{ArrayRef, BinaryArray, Int32Array, Int64Array, RecordBatch, S
 use super::*;
 use pairloom_base::error::{Error, ErrorCategory, Result};
 use pairloom_images::image::picture_digests;
-use pairloom_kernels::epoch::{DataOrder, DataSet as PlanSet, Shuffle};
+use pairloom_kernels::epoch::{DataOrder, DataSet as PlanSet, Shuffle, TrainingPair};
 use pairloom_storage::cache::ShardCache;
 use pairloom_storage::shard::Shard;
 use pairloom_storage::table_shards::{ShardSource, TableShards};
@@ -84,10 +84,16 @@ fn with(shards: TableShards, rows: &[usize], order: Shuffle, batch: usize) -> (A
     (Arc::new(data), Arc::new(data_order))
 }
 
+/// `caption_id` of pairs of [`samples`]: each data set begins at an even row.
+fn captions(pairs: &[TrainingPair]) -> Vec<i64> {
+    let number = |row: usize| i64::try_from(row % 2).unwrap();
+    pairs.iter().map(|pair| 1000 * pair.image.0 + 2 * pair.image.1 + number(pair.row)).collect()
+}
+
 fn ids(loader: &mut Loader) -> Vec<Vec<i64>> {
     let mut all = Vec::new();
     while let Some(batch) = loader.next(|| Ok(())).unwrap() {
-        all.push(batch.captions().to_vec());
+        all.push(captions(batch.own_pairs()));
     }
     all
 }
@@ -104,17 +110,13 @@ fn a_batch_holds_the_samples_of_the_data_order() {
         let mut seen = Vec::new();
         while let Some(batch) = loader.next(|| Ok(())).unwrap() {
             assert_eq!(batch.images().len(), batch.len() * WIDTH);
-            for i in 0..batch.len() {
-                let caption = batch.captions()[i];
+            for (i, caption) in captions(batch.pairs()).into_iter().enumerate() {
                 let image = caption / 2;
                 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
                 let value = image as f32;
                 assert_eq!(batch.images()[i * WIDTH..][..WIDTH], [value, value + 0.5, -value]);
-                assert!(
-                    batch.token_ids(i).iter().copied().map(i64::from).eq(0..=image % 4 + caption % 2),
-                    "{:?}",
-                    batch.token_ids(i)
-                );
+                let token_ids = batch.token_ids()[i];
+                assert!(token_ids.iter().copied().map(i64::from).eq(0..=image % 4 + caption % 2), "{token_ids:?}");
                 seen.push(caption);
             }
         }
@@ -140,8 +142,10 @@ fn the_number_of_ranks_may_change_at_any_batch() {
         for rank in 0..ranks {
             let from = LoaderStart { epoch: 1, first_batch: first, rank, world_size: ranks, threads: 2 };
             let mut loader = start(&data, from).unwrap();
-            for batch in &mut batch_rows {
-                batch.extend_from_slice(loader.next(|| Ok(())).unwrap().unwrap().captions());
+            for (number, batch) in batch_rows.iter_mut().enumerate() {
+                let share = loader.next(|| Ok(())).unwrap().unwrap();
+                assert_eq!(captions(share.pairs()), whole[first + number], "each rank knows the whole batch");
+                batch.extend(captions(share.own_pairs()));
             }
         }
         parts.extend(batch_rows);
@@ -368,7 +372,7 @@ fn images_are_the_same_for_any_number_of_threads_and_start() {
         let mut loader = start(&pictures(), from).unwrap();
         let mut all = Vec::new();
         while let Some(batch) = loader.next(|| Ok(())).unwrap() {
-            all.push((batch.captions().to_vec(), batch.images().to_vec()));
+            all.push((captions(batch.pairs()), batch.images().to_vec()));
         }
         all
     };
@@ -410,6 +414,37 @@ fn image_rows(shard: usize, rows: usize) -> RecordBatch {
         Arc::new(digests),
     ];
     tables::batch(&tables::images::table().schema(), columns).unwrap()
+}
+
+/// Rows of two data sets, read in batches of four by any number of threads. Row 2·i + k is caption k of image i.
+#[test]
+fn given_rows_are_read_in_their_order() {
+    let sizes: [&[usize]; 2] = [&[10, 4, 10], &[5, 5]];
+    for (threads, release_shards) in [(1, true), (3, true), (2, false)] {
+        let tables = sizes.map(|rows| shards(rows, move |shard| Ok(features(shard, rows[shard], WIDTH))));
+        let sets = sizes.iter().zip(&tables).map(|(rows, shards)| {
+            let images = LoaderImages::Vectors { shards: shards.clone(), column: "feature".to_owned() };
+            LoaderDataSet { images, samples: 2 * rows.iter().sum::<usize>(), weight: 1.0 }
+        });
+        let data = Arc::new(LoaderData::new(&samples(&sizes), sets.collect()).unwrap());
+        let rows = SelectedRows { rows: vec![0, 3, 19, 30, 47, 48, 59, 67], batch_size: 4, release_shards };
+        let mut loader = Loader::start_on_rows(data, rows, threads, &pooled_heap()).unwrap();
+        let (mut pairs, mut firsts) = (Vec::new(), Vec::new());
+        while let Some(batch) = loader.next(|| Ok(())).unwrap() {
+            assert_eq!(batch.own_pairs(), batch.pairs());
+            pairs.push(captions(batch.pairs()));
+            firsts.extend(batch.images().chunks_exact(WIDTH).map(|values| values[0]));
+        }
+        drop(loader);
+        // Images 10 to 13 are those of the second shard, 20 to 29 those of the third.
+        assert_eq!(pairs, [[0, 3, 19, 42], [59, 1000, 1021, 1029]]);
+        assert_eq!(firsts, [0.0, 1.0, 9.0, 21.0, 29.0, 0.0, 10.0, 14.0]);
+        let open = if release_shards { [0, 0] } else { [2, 2] };
+        assert_eq!(tables.each_ref().map(TableShards::n_open), open);
+    }
+    let (data, _) = data(&[3], Shuffle::Global, 2);
+    let beyond = SelectedRows { rows: vec![6], batch_size: 1, release_shards: true };
+    assert!(Loader::start_on_rows(data, beyond, 1, &pooled_heap()).is_err());
 }
 
 /// Windows that begin and end within a batch are released too.

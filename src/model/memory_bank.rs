@@ -12,29 +12,13 @@ use super::safetensors_file::NamedTensors;
 use super::similarity::SimilarityScores;
 use super::tensor_slices::to_vec;
 use pairloom_base::error::{Error, Result};
+use pairloom_kernels::epoch::TrainingPair;
 use pairloom_spec::loss::MemoryBankMask;
 use pairloom_spec::similarity::EmbeddingSimilarity;
-
-/// Training pair: a caption and its image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct TrainingPair {
-    /// Row in the table `samples`.
-    pub row: usize,
-    /// Identity of the image, equal for captions of the same image.
-    pub image: (i64, i64),
-}
 
 /// Names of the tensors in a checkpoint.
 const IMAGES: &str = "bank.images";
 const CAPTIONS: &str = "bank.captions";
-
-impl TrainingPair {
-    /// Creates `count` pairs of different images, for tests and benchmarks.
-    pub fn unrelated(count: usize) -> Vec<Self> {
-        let image = |row: usize| (0, row.saturating_as::<i64>());
-        (0..count).map(|row| Self { row, image: image(row) }).collect()
-    }
-}
 
 /// Memory bank: embeddings of training samples at the beginning of an epoch.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use az::SaturatingAs;
 use tch::Tensor;
 
 use super::family::encode;
-use super::family::encode::{CAPTIONS_PER_BLOCK, EncodedItems, check_token_ids};
+use super::family::encode::{CAPTIONS_PER_BLOCK, EncodedItems};
 use super::family::model::Model;
 use super::family::registry::ModelConfig;
 use super::malloc::{keep_freed_memory, return_freed_memory};
@@ -40,9 +40,8 @@ impl CaptionBlocks {
     /// Memory: the encoded captions, once.
     ///
     /// # Errors
-    /// A caption without tokens, or a token id outside of the vocabulary. The run was cancelled.
+    /// A failure of libtorch. The run was cancelled.
     pub fn encode(model: &dyn Model, captions: &[&[i32]], cancel: &CancelToken) -> Result<Self> {
-        check_token_ids(captions, model.input_spec().words)?;
         let mut order: Vec<usize> = (0..captions.len()).collect();
         // The longest first: the memory of a block is then enough for the next one.
         order.sort_by_key(|&caption| Reverse(captions[caption].len()));

@@ -14,17 +14,16 @@ use tch::{Kind, Tensor};
 
 use super::adam::global_norm;
 use super::collective::CollectiveGroup;
-use super::family::encode::check_token_ids;
 use super::family::image_rows::ImageRows;
 use super::family::model::{
     AuxiliaryLosses, EncodedBatch, GlobalLossContext, LocalBatch, Model, ScoreGradients, ScoredBatch,
 };
 use super::family::parameters::BufferUpdates;
 use super::loss::{EvaluateObjective, ObjectiveContext};
-use super::memory_bank::{MemoryBank, TrainingPair};
+use super::memory_bank::MemoryBank;
 use super::training_state::TrainingState;
 use pairloom_base::error::{Error, Result};
-use pairloom_kernels::epoch::rank_share;
+use pairloom_kernels::epoch::{TrainingPair, rank_share};
 use pairloom_spec::loss::MemoryBankMask;
 use pairloom_spec::loss::{Loss, MemoryBankWeights, Objective};
 use pairloom_spec::similarity::EmbeddingSimilarity;
@@ -134,7 +133,6 @@ pub fn loss_and_gradients(
     let n = batch.pairs.len();
     let own = rank_share(n, group.rank(), group.world_size());
     let images = ImageRows::new(batch.images, model.input_spec().values_per_image(), &model.parameters().tensors()[0])?;
-    check_token_ids(batch.captions, model.input_spec().words)?;
     let local_batch = LocalBatch {
         images,
         captions: batch.captions,

@@ -138,7 +138,7 @@ impl TrainedModel {
     /// Encodes at least one caption from the token ids of [`TrainedModel::token_ids`].
     ///
     /// # Errors
-    /// A caption without tokens.
+    /// No caption.
     pub fn encode_captions(&self, captions: &[&[i32]]) -> Result<EncodedItems> {
         encode::captions(&*self.model, captions, &self.cancel)
     }

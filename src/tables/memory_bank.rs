@@ -6,8 +6,8 @@ use super::VectorColumn;
 use super::column::table;
 
 table! {
-    /// One row per epoch and sample of the memory bank: an image and one of its captions in the joint space, embedded
-    /// by the model at the start of the epoch.
+    /// One row per sample of the memory bank of each epoch that the training keeps: an image and one of its captions in
+    /// the joint space, embedded by the model at the start of the epoch.
     "memory_bank" {
         /// Epoch, from 0, that used these embeddings.
         epoch: Int64Array,

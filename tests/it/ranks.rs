@@ -181,7 +181,7 @@ fn models_over_regions_train_on_two_ranks_and_after_a_kill() {
 fn two_ranks_train_like_one_with_hal() {
     let folder = tempfile::tempdir().unwrap();
     let file = training(folder.path(), 2);
-    let bank = "stage.fit.train.memory_bank={ fraction = 0.5, neighbours = 50, first_epoch = 0 }";
+    let bank = "stage.fit.train.memory_bank={ fraction = 0.5, neighbours = 50, first_epoch = 0, keep = \"all\" }";
     for (name, more) in [("hal", vec![]), ("bank", vec!["--set", bank])] {
         let more = [vec!["--quiet", "--set", "stage.fit.train.loss={ hal = {} }"], more].concat();
         let (one, two) = (folder.path().join(format!("{name} one")), folder.path().join(format!("{name} two")));

@@ -96,12 +96,12 @@ fn rank() {
     let mut loader = Loader::start(data, order, start, &pooled_heap()).unwrap();
     let mut out = std::io::stdout().lock();
     while let Some(batch) = loader.next(|| Ok(())).unwrap() {
-        for (i, &caption) in batch.captions().iter().enumerate() {
+        for (i, pair) in batch.own_pairs().iter().enumerate() {
             #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-            let wanted = (caption * 100) as f32;
+            let wanted = (pair.row * 100) as f32;
             assert_eq!(batch.images()[i * WIDTH], wanted, "the features belong to the image of the caption");
         }
-        let ids: Vec<String> = batch.captions().iter().map(ToString::to_string).collect();
+        let ids: Vec<String> = batch.own_pairs().iter().map(|pair| pair.row.to_string()).collect();
         writeln!(out, "\nshare {} [{}]", batch.number, ids.join(" ")).unwrap();
         out.flush().unwrap();
         std::thread::sleep(Duration::from_millis(1));
@@ -187,7 +187,7 @@ fn single_process_batches(folder: &Path, epoch: u64) -> Vec<Vec<i64>> {
     let mut loader = Loader::start(data, order, LoaderStart::single_rank(epoch, 0, 1), &pooled_heap()).unwrap();
     let mut all = Vec::new();
     while let Some(batch) = loader.next(|| Ok(())).unwrap() {
-        all.push(batch.captions().to_vec());
+        all.push(batch.own_pairs().iter().map(|pair| pair.image.1).collect());
     }
     all
 }

@@ -71,6 +71,24 @@ pub struct Sample {
     pub index: usize,
 }
 
+/// Training pair: a caption and its image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TrainingPair {
+    /// Row in the table `samples`.
+    pub row: usize,
+    /// Identity of the image, equal for captions of the same image: data set and `image_id`.
+    pub image: (i64, i64),
+}
+
+impl TrainingPair {
+    /// Creates `count` pairs of different images, for tests and benchmarks.
+    #[must_use]
+    pub fn unrelated(count: usize) -> Vec<Self> {
+        let image = |row: usize| (0, row.saturating_as::<i64>());
+        (0..count).map(|row| Self { row, image: image(row) }).collect()
+    }
+}
+
 impl DataOrder {
     /// The data order of a training on `sets` with the global batch size `batch_size`.
     ///

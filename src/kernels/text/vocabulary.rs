@@ -37,12 +37,9 @@ impl Vocabulary {
     /// dictionary), and they also count the validation captions, some even the test captions. Here the caller chooses the
     /// captions; `train` counts those that it trains on, unless `vocabulary_captions` says otherwise.
     #[must_use]
-    pub fn build(counts: &HashMap<String, usize>, min_count: usize) -> Self {
-        let mut kept: Vec<(&str, usize)> = counts
-            .iter()
-            .map(|(word, count)| (word.as_str(), *count))
-            .filter(|(word, count)| *count >= min_count && !SPECIAL_TOKENS.contains(word))
-            .collect();
+    pub fn build<'w>(counts: impl IntoIterator<Item = (&'w str, usize)>, min_count: usize) -> Self {
+        let kept = counts.into_iter().filter(|(word, count)| *count >= min_count && !SPECIAL_TOKENS.contains(word));
+        let mut kept: Vec<(&str, usize)> = kept.collect();
         kept.sort_unstable_by(|(a, a_count), (b, b_count)| b_count.cmp(a_count).then(a.cmp(b)));
         // Token ids have 32 bits. So many words come only from more text than fits into memory; the rarest are dropped.
         kept.truncate(MAX_WORDS - SPECIAL_TOKENS.len());
@@ -76,14 +73,16 @@ impl Vocabulary {
         Self { words, ids: numbers }
     }
 
+    /// Token id of `word`; that of `<unk>` for an unknown word.
+    #[must_use]
+    pub fn id(&self, word: &str) -> i32 {
+        self.ids.get(word).copied().unwrap_or(UNKNOWN_ID)
+    }
+
     /// Token ids of `words`, between those of `<start>` and `<end>`; unknown words become `<unk>`.
     #[must_use]
     pub fn encode(&self, words: &[String]) -> Vec<i32> {
-        let mut ids = Vec::with_capacity(words.len() + 2);
-        ids.push(START_ID);
-        ids.extend(words.iter().map(|word| self.ids.get(word).copied().unwrap_or(UNKNOWN_ID)));
-        ids.push(END_ID);
-        ids
+        with_marks(words.iter().map(|word| self.id(word)))
     }
 
     /// Tokenises a caption, in lower case, and encodes its words as [`Vocabulary::encode`] does.
@@ -92,9 +91,7 @@ impl Vocabulary {
     /// The caption has more than [`MAX_CAPTION_WORDS`] words.
     pub fn encode_caption(&self, tokenizer: Tokenizer, caption: &str) -> Result<Vec<i32>, String> {
         let words = tokenizer.tokenize(caption, true);
-        if words.len() > MAX_CAPTION_WORDS {
-            return Err(format!("{} words, expected at most {MAX_CAPTION_WORDS}", words.len()));
-        }
+        check_word_count(&words)?;
         Ok(self.encode(&words))
     }
 
@@ -103,6 +100,22 @@ impl Vocabulary {
     pub fn words(&self) -> &[String] {
         &self.words
     }
+}
+
+/// Token ids of a caption, between those of `<start>` and `<end>`.
+pub fn with_marks(ids: impl Iterator<Item = i32>) -> Vec<i32> {
+    std::iter::once(START_ID).chain(ids).chain([END_ID]).collect()
+}
+
+/// Checks the number of words of a caption.
+///
+/// # Errors
+/// It has more than [`MAX_CAPTION_WORDS`] words.
+pub fn check_word_count(words: &[String]) -> Result<(), String> {
+    if words.len() > MAX_CAPTION_WORDS {
+        return Err(format!("{} words, expected at most {MAX_CAPTION_WORDS}", words.len()));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -116,7 +129,7 @@ mod tests {
     #[test]
     fn frequent_words_come_first_and_rare_words_are_dropped() {
         let counts = [("rare", 1), ("c", 2), ("b", 3), ("<unk>", 9), ("a", 2)];
-        let vocabulary = Vocabulary::build(&counts.map(|(word, count)| (word.to_owned(), count)).into(), 2);
+        let vocabulary = Vocabulary::build(counts, 2);
         assert_eq!(vocabulary.words(), ["<pad>", "<start>", "<end>", "<unk>", "b", "a", "c"]);
         assert_eq!(vocabulary.encode(&words("c rare b")), [START_ID, 6, UNKNOWN_ID, 4, END_ID]);
         assert_eq!(vocabulary.encode(&[]), [START_ID, END_ID]);
@@ -125,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_caption_of_too_many_words_is_refused() {
-        let vocabulary = Vocabulary::build(&HashMap::from([("dog".to_owned(), 1)]), 1);
+        let vocabulary = Vocabulary::build([("dog", 1)], 1);
         let dogs = |count: usize| vocabulary.encode_caption(Tokenizer::Whitespace, &"dog ".repeat(count));
         assert_eq!(dogs(2), Ok(vec![START_ID, 4, 4, END_ID]));
         assert_eq!(dogs(MAX_CAPTION_WORDS).map(|ids| ids.len()), Ok(MAX_CAPTION_WORDS + 2));

@@ -15,17 +15,14 @@
 //! is computed once. For n words the forward pass needs about 6·h²·n multiplications and the backward pass twice as
 //! many.
 
-use std::time::{Duration, Instant};
-
 use tch::{Device, Kind, Tensor};
 
 use super::fused::{self, FusedInput};
 use super::linear::PrecisionProducts;
 use super::packed_captions::PackedCaptions;
-use super::sequence_states::WordStatesTape;
 use super::{index_tensor, to_i64};
 use crate::tensor_slices::{as_mut_slice, as_slice, is_f32_slice, thread_count};
-use pairloom_kernels::product::{ElementType, has_avx512};
+use pairloom_kernels::product::has_avx512;
 use pairloom_spec::precision::MatmulPrecision;
 
 /// Tensors of a forward pass over `n` words in [packed](super::packed_captions::PackedCaptions) order that the backward
@@ -394,63 +391,32 @@ pub(super) enum StateGradient<'t> {
     EveryWord(&'t Tensor),
 }
 
-// Choice of the products of a GRU in mixed precision, by a short measurement.
-//
-// The faster library depends on the processor: on those with AVX-512 alone our kernels were as fast as libtorch's, or up to
-// twice as fast; with AMX libtorch's are faster.
-
-/// Captions and words of each, units of the state and width of word vectors that are measured.
-const CAPTIONS: usize = 128;
-const WORDS: usize = 4;
-const STATE: i64 = 1_024;
-const WORD: i64 = 300;
-/// Measurements of each, of which the fastest counts.
-const ROUNDS: usize = 3;
-/// Largest share of our time that libtorch may take to be chosen. Close times choose our kernels, so that runs on one
-/// machine agree in their bits.
-const CLEARLY_FASTER: f64 = 0.8;
-
-/// Returns true if libtorch is clearly faster than our kernels in a GRU in mixed precision on the CPU.
-///
-/// # Cost
-/// Some 0.2 s on two cores.
+/// True if libtorch multiplies faster than our kernels in mixed precision on this processor: if it has AMX, which our kernels
+/// do not use. With AVX-512 alone our kernels are as fast, or up to twice as fast.
 pub fn is_libtorch_faster() -> bool {
-    // Elsewhere libtorch is used in any case.
-    if !has_avx512(ElementType::Bf16) {
-        return false;
-    }
-    let [ours, theirs] = [MatmulPrecision::Mixed, MatmulPrecision::MixedByLibtorch].map(fastest_pass);
-    theirs.as_secs_f64() < CLEARLY_FASTER * ours.as_secs_f64()
+    // The standard library does not detect AMX yet. The kernel lists it only where it lets processes use it.
+    std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| has_amx(&text))
 }
 
-/// Time of the fastest forward and backward pass.
-#[expect(clippy::disallowed_methods, reason = "the time decides on the library, and is no part of a result")]
-fn fastest_pass(precision: MatmulPrecision) -> Duration {
-    let options = (Kind::Float, Device::Cpu);
-    let words: Vec<i32> = (0..).take(CAPTIONS * WORDS).collect();
-    let captions: Vec<&[i32]> = words.chunks(WORDS).collect();
-    let small = |size: &[i64]| Tensor::full(size, 0.01, options);
-    let parameters = [
-        small(&[to_i64(CAPTIONS * WORDS), WORD]),
-        small(&[3 * STATE, WORD]),
-        small(&[3 * STATE, STATE]),
-        small(&[3 * STATE]),
-        small(&[3 * STATE]),
-    ];
-    let gradient = small(&[to_i64(CAPTIONS), STATE]);
-    let pass = |_| {
-        let clock = Instant::now();
-        let tape = WordStatesTape::forward(&captions, &parameters, precision);
-        drop(tape.backward(StateGradient::LastWord(&gradient), &parameters, false, precision));
-        clock.elapsed()
-    };
-    tch::no_grad(|| (0..ROUNDS).map(pass).min().unwrap_or_default())
+fn has_amx(cpuinfo: &str) -> bool {
+    let flags = cpuinfo.lines().find_map(|line| line.strip_prefix("flags"));
+    flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "amx_bf16"))
 }
 
 #[cfg(test)]
 mod tests {
 
     use super::*;
+
+    /// Flags of Sapphire Rapids and of Ice Lake, shortened.
+    #[test]
+    fn amx_is_found_among_the_flags_of_a_processor() {
+        let of =
+            |flags: &str| format!("processor\t: 0\nmodel name\t: Intel(R) Xeon(R)\nflags\t\t: {flags}\nbugs\t\t:\n");
+        assert!(has_amx(&of("fpu avx512_bf16 avx512_fp16 amx_tile amx_bf16 amx_int8")));
+        assert!(!has_amx(&of("fpu avx512f avx512_vnni la57 rdpid")));
+        assert!(!has_amx(""));
+    }
 
     /// States and gradients of the loops of `gru`, which golden files check, in f64.
     #[test]

@@ -479,8 +479,8 @@ mod tests {
 
     use super::*;
     use crate::collective::CollectiveGroup;
-    use crate::memory_bank::TrainingPair;
-    use crate::step::{LossAndGradients, PairBatch, StepOptions, loss_and_gradients};
+        use crate::step::{LossAndGradients, PairBatch, StepOptions, loss_and_gradients};
+    use pairloom_kernels::epoch::TrainingPair;
     use pairloom_kernels::random::Rng;
     use pairloom_spec::family::scan::ScanSettings;
     use pairloom_spec::family::sgraf::SgrafSettings;

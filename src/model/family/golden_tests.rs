@@ -10,7 +10,6 @@ use super::encode;
 use super::model::Model;
 use super::registry::{DescribeModel, ModelConfig};
 use crate::collective::CollectiveGroup;
-use crate::memory_bank::TrainingPair;
 use crate::step::{PairBatch, StepOptions, loss_and_gradients};
 use pairloom_base::runtime::CancelToken;
 use pairloom_spec::family::ModelSettings;

@@ -81,8 +81,8 @@ pub trait Model: Debug + Send {
     /// Images that the model cannot read.
     fn encode_images(&self, images: &ImageRows<'_>) -> Result<EncodedItems>;
 
-    /// Encodes captions, given as token ids, without gradient. There is at least one, and all have passed
-    /// [`check_token_ids`](super::encode::check_token_ids).
+    /// Encodes captions, given as token ids of the vocabulary, without gradient. There is at least one caption, and each
+    /// has a token.
     fn encode_captions(&self, captions: &[&[i32]]) -> Result<EncodedItems>;
 
     /// Scores `n` images with `m` captions, `[n, m]`, without gradient. Higher is more similar.

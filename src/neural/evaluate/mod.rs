@@ -10,6 +10,7 @@
 
 mod query_bank;
 mod run;
+mod inputs;
 mod pool;
 mod embeddings;
 mod scores;

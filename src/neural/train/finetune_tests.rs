@@ -91,7 +91,7 @@ fn the_network_is_trained_and_a_training_resumes_bit_for_bit() {
     assert!(trained.network.is_some() && trained.input_spec().values_per_image() == 512);
     let mut pixels = vec![0.0; 3 * 32 * 32];
     let shown = AugmentedImages::new(vec![images()], None, PixelFormat::imagenet(32)).unwrap();
-    shown.write_centre_crop(7, 36, &mut pixels).unwrap();
+    shown.write_centre_crop(7, &mut pixels).unwrap();
     let feature = learned.compute(&pixels, 32, NetworkOutput::PooledFeatures).unwrap();
     let norm = feature.iter().map(|value| value * value).sum::<f32>().sqrt();
     let unit: Vec<f32> = feature.iter().map(|value| value / norm).collect();

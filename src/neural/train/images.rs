@@ -46,6 +46,7 @@ impl DataSetImages {
         let network = settings.network.architecture();
         let format = PixelFormat {
             side: settings.crop(),
+            resize: settings.resize(),
             interpolation: network.input.interpolation,
             statistics: network.input.statistics,
         };

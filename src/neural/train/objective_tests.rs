@@ -105,7 +105,7 @@ fn a_memory_bank_has_the_embeddings_at_the_start_of_the_epoch() {
     let mut host = host();
     let rows = (0..80).map(|i| (i, i / 2, "train", format!("a {} {}", COLOURS[i / 2 % 6], OBJECTS[i / 12 % 4])));
     host.input_tables.insert("captions".to_owned(), vec![captions(rows)]);
-    let bank = "loss = { hal = {} }\nmemory_bank = { samples = 20, neighbours = 5, first_epoch = 1 }";
+    let bank = "loss = { hal = {} }\nmemory_bank = { samples = 20, neighbours = 5, first_epoch = 1, keep = \"all\" }";
     host.run_stage(&stage(&format!("epochs = 3\n{bank}"))).expect("a training");
     let table = host.output("memory_bank");
     let epochs = table["epoch"].as_primitive::<Int64Type>().values();
@@ -141,14 +141,43 @@ fn a_memory_bank_has_the_embeddings_at_the_start_of_the_epoch() {
 
 #[test]
 fn a_resumed_training_with_a_memory_bank_is_identical_bit_for_bit() {
-    let more = "epochs = 3\ncheckpoint_steps = 2\nloss = { hal = {} }\nmemory_bank = { samples = 30, neighbours = 5 }\n\
-                semantic_margin = { sampler = \"random\" }\nselection_metric = \"ncs\"";
-    let stage = stage(&format!("{more}\n{NGRAMS}"));
-    stage_testing::check_resume_after_every_save(
-        |host| host.run_stage(&stage),
-        host_with_ngrams,
-        &["history", "validation", "memory_bank"],
-    );
+    for keep in ["last", "all"] {
+        let more = format!(
+            "epochs = 3\ncheckpoint_steps = 2\nloss = {{ hal = {{}} }}\nsemantic_margin = {{ sampler = \"random\" }}\n\
+             selection_metric = \"ncs\"\nmemory_bank = {{ samples = 30, neighbours = 5, keep = \"{keep}\" }}\n{NGRAMS}"
+        );
+        let stage = stage(&more);
+        stage_testing::check_resume_after_every_save(
+            |host| host.run_stage(&stage),
+            host_with_ngrams,
+            &["history", "validation", "memory_bank"],
+        );
+    }
+}
+
+/// Five batches, each drawn with the probability 0.25: with seed 5 the last epochs draw none.
+#[test]
+fn the_memory_bank_of_the_chosen_epochs_is_kept() {
+    let run = |keep: &str| {
+        let mut host = host();
+        let sampling = "fraction = 0.25, sampling = \"batches\", neighbours = 5";
+        let more = format!("epochs = 8\nloss = {{ hal = {{}} }}\nmemory_bank = {{ {sampling}, keep = \"{keep}\" }}");
+        let stage = stage(&more);
+        host.run_stage(&stage).expect("a training");
+        let declared = stage.outputs().iter().any(|output| output.name == "memory_bank");
+        assert_eq!(declared, keep != "none");
+        let bank = host.output_tables.contains_key("memory_bank").then(|| host.output("memory_bank"));
+        (file(&host, PARAMETERS_FILE), bank)
+    };
+    let (all, last, none) = (run("all"), run("last"), run("none"));
+    assert!(all.0 == last.0 && all.0 == none.0, "the model does not depend on what is kept");
+    let (all, last) = (all.1.expect("a bank"), last.1.expect("a bank"));
+    let epochs = all["epoch"].as_primitive::<Int64Type>().values();
+    let last_epoch = epochs[epochs.len() - 1];
+    let first = epochs.partition_point(|&epoch| epoch < last_epoch);
+    assert!(first > 0 && last_epoch < 7, "several epochs have a bank, the last one has none: {epochs:?}");
+    assert_eq!(last, all.slice(first, all.num_rows() - first));
+    assert!(none.1.is_none());
 }
 
 #[test]
@@ -221,6 +250,8 @@ fn invalid_settings_and_data_are_refused() {
     assert_eq!(settings("semantic_margin = {}"), ["semantic_margin"]);
     assert_eq!(settings("selection_metric = \"ncs\""), ["selection_metric"]);
     assert_eq!(settings(NGRAMS), ["caption_ngrams"]);
+    assert_eq!(settings("product_backend = \"libtorch\""), ["product_backend"]);
+    assert_eq!(settings("precision = \"mixed\"\nproduct_backend = \"libtorch\""), [""; 0]);
     assert_eq!(settings("ranks = 0"), ["ranks"]);
     assert_eq!(settings("ranks = 17"), ["ranks"]);
     assert_eq!(settings("warm_up = { epochs = 0, margin = -1.0 }"), ["warm_up.epochs", "warm_up.margin"]);

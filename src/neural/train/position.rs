@@ -7,7 +7,7 @@ use pairloom_base::error::{Error, Result};
 use pairloom_kernels::epoch::Shuffle;
 use pairloom_model::collective::CollectiveGroup;
 use pairloom_model::encoder::is_libtorch_faster;
-use pairloom_spec::precision::MatmulPrecision;
+use pairloom_spec::precision::{MatmulPrecision, ProductBackend};
 use pairloom_spec::stages::train::Train;
 
 /// Position of a training and its running statistics. Together with the model and its optimiser, this is the state that
@@ -44,7 +44,8 @@ pub(super) struct TrainingPosition {
     pub risen_to: f64,
     /// Best epoch so far.
     pub best: Option<BestEpoch>,
-    /// True if libtorch multiplies in a GRU in mixed precision. Measured once, because the bits depend on it.
+    /// True if libtorch multiplies in a GRU in mixed precision. Kept, because the bits depend on it, and a training may
+    /// resume on another processor.
     #[serde(default)]
     pub is_by_libtorch: bool,
 }
@@ -114,15 +115,18 @@ impl TrainingPosition {
         }
     }
 
-    /// Measures on a CPU which library multiplies faster in a GRU, if the setting leaves a choice. All ranks take the library
-    /// of the first.
+    /// Chooses the library that multiplies in mixed precision on a CPU. All ranks take that of the first.
     ///
     /// # Errors
     /// The other ranks cannot be reached.
-    pub fn choose_products(&mut self, setting: MatmulPrecision, group: &CollectiveGroup) -> Result<()> {
-        if setting == MatmulPrecision::Mixed {
-            let is_faster = f32::from(u8::from(is_libtorch_faster()));
-            self.is_by_libtorch = group.all_gather_values(vec![is_faster], 1)?[0] > 0.0;
+    pub fn choose_products(&mut self, stage: &Train, group: &CollectiveGroup) -> Result<()> {
+        if stage.precision == MatmulPrecision::Mixed {
+            let is_by_libtorch = match stage.product_backend {
+                ProductBackend::Auto => is_libtorch_faster(),
+                ProductBackend::Pairloom => false,
+                ProductBackend::Libtorch => true,
+            };
+            self.is_by_libtorch = group.all_gather_values(vec![f32::from(u8::from(is_by_libtorch))], 1)?[0] > 0.0;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use super::training_data::{TrainingData, ValidationSplit};
 use super::validate::Phi;
 use pairloom_base::error::{Error, Result, TruncatedList};
+use pairloom_kernels::epoch::TrainingPair;
 use pairloom_kernels::text::CaptionSimilarity;
 use pairloom_kernels::text::cider::{CaptionVectors, Cider, CiderVariant, OwnCaption};
 use pairloom_spec::stages::train::CAPTION_NGRAMS as INPUT;
@@ -51,13 +52,13 @@ impl CaptionRelevance {
         }
         let (mut caption_of, mut image_of, mut missing) = (Vec::new(), Vec::new(), TruncatedList::default());
         for row in 0..data.samples.rows() {
-            let pair = data.pair_ids(row)?;
-            match (captions.get(&pair.caption), images.get(&pair.image)) {
+            let (caption_id, (_, image_id)) = (data.caption_id(row)?, data.loader_data.pair(row)?.image);
+            match (captions.get(&caption_id), images.get(&image_id)) {
                 (Some(&caption), Some(&image)) => {
                     caption_of.push(caption);
                     image_of.push(image);
                 }
-                _ => missing.push(pair.caption),
+                _ => missing.push(caption_id),
             }
         }
         if !missing.is_empty() {
@@ -74,10 +75,10 @@ impl CaptionRelevance {
         Ok(Self { cider, caption_of, image_of, captions, images })
     }
 
-    /// Returns φ of the image of each with the caption of each of these rows of `samples`, row-major.
-    pub fn block(&self, rows: &[usize]) -> Vec<f32> {
-        let images: Vec<usize> = rows.iter().map(|&row| self.image_of[row]).collect();
-        let captions: Vec<usize> = rows.iter().map(|&row| self.caption_of[row]).collect();
+    /// Returns φ of the image of each with the caption of each of these training pairs, row-major.
+    pub fn block(&self, pairs: &[TrainingPair]) -> Vec<f32> {
+        let images: Vec<usize> = pairs.iter().map(|pair| self.image_of[pair.row]).collect();
+        let captions: Vec<usize> = pairs.iter().map(|pair| self.caption_of[pair.row]).collect();
         self.cider.block(&images, &captions)
     }
 

@@ -16,7 +16,7 @@ use super::training_data::{TrainingData, ValidationSplit};
 use super::validate::{Phi, validate};
 use pairloom_base::error::{Error, Result, TruncatedList};
 use pairloom_base::runtime::{Device, Stalls};
-use pairloom_kernels::epoch::Shuffle;
+use pairloom_kernels::epoch::{Shuffle, TrainingPair};
 use pairloom_loader::{AllocateBuffer, Loader, LoaderStart};
 use pairloom_model::collective::CollectiveGroup;
 use pairloom_model::device;
@@ -90,7 +90,7 @@ pub fn run(stage: &Train, cx: &mut StageContext<'_>) -> Result<()> {
             let training = create_training(stage, &data, initial, ranks.local_rank, cx)?;
             let mut position = TrainingPosition::new(order);
             if !device.is_cuda() {
-                position.choose_products(stage.precision, &group)?;
+                position.choose_products(stage, &group)?;
             }
             (training, position, None)
         }
@@ -152,27 +152,20 @@ fn run_epoch(stage: &Train, run: &mut TrainingRun<'_>, cx: &mut StageContext<'_>
         ..LoaderStart::single_rank(position.epoch, position.batches, 1)
     };
     let mut loader = Loader::start(Arc::clone(&data.loader_data), Arc::clone(&data.order), loader_start, allocate)?;
-    let epoch_order = data.order.epoch(position.epoch);
     while let Some(batch) = loader.next(|| cx.check_cancelled())? {
         // A loader that is faster than the training never waits, so it does not check.
         cx.check_cancelled()?;
-        let token_ids: Vec<&[i32]> = (0..batch.len()).map(|i| batch.token_ids(i)).collect();
-        let rows = data.batch_rows(&epoch_order, position.batches);
-        let batch_pairs = data.training_pairs(&rows)?;
+        let (token_ids, pairs) = (batch.token_ids(), batch.pairs());
         let relevance = relevance.as_ref().filter(|_| options.objective.semantic_margin.is_some());
-        let relevance = relevance.map(|relevance| relevance.block(&rows));
-        let pairs = PairBatch {
-            images: batch.images(),
-            captions: &token_ids,
-            pairs: &batch_pairs,
-            relevance: relevance.as_deref(),
-        };
-        let result = training.step(&pairs, &options, bank_use, learning_rate, position.step, group)?;
+        let relevance = relevance.map(|relevance| relevance.block(pairs));
+        let pair_batch =
+            PairBatch { images: batch.images(), captions: &token_ids, pairs, relevance: relevance.as_deref() };
+        let result = training.step(&pair_batch, &options, bank_use, learning_rate, position.step, group)?;
         if !result.is_finite() {
-            return Err(divergence_error(&result, position, &rows, data));
+            return Err(divergence_error(&result, position, pairs, data));
         }
-        let collapsed = options.objective.collapse_value(rows.len());
-        history.push(position, rows.len(), &result, collapsed, learning_rate);
+        let collapsed = options.objective.collapse_value(pairs.len());
+        history.push(position, pairs.len(), &result, collapsed, learning_rate);
         position.step += 1;
         position.batches += 1;
         position.loss += result.loss;
@@ -263,7 +256,9 @@ fn refresh_memory_bank(stage: &Train, run: &mut TrainingRun<'_>, cx: &mut StageC
             return Ok(());
         }
         let new_bank = memory_bank::encode_memory_bank(position.epoch, bank_pairs, training, data, group, cx)?;
-        memory_bank::write_memory_bank(&new_bank, data, cx)?;
+        if memory_bank::is_kept(stage, settings, data, position.epoch) {
+            memory_bank::write_memory_bank(&new_bank, data, cx)?;
+        }
         *bank = Some(new_bank);
     }
     Ok(())
@@ -368,9 +363,14 @@ fn write_data_order(stage: &Train, data: &TrainingData, cx: &mut StageContext<'_
 }
 
 /// Error for a step with a loss or gradient that is not finite, with the captions of its batch.
-fn divergence_error(result: &StepResult, position: &TrainingPosition, rows: &[usize], data: &TrainingData) -> Error {
+fn divergence_error(
+    result: &StepResult,
+    position: &TrainingPosition,
+    pairs: &[TrainingPair],
+    data: &TrainingData,
+) -> Error {
     let mut captions = TruncatedList::new(1000);
-    captions.extend(rows.iter().filter_map(|&row| data.pair_ids(row).ok()).map(|pair| pair.caption));
+    captions.extend(pairs.iter().filter_map(|pair| data.caption_id(pair.row).ok()));
     let auxiliary = result.auxiliary.iter().map(|(name, value)| format!(", `{name}` {value}")).collect::<String>();
     Error::stage(format!(
         "step {} (epoch {}): the loss is {}{auxiliary} and the gradient's norm {}, wanted finite numbers; caption_id of the batch: \

@@ -11,14 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use super::images::{DataSetImages, ImageLocations, RowLocation};
 use pairloom_base::error::{Error, Result, TruncatedList};
-use pairloom_kernels::epoch::{DataOrder, Epoch, Shuffle};
-use pairloom_kernels::text::vocabulary::{MAX_CAPTION_WORDS, UNKNOWN_ID};
+use pairloom_kernels::epoch::{DataOrder, Shuffle};
+use pairloom_kernels::text::vocabulary::{MAX_CAPTION_WORDS, UNKNOWN_ID, check_word_count, with_marks};
 use pairloom_kernels::text::{Tokenizer, Vocabulary};
 use pairloom_loader::{AugmentedImages, LoaderData, LoaderDataSet, LoaderImages};
 use pairloom_model::family::concept_graph::{Concept, with_image_words};
-use pairloom_model::memory_bank::TrainingPair;
 use pairloom_spec::input_spec::ImageShape;
-use pairloom_spec::stages::train::{CONCEPTS, FinetuneSettings, Train, VocabularyCaptions};
+use pairloom_spec::stages::train::{CONCEPTS, Train, VocabularyCaptions};
 use pairloom_stage::StageContext;
 use pairloom_storage::shard::{Shard, ShardIds, ShardIntLists};
 use pairloom_tables::{self as tables, ListColumn};
@@ -43,39 +42,8 @@ pub(super) struct TrainingData {
     pub concepts: Option<Vec<Concept>>,
     /// Rows of the table `samples`: the training pairs.
     pub samples: Arc<Shard>,
-    columns: PairColumns,
+    caption_ids: ShardIds,
     validation_pairs: Arc<Shard>,
-    /// Shorter side to which an image is resized before its centre crop is taken.
-    resize: usize,
-}
-
-/// Columns of the training pairs.
-#[derive(Debug)]
-struct PairColumns {
-    data_set: ShardIds,
-    caption: ShardIds,
-    image: ShardIds,
-    shard: ShardIds,
-    row: ShardIds,
-    token_ids: ShardIntLists,
-}
-
-/// Identifiers of a training pair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PairIds {
-    /// Index of the data set.
-    pub data_set: i64,
-    /// `caption_id`.
-    pub caption: i64,
-    /// `image_id`.
-    pub image: i64,
-}
-
-impl PairIds {
-    /// Key of the image, unique over all data sets: (data set, `image_id`).
-    pub fn image_key(&self) -> (i64, i64) {
-        (self.data_set, self.image)
-    }
 }
 
 /// Validation split, in memory.
@@ -157,40 +125,25 @@ impl TrainingData {
             shape: summary.shape,
             vocabulary: Vocabulary::from_words(summary.vocabulary).map_err(Error::data)?,
             warnings: summary.warnings,
-            columns: PairColumns {
-                data_set: samples.ids("data_set")?,
-                caption: samples.ids("caption_id")?,
-                image: samples.ids("image_id")?,
-                shard: samples.ids("shard")?,
-                row: samples.ids("row")?,
-                token_ids: samples.int32_lists("token_ids")?,
-            },
+            caption_ids: samples.ids("caption_id")?,
             concepts: stage.concepts.as_ref().map(|_| read_concepts(cx)).transpose()?,
-            resize: stage.finetune.as_ref().map_or(0, FinetuneSettings::resize),
             samples,
             validation_pairs,
         })
     }
 
-    /// Returns the rows in `samples` of the pairs of a batch, over all ranks.
-    pub fn batch_rows(&self, epoch: &Epoch<'_>, batch: usize) -> Vec<usize> {
-        epoch.samples(self.order.batch_positions(batch)).map(|sample| self.loader_data.table_row(sample)).collect()
+    /// Returns the `caption_id` of the training pair in row `row` of `samples`.
+    pub fn caption_id(&self, row: usize) -> Result<i64> {
+        self.caption_ids.value(row)
     }
 
-    /// Returns the identifiers of the training pair in row `row` of `samples`.
-    pub fn pair_ids(&self, row: usize) -> Result<PairIds> {
-        let PairColumns { data_set, caption, image, .. } = &self.columns;
-        Ok(PairIds { data_set: data_set.value(row)?, caption: caption.value(row)?, image: image.value(row)? })
-    }
-
-    /// Returns the training pairs in these rows of `samples`.
-    pub fn training_pairs(&self, rows: &[usize]) -> Result<Vec<TrainingPair>> {
-        rows.iter().map(|&row| Ok(TrainingPair { row, image: self.pair_ids(row)?.image_key() })).collect()
-    }
-
-    /// Returns the token ids of the caption in row `row` of `samples`.
-    pub fn token_ids(&self, row: usize) -> Result<&[i32]> {
-        self.columns.token_ids.row(row)
+    /// Loader threads for a memory bank. Copying rows from shards is much faster than encoding them. Decoding images is
+    /// not; each thread holds up to three batches of them.
+    pub fn bank_loader_threads(&self, threads: usize) -> usize {
+        match &self.loader_data.sets()[0].images {
+            LoaderImages::Vectors { .. } => 1,
+            LoaderImages::Pixels(_) => threads.min(8),
+        }
     }
 
     /// Images per call of the image encoder, which needs a few tens of megabytes for them.
@@ -201,36 +154,11 @@ impl TrainingData {
         }
     }
 
-    /// Returns the inputs of the image encoder for the pairs in `rows` of `samples`, row-major: features, regions, or
-    /// centre crops. `rows` must be ascending.
-    ///
-    /// # Errors
-    /// A shard or an image cannot be read, or the run was cancelled.
-    pub fn pair_images(&self, rows: &[usize], cx: &StageContext<'_>) -> Result<Vec<f32>> {
-        let mut images = Vec::new();
-        let mut locations = Vec::with_capacity(rows.len());
-        for &row in rows {
-            let PairColumns { data_set, shard, row: shard_row, .. } = &self.columns;
-            let location = RowLocation { shard: to_index(shard.value(row)?)?, row: to_index(shard_row.value(row)?)? };
-            locations.push((to_index(data_set.value(row)?)?, location));
-        }
-        for of_set in locations.chunk_by(|one, other| one.0 == other.0) {
-            let locations: Vec<RowLocation> = of_set.iter().map(|&(_, location)| location).collect();
-            images.extend(self.images_at_locations(of_set[0].0, &locations, cx)?);
-        }
-        Ok(images)
-    }
-
-    /// Returns the inputs of the image encoder for the images of a data set at these locations, row-major. The
-    /// locations must be grouped by shard. Only one shard is open at a time, so a table larger than the cache can be
-    /// read.
-    pub fn images_at_locations(
-        &self,
-        data_set: usize,
-        locations: &[RowLocation],
-        cx: &StageContext<'_>,
-    ) -> Result<Vec<f32>> {
-        match &self.loader_data.sets()[data_set].images {
+    /// Returns the inputs of the image encoder for images of the validation split, row-major: features, regions, or
+    /// centre crops. The locations must be grouped by shard. Only one shard is open at a time, so a table larger than
+    /// the cache can be read.
+    pub fn validation_images(&self, locations: &[RowLocation], cx: &StageContext<'_>) -> Result<Vec<f32>> {
+        match &self.loader_data.sets()[0].images {
             LoaderImages::Vectors { shards, column } => {
                 let mut images = Vec::with_capacity(locations.len() * self.shape.values());
                 for of_shard in locations.chunk_by(|one, other| one.shard == other.shard) {
@@ -247,7 +175,7 @@ impl TrainingData {
                 }
                 Ok(images)
             }
-            LoaderImages::Pixels(images) => centre_crops(images, locations, self.resize, cx),
+            LoaderImages::Pixels(images) => centre_crops(images, locations, cx),
         }
     }
 
@@ -293,7 +221,7 @@ impl TrainingData {
             let mut order: Vec<usize> = (0..split.locations.len()).collect();
             order.sort_unstable_by_key(|&image| split.locations[image]);
             let sorted: Vec<RowLocation> = order.iter().map(|&image| split.locations[image]).collect();
-            let read = self.images_at_locations(0, &sorted, cx)?;
+            let read = self.validation_images(&sorted, cx)?;
             split.features.resize(read.len(), 0.0);
             let width = self.shape.values();
             for (&image, feature) in order.iter().zip(read.chunks_exact(width)) {
@@ -305,12 +233,7 @@ impl TrainingData {
 }
 
 /// Returns the centre crops of images, decoded on the threads of the stage.
-fn centre_crops(
-    images: &AugmentedImages,
-    locations: &[RowLocation],
-    resize: usize,
-    cx: &StageContext<'_>,
-) -> Result<Vec<f32>> {
+fn centre_crops(images: &AugmentedImages, locations: &[RowLocation], cx: &StageContext<'_>) -> Result<Vec<f32>> {
     cx.check_cancelled()?;
     let mut pixels = vec![0.0; locations.len() * images.sample_len()];
     let share = locations.len().div_ceil(cx.threads().max(1)).max(1);
@@ -320,7 +243,7 @@ fn centre_crops(
         let decode = |locations: &[RowLocation], pixels: &mut [f32]| -> Result<()> {
             for (location, pixels) in locations.iter().zip(pixels.chunks_exact_mut(images.sample_len())) {
                 cancel.check()?;
-                images.write_centre_crop(images.global_row(location.shard, location.row)?, resize, pixels)?;
+                images.write_centre_crop(images.global_row(location.shard, location.row)?, pixels)?;
             }
             Ok(())
         };
@@ -468,32 +391,65 @@ fn encode_captions(
     summary: &mut TrainingDataSummary,
     cx: &StageContext<'_>,
 ) -> Result<Vocabulary> {
-    let mut counts: HashMap<String, usize> = HashMap::new();
-    let mut empty = 0;
+    let (mut words, mut empty) = (WordCounts::default(), 0);
     let counts_all = stage.vocabulary_captions == VocabularyCaptions::TrainAndVal;
-    let counted = pairs.iter().map(|pair| (pair.caption.text.as_str(), pair.caption.is_validation));
-    let counted = counted.filter(|(_, is_validation)| counts_all || !is_validation);
-    let more = left_out.iter().filter(|_| counts_all).map(|text| (text.as_str(), true));
-    for (text, is_other) in counted.chain(more) {
+    let mut numbers: Vec<Vec<u32>> = Vec::with_capacity(pairs.len());
+    for CaptionRow { id, is_validation, text, .. } in pairs.iter_mut().map(|pair| &mut pair.caption) {
         cx.check_cancelled()?;
-        let words = stage.tokenizer.tokenize(text, true);
-        empty += usize::from(words.is_empty() && !is_other);
-        for word in words {
-            *counts.entry(word).or_default() += 1;
+        let tokens = stage.tokenizer.tokenize(&std::mem::take(text), true);
+        check_word_count(&tokens).map_err(|error| Error::data(error).context(format!("caption {id}")))?;
+        empty += usize::from(tokens.is_empty() && !*is_validation);
+        let is_counted = counts_all || !*is_validation;
+        numbers.push(tokens.into_iter().map(|word| words.add(word, is_counted)).collect());
+    }
+    for text in left_out.iter().filter(|_| counts_all) {
+        cx.check_cancelled()?;
+        for word in stage.tokenizer.tokenize(text, true) {
+            words.add(word, true);
         }
     }
     if empty > 0 {
         let message = format!("{empty} training captions hold no word; each is trained on as an empty sentence");
         summary.warnings.push(("captions".to_owned(), message));
     }
-    let vocabulary = Vocabulary::build(&counts, stage.min_count);
-    for pair in pairs {
-        cx.check_cancelled()?;
-        pair.token_ids = vocabulary
-            .encode_caption(stage.tokenizer, &pair.caption.text)
-            .map_err(|error| Error::data(error).context(format!("caption {}", pair.caption.id)))?;
+    let vocabulary = Vocabulary::build(words.counted(), stage.min_count);
+    let ids = words.token_ids(&vocabulary);
+    for (pair, numbers) in pairs.iter_mut().zip(numbers) {
+        pair.token_ids = with_marks(numbers.into_iter().map(|number| ids[number as usize]));
     }
     Ok(vocabulary)
+}
+
+/// Distinct words of captions, each with a number and a count.
+#[derive(Default)]
+struct WordCounts {
+    numbers: HashMap<String, u32>,
+    counts: Vec<usize>,
+}
+
+impl WordCounts {
+    /// Returns the number of a word, which counts only if `is_counted`.
+    fn add(&mut self, word: String, is_counted: bool) -> u32 {
+        let number = *self.numbers.entry(word).or_insert(self.counts.len().saturating_as::<u32>());
+        if number as usize == self.counts.len() {
+            self.counts.push(0);
+        }
+        self.counts[number as usize] += usize::from(is_counted);
+        number
+    }
+
+    /// Words that were counted, with their counts.
+    fn counted(&self) -> impl Iterator<Item = (&str, usize)> {
+        let words = self.numbers.iter().map(|(word, &number)| (word.as_str(), self.counts[number as usize]));
+        words.filter(|(_, count)| *count > 0)
+    }
+
+    /// Token id of each word, by its number.
+    fn token_ids(&self, vocabulary: &Vocabulary) -> Vec<i32> {
+        let mut ids = vec![UNKNOWN_ID; self.counts.len()];
+        self.numbers.iter().for_each(|(word, &number)| ids[number as usize] = vocabulary.id(word));
+        ids
+    }
 }
 
 /// Rows of the table `samples`.

@@ -75,7 +75,7 @@ pub(super) fn validate(
     let mut blocks = Vec::new();
     if validation.features.is_empty() {
         for places in validation.locations.chunks(data.encoding_batch_size()) {
-            let images = data.images_at_locations(0, places, cx)?;
+            let images = data.validation_images(places, cx)?;
             blocks.push(encode::images(model, &images, values, cx.cancel())?);
         }
     } else {

@@ -7,11 +7,11 @@ use crate::collective::CollectiveGroup;
 use crate::family::image_rows::ImageRows;
 use crate::family::model::{LocalBatch, Model};
 use crate::family::{encode, registry};
-use crate::memory_bank::TrainingPair;
 use crate::step::{LossAndGradients, PairBatch, StepOptions, StepResult, loss_and_gradients};
 use crate::training_state::TrainingState;
 use pairloom_base::error::Result;
 use pairloom_base::runtime::CancelToken;
+use pairloom_kernels::epoch::TrainingPair;
 use pairloom_kernels::random::Rng;
 use pairloom_spec::loss::Loss;
 

@@ -12,7 +12,7 @@ use crate::input_spec::ImageInput;
 use crate::loss::sum::SumLoss;
 use crate::loss::{Loss, LossSettings, MemoryBankMask, MemoryBankWeights, Objective, SemanticMargin};
 use crate::networks::Network;
-use crate::precision::MatmulPrecision;
+use crate::precision::{MatmulPrecision, ProductBackend};
 use crate::stages::facts::{ModelFacts, VectorWidth};
 use crate::stages::{image_vectors, image_vectors_input};
 use pairloom_kernels::epoch::{MemoryBankSampling, Shuffle};
@@ -96,10 +96,12 @@ pub struct Train {
     /// Initial word vectors from a file. Random if not set.
     #[serde(default)]
     pub word_vectors: Option<WordVectorSettings>,
-    /// Precision of matrix products. On a CPU, a training in mixed precision measures at its start which library multiplies
-    /// faster in a GRU, and keeps that one when it is resumed.
+    /// Precision of matrix products.
     #[serde(default)]
     pub precision: MatmulPrecision,
+    /// Library of the matrix products, for `precision = "mixed"` on a CPU.
+    #[serde(default, skip_serializing_if = "ProductBackend::is_auto")]
+    pub product_backend: ProductBackend,
     /// Tokenizer of the captions.
     #[serde(default)]
     pub tokenizer: Tokenizer,
@@ -338,7 +340,7 @@ impl Stage for Train {
         if !self.loss.learned_scalars().is_empty() {
             outputs.push(StageOutput::table("loss_scalars", tables::loss_scalars::table().schema(), 4096));
         }
-        if self.memory_bank.is_some() {
+        if self.memory_bank.as_ref().is_some_and(|bank| bank.keep != KeptBanks::None) {
             outputs.push(StageOutput::table(
                 "memory_bank",
                 tables::memory_bank::table().schema(),
@@ -655,6 +657,9 @@ pub struct MemoryBankSettings {
     /// bank; the published code has none in epoch 0.
     #[serde(default)]
     pub first_epoch: u64,
+    /// Epochs whose bank is kept in the table `memory_bank`. The weights of the model do not depend on it.
+    #[serde(default)]
+    pub keep: KeptBanks,
     /// Weights of the pairs of a batch, from their scores with the bank.
     #[serde(flatten)]
     pub weights: MemoryBankWeights,
@@ -670,6 +675,19 @@ pub enum SamplingMode {
     /// Whole batches of a shuffled epoch, each with the probability `fraction`, as in the published code: the size
     /// varies.
     Batches,
+}
+
+/// Epochs whose memory bank is kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KeptBanks {
+    /// None: there is no table.
+    None,
+    /// The last one, which `query_bank` reads.
+    #[default]
+    Last,
+    /// All.
+    All,
 }
 
 impl MemoryBankSettings {

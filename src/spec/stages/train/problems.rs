@@ -3,7 +3,7 @@
 use super::{Train, WarmUp};
 use crate::family::ScoreRange;
 use crate::loss::{BatchSpec, LossSettings};
-use crate::precision::MatmulPrecision;
+use crate::precision::{MatmulPrecision, ProductBackend};
 use crate::setting_problems::{MARGINS, UsualRange, check_plausible};
 use crate::similarity::EmbeddingSimilarity;
 use crate::stages::image_vectors_problem;
@@ -51,6 +51,10 @@ impl Train {
                 ),
                 _ => problem,
             });
+        }
+        if self.product_backend != ProductBackend::Auto && self.precision != MatmulPrecision::Mixed {
+            let problem = Problem::new("product_backend", "unused with `precision = \"f32\"`");
+            problems.push(problem.hint("leave it out, or set `precision = \"mixed\"`"));
         }
         let name = self.model.name();
         match (&self.concepts, capabilities.concepts) {
