@@ -10,7 +10,9 @@ pub mod run_choice;
 pub mod open;
 pub mod interrupt;
 pub mod console;
-pub mod schemas;
+mod schemas;
+#[cfg(test)]
+mod reference;
 mod check;
 mod diff;
 mod expectations;

@@ -16,8 +16,8 @@ const MAX_BYTES: u64 = 32 << 20;
 /// Maximum number of words, ids and other values.
 const MAX_VALUES: usize = 4_000_000;
 
-const HINT: &str = "wanted a list of words or an object from word to number; README.md says under `Published models` how a \
-                    vocabulary that is a pickle becomes one";
+const HINT: &str = "wanted a list of words or an object from word to number; `docs/tutorials/published-models.md` says \
+                    how a vocabulary that is a pickle becomes one";
 
 /// Reads the words in the file at `path`, in the order of their ids 0, 1, 2, ….
 ///

@@ -57,7 +57,7 @@ mod tests {
     use pairloom_tables as tables;
 
     /// Files that `tests/golden/published.py` wrote: a checkpoint in the published layout, converted with the lines of
-    /// README.md, and the embeddings that PyTorch computes with it in double precision.
+    /// `docs/tutorials/published-models.md`, and the embeddings that PyTorch computes with it in double precision.
     const CHECKPOINT: &[u8] = include_bytes!("../../tests/golden/published.safetensors");
     const GOLDEN: &str = include_str!("../../tests/golden/published.json");
 

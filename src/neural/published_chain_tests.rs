@@ -189,9 +189,9 @@ fn score_pairs_of_an_imported_checkpoint_agrees_with_pytorch() {
     }
 }
 
-/// The file that the lines of README.md make of the published files: `tests/golden/published.py`.
+/// The file that the lines of `docs/tutorials/published-models.md` make of the published files: `tests/golden/published.py`.
 #[test]
-fn a_checkpoint_of_cvse_that_was_converted_by_the_lines_of_the_readme_has_its_scores() {
+fn a_checkpoint_of_cvse_that_was_converted_by_the_lines_of_the_book_has_its_scores() {
     let (family, golden, names, ..) = FAMILIES[4];
     let golden: ChainGolden = serde_json::from_str(golden).expect("golden scores");
     let (case, file) = (&golden.cases[0], include_bytes!("../../tests/golden/published_cvse.safetensors"));

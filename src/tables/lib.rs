@@ -1,6 +1,6 @@
 //! Schemas of the tables that stages exchange, one file for each table.
 //!
-//! The columns of a table are defined here only; `schemas/<table>.txt` is generated from them.
+//! The columns of a table are defined here only; `docs/reference/tables.md` is generated from them.
 
 pub mod images;
 pub mod captions;

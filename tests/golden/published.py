@@ -1,7 +1,7 @@
-"""Writes a checkpoint and a vocabulary in the published layout, converts both with the code in README.md, and writes
+"""Writes a checkpoint and a vocabulary in the published layout, converts both with the code in `docs/tutorials/published-models.md`, and writes
 the embeddings by PyTorch. Does the same with a checkpoint of CVSE, whose parameters and scores are those of cvse.json.
 
-    python tests/golden/published.py tests/golden README.md
+    python tests/golden/published.py tests/golden docs/tutorials/published-models.md
 """
 
 import argparse

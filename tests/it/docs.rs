@@ -1,16 +1,19 @@
 //! Checks of documentation: file heads, links, names of tests, and no path of a machine.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use regex::Regex;
 
+use crate::markdown::Document;
 use crate::source;
 
-/// Documents whose links and file names are checked.
-const DOCUMENTS: &[&str] =
-    &["README.md", "ARCHITECTURE.md", "BENCHMARKS.md", "CONTRIBUTING.md", "CHANGELOG.md", HOSTILE_INPUTS];
+/// Folder of the book. mdBook copies it, so pages link to pages of it alone.
+const BOOK: &str = "docs/";
+
+/// List of the pages of the book.
+const SUMMARY: &str = "docs/SUMMARY.md";
 
 /// Document whose tables have a case, its outcome, and the tests that hold it.
 const HOSTILE_INPUTS: &str = "tests/hostile_inputs.md";
@@ -30,30 +33,57 @@ fn files_without_head(root: &Path) -> Vec<String> {
     found
 }
 
-/// Links and file names in the documents that lead nowhere.
+/// Links, anchors and file names in the documents of the checkout that lead nowhere.
 fn dead_ends(root: &Path) -> Vec<String> {
-    let link = Regex::new(r"\]\(([^)\s]+)\)").expect("a valid pattern");
-    // A file name in backticks that starts with a folder of the project. `<name>` and `*` stand for something else.
+    // A file name that starts with a folder of the project. `<name>` and `*` stand for something else.
     let named = Regex::new(
-        r"`((?:src|tests|xtask|pipelines|schemas|data|benches|\.ci|\.cargo)/[^`\s]*|[A-Z][A-Za-z]*\.(?:md|toml))`",
+        r"^((?:src|tests|xtask|pipelines|schemas|data|docs|benches|\.ci|\.cargo)/\S*|[A-Z][A-Za-z]*\.(?:md|toml))",
     )
     .expect("a valid pattern");
+    let files = source::files(root).into_iter().filter(|(name, _)| name.ends_with(".md"));
+    let read = |(name, path): (String, PathBuf)| {
+        let text = fs::read_to_string(path).expect("a document is text");
+        (name, Document::parse(&text))
+    };
+    let documents: BTreeMap<String, Document> = files.map(read).collect();
     let mut found = Vec::new();
-    for document in DOCUMENTS {
-        let Ok(text) = fs::read_to_string(root.join(document)) else { continue };
-        for (number, line) in text.lines().enumerate() {
-            let links = link.captures_iter(line).map(|found| found[1].to_owned());
-            let names = named.captures_iter(line).map(|found| found[1].to_owned());
-            for target in links.filter(|link| !link.contains(':')).chain(names) {
-                let path = target.split(['#', '?']).next().unwrap_or_default();
-                let pattern = path.contains(['<', '*', '{', '…']);
-                if !path.is_empty() && !pattern && !root.join(path).exists() {
-                    found.push(format!("{document}:{}: `{target}` does not exist", number + 1));
-                }
+    for (name, document) in &documents {
+        let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for (line, link) in document.links.iter().filter(|(_, link)| !link.contains(':')) {
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if path.is_empty() { name.clone() } else { joined(folder, path) };
+            let exists = root.join(&target).exists();
+            if !exists || !anchor.is_empty() && documents.get(&target).is_none_or(|to| !to.anchors.contains(anchor)) {
+                found.push(format!("{name}:{line}: `{link}` does not exist"));
+            } else if name.starts_with(BOOK) && !target.starts_with(BOOK) {
+                found.push(format!("{name}:{line}: `{link}` leads out of the book"));
+            }
+        }
+        for (line, code) in &document.code {
+            let path = named.captures(code).map_or("", |found| found.get(1).map_or("", |path| path.as_str()));
+            if !path.contains(['<', '*', '{', '…']) && !root.join(path).exists() {
+                found.push(format!("{name}:{line}: `{path}` does not exist"));
             }
         }
     }
+    if let Some(summary) = documents.get(SUMMARY) {
+        let listed: Vec<String> = summary.links.iter().map(|(_, page)| format!("{BOOK}{page}")).collect();
+        let pages = documents.keys().filter(|name| name.starts_with(BOOK) && *name != SUMMARY);
+        found.extend(pages.filter(|name| !listed.contains(name)).map(|name| format!("{SUMMARY} lacks {name}")));
+    }
     found
+}
+
+/// Path of a link in a document of `folder`.
+fn joined(folder: &str, link: &str) -> String {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in link.split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
 }
 
 /// Absolute paths of one machine in files that everybody gets.
@@ -210,15 +240,22 @@ fn each_of_these_checks_can_fail() {
 
     write(
         "README.md",
-        "[a](src/good.rs) [b](src/gone.rs#x) [c](https://example.org/x) [d](#here)\n`src/good.rs`, `src/lost.rs`, \
-         `src/<name>.rs`, `ARCHITECTURE.md`, `src/good.rs --flag`\n",
+        "# A b\n[a](src/good.rs) [b](src/gone.rs#x) [c](https://example.org/x) [d](#a-b) [e](#none)\n`src/good.rs`, \
+         `src/lost.rs`, `src/<name>.rs`, `ARCHITECTURE.md`, `src/good.rs --flag`\n",
     );
+    write("docs/SUMMARY.md", "[a](a/b.md)\n");
+    write("docs/a/b.md", "# B\n[a](../c.md#c) [b](../c.md#d) [c](../../README.md)\n");
+    write("docs/c.md", "# C\n");
     assert_eq!(
         dead_ends(root.path()),
         [
-            "README.md:1: `src/gone.rs#x` does not exist",
-            "README.md:2: `src/lost.rs` does not exist",
-            "README.md:2: `ARCHITECTURE.md` does not exist"
+            "README.md:2: `src/gone.rs#x` does not exist",
+            "README.md:2: `#none` does not exist",
+            "README.md:3: `src/lost.rs` does not exist",
+            "README.md:3: `ARCHITECTURE.md` does not exist",
+            "docs/a/b.md:2: `../c.md#d` does not exist",
+            "docs/a/b.md:2: `../../README.md` leads out of the book",
+            "docs/SUMMARY.md lacks docs/c.md",
         ]
     );
 

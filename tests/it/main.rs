@@ -29,6 +29,8 @@ mod cluster_queries; // Queries on a cluster whose executors are killed, and lim
 mod s3; // The S3 server, and a proxy that injects faults.
 mod identities; // No identity of a cached result is made of `Debug` output.
 mod notice; // Code of other languages in the program, and the file that names it.
-mod docs; // Every file says what it is; every file that a document names is there.
+mod docs; // Every file says what it is; every link and every file that a document names is there.
+mod book; // Blocks of code of the README and the book.
+mod markdown; // Documents, for the two above.
 mod source; // Files of the checkout, for the rules above.
 mod support; // Helpers of several of these.

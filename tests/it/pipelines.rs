@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use regex::Regex;
 use test_data::public;
 
+use crate::book::run_blocks;
 use crate::support::{pairloom, pipeline};
 
 pub(crate) fn file(name: &str) -> PathBuf {
@@ -234,44 +234,11 @@ fn the_quickstart_meets_its_expectation_and_a_second_run_does_nothing() {
     assert_eq!(before.len(), 7);
     run(&mut quickstart());
     assert_eq!(manifests(&store), before);
-    // People copy these queries from the README.
-    let queries = readme_queries(include_str!("../../README.md"));
-    assert!(queries.len() >= 12, "{queries:#?}");
-    let mut compared = Vec::new();
-    for sql in queries {
-        let output = pairloom().args(["sql", "--json", "--store"]).arg(&store).arg(&sql).output().unwrap();
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{sql}: {stderr}");
-        // Only the comparison over seeds is about other runs.
-        assert_eq!(output.stdout.is_empty(), sql.contains("'fit.seed'"), "rows of {sql}");
-        // Measures in plain SQL are those of the evaluation.
-        for measure in ["rsum", "hs_sum"].into_iter().filter(|name| sql.contains(&format!("AS {name} F"))) {
-            let row: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-            let wanted = number_of(&store, &format!("SELECT {measure} FROM test.summary"));
-            let got = row[measure].as_f64().unwrap();
-            assert!((got - wanted).abs() < 1e-9 * wanted.abs(), "{sql}: {got}, wanted {wanted}");
-            compared.push(measure);
-        }
-    }
-    assert_eq!(compared, ["rsum", "hs_sum"]);
-}
-
-/// Queries of the README about the tables of the quickstart, of the store and of all runs. Those over the axis `row` are
-/// about a matrix.
-fn readme_queries(readme: &str) -> Vec<String> {
-    let schemas = ["pairs", "cnn", "fit", "joint", "meaning", "test", "store", "all_runs"];
-    let query = Regex::new("pairloom sql \"([^\"]+)\"").unwrap();
-    let table = Regex::new(r"(?:FROM|JOIN|DESCRIBE) ([a-z_]+)\.").unwrap();
-    let is_known =
-        |sql: &str| table.captures_iter(sql).all(|found| schemas.contains(&&found[1])) && !sql.contains("SELECT row");
-    query.captures_iter(readme).map(|found| found[1].to_owned()).filter(|sql| is_known(sql)).collect()
-}
-
-#[test]
-fn queries_of_other_pipelines_are_left_out() {
-    let readme = "pairloom sql \"SELECT 1 FROM test.summary\"\npairloom sql \"SELECT 1 FROM other.summary\"\n\
-                  pairloom sql \"SELECT 1\nFROM cnn.features a JOIN hal.features b\"  pairloom sql \"SHOW TABLES\"";
-    assert_eq!(readme_queries(readme), ["SELECT 1 FROM test.summary", "SHOW TABLES"]);
+    // People copy commands and queries from the README and the book, some of which compare two runs.
+    run(quickstart().args(["--set", r#"stage.test.evaluate.methods=["nns", "csls"]"#]));
+    run(&mut quickstart());
+    let mistakes = run_blocks(&store);
+    assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
 }
 
 /// 991 photographs, 4,955 captions, 753 / 113 / 125 images.

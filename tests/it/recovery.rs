@@ -4,19 +4,19 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::book::block;
 use crate::support::{assert_same_content, content, pairloom, pipeline, tiny_pipeline};
 
-/// The matrix of the README over the tiny pipeline, with two seeds. A part of a killed matrix is not computed again, and
-/// the rest has the same bytes, also with instances side by side.
+/// Page of the book with the matrix that is run here, and its queries.
+const SWEEPS: &str = "docs/tutorials/sweeps.md";
+
+/// The matrix of the book over the tiny pipeline, with two seeds. A part of a killed matrix is not computed again, and the
+/// rest has the same bytes, also with instances side by side.
 #[test]
 fn a_killed_matrix_goes_on_to_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
-    let readme = include_str!("../../README.md");
-    let matrix =
-        readme.split("```toml\n").find(|block| block.starts_with("[matrix]")).expect("the README has a matrix");
-    let matrix = matrix.split("```").next().unwrap_or_default();
-    let over_queries = readme.split("```toml\n").find(|block| block.starts_with("[stage.over_queries."));
-    let over_queries = over_queries.and_then(|block| block.split("```").next()).expect("the README has the stage");
+    let matrix = block(SWEEPS, "toml", "[matrix]");
+    let over_queries = block(SWEEPS, "toml", "[stage.over_queries.");
     let file = pipeline(folder.path(), "matrix.toml", |tiny| format!("{tiny}\n{over_queries}\n{matrix}"));
     let (whole, killed) = (folder.path().join("whole"), folder.path().join("killed"));
     let run = |store: &Path, more: &[&str]| {
@@ -49,15 +49,12 @@ fn a_killed_matrix_goes_on_to_the_same_bytes() {
         let output = pairloom().args(["sql", "--format", "csv", "--store"]).arg(&killed).arg(sql).output().unwrap();
         (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let of_readme = readme.lines().find_map(|line| line.strip_prefix("pairloom sql \"SELECT row, ")?.strip_suffix('"'));
-    let (rows, error) = query(&format!("SELECT row, {} ORDER BY row", of_readme.expect("the README has a query")));
+    let (rows, error) = query(&block(SWEEPS, "sql", "SELECT row, count(*)"));
     let rows: Vec<&str> = rows.lines().collect();
     assert!(rows.len() == 3 && rows[0] == "row,seeds,mean,deviation", "{rows:?} {error}");
     assert!(rows[1].starts_with("max,2,") && rows[2].starts_with("sum,2,"), "{rows:?}");
     // The tests over queries are of the differences between the summaries of a seed.
-    let of_readme = readme.lines().find(|line| line.contains("FROM over_queries.significance_tests"));
-    let of_readme = of_readme.and_then(|line| line.strip_prefix("pairloom sql \"")?.strip_suffix('"'));
-    let (tests, error) = query(of_readme.expect("the README has the query"));
+    let (tests, error) = query(&block(SWEEPS, "sql", "FROM over_queries.significance_tests"));
     let (summaries, _) = query("SELECT row, seed, rsum FROM test.summary WHERE method = 'nns' ORDER BY row, seed");
     let columns = |text: &str| -> Vec<(String, String, f64)> {
         let cells = text.lines().skip(1).map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());

@@ -1,6 +1,7 @@
 //! Helpers of the integration tests.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -8,11 +9,14 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// Command that starts `pairloom`, without the environment variables that change its behaviour. `PAIRLOOM_TEST_PROGRAM`
-/// names another build, such as a release build for a long campaign.
+/// Command that starts `pairloom`. `PAIRLOOM_TEST_PROGRAM` names another build, such as a release build for a long campaign.
 pub(crate) fn pairloom() -> Command {
-    let program =
-        std::env::var_os("PAIRLOOM_TEST_PROGRAM").map_or_else(|| test_data::program("pairloom"), PathBuf::from);
+    let program = std::env::var_os("PAIRLOOM_TEST_PROGRAM").map(PathBuf::from);
+    isolated(program.unwrap_or_else(|| test_data::program("pairloom")))
+}
+
+/// Command that starts a program without the environment variables that change the behaviour of `pairloom`.
+pub(crate) fn isolated(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     let ours: Vec<String> =
         std::env::vars().map(|(name, _)| name).filter(|name| name.starts_with("PAIRLOOM_")).collect();

@@ -11,6 +11,8 @@ mod setup;
 mod run;
 mod test;
 mod dependencies;
+mod book;
+mod programs;
 mod cached_folder;
 mod libtorch;
 mod python_packages;
@@ -21,7 +23,8 @@ const HELP: &str = "\
 cargo xtask setup               install a CPU libtorch for the build (0.5 GB, shared by all checkouts)
 cargo xtask run PIPELINE [...]  set up, build, and run `pairloom run PIPELINE [...]`
 cargo xtask build [...]         set up, and build all programs with all optimisations into target/release
-cargo xtask test                set up, then run the checks of CI: format, dependencies, lints, documentation, tests
+cargo xtask test                set up, then run the checks of CI: format, dependencies, book, lints, documentation, tests
+cargo xtask book                build the book of docs/ into target/book, by mdBook
 cargo xtask wordnet FOLDER      regenerate data/wordnet/ from the database files of WordNet 3.0
 
 Set-up needs Python 3 with pip and a C++ compiler. If LIBTORCH is set, that libtorch is used.";
@@ -39,11 +42,14 @@ fn main() -> ExitCode {
         ["run"] => Err(shell::TaskError::usage("no pipeline given; try `cargo xtask run pipelines/quickstart.toml`")),
         ["build", ..] => run::build(&words[1..]).map(|()| ExitCode::SUCCESS),
         ["test"] => test::test().map(|()| ExitCode::SUCCESS),
+        ["book"] => book::build().map(|()| ExitCode::SUCCESS),
         ["wordnet", folder] => wordnet::wordnet(folder.as_ref()).map(|()| ExitCode::SUCCESS),
         ["wordnet"] => Err(shell::TaskError::usage(
             "no folder given; it must contain the database files of WordNet 3.0, such as `index.noun`",
         )),
-        ["setup" | "test", extra, ..] => Err(shell::TaskError::usage(format!("unexpected argument `{extra}`"))),
+        ["setup" | "test" | "book", extra, ..] => {
+            Err(shell::TaskError::usage(format!("unexpected argument `{extra}`")))
+        }
         [other, ..] => Err(shell::TaskError::usage(format!("there is no `cargo xtask {other}`\n\n{HELP}"))),
     };
     outcome.unwrap_or_else(|failure| {

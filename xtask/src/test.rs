@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
+use crate::book;
 use crate::dependencies;
 use crate::python_packages;
 use crate::run::ALL_FEATURES;
@@ -46,6 +47,7 @@ pub(crate) fn test() -> TaskResult {
     setup::setup()?;
     run_cargo(&FORMAT, None)?;
     timed("dependencies", dependencies::check)?;
+    timed("book", book::build)?;
     let packages = python_packages::provide();
     for check in &CHECKS {
         run_cargo(check, packages.as_deref())?;

@@ -51,7 +51,7 @@ const REVERSE: &str = "_reverse";
 /// Name of the number of batches in a batch normalisation of PyTorch. It is of no use to this project.
 const BATCH_COUNT: &str = ".num_batches_tracked";
 
-/// Python code that converts a published checkpoint to safetensors. README.md contains it too.
+/// Python code that converts a published checkpoint to safetensors. `docs/tutorials/published-models.md` contains it too.
 pub(super) const CONVERSION_SCRIPT: &str = r#"import argparse, torch
 from safetensors.torch import save_file
 torch.serialization.add_safe_globals([argparse.Namespace])

@@ -10,8 +10,8 @@ use pairloom_stage::{KnownFacts, OutputFact, SourceRef, Stage, StageInput, Stage
 
 /// Imports a published model, so that `embed` can use it like a model of `train`.
 ///
-/// README.md has the lines of Python that turn a published checkpoint (`.pth.tar`) and its vocabulary (`.pkl`) into
-/// these files.
+/// `docs/tutorials/published-models.md` has the lines of Python that turn a published checkpoint (`.pth.tar`) and its
+/// vocabulary (`.pkl`) into these files.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportModel {

@@ -89,8 +89,8 @@ fn all_mistakes_are_reported_at_once() {
 }
 
 #[test]
-fn a_pickle_is_refused_with_the_script_of_the_readme() {
-    assert!(include_str!("../../../../README.md").contains(CONVERSION_SCRIPT));
+fn a_pickle_is_refused_with_the_script_of_the_book() {
+    assert!(include_str!("../../../../docs/tutorials/published-models.md").contains(CONVERSION_SCRIPT));
     for bytes in [&b"PK\x03\x04"[..], b"\x80\x02\x8a\x0al\xfc\x9cF\xf9"] {
         let error = read_vse_checkpoint(&PublishedVseSettings::default(), bytes, 7).expect_err("a pickle");
         assert!(error.hint_text().is_some_and(|hint| hint.ends_with(CONVERSION_SCRIPT)), "{error}");
