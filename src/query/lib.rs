@@ -51,6 +51,8 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod dialect_tests;
+#[cfg(test)]
 mod files_tests;
 #[cfg(test)]
 mod functions_tests;

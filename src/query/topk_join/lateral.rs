@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, TableReference, plan_err};
+use datafusion::common::{Column, TableReference};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
@@ -16,7 +16,9 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::scalar::ScalarValue;
 
 use super::node::{ListShape, MEASURE, RANK, TopKJoin};
+use crate::result_files::external;
 use crate::vectors::VectorMeasure;
+use pairloom_base::error::Error;
 
 /// Rule that plans a lateral subquery of the k nearest rows as a [`TopKJoin`].
 ///
@@ -69,9 +71,7 @@ struct NearestRows<'p> {
 fn rewritten(join: &Join) -> Result<Option<LogicalPlan>> {
     let Some((subquery, alias)) = lateral_subquery(&join.right) else { return Ok(None) };
     let Some(found) = nearest_rows(&subquery.subquery)? else {
-        return plan_err!(
-            "`LATERAL` of other rows than the nearest is not supported; join the tables, or write {LATERAL_FORM}"
-        );
+        return refused("has another order than that of a measure of vectors of both sides");
     };
     let is_true = |filter: &&Expr| matches!(filter, Expr::Literal(ScalarValue::Boolean(Some(true)), _));
     let equal = join.on.iter().map(|(left, right)| left.clone().eq(right.clone()));
@@ -117,9 +117,10 @@ fn rewritten(join: &Join) -> Result<Option<LogicalPlan>> {
     }))
 }
 
-/// Error of a subquery that is of the nearest rows, but has a form that is not planned.
+/// Error of a lateral subquery of another form.
 fn refused<T>(reason: &str) -> Result<T> {
-    plan_err!("`LATERAL` of the nearest rows {reason}; expected {LATERAL_FORM}")
+    let error = Error::usage(format!("SQL: `LATERAL` {reason}, which is not supported"));
+    Err(external(error.hint(format!("write {LATERAL_FORM}, or join the tables"))))
 }
 
 /// The form that is planned.

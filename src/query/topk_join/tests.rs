@@ -430,7 +430,8 @@ impl PhysicalExtensionCodec for OwnOperators {
         message: &mut Vec<u8>,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> datafusion::error::Result<()> {
-        message.extend(encode_operator(&operator, self, converter)?.expect("an operator of this crate"));
+        let own = encode_operator(&operator, self, converter)?;
+        message.extend(own.unwrap_or_else(|| panic!("`{}` is no operator of this crate", operator.name())));
         Ok(())
     }
 }
