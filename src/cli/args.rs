@@ -508,8 +508,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
     /// Memory of the groups and joins of one query, and as much again for its sorts. Sorts and groups that need more use
-    /// temporary files, of 16 GiB at most; other queries fail. Values that a function computes are not counted:
-    /// 256 MiB for one and 1 GiB for a batch of rows at most
+    /// temporary files, of 16 GiB at most; other queries fail. Values that a function computes are not counted; the process
+    /// takes no more memory than the machine has
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = super::units::parse_capacity)]
     pub query_memory: u64,
     /// Seconds that a query may take, until the client has taken its last row

@@ -39,7 +39,7 @@ fn wrong_queries_and_those_that_write_are_refused_and_the_server_goes_on() {
     for (sql, message) in [
         ("SELECT", "SQL: "),
         ("", "SQL: the query is empty"),
-        ("SELECT 1; SELECT 2", "SQL: 2 statements, wanted one"),
+        ("SELECT 1; SELECT 2", "SQL: 2 statements, expected one"),
         ("SELECT * FROM test.sumary", "\nhint: did you mean `test.summary`?"),
         ("INSERT INTO test.summary VALUES ('a', 1)", "SQL: the store is read-only"),
         ("CREATE TABLE t AS SELECT 1", "SQL: the store is read-only"),
@@ -55,7 +55,7 @@ fn wrong_queries_and_those_that_write_are_refused_and_the_server_goes_on() {
     }
     let deep = format!("SELECT 1{}", "+1".repeat(20_000));
     assert!(
-        refusal(served.rows(&mut client, &deep)).1.contains("20000 operators within each other, wanted at most 1000")
+        refusal(served.rows(&mut client, &deep)).1.contains("20000 operators within each other, expected at most 1000")
     );
     // As deep as a query may be.
     let rows = served.rows(&mut client, &format!("SELECT 1{} AS sum", "+1".repeat(999))).unwrap();
@@ -301,26 +301,12 @@ fn a_reader_that_takes_no_rows_loses_its_query() {
 }
 
 #[test]
-fn plans_that_grow_and_deep_queries_are_refused() {
+fn deep_and_long_queries_are_refused() {
     let served = Served::without_limits();
     let mut client = served.client();
-    let mut doubled = "WITH c0 AS (SELECT 1 x)".to_owned();
-    for i in 1..30 {
-        doubled.push_str(&format!(", c{i} AS (SELECT a.x FROM c{0} a, c{0} b)", i - 1));
-    }
     let nested = (0..14).fold("value".to_owned(), |inner, _| format!("({inner}{})", "+1".repeat(990)));
-    let joined = (0..600).map(|i| format!("(VALUES (1)) t{i}(x{i})")).collect::<Vec<_>>().join(", ");
-    let chain = (0..600).map(|i| format!(", c{} AS (SELECT x + 1 x FROM c{i})", i + 1)).collect::<String>();
-    let wide = (0..2_000).map(|i| format!("{i} c{i}")).collect::<Vec<_>>().join(", ");
     for (sql, message) in [
-        (format!("{doubled} SELECT count(*) FROM c29"), "the query has more than 2000 tables"),
         (format!("SELECT {nested} FROM range(3)"), "operators within each other"),
-        (format!("SELECT 1 FROM {joined}"), "600 tables in a `SELECT`, wanted at most 100"),
-        (format!("WITH c0 AS (SELECT 1 x){chain} SELECT * FROM c600"), "more than 500 joins or steps"),
-        (
-            format!("WITH c AS (SELECT {wide}) SELECT * FROM c{}", " UNION ALL SELECT * FROM c".repeat(30)),
-            "too many steps of 2000 columns",
-        ),
         (format!("SELECT '{}'", "a".repeat(2 << 20)), "the query has 2097161 bytes, wanted at most 1048576"),
     ] {
         let (code, text) = refusal(served.rows(&mut client, &sql));

@@ -6,6 +6,7 @@ use futures::channel::oneshot;
 use serde::Serialize;
 
 use super::answer::at_end_of_stdin;
+use super::process_memory::limit_to_machine;
 use pairloom_base::error::{Error, Result};
 use pairloom_base::runtime::ClusterUrl;
 use pairloom_cli::args::{ClusterCommand, CommonArgs, ExecutorArgs, SchedulerArgs};
@@ -30,6 +31,7 @@ struct ReadyJson {
 /// # Errors
 /// The store cannot be read; an address is wrong; the scheduler cannot be reached.
 pub(super) fn cluster(common: &CommonArgs, command: &ClusterCommand, console: Console) -> Result<()> {
+    limit_to_machine()?;
     match command {
         ClusterCommand::Scheduler(arguments) => scheduler(arguments, console),
         ClusterCommand::Executor(arguments) => executor(common, arguments, console),

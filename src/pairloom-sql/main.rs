@@ -9,6 +9,8 @@ mod cluster;
 #[cfg(not(feature = "cluster"))]
 #[path = "no_cluster.rs"]
 mod cluster;
+#[cfg(any(feature = "cluster", feature = "flight"))]
+mod process_memory;
 #[cfg(feature = "flight")]
 mod serve;
 #[cfg(not(feature = "flight"))]

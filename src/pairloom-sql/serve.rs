@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::cluster::plan_runner;
+use super::process_memory::limit_to_machine;
 use super::sql::check_files_on_cluster;
 use pairloom_base::error::{Error, Result};
 use pairloom_cli::args::{CommonArgs, ServeArgs};
@@ -39,6 +40,7 @@ struct ListeningJson {
 /// # Errors
 /// The store cannot be read; the address, the token or the certificate is wrong.
 pub(super) fn serve(common: &CommonArgs, arguments: &ServeArgs, console: Console) -> Result<()> {
+    limit_to_machine()?;
     let store = open::open_existing_store(common)?;
     let options = FlightOptions {
         address: arguments.flight,

@@ -1,45 +1,41 @@
 //! Names of columns and of subqueries in `FROM`.
 //!
 //! An expression without `AS` is named as the query writes it: DataFusion names `avg(rsum)` by the full names of its columns,
-//! `avg(all_runs.summary.rsum)`. Subqueries without a name get one.
+//! `avg(all_runs.summary.rsum)`.
 //!
-//! Between projections no column has the name of a column further out. DataFusion 55 drops a projection that is equal to its
-//! input, although `SELECT x + 1 x FROM (SELECT x + 1 x FROM t)` adds two. Projections whose names differ are not equal. The
-//! rule can go with a version in which <https://github.com/apache/datafusion/pull/24686> is.
+//! A subquery without a name gets one. Otherwise DataFusion 55 takes `x` in `SELECT -x x, x y FROM (SELECT 1 x) ORDER BY x` for
+//! the column of the subquery (as in <https://github.com/apache/datafusion/issues/8391>), and then for the result's column `y`,
+//! which is computed in the same way.
+//!
+//! Each computed column of an inner projection has a second name of its own. DataFusion 55 drops a projection that is equal to
+//! its input, although `SELECT x + 1 x FROM (SELECT x + 1 x FROM t)` adds two
+//! (<https://github.com/apache/datafusion/pull/24686>).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use datafusion::common::Column;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
-use datafusion::execution::SessionState;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, Projection};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
-use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, Expr, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr, TableAlias, TableFactor,
-    TableWithJoins, VisitMut, VisitorMut,
+    AccessExpr, Expr, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableFactor,
+    VisitMut, VisitorMut,
 };
 
 /// Functions whose result can be several columns, which get their own names.
 const EXPANDED: [&str; 1] = ["unnest"];
 
-/// Names all expressions without a name in the lists of all `SELECT`s of a statement.
+/// Names all expressions without a name in the lists of all `SELECT`s of a statement, and subqueries without a name in `FROM`.
 pub(super) fn name_columns(statement: &mut Statement) {
-    match statement {
-        Statement::Statement(sql) => {
-            let _ = sql.visit(&mut ColumnNamer);
-        }
-        Statement::Explain(explained) => name_columns(&mut explained.statement),
-        _ => {}
-    }
+    let _ = statement.visit(&mut ColumnNamer { subqueries: 0 });
 }
 
-/// Visitor that names the columns of queries and subqueries.
-struct ColumnNamer;
+/// Visitor that names the columns of queries, and subqueries.
+struct ColumnNamer {
+    subqueries: usize,
+}
 
 impl VisitorMut for ColumnNamer {
     type Break = ();
@@ -47,6 +43,15 @@ impl VisitorMut for ColumnNamer {
     // Before the subqueries, whose new names are no part of the query as it is written.
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         name_body(&mut query.body);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Derived { lateral: false, alias: alias @ None, .. } = table {
+            self.subqueries += 1;
+            let name = Ident::with_quote('"', format!("subquery#{}", self.subqueries));
+            *alias = Some(TableAlias { explicit: true, name, columns: vec![], at: None });
+        }
         ControlFlow::Continue(())
     }
 }
@@ -215,86 +220,18 @@ pub(super) fn repeated_name<'n>(names: impl IntoIterator<Item = &'n str>) -> Opt
     names.into_iter().find(|name| !seen.insert(*name))
 }
 
-/// Plans a statement in which each subquery in `FROM` beside an `ORDER BY` has a name.
-///
-/// Without a name, DataFusion 55 takes `x` in `SELECT -x x, x y FROM (SELECT 1 x) ORDER BY x` for the column of the subquery,
-/// and then for the result's column `y`, which is computed in the same way.
-///
-/// # Errors
-/// The statement cannot be planned.
-pub(super) async fn plan_with_named_subqueries(state: &SessionState, statement: Statement) -> Result<LogicalPlan> {
-    let mut named = statement.clone();
-    if name_subqueries(&mut named)
-        && let Ok(plan) = state.statement_to_plan(named).await
-    {
-        return Ok(plan);
-    }
-    // `SELECT t.x FROM (SELECT t.x FROM t)` is understood only as long as the subquery has no name.
-    state.statement_to_plan(statement).await
-}
-
-fn name_subqueries(statement: &mut Statement) -> bool {
-    match statement {
-        Statement::Statement(sql) => {
-            let mut namer = SubqueryNamer { count: 0 };
-            let _ = sql.visit(&mut namer);
-            namer.count > 0
-        }
-        Statement::Explain(explained) => name_subqueries(&mut explained.statement),
-        _ => false,
-    }
-}
-
-/// Visitor that names the subqueries of queries with `ORDER BY`. In others names do no good, and DataFusion 55 does not compute
-/// some correlated subqueries over a named one.
-struct SubqueryNamer {
-    count: usize,
-}
-
-impl VisitorMut for SubqueryNamer {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        if query.order_by.is_some()
-            && let SetExpr::Select(select) = query.body.as_mut()
-        {
-            select.from.iter_mut().for_each(|tables| self.name_tables(tables));
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-impl SubqueryNamer {
-    fn name_tables(&mut self, tables: &mut TableWithJoins) {
-        self.name_table(&mut tables.relation);
-        tables.joins.iter_mut().for_each(|join| self.name_table(&mut join.relation));
-    }
-
-    fn name_table(&mut self, table: &mut TableFactor) {
-        match table {
-            TableFactor::Derived { lateral: false, alias: alias @ None, .. } => {
-                self.count += 1;
-                let name = Ident::with_quote('"', format!("subquery#{}", self.count));
-                *alias = Some(TableAlias { explicit: true, name, columns: vec![], at: None });
-            }
-            TableFactor::NestedJoin { table_with_joins, alias: None, .. } => self.name_tables(table_with_joins),
-            _ => {}
-        }
-    }
-}
-
 /// Name of DataFusion's rule before which this one has to run: it merges projections, and drops equal ones.
 const MERGE: &str = "optimize_projections";
 
-/// Optimizer rule that renames columns between two projections.
+/// Optimizer rule that gives computed columns below a projection a second name.
 #[derive(Debug)]
 struct ProjectionNames;
 
-/// Rules with distinct names of columns between projections.
+/// Rules with distinct projections over one another.
 pub(super) fn with_projection_names(
     mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>>,
 ) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    // Other rules may bring projections together, so the names have to be distinct at each time that some are merged.
+    // Other rules may bring projections together, so they have to be distinct at each time that some are merged.
     let merges = rules.iter().position(|rule| rule.name() == MERGE).unwrap_or(rules.len());
     rules.insert(merges, Arc::new(ProjectionNames));
     rules
@@ -306,75 +243,36 @@ impl OptimizerRule for ProjectionNames {
     }
 
     fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        let mut used = BTreeSet::new();
+        let mut count = 0;
         plan.transform_down_with_subqueries(|plan| {
-            let LogicalPlan::Projection(outer) = plan else { return Ok(Transformed::no(plan)) };
-            used.extend(outer.expr.iter().filter_map(alias_name).map(str::to_owned));
-            Ok(with_other_names(outer, &mut used)?.update_data(LogicalPlan::Projection))
+            let LogicalPlan::Projection(outer) = &plan else { return Ok(Transformed::no(plan)) };
+            let LogicalPlan::Projection(inner) = outer.input.as_ref() else { return Ok(Transformed::no(plan)) };
+            let mut exprs = inner.expr.clone();
+            let mut is_changed = false;
+            for expr in &mut exprs {
+                if let PlanExpr::Alias(alias) = expr
+                    && !matches!(*alias.expr, PlanExpr::Alias(_) | PlanExpr::Column(_))
+                {
+                    count += 1;
+                    is_changed = true;
+                    *alias.expr = (*alias.expr).clone().alias(format!("{}#{count}", alias.name));
+                }
+            }
+            if !is_changed {
+                return Ok(Transformed::no(plan));
+            }
+            let inner = Projection::try_new_with_schema(exprs, Arc::clone(&inner.input), Arc::clone(&inner.schema))?;
+            let inner = Arc::new(LogicalPlan::Projection(inner));
+            let outer = Projection::try_new_with_schema(outer.expr.clone(), inner, Arc::clone(&outer.schema))?;
+            Ok(Transformed::yes(LogicalPlan::Projection(outer)))
         })
     }
 }
 
-fn alias_name(expr: &PlanExpr) -> Option<&str> {
-    match expr {
-        PlanExpr::Alias(alias) => Some(&alias.name),
-        _ => None,
-    }
-}
-
-/// Projection over a projection whose aliases are not among the used names; they are added to these.
-fn with_other_names(outer: Projection, used: &mut BTreeSet<String>) -> Result<Transformed<Projection>> {
-    let LogicalPlan::Projection(inner) = outer.input.as_ref() else { return Ok(Transformed::no(outer)) };
-    // Places of the renamed columns.
-    let mut names: BTreeMap<usize, String> = BTreeMap::new();
-    let mut exprs = inner.expr.clone();
-    for (place, expr) in exprs.iter_mut().enumerate() {
-        let PlanExpr::Alias(alias) = expr else { continue };
-        if !used.contains(&alias.name) {
-            continue;
-        }
-        let is_taken =
-            |name: &String| used.contains(name) || inner.schema.fields().iter().any(|field| field.name() == name);
-        let mut number = 1;
-        let mut name = format!("{}#{number}", alias.name);
-        while is_taken(&name) {
-            number += 1;
-            name = format!("{}#{number}", alias.name);
-        }
-        alias.name = name;
-        used.insert(alias.name.clone());
-        names.insert(place, alias.name.clone());
-    }
-    if names.is_empty() {
-        return Ok(Transformed::no(outer));
-    }
-    let preserver = NamePreserver::new_for_projection();
-    let renamed = outer.expr.iter().map(|expr| {
-        let name = preserver.save(expr);
-        let renamed = expr.clone().transform(|part| {
-            let PlanExpr::Column(column) = &part else { return Ok(Transformed::no(part)) };
-            match names.get(&inner.schema.index_of_column(column)?) {
-                Some(name) => {
-                    Ok(Transformed::yes(PlanExpr::Column(Column::new(column.relation.clone(), name.clone()))))
-                }
-                None => Ok(Transformed::no(part)),
-            }
-        });
-        Ok(name.restore(renamed?.data))
-    });
-    let renamed = renamed.collect::<Result<Vec<PlanExpr>>>()?;
-    let inner = Projection::try_new(exprs, Arc::clone(&inner.input))?;
-    let inner = Arc::new(LogicalPlan::Projection(inner));
-    Ok(Transformed::yes(Projection::try_new_with_schema(renamed, inner, outer.schema)?))
-}
-
 #[cfg(test)]
 mod tests {
-    use datafusion::sql::parser::DFParser;
-
     use super::*;
-    use crate::testing::text;
-    use crate::{OutputFormat, Session};
+    use crate::statements::{parse, sql_of_mut};
 
     #[test]
     fn expressions_are_named_as_they_are_written() {
@@ -397,79 +295,9 @@ mod tests {
             ("a.x - b.x", r#"a.x - b.x AS "a.x - b.x""#),
             ("unnest(x), (SELECT 1), *", r#"unnest(x), (SELECT 1 AS "1"), *"#),
         ] {
-            let mut statement = DFParser::parse_sql(&format!("SELECT {items} FROM t")).unwrap().remove(0).unwrap();
-            name_columns(&mut statement);
+            let mut statement = parse(&format!("SELECT {items} FROM t")).unwrap();
+            name_columns(sql_of_mut(&mut statement).unwrap());
             assert_eq!(statement.to_string(), format!("SELECT {named} FROM t"), "{items}");
-        }
-    }
-
-    /// Rows by hand.
-    #[test]
-    fn results_of_unnamed_subqueries_are_sorted_by_their_own_columns() {
-        let session = Session::of_empty_tables([]).unwrap();
-        let pairs = "(VALUES (1, 5), (2, 4)) t(a, y)";
-        for (sql, wanted) in [
-            ("SELECT -x x, x y FROM (SELECT 1 x UNION ALL SELECT 2) ORDER BY 1".to_owned(), "-2,2 -1,1"),
-            ("SELECT -x x, x y FROM (SELECT 1 x UNION ALL SELECT 2) ORDER BY x".to_owned(), "-2,2 -1,1"),
-            (format!("SELECT y a, a y FROM (SELECT a + 0 a, y + 0 y FROM {pairs}) ORDER BY a"), "4,2 5,1"),
-            (format!("SELECT y a, a y FROM (SELECT a + 0 a, y + 0 y FROM {pairs}) ORDER BY a LIMIT 1"), "4,2"),
-            // The name of a table within a subquery without a name.
-            (format!("SELECT t.y FROM (SELECT t.y FROM {pairs}) ORDER BY t.y"), "4 5"),
-            (
-                format!("SELECT * FROM (SELECT a FROM {pairs}), (SELECT y FROM {pairs}) ORDER BY a, y"),
-                "1,4 1,5 2,4 2,5",
-            ),
-        ] {
-            let csv = text(&session, &sql, OutputFormat::Csv).unwrap();
-            assert_eq!(csv.lines().skip(1).collect::<Vec<_>>().join(" "), wanted, "{sql}");
-        }
-        let error = text(&session, "SELECT z FROM (SELECT 1 x)", OutputFormat::Csv).unwrap_err();
-        assert!(!error.to_string().contains('#'), "{error}");
-    }
-
-    /// Results by hand.
-    #[test]
-    fn equal_projections_are_all_computed() {
-        let session = Session::of_empty_tables([]).unwrap();
-        let nested = |seed: &str, item: &str, depth: usize| {
-            (0..depth).fold(seed.to_owned(), |inner, _| format!("SELECT {item} FROM ({inner})"))
-        };
-        for (sql, wanted) in [
-            (nested("SELECT 1 x", "x + 1 x", 2), "3"),
-            (nested("SELECT 1 x", "x + 1 x", 6), "7"),
-            // The same after it is simplified.
-            ("SELECT x + 1 x FROM (SELECT 1 + x x FROM (SELECT 1 x))".to_owned(), "3"),
-            // Each level uses the one below twice.
-            (nested("SELECT 'a' x", "x || x x", 3), "aaaaaaaa"),
-            (nested("SELECT value x FROM range(3, 4)", "x * x x", 3), "6561"),
-            (nested("SELECT 1 x, 2 y", "y x, x y", 2), "1,2"),
-            (nested("SELECT 1 x, 2 y", "y x, x y", 3), "2,1"),
-            (nested("SELECT 1 x, 2 y", "x + y x, x y", 4), "11,7"),
-            // Equal but for one between them.
-            ("SELECT x + 1 x FROM (SELECT x FROM (SELECT x + 1 x FROM (SELECT 1 x)))".to_owned(), "3"),
-            ("SELECT x + 1 z FROM (SELECT z x FROM (SELECT z + 1 z FROM (SELECT 1 z)))".to_owned(), "3"),
-            // Names that the rule could give.
-            ("SELECT x + 1 x, \"x#1\" FROM (SELECT x + 1 x, 5 \"x#1\" FROM (SELECT 1 x))".to_owned(), "3,5"),
-            // Columns of tables, and subqueries.
-            ("SELECT a.x + 1 x FROM (SELECT a.x + 1 x, a.x y FROM (SELECT 1 x) a) a".to_owned(), "3"),
-            ("SELECT x + 1 x FROM (SELECT x + 1 x FROM (SELECT (SELECT x + 1 x FROM (SELECT 5 x)) x))".to_owned(), "8"),
-            // A subquery becomes a join. One that nobody reads is removed, and projections meet.
-            (nested("SELECT 3 x", "(SELECT max(r.value) + 1 FROM range(9) r WHERE r.value = x) x", 3), "6"),
-            (nested("SELECT 3 x", "x + 1 x, (SELECT max(r.value) FROM range(9) r WHERE r.value = x) y", 3), "6,5"),
-            (nested("SELECT 3 x", "x + (SELECT max(value) FROM range(3)) x", 3), "9"),
-            (nested("SELECT 3 x", "x + 1 x, row_number() OVER () y", 3), "6,1"),
-            (
-                "SELECT sum(x) x FROM (SELECT x + 1 x FROM (SELECT x + 1 x FROM (SELECT value x FROM range(3))))"
-                    .to_owned(),
-                "9",
-            ),
-            ("SELECT x FROM (SELECT x + 1 x FROM (SELECT x + 1 x FROM (SELECT 1 x))) ORDER BY x".to_owned(), "3"),
-            ("SELECT 1 x WHERE 3 IN (SELECT x + 1 x FROM (SELECT x + 1 x FROM (SELECT 1 x)))".to_owned(), "1"),
-        ] {
-            let csv = text(&session, &sql, OutputFormat::Csv).unwrap();
-            let (names, values) = csv.split_once('\n').unwrap();
-            assert_eq!(values.trim_end(), wanted, "{sql}");
-            assert!(names.starts_with('x') || names.starts_with('z'), "{sql}: {names}");
         }
     }
 }

@@ -1,31 +1,22 @@
 //! Errors of DataFusion as ours, with the place in the query and the nearest names.
-//!
-//! Most of its errors have no fields, so the names are read from the texts of its messages.
 
 use std::io::ErrorKind;
 
 use arrow::error::ArrowError;
-use datafusion::common::{Column, SchemaError};
+use datafusion::common::{Column, Diagnostic, SchemaError};
 use datafusion::error::DataFusionError;
 use datafusion::parquet::errors::ParquetError;
 
 use crate::names::{
-    first_word, is_compared_with, is_double_quoted, nearest_names, place_of_operator, place_of_text, place_of_word,
-    quoted_hyphenated_name, quoted_instance_name,
+    first_word, is_compared_with, is_double_quoted, nearest_names, quoted_hyphenated_name, quoted_instance_name,
 };
 use crate::query_options::MAX_TEMPORARY_BYTES;
-use crate::state::{CATALOG, FILES};
 use crate::vectors::VectorMeasure;
 use pairloom_base::error::{Error, ErrorCategory, Result};
 use pairloom_base::suggest::closest_name;
 
 /// Characters shown of a line of the query, around the place of the error.
 const SHOWN_CHARS: usize = 100;
-
-/// Start of messages of DataFusion about a query that cannot be planned, which says nothing to the reader.
-const PLANNING: &str = "Error during planning: ";
-/// The same of a query that runs.
-const RUNNING: &str = "Execution error: ";
 
 /// First words of statements that a session runs.
 const FIRST_WORDS: [&str; 6] = ["SELECT", "WITH", "SHOW", "DESCRIBE", "EXPLAIN", "VALUES"];
@@ -87,47 +78,22 @@ fn located_error(error: &DataFusionError, sql: &str) -> Error {
             }
             _ => sql_error(error),
         },
-        root => {
-            let message = root.strip_backtrace();
-            match ConditionMessage::parse(&message) {
-                Some(condition) => condition_error(condition, sql),
-                None => planning_error(&message, sql).unwrap_or_else(|| sql_error(error)),
-            }
-        }
+        DataFusionError::External(_) => sql_error(error),
+        _ => match error.diagnostic() {
+            Some(diagnostic) => diagnostic_error(diagnostic, &SourceExcerpt::new(sql, span_place)),
+            None => sql_error(error),
+        },
     }
 }
 
-/// Error of a condition that a scan has evaluated.
-fn condition_error(ConditionMessage { text, category, hint }: ConditionMessage, sql: &str) -> Error {
-    let error = planning_error(&text, sql).filter(|error| error.category() == category).unwrap_or_else(|| {
-        let text = text.strip_prefix("SQL: ").unwrap_or(&text);
-        Error::new(category, format!("SQL: {}", lower_first(text)))
-    });
-    match hint {
-        Some(hint) => error.hint(hint),
+/// Error that DataFusion describes for a reader, with its first advice.
+fn diagnostic_error(Diagnostic { message, helps, notes, .. }: &Diagnostic, excerpt: &SourceExcerpt) -> Error {
+    let error = Error::usage(format!("SQL: {}{}{}", lower_first(message), excerpt.place, excerpt.lines));
+    let advice = helps.first().map(|help| &help.message).or(notes.first().map(|note| &note.message));
+    match advice {
+        Some(advice) => error.hint(lower_first(advice)),
         None => error,
     }
-}
-
-/// Converts an error of a query whose names were all found.
-pub(super) fn named_query_error(error: &DataFusionError, sql: &str) -> Error {
-    match error.find_root() {
-        // DataFusion looks for the columns of one subquery in another.
-        DataFusionError::SchemaError(schema_error, _)
-            if matches!(**schema_error, SchemaError::FieldNotFound { .. }) =>
-        {
-            not_planned()
-        }
-        _ => query_error(error, sql),
-    }
-}
-
-/// Error for a correlated subquery that DataFusion does not plan.
-fn not_planned() -> Error {
-    Error::usage("SQL: a subquery names a column of an outer table in a form that is not planned").hint(
-        "compute it in a `WITH` query for all outer rows, and join that; the nearest rows of each row: `FROM a, LATERAL (SELECT … FROM b \
-         ORDER BY cosine_distance(b.v, a.v) LIMIT 3) b`, with a measure first in the order; with `GROUP BY`, name grouped columns",
-    )
 }
 
 /// Error about a place of the query, which is named before `more`.
@@ -135,70 +101,6 @@ pub(super) fn error_at(message: &str, more: &str, sql: &str, line: u64, column: 
     let place = usize::try_from(line).ok().zip(usize::try_from(column).ok());
     let excerpt = SourceExcerpt::new(sql, place.map(|(line, column)| QueryPlace { line, column }));
     Error::usage(format!("SQL: {message}{}{more}{}", excerpt.place, excerpt.lines))
-}
-
-/// Error for a message of DataFusion that names no place and gives no hint; `None` for other messages.
-fn planning_error(message: &str, sql: &str) -> Option<Error> {
-    let at = |place: Option<(u64, u64)>, message: &str| match place {
-        Some((line, column)) => error_at(message, "", sql, line, column),
-        None => Error::usage(format!("SQL: {message}")),
-    };
-    if let Some(GroupMessage { column, clause }) = GroupMessage::parse(message) {
-        let text = format!("`{column}` is in `{clause}`, but neither in `GROUP BY` nor in an aggregate function");
-        let is_grouped = sql.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ").contains("group by");
-        let hint = if is_grouped {
-            format!("add it to the others: `GROUP BY …, {column}`")
-        } else {
-            format!("write: `GROUP BY {column}`")
-        };
-        return Some(at(place_of_word(&column, sql), &text).hint(hint));
-    }
-    if let Some(FunctionMessage { function, near }) = FunctionMessage::parse(message) {
-        let error = at(place_of_word(&function, sql), &format!("there is no function `{function}`"));
-        return Some(match near {
-            Some(near) => error.hint(format!("did you mean `{near}`?")),
-            None => error.hint("`SHOW FUNCTIONS` lists all"),
-        });
-    }
-    match UnplannedMessage::parse(message).as_ref().map(|message| message.expression.as_str()) {
-        Some("InSubquery" | "Exists" | "SetComparison") => {
-            let text = "SQL: `IN`, `EXISTS`, `ANY` or `ALL` with a subquery in a place or form that is not planned";
-            return Some(Error::usage(text).hint(
-                "with columns of an outer table, or in `ON` of an outer join, compute it in a `WITH` query, and join that",
-            ));
-        }
-        Some("ScalarSubquery") => return Some(not_planned()),
-        _ if message.contains("OuterReferenceColumn") => return Some(not_planned()),
-        _ => {}
-    }
-    if message.ends_with("Divide by zero error") {
-        return Some(Error::usage("SQL: division by zero").hint("`x / NULLIF(y, 0)` is a missing value where y is 0"));
-    }
-    let text = message.strip_prefix(PLANNING).unwrap_or(message);
-    // Refusals of our own planner begin with the operator.
-    if let Some((operator, _)) = text.strip_prefix('`').and_then(|rest| rest.split_once('`'))
-        && let Some(place) =
-            if operator == "LATERAL" { place_of_word(operator, sql) } else { place_of_operator(operator, sql) }
-    {
-        return Some(at(Some(place), text));
-    }
-    if let Some(ArgumentMessage { function, text }) = ArgumentMessage::parse(message) {
-        let hint = format!("`SHOW FUNCTIONS LIKE '{function}'` describes it");
-        return Some(at(place_of_word(&function, sql), &text).hint(hint));
-    }
-    if let Some(SignatureMessage { function, arguments }) = SignatureMessage::parse(message) {
-        let text = format!("`{function}` has no form with the arguments ({arguments})");
-        let hint = format!("`SHOW FUNCTIONS LIKE '{function}'` describes it");
-        return Some(at(place_of_word(&function, sql), &text).hint(hint));
-    }
-    let ConversionMessage { text, data_type } = ConversionMessage::parse(message)?;
-    let place = place_of_text(&text, sql);
-    let error = at(place, &format!("a comparison or cast of type {data_type} got the text `'{text}'`"));
-    Some(if place.is_none() && text.parse::<f64>().is_ok() {
-        error.hint("`::double` converts numbers of every form: `settings['fit.gradient_clip']::double = 2`")
-    } else {
-        error
-    })
 }
 
 /// Error for a query that is no SQL.
@@ -243,44 +145,45 @@ pub(super) fn sql_error(error: &DataFusionError) -> Error {
     if let Some(ours) = causes(error).find_map(|cause| cause.downcast_ref::<Error>()) {
         return ours.clone();
     }
+    let usage = |message: &str| Error::usage(format!("SQL: {}", lower_first(&one_line(message))));
+    if let Some(message) = condition_failure(error) {
+        return usage(message);
+    }
     let root = error.find_root();
-    let message = root.strip_backtrace().replace('\n', " ");
-    let message = message.trim_end_matches('.');
     if causes(error).any(is_read_error) {
-        return damaged_table(message);
+        return damaged_table(&one_line(&root.strip_backtrace()));
     }
     if let Some(kind) = file_error_kind(error) {
-        return file_error(kind, message);
+        return file_error(kind, &one_line(&root.strip_backtrace()));
     }
     match root {
-        DataFusionError::Internal(_) => Error::internal(format!("SQL: {message}")),
-        DataFusionError::ResourcesExhausted(_) => Error::stage(format!("SQL: {}", memory_message(message)))
+        DataFusionError::Internal(message) => Error::internal(format!("SQL: {}", one_line(message))),
+        DataFusionError::ResourcesExhausted(message) => Error::stage(format!("SQL: {}", one_line(message)))
             .hint("read fewer rows or columns, or allow more with `--query-memory` of the command, the server or the executors"),
-        _ => {
-            let refused = ["DDL not supported", "DML not supported", "Statement not supported"];
-            if refused.iter().any(|start| message.contains(start)) {
-                return read_only();
-            }
-            if message.contains("to 'json_get' at position 2") {
-                return Error::usage("SQL: `->` has no key, because it binds weaker than a comparison")
-                    .hint("write brackets: `(settings->'epochs') > 1`");
-            }
-            let message = message.strip_prefix(PLANNING).or_else(|| message.strip_prefix(RUNNING)).unwrap_or(message);
-            Error::usage(format!("SQL: {}", lower_first(&message.replace('\t', " "))))
+        DataFusionError::ArrowError(error, _) if matches!(**error, ArrowError::DivideByZero) => {
+            Error::usage("SQL: division by zero").hint("`x / NULLIF(y, 0)` is a missing value where y is 0")
         }
+        DataFusionError::ArrowError(error, _) => usage(&error.to_string()),
+        DataFusionError::Plan(message) | DataFusionError::Execution(message) | DataFusionError::NotImplemented(message) => {
+            usage(message)
+        }
+        other => usage(&other.strip_backtrace()),
     }
 }
 
-/// Message about memory without the list of DataFusion's reservations.
-fn memory_message(message: &str) -> String {
-    let parts = || {
-        let (_, rest) = message.rsplit_once("Failed to allocate additional ")?;
-        let (wanted, rest) = rest.split_once(" for ")?;
-        let (operator, rest) = rest.split_once(" with ")?;
-        let (left, _) = rest.split_once(" - ")?.1.split_once(" remain")?;
-        Some(format!("the memory of the query is used up: {operator} wanted {wanted} more, and {left} were left"))
-    };
-    parts().unwrap_or_else(|| message.to_owned())
+fn one_line(message: &str) -> String {
+    message.trim_end_matches(['.', '\n']).replace(['\n', '\t'], " ")
+}
+
+/// Message about a condition that the reader of Parquet could not compute. That is no error of the file.
+pub(super) fn condition_failure(error: &DataFusionError) -> Option<&str> {
+    causes(error).find_map(|cause| match cause.downcast_ref()? {
+        ParquetError::External(inner) => match inner.downcast_ref()? {
+            ArrowError::ComputeError(message) => Some(message.as_str()),
+            _ => None,
+        },
+        _ => None,
+    })
 }
 
 /// Error for a file that cannot be read, with what the reader says about it.
@@ -407,205 +310,6 @@ pub(super) fn checked<T>(result: datafusion::error::Result<T>) -> Result<T> {
     result.map_err(|error| sql_error(&error))
 }
 
-/// Start of a message about an expression that is not planned.
-const UNPLANNED: &str = "This feature is not implemented: Physical plan does not support logical expression ";
-
-/// Message about a column that is neither grouped nor in an aggregate function.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct GroupMessage {
-    /// Name of the column, without its table.
-    pub(super) column: String,
-    /// Clause that has the column: `SELECT`, `HAVING`, `ORDER BY`.
-    pub(super) clause: String,
-}
-
-impl GroupMessage {
-    pub(super) fn parse(message: &str) -> Option<Self> {
-        let clause = between(message, "Column in ", " must be in GROUP BY")?;
-        let column = between(message, ", column \"", "\" must appear in the GROUP BY")?;
-        let is_path = column.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '"'));
-        let last = column.rsplit('.').next().filter(|_| is_path).unwrap_or(column);
-        Some(Self { column: last.to_owned(), clause: clause.to_owned() })
-    }
-}
-
-/// Message about a function that has no form with these types of arguments.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct SignatureMessage {
-    /// Name of the function.
-    pub(super) function: String,
-    /// Types of the arguments.
-    pub(super) arguments: String,
-}
-
-impl SignatureMessage {
-    pub(super) fn parse(message: &str) -> Option<Self> {
-        let call = between(message, "No function matches the given name and argument types '", "'.")?;
-        let (function, arguments) = call.split_once('(')?;
-        let arguments = arguments.strip_suffix(')')?.replace("non-null ", "");
-        Some(Self { function: function.to_owned(), arguments })
-    }
-}
-
-/// Message of a function of ours about its arguments.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct ArgumentMessage {
-    /// Name of the function.
-    pub(super) function: String,
-    /// The function's own words.
-    pub(super) text: String,
-}
-
-impl ArgumentMessage {
-    pub(super) fn parse(message: &str) -> Option<Self> {
-        let function = between(message, "Function '", "' user-defined coercion failed with: Error during planning: ")?;
-        let (_, text) = message.split_once("user-defined coercion failed with: Error during planning: ")?;
-        let text = text.split(" No function matches").next()?.trim_end_matches(['.', ' ', '\n']);
-        // Those of DataFusion speak of its inner types.
-        text.starts_with('`').then(|| Self { function: function.to_owned(), text: text.to_owned() })
-    }
-}
-
-/// Message about a function that does not exist.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct FunctionMessage {
-    /// Name of the function.
-    pub(super) function: String,
-    /// Name of the nearest function, if one is near.
-    pub(super) near: Option<String>,
-}
-
-impl FunctionMessage {
-    pub(super) fn parse(message: &str) -> Option<Self> {
-        let function = between(message, "Invalid function '", "'")?;
-        // The nearest name can be quite another word.
-        let near = between(message, "Did you mean '", "'").and_then(|near| closest_name(function, [near]));
-        Some(Self { function: function.to_owned(), near: near.map(str::to_owned) })
-    }
-}
-
-/// Message about a table that was not looked up before the query was planned.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct TableMessage {
-    /// Name of the table, as a query writes it.
-    pub(super) table: String,
-}
-
-impl TableMessage {
-    pub(super) fn parse(message: &str) -> Option<Self> {
-        let full = between(message, "table '", "' not found")?;
-        let table = full.strip_prefix(CATALOG).and_then(|rest| rest.strip_prefix('.')).unwrap_or(full);
-        let table = table.strip_prefix(FILES).and_then(|rest| rest.strip_prefix('.')).unwrap_or(table);
-        Some(Self { table: table.to_owned() })
-    }
-}
-
-/// Message about a text that cannot be converted.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct ConversionMessage {
-    /// Text, as the query or the data has it.
-    pub(super) text: String,
-    /// Type that was wanted.
-    pub(super) data_type: String,
-}
-
-impl ConversionMessage {
-    pub(super) fn parse(message: &str) -> Option<Self> {
-        let (_, rest) = message.split_once("Cast error: Cannot cast string '")?;
-        let (text, rest) = rest.rsplit_once("' to value of ")?;
-        let (data_type, _) = rest.split_once(" type")?;
-        Some(Self { text: text.to_owned(), data_type: data_type.to_owned() })
-    }
-}
-
-/// Message about an expression that is not planned.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct UnplannedMessage {
-    /// DataFusion's name of the expression.
-    pub(super) expression: String,
-}
-
-impl UnplannedMessage {
-    pub(super) fn parse(message: &str) -> Option<Self> {
-        let (expression, _) = message.strip_prefix(UNPLANNED)?.split_once('(')?;
-        Some(Self { expression: expression.to_owned() })
-    }
-}
-
-/// Text between two marks.
-fn between<'t>(text: &'t str, start: &str, end: &str) -> Option<&'t str> {
-    let (_, rest) = text.split_once(start)?;
-    Some(rest.split_once(end)?.0)
-}
-
-/// Start of a message of the reader of Parquet about a condition that it evaluates.
-const CONDITION: &str = "Parquet error: External: Compute error: Error evaluating filter predicate: ";
-
-/// Message about a condition that the reader of Parquet evaluates. The error is written in the form of `Debug`.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct ConditionMessage {
-    /// Message of the error.
-    pub(super) text: String,
-    /// Category of the error.
-    pub(super) category: ErrorCategory,
-    /// Its hint, if it is one of ours.
-    pub(super) hint: Option<String>,
-}
-
-impl ConditionMessage {
-    /// True for a message that [`Self::parse`] reads.
-    pub(super) fn is_one(message: &str) -> bool {
-        message.starts_with(CONDITION)
-    }
-
-    pub(super) fn parse(message: &str) -> Option<Self> {
-        let error = message.strip_prefix(CONDITION)?;
-        if let Some((kind, ours)) = error.strip_prefix("External(Error { kind: ").and_then(|rest| rest.split_once('"'))
-        {
-            let (text, rest) = unescaped(ours);
-            let hint = rest.strip_prefix(", hint: Some(\"").map(|hint| unescaped(hint).0);
-            let category = match kind.split_once(',') {
-                Some(("Usage", _)) => ErrorCategory::Usage,
-                Some(("Data", _)) => ErrorCategory::Data,
-                Some(("Stage", _)) => ErrorCategory::Stage,
-                Some(("Interrupted", _)) => ErrorCategory::Interrupted,
-                _ => ErrorCategory::Internal,
-            };
-            return Some(Self { text, category, hint });
-        }
-        let category = match error.split_once('(') {
-            Some(("Internal", _)) => ErrorCategory::Internal,
-            Some(("ResourcesExhausted", _)) => ErrorCategory::Stage,
-            _ => ErrorCategory::Usage,
-        };
-        let text = match error.split_once('"') {
-            _ if error.starts_with("ArrowError(DivideByZero") => "Divide by zero error".to_owned(),
-            Some((kind, text)) if kind.ends_with("CastError(") => format!("Cast error: {}", unescaped(text).0),
-            Some((_, text)) => unescaped(text).0,
-            None => error.to_owned(),
-        };
-        Some(Self { text, category, hint: None })
-    }
-}
-
-/// Text of a string literal whose opening quote was read, and what follows its closing quote.
-fn unescaped(literal: &str) -> (String, &str) {
-    let mut text = String::new();
-    let mut chars = literal.char_indices();
-    while let Some((place, char)) = chars.next() {
-        match char {
-            '"' => return (text, &literal[place + 1..]),
-            '\\' => match chars.next() {
-                Some((_, 'n' | 't' | 'r')) => text.push(' '),
-                Some((_, other)) => text.push(other),
-                None => {}
-            },
-            other => text.push(other),
-        }
-    }
-    (text, "")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -667,58 +371,11 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_from_messages() {
-        let got = GroupMessage::parse(
-            "Error during planning: Column in HAVING must be in GROUP BY or an aggregate function: While expanding \
-             wildcard, column \"test.summary.method\" must appear in the GROUP BY clause or must be part of an \
-             aggregate function, currently only \"avg(test.summary.rsum)\" appears in the SELECT clause satisfies this",
-        );
-        assert_eq!(got, Some(GroupMessage { column: "method".to_owned(), clause: "HAVING".to_owned() }));
-        let got = SignatureMessage::parse(
-            "Function 'f' failed with: No function matches the given name and argument types \
-             'f(FixedSizeList(256 x non-null Float32), Int64)'. You might need to add explicit type casts.",
-        );
-        let arguments = "FixedSizeList(256 x Float32), Int64".to_owned();
-        assert_eq!(got, Some(SignatureMessage { function: "f".to_owned(), arguments }));
-        let got = FunctionMessage::parse(
-            "Error during planning: Invalid function 'cosin_distance'.\nDid you mean 'cosine_distance'?",
-        );
-        let near = Some("cosine_distance".to_owned());
-        assert_eq!(got, Some(FunctionMessage { function: "cosin_distance".to_owned(), near }));
-        let got = TableMessage::parse("Error during planning: table 'pairloom.files.nope' not found");
-        assert_eq!(got, Some(TableMessage { table: "nope".to_owned() }));
-        let got = TableMessage::parse("Error during planning: table 'pairloom.test.nope' not found");
-        assert_eq!(got, Some(TableMessage { table: "test.nope".to_owned() }));
-        let got = ConversionMessage::parse("Arrow error: Cast error: Cannot cast string 'a'b' to value of Int64 type");
-        assert_eq!(got, Some(ConversionMessage { text: "a'b".to_owned(), data_type: "Int64".to_owned() }));
-        let got = UnplannedMessage::parse(&format!("{UNPLANNED}Exists(Exists {{ subquery: <subquery> }})"));
-        assert_eq!(got, Some(UnplannedMessage { expression: "Exists".to_owned() }));
-    }
-
-    #[test]
-    fn errors_of_conditions_are_those_of_the_query() {
-        let parse = |error: &str| ConditionMessage::parse(&format!("{CONDITION}{error}")).unwrap();
-        let of = |text: &str, category| ConditionMessage { text: text.to_owned(), category, hint: None };
-        let usage = |text: &str| of(text, ErrorCategory::Usage);
-        let got = parse(r#"ArrowError(CastError("Cannot cast string 'a\"b' to value of Int32 type"), Some(""))"#);
-        assert_eq!(got, usage("Cast error: Cannot cast string 'a\"b' to value of Int32 type"));
-        let got =
-            parse(r#"ArrowError(CastError("Cannot cast string 'DivideByZero' to value of Int32 type"), Some(""))"#);
-        assert_eq!(got, usage("Cast error: Cannot cast string 'DivideByZero' to value of Int32 type"));
-        assert_eq!(parse(r#"ArrowError(DivideByZero, Some(""))"#), usage("Divide by zero error"));
-        assert_eq!(parse(r#"Execution("no \\ value\nhere")"#), usage("no \\ value here"));
-        assert_eq!(parse(r#"Internal("not \"valid\"")"#), of("not \"valid\"", ErrorCategory::Internal));
-        assert_eq!(parse(r#"ResourcesExhausted("none left")"#), of("none left", ErrorCategory::Stage));
-        let of_ours = |kind: &str| {
-            let fields = r#"message: "SQL: too long", hint: Some("shorter"), peer: false"#;
-            parse(&format!("External(Error {{ kind: {kind}, {fields} }})"))
-        };
-        for category in [ErrorCategory::Usage, ErrorCategory::Data, ErrorCategory::Stage, ErrorCategory::Interrupted] {
-            let wanted = ConditionMessage { hint: Some("shorter".to_owned()), ..of("SQL: too long", category) };
-            assert_eq!(of_ours(&format!("{category:?}")), wanted);
-        }
-        assert_eq!(ConditionMessage::parse("Parquet error: EOF"), None);
-        let of_a_text = format!("Arrow error: Cast error: Cannot cast string '{CONDITION}' to value of Int32 type");
-        assert_eq!(ConditionMessage::parse(&of_a_text), None);
+    fn an_error_of_a_condition_is_none_of_the_file() {
+        let condition = ArrowError::ComputeError("no root of -1".to_owned());
+        let got = sql_error(&ParquetError::External(Box::new(condition)).into());
+        assert_eq!((got.category(), got.to_string().as_str()), (ErrorCategory::Usage, "SQL: no root of -1"));
+        let got = sql_error(&ParquetError::EOF("the footer is missing".to_owned()).into());
+        assert_eq!(got.category(), ErrorCategory::Data, "{got}");
     }
 }

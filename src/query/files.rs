@@ -36,7 +36,7 @@ use url::Url;
 
 use super::column_names::repeated_name;
 use super::file_records::{RecordForm, check_records};
-use crate::errors::ConditionMessage;
+use crate::errors::condition_failure;
 use crate::pass_through::{PassThroughExec, ReadInput};
 use pairloom_base::error::{Error, Result, panic_error};
 use pairloom_base::runtime::NamedFile;
@@ -287,7 +287,7 @@ fn caught(
 fn is_format_error(error: &DataFusionError) -> bool {
     match error {
         // The condition is one of the query.
-        DataFusionError::ParquetError(_) => !ConditionMessage::is_one(&error.strip_backtrace()),
+        DataFusionError::ParquetError(_) => condition_failure(error).is_none(),
         DataFusionError::ArrowError(error, _) => {
             use ArrowError::{CsvError, JsonError, ParquetError, ParseError};
             matches!(**error, ParquetError(_) | JsonError(_) | CsvError(_) | ParseError(_))

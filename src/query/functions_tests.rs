@@ -52,23 +52,10 @@ fn vector_functions_take_the_vectors_of_tables() {
 }
 
 #[test]
-fn json_functions_read_text_columns() {
+fn values_of_json_are_text_in_every_format() {
     let (_folder, session) = session();
-    let json = r#"(SELECT '{"epochs": 3, "loss": {"max": {"margin": 0.2}}, "on": true, "names": ["a"]}' AS settings)"#;
-    for (expression, wanted) in [
-        ("settings->>'epochs'", "3"),
-        ("settings->'epochs'", "3"),
-        ("(settings->'epochs')::int + 1", "4"),
-        ("settings->'loss'->'max'->>'margin'", "0.2"),
-        ("json_get_float(settings, 'loss', 'max', 'margin')", "0.2"),
-        ("json_get_str(settings, 'names', 0)", "a"),
-        ("json_get(settings, 'on')", "true"),
-        ("json_get(settings, 'loss')", "\"{\"\"max\"\": {\"\"margin\"\": 0.2}}\""),
-        ("json_contains(settings, 'none')", "false"),
-        ("json_get_int(settings, 'none') IS NULL", "true"),
-    ] {
-        assert_eq!(value(&session, expression, json), wanted, "{expression}");
-    }
+    let json = r#"(SELECT '{"epochs": 3, "loss": {"max": {"margin": 0.2}}}' AS settings)"#;
+    assert_eq!(value(&session, "json_get(settings, 'loss')", json), "\"{\"\"max\"\": {\"\"margin\"\": 0.2}}\"");
     assert_eq!(value(&session, "settings::int", "store.artefacts"), "7");
     let got = session.query("SELECT 1 FROM store.artefacts WHERE settings->'epochs' > 1").err().unwrap();
     assert!(got.hint_text().is_some_and(|hint| hint.contains("(settings->'epochs') > 1")), "{got}");

@@ -13,10 +13,9 @@ mod subqueries;
 mod session;
 pub mod format;
 pub mod completion;
-mod bounded_functions;
 mod catalog;
 mod column_names;
-mod query_size;
+mod dialect;
 mod epoch_order;
 mod errors;
 mod files;
@@ -24,7 +23,6 @@ mod file_records;
 mod information;
 mod interrupt;
 mod names;
-mod null_safe_joins;
 mod parameters;
 mod pass_through;
 mod plan_rewrites;
@@ -39,7 +37,6 @@ mod sort_measures;
 mod stage_table;
 mod state;
 mod statements;
-mod text_views;
 mod topk_join;
 mod topk_join_function;
 mod unmoved_filters;
@@ -54,7 +51,7 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod bounded_functions_tests;
+mod dialect_tests;
 #[cfg(test)]
 mod files_tests;
 #[cfg(test)]
@@ -65,6 +62,8 @@ mod hints_tests;
 mod show_tests;
 #[cfg(test)]
 mod run_tests;
+#[cfg(test)]
+mod sql_tests;
 
 pub use catalog::{ALL_RUNS_SCHEMA, DeclaredTable, STORE_SCHEMA, StageArtefact};
 pub use files::check_text_file;

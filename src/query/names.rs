@@ -155,16 +155,6 @@ pub(super) fn is_double_quoted(name: &str, sql: &str) -> bool {
     tokens.iter().any(is_it)
 }
 
-/// Line and column of a text in single quotes.
-pub(super) fn place_of_text(text: &str, sql: &str) -> Option<(u64, u64)> {
-    place_of(sql, |token| matches!(token, Token::SingleQuotedString(found) if found == text))
-}
-
-/// Line and column of a name, in any letter case.
-pub(super) fn place_of_word(name: &str, sql: &str) -> Option<(u64, u64)> {
-    place_of(sql, |token| matches!(token, Token::Word(word) if word.value.eq_ignore_ascii_case(name)))
-}
-
 /// First word of a query.
 pub(super) fn first_word(sql: &str) -> Option<String> {
     let mut tokens = Vec::new();
@@ -176,11 +166,17 @@ pub(super) fn first_word(sql: &str) -> Option<String> {
     })
 }
 
-/// Line and column of an operator, such as `<=>`.
-pub(super) fn place_of_operator(operator: &str, sql: &str) -> Option<(u64, u64)> {
-    place_of(sql, |token| {
-        !matches!(token, Token::Word(_) | Token::SingleQuotedString(_)) && token.to_string() == operator
-    })
+/// Line and column of the last place of a column that is named with its table.
+pub(super) fn last_place_of(table: &str, column: &str, sql: &str) -> Option<(u64, u64)> {
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().ok()?;
+    let is_word =
+        |token: &Token, name: &str| matches!(token, Token::Word(word) if word.value.eq_ignore_ascii_case(name));
+    let mut parts = tokens.windows(3).rev();
+    let found = parts.find(|parts| {
+        is_word(&parts[0].token, table) && parts[1].token == Token::Period && is_word(&parts[2].token, column)
+    });
+    let start = found?[0].span.start;
+    Some((start.line, start.column))
 }
 
 /// Returns true if a comparison has the name, without quotes, on its right side: `method = nns`.
@@ -202,13 +198,6 @@ pub(super) fn quoted_instance_name(sql: &str) -> Option<String> {
     })?;
     let (stage, table) = name.trim_end_matches(',').rsplit_once('.')?;
     Some(format!("\"{stage}\".{}", quote_identifier(table)))
-}
-
-/// Line and column of the first token that is wanted.
-fn place_of(sql: &str, is_wanted: impl Fn(&Token) -> bool) -> Option<(u64, u64)> {
-    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().ok()?;
-    let start = tokens.iter().find(|token| is_wanted(&token.token))?.span.start;
-    Some((start.line, start.column))
 }
 
 /// Finds a name with a hyphen before a dot, such as `hal-bank-test.summary`, which SQL reads as a subtraction. Returns the

@@ -14,8 +14,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
-use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{self, Value, ValueWithSpan, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{self, Statement, Value, ValueWithSpan, VisitMut, VisitorMut};
 use datafusion::sql::sqlparser::tokenizer::Location;
 
 use crate::vectors::{TOPK, is_best_of, is_vector_function, number_type};
@@ -30,13 +29,7 @@ pub type ParameterValue = ScalarValue;
 ///
 /// # Errors
 /// The statement has parameters of both forms, or one that is no number.
-pub(super) fn number_parameters(statement: &mut Statement) -> Result<(), Error> {
-    let Statement::Statement(sql) = statement else {
-        return match statement {
-            Statement::Explain(explained) => number_parameters(&mut explained.statement),
-            _ => Ok(()),
-        };
-    };
+pub(super) fn number_parameters(sql: &mut Statement) -> Result<(), Error> {
     let mut found = WrittenParameters::default();
     let _ = sql.visit(&mut found);
     if let Some(name) = found.names.iter().find(|name| position(name).is_none()) {

@@ -13,8 +13,13 @@ use datafusion_functions_json::functions::json_union_to_text;
 /// Functions that promise a list of the type of their argument, and return one whose values may be missing.
 const LIST_FUNCTIONS: [&str; 1] = ["array_add"];
 
+/// Plan with types that every function and format can hold.
+pub(super) fn with_result_types(plan: LogicalPlan) -> Result<LogicalPlan> {
+    with_json_as_text(with_nullable_vectors(plan)?)
+}
+
 /// Plan whose columns of the JSON functions' union type are text, which every format can hold.
-pub(super) fn with_json_as_text(plan: LogicalPlan) -> Result<LogicalPlan> {
+fn with_json_as_text(plan: LogicalPlan) -> Result<LogicalPlan> {
     let is_json = |field: &FieldRef| *field.data_type() == *JSON_UNION_DATA_TYPE;
     if !plan.schema().fields().iter().any(is_json) {
         return Ok(plan);
@@ -34,7 +39,7 @@ pub(super) fn with_json_as_text(plan: LogicalPlan) -> Result<LogicalPlan> {
 /// Plan in which [`LIST_FUNCTIONS`] get lists whose values may be missing.
 ///
 /// The vectors of our tables have none, and DataFusion 55 ends with an internal error about the type of the result.
-pub(super) fn with_nullable_vectors(plan: LogicalPlan) -> Result<LogicalPlan> {
+fn with_nullable_vectors(plan: LogicalPlan) -> Result<LogicalPlan> {
     let rewritten = plan.transform_up_with_subqueries(|plan| {
         let schema = merge_schema(&plan.inputs());
         let names = NamePreserver::new(&plan);

@@ -6,16 +6,14 @@
 //! DataFusion sets memory aside. So rows and merges of sorts have memory of their own here.
 
 use std::fmt;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
 use az::SaturatingAs;
+use datafusion::common::resources_err;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::execution::memory_pool::{
-    FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation, TrackConsumersPool,
-};
+use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionState;
 
@@ -30,8 +28,7 @@ pub struct QueryOptions {
     /// Values of the parameters, in order.
     pub parameters: Vec<ParameterValue>,
     /// Memory of the operators that keep rows, in bytes: so much for groups and joins, and as much for sorts. Sorts and
-    /// groups that need more use temporary files, of 16 GiB at most. Values that a function computes are not counted, but
-    /// have a limit of their own.
+    /// groups that need more use temporary files, of 16 GiB at most. Values that a function computes are not counted.
     pub memory: Option<u64>,
 }
 
@@ -71,8 +68,6 @@ fn with_memory_and_files(state: SessionState, bytes: u64, temporary: u64) -> Res
     Ok(SessionStateBuilder::new_from_existing(state).with_config(config).with_runtime_env(environment).build())
 }
 
-/// Operators that an error about memory names.
-const NAMED_OPERATORS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 /// Start of the names of DataFusion's consumers that keep the rows of a sort.
 const SORT_ROWS: &str = "ExternalSorter[";
 /// Start of the names of its consumers that merge sorted batches.
@@ -81,11 +76,11 @@ const SORT_MERGES: &str = "ExternalSorterMerge[";
 /// Memory of the operators of queries: a limit for all but sorts, and as much again for these.
 #[derive(Debug)]
 pub(super) struct QueryMemory {
-    operators: TrackConsumersPool<FairSpillPool>,
+    operators: FairSpillPool,
     /// A fifth of the memory of sorts: merges need up to four times what the rows have, for keys of one byte.
-    sort_rows: TrackConsumersPool<FairSpillPool>,
+    sort_rows: FairSpillPool,
     /// The rest of it.
-    sort_merges: TrackConsumersPool<FairSpillPool>,
+    sort_merges: FairSpillPool,
     /// Largest size of a batch of a sort that keeps no other rows.
     largest_batch: usize,
 }
@@ -93,17 +88,16 @@ pub(super) struct QueryMemory {
 impl QueryMemory {
     /// Memory of at most `bytes`, and for sorts as much again.
     pub fn new(bytes: usize) -> Self {
-        let pool = |bytes: usize| TrackConsumersPool::new(FairSpillPool::new(bytes), NAMED_OPERATORS);
         Self {
-            operators: pool(bytes),
-            sort_rows: pool(bytes / 5),
-            sort_merges: pool(bytes - bytes / 5),
+            operators: FairSpillPool::new(bytes),
+            sort_rows: FairSpillPool::new(bytes / 5),
+            sort_merges: FairSpillPool::new(bytes - bytes / 5),
             largest_batch: bytes,
         }
     }
 
     /// Memory from which a consumer takes its own.
-    fn of(&self, consumer: &MemoryConsumer) -> &TrackConsumersPool<FairSpillPool> {
+    fn of(&self, consumer: &MemoryConsumer) -> &FairSpillPool {
         match consumer.name() {
             name if name.starts_with(SORT_ROWS) => &self.sort_rows,
             name if name.starts_with(SORT_MERGES) => &self.sort_merges,
@@ -114,7 +108,7 @@ impl QueryMemory {
 
 impl fmt::Display for QueryMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.operators.fmt(f)
+        fmt::Display::fmt(&self.operators, f)
     }
 }
 
@@ -140,16 +134,20 @@ impl MemoryPool for QueryMemory {
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        let pool = self.of(reservation.consumer());
-        pool.try_grow(reservation, additional).or_else(|error| {
-            // Without rows that it could write to a file, a sort cannot make room, and its batch is in memory already.
-            let is_first = reservation.size() == 0 && reservation.consumer().name().starts_with(SORT_ROWS);
-            if !is_first || pool.reserved().saturating_add(additional) > self.largest_batch {
-                return Err(error);
-            }
-            pool.grow(reservation, additional);
-            Ok(())
-        })
+        let (pool, consumer) = (self.of(reservation.consumer()), reservation.consumer().name());
+        if pool.try_grow(reservation, additional).is_ok() {
+            return Ok(());
+        }
+        // Without rows that it could write to a file, a sort cannot make room, and its batch is in memory already.
+        let is_first = reservation.size() == 0 && consumer.starts_with(SORT_ROWS);
+        let reserved = pool.reserved();
+        if !is_first || reserved.saturating_add(additional) > self.largest_batch {
+            return resources_err!(
+                "the memory of the query is used up: {consumer} wanted {additional} bytes beside the {reserved} in use"
+            );
+        }
+        pool.grow(reservation, additional);
+        Ok(())
     }
 
     fn reserved(&self) -> usize {

@@ -1,4 +1,21 @@
 //! Read-only DataFusion session over a store: an asynchronous core, and its blocking face.
+//!
+//! # The way of a query
+//!
+//! | step | what happens | where |
+//! |---|---|---|
+//! | parse | the text becomes tokens, and these one statement | `statements.rs` |
+//! | request | `SHOW` becomes a query of `information_schema`, `DESCRIBE` is answered | `statements.rs` |
+//! | dialect | what is not of this SQL is refused | `dialect.rs` |
+//! | tables | the store is asked for the tables that the statement names, and for their settings | `session_tables.rs`, `setting_queries.rs` |
+//! | names | `?` get numbers, columns and subqueries get names | `parameters.rs`, `column_names.rs` |
+//! | plan | DataFusion plans the statement; subqueries that depend on an outer row are refused; parameters get types | `dialect.rs`, `parameters.rs` |
+//! | values | values take the places of parameters; JSON and vectors get types that every format can hold | `parameters.rs`, `plan_rewrites.rs` |
+//! | subqueries | those in place of a value are computed, each by these last steps | `subqueries.rs` |
+//! | run | DataFusion optimizes and runs the plan with our rules, here or on a cluster | `state.rs`, `plan_runner.rs` |
+//! | rows | batches come from a thread of the session; errors get their place in the text | `query_threads.rs`, `errors.rs` |
+//!
+//! [`Session::prepare`] and [`Session::result_columns`] end after the values.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,10 +25,8 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::catalog::CatalogProviderList;
 use datafusion::common::TableReference;
-use datafusion::config::Dialect;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::execution::context::SQLOptions;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::common::collect;
@@ -20,19 +35,17 @@ use datafusion::prelude::SessionContext;
 
 use crate::catalog::{DeclaredTable, StageArtefact, StoreCatalog};
 use crate::column_names::name_columns;
-use crate::column_names::plan_with_named_subqueries;
+use crate::dialect::{check_correlation, check_statement};
 use crate::epoch_order::{self, EpochOrderFunction};
-use crate::errors::{checked, named_query_error, query_error};
+use crate::errors::{checked, query_error};
 use crate::files::set_file_options;
 use crate::information;
 use crate::interrupt::StatementInterrupt;
 use crate::names::ListedTable;
 use crate::parameters::{ParameterValue, bind, number_parameters, parameters, with_parameter_types, with_values};
-use crate::plan_rewrites::{with_json_as_text, with_nullable_vectors};
+use crate::plan_rewrites::with_result_types;
 use crate::plan_runner::PlanRunner;
 use crate::query_options::{QueryLimits, QueryOptions, with_memory};
-use crate::query_size::check_plan_size;
-use crate::query_size::check_query_size;
 use crate::query_threads::with_deep_stack;
 use crate::query_threads::{QueryRows, QueryStream, QueryThreads, of_panic};
 use crate::result_files;
@@ -41,12 +54,8 @@ use crate::session_tables::{SessionTables, SizedTable};
 use crate::setting_queries::SettingKinds;
 use crate::setting_queries::check_settings;
 use crate::state::{FILES, session_state};
-use crate::statements::check_reading;
-use crate::statements::{Request, request};
-use crate::statements::{check_depth, split_statements};
-use crate::subqueries::check_subqueries;
-use crate::subqueries::with_missing_values;
-use crate::subqueries::{is_never_missing, scalar_subqueries, scalar_value, with_scalar_values};
+use crate::statements::{Request, parse, request, sql_of_mut};
+use crate::subqueries::{scalar_subqueries, scalar_value, with_scalar_values};
 use crate::topk_join_function::{TOPK_JOIN, TopKJoinFunction, named_tables};
 use crate::vector_cache::{VectorCache, with_cached_scans};
 use pairloom_base::error::{Error, Result};
@@ -330,7 +339,7 @@ impl Session {
             }
         };
         let started = async {
-            let plan = with_json_as_text(with_nullable_vectors(bind(plan, &options.parameters)?)?)?;
+            let plan = with_result_types(bind(plan, &options.parameters)?)?;
             let state = options.applied_to(*state)?;
             match &self.runner {
                 // The plan that would be sent.
@@ -341,20 +350,19 @@ impl Session {
                 _ => self.rows_of_plan(plan, state).await,
             }
         };
-        with_deep_stack(started).await.map_err(|error| named_query_error(&error, sql))
+        with_deep_stack(started).await.map_err(|error| query_error(&error, sql))
     }
 
-    /// Starts a plan. Subqueries in place of a value are computed first where their values travel, or where DataFusion
-    /// takes the value of an empty one for one that is never missing.
+    /// Starts a plan, after its subqueries in place of a value.
     async fn rows_of_plan(
         &self,
         plan: LogicalPlan,
         state: SessionState,
     ) -> datafusion::error::Result<SendableRecordBatchStream> {
         let is_explained = matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
-        let is_wanted = |subquery: &_| !is_explained && (self.runner.is_some() || is_never_missing(subquery));
+        let subqueries = if is_explained { Vec::new() } else { scalar_subqueries(&plan)? };
         let mut values = Vec::new();
-        for subquery in scalar_subqueries(&plan, is_wanted)? {
+        for subquery in subqueries {
             let plan = LogicalPlan::clone(&subquery.subquery);
             let rows = Box::pin(self.rows_of_plan(plan, state.clone())).await?;
             let value = scalar_value(&subquery, &collect(rows).await?)?;
@@ -373,8 +381,6 @@ impl Session {
 
     /// Plans a query. Its parameters have types, as far as the query implies them.
     async fn plan(&self, sql: &str) -> Result<Planned> {
-        check_count(sql)?;
-        check_depth(sql)?;
         with_deep_stack(self.plan_statement(sql)).await
     }
 
@@ -382,7 +388,7 @@ impl Session {
     async fn plan_statement(&self, sql: &str) -> Result<Planned> {
         let wrong = |error: DataFusionError| query_error(&error, sql);
         let mut state = self.context.state();
-        let mut statement = state.sql_to_statement(sql, &Dialect::Generic).map_err(wrong)?;
+        let mut statement = parse(sql)?;
         match request(&statement)? {
             Request::Query => {}
             Request::Rewritten(query) => return Box::pin(self.plan(&query)).await,
@@ -392,41 +398,27 @@ impl Session {
                 return Ok(Planned::Rows(batch));
             }
         }
-        check_reading(&statement)?;
-        check_query_size(&statement)?;
-        number_parameters(&mut statement)?;
         let mut references = state.resolve_table_references(&statement).map_err(wrong)?;
         references.retain(|reference| {
             !matches!(reference, TableReference::Bare { table } if state.table_functions().contains_key(&**table))
         });
-        references.extend(named_tables(&statement));
+        let parsed = sql_of_mut(&mut statement).ok_or_else(|| Error::internal("SQL: a query without a statement"))?;
+        check_statement(parsed, &state, sql)?;
+        references.extend(named_tables(parsed));
         let tables = self.existing(references).await?;
         let mut settings = SettingKinds::new();
         for (table, _) in &tables {
             settings.extend(result_files::setting_kinds(&**table));
         }
-        check_settings(&statement, &settings, sql)?;
-        name_columns(&mut statement);
+        check_settings(parsed, &settings, sql)?;
+        number_parameters(parsed)?;
+        name_columns(parsed);
         if tables.iter().map(|(_, bytes)| bytes).sum::<u64>() < SINGLE_THREAD_BYTES {
             state.config_mut().options_mut().execution.target_partitions = 1;
         }
-        let planned = async {
-            let plan = plan_with_named_subqueries(&state, statement).await?;
-            // Before anything walks through it.
-            check_plan_size(&plan).map(|()| plan)
-        };
-        let plan = planned.await.map_err(wrong)?;
-        check_subqueries(&plan)?;
-        let rewritten = || {
-            let plan = with_missing_values(plan)?;
-            // It may have grown.
-            check_plan_size(&plan)?;
-            let read_only = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-            read_only.verify_plan(&plan)?;
-            with_parameter_types(plan)
-        };
-        let plan = rewritten().map_err(wrong)?;
-        Ok(Planned::Query(Box::new(state), plan))
+        let plan = state.statement_to_plan(statement).await.map_err(wrong)?;
+        check_correlation(&plan, sql)?;
+        Ok(Planned::Query(Box::new(state), with_parameter_types(plan).map_err(wrong)?))
     }
 
     /// Tables of `references`, with their sizes.
@@ -471,19 +463,9 @@ fn value_of_type(data_type: &DataType) -> datafusion::error::Result<ParameterVal
 
 /// Columns of the result of a plan without parameters.
 fn analyzed_columns(state: &SessionState, plan: LogicalPlan) -> datafusion::error::Result<SchemaRef> {
-    let plan = with_json_as_text(with_nullable_vectors(plan)?)?;
+    let plan = with_result_types(plan)?;
     let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
     Ok(Arc::clone(plan.schema().inner()))
-}
-
-/// Refuses no statement, and several.
-fn check_count(sql: &str) -> Result<()> {
-    let (statements, rest) = split_statements(sql);
-    match statements.len() + usize::from(!rest.is_empty()) {
-        0 => Err(Error::usage("SQL: the query is empty").hint("`SHOW TABLES` lists the tables")),
-        1 => Ok(()),
-        count => Err(Error::usage(format!("SQL: {count} statements, wanted one"))),
-    }
 }
 
 /// Name of the table of `reference`.

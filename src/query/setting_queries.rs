@@ -9,7 +9,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use datafusion::sql::parser;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
     ObjectNamePart, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, Spanned, Statement, Subscript, TableFactor,
@@ -25,11 +24,10 @@ use pairloom_base::error::{Error, Result};
 ///
 /// # Errors
 /// No result has a setting of this name, or numbers are ordered or compared as text.
-pub(super) fn check_settings(statement: &parser::Statement, known: &SettingKinds, sql: &str) -> Result<()> {
+pub(super) fn check_settings(parsed: &Statement, known: &SettingKinds, sql: &str) -> Result<()> {
     if known.is_empty() {
         return Ok(());
     }
-    let parser::Statement::Statement(parsed) = statement else { return Ok(()) };
     let mut uses = SettingUses::default();
     let _ = parsed.visit(&mut uses);
     for (name, at) in &uses.named {

@@ -42,7 +42,7 @@ use pairloom_tables as tables;
 #[derive(Debug)]
 pub(super) struct StageTable {
     listing: ListingTable,
-    ranges: Arc<PartRanges>,
+    ranges: PartRanges,
 }
 
 /// Options by which parts are read.
@@ -56,17 +56,7 @@ impl StageTable {
     /// # Errors
     /// There are no parts.
     pub(super) fn try_new(parts: Vec<ListingTableUrl>, schema: SchemaRef) -> SqlResult<Self> {
-        let ranges = Arc::new(PartRanges::default());
-        Ok(Self { listing: listing(parts, schema)?, ranges })
-    }
-
-    /// The same table, whose columns are read as other types.
-    ///
-    /// # Errors
-    /// As [`Self::try_new`].
-    pub(super) fn with_schema(&self, schema: SchemaRef) -> SqlResult<Self> {
-        let ranges = Arc::clone(&self.ranges);
-        Ok(Self { listing: listing(self.listing.table_paths().clone(), schema)?, ranges })
+        Ok(Self { listing: listing(parts, schema)?, ranges: PartRanges::default() })
     }
 
     /// Table of the parts that can have rows for the conditions; `None` for all parts.

@@ -12,17 +12,14 @@ use datafusion::logical_expr::AggregateUDF;
 use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer};
 use datafusion::prelude::SessionConfig;
 
-use crate::bounded_functions::{BoundedOperators, bounded_concatenation, bounded_functions};
 use crate::column_names::with_projection_names;
 use crate::files::FileScans;
 use crate::interrupt::CooperativeOperators;
-use crate::null_safe_joins::without_null_safe_keys;
 use crate::pass_through::NestedLoopJoinInputs;
 use crate::planners::IntegerOperators;
 use crate::planners::VectorOperators;
 use crate::rank_of_positive::RankOfPositive;
 use crate::sort_measures::SortMeasures;
-use crate::text_views::GroupTextViews;
 use crate::topk_join::{LateralTopK, SessionPlanner};
 use crate::unmoved_filters::physical_rules;
 use crate::unmoved_filters::with_unmoved_filters;
@@ -68,7 +65,8 @@ pub(super) fn session_state(
         .with_default_catalog_and_schema(CATALOG, FILES);
     let options = config.options_mut();
     options.execution.parquet.schema_force_view_types = false;
-    // With a `LIMIT`, it loses groups that have a NaN.
+    // With a `LIMIT`, it loses groups that have a NaN, as those whose values are missing:
+    // <https://github.com/apache/datafusion/issues/22190>.
     options.optimizer.enable_topk_aggregation = false;
     // Vectors are read only of the rows that satisfy a condition.
     options.execution.parquet.pushdown_filters = true;
@@ -83,21 +81,17 @@ pub(super) fn session_state(
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = Analyzer::new().rules;
     rules.insert(0, Arc::new(LateralTopK));
     rules.insert(1, Arc::new(SortMeasures));
-    rules.push(Arc::new(BoundedOperators));
     let mut state = SessionStateBuilder::new()
         .with_config(config)
         .with_expr_planners(planners)
         .with_analyzer_rules(rules)
-        .with_optimizer_rules(with_unmoved_filters(without_null_safe_keys(with_projection_names(
-            Optimizer::new().rules,
-        ))))
-        .with_optimizer_rule(Arc::new(GroupTextViews))
+        .with_optimizer_rules(with_unmoved_filters(with_projection_names(Optimizer::new().rules)))
         .with_query_planner(Arc::new(SessionPlanner))
         .with_physical_optimizer_rules(physical_rules())
         .with_physical_optimizer_rule(Arc::new(NestedLoopJoinInputs))
         .with_physical_optimizer_rule(Arc::new(CooperativeOperators))
         .with_physical_optimizer_rule(Arc::new(FileScans))
-        .with_scalar_functions(bounded_functions(SessionStateDefaults::default_scalar_functions()))
+        .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
         .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
         .with_window_functions(SessionStateDefaults::default_window_functions())
@@ -112,7 +106,6 @@ pub(super) fn session_state(
     let mut state = state.build();
     datafusion_functions_json::register_all(&mut state)?;
     register_vector_functions(&mut state)?;
-    state.register_udf(bounded_concatenation())?;
     state.register_udaf(Arc::new(AggregateUDF::new_from_impl(RankOfPositive::new())))?;
     Ok(state)
 }

@@ -324,32 +324,3 @@ fn a_failed_write_of_the_result_is_a_stage_error() {
         assert_eq!(got.category(), ErrorCategory::Stage, "{name}: {got}");
     }
 }
-
-/// Values of subqueries that DataFusion plans as never missing, though there may be no row.
-#[test]
-fn an_empty_subquery_in_place_of_a_value_is_missing() {
-    let (_folder, store, _) = store();
-    let session = Session::open(&store).unwrap();
-    for (sql, wanted) in [
-        ("SELECT (SELECT 1 WHERE false) IS NULL AS x", "x\ntrue\n"),
-        ("SELECT (SELECT 1 WHERE false) AS x", "x\n\"\"\n"),
-        ("SELECT (SELECT count(*) FROM test.summary) AS x", "x\n2\n"),
-        ("SELECT count(*) AS x FROM test.summary WHERE 7 = (SELECT 7)", "x\n2\n"),
-        ("SELECT (SELECT (SELECT 5 WHERE false) IS NULL) AS x", "x\ntrue\n"),
-    ] {
-        assert_eq!(text(&session, sql, OutputFormat::Csv).unwrap(), wanted, "{sql}");
-    }
-    let several = session.query("SELECT (SELECT 1 FROM test.summary) AS x");
-    assert!(several.err().unwrap().to_string().contains("has several rows, wanted one: add `LIMIT 1`"));
-}
-
-/// Rows without a measure are no nearest ones, in either order.
-#[test]
-fn missing_values_come_last_in_both_orders() {
-    let (_folder, store, _) = store();
-    let session = Session::open(&store).unwrap();
-    for order in ["", "DESC"] {
-        let sql = format!("SELECT y FROM (VALUES (NULL), (1), (NULL)) AS t(y) ORDER BY y {order} LIMIT 1");
-        assert_eq!(text(&session, &sql, OutputFormat::Csv).unwrap(), "y\n1\n", "{order}");
-    }
-}

@@ -8,15 +8,18 @@ use arrow::datatypes::{DataType, Field};
 use datafusion::catalog::view::ViewTable;
 use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{Column, ScalarValue, TableReference, internal_err, plan_err};
+use datafusion::config::Dialect;
 use datafusion::datasource::provider_as_source;
 use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, LogicalPlanBuilder};
-use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr, TableFactor, Value, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{
+    self, FunctionArg, FunctionArgExpr, Statement, TableFactor, Value, Visit, Visitor,
+};
 
-use crate::errors::TableMessage;
+use crate::dialect::check_condition;
+use crate::result_files::external;
 use crate::session_tables::RunCatalogs;
 use crate::state::FILES;
 use crate::topk_join::{MEASURE, RANK, TopKJoin, join_k, join_method};
@@ -51,16 +54,9 @@ impl TopKJoinFunction {
         let Some(state) = session.as_any().downcast_ref::<SessionState>() else {
             return internal_err!("a session of another kind");
         };
-        let parsed = state.create_logical_expr(condition, scan.schema());
-        let condition = match parsed {
-            Err(error) if let Some(TableMessage { table }) = TableMessage::parse(&error.to_string()) => {
-                return plan_err!(
-                    "the condition `{condition}` reads the table `{table}`, wanted one on the columns of `{name}` alone; \
-                     `LATERAL (SELECT … FROM b WHERE … ORDER BY cosine_distance(b.v, a.v) LIMIT k)` takes subqueries"
-                );
-            }
-            parsed => parsed?,
-        };
+        let parsed = state.sql_to_expr_with_alias(condition, &Dialect::Generic)?;
+        check_condition(&parsed.expr, state, condition).map_err(external)?;
+        let condition = state.create_logical_expr_from_sql_expr(parsed, scan.schema())?;
         Ok((scan.filter(condition)?.build()?, vector))
     }
 }
@@ -189,13 +185,9 @@ pub(crate) fn table_and_condition(text: &str) -> (&str, Option<&str>) {
 }
 
 /// Tables that the statement names in calls of [`TOPK_JOIN`].
-pub(crate) fn named_tables(mut statement: &Statement) -> Vec<TableReference> {
-    while let Statement::Explain(explain) = statement {
-        statement = &explain.statement;
-    }
-    let Statement::Statement(parsed) = statement else { return Vec::new() };
+pub(crate) fn named_tables(statement: &Statement) -> Vec<TableReference> {
     let mut names = ArgumentNames { found: Vec::new() };
-    let _ = parsed.visit(&mut names);
+    let _ = statement.visit(&mut names);
     names.found
 }
 

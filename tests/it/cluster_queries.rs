@@ -190,20 +190,11 @@ fn build_id() -> String {
 fn a_query_ends_with_an_error_when_its_memory_is_used_up() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(folder.path(), 100);
-    for (sql, memory, code, wanted) in [
-        ("SELECT range(0, 3000000000)", "4GiB", 2, "`range` would make up to"),
-        (
-            "SELECT count(*) FROM range(0, 3000000000) a JOIN range(0, 3000000000) b ON a.value = b.value",
-            "64MiB",
-            4,
-            "the memory of the query is used up",
-        ),
-    ] {
-        let output = query(&store, sql).args(["--query-memory", memory]).output().unwrap();
-        let message = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{sql}: {message}");
-        assert!(message.contains(wanted), "{sql}: {message}");
-    }
+    let sql = "SELECT count(*) FROM range(0, 3000000000) a JOIN range(0, 3000000000) b ON a.value = b.value";
+    let output = query(&store, sql).args(["--query-memory", "64MiB"]).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{message}");
+    assert!(message.contains("the memory of the query is used up"), "{message}");
 }
 
 /// Program of another build, beside the one that it hands over to: these with another build id.

@@ -34,7 +34,7 @@ fn an_expectation_of_ten_thousand_operators_is_a_mistake_of_the_file() {
     // A process that a signal ends, as when the stack is used up, has no exit code.
     assert_code(&output, 2);
     let message = stderr(&output);
-    assert!(message.starts_with("error: SQL: 10000 operators within each other, wanted at most 1000\n"), "{message}");
+    assert!(message.starts_with("error: SQL: 10000 operators within each other, expected at most 1000\n"), "{message}");
     assert!(message.contains(" --> p.toml:5:7\n") && message.ends_with("error: 1 mistake in `p.toml`\n"), "{message}");
 }
 

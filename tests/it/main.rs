@@ -26,6 +26,7 @@ mod remote; // Stores at URLs, on an S3 server.
 mod flight; // The Flight SQL server, with a client in Python.
 mod cluster; // Clusters, with executors that are killed.
 mod cluster_queries; // Queries on a cluster whose executors are killed, and limits of queries.
+mod sql_answers; // Queries of `tests/sql/`, with DuckDB.
 mod s3; // The S3 server, and a proxy that injects faults.
 mod identities; // No identity of a cached result is made of `Debug` output.
 mod notice; // Code of other languages in the program, and the file that names it.

@@ -1,5 +1,5 @@
 //! Python packages for tests, installed with pip into the cache: moto, an S3 server that supports conditional writes; ADBC,
-//! a client of Flight SQL; the schemas of Kubernetes. Without them, the tests that need them are skipped.
+//! a client of Flight SQL; the schemas of Kubernetes; DuckDB. Without them, the tests that need them are skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub(crate) fn provide() -> Option<PathBuf> {
         Ok(folder) => Some(folder),
         Err(failure) => {
             print_message(format!(
-                "no Python packages, so tests of stores at URLs, of Flight SQL clients and of Kubernetes manifests are skipped: {failure}"
+                "no Python packages, so tests of stores at URLs, of Flight SQL clients, of Kubernetes manifests and of DuckDB are skipped: {failure}"
             ));
             None
         }
@@ -33,7 +33,7 @@ fn folder() -> TaskResult<PathBuf> {
 }
 
 fn install(into: &Path) -> TaskResult {
-    print_message("installing Python packages for tests with pip: 110 MB to download once, 450 MB to stay");
+    print_message("installing Python packages for tests with pip: 140 MB to download once, 520 MB to stay");
     fs::create_dir_all(into).map_err(TaskError::io("create", into))?;
     let list = into.join("requirements.txt");
     fs::write(&list, REQUIREMENTS).map_err(TaskError::io("write", &list))?;

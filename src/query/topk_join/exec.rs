@@ -33,7 +33,6 @@ use super::nearest_lists::{NearItem, NearestLists, StopOnDrop, TieKeys, correcte
 use super::node::join_method;
 use super::node::{ListShape, TopKJoin, added_fields};
 use super::top_k_rows::{ItemRows, PairCondition, TopKRows};
-use crate::null_safe_joins::with_null_safe_keys;
 use crate::topk_join_function::TOPK_JOIN;
 use crate::vectors::VectorMeasure;
 use pairloom_retrieval::Method;
@@ -381,7 +380,7 @@ pub(crate) struct SessionPlanner;
 impl QueryPlanner for SessionPlanner {
     async fn create_physical_plan(&self, plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
         let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(TopKJoinPlanner)]);
-        planner.create_physical_plan(&with_null_safe_keys(plan.clone())?, session).await
+        planner.create_physical_plan(plan, session).await
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, TableReference, plan_err};
+use datafusion::common::{Column, TableReference};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
@@ -16,7 +16,9 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::scalar::ScalarValue;
 
 use super::node::{ListShape, MEASURE, RANK, TopKJoin};
+use crate::result_files::external;
 use crate::vectors::VectorMeasure;
+use pairloom_base::error::Error;
 
 /// Rule that plans a lateral subquery of the k nearest rows as a [`TopKJoin`].
 ///
@@ -24,8 +26,7 @@ use crate::vectors::VectorMeasure;
 /// is the outer query's. Its order has the nearest row first, and its conditions may name columns of the outer query. Rows
 /// without a vector are in no list. The join is an inner one, or a left one without a condition.
 ///
-/// A subquery that orders by such a measure in another form is refused with the reason: nothing else can run it. Other
-/// lateral joins stay as they are.
+/// Other lateral subqueries are refused with the reason.
 #[derive(Debug)]
 pub(crate) struct LateralTopK;
 
@@ -63,10 +64,15 @@ struct NearestRows<'p> {
     rows: &'p LogicalPlan,
 }
 
-/// Top-k join in place of a lateral join; `None` if it does not order by a measure of a vector of the outer query.
+/// Top-k join in place of a lateral join; `None` for another join.
+///
+/// # Errors
+/// The subquery has another form.
 fn rewritten(join: &Join) -> Result<Option<LogicalPlan>> {
     let Some((subquery, alias)) = lateral_subquery(&join.right) else { return Ok(None) };
-    let Some(found) = nearest_rows(&subquery.subquery)? else { return Ok(None) };
+    let Some(found) = nearest_rows(&subquery.subquery)? else {
+        return refused("has another order than that of a measure of vectors of both sides");
+    };
     let is_true = |filter: &&Expr| matches!(filter, Expr::Literal(ScalarValue::Boolean(Some(true)), _));
     let equal = join.on.iter().map(|(left, right)| left.clone().eq(right.clone()));
     let conditions = equal.chain(join.filter.iter().filter(|filter| !is_true(filter)).cloned());
@@ -111,13 +117,14 @@ fn rewritten(join: &Join) -> Result<Option<LogicalPlan>> {
     }))
 }
 
-/// Error of a subquery that is of the nearest rows, but has a form that is not planned.
+/// Error of a lateral subquery of another form.
 fn refused<T>(reason: &str) -> Result<T> {
-    plan_err!(
-        "`LATERAL` of the nearest rows {reason}; wanted `LATERAL (SELECT … FROM b ORDER BY cosine_distance(b.v, a.v), b.id \
-         LIMIT 3) b`"
-    )
+    let error = Error::usage(format!("SQL: `LATERAL` {reason}, which is not supported"));
+    Err(external(error.hint(format!("write {LATERAL_FORM}, or join the tables"))))
 }
+
+/// The form that is planned.
+const LATERAL_FORM: &str = "`LATERAL (SELECT … FROM b ORDER BY cosine_distance(b.v, a.v), b.id LIMIT 3) b`";
 
 /// Subquery of a lateral join, with its alias.
 fn lateral_subquery(right: &LogicalPlan) -> Option<(&Subquery, Option<TableReference>)> {
