@@ -29,11 +29,12 @@ fn unknown_settings_have_their_places_and_the_first_have_suggestions() {
         format!("[stage.a.extract]\nimages = \"pairs.images\"\n{}", repeated(50_000, |i| format!("netwerk{i} = 1\n")));
     let diagnostics = load_bytes(text.as_bytes(), &[], true).expect_err("no setting has these names");
     let found = diagnostics.as_slice();
-    let unknown: Vec<_> = found.iter().filter(|found| found.message.contains("has no setting `netwerk")).collect();
+    let unknown: Vec<_> =
+        found.iter().filter(|found| found.problem.message.contains("has no setting `netwerk")).collect();
     assert_eq!(unknown.len(), 50_000);
     assert_eq!(diagnostics.position(unknown[49_999]), (50_002, 1));
-    assert_eq!(unknown[0].hint.as_deref(), Some("did you mean `network`?"));
-    assert_eq!((&unknown[49_999].note, &unknown[49_999].hint), (&None, &None));
+    assert_eq!(unknown[0].problem.hint.as_deref(), Some("did you mean `network`?"));
+    assert_eq!((&unknown[49_999].note, &unknown[49_999].problem.hint), (&None, &None));
     let text = diagnostics.render(false);
     assert!(text.contains(&format!("and {} more", found.len() - 20)), "{text}");
 }

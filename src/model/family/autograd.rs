@@ -479,7 +479,7 @@ mod tests {
 
     use super::*;
     use crate::collective::CollectiveGroup;
-        use crate::step::{LossAndGradients, PairBatch, StepOptions, loss_and_gradients};
+    use crate::step::{LossAndGradients, PairBatch, StepOptions, loss_and_gradients};
     use pairloom_kernels::epoch::TrainingPair;
     use pairloom_kernels::random::Rng;
     use pairloom_spec::family::scan::ScanSettings;

@@ -12,6 +12,7 @@ use super::registry::{DescribeModel, ModelConfig};
 use crate::collective::CollectiveGroup;
 use crate::step::{PairBatch, StepOptions, loss_and_gradients};
 use pairloom_base::runtime::CancelToken;
+use pairloom_kernels::epoch::TrainingPair;
 use pairloom_spec::family::ModelSettings;
 use pairloom_spec::input_spec::InputSpec;
 use pairloom_spec::loss::Loss;
