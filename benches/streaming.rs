@@ -213,7 +213,7 @@ impl BenchRows {
             }
         }
         let wanted = sum_of_first_values(&self.features, self.width());
-        assert!(rows == self.rows && (sum - wanted).abs() < 1e-6, "{rows} rows, {sum}, wanted {wanted}");
+        assert!(rows == self.rows && (sum - wanted).abs() < 1e-6, "{rows} rows, {sum}, expected {wanted}");
         Ok(())
     }
 

@@ -56,7 +56,7 @@ impl StoredTable<'_> {
         for threads in [1, THREADS] {
             let seconds = median_seconds(|epoch| {
                 let sum = self.epoch(&opened, epoch, threads).expect("the loader works");
-                assert!((sum - expected).abs() < 1e-6 * self.rows as f64, "{sum}, wanted {expected}");
+                assert!((sum - expected).abs() < 1e-6 * self.rows as f64, "{sum}, expected {expected}");
             });
             let rate = self.rows as f64 / seconds;
             let bytes = rate * ((self.width + TOKENS) * 4) as f64 / 1e9;
@@ -108,7 +108,7 @@ impl StoredTable<'_> {
     /// of the parts, which a store has in its manifest.
     pub fn first(arguments: &[String]) -> Result<()> {
         let [rows, part_rows, width, batch, column, folder, table] = arguments else {
-            return Err(Error::internal(format!("{} arguments, wanted 7", arguments.len())));
+            return Err(Error::internal(format!("{} arguments, expected 7", arguments.len())));
         };
         let number = |text: &str| text.parse::<usize>().map_err(|error| Error::internal(error.to_string()));
         let column = if column == "feature" { "feature" } else { "regions" };

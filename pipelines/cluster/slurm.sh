@@ -9,7 +9,7 @@
 #SBATCH --ntasks-per-node=1
 #SBATCH --exclusive
 set -euo pipefail
-: "${STORE:?wanted the folder or URL of the store}"
+: "${STORE:?expected the folder or URL of the store}"
 
 address() { hostname -I | cut -d ' ' -f 1; }
 HEAD=$(address)

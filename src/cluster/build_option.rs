@@ -45,7 +45,7 @@ impl ExtensionOptions for PlanSender {
         match key {
             BUILD_SETTING => value.clone_into(&mut self.build),
             STORE_SETTING => value.clone_into(&mut self.store),
-            _ => return config_err!("got the setting `{key}`, wanted `{BUILD_SETTING}` or `{STORE_SETTING}`"),
+            _ => return config_err!("got the setting `{key}`, expected `{BUILD_SETTING}` or `{STORE_SETTING}`"),
         }
         Ok(())
     }
@@ -91,7 +91,7 @@ pub(super) fn check_sender(options: &ConfigOptions) -> Result<()> {
     let sender =
         if sender.is_empty() { "a build that it does not name".to_owned() } else { format!("the build {sender}") };
     exec_err!(
-        "got a message of {sender}, wanted the build {}: all processes of a cluster need one build of Pairloom, which \
+        "got a message of {sender}, expected the build {}: all processes of a cluster need one build of Pairloom, which \
          `pairloom --version` shows",
         build()
     )

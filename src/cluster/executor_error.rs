@@ -102,7 +102,7 @@ mod tests {
             }
             let text =
                 format!("{:?}", DataFusionError::Shared(std::sync::Arc::new(DataFusionError::External(Box::new(own)))));
-            let DataFusionError::External(error) = executor_error(&text) else { panic!("wanted an error of ours") };
+            let DataFusionError::External(error) = executor_error(&text) else { panic!("expected an error of ours") };
             let error = error.downcast_ref::<Error>().expect("ours");
             assert_eq!(error.to_string(), "section 3, hint: Some(\"x\"), is damaged");
             assert_eq!((error.category(), error.hint_text()), (ErrorCategory::Data, hint));

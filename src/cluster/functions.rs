@@ -102,7 +102,7 @@ impl PhysicalExtensionCodec for PlanCodec {
         match message.split_first() {
             Some((&OF_BALLISTA, message)) => self.ballista.try_decode(message, inputs, context, converter),
             Some((&OF_PAIRLOOM, message)) => decode_operator(message, inputs, context, self, converter),
-            _ => exec_err!("got a plan of another program, wanted one of this build of Pairloom"),
+            _ => exec_err!("got a plan of another program, expected one of this build of Pairloom"),
         }
     }
 

@@ -178,7 +178,7 @@ impl Submission {
         })?;
         if bytes.len() > MAX_MESSAGE_BYTES as usize {
             let message = format!(
-                "the query has {} bytes with the rows of small tables, wanted at most {MAX_MESSAGE_BYTES}",
+                "the query has {} bytes with the rows of small tables, expected at most {MAX_MESSAGE_BYTES}",
                 bytes.len()
             );
             return Err(Error::usage(message).hint("run it without `--cluster`"));

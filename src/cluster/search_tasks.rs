@@ -155,7 +155,7 @@ impl ScalarUDFImpl for SearchSection {
 /// Computes a section and writes its result. Returns the size of the result.
 fn compute(store: &Store, worker: &SearchWorker, folder: &str, job: &str, section: usize) -> Result<Option<u64>> {
     if [folder, job].iter().any(|name| name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_hexdigit())) {
-        return Err(Error::data("got no search job, wanted its folder and its digest"));
+        return Err(Error::data("got no search job, expected its folder and its digest"));
     }
     let objects = store.objects();
     let name = result_name(job, section);

@@ -131,7 +131,7 @@ impl ObjectStoreRegistry for StoreRegistry {
             return exec_err!("a cluster reads its store only, got `{url}`");
         }
         if url.host_str() != wanted.host_str() {
-            return exec_err!("got tables at `{url}`, wanted `{wanted}`: all processes need one build of Pairloom");
+            return exec_err!("got tables at `{url}`, expected `{wanted}`: all processes need one build of Pairloom");
         }
         Ok(Arc::clone(&self.store))
     }

@@ -48,11 +48,11 @@ impl AccessToken {
         let text = text.trim();
         let length = text.chars().count();
         if length < MIN_CHARACTERS {
-            return Err(Error::usage(format!("the token has {length} characters, wanted at least {MIN_CHARACTERS}"))
+            return Err(Error::usage(format!("the token has {length} characters, expected at least {MIN_CHARACTERS}"))
                 .hint("`openssl rand -hex 32` makes one"));
         }
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(Error::usage("the token has white space or characters other than those of ASCII, wanted none"));
+            return Err(Error::usage("the token has white space or characters other than those of ASCII, expected none"));
         }
         let header = MetadataValue::try_from(format!("Bearer {text}"));
         let header = header.map_err(|error| Error::usage(format!("the token is no value of a header: {error}")))?;
@@ -89,7 +89,7 @@ impl Interceptor for Authentication {
         let Some(token) = &self.0 else { return Ok(allowed(request)) };
         match request.metadata().get(AUTHORIZATION) {
             None => Err(Status::unauthenticated(
-                "the token is missing, wanted the header `authorization: Bearer TOKEN`, or the token as the password",
+                "the token is missing, expected the header `authorization: Bearer TOKEN`, or the token as the password",
             )),
             Some(header) if header.to_str().is_ok_and(|header| token.is_in(header)) => Ok(allowed(request)),
             Some(_) => Err(Status::unauthenticated("the token is wrong")),
@@ -139,9 +139,9 @@ mod tests {
     #[test]
     fn tokens_that_can_be_guessed_or_sent_by_no_header_are_refused() {
         for (text, message) in [
-            ("0123456789abcde", "the token has 15 characters, wanted at least 16"),
-            ("0123456789 abcdef", "the token has white space or characters other than those of ASCII, wanted none"),
-            ("0123456789äbcdef", "the token has white space or characters other than those of ASCII, wanted none"),
+            ("0123456789abcde", "the token has 15 characters, expected at least 16"),
+            ("0123456789 abcdef", "the token has white space or characters other than those of ASCII, expected none"),
+            ("0123456789äbcdef", "the token has white space or characters other than those of ASCII, expected none"),
         ] {
             assert_eq!(AccessToken::new(text).unwrap_err().to_string(), message);
         }

@@ -124,7 +124,7 @@ fn make_place(statements: &mut HashMap<QueryId, PreparedStatement>, bytes: usize
         let with_values = statements.iter().filter(|(_, statement)| statement.rows.bytes > 0);
         let Some(oldest) = with_values.min_by_key(|(_, statement)| statement.used).map(|(id, _)| *id) else {
             return Err(Status::resource_exhausted(format!(
-                "prepared statements and their values need {} MiB, wanted at most {} MiB",
+                "prepared statements and their values need {} MiB, expected at most {} MiB",
                 (total + bytes) >> 20,
                 MAX_BYTES >> 20
             )));
@@ -207,7 +207,7 @@ pub(super) async fn parameter_rows(sent: PeekableFlightDataStream) -> Result<Par
     let batches = batches.map_err(|_| Status::deadline_exceeded("the parameters took more than a minute"))?;
     let batches = batches.map_err(|_| damaged())??;
     if batches.iter().all(|batch| batch.num_rows() == 0) {
-        return Err(Status::invalid_argument("the parameters have no row of values, wanted one or more"));
+        return Err(Status::invalid_argument("the parameters have no row of values, expected one or more"));
     }
     Ok(ParameterRows { batches, bytes: bytes.load(Ordering::Relaxed) })
 }
@@ -230,7 +230,7 @@ fn check_message(message: &FlightData, bytes: usize) -> Result<(), FlightError> 
         _ => false,
     };
     if is_compressed {
-        return Err(Status::invalid_argument("the parameters are compressed, wanted them uncompressed").into());
+        return Err(Status::invalid_argument("the parameters are compressed, expected them uncompressed").into());
     }
     Ok(())
 }
@@ -250,7 +250,7 @@ async fn collect(mut batches: FlightRecordBatchStream) -> Result<Vec<RecordBatch
         rows += batch.num_rows();
         if rows > MAX_ROWS {
             return Err(Status::invalid_argument(format!(
-                "the parameters have {rows} rows, wanted at most {MAX_ROWS}"
+                "the parameters have {rows} rows, expected at most {MAX_ROWS}"
             )));
         }
         found.push(batch);

@@ -30,7 +30,7 @@ fn readable(status: Status, what: &str) -> Status {
     if !starts.iter().any(|start| status.message().starts_with(start)) {
         return status;
     }
-    Status::invalid_argument(format!("the {what} cannot be read, wanted a message of Flight SQL with texts in UTF-8"))
+    Status::invalid_argument(format!("the {what} cannot be read, expected a message of Flight SQL with texts in UTF-8"))
 }
 
 #[tonic::async_trait]

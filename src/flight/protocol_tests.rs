@@ -37,7 +37,7 @@ fn damaged_commands_and_actions_are_refused_with_the_form_that_was_wanted() {
         for command in [no_text.clone(), garbage.clone()] {
             let refused = client.get_flight_info(FlightDescriptor::new_cmd(command)).await.unwrap_err();
             assert_eq!(refused.code(), Code::InvalidArgument);
-            let wanted = "the command cannot be read, wanted a message of Flight SQL with texts in UTF-8";
+            let wanted = "the command cannot be read, expected a message of Flight SQL with texts in UTF-8";
             assert_eq!(refused.message(), wanted);
         }
         let prepare = ActionCreatePreparedStatementRequest { query: "SELECT 'abc'".to_owned(), transaction_id: None };
@@ -45,11 +45,11 @@ fn damaged_commands_and_actions_are_refused_with_the_form_that_was_wanted() {
         let at = prepare.windows(3).position(|bytes| bytes == b"abc").unwrap();
         prepare[at] = 0xff;
         for (action, body, wanted) in [
-            ("CreatePreparedStatement", garbage.clone(), "the action cannot be read, wanted a message of Flight SQL"),
-            ("CreatePreparedStatement", prepare, "the action cannot be read, wanted a message of Flight SQL"),
-            ("CreatePreparedStatement", text.as_any().encode_to_vec(), "the action cannot be read, wanted"),
-            ("ClosePreparedStatement", garbage.clone(), "the action cannot be read, wanted a message of Flight SQL"),
-            ("CancelFlightInfo", garbage, "the query to cancel is damaged, wanted the `FlightInfo` of its result"),
+            ("CreatePreparedStatement", garbage.clone(), "the action cannot be read, expected a message of Flight SQL"),
+            ("CreatePreparedStatement", prepare, "the action cannot be read, expected a message of Flight SQL"),
+            ("CreatePreparedStatement", text.as_any().encode_to_vec(), "the action cannot be read, expected"),
+            ("ClosePreparedStatement", garbage.clone(), "the action cannot be read, expected a message of Flight SQL"),
+            ("CancelFlightInfo", garbage, "the query to cancel is damaged, expected the `FlightInfo` of its result"),
         ] {
             let refused = client.do_action(Action::new(action, body)).await.unwrap_err();
             assert_eq!(refused.code(), Code::InvalidArgument, "{action}");

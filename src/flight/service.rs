@@ -144,18 +144,18 @@ fn check_text(sql: &str) -> Result<(), Status> {
     if sql.len() <= MAX_QUERY_BYTES {
         return Ok(());
     }
-    Err(Status::invalid_argument(format!("the query has {} bytes, wanted at most {MAX_QUERY_BYTES}", sql.len())))
+    Err(Status::invalid_argument(format!("the query has {} bytes, expected at most {MAX_QUERY_BYTES}", sql.len())))
 }
 
 /// Error for a request to cancel a query that cannot be read.
 fn damaged_cancellation() -> Status {
-    Status::invalid_argument("the query to cancel is damaged, wanted the `FlightInfo` of its result")
+    Status::invalid_argument("the query to cancel is damaged, expected the `FlightInfo` of its result")
 }
 
 /// Error for a command that would write.
 fn read_only() -> Status {
     Status::invalid_argument(
-        "the store is read-only, wanted a query; only `pairloom run` writes to a store. For many rows of values, execute a \
+        "the store is read-only, expected a query; only `pairloom run` writes to a store. For many rows of values, execute a \
          query once with all of them, not as an update (`executemany`)",
     )
 }

@@ -99,12 +99,12 @@ fn vectors_and_many_rows_are_bound() {
     for (values, message) in [
         (
             vec![list(&[1.0, 2.0]), Arc::new(Int64Array::from(vec![1])) as ArrayRef],
-            "`$1` has 2 numbers, wanted 16 as the column beside it",
+            "`$1` has 2 numbers, expected 16 as the column beside it",
         ),
         (vec![list(&of(0.0))], "got 1 values, and the query has 2 parameters"),
         (
             vec![Arc::new(StringArray::from(vec!["a"])) as ArrayRef, Arc::new(Int64Array::from(vec![1]))],
-            "`$1` is Utf8, wanted a vector",
+            "`$1` is Utf8, expected a vector",
         ),
         (vec![list(&of(0.0)), Arc::new(Int64Array::from(vec![-1]))], "LIMIT"),
     ] {
@@ -154,7 +154,7 @@ fn a_k_is_bound() {
     let nearest = "SELECT q.image_id, n.image_id AS item FROM cnn.features q, LATERAL (SELECT image_id FROM cnn.features g \
                    ORDER BY cosine_distance(g.feature, q.feature) LIMIT ?) n";
     let join = "SELECT query_image_id, image_id FROM topk_join('cnn.features', 'cnn.features', $1)";
-    for (sql, wrong) in [(nearest, None), (join, Some("k of `topk_join` is 0, wanted a whole number from 1"))] {
+    for (sql, wrong) in [(nearest, None), (join, Some("k of `topk_join` is 0, expected a whole number from 1"))] {
         let mut statement = served.prepare(&mut client, sql);
         assert_eq!(statement.parameter_schema().unwrap().field(0).data_type(), &DataType::Int64);
         // Each row of values is a query of its own.
@@ -183,7 +183,7 @@ fn a_k_is_bound() {
     let k = |k: i64| Arc::new(Int64Array::from(vec![k])) as ArrayRef;
     assert_eq!(served.bound(&mut client, &mut statement, vec![vector.clone(), k(3)]).unwrap().num_rows(), 3);
     let (_, text) = refusal(served.bound(&mut client, &mut statement, vec![vector, k(0)]));
-    assert!(text.contains("`topk` has the k 0, wanted a constant from 1"), "{text}");
+    assert!(text.contains("`topk` has the k 0, expected a constant from 1"), "{text}");
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn deep_and_long_queries_are_refused() {
     let nested = (0..14).fold("value".to_owned(), |inner, _| format!("({inner}{})", "+1".repeat(990)));
     for (sql, message) in [
         (format!("SELECT {nested} FROM range(3)"), "operators within each other"),
-        (format!("SELECT '{}'", "a".repeat(2 << 20)), "the query has 2097161 bytes, wanted at most 1048576"),
+        (format!("SELECT '{}'", "a".repeat(2 << 20)), "the query has 2097161 bytes, expected at most 1048576"),
     ] {
         let (code, text) = refusal(served.rows(&mut client, &sql));
         assert_eq!(code, Code::InvalidArgument, "{text}");
@@ -359,7 +359,7 @@ fn vectors_of_no_numbers_and_writes_are_refused() {
     assert!(
         refusal(served.bound(&mut client, &mut statement, vec![missing]))
             .1
-            .contains("`$1` is missing, wanted a vector")
+            .contains("`$1` is missing, expected a vector")
     );
     let update = served.runtime.block_on(client.execute_update("DELETE FROM test.summary".to_owned(), None));
     assert!(update.unwrap_err().to_string().contains("the store is read-only"));

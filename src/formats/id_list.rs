@@ -73,7 +73,7 @@ fn npy_integers(file: &[u8]) -> Result<impl Iterator<Item = i128>> {
     let kind = header.dtype();
     let wrong = || {
         let shape = header.shape();
-        Error::data(format!("array of {} with shape {shape:?}, wanted integers with one dimension", kind.descr()))
+        Error::data(format!("array of {} with shape {shape:?}, expected integers with one dimension", kind.descr()))
             .hint("save it with `numpy.save(path, numpy.asarray(ids).astype('<i8').ravel())`")
     };
     let (is_signed, size) = match &kind {
@@ -148,7 +148,7 @@ mod tests {
         assert!(message.ends_with("value 1 (from 0): 18446744073709551615 is above 9223372036854775807"), "{message}");
         for (kind, shape) in [("<f8", "(1,)"), (">i8", "(1,)"), ("<i8", "(1, 1)"), ("<i8", "()"), ("|b1", "(8,)")] {
             let message = read(&npy(kind, shape, &[0; 8])).unwrap_err().to_string();
-            assert!(message.contains("wanted integers with one dimension"), "{kind} {shape}: {message}");
+            assert!(message.contains("expected integers with one dimension"), "{kind} {shape}: {message}");
         }
         let message = read(&npy("<i8", "(2,)", &[0; 15])).unwrap_err().to_string();
         assert!(message.ends_with("array of 2 values of 8 bytes has 15 bytes"), "{message}");

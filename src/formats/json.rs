@@ -170,7 +170,7 @@ mod tests {
         let path = folder.path().join("a.json");
         std::fs::File::create(&path).unwrap().set_len(MAX_JSON_BYTES + 1).unwrap();
         let error = read::<Point>(&path, "a point").unwrap_err();
-        assert!(error.to_string().ends_with("has 1073741825 bytes, wanted at most 1073741824"), "{error}");
+        assert!(error.to_string().ends_with("has 1073741825 bytes, expected at most 1073741824"), "{error}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use pairloom_storage::files;
 use pairloom_storage::pread::PreadFile;
 
 /// Hint for an array without rows.
-const ROWS_HINT: &str = "a row for each image or caption is wanted: `numpy.save(path, numpy.stack(rows))`";
+const ROWS_HINT: &str = "a row for each image or caption is expected: `numpy.save(path, numpy.stack(rows))`";
 
 /// Returns true if the file at `path` starts with the magic bytes of `NumPy` files.
 ///
@@ -233,7 +233,7 @@ fn parse_header(head: &[u8], file_bytes: u64, wanted: NpyRowKind, hint: &str) ->
     let (start, header) = read_header(head)?;
     let kind = header.dtype();
     let float = FloatType::of(&kind).ok_or_else(|| {
-        Error::data(format!("values are {}, wanted '<f4' (little-endian f32), '<f2' or '<f8'", kind.descr()))
+        Error::data(format!("values are {}, expected '<f4' (little-endian f32), '<f2' or '<f8'", kind.descr()))
             .hint("convert the array: `numpy.save(path, x.astype('<f4'))`")
     })?;
     let shape = header.shape();
@@ -246,11 +246,11 @@ fn parse_header(head: &[u8], file_bytes: u64, wanted: NpyRowKind, hint: &str) ->
         _ => return Err(dimension_error(wanted, shape).hint(hint)),
     };
     if header.order() != Order::C && shape.iter().filter(|&&size| size > 1).count() > 1 {
-        return Err(Error::data("array is in Fortran order, wanted C order")
+        return Err(Error::data("array is in Fortran order, expected C order")
             .hint("convert the array: `numpy.save(path, numpy.ascontiguousarray(x))`"));
     }
     if vectors == 0 || width == 0 {
-        return Err(Error::data(format!("array has shape {shape:?}, wanted at least one value a row")));
+        return Err(Error::data(format!("array has shape {shape:?}, expected at least one value a row")));
     }
     let wanted = shape.iter().try_fold(float.bytes() as u64, |bytes, &size| bytes.checked_mul(size));
     let held = file_bytes - start as u64;
@@ -260,7 +260,7 @@ fn parse_header(head: &[u8], file_bytes: u64, wanted: NpyRowKind, hint: &str) ->
             Ok((start, NpyShape { rows, vectors, width }, float))
         }
         _ => Err(Error::data(format!(
-            "array of shape {shape:?} has {held} bytes of {} values, wanted {}",
+            "array of shape {shape:?} has {held} bytes of {} values, expected {}",
             float.name(),
             match wanted {
                 Some(bytes) => bytes.to_string(),
@@ -284,7 +284,7 @@ fn dimension_error(wanted: NpyRowKind, shape: &[u64]) -> Error {
         3 => "three dimensions".to_owned(),
         count => format!("{count} dimensions"),
     };
-    Error::data(format!("array has the shape {shape:?}, {count}, wanted {wanted}"))
+    Error::data(format!("array has the shape {shape:?}, {count}, expected {wanted}"))
 }
 
 /// Maximum length of a header, as in `NumPy`.
@@ -340,7 +340,7 @@ fn drop_long_suffixes(text: &mut [u8]) {
 fn header_text(file: &[u8]) -> Result<std::ops::Range<usize>> {
     let damaged = || Error::data("npy header is truncated");
     if !file.starts_with(MAGIC) {
-        return Err(Error::data("not an npy file, wanted one that starts with `\\x93NUMPY`"));
+        return Err(Error::data("not an npy file, expected one that starts with `\\x93NUMPY`"));
     }
     let length = file.get(8..12).ok_or_else(damaged)?;
     let (start, length) = match file[6] {
@@ -349,10 +349,10 @@ fn header_text(file: &[u8]) -> Result<std::ops::Range<usize>> {
             let length = u32::from_le_bytes([length[0], length[1], length[2], length[3]]);
             (12, length.saturating_as::<usize>())
         }
-        version => return Err(Error::data(format!("npy version is {version}, wanted 1, 2 or 3"))),
+        version => return Err(Error::data(format!("npy version is {version}, expected 1, 2 or 3"))),
     };
     if length > HEADER_BYTES {
-        return Err(Error::data(format!("npy header has {length} bytes, wanted at most {HEADER_BYTES}")));
+        return Err(Error::data(format!("npy header has {length} bytes, expected at most {HEADER_BYTES}")));
     }
     let end = start + length;
     if file.len() < end { Err(damaged()) } else { Ok(start..end) }
@@ -361,9 +361,9 @@ fn header_text(file: &[u8]) -> Result<std::ops::Range<usize>> {
 /// Description of a value that is not finite as f32, by its value in the file: `1e300, which is …`.
 pub(super) fn not_finite(value: f64) -> String {
     if value.is_finite() {
-        format!("{value:e}, which is beyond f32, wanted at most {:e}", f32::MAX)
+        format!("{value:e}, which is beyond f32, expected at most {:e}", f32::MAX)
     } else {
-        format!("{value}, wanted a finite number")
+        format!("{value}, expected a finite number")
     }
 }
 
@@ -438,12 +438,12 @@ mod tests {
         let error = stacks.read_row(1, &mut read).unwrap_err().to_string();
         assert!(error.contains("row 1 vector 2 column 1 (from 0): value is inf"), "{error}");
         for (shape, wanted) in [
-            ("(2, 6)", "shape [2, 6], two dimensions, wanted three dimensions: (rows, vectors, width); the hint"),
-            ("(2, 3, 2, 1)", "shape [2, 3, 2, 1], 4 dimensions, wanted three"),
+            ("(2, 6)", "shape [2, 6], two dimensions, expected three dimensions: (rows, vectors, width); the hint"),
+            ("(2, 3, 2, 1)", "shape [2, 3, 2, 1], 4 dimensions, expected three"),
             ("(12, 0, 2)", "at least one value"),
-            ("(2, 3, 3)", "has 48 bytes of f32 values, wanted 72"),
+            ("(2, 3, 3)", "has 48 bytes of f32 values, expected 72"),
             ("(4294967296, 4294967296, 1)", "not describe a plain array of a possible size"),
-            ("(999999, 999999, 999999)", "wanted 3999988000011999996"),
+            ("(999999, 999999, 999999)", "expected 3999988000011999996"),
         ] {
             let message = described(open_as(&file(shape, "False", &values), NpyRowKind::VectorSets));
             assert!(message.contains(wanted), "{message}");
@@ -476,7 +476,7 @@ mod tests {
                 .contains("row 0 column 1 (from 0): value is 1e300, which is beyond f32")
         );
         let cut = npy_of(&header("<f2"), [0u8; 7].into_iter());
-        assert!(message(&cut).contains("has 7 bytes of f16 values, wanted 8"));
+        assert!(message(&cut).contains("has 7 bytes of f16 values, expected 8"));
     }
 
     /// A mapped file that is cut ends the process (SIGBUS).
@@ -503,38 +503,38 @@ mod tests {
             format!("{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}, }}")
         };
         let four = [0.0; 4];
-        assert!(message(&npy(&header("'<i4'", "False", "(2, 2)"), &four)).contains("values are '<i4', wanted '<f4'"));
-        assert!(message(&npy(&header("'<f16'", "False", "(1, 1)"), &four)).contains("values are '<f16', wanted '<f4'"));
+        assert!(message(&npy(&header("'<i4'", "False", "(2, 2)"), &four)).contains("values are '<i4', expected '<f4'"));
+        assert!(message(&npy(&header("'<f16'", "False", "(1, 1)"), &four)).contains("values are '<f16', expected '<f4'"));
         assert!(message(&npy(&header("'>f4'", "False", "(2, 2)"), &four)).contains("values are '>f4'"));
-        assert!(message(&npy(&header("'|O'", "False", "(2, 2)"), &four)).contains("wanted '<f4'"));
+        assert!(message(&npy(&header("'|O'", "False", "(2, 2)"), &four)).contains("expected '<f4'"));
         assert!(message(&npy(&header("'<f4'", "True", "(2, 2)"), &four)).contains("Fortran order"));
         let message_of_one = message(&npy(&header("'<f4'", "False", "(4,)"), &four));
-        assert!(message_of_one.contains("shape [4], one dimension, wanted two"), "{message_of_one}");
+        assert!(message_of_one.contains("shape [4], one dimension, expected two"), "{message_of_one}");
         // The caller's hint is for more dimensions.
-        assert!(message_of_one.contains("a row for each image or caption is wanted: `numpy"), "{message_of_one}");
+        assert!(message_of_one.contains("a row for each image or caption is expected: `numpy"), "{message_of_one}");
         assert!(
             message(&npy(&header("'<f4'", "False", "(1, 2, 2)"), &four))
-                .contains("wanted two dimensions: (rows, width); the hint")
+                .contains("expected two dimensions: (rows, width); the hint")
         );
         assert!(message(&npy(&header("'<f4'", "False", "(2, 0)"), &[])).contains("at least one value"));
-        assert!(message(&npy(&header("[('a', '<f4')]", "False", "(2, 2)"), &four)).contains("wanted '<f4'"));
+        assert!(message(&npy(&header("[('a', '<f4')]", "False", "(2, 2)"), &four)).contains("expected '<f4'"));
     }
 
     #[test]
     fn refuses_damaged_and_hostile_files() {
         let good = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }", &[0.0; 4]);
         assert!(open(&good).is_ok());
-        assert!(message(&good[..good.len() - 3]).contains("has 13 bytes of f32 values, wanted 16"));
+        assert!(message(&good[..good.len() - 3]).contains("has 13 bytes of f32 values, expected 16"));
         assert!(message(&good[..60]).contains("truncated"));
         assert!(message(b"").contains("not an npy file"));
-        assert!(message(b"\x93NUMPY\x02\x00\xff\xff\xff\xff").contains("4294967295 bytes, wanted at most"));
+        assert!(message(b"\x93NUMPY\x02\x00\xff\xff\xff\xff").contains("4294967295 bytes, expected at most"));
         assert!(message(b"\x93NUMPY\x09\x00\x00\x00\x00\x00").contains("version is 9"));
         let huge = "{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 8), }";
         assert!(message(&npy(huge, &[0.0; 4])).contains("not describe a plain array of a possible size"));
         let hexadecimal = "{'descr': '<f4', 'fortran_order': False, 'shape': (0xffffffffffffffff, 8), }";
         assert!(message(&npy(hexadecimal, &[0.0; 4])).contains("not describe a plain array of a possible size"));
         let large = "{'descr': '<f4', 'fortran_order': False, 'shape': (999999999, 999999999), }";
-        assert!(message(&npy(large, &[0.0; 4])).contains("has 16 bytes of f32 values, wanted 3999999992000000004"));
+        assert!(message(&npy(large, &[0.0; 4])).contains("has 16 bytes of f32 values, expected 3999999992000000004"));
         let mut deep = b"\x93NUMPY\x01\x00".to_vec();
         deep.extend(9000u16.to_le_bytes());
         deep.extend([b'('; 9000]);
@@ -550,8 +550,8 @@ mod tests {
 
     #[test]
     fn the_value_of_the_file_is_named() {
-        assert_eq!(not_finite(-1e300), "-1e300, which is beyond f32, wanted at most 3.4028235e38");
-        assert_eq!(not_finite(f64::NAN), "NaN, wanted a finite number");
-        assert_eq!(not_finite(f64::NEG_INFINITY), "-inf, wanted a finite number");
+        assert_eq!(not_finite(-1e300), "-1e300, which is beyond f32, expected at most 3.4028235e38");
+        assert_eq!(not_finite(f64::NAN), "NaN, expected a finite number");
+        assert_eq!(not_finite(f64::NEG_INFINITY), "-inf, expected a finite number");
     }
 }

@@ -94,7 +94,7 @@ fn sparse_files_are_refused() {
         builder.append_data(&mut header, "b.jpg", &b"8192"[..]).unwrap();
     }
     let content = builder.into_inner().unwrap();
-    assert_eq!(read("a.tar", &content).unwrap(), ["is a sparse file, wanted a file without holes"; 3]);
+    assert_eq!(read("a.tar", &content).unwrap(), ["is a sparse file, expected a file without holes"; 3]);
 }
 
 #[test]

@@ -211,11 +211,11 @@ fn visit_sample(
 fn member_name(path: &[u8], kind: EntryType, size: u64) -> Result<Option<(String, String)>, String> {
     match kind {
         EntryType::Regular | EntryType::Continuous => {}
-        EntryType::GNUSparse => return Err("is a sparse file, wanted a file without holes".to_owned()),
+        EntryType::GNUSparse => return Err("is a sparse file, expected a file without holes".to_owned()),
         EntryType::Directory | EntryType::XGlobalHeader => return Ok(None),
         // The label of a volume, of GNU tar.
         _ if kind.as_byte() == b'V' => return Ok(None),
-        EntryType::Link | EntryType::Symlink => return Err("is a link, wanted a file".to_owned()),
+        EntryType::Link | EntryType::Symlink => return Err("is a link, expected a file".to_owned()),
         _ => return Err("is neither a file nor a folder".to_owned()),
     }
     let text = std::str::from_utf8(path).map_err(|_| "its name is no UTF-8".to_owned())?;
@@ -225,7 +225,7 @@ fn member_name(path: &[u8], kind: EntryType, size: u64) -> Result<Option<(String
     }
     let member = key_and_extension(text);
     if member.is_some() && size > MAX_MEMBER_BYTES {
-        return Err(format!("has {size} bytes, wanted at most {MAX_MEMBER_BYTES}"));
+        return Err(format!("has {size} bytes, expected at most {MAX_MEMBER_BYTES}"));
     }
     Ok(member)
 }
@@ -336,11 +336,11 @@ mod tests {
             "file `../a.jpg`: its path leads out of the archive",
             "file `/etc/a.jpg`: its path leads out of the archive",
             "file `b/../../a.jpg`: its path leads out of the archive",
-            "file `c.jpg`: is a link, wanted a file",
+            "file `c.jpg`: is a link, expected a file",
             "file `d.jpg`: is neither a file nor a folder",
             "file `e.JPG`: its sample has two files of this extension",
-            "file `f.jpg`: has 16777217 bytes, wanted at most 16777216",
-            "file `https:/h.org/\\u{1b}'.jpg`: is a link, wanted a file",
+            "file `f.jpg`: has 16777217 bytes, expected at most 16777216",
+            "file `https:/h.org/\\u{1b}'.jpg`: is a link, expected a file",
         ] {
             assert!(error.contains(wanted), "{error}");
         }

@@ -281,7 +281,7 @@ mod tests {
                 .expect("columns of one length");
         let file = event_file(&batch, 1_700_000_000.25, |name| format!("history/{name}")).expect("a column `step`");
         let golden = include_bytes!("../../tests/golden/event_file.tfevents");
-        assert!(file == golden, "{} bytes, wanted {}", file.len(), golden.len());
+        assert!(file == golden, "{} bytes, expected {}", file.len(), golden.len());
     }
 
     #[test]
@@ -312,7 +312,7 @@ mod tests {
             ("start", start, &include_bytes!("../../tests/golden/hparams_start.tfevents")[..]),
             ("end", end, &include_bytes!("../../tests/golden/hparams_end.tfevents")[..]),
         ] {
-            assert!(file == golden, "{name}: {} bytes, wanted {}", file.len(), golden.len());
+            assert!(file == golden, "{name}: {} bytes, expected {}", file.len(), golden.len());
         }
     }
 

@@ -25,7 +25,7 @@ pub fn check(path: &Path) -> Result<()> {
     let start = bounded::read_start(path, bounded::START_BYTES as u64)?;
     if !start.starts_with(ZIP_MARK) {
         let found = format_of_start(&start);
-        return Err(Error::data(format!("`{name}` is {found}, wanted an archive of TorchScript")).hint(HINT));
+        return Err(Error::data(format!("`{name}` is {found}, expected an archive of TorchScript")).hint(HINT));
     }
     let file = bounded::open(path)?;
     catch_panic(|| check_records(file)).map_err(|error| error.context(format!("`{name}`")))
@@ -58,7 +58,7 @@ fn check_records(file: File) -> Result<()> {
     };
     let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|error| damaged(&error))?;
     if let Some(format) = format_of_records(archive.file_names().filter_map(|name| Some(name.split_once('/')?.1))) {
-        return Err(Error::data(format!("it is {format}, wanted an archive of TorchScript")).hint(HINT));
+        return Err(Error::data(format!("it is {format}, expected an archive of TorchScript")).hint(HINT));
     }
     for number in 0..archive.len() {
         let mut record = archive.by_index(number).map_err(|error| damaged(&error))?;
@@ -117,7 +117,7 @@ mod tests {
         let last = changed.windows(10).rposition(|bytes| bytes == b"0123456789").unwrap();
         changed[last] = b'1';
         for (bytes, wanted) in [
-            (&b""[..], "is empty (0 bytes), wanted an archive of TorchScript"),
+            (&b""[..], "is empty (0 bytes), expected an archive of TorchScript"),
             (b"a dog on a beach\n", "is a text file"),
             (b"\x08\x08\x12\x07pytorch", "is an ONNX model"),
             (b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.", "is a pickle of an old `torch.save`"),
@@ -132,7 +132,7 @@ mod tests {
             (&whole[..whole.len() - 30], "it is damaged or cut short"),
         ] {
             let error = check_bytes(bytes).unwrap_err();
-            assert!(error.to_string().contains(wanted), "{error}, wanted {wanted}");
+            assert!(error.to_string().contains(wanted), "{error}, expected {wanted}");
             assert!(error.hint_text().is_some(), "{error}");
         }
         assert!(check(&path.with_extension("none")).is_err());

@@ -31,14 +31,14 @@ impl Judgement {
                 return Ok(None);
             }
             let plural = if fields.len() == 1 { "" } else { "s" };
-            return Err(format!("{} field{plural}, wanted 4: query, iteration, item, grade", fields.len()));
+            return Err(format!("{} field{plural}, expected 4: query, iteration, item, grade", fields.len()));
         };
         let id = |name: &str, field: &str| -> Result<i64, String> {
-            field.parse().map_err(|_| format!("{name} is `{}`, wanted a whole number", shown_name(field)))
+            field.parse().map_err(|_| format!("{name} is `{}`, expected a whole number", shown_name(field)))
         };
         let (query, item) = (id("query", query)?, id("item", item)?);
         let number = grade.parse().ok().filter(|number: &f64| number.is_finite());
-        let grade = number.ok_or_else(|| format!("grade is `{}`, wanted a number", shown_name(grade)))?;
+        let grade = number.ok_or_else(|| format!("grade is `{}`, expected a number", shown_name(grade)))?;
         Ok(Some(Self { query, item, grade }))
     }
 }
@@ -71,7 +71,7 @@ impl fmt::Display for RunLine<'_> {
 /// Message: it is empty, or has white space or control characters.
 pub fn check_tag(tag: &str) -> Result<(), String> {
     if tag.is_empty() || tag.chars().any(|character| character.is_whitespace() || character.is_control()) {
-        return Err(format!("got `{}`, wanted a word without white space", tag.escape_debug()));
+        return Err(format!("got `{}`, expected a word without white space", tag.escape_debug()));
     }
     Ok(())
 }
@@ -89,14 +89,14 @@ mod tests {
         }
         assert_eq!(judged(b"\r\n"), Ok(None));
         for (line, message) in [
-            (&b"101\n"[..], "1 field, wanted 4: query, iteration, item, grade"),
-            (b"101 0 7 1 0.5 tag", "6 fields, wanted 4: query, iteration, item, grade"),
-            (b"q1 0 7 1", "query is `q1`, wanted a whole number"),
-            (b"101 0 7.0 1", "item is `7.0`, wanted a whole number"),
-            (b"101 0 99999999999999999999 1", "item is `99999999999999999999`, wanted a whole number"),
-            (b"101 0 7 yes", "grade is `yes`, wanted a number"),
-            (b"101 0 7 NaN", "grade is `NaN`, wanted a number"),
-            (b"101 0 7 1e999", "grade is `1e999`, wanted a number"),
+            (&b"101\n"[..], "1 field, expected 4: query, iteration, item, grade"),
+            (b"101 0 7 1 0.5 tag", "6 fields, expected 4: query, iteration, item, grade"),
+            (b"q1 0 7 1", "query is `q1`, expected a whole number"),
+            (b"101 0 7.0 1", "item is `7.0`, expected a whole number"),
+            (b"101 0 99999999999999999999 1", "item is `99999999999999999999`, expected a whole number"),
+            (b"101 0 7 yes", "grade is `yes`, expected a number"),
+            (b"101 0 7 NaN", "grade is `NaN`, expected a number"),
+            (b"101 0 7 1e999", "grade is `1e999`, expected a number"),
             (b"101 0 \xff 1", "byte 7 is not UTF-8"),
         ] {
             assert_eq!(judged(line), Err(message.to_owned()));
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn a_name_that_is_a_url_is_shown_without_its_password_and_query() {
         let message = Judgement::parse(b"7 0 https://me:secret@h.org/it's.jpg?signature=secret 1").unwrap_err();
-        assert!(message.ends_with("is `https://h.org/it's.jpg`, wanted a whole number"), "{message}");
+        assert!(message.ends_with("is `https://h.org/it's.jpg`, expected a whole number"), "{message}");
     }
 
     #[test]

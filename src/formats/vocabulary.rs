@@ -16,7 +16,7 @@ const MAX_BYTES: u64 = 32 << 20;
 /// Maximum number of words, ids and other values.
 const MAX_VALUES: usize = 4_000_000;
 
-const HINT: &str = "wanted a list of words or an object from word to number; `docs/tutorials/published-models.md` says \
+const HINT: &str = "expected a list of words or an object from word to number; `docs/tutorials/published-models.md` says \
                     how a vocabulary that is a pickle becomes one";
 
 /// Reads the words in the file at `path`, in the order of their ids 0, 1, 2, ….
@@ -38,7 +38,7 @@ pub fn read(path: &Path) -> Result<Vec<String>> {
             None => words_of_object(object, &mut mistakes),
         },
         _ => {
-            let wanted = "wanted a list of words or an object from word to number";
+            let wanted = "expected a list of words or an object from word to number";
             return Err(Error::data(format!("`{}` is no vocabulary: {wanted}", path.display())));
         }
     };
@@ -50,7 +50,7 @@ fn words_of_list(words: Vec<Value>, mistakes: &mut ValidationErrors) -> Vec<Stri
     let word = |(number, word)| match word {
         Value::String(word) => Some(word),
         other => {
-            mistakes.add(format_args!("word {number}"), format_args!("{other}, wanted a text"));
+            mistakes.add(format_args!("word {number}"), format_args!("{other}, expected a text"));
             None
         }
     };
@@ -65,7 +65,7 @@ fn words_of_object(numbers: Map<String, Value>, mistakes: &mut ValidationErrors)
         match place.map(|number| &mut words[number]) {
             None => mistakes.add(
                 format_args!("`{word}`"),
-                format_args!("has number {number}, wanted one of 0 to {}, since there are {count} words", count - 1),
+                format_args!("has number {number}, expected one of 0 to {}, since there are {count} words", count - 1),
             ),
             Some(Some(other)) => {
                 mistakes.add(format_args!("`{word}`"), format_args!("has number {number}, as `{other}`"));
@@ -103,7 +103,7 @@ mod tests {
         let path = folder.path().join("vocab.json");
         std::fs::File::create(&path).unwrap().set_len(4 << 30).unwrap();
         let message = read(&path).unwrap_err().to_string();
-        assert!(message.ends_with("has 4294967296 bytes, wanted at most 33554432"), "{message}");
+        assert!(message.ends_with("has 4294967296 bytes, expected at most 33554432"), "{message}");
         // Each of these two bytes was a value of some 100 bytes in memory.
         let message = read_text(&format!("[{}[]]", "[],".repeat(2_000_000))).unwrap_err().to_string();
         assert!(message.ends_with("has more than 4000000 values"), "{message}");
@@ -115,12 +115,12 @@ mod tests {
         assert_eq!(error.category(), ErrorCategory::Data);
         let message = error.to_string();
         for part in
-            ["4 mistakes", "`b`: has number 0, as `a`", "`c`: has number -1, wanted one of 0 to 5", "\"4\"", "1.5"]
+            ["4 mistakes", "`b`: has number 0, as `a`", "`c`: has number -1, expected one of 0 to 5", "\"4\"", "1.5"]
         {
             assert!(message.contains(part), "{part}: {message}");
         }
         let message = read_text(r#"["a", 3, null]"#).unwrap_err().to_string();
-        assert!(message.contains("word 1: 3, wanted a text") && message.contains("word 2: null"), "{message}");
+        assert!(message.contains("word 1: 3, expected a text") && message.contains("word 2: null"), "{message}");
         assert!(read_text("3").unwrap_err().to_string().contains("is no vocabulary"));
         assert!(read_text("\u{80}\u{4}").unwrap_err().hint_text().unwrap().contains("pickle"));
         assert_eq!(read_text("{}").unwrap(), Vec::<String>::new());

@@ -31,7 +31,7 @@ fn tuples_agree_with_the_java_tool_with_f1_of_at_least_0_8() {
         theirs += size(expected.len());
     }
     let f1 = f64::from(2 * right) / f64::from(ours + theirs);
-    println!("F1 {f1:.4}: {right} of {ours} tuples are right, {theirs} were wanted");
+    println!("F1 {f1:.4}: {right} of {ours} tuples are right, {theirs} were expected");
     assert!(theirs > 1_000, "only {theirs} tuples in the file");
     assert!(f1 >= 0.80, "F1 {f1:.4}");
 }

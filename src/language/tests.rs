@@ -51,7 +51,7 @@ fn every_construction_has_its_tuples() {
     for (caption, expected) in GOLDEN {
         let got = tuples(&parse(caption));
         if got != *expected {
-            different.push(format!("{caption}\n  got    {got:?}\n  wanted {expected:?}"));
+            different.push(format!("{caption}\n  got    {got:?}\n  expected {expected:?}"));
         }
     }
     assert!(different.is_empty(), "{} of {}:\n{}", different.len(), GOLDEN.len(), different.join("\n"));

@@ -146,7 +146,7 @@ fn check_width(width: &mut usize, got: usize, data_set: usize) -> Result<()> {
         return Ok(());
     }
     let expected = *width;
-    Err(Error::data(format!("data set {data_set} has {got} values an image, wanted {expected} as in the others")))
+    Err(Error::data(format!("data set {data_set} has {got} values an image, expected {expected} as in the others")))
 }
 
 /// Current time, only for measuring durations.

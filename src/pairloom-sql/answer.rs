@@ -90,7 +90,7 @@ pub(super) fn check_queries(tables: &[TableDeclaration], queries: &[String]) -> 
         Ok(rows) => match rows.schema().fields().len() {
             1 => None,
             columns => {
-                Some(Error::usage(format!("the query gives {}, wanted one number", format_items(columns, "columns"))))
+                Some(Error::usage(format!("the query gives {}, expected one number", format_items(columns, "columns"))))
             }
         },
         // A diagnostic shows the query itself.
@@ -157,7 +157,7 @@ fn query_value(session: &Session, query: &str) -> Result<QueryValue> {
         None if rows == 1 && columns == 1 => Err(Error::usage("the value is not a number")),
         _ => {
             let (rows, columns) = (format_items(rows, "rows"), format_items(columns, "columns"));
-            Err(Error::usage(format!("the query gave {rows} of {columns}, wanted one number")))
+            Err(Error::usage(format!("the query gave {rows} of {columns}, expected one number")))
         }
     }
 }

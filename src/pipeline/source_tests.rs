@@ -66,7 +66,7 @@ fn urls_are_for_images_only() {
     let message = refused("ftp://host/photos", "there.txt");
     assert!(
         message
-            .contains("stage `pairs`: `images`: nothing is read or written at `ftp://`, wanted a folder, or `s3://`"),
+            .contains("stage `pairs`: `images`: nothing is read or written at `ftp://`, expected a folder, or `s3://`"),
         "{message}"
     );
     let message = refused("file:///photos", "there.txt");

@@ -30,7 +30,7 @@ pub(super) struct EpochOrderFunction {
 
 impl TableFunctionImpl for EpochOrderFunction {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> datafusion::error::Result<Arc<dyn TableProvider>> {
-        let wanted = "wanted `epoch_order('stage', epoch)` or `epoch_order('stage', epoch, ranks)`";
+        let wanted = "expected `epoch_order('stage', epoch)` or `epoch_order('stage', epoch, ranks)`";
         let (stage, numbers) = match args.exprs() {
             [stage, numbers @ ..] if (1..=2).contains(&numbers.len()) => (stage, numbers),
             others => return plan_err!("`epoch_order` has {} arguments, {wanted}", others.len()),
@@ -48,7 +48,7 @@ impl TableFunctionImpl for EpochOrderFunction {
         }
         let (epoch, ranks) = (values[0], values.get(1).copied().unwrap_or(1));
         if u32::try_from(epoch).is_err() {
-            return plan_err!("epoch {epoch}, wanted one below 2^32");
+            return plan_err!("epoch {epoch}, expected one below 2^32");
         }
         let batch = self.rows(stage, epoch, ranks).map_err(|error| DataFusionError::External(Box::new(error)))?;
         Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
@@ -132,7 +132,7 @@ fn epoch_rows(data_order: &DataOrder, samples: &RecordBatch, epoch: u64, ranks: 
     let ranks = usize::try_from(ranks).ok().filter(|ranks| (1..=data_order.batch_positions(0).len()).contains(ranks));
     let ranks = ranks.ok_or_else(|| {
         Error::usage(format!(
-            "wanted 1 to {} ranks, at most the samples of a batch",
+            "expected 1 to {} ranks, at most the samples of a batch",
             data_order.batch_positions(0).len()
         ))
     })?;
@@ -168,5 +168,5 @@ fn epoch_rows(data_order: &DataOrder, samples: &RecordBatch, epoch: u64, ranks: 
 }
 
 fn size(number: i64) -> Result<usize> {
-    usize::try_from(number).map_err(|_| Error::data(format!("`data_order` holds {number}, wanted a number from 0")))
+    usize::try_from(number).map_err(|_| Error::data(format!("`data_order` holds {number}, expected a number from 0")))
 }

@@ -235,7 +235,7 @@ fn file_error(kind: ErrorKind, message: &str) -> Error {
 
 /// Error for a statement that would write.
 pub(super) fn read_only() -> Error {
-    Error::usage("SQL: the store is read-only, wanted a query").hint("only `pairloom run` writes to a store")
+    Error::usage("SQL: the store is read-only, expected a query").hint("only `pairloom run` writes to a store")
 }
 
 /// Error for a statement that would write its result to a file.

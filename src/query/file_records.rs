@@ -53,7 +53,7 @@ pub(super) fn check_records(path: &Path, form: RecordForm) -> Result<()> {
     if form == RecordForm::Array {
         let bytes = file.metadata().map_err(failed)?.len();
         if bytes > MAX_ARRAY_BYTES {
-            return Err(too_large(format!("the JSON array has {bytes} bytes, wanted at most {MAX_ARRAY_BYTES}")));
+            return Err(too_large(format!("the JSON array has {bytes} bytes, expected at most {MAX_ARRAY_BYTES}")));
         }
     } else {
         let mut sizes = RecordSizes::new(form);
@@ -419,7 +419,7 @@ mod tests {
         // A sparse file: zeros that take no place on the disk.
         std::fs::File::create(&path).unwrap().set_len((256 << 20) + 1).unwrap();
         let error = check_records(&path, RecordForm::Array).unwrap_err();
-        assert!(error.to_string().ends_with("the JSON array has 268435457 bytes, wanted at most 268435456"), "{error}");
+        assert!(error.to_string().ends_with("the JSON array has 268435457 bytes, expected at most 268435456"), "{error}");
         assert!(error.hint_text().unwrap().contains(".jsonl"));
 
         let mut sizes = RecordSizes::new(RecordForm::Lines);

@@ -37,7 +37,7 @@ fn vector_functions_take_the_vectors_of_tables() {
         ("array_length(b.feature)", 2.0),
     ] {
         let got: f64 = value(&session, expression, pair).parse().unwrap();
-        assert!((got - wanted).abs() < 1e-12, "{expression}: {got}, wanted {wanted}");
+        assert!((got - wanted).abs() < 1e-12, "{expression}: {got}, expected {wanted}");
     }
     // They stay in f32.
     for (expression, wanted) in [
@@ -45,7 +45,7 @@ fn vector_functions_take_the_vectors_of_tables() {
         ("inner_product(array_normalize(b.feature), array_normalize(b.feature))", 1.0),
     ] {
         let got: f64 = value(&session, expression, pair).parse().unwrap();
-        assert!((got - wanted).abs() < 1e-7, "{expression}: {got}, wanted {wanted}");
+        assert!((got - wanted).abs() < 1e-7, "{expression}: {got}, expected {wanted}");
     }
     let normalized = value(&session, "array_normalize(feature)", "cnn.features WHERE image_id = 1");
     assert_eq!(normalized, "\"[0.0, 1.0]\"");

@@ -91,7 +91,7 @@ fn a_wrong_type_is_named() {
     let got = error("SELECT rsum FROM test.summary WHERE rsum = 'abc'").to_string();
     assert!(got.contains("annot cast string 'abc' to value of Float64 type"), "{got}");
     let got = error("SELECT cosine_distance(feature, 3) FROM cnn.features").to_string();
-    assert!(got.contains("`cosine_distance` of Int64, wanted a vector: a list of numbers"), "{got}");
+    assert!(got.contains("`cosine_distance` of Int64, expected a vector: a list of numbers"), "{got}");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn mistyped_words_have_their_place_and_the_near_word() {
     let got = error("SELECT image_id <=> 3 FROM cnn.features").to_string();
     assert!(got.contains("`cosine_distance(a, b)` of vectors"), "{got}");
     let got = error("SELECT * FROM epoch_order(fit, 0)").to_string();
-    assert!(got.starts_with("SQL: the stage of `epoch_order` is `fit`, wanted `epoch_order('stage', epoch)`"), "{got}");
+    assert!(got.starts_with("SQL: the stage of `epoch_order` is `fit`, expected `epoch_order('stage', epoch)`"), "{got}");
 }
 
 /// Scans compute conditions, and the reader of Parquet says of their errors what it says of a damaged file.

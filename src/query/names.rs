@@ -103,7 +103,7 @@ fn stage_error(name: &str, tables: &[ListedTable]) -> Option<Error> {
     let names = own.iter().map(|table| format!("`{}`", table.sql_name())).collect::<Vec<_>>().join(", ");
     let wanted =
         if all > NEAREST { format!("its {all} tables, such as {names}") } else { format!("its tables: {names}") };
-    let error = Error::usage(format!("SQL: `{name}` is {what}, wanted one of {wanted}"));
+    let error = Error::usage(format!("SQL: `{name}` is {what}, expected one of {wanted}"));
     Some(error.hint(format!("`SHOW TABLES FROM {}` describes them", quote_identifier(schema))))
 }
 
@@ -382,7 +382,7 @@ mod tests {
     fn a_stage_a_file_and_a_reader_of_files_are_no_tables() {
         let all = || vec![table("test", "summary"), table("test", "hubs"), table("Dev-Set", "hubs")].into_iter();
         let got = unknown_table_error("TEST", all());
-        assert_eq!(got.to_string(), "SQL: `TEST` is a stage, wanted one of its tables: `test.summary`, `test.hubs`");
+        assert_eq!(got.to_string(), "SQL: `TEST` is a stage, expected one of its tables: `test.summary`, `test.hubs`");
         let got = unknown_table_error("Dev-Set", all());
         assert_eq!(got.hint_text(), Some("`SHOW TABLES FROM \"Dev-Set\"` describes them"));
         // Of many tables, five are named.
@@ -390,7 +390,7 @@ mod tests {
         let got = unknown_table_error("all_runs", names.into_iter().map(|name| table("all_runs", name)));
         assert_eq!(
             got.to_string(),
-            "SQL: `all_runs` is a schema, wanted one of its 7 tables, such as `all_runs.summary`, `all_runs.history`, \
+            "SQL: `all_runs` is a schema, expected one of its 7 tables, such as `all_runs.summary`, `all_runs.history`, \
              `all_runs.captions`, `all_runs.images`, `all_runs.hubs`"
         );
         for (name, hint) in [

@@ -33,13 +33,13 @@ pub(super) fn number_parameters(sql: &mut Statement) -> Result<(), Error> {
     let mut found = WrittenParameters::default();
     let _ = sql.visit(&mut found);
     if let Some(name) = found.names.iter().find(|name| position(name).is_none()) {
-        return Err(Error::usage(format!("SQL: the parameter `{name}` has a name, wanted `?` or `$1`")));
+        return Err(Error::usage(format!("SQL: the parameter `{name}` has a name, expected `?` or `$1`")));
     }
     if found.unnumbered.is_empty() {
         return Ok(());
     }
     if !found.names.is_empty() {
-        return Err(Error::usage("SQL: the query has parameters of the forms `?` and `$1`, wanted one form"));
+        return Err(Error::usage("SQL: the query has parameters of the forms `?` and `$1`, expected one form"));
     }
     found.unnumbered.sort_unstable();
     let _ = sql.visit(&mut Numbering { places: found.unnumbered });
@@ -202,16 +202,16 @@ fn converted(value: &ScalarValue, parameter: &Field) -> Result<ScalarValue> {
         return Ok(value.clone());
     }
     if value.is_null() {
-        return plan_err!("`{name}` is missing, wanted a vector");
+        return plan_err!("`{name}` is missing, expected a vector");
     }
     if number_type(&value.data_type()).is_none() {
-        return plan_err!("`{name}` is {}, wanted a vector: a list of numbers", value.data_type());
+        return plan_err!("`{name}` is {}, expected a vector: a list of numbers", value.data_type());
     }
     let Some(values) = list_values(value) else { return plan_err!("`{name}` is no list") };
     if let DataType::FixedSizeList(_, width) = wanted
         && usize::try_from(*width).ok() != Some(values.len())
     {
-        return plan_err!("`{name}` has {} numbers, wanted {width} as the column beside it", values.len());
+        return plan_err!("`{name}` has {} numbers, expected {width} as the column beside it", values.len());
     }
     let numbers = cast(&values, &DataType::Float32)?;
     let numbers = numbers.as_primitive::<Float32Type>();

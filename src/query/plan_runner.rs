@@ -69,6 +69,6 @@ pub fn decode_operator(
     match (message.split_first(), inputs) {
         (Some((&TOP_K_JOIN, message)), _) => decode_join(message, inputs, context, codec, converter),
         (Some((&READ_ONCE, [])), [input]) => Ok(Arc::new(read_once(Arc::clone(input)))),
-        _ => exec_err!("got a message of no operator, wanted one of this version of Pairloom"),
+        _ => exec_err!("got a message of no operator, expected one of this version of Pairloom"),
     }
 }

@@ -30,7 +30,7 @@ impl ExprPlanner for VectorOperators {
                 Ok(PlannerResult::Planned(function.call(vec![expr.left, expr.right])))
             }
             BinaryOperator::Spaceship => plan_err!(
-                "`<=>` means several things, wanted `a IS NOT DISTINCT FROM b` (equal, or both missing) or \
+                "`<=>` means several things, expected `a IS NOT DISTINCT FROM b` (equal, or both missing) or \
                  `cosine_distance(a, b)` of vectors"
             ),
             _ => Ok(PlannerResult::Original(expr)),

@@ -143,7 +143,7 @@ impl MemoryPool for QueryMemory {
         let reserved = pool.reserved();
         if !is_first || reserved.saturating_add(additional) > self.largest_batch {
             return resources_err!(
-                "the memory of the query is used up: {consumer} wanted {additional} bytes beside the {reserved} in use"
+                "the memory of the query is used up: {consumer} expected {additional} bytes beside the {reserved} in use"
             );
         }
         pool.grow(reservation, additional);

@@ -64,7 +64,7 @@ impl AggregateUDFImpl for RankOfPositive {
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         if args.is_distinct {
-            return plan_err!("`{NAME}(DISTINCT …)` is not known, wanted `{NAME}(score, is_positive)`");
+            return plan_err!("`{NAME}(DISTINCT …)` is not known, expected `{NAME}(score, is_positive)`");
         }
         Ok(Box::new(PositiveRank::default()))
     }

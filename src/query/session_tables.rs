@@ -83,7 +83,7 @@ impl SessionTables {
     pub(super) fn add_file(&self, file: NamedFile) -> Result<()> {
         let mut files = lock(&self.files);
         if files.iter().any(|other| other.name.eq_ignore_ascii_case(&file.name)) {
-            return Err(Error::usage(format!("two files are named `{}`, wanted a name for each", file.name)));
+            return Err(Error::usage(format!("two files are named `{}`, expected a name for each", file.name)));
         }
         files.push(file);
         Ok(())

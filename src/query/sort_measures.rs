@@ -122,7 +122,7 @@ impl ScalarUDFImpl for ReadOrder {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         if !args.args.is_empty() {
-            return exec_err!("`{}` has {} arguments, wanted none", self.name(), args.args.len());
+            return exec_err!("`{}` has {} arguments, expected none", self.name(), args.args.len());
         }
         let rows = args.number_rows as u64;
         let first = NEXT.fetch_add(rows, Ordering::Relaxed);

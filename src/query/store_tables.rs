@@ -484,7 +484,7 @@ pub(super) fn column_description(table: &str, column: &str) -> Option<&'static s
         (_, "sql") => "Query of the expectation.",
         (_, "value") => "Value that the query gave; missing if it failed.",
         (_, "wanted") => "Wanted value.",
-        (_, "held") => "True if the value was as wanted.",
+        (_, "held") => "True if the value was as expected.",
         (_, "version") => "Version of the stage.",
         (_, "settings") => "Settings that the key depends on, as JSON: `settings->>'epochs'`.",
         (_, "bytes") => "Size in bytes.",

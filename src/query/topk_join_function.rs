@@ -63,7 +63,7 @@ impl TopKJoinFunction {
 
 impl TableFunctionImpl for TopKJoinFunction {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
-        let wanted = "wanted `topk_join('queries', 'items', k [, 'measure' [, 'method' [, 'bank' [, 'bank of \
+        let wanted = "expected `topk_join('queries', 'items', k [, 'measure' [, 'method' [, 'bank' [, 'bank of \
                       items']]]])`, with names of tables in single quotes";
         let text = |expr: &Expr| match expr {
             Expr::Literal(ScalarValue::Utf8(Some(text)), _) => Ok(text.clone()),
@@ -81,7 +81,7 @@ impl TableFunctionImpl for TopKJoinFunction {
                 Some(measure) => measure,
                 None => {
                     let known = VectorMeasure::ALL.map(VectorMeasure::name).join(", ");
-                    return plan_err!("there is no measure `{name}`, wanted one of {known}");
+                    return plan_err!("there is no measure `{name}`, expected one of {known}");
                 }
             },
         };
@@ -91,13 +91,13 @@ impl TableFunctionImpl for TopKJoinFunction {
             check_method(&join_method(method)?, more.len().saturating_sub(2))?;
             if measure != VectorMeasure::CosineSimilarity {
                 let wanted = VectorMeasure::CosineSimilarity.name();
-                return plan_err!("a method corrects cosines, got the measure `{}`, wanted `{wanted}`", measure.name());
+                return plan_err!("a method corrects cosines, got the measure `{}`, expected `{wanted}`", measure.name());
             }
         }
         let (k, k_parameter) = match k {
             Expr::Literal(value, _) => (join_k(value)?, None),
             Expr::Placeholder(parameter) => (1, Some(of_whole_number(parameter))),
-            other => return plan_err!("k of `topk_join` is {other}, wanted a whole number from 1"),
+            other => return plan_err!("k of `topk_join` is {other}, expected a whole number from 1"),
         };
         let tables = [text(queries)?, text(items)?];
         let rows = |side, table: &str| self.rows(side, table, args.session());
@@ -156,11 +156,11 @@ fn vector_column(table: &LogicalPlan, name: &str) -> Result<Column> {
     let found: Vec<Column> = fields.filter(|(_, field)| is_vector(field.data_type())).map(Column::from).collect();
     match found.as_slice() {
         [column] => Ok(column.clone()),
-        [] => plan_err!("`{name}` has no column of vectors, wanted one as in `joint.image_embeddings`"),
+        [] => plan_err!("`{name}` has no column of vectors, expected one as in `joint.image_embeddings`"),
         several => {
             let names: Vec<&str> = several.iter().map(|column| column.name.as_str()).collect();
             plan_err!(
-                "`{name}` has the vectors {}, wanted one column; `LATERAL (SELECT … ORDER BY cosine_distance(a, b) LIMIT \
+                "`{name}` has the vectors {}, expected one column; `LATERAL (SELECT … ORDER BY cosine_distance(a, b) LIMIT \
                  k)` names one",
                 names.join(", ")
             )

@@ -33,7 +33,7 @@ pub fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
     let file = open(path)?;
     let size = file.metadata().map_err(failed)?.len();
     if size > max_bytes {
-        return Err(Error::data(format!("`{}` has {size} bytes, wanted at most {max_bytes}", path.display())));
+        return Err(Error::data(format!("`{}` has {size} bytes, expected at most {max_bytes}", path.display())));
     }
     let mut bytes = Vec::with_capacity(size.saturating_as::<usize>());
     // The file may grow while it is read.
@@ -98,7 +98,7 @@ impl<R: Read> Read for LimitedReader<R> {
 /// It does: the error names the format, and a way to a UTF-8 text file.
 pub fn check_is_text(path: &Path, content: &[u8]) -> Result<()> {
     match other_format(&content[..content.len().min(START_BYTES)]) {
-        Some((name, hint)) => Err(Error::data(format!("`{}` is {name}, wanted UTF-8 text", path.display())).hint(hint)),
+        Some((name, hint)) => Err(Error::data(format!("`{}` is {name}, expected UTF-8 text", path.display())).hint(hint)),
         None => Ok(()),
     }
 }
@@ -177,7 +177,7 @@ pub fn other_format(start: &[u8]) -> Option<(&'static str, &'static str)> {
         [0xd0, 0xcf, 0x11, 0xe0, ..] => ("an Excel workbook", WORKBOOK),
         [b'P', b'A', b'R', b'1', ..] => ("a Parquet file", "give it a name that ends with `.parquet`"),
         [b'A', b'R', b'R', b'O', b'W', b'1', ..] => ("an Arrow file", "give it a name that ends with `.arrow`"),
-        [b'%', b'P', b'D', b'F', ..] => ("a PDF document", "wanted a text file"),
+        [b'%', b'P', b'D', b'F', ..] => ("a PDF document", "expected a text file"),
         start if start.starts_with(b"version https://git-lfs") => {
             ("a pointer of Git LFS", "fetch the file itself: `git lfs pull`")
         }
@@ -217,7 +217,7 @@ mod tests {
         std::fs::write(&path, b"1234567").unwrap();
         assert_eq!(read(&path, 7).unwrap(), b"1234567");
         assert_eq!((read_start(&path, 3).unwrap(), read_start(&path, 9).unwrap().len()), (b"123".to_vec(), 7));
-        assert!(read(&path, 6).unwrap_err().to_string().ends_with("has 7 bytes, wanted at most 6"));
+        assert!(read(&path, 6).unwrap_err().to_string().ends_with("has 7 bytes, expected at most 6"));
         assert!(read(folder.path(), 7).unwrap_err().to_string().ends_with("is not a file"));
         assert!(read(Path::new("/dev/zero"), 7).unwrap_err().to_string().ends_with("is not a file"));
         assert!(read(&folder.path().join("none"), 7).unwrap_err().to_string().starts_with("cannot read"));

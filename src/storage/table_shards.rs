@@ -213,7 +213,7 @@ impl TableShardsInner {
         };
         if opened.rows() != source.rows {
             let (name, got, wanted) = (&self.name, opened.rows(), source.rows);
-            return Err(Error::data(format!("shard {shard} of `{name}` has {got} rows, wanted {wanted}")));
+            return Err(Error::data(format!("shard {shard} of `{name}` has {got} rows, expected {wanted}")));
         }
         Ok(opened)
     }
@@ -229,7 +229,7 @@ impl TableShardsInner {
             columns.collect::<Vec<_>>().join(", ")
         };
         Err(Error::data(format!(
-            "the columns of `{}` changed: shard {shard} has ({}), wanted ({}) as in the shards before it",
+            "the columns of `{}` changed: shard {shard} has ({}), expected ({}) as in the shards before it",
             self.name,
             columns(opened.schema()),
             columns(wanted)

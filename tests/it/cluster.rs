@@ -161,7 +161,7 @@ fn a_cluster_computes_what_one_process_computes() {
     }
     for (wrong, wanted) in [
         ("SELECT 1 / (count(*) - 10000) FROM theirs.caption_embeddings", "division by zero"),
-        ("SELECT (SELECT image_id FROM theirs.image_embeddings)", "has several rows, wanted one"),
+        ("SELECT (SELECT image_id FROM theirs.image_embeddings)", "has several rows, expected one"),
         ("SELECT count(*) FROM generate_series(1, 9)", "a cluster does not run `generate_series` without its column"),
         ("SELECT * FROM topk_join('test.rankings', 'test.rankings', 2)", "`test.rankings` has no column of vectors"),
     ] {

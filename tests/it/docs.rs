@@ -142,7 +142,7 @@ fn cases_without_their_test(document: &str, tests: &BTreeSet<String>) -> Vec<Str
     for (number, line) in cases(document) {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         let [_, _, names] = cells[..] else {
-            found.push(format!("{HOSTILE_INPUTS}:{number}: has {} cells, wanted 3", cells.len()));
+            found.push(format!("{HOSTILE_INPUTS}:{number}: has {} cells, expected 3", cells.len()));
             continue;
         };
         for name in names.split(", ") {
@@ -214,7 +214,7 @@ fn a_case_whose_test_does_not_exist_is_found() {
         [
             "tests/hostile_inputs.md:4: none is no test",
             "tests/hostile_inputs.md:5: `helper` is no test",
-            "tests/hostile_inputs.md:6: has 2 cells, wanted 3",
+            "tests/hostile_inputs.md:6: has 2 cells, expected 3",
             "tests/hostile_inputs.md:7: three is no test",
         ]
     );

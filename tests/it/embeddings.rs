@@ -54,7 +54,7 @@ fn recalls_of_embedding_files_equal_those_by_argsort() {
         let got = row(&store, &format!("SELECT {} FROM test.summary", RECALLS.join(", ")));
         for (name, got) in RECALLS.iter().zip(got) {
             let (got, wanted): (f64, f64) = (got.parse().unwrap(), wanted[pool][name].as_f64().unwrap());
-            assert!((got - wanted).abs() < 1e-9, "{images} {pool} {name}: {got}, wanted {wanted}");
+            assert!((got - wanted).abs() < 1e-9, "{images} {pool} {name}: {got}, expected {wanted}");
         }
         let sql = "SELECT count(*), count(DISTINCT image_id), max(tokenizer) FROM theirs.caption_embeddings";
         assert_eq!(row(&store, sql), ["48", "16", "unknown"]);
@@ -86,7 +86,7 @@ fn a_file_with_an_invalid_value_publishes_no_part() {
     let output = run(&store, &golden("embeddings_images.npy"), &captions, &three);
     let message = stderr(&output);
     assert_eq!(output.status.code(), Some(3), "{message}");
-    assert!(message.contains("has 574 bytes of f16 values, wanted 576"), "{message}");
+    assert!(message.contains("has 574 bytes of f16 values, expected 576"), "{message}");
     assert_eq!(published(), 0);
     // With the valid file, the same command succeeds.
     let output = run(&store, &golden("embeddings_images.npy"), &golden("embeddings_captions.npy"), &three);

@@ -74,7 +74,7 @@ fn a_server_that_others_reach_needs_a_token() {
     let short = short.to_str().unwrap();
     for (options, code, message) in [
         (&["--flight", "0.0.0.0:0"][..], 2, "`0.0.0.0:0` can be reached from other machines, and there is no token"),
-        (&["--flight", "0.0.0.0:0", "--token-file", short], 2, "the token has 5 characters, wanted at least 16"),
+        (&["--flight", "0.0.0.0:0", "--token-file", short], 2, "the token has 5 characters, expected at least 16"),
         (&["--flight", "127.0.0.1:0", "--token-file", "/nowhere"], 3, "cannot read `/nowhere`"),
         (
             &["--flight", "127.0.0.1:0", "--tls-cert", short, "--tls-key", short],

@@ -331,7 +331,7 @@ fn correlations_of_caption_similarity_with_ratings_are_the_published_ones() {
         let sql = "SELECT pearson FROM agree.correlations WHERE";
         number_of(&store, &format!("{sql} score = '{score}' AND pairs = '{pairs}'"))
     };
-    let close = |got: f64, wanted: f64| assert!((got - wanted).abs() < 5.1e-5, "{got}, wanted {wanted}");
+    let close = |got: f64, wanted: f64| assert!((got - wanted).abs() < 5.1e-5, "{got}, expected {wanted}");
     close(pearson("Binary", "all"), 0.7115);
     assert_eq!(pearson("Binary", "non_gt"), 0.0);
     close(pearson("CIDEr-D", "all"), 0.7385);

@@ -56,7 +56,7 @@ fn measured(folder: &Path, relevance: &str, protocol: &str) -> BTreeMap<(String,
 fn assert_close(values: &BTreeMap<(String, String), f64>, direction: &str, name: &str, wanted: &Value) {
     let got = values[&(direction.to_owned(), name.to_owned())];
     let wanted = wanted.as_f64().unwrap();
-    assert!((got - wanted).abs() < 1e-9, "{direction} {name}: {got}, wanted {wanted}");
+    assert!((got - wanted).abs() < 1e-9, "{direction} {name}: {got}, expected {wanted}");
 }
 
 /// Evaluation of sixteen images and their captions with the judgements that `ranx` read.
@@ -139,7 +139,7 @@ fn measures_and_runs_equal_those_of_ranx() {
         for (place, (item, score)) in &wanted {
             let (got_item, got_score) = got[place];
             assert_eq!(got_item, *item, "{place:?}");
-            assert!((got_score - score).abs() < 1e-6, "{place:?}: {got_score}, wanted {score}");
+            assert!((got_score - score).abs() < 1e-6, "{place:?}: {got_score}, expected {score}");
         }
     }
 
@@ -155,7 +155,7 @@ fn measures_and_runs_equal_those_of_ranx() {
     refused(&["judged", "-d", "i2t"], "stage `judged` is of kind `ingest`, expected `evaluate`");
     refused(&["tset", "-d", "i2t"], "did you mean `test`?");
     refused(&["-d", "both"], "possible values: i2t, t2i");
-    refused(&["-d", "i2t", "--method", "nns", "--tag", "a b"], "wanted a word without white space");
+    refused(&["-d", "i2t", "--method", "nns", "--tag", "a b"], "expected a word without white space");
 
     // A file is replaced only with `--force`.
     let file = folder.join("run.trec");

@@ -325,7 +325,7 @@ fn a_missing_or_damaged_part_is_an_error_and_the_next_run_rebuilds_it() {
     objects.put(name, bytes[..bytes.len() - 7].to_vec().into()).unwrap();
     let plan = bucket.pairloom("plan").arg(other(3)).output().unwrap();
     let plan = String::from_utf8(plan.stdout).unwrap();
-    let found = format!("has {} bytes, wanted {}", bytes.len() - 7, bytes.len());
+    let found = format!("has {} bytes, expected {}", bytes.len() - 7, bytes.len());
     assert!(plan.contains("damaged") && plan.contains(&found), "{plan}");
     let stderr = run_to_failure(bucket.pairloom("sql").arg("SELECT count(*) FROM cnn.features"), 3);
     assert!(stderr.contains("s3://damaged/some/store/v1/extract/") && stderr.contains(&found), "{stderr}");
@@ -383,5 +383,5 @@ fn an_invalid_store_url_is_refused_without_printing_its_password() {
         password.contains("`--store`") && password.contains("password") && !password.contains(SECRET),
         "{password}"
     );
-    assert!(stderr("ftp://host/store").contains("wanted a folder, or `s3://`"));
+    assert!(stderr("ftp://host/store").contains("expected a folder, or `s3://`"));
 }

@@ -308,10 +308,10 @@ fn the_data_order_and_the_stalls_of_a_training_can_be_queried() {
     assert_eq!(joined[0]["n"], 480);
 
     for (query, message) in [
-        ("SELECT * FROM epoch_order('fit')", "1 arguments, wanted"),
+        ("SELECT * FROM epoch_order('fit')", "1 arguments, expected"),
         ("SELECT * FROM epoch_order('fit', -1)", "`-1` is not a whole number from 0"),
-        ("SELECT * FROM epoch_order('fit', 9000000000000000000)", "wanted one below 2^32"),
-        ("SELECT * FROM epoch_order('fit', 0, 33)", "wanted 1 to 32 ranks"),
+        ("SELECT * FROM epoch_order('fit', 9000000000000000000)", "expected one below 2^32"),
+        ("SELECT * FROM epoch_order('fit', 0, 33)", "expected 1 to 32 ranks"),
         ("SELECT * FROM epoch_order('pairs', 0)", "has no table `data_order`"),
         ("SELECT * FROM epoch_order('fitt', 0)", "did you mean `fit.data_order`"),
     ] {

@@ -76,8 +76,8 @@ fn check_libtorch(folder: &Path) -> Result<(), String> {
         Some(found) if found == VERSION => Ok(()),
         // The build of tch accepts any version if this variable is set.
         _ if std::env::var_os("LIBTORCH_BYPASS_VERSION_CHECK").is_some() => Ok(()),
-        Some(found) => Err(format!("version {found} in `{}`, wanted {VERSION}", folder.display())),
-        None => Err(format!("neither `build-version` nor `version.py` in `{}`, wanted {VERSION}", folder.display())),
+        Some(found) => Err(format!("version {found} in `{}`, expected {VERSION}", folder.display())),
+        None => Err(format!("neither `build-version` nor `version.py` in `{}`, expected {VERSION}", folder.display())),
     }
 }
 
@@ -99,7 +99,7 @@ fn set_link(link: &Path, target: &Path) -> TaskResult {
         return Ok(());
     }
     if link.exists() && !link.is_symlink() {
-        return Err(TaskError::new("`.libtorch` is a file or folder, wanted a link").hint("remove it"));
+        return Err(TaskError::new("`.libtorch` is a file or folder, expected a link").hint("remove it"));
     }
     let new = link.with_extension(std::process::id().to_string());
     std::os::unix::fs::symlink(target, &new).map_err(TaskError::io("create", &new))?;

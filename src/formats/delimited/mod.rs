@@ -51,7 +51,7 @@ impl DelimitedFile {
             Some((_, "csv")) => false,
             _ => {
                 let message = format!("`{}` has no known extension", path.display());
-                return Err(Error::data(message).hint("wanted a name that ends with .csv, .tsv, .csv.gz or .tsv.gz"));
+                return Err(Error::data(message).hint("expected a name that ends with .csv, .tsv, .csv.gz or .tsv.gz"));
             }
         };
         if is_tsv && separator.is_some() {
@@ -83,7 +83,7 @@ impl DelimitedFile {
             self.header = header.fields().map(|field| String::from_utf8_lossy(field).trim().to_owned()).collect();
         }
         if self.header.iter().all(String::is_empty) {
-            let message = format!("`{}` has no header, wanted a first line of column names", self.path.display());
+            let message = format!("`{}` has no header, expected a first line of column names", self.path.display());
             return Err(Error::data(message));
         }
         Ok(())
@@ -147,7 +147,7 @@ impl DelimitedFile {
     fn other_separator(&self) -> Option<Error> {
         if self.header.first().is_some_and(|name| name.starts_with("sep=")) {
             let error =
-                Error::data(format!("`{}` line 1: `sep=` is for Excel, wanted column names", self.path.display()));
+                Error::data(format!("`{}` line 1: `sep=` is for Excel, expected column names", self.path.display()));
             return Some(error.hint("remove the line, and set `separator` to its character if that is no comma"));
         }
         let [only] = self.header.as_slice() else { return None };
@@ -158,7 +158,7 @@ impl DelimitedFile {
         let own = SEPARATORS.into_iter().find(|(byte, ..)| *byte == self.separator);
         let own = own.map_or_else(|| format!("`{}`", self.separator.escape_ascii()), |(_, name, _)| name.to_owned());
         let error = Error::data(format!(
-            "`{}` line 1: its columns are separated by {found}, wanted {own}: `{}`",
+            "`{}` line 1: its columns are separated by {found}, expected {own}: `{}`",
             self.path.display(),
             shortened(only)
         ));
@@ -216,7 +216,7 @@ impl DelimitedFile {
             if record.count != self.header.len() {
                 let to =
                     if record.last_line() > line { format!(" to line {}", record.last_line()) } else { String::new() };
-                mistakes.add(place, format_args!("{} fields{to}, wanted {}", record.count, self.header.len()));
+                mistakes.add(place, format_args!("{} fields{to}, expected {}", record.count, self.header.len()));
                 if !self.is_tsv && record.count > self.header.len() {
                     let separator = self.separator.escape_ascii();
                     mistakes.hint(if record.raw.windows(3).any(|bytes| *bytes == [self.separator, b' ', b'"']) {
@@ -233,7 +233,7 @@ impl DelimitedFile {
                     mistakes.add(place, "bytes that are not UTF-8");
                     mistakes.hint("convert the file to UTF-8, such as with `iconv -f LATIN1 -t UTF-8 FILE > NEW`");
                 }
-                Ok(_) if record.raw.contains(&0) => mistakes.add(place, "a zero byte, wanted text"),
+                Ok(_) if record.raw.contains(&0) => mistakes.add(place, "a zero byte, expected text"),
                 Ok(fields) => {
                     if let Err(problem) = row(line, &fields) {
                         mistakes.add(place, problem);

@@ -147,7 +147,7 @@ fn gzip_is_decompressed_and_damage_is_an_error() {
         assert_eq!(error.category(), ErrorCategory::Data, "{error}");
     }
     let error = read("a.csv", &packed).unwrap_err();
-    assert!(error.to_string().contains("is compressed with gzip, wanted UTF-8 text"), "{error}");
+    assert!(error.to_string().contains("is compressed with gzip, expected UTF-8 text"), "{error}");
 }
 
 /// 20 MB of one header, field or row, from a file of some kilobytes.
@@ -175,7 +175,7 @@ fn all_mistakes_are_reported_with_their_lines() {
     for part in [
         "4 mistakes",
         "line 2: is bad",
-        "line 3: 1 fields, wanted 2",
+        "line 3: 1 fields, expected 2",
         "line 5: bytes that are not UTF-8",
         "line 6: a zero byte",
     ] {
@@ -185,7 +185,7 @@ fn all_mistakes_are_reported_with_their_lines() {
     assert!(read("a.csv", b"").unwrap_err().to_string().contains("no header"));
     let message = described(b"a,b\n1, \"x, y\"\n");
     assert!(message.contains("line 2: 3 fields") && message.contains("a quote must follow the separator"), "{message}");
-    assert!(described(b"a,b\n1,\"x\ny\",z\n").contains("line 2: 3 fields to line 3, wanted 2"));
+    assert!(described(b"a,b\n1,\"x\ny\",z\n").contains("line 2: 3 fields to line 3, expected 2"));
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn another_separator_is_named_with_its_setting() {
         format!("{error}; {}", error.hint_text().unwrap_or_default())
     };
     let message = refused("a.csv", "a;b\n1;2,5\n", None);
-    assert!(message.contains("its columns are separated by semicolons, wanted commas: `a;b`"), "{message}");
+    assert!(message.contains("its columns are separated by semicolons, expected commas: `a;b`"), "{message}");
     assert!(message.ends_with("set `separator = \";\"`"), "{message}");
     let message = refused("a.csv", "a\tb\n", None);
     assert!(
@@ -235,7 +235,7 @@ fn another_separator_is_named_with_its_setting() {
     );
     let message = refused("a.csv", "sep=;\na;b\n", None);
     assert!(message.contains("line 1: `sep=` is for Excel") && message.contains("set `separator`"), "{message}");
-    assert!(refused("a.tsv", "a,b\n", None).contains("separated by commas, wanted tabs"));
+    assert!(refused("a.tsv", "a,b\n", None).contains("separated by commas, expected tabs"));
     assert!(refused("a.tsv", "a\tb\n", Some(b';')).contains("`separator` is for CSV files"));
 
     let table = open("a.csv", "a;b\n1;\"x;y, z\"\n", Some(b';')).unwrap();

@@ -101,7 +101,7 @@ fn parse_object(line: &[u8]) -> Result<Option<Map<String, Value>>, String> {
     }
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => Ok(Some(object)),
-        Ok(_) => Err("no JSON object, wanted one a line: `{\"name\": …}`".to_owned()),
+        Ok(_) => Err("no JSON object, expected one a line: `{\"name\": …}`".to_owned()),
         Err(error) => {
             let column = error.column();
             let reason = error.to_string();

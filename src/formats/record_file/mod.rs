@@ -124,7 +124,7 @@ fn unknown_format(path: &Path, extension: &str) -> Error {
     error.hint(match extension {
         "json" => "write one JSON object a line, and name the file `.jsonl`",
         "xlsx" | "xls" | "ods" => "save the sheet as CSV in UTF-8",
-        _ => "wanted CSV (.csv), tabs (.tsv) or JSON Lines (.jsonl), each also with .gz, or a Parquet or Arrow file",
+        _ => "expected CSV (.csv), tabs (.tsv) or JSON Lines (.jsonl), each also with .gz, or a Parquet or Arrow file",
     })
 }
 
@@ -183,8 +183,8 @@ impl<'r> FieldValue<'r> {
             Self::Text(text) => Ok(Cow::Borrowed(text.trim())),
             Self::Integer(number) => Ok(Cow::Owned(number.to_string())),
             Self::Missing => Err("is missing".to_owned()),
-            Self::Texts(_) => Err("is a list, wanted a text or a whole number".to_owned()),
-            Self::Other(description) => Err(format!("{description}, wanted a text or a whole number")),
+            Self::Texts(_) => Err("is a list, expected a text or a whole number".to_owned()),
+            Self::Other(description) => Err(format!("{description}, expected a text or a whole number")),
         }
     }
 
@@ -195,9 +195,9 @@ impl<'r> FieldValue<'r> {
     pub fn integer(&self) -> Result<i64, String> {
         let text = self.name().map_err(|problem| match self {
             Self::Texts(_) | Self::Other(_) => "is no whole number".to_owned(),
-            _ => format!("{problem}, wanted a whole number"),
+            _ => format!("{problem}, expected a whole number"),
         })?;
-        text.parse().map_err(|_| format!("is `{}`, wanted a whole number", shown_name(&text)))
+        text.parse().map_err(|_| format!("is `{}`, expected a whole number", shown_name(&text)))
     }
 
     /// Texts: one, or those of a list.
@@ -210,8 +210,8 @@ impl<'r> FieldValue<'r> {
             Self::Texts(texts) if texts.is_empty() => Err("is an empty list".to_owned()),
             Self::Texts(texts) => Ok(texts),
             Self::Missing => Err("is missing".to_owned()),
-            Self::Integer(number) => Err(format!("is {number}, wanted a text or a list of texts")),
-            Self::Other(description) => Err(format!("{description}, wanted a text or a list of texts")),
+            Self::Integer(number) => Err(format!("is {number}, expected a text or a list of texts")),
+            Self::Other(description) => Err(format!("{description}, expected a text or a list of texts")),
         }
     }
 }

@@ -118,14 +118,14 @@ fn every_mistake_is_named_with_its_place() {
     for part in [
         "has 10 mistakes",
         "line 1: `id` is no whole number",
-        "line 2: no JSON object, wanted one a line",
+        "line 2: no JSON object, expected one a line",
         "line 3: no JSON object: EOF while parsing a value in column 13",
         "line 4: `file_name` is missing",
         "line 5: `file_name` is empty",
-        "line 6: `id` is `x`, wanted a whole number",
+        "line 6: `id` is `x`, expected a whole number",
         "line 7: `caption` is an empty list",
-        "line 8: `caption` is a list with values that are no texts, wanted a text or a list of texts",
-        "line 9: `caption` is 3, wanted a text or a list of texts",
+        "line 8: `caption` is a list with values that are no texts, expected a text or a list of texts",
+        "line 9: `caption` is 3, expected a text or a list of texts",
         "line 10: bytes that are not UTF-8",
     ] {
         assert!(message.contains(part), "{part}: {message}");
@@ -160,7 +160,7 @@ fn other_formats_are_refused_with_the_way_out() {
     let hint = |name: &str| described(read(name, b"PK\x03\x04 something"));
     assert!(hint("t.json").contains("name the file `.jsonl`"));
     assert!(hint("t.xlsx").contains("save the sheet as CSV"));
-    assert!(hint("t").contains("wanted CSV (.csv), tabs (.tsv) or JSON Lines (.jsonl)"));
+    assert!(hint("t").contains("expected CSV (.csv), tabs (.tsv) or JSON Lines (.jsonl)"));
     assert_eq!(FieldValue::Missing.texts(), Err("is missing".to_owned()));
 }
 

@@ -45,7 +45,7 @@ impl ColumnKind {
                 DataType::FixedSizeList(_, width)
                     if !usize::try_from(*width).is_ok_and(|width| (1..=MAX_WIDTH).contains(&width)) =>
                 {
-                    return Err(format!("has vectors of {width} values, wanted 1 to {MAX_WIDTH}"));
+                    return Err(format!("has vectors of {width} values, expected 1 to {MAX_WIDTH}"));
                 }
                 _ => return Ok(()),
             },
@@ -56,7 +56,7 @@ impl ColumnKind {
             ColumnKind::Pictures => "bytes, or a struct of `bytes` and `path`",
             ColumnKind::Vectors => "lists of Float16, Float32 or Float64",
         };
-        Err(format!("is {kind}, wanted {wanted}"))
+        Err(format!("is {kind}, expected {wanted}"))
     }
 }
 

@@ -219,7 +219,7 @@ fn plain(column: &ArrayRef, kind: &DataType) -> Result<ArrayRef> {
 /// Error for a file of another format, by its first bytes.
 fn format_error(begin: [u8; 8]) -> Error {
     let (what, hint) = match begin {
-        [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => ("is a NumPy array, wanted a table", None),
+        [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => ("is a NumPy array, expected a table", None),
         [b'F', b'E', b'A', b'1', ..] => ("is a Feather file of version 1", Some("write it with `version=2`")),
         [b'P', b'K', 3, 4, ..] => (
             "is a zip archive (`.npz`, or a PyTorch file)",
@@ -233,7 +233,7 @@ fn format_error(begin: [u8; 8]) -> Error {
             Some("save each array to its own file: `numpy.save(path, x)`"),
         ),
         [b'v', b'e', b'r', b's', b'i', b'o', b'n', b' '] => {
-            ("is a pointer of Git LFS, wanted its file", Some("fetch it: `git lfs pull`"))
+            ("is a pointer of Git LFS, expected its file", Some("fetch it: `git lfs pull`"))
         }
         [0x1f, 0x8b, ..] => ("is compressed with gzip", Some("decompress it with `gunzip`")),
         [0x89, b'H', b'D', b'F', ..] => {

@@ -156,8 +156,8 @@ fn all_missing_and_mistyped_columns_are_reported() {
     let error_text = message(file.check_columns(&wanted, "name them"));
     for part in [
         "column `split`: is not there",
-        "column `part`: is LargeUtf8, wanted whole numbers",
-        "column `picture`: is UInt16, wanted lists of Float16, Float32 or Float64",
+        "column `part`: is LargeUtf8, expected whole numbers",
+        "column `picture`: is UInt16, expected lists of Float16, Float32 or Float64",
         "the file has `picture` (UInt16), `part` (LargeUtf8), `vector` (List(Float64",
         "; name them",
     ] {
@@ -241,7 +241,7 @@ fn nulls_are_distinguished_from_values() {
                 Ok(&[1.0, 2.0]),
                 Err("the vector is missing".to_owned()),
                 Err("the value of column 1 is missing".to_owned()),
-                Err("the value of column 0 is 1e300, which is beyond f32, wanted at most 3.4028235e38".to_owned()),
+                Err("the value of column 0 is 1e300, which is beyond f32, expected at most 3.4028235e38".to_owned()),
             ];
             let got: Vec<_> = (0..batch.num_rows()).map(|row| vectors.get(row)).collect();
             assert_eq!(got, wanted[first..]);
@@ -252,7 +252,7 @@ fn nulls_are_distinguished_from_values() {
             let ids = integers(&batch, "id").unwrap();
             assert_eq!(ids.iter().collect::<Vec<_>>(), [Some(3), None, None, Some(1 << 62)][first..]);
         }
-        assert!(message(vectors(&batch, "id")).contains("column `id` is UInt64, wanted lists"));
+        assert!(message(vectors(&batch, "id")).contains("column `id` is UInt64, expected lists"));
         assert!(message(texts(&batch, "text")).contains("no column `text`"));
     }
 }

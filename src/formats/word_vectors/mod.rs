@@ -79,10 +79,10 @@ enum WordVectorFormat {
 /// Detects the format of a file that begins with `head`, and checks the width of its vectors.
 fn detect_format(head: &[u8], wanted: usize) -> Result<WordVectorFormat> {
     if head.is_empty() {
-        return Err(Error::data("the file is empty, wanted words with their vectors"));
+        return Err(Error::data("the file is empty, expected words with their vectors"));
     }
     if head.starts_with(b"PK") {
-        return Err(Error::data("this is a zip archive, wanted word vectors")
+        return Err(Error::data("this is a zip archive, expected word vectors")
             .hint("unpack it and give the path of the unpacked file"));
     }
     if head[0] == 0x80 {
@@ -99,7 +99,7 @@ fn detect_format(head: &[u8], wanted: usize) -> Result<WordVectorFormat> {
     if width == wanted as u64 {
         return Ok(form);
     }
-    Err(Error::data(format!("vectors have width {width}, wanted {wanted}"))
+    Err(Error::data(format!("vectors have width {width}, expected {wanted}"))
         .hint("the setting `word_dim` is the width of word vectors"))
 }
 
@@ -270,7 +270,7 @@ fn read_text(
             let fields = line.split(|&byte| byte == b' ').count();
             mistakes.add(
                 format_args!("line {number}"),
-                format_args!("{} values after a word, wanted {}", fields - 1, collector.width()),
+                format_args!("{} values after a word, expected {}", fields - 1, collector.width()),
             );
             continue;
         };
@@ -282,7 +282,7 @@ fn read_text(
                 let word = String::from_utf8_lossy(word);
                 mistakes.add(
                     format_args!("line {number}"),
-                    format_args!("`{wrong}` in the vector of `{word}`, wanted a finite number"),
+                    format_args!("`{wrong}` in the vector of `{word}`, expected a finite number"),
                 );
             }
         }
@@ -306,7 +306,7 @@ fn infer_width(head: &[u8]) -> Result<u64> {
     let fields = lines.take(complete).filter(|line| !line.is_empty()).map(|line| line.split(|&b| b == b' ').count());
     match fields.min() {
         Some(fields) if fields > 1 => Ok(fields as u64 - 1),
-        _ => Err(Error::data("no word vectors: wanted lines with a word and its values, separated by spaces")),
+        _ => Err(Error::data("no word vectors: expected lines with a word and its values, separated by spaces")),
     }
 }
 
@@ -376,7 +376,7 @@ fn read_binary(
                 let name = String::from_utf8_lossy(name);
                 mistakes.add(
                     format_args!("vector {}", entry + 1),
-                    format_args!("{wrong} in the vector of `{name}`, wanted a finite number"),
+                    format_args!("{wrong} in the vector of `{name}`, expected a finite number"),
                 );
             }
         }
@@ -413,6 +413,6 @@ fn truncated_error(place: &str) -> Error {
 }
 
 fn word_too_long(place: &str) -> Error {
-    Error::data(format!("{place}: wanted a word of less than {MAX_WORD_BYTES} bytes with a space after it"))
+    Error::data(format!("{place}: expected a word of less than {MAX_WORD_BYTES} bytes with a space after it"))
         .hint("the file is damaged, or the width in its first line is wrong")
 }

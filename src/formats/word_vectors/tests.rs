@@ -90,7 +90,7 @@ fn the_first_exact_match_wins_over_another_case() {
 fn an_unexpected_width_is_an_error() {
     for content in [&b"a 1 2 3\nb 4 5 6\n"[..], b"2 3\na 1 2 3\nb 4 5 6\n", b"1 3\na \0\0\0\0\0\0\0\0\0\0\0\0"] {
         let error = read_bytes(content, &["a"], 2).unwrap_err();
-        assert!(error.to_string().ends_with("`: vectors have width 3, wanted 2"), "{error}");
+        assert!(error.to_string().ends_with("`: vectors have width 3, expected 2"), "{error}");
         assert!(error.hint_text().unwrap().contains("`word_dim`"));
     }
     let message = refused(b"a 1 2\nb 3 4\nc 5\n");
@@ -104,8 +104,8 @@ fn all_invalid_lines_are_reported() {
     let message = refused(content.as_bytes());
     for part in [
         "4 mistakes",
-        "line 71: `nan` in the vector of `a`, wanted a finite number",
-        "line 72: 0 values after a word, wanted 2",
+        "line 71: `nan` in the vector of `a`, expected a finite number",
+        "line 72: 0 values after a word, expected 2",
         "line 73: `x` in the vector of `b`",
         "line 75: `1e99` in the vector of `c`",
     ] {
@@ -135,7 +135,7 @@ fn truncated_and_inconsistent_binary_files_are_errors_with_the_byte() {
     assert!(refused(&lie("18446744073709551615")).contains("the file ends here"));
     assert!(refused(&lie("99999999999999999999")).contains("wanted"));
     let wide = [b"2 18446744073709551615\n".to_vec(), vector("a", [1.0, 2.0])].concat();
-    assert!(refused(&wide).contains("width 18446744073709551615, wanted 2"));
+    assert!(refused(&wide).contains("width 18446744073709551615, expected 2"));
     let wrong = [b"2 2\n".to_vec(), vector("a", [f32::NAN, 2.5]), vector("b", [f32::INFINITY, 0.0])].concat();
     let message = refused(&wrong);
     assert!(message.contains("vector 1: NaN in the vector of `a`"), "{message}");
@@ -143,7 +143,7 @@ fn truncated_and_inconsistent_binary_files_are_errors_with_the_byte() {
     let spaceless = [b"1 2\na \0\0\0\0\0\0\0\0".to_vec(), vec![b'x'; 5000]].concat();
     assert!(refused(&spaceless).contains("continues"), "{}", refused(&spaceless));
     let spaceless = [b"2 2\na \0\0\0\0\0\0\0\0".to_vec(), vec![b'x'; 5000]].concat();
-    assert!(refused(&spaceless).contains("wanted a word of less than"), "{}", refused(&spaceless));
+    assert!(refused(&spaceless).contains("expected a word of less than"), "{}", refused(&spaceless));
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn images_are_fetched_in_order_and_failures_say_why() {
         Err("more than 5 redirects"),
         Err(private),
         Err(private),
-        Err("its scheme is `file`, wanted `http` or `https`"),
+        Err("its scheme is `file`, expected `http` or `https`"),
         Err(private),
         Err("it has more than 1000 bytes"),
         Err("it has more than 1000 bytes"),
@@ -120,7 +120,7 @@ fn images_are_fetched_in_order_and_failures_say_why() {
         match (got, wanted) {
             (Ok(bytes), Ok(text)) => assert_eq!(bytes, text.as_bytes(), "{url}"),
             (Err(message), Err(text)) => assert!(message.contains(text), "{url}: {message}"),
-            _ => panic!("{url}: {got:?}, wanted {wanted:?}"),
+            _ => panic!("{url}: {got:?}, expected {wanted:?}"),
         }
     }
     let metadata = got[5].as_ref().unwrap_err();

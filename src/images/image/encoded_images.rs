@@ -87,7 +87,7 @@ impl<'b> EncodedImages<'b> {
         let Some(root) = self.root else {
             let path = shown_name(path);
             return Err(Error::data(format!("its path `{path}` is relative, but there is no image folder"))
-                .hint("the stage that writes `images` gives no image folder, wanted `bytes`"));
+                .hint("the stage that writes `images` gives no image folder, expected `bytes`"));
         };
         read_image_file(root, path).map(Cow::Owned)
     }

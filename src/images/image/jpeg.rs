@@ -25,7 +25,7 @@ const MAX_SCANNED_PIXELS: u64 = 20 * MAX_PIXELS;
 pub(super) fn decode(bytes: &[u8]) -> Result<DecodedImage> {
     let scans = scans(bytes)?;
     if scans > MAX_SCANS {
-        return Err(Error::data(format!("the JPEG has {scans} scans, wanted at most {MAX_SCANS}")));
+        return Err(Error::data(format!("the JPEG has {scans} scans, expected at most {MAX_SCANS}")));
     }
     // libjpeg reports errors by a non-local exit from C, which the crate turns into unwinding without the panic hook.
     caught(|| pixels(bytes, scans as u64))
@@ -66,7 +66,7 @@ fn pixels(bytes: &[u8], scans: u64) -> Result<DecodedImage> {
     let most = MAX_SCANNED_PIXELS / (width as u64 * height as u64);
     if scans > most {
         return Err(Error::data(format!(
-            "the JPEG has {scans} scans, wanted at most {most} of its {width} × {height} pixels"
+            "the JPEG has {scans} scans, expected at most {most} of its {width} × {height} pixels"
         )));
     }
     let four = matches!(header.color_space(), ColorSpace::JCS_CMYK | ColorSpace::JCS_YCCK);
@@ -132,7 +132,7 @@ mod tests {
     fn an_image_of_many_scans_is_refused_before_it_is_decoded() {
         let file = |count: usize| [&[0xff, 0xd8][..], &[0xff, 0xda, 0, 2].repeat(count), &[0xff, 0xd9]].concat();
         let message = |count: usize| decode(&file(count)).unwrap_err().to_string();
-        assert_eq!(message(20_000), "the JPEG has 20000 scans, wanted at most 200");
+        assert_eq!(message(20_000), "the JPEG has 20000 scans, expected at most 200");
         assert!(message(200).contains("damaged"), "{}", message(200));
         // With restart markers, libjpeg would look into the segment of a reserved marker.
         let hidden = [&[0xff, 0xd8, 0xff, 0x02, 0, 6][..], &[0xff, 0xda, 0, 2], &[0xff, 0xd9]].concat();
@@ -146,9 +146,9 @@ mod tests {
             [&[0xff, 0xd8][..], &frame, &scan.repeat(count), &[0xff, 0xd9]].concat()
         };
         let message = |edge, count| decode(&file(edge, count)).err().map(|error| error.to_string());
-        assert_eq!(message(9000, 23).unwrap(), "the JPEG has 23 scans, wanted at most 22 of its 9000 × 9000 pixels");
-        assert!(message(3000, 198).is_none_or(|message| !message.contains("wanted at most")));
-        assert_eq!(message(3000, 199).unwrap(), "the JPEG has 199 scans, wanted at most 198 of its 3000 × 3000 pixels");
-        assert!(message(900, 200).is_none_or(|message| !message.contains("wanted at most")));
+        assert_eq!(message(9000, 23).unwrap(), "the JPEG has 23 scans, expected at most 22 of its 9000 × 9000 pixels");
+        assert!(message(3000, 198).is_none_or(|message| !message.contains("expected at most")));
+        assert_eq!(message(3000, 199).unwrap(), "the JPEG has 199 scans, expected at most 198 of its 3000 × 3000 pixels");
+        assert!(message(900, 200).is_none_or(|message| !message.contains("expected at most")));
     }
 }

@@ -76,7 +76,7 @@ impl Format {
             [] => Err(Error::data("it is empty (0 bytes)")),
             [0xff, 0xd8, 0xff, ..] => Ok(Self::Jpeg),
             [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Ok(Self::Png),
-            _ => Err(Error::data(format!("it is {}, wanted JPEG or PNG", format_name(bytes)))),
+            _ => Err(Error::data(format!("it is {}, expected JPEG or PNG", format_name(bytes)))),
         }
     }
 }
@@ -122,7 +122,7 @@ impl DecodedImage {
     /// The number of pixels is not `width` × `height`, or is zero.
     fn new(width: usize, height: usize, rgb: Vec<u8>) -> Result<Self> {
         if rgb.is_empty() || rgb.len() != width * height * 3 {
-            return Err(Error::data(format!("{} bytes of pixels, wanted {width} × {height} × 3", rgb.len())));
+            return Err(Error::data(format!("{} bytes of pixels, expected {width} × {height} × 3", rgb.len())));
         }
         Ok(Self { width, height, rgb })
     }
@@ -138,7 +138,7 @@ fn check_size(width: u64, height: u64) -> Result<()> {
         return Err(Error::data(format!("it has no pixels ({width} × {height})")));
     }
     if pixels > MAX_PIXELS {
-        return Err(Error::data(format!("it has {width} × {height} = {pixels} pixels, wanted at most {MAX_PIXELS}")));
+        return Err(Error::data(format!("it has {width} × {height} = {pixels} pixels, expected at most {MAX_PIXELS}")));
     }
     Ok(())
 }
@@ -151,11 +151,11 @@ mod tests {
     fn errors_name_the_format_of_other_files() {
         for (bytes, wanted) in [
             (&b""[..], "it is empty (0 bytes)"),
-            (b"GIF89a...", "it is a GIF image, wanted JPEG or PNG"),
-            (b"version https://git-lfs", "it is a pointer of Git LFS (run `git lfs pull`), wanted JPEG or PNG"),
-            (b"<html>not found", "it is a text file (HTML, XML or SVG), wanted JPEG or PNG"),
-            (b"a dog\n", "it is a text file, wanted JPEG or PNG"),
-            (b"\x00\x01", "it is of an unknown format (first bytes [00, 01]), wanted JPEG or PNG"),
+            (b"GIF89a...", "it is a GIF image, expected JPEG or PNG"),
+            (b"version https://git-lfs", "it is a pointer of Git LFS (run `git lfs pull`), expected JPEG or PNG"),
+            (b"<html>not found", "it is a text file (HTML, XML or SVG), expected JPEG or PNG"),
+            (b"a dog\n", "it is a text file, expected JPEG or PNG"),
+            (b"\x00\x01", "it is of an unknown format (first bytes [00, 01]), expected JPEG or PNG"),
         ] {
             assert_eq!(decode(bytes).unwrap_err().to_string(), wanted);
         }

@@ -49,7 +49,7 @@ fn check_chunks(bytes: &[u8]) -> Result<()> {
         rest = rest.get(12 + u32::from_be_bytes(*length) as usize..).unwrap_or_default();
     }
     if chunks > most {
-        return Err(Error::data(format!("the PNG has {chunks} chunks, wanted at most {most} for its size")));
+        return Err(Error::data(format!("the PNG has {chunks} chunks, expected at most {most} for its size")));
     }
     Ok(())
 }
@@ -158,6 +158,6 @@ mod tests {
         // What follows the last chunk is no part of the image.
         let padded = [with_chunk(&pixels, [1, 1], ExtendedColorType::Rgb8, b"teSt", 0), vec![0; 200_000]].concat();
         assert_eq!(decode(&padded).unwrap().rgb, pixels);
-        assert!(message.contains("the PNG has 10203 chunks, wanted at most 10119 for its size"), "{message}");
+        assert!(message.contains("the PNG has 10203 chunks, expected at most 10119 for its size"), "{message}");
     }
 }

@@ -92,7 +92,7 @@ mod tests {
             let expected: Vec<String> = serde_json::from_str(expected).expect("words are JSON");
             let got = tokenizer.tokenize(caption, lowercase);
             if got != expected {
-                different.push(format!("{caption}\n  got    {got:?}\n  wanted {expected:?}"));
+                different.push(format!("{caption}\n  got    {got:?}\n  expected {expected:?}"));
             }
         }
         let count = golden.lines().count();

@@ -71,7 +71,7 @@ fn images_with_the_same_bytes_are_computed_once_and_fail_alike() {
     let warnings: Vec<_> =
         host.warnings.iter().map(|warning| (warning.subject.as_str(), warning.message.as_str())).collect();
     let same = "image left out: it has the bytes of `picture 1`, which cannot be decoded";
-    let expected = [("picture 1", "image left out: it is a GIF image, wanted JPEG or PNG"), ("picture 4", same)];
+    let expected = [("picture 1", "image left out: it is a GIF image, expected JPEG or PNG"), ("picture 4", same)];
     assert_eq!(warnings, expected);
 }
 

@@ -197,9 +197,9 @@ fn damaged_images_are_named_with_the_reason() {
         (b"\xff\xd8\xff\xd9".to_vec(), "the JPEG is damaged"),
         (cut_png, "the PNG is damaged"),
         (bomb(30_000, 30_000), "it has 30000 × 30000 = 900000000 pixels"),
-        (b"a dog on a beach".to_vec(), "it is a text file, wanted JPEG or PNG"),
+        (b"a dog on a beach".to_vec(), "it is a text file, expected JPEG or PNG"),
         (vec![], "it is empty (0 bytes)"),
-        (b"GIF89a".to_vec(), "it is a GIF image, wanted JPEG or PNG"),
+        (b"GIF89a".to_vec(), "it is a GIF image, expected JPEG or PNG"),
     ];
     let mut rows: Vec<_> = cases.iter().map(|(bytes, _)| inline(bytes.clone())).collect();
     rows.push(inline(whole));
@@ -229,7 +229,7 @@ fn at_most_a_tenth_of_the_images_is_left_out() {
     assert_eq!(error.category(), ErrorCategory::Data);
     assert_eq!(
         error.to_string(),
-        "1 of 9 images were left out, expected at most 0.1 of them:\n  `picture 0`: it is a GIF image, wanted JPEG or PNG"
+        "1 of 9 images were left out, expected at most 0.1 of them:\n  `picture 0`: it is a GIF image, expected JPEG or PNG"
     );
     assert!(error.hint_text().unwrap().contains("`max_skipped`"), "{error:?}");
     assert_eq!(run(8, 1, json!({"on_undecodable": "skip", "max_skipped": 0.2})).unwrap(), 8);

@@ -167,7 +167,7 @@ fn modules_that_do_not_fit_are_refused_with_the_reason() {
     let vector = "return torch.mean(x, [2, 3])";
     let signed = |signature: &str, body: &str| archive(signature, body);
     let cases: Vec<(Vec<u8>, &str, &str)> = vec![
-        (b"a dog on a beach".to_vec(), "is a text file, wanted an archive of TorchScript", "torch.jit.trace"),
+        (b"a dog on a beach".to_vec(), "is a text file, expected an archive of TorchScript", "torch.jit.trace"),
         (vec![], "is empty (0 bytes)", "torch.jit.trace"),
         (module("return x"), "it returns [4, 3, 32, 32] for 4 images, expected [4, width]", "pooling = \"average\""),
         (module("return torch.flatten(x, 2)"), "it returns [4, 3, 1024] for 4 images", "regions = 3"),

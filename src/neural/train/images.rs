@@ -37,7 +37,7 @@ impl DataSetImages {
             for (row, &image) in tables::int_column(batch, "image_id")?.values().iter().enumerate() {
                 match locations.entry(image) {
                     Entry::Occupied(_) => {
-                        return Err(Error::data(format!("image {image} appears twice in `{name}`, wanted once")));
+                        return Err(Error::data(format!("image {image} appears twice in `{name}`, expected once")));
                     }
                     Entry::Vacant(entry) => entry.insert(RowLocation { shard, row }),
                 };
@@ -124,7 +124,7 @@ pub(super) fn image_locations(
             _ => return Err(Error::internal("vectors of another number of dimensions")),
         };
         if found.shape.values() == 0 {
-            return Err(Error::data(format!("images with {}, wanted numbers above 0", found.shape)));
+            return Err(Error::data(format!("images with {}, expected numbers above 0", found.shape)));
         }
         for row in 0..open.rows() {
             let image = images.value(row)?;
@@ -150,7 +150,7 @@ pub(super) fn image_locations(
 
 fn two_rows(image: i64, input: ImageInput) -> Error {
     Error::data(match input {
-        ImageInput::Features => format!("image {image} has two features, wanted one"),
-        ImageInput::Regions => format!("image {image} has two rows of regions, wanted one"),
+        ImageInput::Features => format!("image {image} has two features, expected one"),
+        ImageInput::Regions => format!("image {image} has two rows of regions, expected one"),
     })
 }

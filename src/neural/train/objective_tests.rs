@@ -237,7 +237,7 @@ fn invalid_settings_and_data_are_refused() {
     assert_eq!(error, "2 of 80 training captions are not in `caption_ngrams` (caption_id 78, 79)");
     other.input_tables.insert("caption_ngrams".to_owned(), vec![all.slice(0, 80), all.slice(5, 1)]);
     let error = other.run_stage(&semantic).expect_err("a caption twice").to_string();
-    assert_eq!(error, "caption 5 appears twice in `caption_ngrams`, wanted once");
+    assert_eq!(error, "caption 5 appears twice in `caption_ngrams`, expected once");
     other.input_tables.insert("caption_ngrams".to_owned(), vec![all.slice(0, 80)]);
     let select = stage(&format!("epochs = 1\nselection_metric = \"ncs\"\n{NGRAMS}"));
     let error = other.run_stage(&select).expect_err("validation captions are missing").to_string();
@@ -314,5 +314,5 @@ fn word_vectors_are_initialised_from_a_file() {
     assert!(error.to_string().contains("words of the vocabulary"), "{error}");
     std::fs::write(&path, "dog 1 2 3\n").unwrap();
     let error = other.run_stage(&stage(settings)).expect_err("another width");
-    assert!(error.to_string().contains("vectors have width 3, wanted 16"), "{error}");
+    assert!(error.to_string().contains("vectors have width 3, expected 16"), "{error}");
 }

@@ -162,7 +162,7 @@ impl TrainingPosition {
             return Ok(position);
         }
         let (got, wanted) = (position.plan.description(), order.description());
-        Err(Error::data(format!("the checkpoint has another data order: got {got}; wanted {wanted}"))
+        Err(Error::data(format!("the checkpoint has another data order: got {got}; expected {wanted}"))
             .hint("a position is valid in its own data order only; start this training anew"))
     }
 

@@ -44,7 +44,7 @@ impl CaptionRelevance {
                 added.map_err(|error| Error::data(format!("caption {} of `{INPUT}`: {error}", row.caption_id)))?;
                 if captions.insert(row.caption_id, vectors.len() - 1).is_some() {
                     return Err(Error::data(format!(
-                        "caption {} appears twice in `{INPUT}`, wanted once",
+                        "caption {} appears twice in `{INPUT}`, expected once",
                         row.caption_id
                     )));
                 }

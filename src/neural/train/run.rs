@@ -373,7 +373,7 @@ fn divergence_error(
     captions.extend(pairs.iter().filter_map(|pair| data.caption_id(pair.row).ok()));
     let auxiliary = result.auxiliary.iter().map(|(name, value)| format!(", `{name}` {value}")).collect::<String>();
     Error::stage(format!(
-        "step {} (epoch {}): the loss is {}{auxiliary} and the gradient's norm {}, wanted finite numbers; caption_id of the batch: \
+        "step {} (epoch {}): the loss is {}{auxiliary} and the gradient's norm {}, expected finite numbers; caption_id of the batch: \
          {}",
         position.step,
         position.epoch,

@@ -171,7 +171,7 @@ fn errors_name_the_bad_data() {
         &mut other,
         "epochs = 1",
         ErrorCategory::Data,
-        "FixedSizeList(7 x non-null Float32)), wanted (image_id Int64, split Utf8, feature FixedSizeList(10",
+        "FixedSizeList(7 x non-null Float32)), expected (image_id Int64, split Utf8, feature FixedSizeList(10",
     );
 
     let mut other = host();
@@ -275,7 +275,7 @@ fn a_checkpoint_with_another_data_order_is_refused() {
     let text = error.to_string();
     assert!(text.contains("the checkpoint has another data order: got samples [80]"), "{text}");
     assert!(
-        text.contains("batch size 16, seed") && text.contains("wanted samples [80]") && text.contains("batch size 20"),
+        text.contains("batch size 16, seed") && text.contains("expected samples [80]") && text.contains("batch size 20"),
         "{text}"
     );
 }
@@ -337,5 +337,5 @@ fn data_sets_are_mixed() {
     host.input_tables.insert("mixed_with.0.features".to_owned(), vec![features(8, 9)]);
     host.cached.clear();
     let error = host.run_stage(&stage).expect_err("another width");
-    assert_eq!(error.to_string(), "`mixed_with.0.features` has width 9, wanted width 10");
+    assert_eq!(error.to_string(), "`mixed_with.0.features` has width 9, expected width 10");
 }

@@ -338,7 +338,7 @@ fn read_pairs(
         let mistake = "has no region, so no model can score it";
         summary.warnings.extend(unreadable(&names.images, "image", mistake, without_region));
         if set > 0 && shape != summary.shape {
-            return Err(Error::data(format!("`{}` has {shape}, wanted {}", names.images, summary.shape))
+            return Err(Error::data(format!("`{}` has {shape}, expected {}", names.images, summary.shape))
                 .hint("all images of a training must have one shape"));
         }
         summary.shape = shape;
@@ -603,12 +603,12 @@ fn read_concepts(cx: &mut StageContext<'_>) -> Result<Vec<Concept>> {
             let co_occurrences = together[row * width..(row + 1) * width].to_vec();
             if usize::try_from(id) != Ok(concepts.len()) {
                 let message =
-                    format!("got concept {id}, wanted {}: concepts are in the order of their numbers", concepts.len());
+                    format!("got concept {id}, expected {}: concepts are in the order of their numbers", concepts.len());
                 return Err(Error::data(message).context(CONCEPTS));
             }
             if count < 1 || !co_occurrences.iter().all(|value| value.is_finite() && *value >= 0.0) {
                 let message =
-                    format!("concept {id} is in {count} captions, wanted at least 1, and finite counts of pairs");
+                    format!("concept {id} is in {count} captions, expected at least 1, and finite counts of pairs");
                 return Err(Error::data(message).context(CONCEPTS));
             }
             concepts.push(Concept {
@@ -622,11 +622,11 @@ fn read_concepts(cx: &mut StageContext<'_>) -> Result<Vec<Concept>> {
     let count = concepts.len();
     if let Some(wrong) = concepts.iter().position(|concept| concept.co_occurrences.len() != count) {
         let got = concepts[wrong].co_occurrences.len();
-        let message = format!("concept {wrong} has counts with {got} concepts, wanted {count}, the rows of the table");
+        let message = format!("concept {wrong} has counts with {got} concepts, expected {count}, the rows of the table");
         return Err(Error::data(message).context(CONCEPTS));
     }
     if concepts.is_empty() {
-        return Err(Error::data("no concept, wanted at least one").context(CONCEPTS));
+        return Err(Error::data("no concept, expected at least one").context(CONCEPTS));
     }
     Ok(concepts)
 }

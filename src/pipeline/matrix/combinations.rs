@@ -46,7 +46,7 @@ impl Combinations {
             );
             diagnostics.push(
                 Diagnostic::new(matrix.span, message)
-                    .hint("shorten an axis, or list the combinations that are wanted as named rows of one axis"),
+                    .hint("shorten an axis, or list the combinations that are expected as named rows of one axis"),
             );
             return Self::new(Vec::new(), false);
         }

@@ -340,7 +340,7 @@ impl ReferenceRewriter<'_> {
                     names => {
                         let message = format!("got `{text}`, which is a list of tables, expected one");
                         let hint = format!(
-                            "where a list is wanted, write `[\"{text}\"]`; otherwise name the values, as in `{}.{}`",
+                            "where a list is expected, write `[\"{text}\"]`; otherwise name the values, as in `{}.{}`",
                             names[0], reference.table
                         );
                         self.wrong.push(Diagnostic::new(span, message).hint(hint));

@@ -119,7 +119,7 @@ pub(super) fn check_width(wanted: usize, got: usize) -> Result<()> {
     if got == wanted {
         return Ok(());
     }
-    plan_err!("vectors of {wanted} and of {got} values, wanted vectors of one width")
+    plan_err!("vectors of {wanted} and of {got} values, expected vectors of one width")
 }
 
 /// Vectors of the rows of one side of a join.

@@ -161,7 +161,7 @@ impl TopKJoin {
 pub(crate) fn join_k(value: &ScalarValue) -> Result<usize> {
     match value {
         ScalarValue::Int64(Some(k)) if *k > 0 => Ok(usize::try_from(*k).unwrap_or(usize::MAX)),
-        other => plan_err!("k of `{TOPK_JOIN}` is {other}, wanted a whole number from 1"),
+        other => plan_err!("k of `{TOPK_JOIN}` is {other}, expected a whole number from 1"),
     }
 }
 
@@ -242,7 +242,7 @@ impl UserDefinedLogicalNodeCore for TopKJoin {
 /// # Errors
 /// There is no such method, or a setting of it is wrong.
 pub(crate) fn join_method(text: &str) -> Result<Method> {
-    let wanted = "wanted its name, or its settings as in a pipeline file: `{\"csls\": {\"k\": 5}}`";
+    let wanted = "expected its name, or its settings as in a pipeline file: `{\"csls\": {\"k\": 5}}`";
     let value = if text.trim_start().starts_with('{') {
         match serde_json::from_str(text) {
             Ok(value) => value,
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(best.name(), "best_of");
         for wrong in ["nope", r#"{"relaxed_greedy": {"over": "nope"}}"#, "{\"csls\"", r#"{"csls": 3}"#] {
             let error = join_method(wrong).unwrap_err().to_string();
-            assert!(error.contains("wanted its name, or its settings as in a pipeline file"), "{error}");
+            assert!(error.contains("expected its name, or its settings as in a pipeline file"), "{error}");
         }
     }
 }

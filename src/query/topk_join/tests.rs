@@ -125,7 +125,7 @@ fn assert_same(got: &[(i64, i64, f64)], wanted: &[(i64, i64, f64)], what: &str) 
     let ids = |rows: &[(i64, i64, f64)]| rows.iter().map(|row| (row.0, row.1)).collect::<Vec<_>>();
     assert_eq!(ids(got), ids(wanted), "{what}");
     let is_near = |(got, wanted): (&(i64, i64, f64), &(i64, i64, f64))| (got.2.abs() - wanted.2.abs()).abs() < 1e-12;
-    assert!(got.iter().zip(wanted).all(is_near), "{what}: {got:?}, wanted {wanted:?}");
+    assert!(got.iter().zip(wanted).all(is_near), "{what}: {got:?}, expected {wanted:?}");
 }
 
 #[test]
@@ -347,16 +347,16 @@ fn wrong_calls_say_what_is_wanted() {
     };
     for (call, wanted) in [
         ("topk_join('q.features', 'g.features', 2)", "vectors of 4 and of 6 values"),
-        ("topk_join('q.features', 'g.features', 0)", "k of `topk_join` is 0, wanted a whole number from 1"),
-        ("topk_join('q.features', 'g.features', 2.5)", "k of `topk_join` is 2.5, wanted"),
+        ("topk_join('q.features', 'g.features', 0)", "k of `topk_join` is 0, expected a whole number from 1"),
+        ("topk_join('q.features', 'g.features', 2.5)", "k of `topk_join` is 2.5, expected"),
         (
             "topk_join('q.features WHERE image_id IN (SELECT x FROM nope)', 'g.features', 2)",
             "a subquery in the condition of a table of `topk_join` is not supported at line 1",
         ),
-        ("topk_join('q.features', 'g.features')", "has 2 arguments, wanted `topk_join("),
+        ("topk_join('q.features', 'g.features')", "has 2 arguments, expected `topk_join("),
         (
             "topk_join('q.features', 'g.features', 2, 'hamming')",
-            "there is no measure `hamming`, wanted one of cosine_distance",
+            "there is no measure `hamming`, expected one of cosine_distance",
         ),
         ("topk_join('q.features', 'g.nothing', 2)", "nothing"),
         ("topk_join('q.features', 'g.features WHERE nothing = 1', 2)", "there is no column `nothing`"),

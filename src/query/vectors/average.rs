@@ -53,14 +53,14 @@ impl AggregateUDFImpl for VectorAverage {
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match types {
             [of] => Ok(float_vectors(of)),
-            _ => plan_err!("`{NAME}` has {} arguments, wanted one vector", types.len()),
+            _ => plan_err!("`{NAME}` has {} arguments, expected one vector", types.len()),
         }
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         match types {
             [of] => Ok(vec![vector_argument(NAME, of)?]),
-            _ => plan_err!("`{NAME}` has {} arguments, wanted one vector", types.len()),
+            _ => plan_err!("`{NAME}` has {} arguments, expected one vector", types.len()),
         }
     }
 
@@ -71,7 +71,7 @@ impl AggregateUDFImpl for VectorAverage {
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         if args.is_distinct {
-            return plan_err!("`{NAME}(DISTINCT …)` is not known, wanted `{NAME}(vector)`");
+            return plan_err!("`{NAME}(DISTINCT …)` is not known, expected `{NAME}(vector)`");
         }
         Ok(Box::new(VectorMean { sums: Vec::new(), count: 0, of: args.return_type().clone() }))
     }
@@ -97,7 +97,7 @@ impl VectorMean {
         }
         if vector.len() != self.sums.len() {
             return exec_err!(
-                "`{NAME}` of vectors of {} and of {} values, wanted vectors of one width",
+                "`{NAME}` of vectors of {} and of {} values, expected vectors of one width",
                 self.sums.len(),
                 vector.len()
             );

@@ -75,7 +75,7 @@ impl BestRows {
                 Some(ScalarValue::Int64(Some(k))) if (1..=MAX_K.saturating_as::<i64>()).contains(k) => {
                     (*k).saturating_as::<usize>()
                 }
-                _ => return plan_err!("`{name}` has the k {k}, wanted a constant from 1 to {MAX_K}"),
+                _ => return plan_err!("`{name}` has the k {k}, expected a constant from 1 to {MAX_K}"),
             },
         };
         let [x, y] = [0, 1].map(|at| new_empty_array(args.expr_fields[at].data_type()));
@@ -221,7 +221,7 @@ impl AggregateUDFImpl for BestBy {
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match types {
             [x, y] | [x, y, _] => Ok(result_of(types.len()).data_type(x, y)),
-            _ => plan_err!("`{}` has {} arguments, wanted x, y and perhaps k", self.name(), types.len()),
+            _ => plan_err!("`{}` has {} arguments, expected x, y and perhaps k", self.name(), types.len()),
         }
     }
 
@@ -230,8 +230,8 @@ impl AggregateUDFImpl for BestBy {
             [x, y] => Ok(vec![x.clone(), y.clone()]),
             // A parameter of a statement has no type yet.
             [x, y, k] if k.is_integer() || k.is_null() => Ok(vec![x.clone(), y.clone(), DataType::Int64]),
-            [_, _, k] => plan_err!("`{}` has a k of type {k}, wanted a whole number", self.name()),
-            _ => plan_err!("`{}` has {} arguments, wanted x, y and perhaps k", self.name(), types.len()),
+            [_, _, k] => plan_err!("`{}` has a k of type {k}, expected a whole number", self.name()),
+            _ => plan_err!("`{}` has {} arguments, expected x, y and perhaps k", self.name(), types.len()),
         }
     }
 
@@ -296,7 +296,7 @@ impl TopKAggregate {
     }
 
     fn wrong_count<T>(&self, got: usize) -> Result<T> {
-        plan_err!("`{}` has {got} arguments, wanted `{}`", self.name(), self.documentation.syntax_example)
+        plan_err!("`{}` has {got} arguments, expected `{}`", self.name(), self.documentation.syntax_example)
     }
 
     fn check_k(&self, of: &DataType) -> Result<DataType> {
@@ -304,7 +304,7 @@ impl TopKAggregate {
         if of.is_integer() || of.is_null() {
             return Ok(DataType::Int64);
         }
-        plan_err!("`{}` has a k of type {of}, wanted a whole number", self.name())
+        plan_err!("`{}` has a k of type {of}, expected a whole number", self.name())
     }
 }
 
@@ -349,7 +349,7 @@ impl AggregateUDFImpl for TopKAggregate {
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         if args.exprs.len() != 3 {
-            return plan_err!("`{TOPK}` of vectors is no window function, wanted `{TOPK}(x, score, k) OVER (…)`");
+            return plan_err!("`{TOPK}` of vectors is no window function, expected `{TOPK}(x, score, k) OVER (…)`");
         }
         Ok(Box::new(BestRows::new(self.name(), &args, self.largest, BestResult::ScoredItems)?))
     }
@@ -379,7 +379,7 @@ fn named_measure(expr: &Expr) -> Result<VectorMeasure> {
     let names = || VectorMeasure::ALL.map(VectorMeasure::name).join(", ");
     match name.map(|name| (name, VectorMeasure::from_name(name))) {
         Some((_, Some(measure))) => Ok(measure),
-        Some((name, None)) => plan_err!("`{TOPK}` has the measure `{name}`, wanted one of: {}", names()),
-        None => plan_err!("`{TOPK}` has the measure {expr}, wanted a constant text, one of: {}", names()),
+        Some((name, None)) => plan_err!("`{TOPK}` has the measure `{name}`, expected one of: {}", names()),
+        None => plan_err!("`{TOPK}` has the measure {expr}, expected a constant text, one of: {}", names()),
     }
 }

@@ -49,7 +49,7 @@ impl ListVectors {
                 let list = array.as_list::<i64>();
                 (list.values(), RowRanges::Offsets(list.offsets().clone()))
             }
-            other => return exec_err!("got {other}, wanted a vector: a list of numbers"),
+            other => return exec_err!("got {other}, expected a vector: a list of numbers"),
         };
         let is_single = matches!(values.data_type(), DataType::Float16 | DataType::Float32);
         let values = cast(values, if is_single { &DataType::Float32 } else { &DataType::Float64 })?;

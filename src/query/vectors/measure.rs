@@ -156,7 +156,7 @@ impl ScalarUDFImpl for MeasureFunction {
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         let name = self.name();
         let [a, b] = types else {
-            return plan_err!("`{name}` has {} arguments, wanted two vectors", types.len());
+            return plan_err!("`{name}` has {} arguments, expected two vectors", types.len());
         };
         Ok(vector_arguments(name, [a, b])?.to_vec())
     }
@@ -217,7 +217,7 @@ impl MeasureFunction {
             if a.len() != b.len() {
                 let name = self.name();
                 return exec_err!(
-                    "`{name}` of vectors of {} and of {} values, wanted vectors of one width",
+                    "`{name}` of vectors of {} and of {} values, expected vectors of one width",
                     a.len(),
                     b.len()
                 );
@@ -260,7 +260,7 @@ pub(super) fn vector_arguments(name: &str, types: [&DataType; 2]) -> Result<[Dat
     if let [DataType::FixedSizeList(_, a), DataType::FixedSizeList(_, b)] = types
         && a != b
     {
-        return plan_err!("`{name}` of vectors of {a} and of {b} values, wanted vectors of one width");
+        return plan_err!("`{name}` of vectors of {a} and of {b} values, expected vectors of one width");
     }
     Ok([vector_argument(name, types[0])?, vector_argument(name, types[1])?])
 }
@@ -271,8 +271,8 @@ pub(super) fn vector_argument(name: &str, of: &DataType) -> Result<DataType> {
         (DataType::Null, _) | (_, Some(DataType::Float16 | DataType::Float32 | DataType::Float64)) => Ok(of.clone()),
         (_, Some(_)) => Ok(float_vectors(of)),
         (DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8, _) => {
-            plan_err!("`{name}` of a text, wanted a vector, for example [0.5, 1.0] without quotes")
+            plan_err!("`{name}` of a text, expected a vector, for example [0.5, 1.0] without quotes")
         }
-        _ => plan_err!("`{name}` of {of}, wanted a vector: a list of numbers"),
+        _ => plan_err!("`{name}` of {of}, expected a vector: a list of numbers"),
     }
 }

@@ -83,13 +83,13 @@ impl ScalarUDFImpl for VectorFunction {
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         match types {
             [of] => Ok(vec![vector_argument(self.name(), of)?]),
-            _ => plan_err!("`{}` has {} arguments, wanted one vector", self.name(), types.len()),
+            _ => plan_err!("`{}` has {} arguments, expected one vector", self.name(), types.len()),
         }
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [argument] = args.args.as_slice() else {
-            return exec_err!("`{}` of {} arguments, wanted one", self.name(), args.args.len());
+            return exec_err!("`{}` of {} arguments, expected one", self.name(), args.args.len());
         };
         if argument.data_type() == DataType::Null {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from(args.return_type())?));

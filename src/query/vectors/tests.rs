@@ -60,7 +60,7 @@ fn measures_have_the_names_of_other_databases() {
             ] {
                 let call = if name.starts_with('<') { format!("{a} {name} {b}") } else { format!("{name}({a}, {b})") };
                 let got = number(&session, &call);
-                assert!((got - wanted).abs() < 1e-12, "{call}: {got}, wanted {wanted}");
+                assert!((got - wanted).abs() < 1e-12, "{call}: {got}, expected {wanted}");
             }
         }
     }
@@ -141,9 +141,9 @@ fn the_best_rows_of_a_group() {
     let groups = "split, max_by(image_id, feature[1], 2) FROM cnn.features GROUP BY split ORDER BY split";
     assert_eq!(value(&session, groups), "test,\"[5, 4]\"\ntrain,\"[3, 2]\"");
     for (sql, wanted) in [
-        ("max_by(image_id, 1, 0)", "wanted a constant from 1 to"),
-        ("max_by(image_id, 1, image_id)", "wanted a constant from 1 to"),
-        ("max_by(image_id, 1, 'two')", "wanted a whole number"),
+        ("max_by(image_id, 1, 0)", "expected a constant from 1 to"),
+        ("max_by(image_id, 1, image_id)", "expected a constant from 1 to"),
+        ("max_by(image_id, 1, 'two')", "expected a whole number"),
         ("max_by(image_id)", "max_by"),
     ] {
         let message = message(&session, &format!("{sql} FROM cnn.features"));
@@ -178,13 +178,13 @@ fn the_nearest_rows_of_a_group() {
         "true"
     );
     for (sql, wanted) in [
-        ("topk(image_id, 1, 0)", "wanted a constant from 1 to"),
-        ("topk(image_id, feature, [1, 0], 0)", "wanted a constant from 1 to"),
+        ("topk(image_id, 1, 0)", "expected a constant from 1 to"),
+        ("topk(image_id, feature, [1, 0], 0)", "expected a constant from 1 to"),
         ("topk(image_id, feature, [1, 0, 0], 2)", "vectors of"),
-        ("topk(image_id, feature, [1, 0], 2, 'cosine')", "the measure `cosine`, wanted one of: cosine_distance"),
-        ("topk(image_id, feature, [1, 0], 2, split)", "wanted a constant text"),
-        ("topk(image_id, image_id, [1, 0], 2)", "`topk` of Int64, wanted a vector"),
-        ("bottomk(image_id, feature, [1, 0], 2)", "has 4 arguments, wanted `bottomk(x, score, k)`"),
+        ("topk(image_id, feature, [1, 0], 2, 'cosine')", "the measure `cosine`, expected one of: cosine_distance"),
+        ("topk(image_id, feature, [1, 0], 2, split)", "expected a constant text"),
+        ("topk(image_id, image_id, [1, 0], 2)", "`topk` of Int64, expected a vector"),
+        ("bottomk(image_id, feature, [1, 0], 2)", "has 4 arguments, expected `bottomk(x, score, k)`"),
         ("topk(image_id, feature, [1, 0], 2) OVER ()", "no window function"),
     ] {
         let message = message(&session, &format!("{sql} FROM cnn.features"));
@@ -219,11 +219,11 @@ fn wrong_arguments_say_what_is_wanted() {
             "array_distance(feature, arrow_cast([1, 2, 3], 'FixedSizeList(3, Float32)')) FROM cnn.features",
             "`array_distance` of vectors of 2 and of 3 values",
         ),
-        ("inner_product('[1, 2]', [1, 2])", "wanted a vector, for example [0.5, 1.0] without quotes"),
-        ("inner_product(image_id, feature) FROM cnn.features", "`inner_product` of Int64, wanted a vector"),
-        ("vector_norm(['a'])", "wanted a vector"),
-        ("cosine_distance([1, 2])", "has 1 arguments, wanted two vectors"),
-        ("vector_avg(image_id) FROM cnn.features", "`vector_avg` of Int64, wanted a vector"),
+        ("inner_product('[1, 2]', [1, 2])", "expected a vector, for example [0.5, 1.0] without quotes"),
+        ("inner_product(image_id, feature) FROM cnn.features", "`inner_product` of Int64, expected a vector"),
+        ("vector_norm(['a'])", "expected a vector"),
+        ("cosine_distance([1, 2])", "has 1 arguments, expected two vectors"),
+        ("vector_avg(image_id) FROM cnn.features", "`vector_avg` of Int64, expected a vector"),
     ] {
         let message = message(&session, sql);
         assert!(message.contains(wanted), "{sql}: {message}");

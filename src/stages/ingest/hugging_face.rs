@@ -196,7 +196,7 @@ mod tests {
         assert_eq!((encoded_images(&host).len(), host.warnings.len()), (1, 1));
         let error = refused(ingest(data.path(), settings(json!({"image": "caption", "caption": "text"}))));
         for expected in [
-            "column `caption`: is Utf8, wanted bytes, or a struct of `bytes` and `path`",
+            "column `caption`: is Utf8, expected bytes, or a struct of `bytes` and `path`",
             "column `text`: is not there",
         ] {
             assert!(error.contains(expected), "{error}");

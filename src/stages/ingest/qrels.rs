@@ -427,7 +427,7 @@ mod tests {
         let message = refused(read_one(b"5 0 80 1\n5 0 80\n\n5 0 80 0\nx 0 80 1\n5 0 82 high\n6 0 80 1\n"));
         for part in [
             "has 4 mistakes",
-            "line 2: 3 fields, wanted 4: query, iteration, item, grade",
+            "line 2: 3 fields, expected 4: query, iteration, item, grade",
             "line 4: query 5 with item 80 is judged in line 1 too",
             "line 5: query is `x`, expected a whole number",
             "line 6: grade is `high`, expected a number",

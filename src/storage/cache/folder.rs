@@ -74,7 +74,7 @@ impl CacheFolder {
             }
             let owner = path.metadata().map_err(|error| failed(path, &error))?.uid();
             if owner != user {
-                let message = format!("cache folder belongs to user {owner}, wanted {user}: `{}`", path.display());
+                let message = format!("cache folder belongs to user {owner}, expected {user}: `{}`", path.display());
                 return Err(Error::data(message).hint(elsewhere));
             }
         }

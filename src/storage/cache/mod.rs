@@ -174,7 +174,7 @@ impl ShardCache {
 
     fn key_state(&self, key: &str) -> Result<Arc<KeyState>> {
         if !is_key(key) {
-            return Err(Error::internal(format!("key `{key}` of a shard, wanted 16 to 128 hexadecimal digits")));
+            return Err(Error::internal(format!("key `{key}` of a shard, expected 16 to 128 hexadecimal digits")));
         }
         self.inner.folder.check_not_removed()?;
         let mut key_states = lock(&self.inner.key_states);

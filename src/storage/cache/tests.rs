@@ -306,7 +306,7 @@ fn a_damaged_shard_is_reported_once_and_built_again() {
     std::fs::remove_file(path(&cache, 2, SHARD_FILE)).unwrap();
     flip_bit(&path(&cache, 3, DIGESTS_FILE), 9);
     let error = get(&cache, 1).unwrap_err();
-    assert!(error.to_string().contains("shard has 10 bytes, wanted 8"), "{error}");
+    assert!(error.to_string().contains("shard has 10 bytes, expected 8"), "{error}");
     assert!(error.hint_text().unwrap().contains("as were 2 other damaged shards"), "{:?}", error.hint_text());
     assert!(cached_shards(&cache) == [4] && !path(&cache, 2, "").exists());
     for i in 1..=3 {
@@ -405,7 +405,7 @@ fn files_and_folders_of_other_users_are_refused() {
         return;
     }
     let error = ShardCache::open(&place, 1).unwrap_err();
-    assert!(error.to_string().starts_with("cache folder belongs to user 12345, wanted 0: "), "{error}");
+    assert!(error.to_string().starts_with("cache folder belongs to user 12345, expected 0: "), "{error}");
     assert!(error.hint_text().unwrap().contains("--cache"));
     assert!(!place.join(".owner").exists());
 }

@@ -40,7 +40,7 @@ impl Location {
         if !SCHEMES.contains(&scheme) {
             let known = "`s3://`, `gs://`, `az://`, `http://` or `https://`";
             return Err(Error::usage(format!(
-                "nothing is read or written at `{scheme}://`, wanted a folder, or {known}"
+                "nothing is read or written at `{scheme}://`, expected a folder, or {known}"
             )));
         }
         // In `az://container@account/…` the user part is the container.
@@ -50,7 +50,7 @@ impl Location {
                 .hint("give credentials in the environment, as in `AWS_ACCESS_KEY_ID`"));
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(Error::usage(format!("the `{scheme}://` URL has a `?` or a `#`, wanted a plain path")));
+            return Err(Error::usage(format!("the `{scheme}://` URL has a `?` or a `#`, expected a plain path")));
         }
         if url.host_str().is_none_or(str::is_empty) {
             return Err(Error::usage(format!("the `{scheme}://` URL names no bucket, container or server")));

@@ -47,7 +47,7 @@ impl DigestMismatch {
     #[cold]
     pub fn error(&self) -> Error {
         let Self { range, found, wanted } = self;
-        Error::data(format!("bytes {} to {} have digest {found}, wanted {wanted}: damaged", range.start, range.end))
+        Error::data(format!("bytes {} to {} have digest {found}, expected {wanted}: damaged", range.start, range.end))
     }
 }
 
@@ -64,7 +64,7 @@ impl ChunkDigests {
         let damaged = |what: String| Error::data(what).hint("remove the shard: it is built again when needed");
         if found < HEADER as u64 {
             return Err(damaged(format!(
-                "digests of a shard have {found} bytes, wanted at least {HEADER} in `{shown}`"
+                "digests of a shard have {found} bytes, expected at least {HEADER} in `{shown}`"
             )));
         }
         #[expect(unsafe_code, reason = "a memory map is sound as long as nobody changes the file, which we document")]
@@ -76,15 +76,15 @@ impl ChunkDigests {
         let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| map[at + i]));
         let (wanted, chunk) = (number(8), number(16));
         if chunk != CHUNK as u64 {
-            return Err(damaged(format!("digests are of chunks of {chunk} bytes, wanted {CHUNK}, in `{shown}`")));
+            return Err(damaged(format!("digests are of chunks of {chunk} bytes, expected {CHUNK}, in `{shown}`")));
         }
         if length != wanted {
             let shard = folder.join(SHARD_FILE);
-            return Err(damaged(format!("shard has {length} bytes, wanted {wanted}: `{}`", shard.display())));
+            return Err(damaged(format!("shard has {length} bytes, expected {wanted}: `{}`", shard.display())));
         }
         if file_size(length) != found {
             return Err(damaged(format!(
-                "digests of a shard of {length} bytes have {found} bytes, wanted {}, in `{shown}`",
+                "digests of a shard of {length} bytes have {found} bytes, expected {}, in `{shown}`",
                 file_size(length)
             )));
         }

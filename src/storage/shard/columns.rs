@@ -216,7 +216,7 @@ impl Shard {
 
     fn type_error(&self, field: &Field, wanted: &str) -> Error {
         let (name, found) = (field.name(), field.data_type());
-        Error::data(format!("column `{name}` is {found}, wanted {wanted}, in `{}`", self.path().display()))
+        Error::data(format!("column `{name}` is {found}, expected {wanted}, in `{}`", self.path().display()))
     }
 
     /// Checks that an array of `column` has `length` values and no nulls.
@@ -224,11 +224,11 @@ impl Shard {
         let node = self.layout.nodes[node];
         let place = self.path().display();
         if node.nulls != 0 {
-            return Err(Error::data(format!("column `{column}` has {} nulls, wanted none, in `{place}`", node.nulls)));
+            return Err(Error::data(format!("column `{column}` has {} nulls, expected none, in `{place}`", node.nulls)));
         }
         if node.length != length {
             let found = node.length;
-            return Err(Error::data(format!("column `{column}` has {found} values, wanted {length}, in `{place}`")));
+            return Err(Error::data(format!("column `{column}` has {found} values, expected {length}, in `{place}`")));
         }
         Ok(())
     }
@@ -244,7 +244,7 @@ impl Shard {
         let size = size_of::<T>();
         if length.checked_mul(size).is_none_or(|bytes| bytes > place.len()) {
             return Err(self.with_path(Error::data(format!(
-                "column `{column}` has {} bytes, wanted {length} values of {size}",
+                "column `{column}` has {} bytes, expected {length} values of {size}",
                 place.len()
             ))));
         }
@@ -300,7 +300,7 @@ impl RowOffsets {
         match (usize::try_from(start), usize::try_from(end)) {
             (Ok(first), Ok(last)) if first <= last && last <= length => Ok(first..last),
             _ => Err(self.values.shard.with_path(Error::data(format!(
-                "row {row} is values {start} to {end} of {length}, wanted a range of them"
+                "row {row} is values {start} to {end} of {length}, expected a range of them"
             )))),
         }
     }

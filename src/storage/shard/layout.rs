@@ -67,11 +67,11 @@ impl ArrowFileLayout {
 
         let blocks = footer.recordBatches().map_or(0, |blocks| blocks.len());
         if blocks != 1 {
-            return Err(Error::data(format!("Arrow file has {blocks} record batches, wanted one")));
+            return Err(Error::data(format!("Arrow file has {blocks} record batches, expected one")));
         }
         let dictionaries = footer.dictionaries().map_or(0, |blocks| blocks.len());
         if dictionaries != 0 {
-            return Err(Error::data(format!("Arrow file has {dictionaries} dictionaries, wanted plain columns")));
+            return Err(Error::data(format!("Arrow file has {dictionaries} dictionaries, expected plain columns")));
         }
         let schema = footer.schema().ok_or_else(|| Error::data("Arrow file has no schema"))?;
         if !schema.endianness().equals_to_target_endianness() {
@@ -116,12 +116,12 @@ impl ArrowFileLayout {
         let prefix = if bytes[start..].starts_with(&[0xff; 4]) { 8 } else { 4 };
         let message = root_as_message(&bytes[start + prefix..body]).map_err(|error| unreadable("batch", &error))?;
         if message.header_type() != MessageHeader::RecordBatch {
-            return Err(Error::data(format!("Arrow file has {:?}, wanted a record batch", message.header_type())));
+            return Err(Error::data(format!("Arrow file has {:?}, expected a record batch", message.header_type())));
         }
         let batch = message.header_as_record_batch().ok_or_else(|| wrong("no content"))?;
         if let Some(compression) = batch.compression() {
             let codec = compression.codec();
-            return Err(Error::data(format!("record batch is compressed ({codec:?}), wanted plain buffers"))
+            return Err(Error::data(format!("record batch is compressed ({codec:?}), expected plain buffers"))
                 .hint("write the file without compression"));
         }
         self.rows = usize::try_from(batch.length()).map_err(|_| wrong("a negative number of rows"))?;
@@ -150,7 +150,7 @@ impl ArrowFileLayout {
             let length = self.nodes.get(at.node).map_or(0, |node| node.length);
             if length != self.rows {
                 let name = field.name();
-                return Err(Error::data(format!("column `{name}` has {length} rows, wanted {}", self.rows)));
+                return Err(Error::data(format!("column `{name}` has {length} rows, expected {}", self.rows)));
             }
             at = column_after(field.data_type(), at);
         }
@@ -201,7 +201,7 @@ pub(super) fn check_column_types(schema: &Schema) -> Result<(), ArrowError> {
     match schema.fields().iter().find(unknown) {
         None => Ok(()),
         Some(field) => Err(ArrowError::SchemaError(format!(
-            "column `{}` is {}, wanted numbers, texts, or lists of them",
+            "column `{}` is {}, expected numbers, texts, or lists of them",
             field.name(),
             field.data_type()
         ))),

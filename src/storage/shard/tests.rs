@@ -145,13 +145,13 @@ fn files_of_pyarrow_are_read() {
 fn other_arrow_files_are_refused() {
     let golden = golden();
     let refused = |name: &str| refusal(of_file(&golden[name]));
-    assert!(refused("two").ends_with("Arrow file has 2 record batches, wanted one"), "{}", refused("two"));
-    assert!(refused("none").ends_with("Arrow file has 0 record batches, wanted one"), "{}", refused("none"));
+    assert!(refused("two").ends_with("Arrow file has 2 record batches, expected one"), "{}", refused("two"));
+    assert!(refused("none").ends_with("Arrow file has 0 record batches, expected one"), "{}", refused("none"));
     assert!(refused("compressed").contains("record batch is compressed (LZ4_FRAME)"), "{}", refused("compressed"));
     assert!(refused("dictionary").contains("has 1 dictionaries"), "{}", refused("dictionary"));
-    assert!(refused("view").contains("column `caption` is Utf8View, wanted numbers, texts"), "{}", refused("view"));
+    assert!(refused("view").contains("column `caption` is Utf8View, expected numbers, texts"), "{}", refused("view"));
     let nulls = of_file(&golden["nulls"]).unwrap();
-    assert!(refusal(nulls.ids("image_id")).contains("column `image_id` has 1 nulls, wanted none"));
+    assert!(refusal(nulls.ids("image_id")).contains("column `image_id` has 1 nulls, expected none"));
     assert!(refusal(of_file(b"")).contains("0 bytes are no Arrow file"));
     assert!(refusal(of_file(&[7; 4000])).contains("4000 bytes are no Arrow file"));
     let dictionary = arrow::array::DictionaryArray::<arrow::datatypes::Int32Type>::from_iter(["a", "b"]);
@@ -167,9 +167,9 @@ fn columns_are_opened_by_name_and_type() {
     assert!(error.to_string().contains("no column `id`"), "{error}");
     assert!(error.hint_text().unwrap().contains("`image_id`, `image`"));
     assert!(refusal(shard.vectors("tokens")).contains("column `tokens` is List("));
-    assert!(refusal(shard.ids("caption")).contains("column `caption` is Utf8, wanted Int64"));
-    assert!(refusal(shard.texts("image_id")).contains("is Int64, wanted Utf8"));
-    assert!(refusal(shard.int32_lists("image")).contains("wanted a List of Int32"));
+    assert!(refusal(shard.ids("caption")).contains("column `caption` is Utf8, expected Int64"));
+    assert!(refusal(shard.texts("image_id")).contains("is Int64, expected Utf8"));
+    assert!(refusal(shard.int32_lists("image")).contains("expected a List of Int32"));
     for error in [
         shard.ids("image_id").unwrap().value(3).unwrap_err(),
         shard.vectors("image").unwrap().row(3).unwrap_err(),
@@ -194,12 +194,12 @@ fn invalid_content_with_matching_digests_is_an_error() {
     };
     for end in [-1i32, i32::MAX, i32::MIN] {
         let offsets = changed(place(4, 1) + 8, &end.to_le_bytes());
-        assert!(refusal(offsets.int32_lists("tokens").unwrap().row(1)).contains("wanted a range"));
-        assert!(refusal(offsets.int32_lists("tokens").unwrap().row(2)).contains("wanted a range"));
+        assert!(refusal(offsets.int32_lists("tokens").unwrap().row(1)).contains("expected a range"));
+        assert!(refusal(offsets.int32_lists("tokens").unwrap().row(2)).contains("expected a range"));
         assert!(offsets.int32_lists("tokens").unwrap().row(3).is_ok());
         assert!(offsets.batch().is_err());
         let offsets = changed(place(3, 1) + 8, &end.to_le_bytes());
-        assert!(refusal(offsets.texts("caption").unwrap().value(1)).contains("wanted a range"));
+        assert!(refusal(offsets.texts("caption").unwrap().value(1)).contains("expected a range"));
     }
     let text = changed(place(3, 2) + 1, &[0xff]);
     assert!(refusal(text.texts("caption").unwrap().value(0)).contains("row 0 of a column of texts is not UTF-8"));
@@ -264,7 +264,7 @@ fn missing_files_and_wrong_lengths_are_errors() {
         assert!(refusal(open(folder.path())).starts_with(message));
         std::fs::copy(other.path().join(name), &path).unwrap();
         let message = refusal(open(folder.path()));
-        assert!(message.starts_with("shard has ") && message.contains(" bytes, wanted "), "{message}");
+        assert!(message.starts_with("shard has ") && message.contains(" bytes, expected "), "{message}");
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, content).unwrap();
     }

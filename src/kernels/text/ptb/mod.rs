@@ -104,7 +104,7 @@ mod tests {
             let expected: Vec<&str> = expected.split(' ').filter(|word| !word.is_empty()).collect();
             let got = tokenize(caption, true);
             if got != expected {
-                different.push(format!("{caption}\n  got    {got:?}\n  wanted {expected:?}"));
+                different.push(format!("{caption}\n  got    {got:?}\n  expected {expected:?}"));
             }
         }
         let count = golden.lines().count();

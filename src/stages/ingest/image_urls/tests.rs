@@ -75,7 +75,7 @@ fn rows_without_a_url_can_be_left_out() {
     let warnings: Vec<_> = host.warnings.iter().map(|warning| (&*warning.subject, &*warning.message)).collect();
     let page = format!("http://{address}/page");
     for (warning, (url, place, message)) in warnings.iter().zip([
-        ("file:///etc/passwd", "line 3", "its scheme is `file`, wanted `http` or `https`"),
+        ("file:///etc/passwd", "line 3", "its scheme is `file`, expected `http` or `https`"),
         ("http//x", "line 4", "it is no URL"),
         ("", "line 5", "there is no URL"),
         ("http//x", "line 6", "it is no URL"),
@@ -138,7 +138,7 @@ fn images_are_fetched_once_with_their_captions() {
     let data = folder(&[("urls.csv", table.as_bytes())]);
     let settings = |more| allowing(&address, &more);
     let error = refused(ingest(data.path(), settings(json!({}))));
-    let place = format!("`http://{address}/page` in line 3: it is a text file (HTML, XML or SVG), wanted JPEG or PNG");
+    let place = format!("`http://{address}/page` in line 3: it is a text file (HTML, XML or SVG), expected JPEG or PNG");
     assert!(error.contains(&place) && error.contains("on_missing"), "{error}");
     count.store(0, Ordering::SeqCst);
     let host = ingest(data.path(), settings(json!({"on_missing": "skip", "max_skipped": 0.5}))).unwrap();
