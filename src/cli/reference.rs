@@ -57,7 +57,7 @@ fn table_columns() -> String {
             "\n## `{}`\n\n{}\n\n| column | type | content |\n|---|---|---|\n",
             table.name, table.description
         );
-        for column in table.columns.iter() {
+        for column in &table.columns {
             let missing = if column.nullable { ", may be missing" } else { "" };
             let data_type = tables::column_type(&column.data_type);
             let _ = writeln!(text, "| `{}` | `{data_type}`{missing} | {} |", column.name, cell(&column.description));

@@ -52,7 +52,9 @@ impl AccessToken {
                 .hint("`openssl rand -hex 32` makes one"));
         }
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(Error::usage("the token has white space or characters other than those of ASCII, expected none"));
+            return Err(Error::usage(
+                "the token has white space or characters other than those of ASCII, expected none",
+            ));
         }
         let header = MetadataValue::try_from(format!("Bearer {text}"));
         let header = header.map_err(|error| Error::usage(format!("the token is no value of a header: {error}")))?;

@@ -504,7 +504,9 @@ mod tests {
         };
         let four = [0.0; 4];
         assert!(message(&npy(&header("'<i4'", "False", "(2, 2)"), &four)).contains("values are '<i4', expected '<f4'"));
-        assert!(message(&npy(&header("'<f16'", "False", "(1, 1)"), &four)).contains("values are '<f16', expected '<f4'"));
+        assert!(
+            message(&npy(&header("'<f16'", "False", "(1, 1)"), &four)).contains("values are '<f16', expected '<f4'")
+        );
         assert!(message(&npy(&header("'>f4'", "False", "(2, 2)"), &four)).contains("values are '>f4'"));
         assert!(message(&npy(&header("'|O'", "False", "(2, 2)"), &four)).contains("expected '<f4'"));
         assert!(message(&npy(&header("'<f4'", "True", "(2, 2)"), &four)).contains("Fortran order"));

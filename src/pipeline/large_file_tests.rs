@@ -62,7 +62,10 @@ fn assert_has(found: &[String], wanted: &str) {
 fn an_axis_reports_a_long_setting_and_each_of_its_overlaps_once() {
     let axis = |name: &str| format!("[matrix.{name}]\nsetting = \"pairs.synthetic.seed\"\nvalues = [1]\n");
     let long = axis("a").replace("seed", &"x.".repeat(10_000));
-    assert_has(&matrix_diagnostics(&long, ""), "`setting` has 10002 names after that of the stage, expected at most 50");
+    assert_has(
+        &matrix_diagnostics(&long, ""),
+        "`setting` has 10002 names after that of the stage, expected at most 50",
+    );
     // One mistake for each setting of an axis, not for each pair of axes.
     let found = matrix_diagnostics(&repeated(20, |i| axis(&format!("a{i}"))), "");
     assert_eq!(found.iter().filter(|line| line.contains("as axis `a0` does")).count(), 19, "{found:?}");

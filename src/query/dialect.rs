@@ -11,6 +11,7 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
+use datafusion::common::TableReference;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result as SqlResult;
 use datafusion::execution::session_state::SessionState;
@@ -75,11 +76,11 @@ pub(super) fn check_correlation(plan: &LogicalPlan, sql: &str) -> Result<()> {
     });
     walked.map_err(|error| Error::internal(format!("SQL: {error}")))?;
     let Some(PlanExpr::OuterReferenceColumn(_, column)) = outer else { return Ok(()) };
-    let table = column.relation.as_ref().map(|table| table.table());
+    let table = column.relation.as_ref().map(TableReference::table);
     let place = table.and_then(|table| last_place_of(table, &column.name, sql)).unwrap_or_default();
     let message = format!("a subquery that reads `{}` of the query around it is not supported", column.flat_name());
-    let hint = "join the tables: `a JOIN (SELECT x, count(*) AS n FROM b GROUP BY x) b ON b.x = a.x`; `LEFT SEMI JOIN` \
-                and `LEFT ANTI JOIN` are `EXISTS` and `NOT EXISTS`";
+    let hint = "join the tables: `a LEFT JOIN (SELECT x, count(*) AS n FROM b GROUP BY x) b ON b.x = a.x`, with `coalesce(n, 0)`; \
+                `LEFT SEMI JOIN` and `LEFT ANTI JOIN` are `EXISTS` and `NOT EXISTS`";
     Err(error_at(&message, "", sql, place.0, place.1).hint(hint))
 }
 
@@ -206,14 +207,19 @@ impl AllowedForms<'_> {
             RightSemi,
         };
         match operator {
-            // The common column would be that of the left table, which may lack the row.
-            Right(constraint) | RightOuter(constraint) | FullOuter(constraint) => self.without(&[(
+            // The common column would be that of one table, which may lack the row.
+            Left(constraint)
+            | LeftOuter(constraint)
+            | Right(constraint)
+            | RightOuter(constraint)
+            | FullOuter(constraint) => self.without(&[(
                 matches!(constraint, JoinConstraint::Using(_) | JoinConstraint::Natural),
-                "`RIGHT JOIN` or `FULL JOIN` with `USING` or `NATURAL`",
-                "`a FULL JOIN b ON a.x = b.x`, and `coalesce(a.x, b.x)` for the common column",
+                "`LEFT`, `RIGHT` or `FULL JOIN` with `USING` or `NATURAL`",
+                "`a LEFT JOIN b ON a.x = b.x`; in a `FULL JOIN` the common column is `coalesce(a.x, b.x)`",
             )]),
-            Join(_) | Inner(_) | Left(_) | LeftOuter(_) | CrossJoin(_) | LeftSemi(_) | RightSemi(_) | LeftAnti(_)
-            | RightAnti(_) => ControlFlow::Continue(()),
+            Join(_) | Inner(_) | CrossJoin(_) | LeftSemi(_) | RightSemi(_) | LeftAnti(_) | RightAnti(_) => {
+                ControlFlow::Continue(())
+            }
             _ => self.refuse(
                 "a join of this kind",
                 "there are `JOIN`, `LEFT`, `RIGHT`, `FULL`, `CROSS`, `LEFT SEMI` and `LEFT ANTI JOIN`",
@@ -320,7 +326,7 @@ impl AllowedForms<'_> {
             ),
             Expr::InSubquery { negated: true, .. } => self.refuse(
                 "`NOT IN` with a subquery that is no condition of its own, or compares no column",
-                "write `a LEFT ANTI JOIN b ON a.x = b.x`",
+                "write `a LEFT ANTI JOIN b ON a.x = b.x`, where no `x` is missing",
             ),
             _ => self.refuse(
                 "`IN` with a subquery outside of `WHERE`, `HAVING` and their `AND` and `OR`",
@@ -342,7 +348,7 @@ impl AllowedForms<'_> {
             (
                 names_column(left) && names_column(right),
                 "`IS DISTINCT FROM` between columns",
-                "compare with a value in place of the missing one: `coalesce(a.x, '') = coalesce(b.x, '')`",
+                "write `a.x = b.x OR (a.x IS NULL AND b.x IS NULL)`",
             ),
         ])
     }
@@ -350,6 +356,19 @@ impl AllowedForms<'_> {
 
 /// Functions that DataFusion plans without an entry in its list.
 const PLANNED: [&str; 2] = ["unnest", "grouping"];
+
+/// True for what can stand behind `->`: every operator but a comparison binds closer.
+fn is_json_key(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::Value(_)
+            | Expr::Identifier(_)
+            | Expr::CompoundIdentifier(_)
+            | Expr::Nested(_)
+            | Expr::Cast { .. }
+            | Expr::Function(_)
+    )
+}
 
 /// True for an expression with a column of the query itself.
 fn names_column(expr: &Expr) -> bool {
@@ -559,7 +578,6 @@ impl Visitor for AllowedForms<'_> {
             | Expr::Between { .. }
             | Expr::Like { any: false, .. }
             | Expr::ILike { any: false, .. }
-            | Expr::SimilarTo { .. }
             | Expr::UnaryOp { .. }
             | Expr::Cast { array: false, format: None, .. }
             | Expr::AtTimeZone { .. }
@@ -590,10 +608,9 @@ impl Visitor for AllowedForms<'_> {
             | Expr::Lambda(_) => ControlFlow::Continue(()),
             Expr::Function(function) => self.function(function),
             Expr::BinaryOp { op, right, .. } => self.without(&[(
-                matches!(op, BinaryOperator::Arrow | BinaryOperator::LongArrow)
-                    && matches!(&**right, Expr::BinaryOp { op, .. } if is_comparison(op)),
-                "`->` before a comparison, which binds closer,",
-                "write brackets: `(settings->'epochs') > 1`",
+                matches!(op, BinaryOperator::Arrow | BinaryOperator::LongArrow) && !is_json_key(right),
+                "`->` or `->>` before an operator, which binds closer,",
+                "write brackets: `(settings->>'loss') = 'sum'`",
             )]),
             Expr::InSubquery { .. } | Expr::Exists { .. } => self.condition(expr),
             Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => self.distinct_from(left, right),

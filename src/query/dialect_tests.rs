@@ -31,6 +31,7 @@ fn what_is_not_of_this_sql_is_refused() {
         (format!("SELECT x FROM {a}, {b} WHERE x IS NOT DISTINCT FROM y"), "`IS DISTINCT FROM` between columns"),
         (format!("SELECT x FROM {a} WHERE x IS DISTINCT FROM 1 AND x > 0"), "before an operator"),
         (format!("SELECT x FROM {a} TABLESAMPLE (10 PERCENT)"), "`TABLESAMPLE`"),
+        (format!("SELECT * FROM {a} LEFT JOIN (SELECT 1 x) b USING (x)"), "with `USING` or `NATURAL`"),
         (format!("SELECT * FROM {a} FULL JOIN (SELECT 1 x) b USING (x)"), "with `USING` or `NATURAL`"),
         (format!("SELECT * FROM {a} NATURAL RIGHT JOIN (SELECT 1 x) b"), "with `USING` or `NATURAL`"),
         (format!("SELECT x FROM {a} INTERSECT ALL SELECT y FROM {b}"), "`INTERSECT ALL` or `EXCEPT ALL`"),
@@ -40,6 +41,8 @@ fn what_is_not_of_this_sql_is_refused() {
         (format!("SELECT x FROM {a} FOR UPDATE"), "`FOR` behind a query"),
         (format!("FROM {a}"), "a query without `SELECT`"),
         (format!("SELECT x INTO t FROM {a}"), "`SELECT … INTO`"),
+        ("SELECT 'abc' SIMILAR TO 'b'".to_owned(), "`'abc' SIMILAR TO 'b'`"),
+        ("SELECT '{}'->>'a' || 'b'".to_owned(), "`->` or `->>` before an operator"),
         ("SELECT no_such(1)".to_owned(), "there is no function `no_such`"),
     ] {
         let error = text(&session, &sql, OutputFormat::Csv).expect_err(&sql);

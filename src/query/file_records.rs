@@ -419,7 +419,10 @@ mod tests {
         // A sparse file: zeros that take no place on the disk.
         std::fs::File::create(&path).unwrap().set_len((256 << 20) + 1).unwrap();
         let error = check_records(&path, RecordForm::Array).unwrap_err();
-        assert!(error.to_string().ends_with("the JSON array has 268435457 bytes, expected at most 268435456"), "{error}");
+        assert!(
+            error.to_string().ends_with("the JSON array has 268435457 bytes, expected at most 268435456"),
+            "{error}"
+        );
         assert!(error.hint_text().unwrap().contains(".jsonl"));
 
         let mut sizes = RecordSizes::new(RecordForm::Lines);

@@ -148,7 +148,10 @@ fn mistyped_words_have_their_place_and_the_near_word() {
     let got = error("SELECT image_id <=> 3 FROM cnn.features").to_string();
     assert!(got.contains("`cosine_distance(a, b)` of vectors"), "{got}");
     let got = error("SELECT * FROM epoch_order(fit, 0)").to_string();
-    assert!(got.starts_with("SQL: the stage of `epoch_order` is `fit`, expected `epoch_order('stage', epoch)`"), "{got}");
+    assert!(
+        got.starts_with("SQL: the stage of `epoch_order` is `fit`, expected `epoch_order('stage', epoch)`"),
+        "{got}"
+    );
 }
 
 /// Scans compute conditions, and the reader of Parquet says of their errors what it says of a damaged file.

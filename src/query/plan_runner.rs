@@ -13,7 +13,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 
-use super::pass_through::{ReadOnceExec, read_once};
+use super::pass_through::{ReadOnceExec, SmallBatchesExec, read_once, small_batches};
 use super::topk_join::{decode_join, encode_join};
 
 /// Runner of a session's plans in other processes.
@@ -38,6 +38,7 @@ pub trait PlanRunner: Debug + Send + Sync {
 /// First bytes of messages, one for each operator.
 const TOP_K_JOIN: u8 = 0;
 const READ_ONCE: u8 = 1;
+const SMALL_BATCHES: u8 = 2;
 
 /// Message of an operator of this crate; `None` for another operator.
 ///
@@ -50,6 +51,9 @@ pub fn encode_operator(
 ) -> Result<Option<Vec<u8>>> {
     if operator.downcast_ref::<ReadOnceExec>().is_some() {
         return Ok(Some(vec![READ_ONCE]));
+    }
+    if operator.downcast_ref::<SmallBatchesExec>().is_some() {
+        return Ok(Some(vec![SMALL_BATCHES]));
     }
     let join = encode_join(operator, codec, converter)?;
     Ok(join.map(|message| [vec![TOP_K_JOIN], message].concat()))
@@ -69,6 +73,7 @@ pub fn decode_operator(
     match (message.split_first(), inputs) {
         (Some((&TOP_K_JOIN, message)), _) => decode_join(message, inputs, context, codec, converter),
         (Some((&READ_ONCE, [])), [input]) => Ok(Arc::new(read_once(Arc::clone(input)))),
+        (Some((&SMALL_BATCHES, [])), [input]) => Ok(Arc::new(small_batches(Arc::clone(input)))),
         _ => exec_err!("got a message of no operator, expected one of this version of Pairloom"),
     }
 }

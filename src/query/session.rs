@@ -28,7 +28,7 @@ use datafusion::common::TableReference;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::common::collect;
 use datafusion::physical_plan::memory::MemoryStream;
 use datafusion::prelude::SessionContext;
@@ -363,7 +363,8 @@ impl Session {
         let subqueries = if is_explained { Vec::new() } else { scalar_subqueries(&plan)? };
         let mut values = Vec::new();
         for subquery in subqueries {
-            let plan = LogicalPlan::clone(&subquery.subquery);
+            // A second row is an error; a third need not be read.
+            let plan = LogicalPlanBuilder::from(LogicalPlan::clone(&subquery.subquery)).limit(0, Some(2))?.build()?;
             let rows = Box::pin(self.rows_of_plan(plan, state.clone())).await?;
             let value = scalar_value(&subquery, &collect(rows).await?)?;
             values.push((subquery, value));

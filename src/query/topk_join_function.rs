@@ -91,7 +91,10 @@ impl TableFunctionImpl for TopKJoinFunction {
             check_method(&join_method(method)?, more.len().saturating_sub(2))?;
             if measure != VectorMeasure::CosineSimilarity {
                 let wanted = VectorMeasure::CosineSimilarity.name();
-                return plan_err!("a method corrects cosines, got the measure `{}`, expected `{wanted}`", measure.name());
+                return plan_err!(
+                    "a method corrects cosines, got the measure `{}`, expected `{wanted}`",
+                    measure.name()
+                );
             }
         }
         let (k, k_parameter) = match k {

@@ -112,7 +112,7 @@ struct FiltersOfParts {
 impl PhysicalOptimizerRule for FiltersOfParts {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_down(|node| {
-            if node.exists(|below| stops_filters(below))? {
+            if node.exists(stops_filters)? {
                 return Ok(Transformed::no(node));
             }
             Ok(Transformed::new(self.rule.optimize(node, config)?, true, TreeNodeRecursion::Jump))

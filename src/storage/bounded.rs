@@ -98,7 +98,9 @@ impl<R: Read> Read for LimitedReader<R> {
 /// It does: the error names the format, and a way to a UTF-8 text file.
 pub fn check_is_text(path: &Path, content: &[u8]) -> Result<()> {
     match other_format(&content[..content.len().min(START_BYTES)]) {
-        Some((name, hint)) => Err(Error::data(format!("`{}` is {name}, expected UTF-8 text", path.display())).hint(hint)),
+        Some((name, hint)) => {
+            Err(Error::data(format!("`{}` is {name}, expected UTF-8 text", path.display())).hint(hint))
+        }
         None => Ok(()),
     }
 }

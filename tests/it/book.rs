@@ -124,7 +124,7 @@ fn completed(block: &Table, before: &[Table]) -> Table {
         let mut missing = names.into_iter().filter(|name| !stages.contains_key(name));
         let known = |name: String| {
             let all = before.iter().rev().chain([&stubs]);
-            let stage = all.filter_map(|table| table.get("stage")?.get(&name)).next()?.clone();
+            let stage = all.find_map(|table| table.get("stage")?.get(&name))?.clone();
             Some((name, stage))
         };
         let Some((name, stage)) = missing.find_map(known) else { return whole };

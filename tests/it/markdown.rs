@@ -50,7 +50,9 @@ impl Document {
                     (None, None) => {}
                 },
                 Event::Code(part) => {
-                    heading.iter_mut().for_each(|text| text.push_str(&part));
+                    if let Some(text) = &mut heading {
+                        text.push_str(&part);
+                    }
                     document.code.push((line, part.into_string()));
                 }
                 _ => {}

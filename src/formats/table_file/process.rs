@@ -75,7 +75,11 @@ fn limit(path: &Path) -> Result<()> {
         // At the higher limit of time a process is killed, without a reason.
         resource.set(limit.min(highest), limit.saturating_add(1).min(highest))
     };
-    let set = lower(Resource::DATA, MEMORY).and_then(|()| lower(Resource::CPU, seconds));
+    // A core of each refused file would be as large as its memory.
+    let set = Resource::CORE
+        .set(0, 0)
+        .and_then(|()| lower(Resource::DATA, MEMORY))
+        .and_then(|()| lower(Resource::CPU, seconds));
     set.map_err(|error| Error::internal(format!("cannot limit the memory and time of a process: {error}")))
 }
 
@@ -179,8 +183,8 @@ impl Drop for Reader {
     }
 }
 
-/// Signal of an interrupted terminal, which all processes get.
-const SIGINT: i32 = 2;
+/// Signals that end all processes of a terminal or a job: SIGHUP, SIGINT, SIGTERM.
+const ENDED: [i32; 3] = [1, 2, 15];
 /// Signal of a process that has used up its time.
 const SIGXCPU: i32 = 24;
 
@@ -190,7 +194,7 @@ fn error_of(path: &Path, status: ExitStatus, said: &str) -> Error {
         return message.into();
     }
     let reason = match (status.signal(), said.lines().find(|line| !line.trim().is_empty())) {
-        (Some(SIGINT), _) => return Error::interrupted(),
+        (Some(signal), _) if ENDED.contains(&signal) => return Error::interrupted(),
         (Some(SIGXCPU), _) => "it takes too much time".to_owned(),
         (_, Some(line)) => line.trim().to_owned(),
         (_, None) => format!("its reader ended with {status}"),

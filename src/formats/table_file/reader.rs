@@ -91,7 +91,7 @@ fn read_arrow_file(path: &Path, columns: &mut Columns<'_, impl Write>) -> Result
         return Ok(());
     }
     let mut batches = 0;
-    while let Some(batch) = reader.next() {
+    for batch in reader.by_ref() {
         columns.write(&batch?)?;
         batches += 1;
     }

@@ -168,7 +168,10 @@ impl ImageFetcher {
     /// resolved, for this connection and not for another one before.
     fn check_host(&self, url: &Url) -> Result<(), FailedFetch> {
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(FailedFetch::final_one(format!("its scheme is `{}`, expected `http` or `https`", url.scheme())));
+            return Err(FailedFetch::final_one(format!(
+                "its scheme is `{}`, expected `http` or `https`",
+                url.scheme()
+            )));
         }
         let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
             return Err(FailedFetch::final_one("it names no host"));

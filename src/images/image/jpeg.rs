@@ -148,7 +148,10 @@ mod tests {
         let message = |edge, count| decode(&file(edge, count)).err().map(|error| error.to_string());
         assert_eq!(message(9000, 23).unwrap(), "the JPEG has 23 scans, expected at most 22 of its 9000 × 9000 pixels");
         assert!(message(3000, 198).is_none_or(|message| !message.contains("expected at most")));
-        assert_eq!(message(3000, 199).unwrap(), "the JPEG has 199 scans, expected at most 198 of its 3000 × 3000 pixels");
+        assert_eq!(
+            message(3000, 199).unwrap(),
+            "the JPEG has 199 scans, expected at most 198 of its 3000 × 3000 pixels"
+        );
         assert!(message(900, 200).is_none_or(|message| !message.contains("expected at most")));
     }
 }

@@ -275,7 +275,9 @@ fn a_checkpoint_with_another_data_order_is_refused() {
     let text = error.to_string();
     assert!(text.contains("the checkpoint has another data order: got samples [80]"), "{text}");
     assert!(
-        text.contains("batch size 16, seed") && text.contains("expected samples [80]") && text.contains("batch size 20"),
+        text.contains("batch size 16, seed")
+            && text.contains("expected samples [80]")
+            && text.contains("batch size 20"),
         "{text}"
     );
 }

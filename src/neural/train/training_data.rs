@@ -602,8 +602,10 @@ fn read_concepts(cx: &mut StageContext<'_>) -> Result<Vec<Concept>> {
             let (id, count) = (ids.value(row), captions.value(row));
             let co_occurrences = together[row * width..(row + 1) * width].to_vec();
             if usize::try_from(id) != Ok(concepts.len()) {
-                let message =
-                    format!("got concept {id}, expected {}: concepts are in the order of their numbers", concepts.len());
+                let message = format!(
+                    "got concept {id}, expected {}: concepts are in the order of their numbers",
+                    concepts.len()
+                );
                 return Err(Error::data(message).context(CONCEPTS));
             }
             if count < 1 || !co_occurrences.iter().all(|value| value.is_finite() && *value >= 0.0) {
@@ -622,7 +624,8 @@ fn read_concepts(cx: &mut StageContext<'_>) -> Result<Vec<Concept>> {
     let count = concepts.len();
     if let Some(wrong) = concepts.iter().position(|concept| concept.co_occurrences.len() != count) {
         let got = concepts[wrong].co_occurrences.len();
-        let message = format!("concept {wrong} has counts with {got} concepts, expected {count}, the rows of the table");
+        let message =
+            format!("concept {wrong} has counts with {got} concepts, expected {count}, the rows of the table");
         return Err(Error::data(message).context(CONCEPTS));
     }
     if concepts.is_empty() {

@@ -224,7 +224,10 @@ impl Shard {
         let node = self.layout.nodes[node];
         let place = self.path().display();
         if node.nulls != 0 {
-            return Err(Error::data(format!("column `{column}` has {} nulls, expected none, in `{place}`", node.nulls)));
+            return Err(Error::data(format!(
+                "column `{column}` has {} nulls, expected none, in `{place}`",
+                node.nulls
+            )));
         }
         if node.length != length {
             let found = node.length;

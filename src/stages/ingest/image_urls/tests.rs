@@ -138,7 +138,8 @@ fn images_are_fetched_once_with_their_captions() {
     let data = folder(&[("urls.csv", table.as_bytes())]);
     let settings = |more| allowing(&address, &more);
     let error = refused(ingest(data.path(), settings(json!({}))));
-    let place = format!("`http://{address}/page` in line 3: it is a text file (HTML, XML or SVG), expected JPEG or PNG");
+    let place =
+        format!("`http://{address}/page` in line 3: it is a text file (HTML, XML or SVG), expected JPEG or PNG");
     assert!(error.contains(&place) && error.contains("on_missing"), "{error}");
     count.store(0, Ordering::SeqCst);
     let host = ingest(data.path(), settings(json!({"on_missing": "skip", "max_skipped": 0.5}))).unwrap();
