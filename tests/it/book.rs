@@ -123,7 +123,7 @@ fn completed(block: &Table, before: &[Table]) -> Table {
         let stages = whole.entry("stage").or_insert_with(|| Table::new().into()).as_table_mut().unwrap();
         let mut missing = names.into_iter().filter(|name| !stages.contains_key(name));
         let known = |name: String| {
-            let all = before.iter().rev().chain([&stubs]);
+            let mut all = before.iter().rev().chain([&stubs]);
             let stage = all.find_map(|table| table.get("stage")?.get(&name))?.clone();
             Some((name, stage))
         };
