@@ -133,7 +133,7 @@ fn truncated_and_inconsistent_binary_files_are_errors_with_the_byte() {
     let lie = |count: &str| [format!("{count} 2\n").into_bytes(), whole[4..].to_vec()].concat();
     assert!(refused(&lie("1")).contains("announces 1 vectors and continues after them, at byte 14"));
     assert!(refused(&lie("18446744073709551615")).contains("the file ends here"));
-    assert!(refused(&lie("99999999999999999999")).contains("wanted"));
+    assert!(refused(&lie("99999999999999999999")).contains("expected"));
     let wide = [b"2 18446744073709551615\n".to_vec(), vector("a", [1.0, 2.0])].concat();
     assert!(refused(&wide).contains("width 18446744073709551615, expected 2"));
     let wrong = [b"2 2\n".to_vec(), vector("a", [f32::NAN, 2.5]), vector("b", [f32::INFINITY, 0.0])].concat();
