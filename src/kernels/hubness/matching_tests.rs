@@ -141,7 +141,7 @@ fn capacities_of_an_image_by_rule() {
     let slice_limits = |lambda, k| GreedyRelaxation { lambda, capacity: CapacityRule::Slices }.limits(k, 1000, 1000);
     let largest = [limits(CapacityRule::Strict, 2.0, 10), limits(CapacityRule::Scaled, 2.0, 10), slice_limits(2.0, 10)];
     assert_eq!(largest.map(|limits| limits.queries_per_item), [20, 100, 20]);
-    // Captions that get an image at all, limits 5,000: the limit limits R@1.
+    // Captions that get an image at all, of 5,000: the limit of R@1.
     let matched =
         [limits(CapacityRule::Strict, 1.0, 1), limits(CapacityRule::Scaled, 1.0, 1)].map(|limits| limits.total_pairs);
     assert_eq!((matched, 5 * slice_limits(1.0, 1).total_pairs), ([1000, 5000], 5000));

@@ -397,7 +397,7 @@ mod tests {
         assert_eq!(value_of(Statistic::MeanOfLargest { k: 9 }, &scores), 0.625);
         assert_eq!([1, 3, 4, 9].map(|k| value_of(Statistic::KthLargest { k }, &scores)), [2.0, 0.5, -1.0, -1.0]);
         assert_eq!(value_of(Statistic::Mean, &scores), 0.625);
-        // Deviations −1/8, 11/8, −13/8, 3/8: the sum value_of their squares is 300/64, the mean 75/64.
+        // Deviations −1/8, 11/8, −13/8, 3/8: the sum of their squares is 300/64, the mean 75/64.
         assert!((value_of(Statistic::StandardDeviation, &scores) - (75f64 / 64.0).sqrt()).abs() < 1e-15);
         assert_eq!(value_of(Statistic::StandardDeviation, &[0.1; 3]), 0.0);
         // e²⁰⁰⁰ overflows f64, but its logarithm does not.

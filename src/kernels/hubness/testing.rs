@@ -33,7 +33,7 @@ pub(super) fn item_statistics(scores: &DenseScores, statistics: &[Statistic]) ->
     statistics.iter().map(|statistic| (0..scores.items).map(|item| statistic.compute(column(item))).collect()).collect()
 }
 
-/// Statistics statistic every query.
+/// Statistics of every query.
 fn query_statistics(scores: &DenseScores, statistics: &[Statistic]) -> Vec<Vec<f64>> {
     let row = |query: usize| to_f32(scores.row(query)).into_iter();
     statistics
