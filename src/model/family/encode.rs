@@ -20,7 +20,7 @@ pub const CAPTIONS_PER_BLOCK: usize = 256;
 const RAW_IMAGES_PER_BLOCK: usize = 32;
 
 /// Encodes any number of images, row-major with `width` values each: those of
-/// [`InputSpec::values_per_image`](super::input_spec::InputSpec::values_per_image), or another number of regions.
+/// [`InputSpec::values_per_image`](pairloom_spec::input_spec::InputSpec::values_per_image), or another number of regions.
 ///
 /// # Errors
 /// No image, or a number of values that is not a multiple of `width`. The run was cancelled.

@@ -86,7 +86,7 @@ impl<'p> Graph<'p> {
     }
 
     /// Adds an auxiliary loss of the pairs of the local batch: a scalar, weighted as it enters the objective. It is summed
-    /// over the ranks. Its name is one of [`Capabilities::local_losses`](super::model::Capabilities::local_losses).
+    /// over the ranks. Its name is one of [`Capabilities::local_losses`](pairloom_spec::family::Capabilities::local_losses).
     pub fn add_loss(&self, name: &'static str, loss: Tensor) {
         self.losses.borrow_mut().push((name, loss));
     }
