@@ -610,7 +610,7 @@ impl Visitor for AllowedForms<'_> {
             Expr::BinaryOp { op, right, .. } => self.without(&[(
                 matches!(op, BinaryOperator::Arrow | BinaryOperator::LongArrow) && !is_json_key(right),
                 "`->` or `->>` before an operator, which binds closer,",
-                "write brackets: `(settings->>'loss') = 'sum'`",
+                "write brackets: `(settings->'epochs') > 1`",
             )]),
             Expr::InSubquery { .. } | Expr::Exists { .. } => self.condition(expr),
             Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => self.distinct_from(left, right),
