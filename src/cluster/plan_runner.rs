@@ -44,8 +44,7 @@ use tokio::time::Instant;
 use tonic::transport::Channel;
 
 use super::executor_error::{executor_error, quoted_message};
-use super::functions::PlanCodec;
-use super::functions::{FETCH_PAUSE, MAX_MESSAGE_BYTES, client_config};
+use super::functions::{FETCH_PAUSE, MAX_MESSAGE_BYTES, PlanCodec, client_config};
 use super::store_id::id_of_store;
 use pairloom_base::error::{self, Error, with_causes};
 use pairloom_base::runtime::{ClusterUrl, random_hex};

@@ -35,12 +35,9 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::metadata;
 use crate::metadata::{column_types, server_facts};
-use crate::prepared::{ParameterRows, parameter_rows};
-use crate::prepared::{PreparedStatements, id_of};
+use crate::prepared::{ParameterRows, PreparedStatements, id_of, parameter_rows};
 use crate::protocol::status_of;
-use crate::queries::sent_columns;
-use crate::queries::{FlightMessages, RunningQueries};
-use crate::queries::{QueryId, Ticket, TicketSeal, wrong_ticket};
+use crate::queries::{FlightMessages, QueryId, RunningQueries, Ticket, TicketSeal, sent_columns, wrong_ticket};
 use crate::{AccessToken, FlightOptions, Sessions};
 use pairloom_base::error::{Error, Result};
 use pairloom_base::runtime::random_bytes;

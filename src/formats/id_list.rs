@@ -4,8 +4,7 @@ use std::path::Path;
 
 use npyz::{DType, Endianness, TypeChar};
 
-use crate::npy::is_npy;
-use crate::npy::read_header;
+use crate::npy::{is_npy, read_header};
 use crate::text_lines::TextLines;
 use pairloom_base::error::{Error, Result, ValidationErrors};
 use pairloom_storage::bounded::{self, MAX_LIST_BYTES};

@@ -24,8 +24,7 @@ use super::memory_bank::MemoryBank;
 use super::training_state::TrainingState;
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::epoch::{TrainingPair, rank_share};
-use pairloom_spec::loss::MemoryBankMask;
-use pairloom_spec::loss::{Loss, MemoryBankWeights, Objective};
+use pairloom_spec::loss::{Loss, MemoryBankMask, MemoryBankWeights, Objective};
 use pairloom_spec::similarity::EmbeddingSimilarity;
 
 /// Batch of matching pairs. This rank has the inputs of its local batch only.

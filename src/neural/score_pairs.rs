@@ -3,8 +3,7 @@
 use arrow::array::{Int64Array, RecordBatch};
 use az::SaturatingAs;
 
-use super::model_input::check_image_input;
-use super::model_input::{TokenizedCaptions, no_rows_of_split};
+use super::model_input::{TokenizedCaptions, check_image_input, no_rows_of_split};
 use pairloom_base::error::{Error, Result};
 use pairloom_model::pair_scores::CaptionBlocks;
 use pairloom_model::rows_encoder::{EncodedRows, ImageEncoder};

@@ -604,8 +604,7 @@ impl Visitor for AllowedForms<'_> {
             | Expr::Array(_)
             | Expr::Interval(_)
             | Expr::Wildcard(_)
-            | Expr::QualifiedWildcard(..)
-            | Expr::Lambda(_) => ControlFlow::Continue(()),
+            | Expr::QualifiedWildcard(..) => ControlFlow::Continue(()),
             Expr::Function(function) => self.function(function),
             Expr::BinaryOp { op, right, .. } => self.without(&[(
                 matches!(op, BinaryOperator::Arrow | BinaryOperator::LongArrow) && !is_json_key(right),

@@ -1,8 +1,7 @@
 //! Tests of what is refused.
 
-use crate::OutputFormat;
-use crate::Session;
 use crate::testing::text;
+use crate::{OutputFormat, Session};
 use pairloom_base::error::ErrorCategory;
 
 /// Each query is refused by the part that its message names, with the form to write instead.

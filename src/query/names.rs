@@ -12,8 +12,7 @@ use crate::store_tables;
 use pairloom_base::error::{Error, Result, TruncatedList};
 use pairloom_base::suggest::name_distance;
 use pairloom_stage::{INSTANCE_SIGN, is_instance_character, stage_of_instance};
-use pairloom_store::record::RunLog;
-use pairloom_store::record::{RunOutcome, RunRecord, StageRecord};
+use pairloom_store::record::{RunLog, RunOutcome, RunRecord, StageRecord};
 use pairloom_tables as tables;
 
 /// Maximum number of near names in a message.

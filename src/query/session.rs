@@ -46,13 +46,10 @@ use crate::parameters::{ParameterValue, bind, number_parameters, parameters, wit
 use crate::plan_rewrites::with_result_types;
 use crate::plan_runner::PlanRunner;
 use crate::query_options::{QueryLimits, QueryOptions, with_memory};
-use crate::query_threads::with_deep_stack;
-use crate::query_threads::{QueryRows, QueryStream, QueryThreads, of_panic};
+use crate::query_threads::{QueryRows, QueryStream, QueryThreads, of_panic, with_deep_stack};
 use crate::result_files;
-use crate::session_tables::RunCatalogs;
-use crate::session_tables::{SessionTables, SizedTable};
-use crate::setting_queries::SettingKinds;
-use crate::setting_queries::check_settings;
+use crate::session_tables::{RunCatalogs, SessionTables, SizedTable};
+use crate::setting_queries::{SettingKinds, check_settings};
 use crate::state::{FILES, session_state};
 use crate::statements::{Request, parse, request, sql_of_mut};
 use crate::subqueries::{scalar_subqueries, scalar_value, with_scalar_values};
@@ -62,8 +59,7 @@ use pairloom_base::error::{Error, Result};
 use pairloom_base::runtime::NamedFile;
 use pairloom_store::Store;
 use pairloom_store::claim::{StoreLock, lock_for_reading};
-use pairloom_store::record::RunLog;
-use pairloom_store::record::RunRecord;
+use pairloom_store::record::{RunLog, RunRecord};
 
 /// Total bytes of a query's tables below which it runs on one thread: starting threads would take longer than the work,
 /// and rows keep the order of the table.

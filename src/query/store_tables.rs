@@ -25,8 +25,7 @@ use pairloom_base::error::Result;
 use pairloom_store::key::{InputIdentity, Key};
 use pairloom_store::labels::Labels;
 use pairloom_store::lineage::{ArtefactName, Lineage};
-use pairloom_store::record::RunLog;
-use pairloom_store::record::{RunOutcome, RunRecord, ScoreRecord, StageRecord};
+use pairloom_store::record::{RunLog, RunOutcome, RunRecord, ScoreRecord, StageRecord};
 use pairloom_store::{Manifest, comparison};
 use pairloom_tables as tables;
 

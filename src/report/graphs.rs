@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use maud::{Markup, html};
 
-use super::document::Drawing;
-use super::document::{PageBlock, Section};
+use super::document::{Drawing, PageBlock, Section};
 use pairloom_base::error::Result;
 use pairloom_kernels::random::Rng;
 use pairloom_stage::StageContext;

@@ -4,12 +4,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::document::Span;
-use super::document::{Card, CardItem, CardQuality};
-use super::document::{Cell, PageColumn, PageColumnKind, PageTable};
-use super::document::{Document, PageBlock, Section};
-use super::document::{Figure, Series};
-use super::document::{SettingEntry, SettingsCard};
+use super::document::{
+    Card, CardItem, CardQuality, Cell, Document, Figure, PageBlock, PageColumn, PageColumnKind, PageTable, Section,
+    Series, SettingEntry, SettingsCard, Span,
+};
 use super::plots;
 
 const STYLE: &str = include_str!("style.css");

@@ -2,10 +2,8 @@
 
 use serde_json::Map;
 
-use super::document::{PageBlock, Section};
-use super::document::{SettingEntry, SettingsCard};
-use super::setting_text::{SettingDefaults, default_value};
-use super::setting_text::{changed_part, setting_text};
+use super::document::{PageBlock, Section, SettingEntry, SettingsCard};
+use super::setting_text::{SettingDefaults, changed_part, default_value, setting_text};
 use pairloom_base::error::Result;
 use pairloom_stage::{AncestorArtefact, AncestorInput, StageLineage};
 

@@ -1,8 +1,8 @@
 //! Tests of the HTML and Markdown renderings: both show the same cells, whatever their content.
 
-use super::document::PageLabel;
-use super::document::{Cell, ColumnGroup, PageColumn, PageColumnKind, PageRow, PageTable};
-use super::document::{Document, PageBlock, Section};
+use super::document::{
+    Cell, ColumnGroup, Document, PageBlock, PageColumn, PageColumnKind, PageLabel, PageRow, PageTable, Section,
+};
 use super::testing::{host, pages, report};
 use super::{html, markdown};
 

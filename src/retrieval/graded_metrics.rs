@@ -5,14 +5,14 @@ use std::ops::Range;
 use az::SaturatingAs;
 
 use super::callbacks::Callbacks;
-use super::collection::Collection;
-use super::collection::{GradedRelevance, RelevanceGrades};
+use super::collection::{Collection, GradedRelevance, RelevanceGrades};
 use super::direction_metrics::MetricMeans;
 use super::ranking::Rankings;
 use pairloom_base::error::Result;
 use pairloom_kernels::measure::METRICS;
-use pairloom_kernels::measure::graded_ranking::{GradedQuery, grade_ranking};
-use pairloom_kernels::measure::graded_ranking::{OFFICIAL_LIST_LENGTH, official_neighbours};
+use pairloom_kernels::measure::graded_ranking::{
+    GradedQuery, OFFICIAL_LIST_LENGTH, grade_ranking, official_neighbours,
+};
 use pairloom_kernels::top_k::top_k;
 
 /// Number of images whose captions' columns of φ are processed together: 1.6 MB for COCO-5k.

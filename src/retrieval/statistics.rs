@@ -1,14 +1,12 @@
 //! Statistics of a pool for ranking methods: of scores, activation sets of a query bank, nearest items.
 
-use super::ranking::DirectionCorrections;
-use super::ranking::Ranker;
+use super::ranking::{DirectionCorrections, Ranker};
 use super::scores::ScoreSet;
 use pairloom_base::error::Result;
 use pairloom_kernels::hubness::distance::Distance;
-use pairloom_kernels::hubness::method::ShiftCorrection;
-use pairloom_kernels::hubness::method::Statistic;
-use pairloom_kernels::hubness::method::activation_set;
-use pairloom_kernels::hubness::method::{Correction, ScoreStatistics, StatisticalMethod};
+use pairloom_kernels::hubness::method::{
+    Correction, ScoreStatistics, ShiftCorrection, Statistic, StatisticalMethod, activation_set,
+};
 use pairloom_search::{MatrixSide, Search, SearchProgress, SearchRequest};
 
 /// Statistics of items over the query bank.

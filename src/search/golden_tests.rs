@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use std::str::FromStr;
 
 use super::{Positives, ScoreFunction, Search, SearchRequest, VectorMatrix};
-use pairloom_kernels::measure::recall::RecallSummary;
-use pairloom_kernels::measure::recall::wilson_95;
+use pairloom_kernels::measure::recall::{RecallSummary, wilson_95};
 use pairloom_tables::DEFAULT_CUTOFFS;
 
 struct MeasureGoldenFile(HashMap<&'static str, Vec<&'static str>>);

@@ -9,11 +9,8 @@ use super::{
     Search, SearchRequest, SearchResults, consume_row_major,
 };
 use pairloom_base::error::Result;
-use pairloom_kernels::hubness::method::DenseScores;
-use pairloom_kernels::hubness::method::ShiftCorrection;
-use pairloom_kernels::hubness::method::Statistic;
-use pairloom_kernels::hubness::relaxed_greedy::MatchCandidate;
-use pairloom_kernels::hubness::relaxed_greedy::{CapacityRule, GreedyRelaxation, relaxed_greedy};
+use pairloom_kernels::hubness::method::{DenseScores, ShiftCorrection, Statistic};
+use pairloom_kernels::hubness::relaxed_greedy::{CapacityRule, GreedyRelaxation, MatchCandidate, relaxed_greedy};
 use pairloom_kernels::identity::IdentityWriter;
 use pairloom_kernels::random::Rng;
 

@@ -8,8 +8,7 @@ use super::{
     MatrixSide, Positives, Potentials, ScoreFunction, ScorePrecision, ScoreTable, Scores, Search, SearchRequest,
     SearchResults, VectorMatrix, VectorScores,
 };
-use pairloom_kernels::hubness::method::Correction;
-use pairloom_kernels::hubness::method::Statistic;
+use pairloom_kernels::hubness::method::{Correction, Statistic};
 use pairloom_kernels::identity::IdentityWriter;
 use pairloom_kernels::measure::recall::BestMatchRank;
 use pairloom_kernels::order_similarity::OrderPenalty;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use object_store::ObjectStore;
 
-use super::artefact::parse_checked;
-use super::artefact::{Artefact, Manifest};
+use super::artefact::{Artefact, Manifest, parse_checked};
 use super::key::Key;
 use super::lock;
 use super::process_identity::ProcessIdentity;

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Store;
 use crate::key::{ArtefactIdentity, InputIdentity, Key};
-use crate::record::RunLog;
-use crate::record::{RunRecord, StageRecord};
+use crate::record::{RunLog, RunRecord, StageRecord};
 use pairloom_base::error::Result;
 
 /// Kind and key of an artefact.

@@ -5,8 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use crate::labels::{self, RUN_FORMS};
-use crate::record::RunLog;
-use crate::record::{RunOutcome, RunRecord};
+use crate::record::{RunLog, RunOutcome, RunRecord};
 use pairloom_base::error::{Error, Result, TruncatedList, escape_line};
 
 /// Least number of characters of the beginning of a run's name.

@@ -10,8 +10,7 @@ use super::Store;
 use super::comparison::compare_runs;
 use super::gc::collect_garbage;
 use super::labels::{self, PinTarget};
-use super::record::RunLog;
-use super::record::{RunOutcome, RunRecord};
+use super::record::{RunLog, RunOutcome, RunRecord};
 use super::testing::{finished_run, stage};
 
 /// Run of the first days of 2026 whose training has `epochs`, of the pipeline file `file`, typed as `text`.

@@ -20,8 +20,7 @@ use object_store::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::artefact::parse_checked;
-use super::artefact::{Artefact, Manifest, Part};
+use super::artefact::{Artefact, Manifest, Part, parse_checked};
 use pairloom_base::error::Error;
 use pairloom_storage::objects::ObjectStorage;
 

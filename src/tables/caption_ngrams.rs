@@ -3,8 +3,7 @@
 use arrow::array::{Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Float64Type, Int8Type, Int32Type, Int64Type};
 
-use super::column::ListReader;
-use super::column::table;
+use super::column::{ListReader, table};
 use super::{ListColumn, int_column};
 use pairloom_base::error::Result;
 

@@ -3,8 +3,7 @@
 use arrow::array::{Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Float32Type, Int64Type};
 
-use super::column::ListReader;
-use super::column::table;
+use super::column::{ListReader, table};
 use super::{ListColumn, int_column, repeated};
 use pairloom_base::error::{Error, Result};
 

@@ -4,8 +4,7 @@ use arrow::array::{BooleanArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Float32Type, Int64Type, Schema};
 use az::SaturatingAs;
 
-use super::column::ListReader;
-use super::column::{TableBuilder, ids, optional_counts};
+use super::column::{ListReader, TableBuilder, ids, optional_counts};
 use super::{ListColumn, Nullable, Table, int_column, repeated};
 use pairloom_base::error::Result;
 

@@ -3,12 +3,10 @@
 use std::path::Path;
 use std::time::Instant;
 
-use crate::book;
-use crate::dependencies;
-use crate::python_packages;
 use crate::run::ALL_FEATURES;
 use crate::setup;
 use crate::shell::{self, TaskError, TaskResult, print_message};
+use crate::{book, dependencies, python_packages};
 
 /// Check by cargo: its name, arguments, and an environment variable.
 struct CargoCheck {

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::environment::RankEnvironment;
-use super::environment::{ChildProcesses, LAUNCHED_PREFIX, LOOPBACK, describe_exit};
+use super::environment::{ChildProcesses, LAUNCHED_PREFIX, LOOPBACK, RankEnvironment, describe_exit};
 use super::message::{
     HelloMessage, MessageStore, POLL_INTERVAL, RankJob, RendezvousBackend, ResultMessage, describe_differences,
 };

@@ -13,9 +13,7 @@ use std::thread as scoped;
 
 use blake3::OUT_LEN;
 
-use self::listing::FileStamp;
-use self::listing::FolderTimes;
-use self::listing::{Listing, SourceFile, relative_name};
+use self::listing::{FileStamp, FolderTimes, Listing, SourceFile, relative_name};
 use crate::event::{Event, Observer};
 use pairloom_base::error::{Error, Result};
 use pairloom_base::runtime::CancelToken;

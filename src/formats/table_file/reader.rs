@@ -16,11 +16,10 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, Parq
 use parquet::file::metadata::RowGroupMetaData;
 
 use pairloom_base::error::{Error, Result};
-use pairloom_storage::bounded;
-use pairloom_storage::files;
 use pairloom_storage::parquet::BATCH_ROWS;
 use pairloom_storage::pread::PreadFile;
 use pairloom_storage::shard::catch_panic;
+use pairloom_storage::{bounded, files};
 use pairloom_tables as tables;
 
 /// Bytes of a batch, if a row has fewer.

@@ -8,8 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use az::SaturatingAs;
 use mozjpeg::{ColorSpace, Decompress};
 
-use super::DecodedImage;
-use super::{MAX_PIXELS, check_size};
+use super::{DecodedImage, MAX_PIXELS, check_size};
 use pairloom_base::error::{Error, Result};
 
 /// Largest number of scans. Encoders write some ten in a progressive image. Each one passes over all pixels, so a file of

@@ -8,8 +8,7 @@ use std::io::Cursor;
 use az::SaturatingAs;
 use png::{BitDepth, ColorType, Decoder, DecodingError, Limits, Transformations};
 
-use super::DecodedImage;
-use super::{MAX_PIXELS, check_size};
+use super::{DecodedImage, MAX_PIXELS, check_size};
 use pairloom_base::error::{Error, Result};
 
 /// Chunks that a file of any size may have.

@@ -8,11 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::distance::Distance;
-use super::method::DenseScores;
-use super::method::ShiftCorrection;
-use super::method::Statistic;
-use super::method::{Correction, RequiredStatistics, ScoreStatistics, StatisticalMethod};
-use super::method::{ParameterProblems, check_count};
+use super::method::{
+    Correction, DenseScores, ParameterProblems, RequiredStatistics, ScoreStatistics, ShiftCorrection, Statistic,
+    StatisticalMethod, check_count,
+};
 
 /// Cross-domain similarity local scaling (Conneau et al., ICLR 2018): `s'(q, i) = 2·s(q, i) − r(q) − r(i)`, where r is
 /// the mean of the `k` largest scores: of the query with the items, and of the item with the queries of the bank or of

@@ -3,8 +3,7 @@
 //! Hara, Suzuki, Kobayashi, Fukumizu, Radovanović, "Flattening the Density Gradient for Eliminating Spatial Centrality
 //! to Reduce Hubness", AAAI 2016.
 
-use super::method::DenseScores;
-use super::method::ShiftCorrection;
+use super::method::{DenseScores, ShiftCorrection};
 
 /// Correction of DisSimLocal: `d'(q, i) = ‖q − i‖² − ‖q − c(q)‖² − ‖i − c(i)‖²`. The local centroid c is the mean of
 /// the `k` items nearest to the query, and of the `k` other items nearest to the item.

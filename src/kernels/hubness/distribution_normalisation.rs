@@ -7,11 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::distance::Distance;
-use super::method::DenseScores;
-use super::method::ShiftCorrection;
-use super::method::Statistic;
-use super::method::{Correction, RequiredStatistics, ScoreStatistics, StatisticalMethod};
-use super::method::{ParameterProblems, check_weight};
+use super::method::{
+    Correction, DenseScores, ParameterProblems, RequiredStatistics, ScoreStatistics, ShiftCorrection, Statistic,
+    StatisticalMethod, check_weight,
+};
 
 /// Subtracts the mean vectors of the bank's queries and items (Zhou et al., 2023):
 /// `s'(q, i) = (q − λ·μ_q)·(i − λ·μ_i)`.

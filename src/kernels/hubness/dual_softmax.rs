@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::distance::Distance;
-use super::method::DenseScores;
-use super::method::{Correction, RequiredStatistics, ScoreStatistics, StatisticalMethod};
-use super::method::{ParameterProblems, check_inverse_temperature};
-use super::method::{Statistic, log_sum_exp};
+use super::method::{
+    Correction, DenseScores, ParameterProblems, RequiredStatistics, ScoreStatistics, Statistic, StatisticalMethod,
+    check_inverse_temperature, log_sum_exp,
+};
 use crate::identity::IdentityWriter;
 
 /// Scores multiplied by their softmax over the test queries (Cheng et al., 2021):

@@ -7,11 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::distance::Distance;
-use super::method::DenseScores;
-use super::method::ShiftCorrection;
-use super::method::{Correction, RequiredStatistics, ScoreStatistics, StatisticalMethod};
-use super::method::{ParameterProblems, check_inverse_temperature};
-use super::method::{Statistic, log_sum_exp};
+use super::method::{
+    Correction, DenseScores, ParameterProblems, RequiredStatistics, ScoreStatistics, ShiftCorrection, Statistic,
+    StatisticalMethod, check_inverse_temperature, log_sum_exp,
+};
 
 /// Softmax over queries instead of items (Smith et al., ICLR 2017; Liu, Ye, 2019):
 /// `s'(q, i) = exp(β·s(q, i)) / Σ exp(β·s(q̄, i))`, summed over the queries q̄ of the bank or of the test.

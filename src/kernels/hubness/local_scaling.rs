@@ -6,12 +6,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::distance::{Distance, MIN_DISTANCE};
-use super::distance::{DistanceForm, DistanceScaling};
-use super::method::DenseScores;
-use super::method::Statistic;
-use super::method::{Correction, RequiredStatistics, ScoreStatistics, StatisticalMethod};
-use super::method::{ParameterProblems, check_count};
+use super::distance::{Distance, DistanceForm, DistanceScaling, MIN_DISTANCE};
+use super::method::{
+    Correction, DenseScores, ParameterProblems, RequiredStatistics, ScoreStatistics, Statistic, StatisticalMethod,
+    check_count,
+};
 
 /// Distances divided by those to the k-th neighbours (Zelnik-Manor, Perona, 2005): `s'(q, i) = exp(−d² / (σ(q)·σ(i)))`.
 /// σ is the distance to the `k`-th neighbour: of the query among the items, and of the item among the queries of the

@@ -3,10 +3,10 @@
 use super::csls::Csls;
 use super::distance::Distance;
 use super::inverted_softmax::InvertedSoftmax;
-use super::method::DenseScores;
-use super::method::StatisticalMethod;
-use super::relaxed_greedy::{CapacityRule, GreedyRelaxation, MatchingLimits, query_slices, relaxed_greedy};
-use super::relaxed_greedy::{IncrementalMatching, MatchCandidate};
+use super::method::{DenseScores, StatisticalMethod};
+use super::relaxed_greedy::{
+    CapacityRule, GreedyRelaxation, IncrementalMatching, MatchCandidate, MatchingLimits, query_slices, relaxed_greedy,
+};
 use super::testing::{random_scores, statistical_correction, to_f32};
 use crate::measure::hubs::k_occurrences;
 use crate::random::Rng;

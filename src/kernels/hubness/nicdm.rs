@@ -6,12 +6,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::distance::{Distance, MIN_DISTANCE};
-use super::distance::{DistanceForm, DistanceScaling};
-use super::method::DenseScores;
-use super::method::Statistic;
-use super::method::{Correction, RequiredStatistics, ScoreStatistics, StatisticalMethod};
-use super::method::{ParameterProblems, check_count};
+use super::distance::{Distance, DistanceForm, DistanceScaling, MIN_DISTANCE};
+use super::method::{
+    Correction, DenseScores, ParameterProblems, RequiredStatistics, ScoreStatistics, Statistic, StatisticalMethod,
+    check_count,
+};
 
 /// Distances divided by the mean distance of neighbours (Jégou et al., 2007): `d'(q, i) = d / √(μ(q)·μ(i))`. μ is the
 /// mean distance to the `k` nearest neighbours: of the query to items, and of the item to the queries of the bank or of

@@ -8,11 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::csls::mean_of_largest;
 use super::distance::Distance;
-use super::method::DenseScores;
-use super::method::ShiftCorrection;
-use super::method::Statistic;
-use super::method::{Correction, RequiredStatistics, ScoreStatistics, StatisticalMethod};
-use super::method::{ParameterProblems, check_count, check_weight};
+use super::method::{
+    Correction, DenseScores, ParameterProblems, RequiredStatistics, ScoreStatistics, ShiftCorrection, Statistic,
+    StatisticalMethod, check_count, check_weight,
+};
 
 /// Subtracts the mean score of an item with its nearest queries of the bank (Chowdhury et al., EMNLP 2024):
 /// `s'(q, i) = s(q, i) − α·r(i)`, where r(i) is the mean of the item's `k` largest scores with the queries of the bank.

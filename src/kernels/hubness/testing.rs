@@ -3,9 +3,7 @@
 use serde_json::Value;
 
 use super::distance::Distance;
-use super::method::DenseScores;
-use super::method::Statistic;
-use super::method::{Correction, ScoreStatistics, StatisticalMethod};
+use super::method::{Correction, DenseScores, ScoreStatistics, Statistic, StatisticalMethod};
 use crate::random::Rng;
 
 /// Scores of a golden case as a matrix.

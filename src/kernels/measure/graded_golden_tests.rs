@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::METRICS;
-use super::correlation::kendall;
-use super::correlation::{pearson, spearman};
-use super::graded_ranking::{GradedQuery, grade_ranking, required_depth};
-use super::graded_ranking::{OFFICIAL_LIST_LENGTH, official_neighbours};
+use super::correlation::{kendall, pearson, spearman};
+use super::graded_ranking::{GradedQuery, OFFICIAL_LIST_LENGTH, grade_ranking, official_neighbours, required_depth};
 use super::metric::MetricName;
 use crate::top_k::{ScoredItem, top_k};
 

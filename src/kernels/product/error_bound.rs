@@ -22,8 +22,7 @@
 
 #![expect(clippy::inline_always, reason = "functions take the instructions of the function that they are in")]
 
-use super::pack::ElementType;
-use super::pack::round_to_bf16;
+use super::pack::{ElementType, round_to_bf16};
 use crate::cpu::widest;
 
 /// Partial sums: four vectors of AVX-512.

@@ -15,8 +15,7 @@ use pairloom_base::runtime::CancelToken;
 use pairloom_kernels::epoch::TrainingPair;
 use pairloom_spec::family::ModelSettings;
 use pairloom_spec::input_spec::InputSpec;
-use pairloom_spec::loss::Loss;
-use pairloom_spec::loss::SumLoss;
+use pairloom_spec::loss::{Loss, SumLoss};
 
 #[derive(Deserialize)]
 struct GoldenScores {

@@ -13,9 +13,7 @@ use pairloom_kernels::epoch::{TrainingPair, rank_share};
 use pairloom_kernels::random::Rng;
 use pairloom_spec::family::ModelSettings;
 use pairloom_spec::input_spec::InputSpec;
-use pairloom_spec::loss::Loss;
-use pairloom_spec::loss::SigmoidLoss;
-use pairloom_spec::loss::SumLoss;
+use pairloom_spec::loss::{Loss, SigmoidLoss, SumLoss};
 
 const CAPTIONS: [&[i32]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];
 

@@ -18,8 +18,9 @@ use crate::family::published::{CheckpointLayout, CheckpointShapes};
 use crate::tensor_slices::{as_slice, is_f32_slice};
 use pairloom_base::error::Result;
 use pairloom_kernels::cross_attention::{AttentionMemory, CrossAttention, CrossProducts, relevances};
-use pairloom_spec::family::scan::AttentionDirection;
-use pairloom_spec::family::scan::{AttentionActivation, PublishedScanSettings, RelevanceAggregation, ScanSettings};
+use pairloom_spec::family::scan::{
+    AttentionActivation, AttentionDirection, PublishedScanSettings, RelevanceAggregation, ScanSettings,
+};
 use pairloom_spec::input_spec::InputSpec;
 
 /// Word vectors and GRU of captions.

@@ -17,8 +17,7 @@ use pairloom_kernels::random::Rng;
 use pairloom_search::{MatrixSide, PanelRow, ScorePrecision, Scores};
 use pairloom_spec::family::late::LateInteractionSettings;
 use pairloom_spec::input_spec::InputSpec;
-use pairloom_spec::loss::InfoNceLoss;
-use pairloom_spec::loss::Loss;
+use pairloom_spec::loss::{InfoNceLoss, Loss};
 
 const CAPTIONS: [&[i32]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];
 

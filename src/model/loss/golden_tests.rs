@@ -7,8 +7,7 @@ use tch::{Kind, Tensor};
 
 use super::testing::{LossGoldenBatch, LossGoldenCase, LossGoldenFile, assert_central_differences, numbers, random};
 use super::*;
-use pairloom_spec::loss::Loss;
-use pairloom_spec::loss::{DensityGradient, LocalScalingLoss};
+use pairloom_spec::loss::{DensityGradient, LocalScalingLoss, Loss};
 
 /// Inputs of the objectives, computed from the same random numbers as in `losses.py`.
 struct LossGoldenInputs {

@@ -3,8 +3,7 @@
 use tch::Tensor;
 
 use super::objective::{LossFunction, LossInput};
-use pairloom_spec::loss::KnnMarginLoss;
-use pairloom_spec::loss::MaxLoss;
+use pairloom_spec::loss::{KnnMarginLoss, MaxLoss};
 
 impl LossFunction for MaxLoss {
     fn value(&self, batch: &LossInput<'_>) -> Tensor {

@@ -5,14 +5,10 @@ use tch::{Device, Kind, Tensor};
 
 use super::testing::{LossGoldenFile, numbers, square};
 use super::*;
-use pairloom_spec::loss::HalLoss;
-use pairloom_spec::loss::InfoNceLoss;
-use pairloom_spec::loss::KnnMarginLoss;
-use pairloom_spec::loss::MaxLoss;
-use pairloom_spec::loss::SumLoss;
 use pairloom_spec::loss::{
     BatchSpec, FormulaVariant, Loss, MemoryBankWeights, NegativeSampler, Objective, SemanticMargin,
 };
+use pairloom_spec::loss::{HalLoss, InfoNceLoss, KnnMarginLoss, MaxLoss, SumLoss};
 
 fn loss_objective(loss: Loss) -> Objective {
     Objective { loss, semantic_margin: None }

@@ -11,14 +11,14 @@ use super::tests::{TestCaptions, TestImages, halves, host, random, stage, unit};
 use crate::testing::RunOnHost as _;
 use pairloom_kernels::distance::dot;
 use pairloom_kernels::measure::METRICS;
-use pairloom_kernels::measure::graded_ranking::{GradedQuery, grade_ranking};
-use pairloom_kernels::measure::graded_ranking::{OFFICIAL_LIST_LENGTH, official_neighbours};
+use pairloom_kernels::measure::graded_ranking::{
+    GradedQuery, OFFICIAL_LIST_LENGTH, grade_ranking, official_neighbours,
+};
 use pairloom_kernels::measure::metric::{GradedRanking, MetricName};
 use pairloom_kernels::random::Rng;
 use pairloom_kernels::top_k::top_k;
 use pairloom_retrieval::Protocol;
-use pairloom_spec::stages::evaluate::Evaluate;
-use pairloom_spec::stages::evaluate::RelevanceSource;
+use pairloom_spec::stages::evaluate::{Evaluate, RelevanceSource};
 use pairloom_stage::{Stage, TableRef};
 use pairloom_stage_testing::InMemoryHost;
 use pairloom_tables as tables;

@@ -8,8 +8,7 @@ use arrow::array::RecordBatch;
 use pairloom_base::error::Result;
 use pairloom_base::runtime::CancelToken;
 use pairloom_images::image::EncodedImages;
-use pairloom_spec::stages::extract::image_keys;
-use pairloom_spec::stages::extract::{BOXES, NOT_OF_ROWS};
+use pairloom_spec::stages::extract::{BOXES, NOT_OF_ROWS, image_keys};
 use pairloom_stage::{FileKeys, MapOutput, PartKey, RowKey, RowKeys, SharedEarlierRows, StageContext, Warning};
 use pairloom_tables as tables;
 

@@ -14,8 +14,7 @@ use pairloom_images::image::decode;
 use pairloom_kernels::resize::{CropPlace, resize_and_crop};
 use pairloom_model::networks::testing::{differences, fnv, formula_image, formula_weights};
 use pairloom_model::networks::{ImageNetwork, NetworkOutput};
-use pairloom_spec::networks::Network;
-use pairloom_spec::networks::NetworkInput;
+use pairloom_spec::networks::{Network, NetworkInput};
 
 #[derive(Deserialize)]
 struct ExtractGolden {

@@ -9,8 +9,7 @@ use pairloom_kernels::normalize::ChannelStatistics;
 use pairloom_kernels::resize::{CropPlace, Interpolation, resize_and_crop};
 use pairloom_model::networks::testing::{differences, fnv, formula_image, formula_weights};
 use pairloom_model::networks::{ImageNetwork, NetworkOutput};
-use pairloom_spec::networks::Network;
-use pairloom_spec::networks::{Architecture, Convolution, Layer, LayerOutput, NetworkInput};
+use pairloom_spec::networks::{Architecture, Convolution, Layer, LayerOutput, Network, NetworkInput};
 
 #[derive(Deserialize)]
 struct NetworksGolden {

@@ -31,8 +31,7 @@ use pairloom_spec::family::BatchNormStatistics;
 use pairloom_spec::input_spec;
 use pairloom_spec::input_spec::InputSpec;
 use pairloom_spec::loss::Objective;
-use pairloom_spec::stages::train::SameImagePolicy;
-use pairloom_spec::stages::train::Train;
+use pairloom_spec::stages::train::{SameImagePolicy, Train};
 use pairloom_stage::{Stage, StageContext, StageEvent, TrainedStep};
 use pairloom_tables::{self as tables, Nullable};
 

@@ -192,8 +192,7 @@ mod tests {
     use pairloom_base::error::ErrorCategory;
     use pairloom_base::runtime::Device;
     use pairloom_kernels::distance::dot;
-    use pairloom_kernels::measure::recall::best_rank;
-    use pairloom_kernels::measure::recall::{RecallSummary, rsum};
+    use pairloom_kernels::measure::recall::{RecallSummary, best_rank, rsum};
     use pairloom_kernels::order_similarity::{OrderPenalty, order_similarity};
     use pairloom_kernels::random::Rng;
     use pairloom_kernels::top_k::top_k;

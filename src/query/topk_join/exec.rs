@@ -30,8 +30,7 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::block_items::NamedVectors;
 use super::nearest_lists::{NearItem, NearestLists, StopOnDrop, TieKeys, corrected_lists};
-use super::node::join_method;
-use super::node::{ListShape, TopKJoin, added_fields};
+use super::node::{ListShape, TopKJoin, added_fields, join_method};
 use super::top_k_rows::{ItemRows, PairCondition, TopKRows};
 use crate::topk_join_function::TOPK_JOIN;
 use crate::vectors::VectorMeasure;

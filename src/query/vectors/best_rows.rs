@@ -19,8 +19,7 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr::expressions::Literal;
 
 use super::documentation;
-use super::measure::VectorMeasure;
-use super::measure::{measure_function, vector_arguments};
+use super::measure::{VectorMeasure, measure_function, vector_arguments};
 
 /// Largest number of rows.
 const MAX_K: usize = 1_000_000;

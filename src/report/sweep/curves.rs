@@ -1,8 +1,7 @@
 //! Curves of validation by epoch, of all rows of a sweep in one picture.
 
 use super::read::SweepReport;
-use crate::document::{Figure, Series, legend_entry};
-use crate::document::{PageBlock, Section};
+use crate::document::{Figure, PageBlock, Section, Series, legend_entry};
 use crate::page_data::ValidationEpoch;
 use crate::plots::{Curve, WIDE, axis_range, draw_sized, padded_range, value_range};
 use pairloom_base::error::Result;

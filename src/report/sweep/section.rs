@@ -4,11 +4,9 @@ use super::curves;
 use super::measures::SweepMeasure;
 use super::printed::PrintedRow;
 use super::read::SweepReport;
-use super::table::{SweepRow, SweepTable};
-use super::table::{p_value, signed};
+use super::table::{SweepRow, SweepTable, p_value, signed};
 use crate::document::Span::{Code, Plain, Strong};
-use crate::document::{Cell, PageColumn, PageTable};
-use crate::document::{PageBlock, Section};
+use crate::document::{Cell, PageBlock, PageColumn, PageTable, Section};
 use crate::page_data::{DIRECTIONS, one_decimal};
 use pairloom_base::error::{Result, TruncatedList};
 

@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, ListedMethod, MethodContext, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::ranking::DirectionCorrections;
-use crate::ranking::Ranker;
+use crate::ranking::{DirectionCorrections, Ranker};
 use pairloom_base::error::{Error, Problem, Result};
 #[cfg(test)]
 use pairloom_kernels::hubness::method::DenseScores;

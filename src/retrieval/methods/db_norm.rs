@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, MethodContext, RankingMethod, ScoreKind};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::ranking::DirectionCorrections;
-use crate::ranking::Ranker;
+use crate::ranking::{DirectionCorrections, Ranker};
 use crate::scores::ScoreSet;
 use crate::statistics::{ItemStatistics, bank_item_statistics};
 use pairloom_base::error::{Problem, Result};
@@ -15,8 +14,7 @@ use pairloom_kernels::hubness::db_norm as kernel;
 use pairloom_kernels::hubness::method::Correction;
 #[cfg(test)]
 use pairloom_kernels::hubness::method::DenseScores;
-use pairloom_kernels::hubness::method::Statistic;
-use pairloom_kernels::hubness::method::{ParameterProblems, check_count, check_inverse_temperature};
+use pairloom_kernels::hubness::method::{ParameterProblems, Statistic, check_count, check_inverse_temperature};
 use pairloom_search::{MatrixSide, SearchProgress};
 
 /// Inverted softmax over the queries and over the items of the query bank (Wang et al., EMNLP 2023).

@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, RankingMethod, ScoreKind};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::ranking::DirectionCorrections;
-use crate::ranking::Ranker;
+use crate::ranking::{DirectionCorrections, Ranker};
 use crate::scores::ScoreSet;
 use pairloom_base::error::{Error, Result};
 use pairloom_kernels::hubness::dis_sim_local::{self as kernel, squared_distance_to_centroid};

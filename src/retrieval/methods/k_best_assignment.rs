@@ -7,8 +7,7 @@ use super::assignment::{self, no_corrections};
 use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::ranking::DirectionCorrections;
-use crate::ranking::{Ranker, RankingRequest, Rankings};
+use crate::ranking::{DirectionCorrections, Ranker, RankingRequest, Rankings};
 use pairloom_base::error::Result;
 use pairloom_kernels::hubness::k_best_assignment::k_best_assignments;
 #[cfg(test)]

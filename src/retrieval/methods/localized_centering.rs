@@ -9,14 +9,12 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, RankingMethod, ScoreKind};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::ranking::DirectionCorrections;
-use crate::ranking::Ranker;
+use crate::ranking::{DirectionCorrections, Ranker};
 use crate::scores::ScoreSet;
 use pairloom_base::error::{Error, Result};
 #[cfg(test)]
 use pairloom_kernels::hubness::method::DenseScores;
-use pairloom_kernels::hubness::method::ShiftCorrection;
-use pairloom_kernels::hubness::method::{ParameterProblems, check_count, check_weight};
+use pairloom_kernels::hubness::method::{ParameterProblems, ShiftCorrection, check_count, check_weight};
 use pairloom_kernels::top_k::ScoredItem;
 use pairloom_search::{SearchProgress, SearchRequest};
 

@@ -32,9 +32,7 @@ use serde::{Deserialize, Serialize};
 
 use self::method::{LearnsFrom, ListedMethod, RankingMethod};
 pub use self::method::{MethodContext, ScoreKind};
-use super::ranking::DirectionCorrections;
-use super::ranking::MethodLabel;
-use super::ranking::{Ranker, RankingRequest, Rankings};
+use super::ranking::{DirectionCorrections, MethodLabel, Ranker, RankingRequest, Rankings};
 use pairloom_base::error::{Problem, Result};
 use pairloom_kernels::hubness;
 use pairloom_search::SearchProgress;

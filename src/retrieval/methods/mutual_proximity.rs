@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, MethodContext, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::ranking::DirectionCorrections;
-use crate::ranking::Ranker;
+use crate::ranking::{DirectionCorrections, Ranker};
 use crate::scores::{ScoreSet, missing_scores};
 use pairloom_base::error::{Error, Problem, Result};
 use pairloom_kernels::hubness::method::Correction;

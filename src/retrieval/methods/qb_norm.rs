@@ -6,15 +6,13 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::ranking::DirectionCorrections;
-use crate::ranking::Ranker;
+use crate::ranking::{DirectionCorrections, Ranker};
 use crate::statistics::ItemStatistics;
 use pairloom_base::error::Result;
 use pairloom_kernels::hubness::method::Correction;
 #[cfg(test)]
 use pairloom_kernels::hubness::method::DenseScores;
-use pairloom_kernels::hubness::method::Statistic;
-use pairloom_kernels::hubness::method::{ParameterProblems, check_count, check_inverse_temperature};
+use pairloom_kernels::hubness::method::{ParameterProblems, Statistic, check_count, check_inverse_temperature};
 use pairloom_kernels::hubness::qb_norm as kernel;
 use pairloom_search::SearchProgress;
 

@@ -7,14 +7,12 @@ use super::assignment::no_corrections;
 use super::method::{LearnsFrom, ListedMethod, MethodContext, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::ranking::DirectionCorrections;
-use crate::ranking::{Ranker, RankingRequest, Rankings};
+use crate::ranking::{DirectionCorrections, Ranker, RankingRequest, Rankings};
 use pairloom_base::error::{Error, Problem, Result};
 #[cfg(test)]
 use pairloom_kernels::hubness::method::DenseScores;
 use pairloom_kernels::hubness::method::ParameterProblems;
-use pairloom_kernels::hubness::relaxed_greedy::MatchCandidate;
-use pairloom_kernels::hubness::relaxed_greedy::{self as kernel, CapacityRule, query_slices};
+use pairloom_kernels::hubness::relaxed_greedy::{self as kernel, CapacityRule, MatchCandidate, query_slices};
 use pairloom_kernels::top_k::ScoredItem;
 use pairloom_search::{GreedyMatching, GreedyRequest, SearchProgress};
 

@@ -6,13 +6,11 @@ use serde::{Deserialize, Serialize};
 use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
 use super::reference_scores::ReferenceScores;
-use crate::ranking::DirectionCorrections;
-use crate::ranking::Ranker;
+use crate::ranking::{DirectionCorrections, Ranker};
 use pairloom_base::error::{Error, Result};
 #[cfg(test)]
 use pairloom_kernels::hubness::method::DenseScores;
-use pairloom_kernels::hubness::method::ShiftCorrection;
-use pairloom_kernels::hubness::method::{ParameterProblems, check_count, check_temperature};
+use pairloom_kernels::hubness::method::{ParameterProblems, ShiftCorrection, check_count, check_temperature};
 #[cfg(test)]
 use pairloom_kernels::hubness::sinkhorn::sinkhorn;
 use pairloom_search::{MatrixSide, SearchProgress};

@@ -2,12 +2,10 @@
 
 use std::ops::Range;
 
-use super::blocks::{Scan, ScoreVisitor};
-use super::blocks::{stripe_count, stripe_rows_range};
+use super::blocks::{Scan, ScoreVisitor, stripe_count, stripe_rows_range};
 use super::sums::parts_per_group;
 use crate::checkpoint::{SearchProgress, Sections};
-use crate::request::SearchRequest;
-use crate::request::{SearchResults, UnroundedResults};
+use crate::request::{SearchRequest, SearchResults, UnroundedResults};
 use crate::scores::{PanelRow, ScorePrecision};
 use pairloom_base::error::Result;
 use pairloom_kernels::hubness::method::Correction;

@@ -3,9 +3,7 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use super::MatrixSide;
-use super::ScoreBound;
-use super::{ConsumePanel, PanelRow, ScorePrecision, Scores, rows_per_buffer};
+use super::{ConsumePanel, MatrixSide, PanelRow, ScoreBound, ScorePrecision, Scores, rows_per_buffer};
 use pairloom_base::error::{Error, Result, ValidationErrors};
 use pairloom_kernels::identity::IdentityWriter;
 use pairloom_kernels::product::TILE_COLUMNS;

@@ -20,9 +20,8 @@ use serde::{Deserialize, Serialize};
 
 use pairloom_base::error::{Error, Result, ValidationErrors};
 use pairloom_base::runtime::{CancelToken, Resources};
-use pairloom_kernels::text::CaptionSimilarity;
-use pairloom_kernels::text::Tokenizer;
 use pairloom_kernels::text::cider::{CiderVariant, OwnCaption};
+use pairloom_kernels::text::{CaptionSimilarity, Tokenizer};
 use pairloom_language::scene_graph::{self, MissingPeriod};
 use pairloom_stage::{
     MapInput, MapOutput, Problem, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef,

@@ -11,9 +11,7 @@ use crate::adam::global_norm;
 use crate::family::registry;
 use crate::training_state::TrainingState;
 use pairloom_spec::family::vse::CaptionPooling;
-use pairloom_spec::loss::Loss;
-use pairloom_spec::loss::MaxLoss;
-use pairloom_spec::loss::SumLoss;
+use pairloom_spec::loss::{Loss, MaxLoss, SumLoss};
 
 #[test]
 fn captions_of_1_and_200_words_are_embedded_and_have_gradients() {

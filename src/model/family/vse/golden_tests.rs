@@ -11,8 +11,7 @@ use super::testing::{
     new_training,
 };
 use crate::family::model::Model;
-use pairloom_spec::loss::Loss;
-use pairloom_spec::loss::MaxLoss;
+use pairloom_spec::loss::{Loss, MaxLoss};
 
 #[derive(Deserialize)]
 struct GoldenTensor {

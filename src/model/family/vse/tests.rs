@@ -13,11 +13,9 @@ use crate::family::model::{Family, Model};
 use crate::family::registry;
 use pairloom_kernels::product::{ElementType, has_avx512};
 use pairloom_spec::family::WORD_VECTORS;
-use pairloom_spec::family::vse::CaptionPooling;
-use pairloom_spec::family::vse::VseSettings;
+use pairloom_spec::family::vse::{CaptionPooling, VseSettings};
 use pairloom_spec::input_spec::{FinetunedCnn, InputSpec};
-use pairloom_spec::loss::Loss;
-use pairloom_spec::loss::SumLoss;
+use pairloom_spec::loss::{Loss, SumLoss};
 use pairloom_spec::networks::Network;
 use pairloom_spec::precision::MatmulPrecision;
 
