@@ -118,8 +118,8 @@ def models():
     for name, text in (texts | finetuned).items():
         (cpu, here), (gpu, there) = (run(name, text, device) for device in ("cpu", "cuda"))
         again, _ = run(f"{name}, again", text, "cuda")
-        wanted, got = losses(cpu), losses(gpu)
-        difference = np.abs(got - wanted) / np.abs(wanted)
+        expected, got = losses(cpu), losses(gpu)
+        difference = np.abs(got - expected) / np.abs(expected)
         seconds = here["fit"]["trained"], there["fit"]["trained"]
         same = "yes" if np.array_equal(got, losses(again)) else "NO"
         print(f"| {name} | {difference[0]:.1e} | {difference[4]:.1e} | {difference.max():.1e} | {same} | {seconds[0]:.2f} "
@@ -137,8 +137,8 @@ def networks():
             subprocess.run([PROGRAM, "export", "--quiet", "--store", store, "--output", output, "cnn.features"], check=True)
             features.append(np.load(next(output.glob("*.npy"))))
             seconds.append(stages["cnn"]["seconds"])
-        wanted, got = features
-        difference = (np.abs(got - wanted).max(1) / np.abs(wanted).max(1)).max()
+        expected, got = features
+        difference = (np.abs(got - expected).max(1) / np.abs(expected).max(1)).max()
         print(f"{network}: {difference:.1e}; {seconds[0]:.2f} s on the CPU, {seconds[1]:.2f} s on the GPU", flush=True)
 
 
@@ -347,9 +347,9 @@ def ranks():
     lines = [line for log in logs for line in log.read_text().splitlines()]
     joined = [line for line in lines if "Init COMPLETE" in line]
     print(f"NCCL: {len(joined)} communicators, such as `{joined[0].split('INFO ')[1]}`")
-    wanted = losses(one)
+    expected = losses(one)
     for name, store in (("two processes, gloo", gloo), ("two processes, NCCL", folder / "store")):
-        difference = np.abs(losses(store) - wanted) / np.abs(wanted)
+        difference = np.abs(losses(store) - expected) / np.abs(expected)
         print(f"{name}: difference in the loss of the first step {difference[0]:.1e}, of the tenth {difference[9]:.1e}")
 
 
@@ -404,7 +404,7 @@ def kills():
         undisturbed = [new_folder(f"{name}-{copy}") for copy in "ab"]
         for folder in undisturbed:
             finish(start(folder), folder)
-        wanted = results(undisturbed[0])
+        expected = results(undisturbed[0])
         seconds = sql(undisturbed[0] / "store", "SELECT trained FROM store.stages WHERE trained IS NOT NULL")[0]["trained"]
         hits, after, codes, equal = 0, [], set(), 0
         for each in range(rounds):
@@ -423,8 +423,8 @@ def kills():
                 victim.wait()
                 hits += not list(folder.glob("store/v1/train/*/manifest.json"))
             finish(start(folder), folder)
-            equal += results(folder) == wanted
-        again = "the same" if results(undisturbed[1]) == wanted else "OTHER"
+            equal += results(folder) == expected
+        again = "the same" if results(undisturbed[1]) == expected else "OTHER"
         print(f"{name}: {hits} of {2 * rounds} kills between the first checkpoint and the end of the training, {seconds:.1f} s; model, "
               f"losses and ranks of {equal} of {rounds} trainings have the bytes of an undisturbed one; a second "
               f"undisturbed one has {again} bytes", flush=True)  # fmt: skip

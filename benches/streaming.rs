@@ -212,8 +212,8 @@ impl BenchRows {
                 }
             }
         }
-        let wanted = sum_of_first_values(&self.features, self.width());
-        assert!(rows == self.rows && (sum - wanted).abs() < 1e-6, "{rows} rows, {sum}, expected {wanted}");
+        let expected = sum_of_first_values(&self.features, self.width());
+        assert!(rows == self.rows && (sum - expected).abs() < 1e-6, "{rows} rows, {sum}, expected {expected}");
         Ok(())
     }
 

@@ -313,9 +313,9 @@ def check(seen, total, features):
         raise SystemExit(f"{missing} rows missing, {len(seen) - len(np.unique(seen))} repeated")
     if np.array_equal(seen, np.arange(len(features))):
         raise SystemExit("rows came unshuffled")
-    wanted = features.reshape(len(features), -1)[:, 0].sum(dtype=np.float64)
-    if abs(total - wanted) > 1e-3:
-        raise SystemExit(f"first column sums to {total}, wanted {wanted}")
+    expected = features.reshape(len(features), -1)[:, 0].sum(dtype=np.float64)
+    if abs(total - expected) > 1e-3:
+        raise SystemExit(f"first column sums to {total}, wanted {expected}")
 
 
 def measure(peer, notes):

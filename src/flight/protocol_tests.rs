@@ -37,14 +37,14 @@ fn damaged_commands_and_actions_are_refused_with_the_form_that_was_wanted() {
         for command in [no_text.clone(), garbage.clone()] {
             let refused = client.get_flight_info(FlightDescriptor::new_cmd(command)).await.unwrap_err();
             assert_eq!(refused.code(), Code::InvalidArgument);
-            let wanted = "the command cannot be read, expected a message of Flight SQL with texts in UTF-8";
-            assert_eq!(refused.message(), wanted);
+            let expected = "the command cannot be read, expected a message of Flight SQL with texts in UTF-8";
+            assert_eq!(refused.message(), expected);
         }
         let prepare = ActionCreatePreparedStatementRequest { query: "SELECT 'abc'".to_owned(), transaction_id: None };
         let mut prepare = prepare.as_any().encode_to_vec();
         let at = prepare.windows(3).position(|bytes| bytes == b"abc").unwrap();
         prepare[at] = 0xff;
-        for (action, body, wanted) in [
+        for (action, body, expected) in [
             ("CreatePreparedStatement", garbage.clone(), "the action cannot be read, expected a message of Flight SQL"),
             ("CreatePreparedStatement", prepare, "the action cannot be read, expected a message of Flight SQL"),
             ("CreatePreparedStatement", text.as_any().encode_to_vec(), "the action cannot be read, expected"),
@@ -53,7 +53,7 @@ fn damaged_commands_and_actions_are_refused_with_the_form_that_was_wanted() {
         ] {
             let refused = client.do_action(Action::new(action, body)).await.unwrap_err();
             assert_eq!(refused.code(), Code::InvalidArgument, "{action}");
-            assert!(refused.message().contains(wanted), "{action}: {}", refused.message());
+            assert!(refused.message().contains(expected), "{action}: {}", refused.message());
         }
     });
 }

@@ -159,8 +159,8 @@ mod tests {
         let Some(path) = public("eccv/coco_test_ids.npy") else { return };
         let Some(captions) = public_text("cxc/coco_karpathy_test_captions.tsv") else { return };
         let ids = IdList::read(&path).unwrap().ids;
-        let wanted = captions.lines().skip(1).map(|line| line.split('\t').next().unwrap().parse().unwrap());
-        assert_eq!(ids, wanted.collect::<Vec<i64>>());
+        let expected = captions.lines().skip(1).map(|line| line.split('\t').next().unwrap().parse().unwrap());
+        assert_eq!(ids, expected.collect::<Vec<i64>>());
         assert_eq!(ids.len(), 25_000);
     }
 }

@@ -295,16 +295,16 @@ mod tests {
             key: key.to_owned(),
             members: members.iter().map(|(end, text)| ((*end).to_owned(), text.as_bytes().to_vec())).collect(),
         };
-        let wanted = [
+        let expected = [
             sample("a/x 1", &[("jpg", "picture"), ("txt", "text")]),
             sample("./b", &[("seg.png", "mask")]),
             sample("a/ä", &[("txt", "")]),
         ];
-        assert_eq!(read("one.tar", &content).unwrap(), wanted);
+        assert_eq!(read("one.tar", &content).unwrap(), expected);
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         std::io::Write::write_all(&mut packed, &content).unwrap();
         let packed = packed.finish().unwrap();
-        assert_eq!(read("one.tar.gz", &packed).unwrap(), wanted);
+        assert_eq!(read("one.tar.gz", &packed).unwrap(), expected);
         for cut in [packed.len() / 2, packed.len() - 12] {
             let error = read("one.tgz", &packed[..cut]).unwrap_err().to_string();
             assert!(error.contains("damaged or cut short"), "{error}");
@@ -332,7 +332,7 @@ mod tests {
             ("https:/me:secret@h.org/\u{1b}'.jpg?secret", EntryType::Symlink, b""),
         ]);
         let error = read("bad.tar", &content).unwrap_err().to_string();
-        for wanted in [
+        for expected in [
             "file `../a.jpg`: its path leads out of the archive",
             "file `/etc/a.jpg`: its path leads out of the archive",
             "file `b/../../a.jpg`: its path leads out of the archive",
@@ -342,7 +342,7 @@ mod tests {
             "file `f.jpg`: has 16777217 bytes, expected at most 16777216",
             "file `https:/h.org/\\u{1b}'.jpg`: is a link, expected a file",
         ] {
-            assert!(error.contains(wanted), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
     }
 

@@ -160,9 +160,9 @@ mod tests {
 
     #[test]
     fn byte_order_mark_and_carriage_returns_are_removed() {
-        let wanted = vec![(1, "één".to_owned()), (2, String::new()), (3, "b".to_owned())];
-        assert_eq!(read("één\n\nb".as_bytes()).unwrap(), wanted);
-        assert_eq!(read("\u{feff}één\r\n\r\nb\r\n".as_bytes()).unwrap(), wanted);
+        let expected = vec![(1, "één".to_owned()), (2, String::new()), (3, "b".to_owned())];
+        assert_eq!(read("één\n\nb".as_bytes()).unwrap(), expected);
+        assert_eq!(read("\u{feff}één\r\n\r\nb\r\n".as_bytes()).unwrap(), expected);
         assert_eq!(read(b"").unwrap(), []);
     }
 
@@ -204,8 +204,8 @@ mod tests {
         };
         let text = b"\xef\xbb\xbfa\r\n\r\nb\rc\n\nd";
         assert_eq!(lines(text, LineBreak::LineFeed).unwrap(), numbered(&["a\r\n", "\r\n", "b\rc\n", "\n", "d"]));
-        let wanted = numbered(&["a\r\n", "\r\n", "b\r", "c\n", "\n", "d"]);
-        assert_eq!(lines(text, LineBreak::CarriageReturn).unwrap(), wanted);
+        let expected = numbered(&["a\r\n", "\r\n", "b\r", "c\n", "\n", "d"]);
+        assert_eq!(lines(text, LineBreak::CarriageReturn).unwrap(), expected);
         assert_eq!(lines(b"", LineBreak::LineFeed).unwrap(), []);
     }
 

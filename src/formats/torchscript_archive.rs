@@ -116,7 +116,7 @@ mod tests {
         let mut changed = whole.clone();
         let last = changed.windows(10).rposition(|bytes| bytes == b"0123456789").unwrap();
         changed[last] = b'1';
-        for (bytes, wanted) in [
+        for (bytes, expected) in [
             (&b""[..], "is empty (0 bytes), expected an archive of TorchScript"),
             (b"a dog on a beach\n", "is a text file"),
             (b"\x08\x08\x12\x07pytorch", "is an ONNX model"),
@@ -132,7 +132,7 @@ mod tests {
             (&whole[..whole.len() - 30], "it is damaged or cut short"),
         ] {
             let error = check_bytes(bytes).unwrap_err();
-            assert!(error.to_string().contains(wanted), "{error}, expected {wanted}");
+            assert!(error.to_string().contains(expected), "{error}, expected {expected}");
             assert!(error.hint_text().is_some(), "{error}");
         }
         assert!(check(&path.with_extension("none")).is_err());

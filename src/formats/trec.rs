@@ -83,9 +83,9 @@ mod tests {
     #[test]
     fn a_judgement_has_four_fields() {
         let judged = |line: &[u8]| Judgement::parse(line);
-        let wanted = Judgement { query: 101, item: -7, grade: 2.0 };
+        let expected = Judgement { query: 101, item: -7, grade: 2.0 };
         for line in [&b"101 0 -7 2\n"[..], b"101\tQ0\t-7\t2.0\r\n", b"  101 x  -7 +2e0 "] {
-            assert_eq!(judged(line), Ok(Some(wanted)));
+            assert_eq!(judged(line), Ok(Some(expected)));
         }
         assert_eq!(judged(b"\r\n"), Ok(None));
         for (line, message) in [

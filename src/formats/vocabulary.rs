@@ -38,8 +38,8 @@ pub fn read(path: &Path) -> Result<Vec<String>> {
             None => words_of_object(object, &mut mistakes),
         },
         _ => {
-            let wanted = "expected a list of words or an object from word to number";
-            return Err(Error::data(format!("`{}` is no vocabulary: {wanted}", path.display())));
+            let expected = "expected a list of words or an object from word to number";
+            return Err(Error::data(format!("`{}` is no vocabulary: {expected}", path.display())));
         }
     };
     mistakes.into_result()?;

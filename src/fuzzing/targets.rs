@@ -146,9 +146,9 @@ fn records(folder: &Path, bytes: &[u8], name: &str) {
 }
 
 fn words(folder: &Path, bytes: &[u8]) {
-    let wanted = ["a".to_owned(), "dog".to_owned(), "cat".to_owned()];
+    let expected = ["a".to_owned(), "dog".to_owned(), "cat".to_owned()];
     for name in ["a.txt", "a.vec.gz"] {
-        checked(word_vectors::read(&stored(folder, name, bytes), &wanted, 3, &mut || Ok(())));
+        checked(word_vectors::read(&stored(folder, name, bytes), &expected, 3, &mut || Ok(())));
     }
 }
 

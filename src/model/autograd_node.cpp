@@ -17,7 +17,7 @@ using torch::autograd::variable_list;
 // Calls a closure and frees it. The closure gets the gradient in the output, and for each input whether its gradient is
 // wanted. It stores new tensors, or null. It returns false after a failure, whose text it writes to `message`, with a 0
 // at its end.
-using Backward = bool (*)(void* closure, const at::Tensor* d, const bool* wanted, at::Tensor** found, std::size_t count,
+using Backward = bool (*)(void* closure, const at::Tensor* d, const bool* expected, at::Tensor** found, std::size_t count,
                           char* message, std::size_t capacity);
 // Frees a closure that was not called.
 using Drop = void (*)(void* closure);
@@ -36,11 +36,11 @@ struct Node : torch::autograd::Node {
     variable_list found(count);
     if (!gradients[0].defined()) return found;
     TORCH_CHECK(closure_ != nullptr, "a graph is differentiated once");
-    const std::unique_ptr<bool[]> wanted(new bool[count]);
-    for (std::size_t i = 0; i < count; ++i) wanted[i] = task_should_compute_output(i);
+    const std::unique_ptr<bool[]> expected(new bool[count]);
+    for (std::size_t i = 0; i < count; ++i) expected[i] = task_should_compute_output(i);
     std::vector<at::Tensor*> made(count, nullptr);
     std::array<char, 4096> message{};
-    const bool done = backward_(std::exchange(closure_, nullptr), &gradients[0], wanted.get(), made.data(), count,
+    const bool done = backward_(std::exchange(closure_, nullptr), &gradients[0], expected.get(), made.data(), count,
                                 message.data(), message.size());
     for (std::size_t i = 0; i < count; ++i) {
       const std::unique_ptr<at::Tensor> owned(made[i]);

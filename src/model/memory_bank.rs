@@ -56,8 +56,8 @@ impl MemoryBank {
     /// The numbers of embeddings and pairs differ.
     pub fn new(epoch: u64, pairs: Vec<TrainingPair>, images: Tensor, captions: Tensor) -> Result<Self> {
         let rows = |tensor: &Tensor| tensor.size().first().copied();
-        let wanted = i64::try_from(pairs.len()).ok();
-        if rows(&images) != wanted || rows(&captions) != wanted {
+        let expected = i64::try_from(pairs.len()).ok();
+        if rows(&images) != expected || rows(&captions) != expected {
             let (images, captions) = (images.size(), captions.size());
             return Err(Error::internal(format!(
                 "got {} pairs for embeddings {images:?} and {captions:?}",
@@ -249,8 +249,8 @@ mod tests {
         ];
         for (mask, captions, images) in cases {
             let (got_captions, got_images) = scores(mask);
-            for (got, wanted) in got_captions.iter().chain(&got_images).zip(captions.iter().chain(&images)) {
-                assert!((got - wanted).abs() < 1e-12 || got == wanted, "{mask:?}: {got_captions:?} {got_images:?}");
+            for (got, expected) in got_captions.iter().chain(&got_images).zip(captions.iter().chain(&images)) {
+                assert!((got - expected).abs() < 1e-12 || got == expected, "{mask:?}: {got_captions:?} {got_images:?}");
             }
         }
     }

@@ -11,7 +11,7 @@ fn what_is_not_of_this_sql_is_refused() {
     let (a, b) = ("(VALUES (1), (2)) a(x)", "(VALUES (1), (NULL)) b(y)");
     let rows = format!("(SELECT y FROM {b})");
     let same = format!("FROM {b} WHERE y = x");
-    for (sql, wanted) in [
+    for (sql, expected) in [
         (format!("SELECT x FROM {a} WHERE EXISTS (SELECT 1 {same})"), "reads `a.x` of the query around it"),
         (format!("SELECT x FROM {a} WHERE x IN (SELECT y {same})"), "reads `a.x` of the query around it"),
         (format!("SELECT (SELECT count(*) {same}) FROM {a}"), "reads `a.x` of the query around it"),
@@ -46,7 +46,7 @@ fn what_is_not_of_this_sql_is_refused() {
     ] {
         let error = text(&session, &sql, OutputFormat::Csv).expect_err(&sql);
         assert_eq!(error.category(), ErrorCategory::Usage, "{sql}: {error}");
-        assert!(error.to_string().contains(wanted) && error.hint_text().is_some(), "{sql}: {error}");
+        assert!(error.to_string().contains(expected) && error.hint_text().is_some(), "{sql}: {error}");
     }
 }
 

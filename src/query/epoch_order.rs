@@ -30,20 +30,20 @@ pub(super) struct EpochOrderFunction {
 
 impl TableFunctionImpl for EpochOrderFunction {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> datafusion::error::Result<Arc<dyn TableProvider>> {
-        let wanted = "expected `epoch_order('stage', epoch)` or `epoch_order('stage', epoch, ranks)`";
+        let expected = "expected `epoch_order('stage', epoch)` or `epoch_order('stage', epoch, ranks)`";
         let (stage, numbers) = match args.exprs() {
             [stage, numbers @ ..] if (1..=2).contains(&numbers.len()) => (stage, numbers),
-            others => return plan_err!("`epoch_order` has {} arguments, {wanted}", others.len()),
+            others => return plan_err!("`epoch_order` has {} arguments, {expected}", others.len()),
         };
         let Expr::Literal(ScalarValue::Utf8(Some(stage)), _) = stage else {
-            return plan_err!("the stage of `epoch_order` is `{stage}`, {wanted}, with the stage in single quotes");
+            return plan_err!("the stage of `epoch_order` is `{stage}`, {expected}, with the stage in single quotes");
         };
         let mut values = Vec::new();
         for number in numbers {
             match number {
                 Expr::Literal(ScalarValue::Int64(Some(value)), _) if *value >= 0 => values.push(value.unsigned_abs()),
-                Expr::Literal(value, _) => return plan_err!("`{value}` is not a whole number from 0, {wanted}"),
-                other => return plan_err!("`{other}` is not a whole number from 0, {wanted}"),
+                Expr::Literal(value, _) => return plan_err!("`{value}` is not a whole number from 0, {expected}"),
+                other => return plan_err!("`{other}` is not a whole number from 0, {expected}"),
             }
         }
         let (epoch, ranks) = (values[0], values.get(1).copied().unwrap_or(1));

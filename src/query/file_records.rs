@@ -359,7 +359,7 @@ mod tests {
     /// Numbers of records by hand, however the bytes of the file are divided.
     #[test]
     fn records_end_outside_of_quotes_at_any_line_break() {
-        for (text, wanted) in [
+        for (text, expected) in [
             ("a,b\n1,2\n", 2),
             ("a\rb\rc\r", 3),
             ("a\r\nb\r\n\r\n\nc\n", 3),
@@ -370,7 +370,7 @@ mod tests {
             for piece in 1..=text.len() {
                 let mut sizes = RecordSizes::new(CSV);
                 text.as_bytes().chunks(piece).for_each(|bytes| sizes.add(bytes).unwrap());
-                assert_eq!(sizes.records, wanted, "{text:?} in pieces of {piece}");
+                assert_eq!(sizes.records, expected, "{text:?} in pieces of {piece}");
             }
         }
     }
@@ -440,7 +440,7 @@ mod tests {
             let names: Vec<_> = (0..names).map(|name| format!("\"n{name}\":{value}")).collect();
             format!("{{{}}}", names.join(","))
         };
-        for (text, wanted) in [
+        for (text, expected) in [
             (object(5000, "1"), false),
             (object(5001, "null"), true),
             // 8 objects of 624 names and their own; then one name more.
@@ -457,7 +457,7 @@ mod tests {
             for text in [text.clone(), format!("\u{feff}{text}")] {
                 let checked = check_names(text.as_bytes(), false).unwrap();
                 let message = || JsonMistake::TooLarge("more than 5000 different names".to_owned());
-                assert_eq!(checked, if wanted { Err(message()) } else { Ok(()) }, "{}", &text[..text.len().min(40)]);
+                assert_eq!(checked, if expected { Err(message()) } else { Ok(()) }, "{}", &text[..text.len().min(40)]);
             }
         }
     }

@@ -75,8 +75,8 @@ fn long_files_are_read_whole() {
     for (name, rows, shortest) in [("a.csv", 3_000_i64, 23), ("a.json", 80_000, 4)] {
         let sql = "SELECT count(*), max(i), sum(i), min(length(s)) FROM mine";
         let got = csv_with(&[("mine", path(name))], sql).unwrap();
-        let wanted = format!("\n{rows},{},{},{shortest}\n", rows - 1, rows * (rows - 1) / 2);
-        assert!(got.ends_with(&wanted), "{name}: {got}");
+        let expected = format!("\n{rows},{},{},{shortest}\n", rows - 1, rows * (rows - 1) / 2);
+        assert!(got.ends_with(&expected), "{name}: {got}");
     }
 }
 
@@ -99,7 +99,7 @@ fn a_condition_on_one_of_two_columns_of_one_name_filters_its_own_table() {
     let left = write("l.parquet", [(1, Some(10)), (2, None)]);
     let right = write("r.parquet", [(2, Some(20)), (3, Some(30))]);
     let files = [("l", left), ("r", right)];
-    for (sql, wanted) in [
+    for (sql, expected) in [
         ("SELECT r.k, r.v FROM l RIGHT JOIN r ON l.k = abs(r.k) WHERE l.v IS NULL ORDER BY r.k", "2,20 3,30"),
         ("SELECT r.k, r.v FROM l JOIN r ON l.k = abs(r.k) WHERE l.v IS NULL", "2,20"),
         ("SELECT l.k, l.v FROM l LEFT JOIN r ON l.k = abs(r.k) WHERE r.v IS NULL", "1,10"),
@@ -107,7 +107,7 @@ fn a_condition_on_one_of_two_columns_of_one_name_filters_its_own_table() {
         ("SELECT l.k, r.v FROM l, r WHERE l.k = r.k + 0 AND r.v > 15", "2,20"),
     ] {
         let csv = csv_with(&files, sql).unwrap();
-        assert_eq!(csv.lines().skip(1).collect::<Vec<_>>().join(" "), wanted, "{sql}");
+        assert_eq!(csv.lines().skip(1).collect::<Vec<_>>().join(" "), expected, "{sql}");
     }
 }
 
@@ -141,8 +141,8 @@ fn dates_of_int96_are_those_of_the_file() {
         read(&[2_440_588, 2_440_588 - 365]),
         "t\n1970-01-01T00:00:01.000000007\n1969-01-01T00:00:01.000000007\n"
     );
-    for (day, wanted) in [(2_440_588 + 2_932_896, "9999-12-31"), (1_721_426, "0001-01-01")] {
-        assert_eq!(read(&[2_440_588, day]), format!("t\n1970-01-01T00:00:01\n{wanted}T00:00:01\n"));
+    for (day, expected) in [(2_440_588 + 2_932_896, "9999-12-31"), (1_721_426, "0001-01-01")] {
+        assert_eq!(read(&[2_440_588, day]), format!("t\n1970-01-01T00:00:01\n{expected}T00:00:01\n"));
     }
 }
 
@@ -188,7 +188,7 @@ fn texts_that_look_like_dates_are_texts() {
 #[test]
 fn arrays_that_are_cut_are_errors_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
-    for (name, content, wanted, is_cut) in [
+    for (name, content, expected, is_cut) in [
         ("a.json", "[{\"z\":1},{\"z\":2}", "is not one JSON array: EOF", true),
         ("b.json", "[{\"z\":1}] [{\"z\":2}]", "is not one JSON array: trailing characters", true),
         ("c.json", "[{\"z\":NaN}]", "is not one JSON array: expected value at line 1 column 7", false),
@@ -197,7 +197,7 @@ fn arrays_that_are_cut_are_errors_of_the_file() {
         std::fs::write(&path, content).unwrap();
         let error = csv_with(&[("mine", path)], "SELECT * FROM mine").unwrap_err();
         assert_eq!(error.category(), ErrorCategory::Data, "{error}");
-        assert!(error.to_string().contains(name) && error.to_string().contains(wanted), "{error}");
+        assert!(error.to_string().contains(name) && error.to_string().contains(expected), "{error}");
         assert_eq!(error.hint_text().is_some_and(|hint| hint.contains("is cut")), is_cut, "{name}");
     }
 }
@@ -273,13 +273,13 @@ fn zeros_of_both_signs_are_equal_in_joins() {
     let (plus, minus) = (put(8, [0.0, 1.0]), put(9, [-0.0, 2.0]));
     run(&store, "20260103T000000", &[("a", "evaluate", &plus), ("b", "evaluate", &minus)]);
     let session = Session::open(&store).unwrap();
-    for (sql, wanted) in [
+    for (sql, expected) in [
         ("SELECT a.rsum FROM a.summary a JOIN b.summary b ON a.rsum = b.rsum", "rsum\n0.0\n"),
         ("SELECT b.rsum FROM a.summary a JOIN b.summary b ON a.rsum = b.rsum", "rsum\n-0.0\n"),
         ("SELECT rsum FROM b.summary WHERE rsum IN (SELECT rsum FROM a.summary)", "rsum\n-0.0\n"),
         ("SELECT a.rsum FROM a.summary a RIGHT JOIN b.summary b ON a.rsum = b.rsum WHERE b.rsum < 2", "rsum\n0.0\n"),
     ] {
-        assert_eq!(text(&session, sql, OutputFormat::Csv).unwrap(), wanted, "{sql}");
+        assert_eq!(text(&session, sql, OutputFormat::Csv).unwrap(), expected, "{sql}");
     }
 }
 

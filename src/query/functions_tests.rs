@@ -23,7 +23,7 @@ fn value(session: &Session, expression: &str, from: &str) -> String {
 fn vector_functions_take_the_vectors_of_tables() {
     let (_folder, session) = session();
     let pair = "cnn.features a JOIN cnn.features b ON a.image_id = 1 AND b.image_id = 2";
-    for (expression, wanted) in [
+    for (expression, expected) in [
         // 0 × 0.5 + 0.25 × 0.75
         ("inner_product(a.feature, b.feature)", 0.1875),
         // √(0.5² + 0.5²)
@@ -37,15 +37,15 @@ fn vector_functions_take_the_vectors_of_tables() {
         ("array_length(b.feature)", 2.0),
     ] {
         let got: f64 = value(&session, expression, pair).parse().unwrap();
-        assert!((got - wanted).abs() < 1e-12, "{expression}: {got}, expected {wanted}");
+        assert!((got - expected).abs() < 1e-12, "{expression}: {got}, expected {expected}");
     }
     // They stay in f32.
-    for (expression, wanted) in [
+    for (expression, expected) in [
         ("array_normalize(b.feature)[2]", 0.75 / 0.8125_f64.sqrt()),
         ("inner_product(array_normalize(b.feature), array_normalize(b.feature))", 1.0),
     ] {
         let got: f64 = value(&session, expression, pair).parse().unwrap();
-        assert!((got - wanted).abs() < 1e-7, "{expression}: {got}, expected {wanted}");
+        assert!((got - expected).abs() < 1e-7, "{expression}: {got}, expected {expected}");
     }
     let normalized = value(&session, "array_normalize(feature)", "cnn.features WHERE image_id = 1");
     assert_eq!(normalized, "\"[0.0, 1.0]\"");

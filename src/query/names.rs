@@ -100,9 +100,9 @@ fn stage_error(name: &str, tables: &[ListedTable]) -> Option<Error> {
         own.truncate(NEAREST);
     }
     let names = own.iter().map(|table| format!("`{}`", table.sql_name())).collect::<Vec<_>>().join(", ");
-    let wanted =
+    let expected =
         if all > NEAREST { format!("its {all} tables, such as {names}") } else { format!("its tables: {names}") };
-    let error = Error::usage(format!("SQL: `{name}` is {what}, expected one of {wanted}"));
+    let error = Error::usage(format!("SQL: `{name}` is {what}, expected one of {expected}"));
     Some(error.hint(format!("`SHOW TABLES FROM {}` describes them", quote_identifier(schema))))
 }
 

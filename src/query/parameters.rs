@@ -159,8 +159,8 @@ pub(super) fn parameters(plan: &LogicalPlan) -> Result<Vec<FieldRef>, DataFusion
         .enumerate()
         .map(|(at, (number, field))| {
             if number != at + 1 {
-                let wanted = at + 1;
-                return plan_err!("the parameter `${number}` is used, and `${wanted}` is not");
+                let expected = at + 1;
+                return plan_err!("the parameter `${number}` is used, and `${expected}` is not");
             }
             let data_type = field.map_or(DataType::Null, |field| field.data_type().clone());
             Ok(Arc::new(Field::new(format!("${number}"), data_type, true)))
@@ -174,11 +174,11 @@ pub(super) fn parameters(plan: &LogicalPlan) -> Result<Vec<FieldRef>, DataFusion
 /// # Errors
 /// There are more or fewer values than parameters, or a list has another length than the vectors.
 pub(super) fn bind(plan: LogicalPlan, values: &[ScalarValue]) -> Result<LogicalPlan> {
-    let wanted = parameters(&plan)?;
-    if wanted.len() != values.len() {
-        return plan_err!("got {} values, and the query has {} parameters", values.len(), wanted.len());
+    let expected = parameters(&plan)?;
+    if expected.len() != values.len() {
+        return plan_err!("got {} values, and the query has {} parameters", values.len(), expected.len());
     }
-    let values = wanted.iter().zip(values).map(|(field, value)| converted(value, field));
+    let values = expected.iter().zip(values).map(|(field, value)| converted(value, field));
     let values = values.collect::<Result<Vec<_>>>()?;
     with_values(plan, values)
 }
@@ -194,11 +194,11 @@ pub(super) fn with_values(plan: LogicalPlan, values: Vec<ScalarValue>) -> Result
 /// Value as a vector, if the parameter is one, or as a whole number of 64 bits; otherwise as it is, and the query converts
 /// it.
 fn converted(value: &ScalarValue, parameter: &Field) -> Result<ScalarValue> {
-    let (name, wanted) = (parameter.name(), parameter.data_type());
-    if *wanted == DataType::Int64 && value.data_type().is_integer() {
-        return value.cast_to(wanted);
+    let (name, expected) = (parameter.name(), parameter.data_type());
+    if *expected == DataType::Int64 && value.data_type().is_integer() {
+        return value.cast_to(expected);
     }
-    if number_type(wanted).is_none() {
+    if number_type(expected).is_none() {
         return Ok(value.clone());
     }
     if value.is_null() {
@@ -208,7 +208,7 @@ fn converted(value: &ScalarValue, parameter: &Field) -> Result<ScalarValue> {
         return plan_err!("`{name}` is {}, expected a vector: a list of numbers", value.data_type());
     }
     let Some(values) = list_values(value) else { return plan_err!("`{name}` is no list") };
-    if let DataType::FixedSizeList(_, width) = wanted
+    if let DataType::FixedSizeList(_, width) = expected
         && usize::try_from(*width).ok() != Some(values.len())
     {
         return plan_err!("`{name}` has {} numbers, expected {width} as the column beside it", values.len());
@@ -221,7 +221,7 @@ fn converted(value: &ScalarValue, parameter: &Field) -> Result<ScalarValue> {
             at + 1
         );
     }
-    if value.data_type() == *wanted { Ok(value.clone()) } else { value.cast_to(wanted) }
+    if value.data_type() == *expected { Ok(value.clone()) } else { value.cast_to(expected) }
 }
 
 /// Values of a list.

@@ -282,13 +282,13 @@ mod tests {
     async fn the_pairs_are_those_of_the_condition() {
         let context = SessionContext::new_with_state(session_state(None, None).unwrap());
         // Of 1..=1300 and 1..=1000 the pairs with a + b > 2290: Σ over d = 1..10 of d, for a from 1291 and b up to 1000.
-        for (join, wanted) in
+        for (join, expected) in
             [("JOIN", 55), ("LEFT JOIN", 55 + 1290), ("RIGHT JOIN", 55 + 990), ("FULL JOIN", 55 + 1290 + 990)]
         {
             let sql = format!(
                 "SELECT a.x, b.x AS y FROM generate_series(1, 1300) a(x) {join} generate_series(1, 1000) b(x) ON a.x + b.x > 2290"
             );
-            assert_eq!(context.sql(&sql).await.unwrap().count().await.unwrap(), wanted, "{join}");
+            assert_eq!(context.sql(&sql).await.unwrap().count().await.unwrap(), expected, "{join}");
         }
     }
 }

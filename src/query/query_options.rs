@@ -179,7 +179,7 @@ mod tests {
             let batches = batches.map_err(|error| sql_error(&error))?;
             Ok(batches.iter().map(RecordBatch::num_rows).sum::<usize>())
         };
-        for (sql, wanted, memories) in [
+        for (sql, expected, memories) in [
             // 8 MB of numbers, and more for their order.
             ("SELECT value FROM range(0, 1000000) ORDER BY value % 1000, value", 1_000_000, vec![20 << 20]),
             ("SELECT value, value % 7 b FROM range(0, 1000000) ORDER BY b, value DESC", 1_000_000, vec![20 << 20]),
@@ -192,7 +192,7 @@ mod tests {
             ),
         ] {
             for memory in memories {
-                assert_eq!(count(sql, memory, 1 << 30).unwrap(), wanted, "{sql}");
+                assert_eq!(count(sql, memory, 1 << 30).unwrap(), expected, "{sql}");
             }
             let error = count(sql, 20 << 20, 100_000).unwrap_err();
             assert_eq!(error.category(), ErrorCategory::Stage, "{sql}: {error}");

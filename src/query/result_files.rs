@@ -345,8 +345,8 @@ fn named(error: &DataFusionError, path: &str) -> DataFusionError {
 fn decode(content: &Bytes, schema: &SchemaRef) -> SqlResult<RecordBatch> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(content.clone())?;
     let roots = builder.schema().fields().iter().enumerate();
-    let wanted = roots.filter(|(_, field)| schema.index_of(field.name()).is_ok()).map(|(root, _)| root);
-    let mask = ProjectionMask::roots(builder.parquet_schema(), wanted.collect::<Vec<_>>());
+    let expected = roots.filter(|(_, field)| schema.index_of(field.name()).is_ok()).map(|(root, _)| root);
+    let mask = ProjectionMask::roots(builder.parquet_schema(), expected.collect::<Vec<_>>());
     let reader = builder.with_projection(mask).build()?;
     let read = reader.schema();
     let batches = reader.collect::<Result<Vec<_>, _>>()?;

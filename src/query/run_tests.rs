@@ -96,10 +96,10 @@ fn all_runs_are_one_table_with_each_result_once() {
         "SELECT last_run, pipeline, stage, rsum, i2t_r20, settings['test.seed'] AS seed, settings['test.loss'] AS loss, \
          settings['pairs.name'] AS name FROM all_runs.summary ORDER BY rsum",
     );
-    let wanted = "last_run,pipeline,stage,rsum,i2t_r20,seed,loss,name\n\
+    let expected = "last_run,pipeline,stage,rsum,i2t_r20,seed,loss,name\n\
         20260101T000000.000Z-0001,precomp.toml,test,300.0,,1,max,precomp.toml\n\
         20260103T000000.000Z-0003,precomp.toml,test,310.0,99.0,2,max,precomp.toml\n";
-    assert_eq!(rows.unwrap(), wanted);
+    assert_eq!(rows.unwrap(), expected);
     let of = |condition: &str| {
         csv(&log, "latest", &format!("SELECT count(*) AS n FROM all_runs.captions WHERE {condition}")).unwrap()
     };
@@ -317,11 +317,11 @@ fn pipelines_of_one_text_are_told_apart_and_texts_of_one_pipeline_are_not() {
     }
     let log = Arc::new(RunLog::open(&store).unwrap());
     let rows = |sql: &str| csv(&log, "0001", sql).unwrap();
-    let wanted = "pipeline,n\n/one/a.toml,1\n/two/a.toml,1\nb.toml,2\n";
+    let expected = "pipeline,n\n/one/a.toml,1\n/two/a.toml,1\nb.toml,2\n";
     for table in ["all_runs.summary", "store.runs"] {
         assert_eq!(
             rows(&format!("SELECT pipeline, count(*) AS n FROM {table} GROUP BY 1 ORDER BY 1")),
-            wanted,
+            expected,
             "{table}"
         );
     }

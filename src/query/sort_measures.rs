@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_measure_is_computed_once_and_its_vectors_are_cached() {
-        for (sql, wanted) in [
+        for (sql, expected) in [
             ("SELECT image_id FROM cnn.features ORDER BY array_distance(feature, [0.0, 0.25]) DESC LIMIT 2", "4\n3\n"),
             (
                 "SELECT image_id, array_distance(feature, [0.0, 0.25]) AS d FROM cnn.features ORDER BY d LIMIT 1",
@@ -174,7 +174,7 @@ mod tests {
             assert_eq!(sorts.len(), 1, "{physical}");
             assert!(!sorts[0].contains("array_distance(") && !sorts[0].contains("inner_product("), "{physical}");
             assert!(physical.contains("CachedScanExec"), "{physical}");
-            assert_eq!(rows.split_once('\n').unwrap().1, wanted, "{sql}");
+            assert_eq!(rows.split_once('\n').unwrap().1, expected, "{sql}");
         }
     }
 
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn the_columns_and_the_order_stay() {
-        for (sql, wanted) in [
+        for (sql, expected) in [
             ("SELECT * FROM cnn.features ORDER BY l1_distance(feature, [9, 9]) LIMIT 1", "image_id,split,feature\n"),
             (
                 "SELECT f.image_id FROM cnn.features f JOIN cnn.features g USING (image_id) ORDER BY \
@@ -250,7 +250,7 @@ mod tests {
             ),
         ] {
             let (_, rows) = plan_and_rows(sql);
-            assert!(rows.starts_with(wanted), "{sql}: {rows}");
+            assert!(rows.starts_with(expected), "{sql}: {rows}");
         }
     }
 }

@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn bounds_are_those_of_the_comparison() {
         let part = Ranges::from([("id".to_owned(), (10, 20))]);
-        for (condition, wanted) in [
+        for (condition, expected) in [
             (col("id").eq(lit(10i64)), true),
             (col("id").eq(lit(9i64)), false),
             (lit(21i64).eq(col("id")), false),
@@ -356,7 +356,7 @@ mod tests {
             (col("other").eq(lit(1i64)), true),
         ] {
             let bounds = ColumnBounds::of(&condition).unwrap();
-            assert_eq!(bounds.can_be_in(&part), wanted, "{condition}");
+            assert_eq!(bounds.can_be_in(&part), expected, "{condition}");
         }
         for other in [
             col("id").not_eq(lit(1i64)),
@@ -409,13 +409,13 @@ mod tests {
         let own = Schema::new(vec![Field::new("loss", DataType::Float64, true)]);
         let fields = axis_fields(&own, &[&one, &two]);
         let shown: Vec<_> = fields.iter().map(|field| (field.name().as_str(), field.data_type().clone())).collect();
-        let wanted = [
+        let expected = [
             ("row", DataType::Utf8),
             ("seed", DataType::Int64),
             ("margin", DataType::Float64),
             ("axis_loss", DataType::Boolean),
         ];
-        assert_eq!(shown, wanted);
+        assert_eq!(shown, expected);
         let batch = axis_batch(&fields, &[&one, &two]).unwrap();
         let rows: Vec<String> = (0..2)
             .map(|row| {

@@ -63,17 +63,17 @@ impl TopKJoinFunction {
 
 impl TableFunctionImpl for TopKJoinFunction {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
-        let wanted = "expected `topk_join('queries', 'items', k [, 'measure' [, 'method' [, 'bank' [, 'bank of \
+        let expected = "expected `topk_join('queries', 'items', k [, 'measure' [, 'method' [, 'bank' [, 'bank of \
                       items']]]])`, with names of tables in single quotes";
         let text = |expr: &Expr| match expr {
             Expr::Literal(ScalarValue::Utf8(Some(text)), _) => Ok(text.clone()),
-            other => plan_err!("`{other}` is no text, {wanted}"),
+            other => plan_err!("`{other}` is no text, {expected}"),
         };
         let [queries, items, k, more @ ..] = args.exprs() else {
-            return plan_err!("`topk_join` has {} arguments, {wanted}", args.exprs().len());
+            return plan_err!("`topk_join` has {} arguments, {expected}", args.exprs().len());
         };
         if more.len() > 4 {
-            return plan_err!("`topk_join` has {} arguments, {wanted}", args.exprs().len());
+            return plan_err!("`topk_join` has {} arguments, {expected}", args.exprs().len());
         }
         let measure = match more.first().map(text).transpose()? {
             None => DEFAULT,
@@ -90,9 +90,9 @@ impl TableFunctionImpl for TopKJoinFunction {
             // Mistakes are found before any row is read.
             check_method(&join_method(method)?, more.len().saturating_sub(2))?;
             if measure != VectorMeasure::CosineSimilarity {
-                let wanted = VectorMeasure::CosineSimilarity.name();
+                let expected = VectorMeasure::CosineSimilarity.name();
                 return plan_err!(
-                    "a method corrects cosines, got the measure `{}`, expected `{wanted}`",
+                    "a method corrects cosines, got the measure `{}`, expected `{expected}`",
                     measure.name()
                 );
             }

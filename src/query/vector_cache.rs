@@ -325,9 +325,9 @@ mod tests {
             let session = Session::open(&store).unwrap();
             if bytes == 0 { session } else { session.with_vector_cache(bytes) }
         });
-        let wanted = sum(&without).unwrap();
-        assert_eq!(sum(&caching).unwrap(), wanted);
-        assert_eq!(sum(&too_small).unwrap(), wanted);
+        let expected = sum(&without).unwrap();
+        assert_eq!(sum(&caching).unwrap(), expected);
+        assert_eq!(sum(&too_small).unwrap(), expected);
         // A part of a scan, and another projection, are not the same scan.
         let few =
             caching.query("SELECT feature FROM cnn.features LIMIT 1").unwrap().map(|batch| batch.unwrap().num_rows());
@@ -347,7 +347,7 @@ mod tests {
                 std::fs::write(part.path(), vec![0; usize::try_from(size).unwrap()]).unwrap();
             }
         }
-        assert_eq!(sum(&caching).unwrap(), wanted, "from the cache");
+        assert_eq!(sum(&caching).unwrap(), expected, "from the cache");
         assert!(sum(&too_small).is_err() && sum(&without).is_err(), "from the file");
     }
 }

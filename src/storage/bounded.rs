@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn other_formats_are_recognised_and_text_is_not() {
         let utf16 = |text: &str, order: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(order).collect::<Vec<u8>>();
-        for (start, wanted) in [
+        for (start, expected) in [
             (&utf16("\u{feff}id;text", u16::to_le_bytes)[..], "UTF-16 text, as"),
             (&utf16("\u{feff}id;text", u16::to_be_bytes), "UTF-16 text, as"),
             (&utf16("id;text", u16::to_le_bytes), "UTF-16 text"),
@@ -239,7 +239,7 @@ mod tests {
             (b"\n <!DOCTYPE html>", "a web page"),
         ] {
             let (name, _) = other_format(start).unwrap();
-            assert!(name.starts_with(wanted), "{name}");
+            assert!(name.starts_with(expected), "{name}");
         }
         for text in ["", "a", "id,text\n", "\u{feff}id", "é,ö", "<b>,c", "PAR"] {
             assert_eq!(other_format(text.as_bytes()), None, "{text}");

@@ -170,10 +170,10 @@ impl TableShards {
             runtime.spawn(async move {
                 // The semaphore is never closed.
                 let _slot = slots.acquire().await;
-                let wanted = this.state().prefetching.contains(&shard);
+                let expected = this.state().prefetching.contains(&shard);
                 let inner = Arc::clone(&this.0);
                 let opened =
-                    if wanted { tokio::task::spawn_blocking(move || inner.open(shard)).await.ok() } else { None };
+                    if expected { tokio::task::spawn_blocking(move || inner.open(shard)).await.ok() } else { None };
                 let mut state = this.state();
                 // The shard may have been released meanwhile.
                 if state.prefetching.remove(&shard)
@@ -212,16 +212,16 @@ impl TableShardsInner {
             None => Arc::new(Shard::from_batch(&(self.read)(shard)?)?),
         };
         if opened.rows() != source.rows {
-            let (name, got, wanted) = (&self.name, opened.rows(), source.rows);
-            return Err(Error::data(format!("shard {shard} of `{name}` has {got} rows, expected {wanted}")));
+            let (name, got, expected) = (&self.name, opened.rows(), source.rows);
+            return Err(Error::data(format!("shard {shard} of `{name}` has {got} rows, expected {expected}")));
         }
         Ok(opened)
     }
 
     /// Checks that a shard has the same columns as the first shard that was opened.
     fn check_columns(&self, shard: usize, opened: Arc<Shard>) -> Result<Arc<Shard>> {
-        let wanted = self.schema.get_or_init(|| opened.schema().clone());
-        if opened.schema() == wanted {
+        let expected = self.schema.get_or_init(|| opened.schema().clone());
+        if opened.schema() == expected {
             return Ok(opened);
         }
         let columns = |schema: &SchemaRef| {
@@ -232,7 +232,7 @@ impl TableShardsInner {
             "the columns of `{}` changed: shard {shard} has ({}), expected ({}) as in the shards before it",
             self.name,
             columns(opened.schema()),
-            columns(wanted)
+            columns(expected)
         )))
     }
 }

@@ -88,11 +88,11 @@ with connect(options) as connection:
         statement.bind_stream(rows.to_reader())
         stream, _ = statement.execute_query()
         got = pyarrow.RecordBatchReader._import_from_c(stream.address).read_all()["image_id"].to_pylist()
-        wanted = [image for i, count in enumerate([1, 2, 3, 2, 1]) for image, _ in nearest(vectors[i], count)]
-        assert got == wanted, (got, wanted)
+        expected = [image for i, count in enumerate([1, 2, 3, 2, 1]) for image, _ in nearest(vectors[i], count)]
+        assert got == expected, (got, expected)
         fails(cursor, "SELECT * FROM theirs.imag", "there is no table `theirs.imag`")
         fails(cursor, "DROP TABLE theirs.images", "the store is read-only")
-        fails(cursor, sql, f"has 2 numbers, wanted {len(vectors[0])}", ([1.0, 2.0], 1))
+        fails(cursor, sql, f"has 2 numbers, expected {len(vectors[0])}", ([1.0, 2.0], 1))
     tables = connection.adbc_get_objects(depth="columns", db_schema_filter="theirs").read_all().to_pylist()
     schema = tables[0]["catalog_db_schemas"][0]
     columns = {t["table_name"]: [c["column_name"] for c in t["table_columns"]] for t in schema["db_schema_tables"]}

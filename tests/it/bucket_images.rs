@@ -110,8 +110,8 @@ fn images_of_a_bucket_cost_what_changed_and_have_the_features_of_a_folder() {
     let names = ["h.png", "a b.png", "ä.png", "sub/c.png", "d%20.png", "e.png", "g.png"];
     write_pipeline(folder, "s3://photographs/my set/pictures", &names);
     let planned = output_of(&mut command(&bucket, "plan", folder, "remote"));
-    let wanted = "at most 3 rows are new: earlier results have those of 4 of 7 objects in the bucket";
-    assert!(planned.contains(wanted), "{planned}");
+    let expected = "at most 3 rows are new: earlier results have those of 4 of 7 objects in the bucket";
+    assert!(planned.contains(expected), "{planned}");
     let before = proxy.count(ProxyAction::Forward);
     let [pairs, cnn] = &run(&watched, folder, "remote")[..] else { panic!("two stages") };
     assert_eq!((pairs, cnn), (&("pairs".to_owned(), 14, 4), &("cnn".to_owned(), 7, 4)));
@@ -142,8 +142,8 @@ fn mistakes_with_buckets_say_what_is_wrong() {
         text
     };
     let text = refused("s3://mistakes/photo", "plan");
-    let wanted = "stage `pairs`, `image_folder.images`: there is no object below `s3://mistakes/photo`";
-    assert!(text.contains(wanted), "{text}");
+    let expected = "stage `pairs`, `image_folder.images`: there is no object below `s3://mistakes/photo`";
+    assert!(text.contains(expected), "{text}");
     let text = refused("s3://no-such-bucket/photos", "plan");
     assert!(text.contains("cannot list `s3://no-such-bucket/photos`") && text.contains("NoSuchBucket"), "{text}");
     let text = refused("s3://mistakes/photos", "run");
@@ -155,11 +155,11 @@ fn mistakes_with_buckets_say_what_is_wrong() {
     bucket.put("empty/a/c.png", &picture(4));
     for images in ["s3://mistakes/empty", "s3://mistakes/empty/a", "s3://mistakes/empty/a/"] {
         let text = refused(images, "plan");
-        let wanted = format!(
+        let expected = format!(
             "cannot list `{}`: Path \"empty/a//c.png\" contained empty path segment",
             images.trim_end_matches('/')
         );
-        assert!(text.contains(&wanted) && text.contains("rename or remove this object"), "{text}");
+        assert!(text.contains(&expected) && text.contains("rename or remove this object"), "{text}");
     }
     let text = refused("s3://mistakes/empty/a//", "plan");
     assert!(text.contains("Path \"empty/a//c.png\" contained empty path segment"), "{text}");

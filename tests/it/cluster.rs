@@ -127,8 +127,8 @@ fn a_cluster_computes_what_one_process_computes() {
     let mut distributed = evaluate(&there, &files, 10);
     distributed.args(["--cluster", scheduler.uri()]);
     succeeded(distributed);
-    let wanted = evaluations(&here);
-    assert!(wanted.len() >= 4 && evaluations(&there) == wanted, "the same bytes");
+    let expected = evaluations(&here);
+    assert!(expected.len() >= 4 && evaluations(&there) == expected, "the same bytes");
     assert_eq!(search_objects(&there), 0, "sections and vectors are removed");
 
     for query in [
@@ -155,11 +155,11 @@ fn a_cluster_computes_what_one_process_computes() {
         "SELECT a.image_id, row_number() OVER (PARTITION BY a.image_id % 3 ORDER BY a.image_id) FROM \
          theirs.image_embeddings a JOIN theirs.caption_embeddings b ON a.image_id = b.caption_id ORDER BY 1 LIMIT 7",
     ] {
-        let (wanted, got) = (sql(&there, query, None), sql(&there, query, Some(scheduler.uri())));
-        assert!(wanted.status.success() && got.status.success(), "{query}: {}", String::from_utf8_lossy(&got.stderr));
-        assert_eq!(String::from_utf8_lossy(&got.stdout), String::from_utf8_lossy(&wanted.stdout), "{query}");
+        let (expected, got) = (sql(&there, query, None), sql(&there, query, Some(scheduler.uri())));
+        assert!(expected.status.success() && got.status.success(), "{query}: {}", String::from_utf8_lossy(&got.stderr));
+        assert_eq!(String::from_utf8_lossy(&got.stdout), String::from_utf8_lossy(&expected.stdout), "{query}");
     }
-    for (wrong, wanted) in [
+    for (wrong, expected) in [
         ("SELECT 1 / (count(*) - 10000) FROM theirs.caption_embeddings", "division by zero"),
         ("SELECT (SELECT image_id FROM theirs.image_embeddings)", "has several rows, expected one"),
         ("SELECT count(*) FROM generate_series(1, 9)", "a cluster does not run `generate_series` without its column"),
@@ -167,7 +167,7 @@ fn a_cluster_computes_what_one_process_computes() {
     ] {
         let failed = sql(&there, wrong, Some(scheduler.uri()));
         let message = String::from_utf8_lossy(&failed.stderr);
-        assert!(!failed.status.success() && message.contains(wanted), "{wrong}: {message}");
+        assert!(!failed.status.success() && message.contains(expected), "{wrong}: {message}");
     }
     assert!(sql(&there, "SELECT 1", Some(scheduler.uri())).status.success(), "the cluster is still there");
 
@@ -175,9 +175,9 @@ fn a_cluster_computes_what_one_process_computes() {
     serve.args(["serve", "--json", "--flight", "127.0.0.1:0", "--cluster", scheduler.uri(), "--store"]).arg(&there);
     let server = ServerProcess::start(serve);
     let ranks = "SELECT sum(rank) FROM test.rankings";
-    let (got, wanted) = (flight_rows(&server, ranks).unwrap(), sql(&there, ranks, None));
+    let (got, expected) = (flight_rows(&server, ranks).unwrap(), sql(&there, ranks, None));
     let got = got.column(0).as_primitive::<Int64Type>().value(0);
-    assert_eq!(format!("sum(rank)\n{got}\n"), String::from_utf8_lossy(&wanted.stdout));
+    assert_eq!(format!("sum(rank)\n{got}\n"), String::from_utf8_lossy(&expected.stdout));
     // Only a cluster refuses this.
     let refused = flight_rows(&server, "SELECT count(*) FROM generate_series(1, 9)").unwrap_err().to_string();
     assert!(refused.contains("a cluster does not run `generate_series` without its column"), "{refused}");
@@ -269,10 +269,10 @@ fn every_method_has_the_bits_of_one_process() {
     assert!(output.status.success(), "{message}");
     let alone: BTreeSet<&str> =
         message.lines().filter_map(|line| line.strip_prefix("not on the cluster: this process computes ")).collect();
-    let wanted = ["Sinkhorn potentials", "a matching", "corrections of whole rows of scores", "whole rows of scores"];
-    assert_eq!(alone, BTreeSet::from(wanted));
-    let wanted = evaluations(&here);
-    assert!(wanted.len() >= 4 && evaluations(&there) == wanted, "the same bytes");
+    let expected = ["Sinkhorn potentials", "a matching", "corrections of whole rows of scores", "whole rows of scores"];
+    assert_eq!(alone, BTreeSet::from(expected));
+    let expected = evaluations(&here);
+    assert!(expected.len() >= 4 && evaluations(&there) == expected, "the same bytes");
 }
 
 #[test]
@@ -436,7 +436,7 @@ fn wrong_clusters_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     let nobody = "http://127.0.0.1:9";
-    for (arguments, code, wanted) in [
+    for (arguments, code, expected) in [
         (&["cluster", "scheduler", "--address", "0.0.0.0:0"][..], 2, "no authentication"),
         (&["cluster", "executor", "--address", "0.0.0.0"], 2, "no authentication"),
         (&["sql", "--cluster", nobody, "SELECT count(*) FILTER (WHERE true) OVER () FROM store.runs"], 2, "FILTER"),
@@ -456,6 +456,6 @@ fn wrong_clusters_are_refused() {
         let output = command.output().unwrap();
         let message = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
-        assert!(message.contains(wanted), "{arguments:?}: {message}");
+        assert!(message.contains(expected), "{arguments:?}: {message}");
     }
 }

@@ -51,8 +51,8 @@ fn a_query_survives_an_executor_that_is_killed() {
     // One task.
     let sql = "SELECT count(*), sum(a.image_id) FROM theirs.image_embeddings a JOIN theirs.image_embeddings b \
         ON a.image_id + b.image_id < 1000 WHERE a.image_id < 5000";
-    let wanted = succeeded(query(&store, sql));
-    assert_eq!(wanted.lines().count(), 2, "{wanted}");
+    let expected = succeeded(query(&store, sql));
+    assert_eq!(expected.lines().count(), 2, "{expected}");
     let [stays_in, dies_in] = ["stays", "dies"].map(|name| folder.path().join(name));
     let mut dies = executor_in(&scheduler, &store, &dies_in);
     let mut running = query(&store, sql).args(["--cluster", scheduler.uri()]).spawn().unwrap();
@@ -63,7 +63,7 @@ fn a_query_survives_an_executor_that_is_killed() {
     dies.kill();
     let output = running.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(String::from_utf8_lossy(&output.stdout), wanted);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
 }
 
 /// Images and captions are three files each, and their tables are large enough for a query of several partitions.
@@ -90,11 +90,11 @@ fn a_join_of_queries_in_several_files_is_that_of_one_process() {
             "SELECT query_image_id, caption_id, rank, score FROM topk_join('{images}', 'theirs.caption_embeddings', {k}) \
              ORDER BY query_image_id, rank"
         );
-        let wanted = succeeded(query(&store, &sql));
-        assert_eq!(wanted.lines().count(), 1 + rows);
+        let expected = succeeded(query(&store, &sql));
+        assert_eq!(expected.lines().count(), 1 + rows);
         let mut on_cluster = query(&store, &sql);
         on_cluster.args(["--cluster", scheduler.uri()]);
-        assert!(succeeded(on_cluster) == wanted, "{sql}: other rows on a cluster");
+        assert!(succeeded(on_cluster) == expected, "{sql}: other rows on a cluster");
     }
 }
 

@@ -33,7 +33,7 @@ fn row(store: &Path, sql: &str) -> Vec<String> {
 
 #[test]
 fn recalls_of_embedding_files_equal_those_by_argsort() {
-    let wanted = golden_json("embeddings.json");
+    let expected = golden_json("embeddings.json");
     let folder = tempfile::tempdir().unwrap();
     let arrays = ("embeddings_images.npy", "embeddings_captions.npy");
     let parquet = ("embeddings_images.parquet", "embeddings_captions.parquet");
@@ -53,8 +53,8 @@ fn recalls_of_embedding_files_equal_those_by_argsort() {
         assert!(output.status.success(), "{}", stderr(&output));
         let got = row(&store, &format!("SELECT {} FROM test.summary", RECALLS.join(", ")));
         for (name, got) in RECALLS.iter().zip(got) {
-            let (got, wanted): (f64, f64) = (got.parse().unwrap(), wanted[pool][name].as_f64().unwrap());
-            assert!((got - wanted).abs() < 1e-9, "{images} {pool} {name}: {got}, expected {wanted}");
+            let (got, expected): (f64, f64) = (got.parse().unwrap(), expected[pool][name].as_f64().unwrap());
+            assert!((got - expected).abs() < 1e-9, "{images} {pool} {name}: {got}, expected {expected}");
         }
         let sql = "SELECT count(*), count(DISTINCT image_id), max(tokenizer) FROM theirs.caption_embeddings";
         assert_eq!(row(&store, sql), ["48", "16", "unknown"]);

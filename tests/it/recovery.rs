@@ -67,10 +67,10 @@ fn a_killed_matrix_goes_on_to_the_same_bytes() {
         assert!((difference - (rsum - sum)).abs() < 1e-9, "{row} {seed}: {difference}, {rsum} and {sum}");
     }
     // Instances are named in any order, or in part.
-    for (name, wanted) in [("test@seed=2,row=max", "\n1\n"), ("test@row=sum", "\n2\n"), ("test@*", "\n4\n")] {
+    for (name, expected) in [("test@seed=2,row=max", "\n1\n"), ("test@row=sum", "\n2\n"), ("test@*", "\n4\n")] {
         let sql = format!("SELECT count(*) FROM \"{name}\".summary WHERE method = 'nns'");
         let (rows, error) = query(&sql);
-        assert!(rows.ends_with(wanted), "{name}: {rows} {error}");
+        assert!(rows.ends_with(expected), "{name}: {rows} {error}");
     }
     let (_, error) = query("SELECT * FROM \"test@row=max,seed=9\".summary");
     assert!(error.contains("`test` is repeated over row (sum, max) and seed (1, 2)"), "{error}");
@@ -204,8 +204,8 @@ fn a_run_that_waits_for_a_stopped_one_names_it() {
     signal("-CONT", &process);
     let message = message.expect("the second run says that it waits");
     if std::fs::read_to_string("/proc/locks").is_ok_and(|locks| !locks.is_empty()) {
-        let wanted = format!("process {process}, which is stopped (`kill -CONT {process}` continues it)");
-        assert!(message.contains(&wanted), "{message}");
+        let expected = format!("process {process}, which is stopped (`kill -CONT {process}` continues it)");
+        assert!(message.contains(&expected), "{message}");
     } else {
         test_data::impossible("`/proc/locks` shows no locks here");
     }

@@ -98,8 +98,8 @@ fn rank() {
     while let Some(batch) = loader.next(|| Ok(())).unwrap() {
         for (i, pair) in batch.own_pairs().iter().enumerate() {
             #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-            let wanted = (pair.row * 100) as f32;
-            assert_eq!(batch.images()[i * WIDTH], wanted, "the features belong to the image of the caption");
+            let expected = (pair.row * 100) as f32;
+            assert_eq!(batch.images()[i * WIDTH], expected, "the features belong to the image of the caption");
         }
         let ids: Vec<String> = batch.own_pairs().iter().map(|pair| pair.row.to_string()).collect();
         writeln!(out, "\nshare {} [{}]", batch.number, ids.join(" ")).unwrap();

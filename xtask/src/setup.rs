@@ -67,9 +67,9 @@ fn check_libtorch(folder: &Path) -> Result<(), String> {
         return Err(format!("`{}` is not an absolute path", folder.display()));
     }
     let library = |name: &str| format!("lib/{}{name}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    for wanted in [library("torch_cpu"), library("c10"), "include/torch/csrc/api/include/torch/torch.h".to_owned()] {
-        if !folder.join(&wanted).is_file() {
-            return Err(format!("no `{wanted}` in `{}`", folder.display()));
+    for expected in [library("torch_cpu"), library("c10"), "include/torch/csrc/api/include/torch/torch.h".to_owned()] {
+        if !folder.join(&expected).is_file() {
+            return Err(format!("no `{expected}` in `{}`", folder.display()));
         }
     }
     match version(folder) {
@@ -136,8 +136,8 @@ mod tests {
         assert_eq!(version(&folder).as_deref(), Some("2.10.0"));
 
         assert!(check_libtorch(&folder).expect_err("it has no library").starts_with("no `lib/"));
-        for wanted in ["lib/libtorch_cpu.so", "lib/libc10.so", "include/torch/csrc/api/include/torch/torch.h"] {
-            let path = folder.join(wanted);
+        for expected in ["lib/libtorch_cpu.so", "lib/libc10.so", "include/torch/csrc/api/include/torch/torch.h"] {
+            let path = folder.join(expected);
             fs::create_dir_all(path.parent().expect("it has one")).expect("it can be created");
             fs::write(path, "").expect("it can be written");
         }

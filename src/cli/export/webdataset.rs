@@ -43,9 +43,9 @@ pub(super) fn write_webdataset(
     let mut archive: Option<ArchiveWriter> = None;
     for batch in source.batches()? {
         let batch = batch?;
-        let wanted =
+        let expected =
             |_| Error::usage(format!("`{}.{}` has no pictures, expected `images`", source.stage(), source.table()));
-        let images = EncodedImages::new(&batch, root.as_deref()).map_err(wanted)?;
+        let images = EncodedImages::new(&batch, root.as_deref()).map_err(expected)?;
         let (ids, splits) = (tables::int_column(&batch, "image_id")?, tables::text_column(&batch, "split")?);
         for row in 0..images.len() {
             let (id, name) = (ids.value(row), images.name(row));

@@ -154,7 +154,7 @@ fn gzip_is_decompressed_and_damage_is_an_error() {
 #[test]
 fn gzip_without_an_end_of_line_is_refused() {
     let many = "a,".repeat(300_000);
-    for (start, rest, wanted) in [
+    for (start, rest, expected) in [
         ("", "a,", "line 1: it has more than 16777216 bytes"),
         ("a,b\n1,\"", "\n\n", "its row is longer than 16 MiB: is its quote closed?"),
         (&format!("{many}\n"), "", "line 1: it has more than 262144 fields"),
@@ -165,7 +165,7 @@ fn gzip_without_an_end_of_line_is_refused() {
         packed.write_all(rest.repeat(10 << 20).as_bytes()).unwrap();
         let error = read("a.csv.gz", &packed.finish().unwrap()).unwrap_err();
         assert_eq!(error.category(), ErrorCategory::Data);
-        assert!(error.to_string().contains(wanted), "{wanted}: {error}");
+        assert!(error.to_string().contains(expected), "{expected}: {error}");
     }
 }
 

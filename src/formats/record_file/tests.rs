@@ -69,20 +69,20 @@ fn names(values: Vec<Option<&str>>) -> ArrayRef {
 
 #[test]
 fn every_format_has_the_same_records() {
-    let wanted = |places: [&str; 2]| {
+    let expected = |places: [&str; 2]| {
         [(places[0], "a.jpg", 7, "A, \"a\""), (places[1], "b.jpg", 8, "B")]
             .map(|(place, name, id, text)| (place.to_owned(), name.to_owned(), id, vec![text.to_owned()]))
     };
     let csv = b"id,file_name,x,caption\n7,a.jpg,,\"A, \"\"a\"\"\"\n8,b.jpg,,B\n";
-    assert_eq!(read("t.csv", csv).unwrap(), wanted(["line 2", "line 3"]));
+    assert_eq!(read("t.csv", csv).unwrap(), expected(["line 2", "line 3"]));
     let tsv = b"id\tfile_name\tcaption\n7\ta.jpg\tA, \"a\"\n8\tb.jpg\tB\n";
-    assert_eq!(read("t.tsv", tsv).unwrap(), wanted(["line 2", "line 3"]));
+    assert_eq!(read("t.tsv", tsv).unwrap(), expected(["line 2", "line 3"]));
     let json = "\u{feff}{\"file_name\": \"a.jpg\", \"id\": 7, \"caption\": \"A, \\\"a\\\"\"}\r\n\n\
                 {\"id\": \"8\", \"caption\": [\"B\"], \"file_name\": \"b.jpg\"}";
-    assert_eq!(read("t.JSONL", json.as_bytes()).unwrap(), wanted(["line 1", "line 3"]));
+    assert_eq!(read("t.JSONL", json.as_bytes()).unwrap(), expected(["line 1", "line 3"]));
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     packed.write_all(json.as_bytes()).unwrap();
-    assert_eq!(read("t.ndjson.gz", &packed.finish().unwrap()).unwrap(), wanted(["line 1", "line 3"]));
+    assert_eq!(read("t.ndjson.gz", &packed.finish().unwrap()).unwrap(), expected(["line 1", "line 3"]));
     let batch = RecordBatch::try_from_iter([
         ("file_name", names(vec![Some("a.jpg"), Some("b.jpg")])),
         ("caption", lists(&[Some(&["A, \"a\""]), Some(&["B"])])),
@@ -90,7 +90,7 @@ fn every_format_has_the_same_records() {
     ])
     .unwrap();
     // The format of Parquet files is recognised without the extension.
-    assert_eq!(read("t.data", &parquet(&batch)).unwrap(), wanted(["row 0 (from 0)", "row 1 (from 0)"]));
+    assert_eq!(read("t.data", &parquet(&batch)).unwrap(), expected(["row 0 (from 0)", "row 1 (from 0)"]));
 }
 
 #[test]

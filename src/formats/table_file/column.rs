@@ -35,7 +35,7 @@ impl ColumnKind {
     /// # Errors
     /// The type is of another kind, or is a list of fixed size that is empty or longer than [`MAX_WIDTH`].
     pub fn accepts(self, kind: &DataType) -> Result<(), String> {
-        let wanted = match self {
+        let expected = match self {
             ColumnKind::Integers if kind.is_integer() => return Ok(()),
             ColumnKind::Texts if is_text(kind) => return Ok(()),
             ColumnKind::TextsOrIntegers if kind.is_integer() || is_text(kind) => return Ok(()),
@@ -56,7 +56,7 @@ impl ColumnKind {
             ColumnKind::Pictures => "bytes, or a struct of `bytes` and `path`",
             ColumnKind::Vectors => "lists of Float16, Float32 or Float64",
         };
-        Err(format!("is {kind}, expected {wanted}"))
+        Err(format!("is {kind}, expected {expected}"))
     }
 }
 

@@ -69,8 +69,8 @@ fn pixels(bytes: &[u8], scans: u64) -> Result<DecodedImage> {
         )));
     }
     let four = matches!(header.color_space(), ColorSpace::JCS_CMYK | ColorSpace::JCS_YCCK);
-    let wanted = if four { ColorSpace::JCS_CMYK } else { ColorSpace::JCS_RGB };
-    let mut rows = header.to_colorspace(wanted).map_err(damaged)?;
+    let expected = if four { ColorSpace::JCS_CMYK } else { ColorSpace::JCS_RGB };
+    let mut rows = header.to_colorspace(expected).map_err(damaged)?;
     let values: Vec<u8> = rows.read_scanlines().map_err(damaged)?;
     rows.finish().map_err(damaged)?;
     let rgb = if four { values.chunks_exact(4).flat_map(inverted_cmyk).collect() } else { values };

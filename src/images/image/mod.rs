@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_format_of_other_files() {
-        for (bytes, wanted) in [
+        for (bytes, expected) in [
             (&b""[..], "it is empty (0 bytes)"),
             (b"GIF89a...", "it is a GIF image, expected JPEG or PNG"),
             (b"version https://git-lfs", "it is a pointer of Git LFS (run `git lfs pull`), expected JPEG or PNG"),
@@ -157,7 +157,7 @@ mod tests {
             (b"a dog\n", "it is a text file, expected JPEG or PNG"),
             (b"\x00\x01", "it is of an unknown format (first bytes [00, 01]), expected JPEG or PNG"),
         ] {
-            assert_eq!(decode(bytes).unwrap_err().to_string(), wanted);
+            assert_eq!(decode(bytes).unwrap_err().to_string(), expected);
         }
     }
 }

@@ -143,8 +143,8 @@ mod tests {
         let pixels = [7u16, 255, 256, 60_000].map(u16::to_ne_bytes).concat();
         for times in [0, 1] {
             let content = with_chunk(&pixels, [4, 1], ExtendedColorType::L16, b"tRNS\0\x07", times);
-            let wanted = [[7; 3], [255; 3], [255; 3], [255; 3]].concat();
-            assert_eq!(decode(&content).unwrap().rgb, wanted);
+            let expected = [[7; 3], [255; 3], [255; 3], [255; 3]].concat();
+            assert_eq!(decode(&content).unwrap().rgb, expected);
         }
     }
 

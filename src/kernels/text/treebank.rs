@@ -152,7 +152,7 @@ fn is_word(c: char) -> bool {
 /// True if `text` starts with `pattern`, which is in lower case; ignores case.
 fn starts_with(text: &[char], pattern: &str) -> bool {
     let mut chars = text.iter();
-    pattern.chars().all(|wanted| chars.next().is_some_and(|c| c.eq_ignore_ascii_case(&wanted)))
+    pattern.chars().all(|expected| chars.next().is_some_and(|c| c.eq_ignore_ascii_case(&expected)))
 }
 
 /// Puts spaces around every character for which `is` holds.

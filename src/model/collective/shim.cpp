@@ -118,10 +118,10 @@ class SignedStore : public c10d::Store {
     if (content.size() < signature_bytes) {
       return false;
     }
-    const std::vector<uint8_t> wanted = signature(key, content.data() + signature_bytes, content.size() - signature_bytes);
+    const std::vector<uint8_t> expected = signature(key, content.data() + signature_bytes, content.size() - signature_bytes);
     uint8_t difference = 0;
     for (size_t i = 0; i < signature_bytes; ++i) {
-      difference |= wanted[i] ^ content[i];
+      difference |= expected[i] ^ content[i];
     }
     return difference == 0;
   }

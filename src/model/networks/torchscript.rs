@@ -174,14 +174,14 @@ impl TorchScriptModule {
 
     /// Error of an output with another shape than the settings say.
     fn shape_error(&self, size: &[i64], count: i64) -> Error {
-        let wanted = match self.output {
+        let expected = match self.output {
             ModuleOutput::Vector => format!("[{count}, width]"),
             ModuleOutput::MeanOfMaps | ModuleOutput::Grid(_) => {
                 format!("feature maps [{count}, width, height, width of a map]")
             }
             ModuleOutput::Regions(regions) => format!("[{count}, {regions}, width]"),
         };
-        let error = Error::data(format!("it returns {size:?} for {count} images, expected {wanted}"));
+        let error = Error::data(format!("it returns {size:?} for {count} images, expected {expected}"));
         match size {
             [first, ..] if *first != count => error.hint(format!(
                 "the first size is that of the batch: trace it so that any number of images passes, or set `batch_size` as \

@@ -114,10 +114,10 @@ pub(super) fn read_side(
         let rows = tables::text_column(&batch, "split")?;
         let (vectors, batch_width) = tables::vector_column(&batch, "embedding")?;
         if batch_width == 0 || *width.get_or_insert(batch_width) != batch_width {
-            let wanted =
+            let expected =
                 width.filter(|&width| width > 0).map_or("a width above 0".to_owned(), |width| width.to_string());
             return Err(Error::data(format!(
-                "`{input}` has embeddings of width {batch_width} from row {first_row}, expected {wanted}"
+                "`{input}` has embeddings of width {batch_width} from row {first_row}, expected {expected}"
             )));
         }
         for row in 0..batch.num_rows() {
@@ -181,11 +181,11 @@ fn norm_problem(norm: f64, similarity: EmbeddingSimilarity) -> Option<String> {
     if !norm.is_finite() {
         return Some("the embedding has values that are not finite numbers".to_owned());
     }
-    let (wrong, wanted) = match similarity {
+    let (wrong, expected) = match similarity {
         EmbeddingSimilarity::Cosine => ((norm - 1.0).abs() > NORM_TOLERANCE, "1"),
         EmbeddingSimilarity::Order { .. } => (norm == 0.0, "a norm above 0"),
     };
-    wrong.then(|| format!("the embedding has norm {norm:.4}, expected {wanted}"))
+    wrong.then(|| format!("the embedding has norm {norm:.4}, expected {expected}"))
 }
 
 /// Largest difference of two values that count as equal: ten roundings of an f32 of size 1.

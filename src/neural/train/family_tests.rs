@@ -63,8 +63,8 @@ fn settings_that_a_family_does_not_support_are_refused_by_check() {
         problems.into_iter().map(|problem| (problem.setting, problem.message)).collect()
     };
     let bank = refused("loss = { hal = {} }\nmemory_bank = {}");
-    let wanted = "a model of `late` has no similarity of one vector per item";
-    assert_eq!(bank, [("memory_bank".to_owned(), wanted.to_owned())]);
+    let expected = "a model of `late` has no similarity of one vector per item";
+    assert_eq!(bank, [("memory_bank".to_owned(), expected.to_owned())]);
     let names = |more: &str| refused(more).into_iter().map(|(setting, _)| setting).collect::<Vec<_>>();
     assert_eq!(names("precision = \"mixed\""), ["precision"]);
     let narrow = Train {

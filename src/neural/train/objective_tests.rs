@@ -126,14 +126,14 @@ fn a_memory_bank_has_the_embeddings_at_the_start_of_the_epoch() {
     for row in 0..20 {
         let vectors = all["feature"].as_fixed_size_list().value(usize::try_from(images[row]).unwrap());
         let feature: &Float32Array = vectors.as_primitive();
-        let wanted = trained.single_vectors(&trained.encode_images(feature.values(), 10).unwrap()).unwrap();
-        assert!(of("image", row).iter().zip(&wanted).all(|(a, b)| (a - b).abs() < 1e-6));
+        let expected = trained.single_vectors(&trained.encode_images(feature.values(), 10).unwrap()).unwrap();
+        assert!(of("image", row).iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-6));
         let caption = usize::try_from(table["caption_id"].as_primitive::<Int64Type>().value(row)).unwrap();
         assert_eq!(images[row], i64::try_from(caption / 2).unwrap());
         let text = format!("a {} {}", COLOURS[caption / 2 % 6], OBJECTS[caption / 12 % 4]);
         let words = trained.token_ids(&text).unwrap();
-        let wanted = trained.single_vectors(&trained.encode_captions(&[&words]).unwrap()).unwrap();
-        assert!(of("caption", row).iter().zip(&wanted).all(|(a, b)| (a - b).abs() < 1e-5));
+        let expected = trained.single_vectors(&trained.encode_captions(&[&words]).unwrap()).unwrap();
+        assert!(of("caption", row).iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-5));
     }
     // Another epoch draws other pairs.
     assert_ne!(images[..20], images[20..]);

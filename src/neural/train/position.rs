@@ -161,8 +161,8 @@ impl TrainingPosition {
         if position.plan == *order {
             return Ok(position);
         }
-        let (got, wanted) = (position.plan.description(), order.description());
-        Err(Error::data(format!("the checkpoint has another data order: got {got}; expected {wanted}"))
+        let (got, expected) = (position.plan.description(), order.description());
+        Err(Error::data(format!("the checkpoint has another data order: got {got}; expected {expected}"))
             .hint("a position is valid in its own data order only; start this training anew"))
     }
 

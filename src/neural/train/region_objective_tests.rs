@@ -187,9 +187,9 @@ fn a_training_begins_with_a_model_of_its_family() {
     let wide = MODELS[3].replace("embed_size = 16", "embed_size = 20");
     assert_ne!(wide, MODELS[3]);
     let error = start(&wide).expect_err("another width");
-    let wanted =
+    let expected =
         "init_from: the model is of `sgraf` with other sizes: `img_enc.fc.weight` is [16, 10], expected [20, 10]";
-    assert_eq!(error.to_string(), wanted);
+    assert_eq!(error.to_string(), expected);
     assert_eq!(error.hint_text(), Some("set the widths of `model` as in the training of `init_from`"));
 }
 

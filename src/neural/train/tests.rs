@@ -35,8 +35,8 @@ fn a_training_learns_the_toy_data_set() {
             let number = |column: &str| validation[column].as_primitive::<Float64Type>().value(row);
             let recalls = ["i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "t2i_r10"].map(number);
             assert_eq!([event.i2t, event.t2i].concat(), recalls);
-            let wanted = (number("loss"), number("rsum"), number("selection_score"));
-            assert_eq!((event.loss, event.rsum, event.selection_score), wanted);
+            let expected = (number("loss"), number("rsum"), number("selection_score"));
+            assert_eq!((event.loss, event.rsum, event.selection_score), expected);
             assert_eq!((event.epoch, event.step, event.selection_metric), (row as u64, 5 * (row as u64 + 1), "rsum"));
             assert_eq!(event.best, validation["best"].as_boolean().value(row));
         }

@@ -246,7 +246,7 @@ mod tests {
                 ncs(&i2t, kind, &|image, caption| phi.0[image * m + caption])
                     + ncs(&t2i, kind, &|caption, image| phi.0[image * m + caption])
             };
-            for (metric, wanted) in [
+            for (metric, expected) in [
                 (SelectionMetric::Rsum, rsum(&recalls[0], &recalls[1])),
                 (SelectionMetric::T2i, recalls[1].recalls.iter().sum()),
                 (
@@ -261,9 +261,9 @@ mod tests {
                 let (image_ids, matches) = (&ids[..n], Matches::ImageOfCaption(&image_of));
                 let collection = Collection { image_ids, caption_ids: &ids, matches, scores: &scores };
                 let got = evaluate_both_directions(collection, metric, Some(&phi), &|| Ok(())).expect("a ranking");
-                assert_eq!(got.score.to_bits(), wanted.to_bits(), "{similarity:?} {metric:?}");
-                for (got, wanted) in [&got.summary.i2t, &got.summary.t2i].into_iter().zip(&recalls) {
-                    assert_eq!(got.recalls, wanted.recalls);
+                assert_eq!(got.score.to_bits(), expected.to_bits(), "{similarity:?} {metric:?}");
+                for (got, expected) in [&got.summary.i2t, &got.summary.t2i].into_iter().zip(&recalls) {
+                    assert_eq!(got.recalls, expected.recalls);
                 }
             }
         }
@@ -271,13 +271,13 @@ mod tests {
 
     #[test]
     fn embeddings_that_cannot_be_ranked_are_a_stage_error() {
-        for (values, wanted) in [
+        for (values, expected) in [
             (&[0.6, 0.8, f32::NAN, 1.0][..], "`images` row 1: got NaN at 0"),
             (&[0.0, 0.0, 0.6, 0.8], "`images` row 0: got a vector of zeros"),
         ] {
             let error = check_embeddings("images", values, 2).expect_err("bad");
             let text = error.to_string();
-            assert!(text.starts_with("the embeddings of the validation split") && text.contains(wanted), "{text}");
+            assert!(text.starts_with("the embeddings of the validation split") && text.contains(expected), "{text}");
             assert_eq!(
                 (error.category(), error.hint_text()),
                 (ErrorCategory::Stage, Some("try a lower `learning_rate`"))

@@ -242,16 +242,16 @@ impl UserDefinedLogicalNodeCore for TopKJoin {
 /// # Errors
 /// There is no such method, or a setting of it is wrong.
 pub(crate) fn join_method(text: &str) -> Result<Method> {
-    let wanted = "expected its name, or its settings as in a pipeline file: `{\"csls\": {\"k\": 5}}`";
+    let expected = "expected its name, or its settings as in a pipeline file: `{\"csls\": {\"k\": 5}}`";
     let value = if text.trim_start().starts_with('{') {
         match serde_json::from_str(text) {
             Ok(value) => value,
-            Err(error) => return plan_err!("the method `{text}` is no JSON ({error}), {wanted}"),
+            Err(error) => return plan_err!("the method `{text}` is no JSON ({error}), {expected}"),
         }
     } else {
         Value::String(text.trim().to_owned())
     };
-    serde_json::from_value(with_settings(value)).or_else(|error| plan_err!("the method `{text}`: {error}; {wanted}"))
+    serde_json::from_value(with_settings(value)).or_else(|error| plan_err!("the method `{text}`: {error}; {expected}"))
 }
 
 /// Method with settings, also of the methods within it. Those that are left out have their defaults.

@@ -49,7 +49,7 @@ fn measures_have_the_names_of_other_databases() {
         (names(&["l1_"], "distance"), 4.0),
         (vec!["<=>".to_owned()], 1.0 - cosine),
     ];
-    for (names, wanted) in all {
+    for (names, expected) in all {
         for name in names {
             // Whole numbers, doubles and singles.
             for (a, b) in [
@@ -60,7 +60,7 @@ fn measures_have_the_names_of_other_databases() {
             ] {
                 let call = if name.starts_with('<') { format!("{a} {name} {b}") } else { format!("{name}({a}, {b})") };
                 let got = number(&session, &call);
-                assert!((got - wanted).abs() < 1e-12, "{call}: {got}, expected {wanted}");
+                assert!((got - expected).abs() < 1e-12, "{call}: {got}, expected {expected}");
             }
         }
     }
@@ -140,14 +140,14 @@ fn the_best_rows_of_a_group() {
     assert_eq!(value(&session, &format!("max_by(image_id, 1, 2) {from}")), "\"[1, 2]\"");
     let groups = "split, max_by(image_id, feature[1], 2) FROM cnn.features GROUP BY split ORDER BY split";
     assert_eq!(value(&session, groups), "test,\"[5, 4]\"\ntrain,\"[3, 2]\"");
-    for (sql, wanted) in [
+    for (sql, expected) in [
         ("max_by(image_id, 1, 0)", "expected a constant from 1 to"),
         ("max_by(image_id, 1, image_id)", "expected a constant from 1 to"),
         ("max_by(image_id, 1, 'two')", "expected a whole number"),
         ("max_by(image_id)", "max_by"),
     ] {
         let message = message(&session, &format!("{sql} FROM cnn.features"));
-        assert!(message.contains(wanted), "{sql}: {message}");
+        assert!(message.contains(expected), "{sql}: {message}");
     }
 }
 
@@ -177,7 +177,7 @@ fn the_nearest_rows_of_a_group() {
         value(&session, "topk(image_id, feature, [1, 0], 2) IS NULL FROM cnn.features WHERE image_id > 9"),
         "true"
     );
-    for (sql, wanted) in [
+    for (sql, expected) in [
         ("topk(image_id, 1, 0)", "expected a constant from 1 to"),
         ("topk(image_id, feature, [1, 0], 0)", "expected a constant from 1 to"),
         ("topk(image_id, feature, [1, 0, 0], 2)", "vectors of"),
@@ -188,7 +188,7 @@ fn the_nearest_rows_of_a_group() {
         ("topk(image_id, feature, [1, 0], 2) OVER ()", "no window function"),
     ] {
         let message = message(&session, &format!("{sql} FROM cnn.features"));
-        assert!(message.contains(wanted), "{sql}: {message}");
+        assert!(message.contains(expected), "{sql}: {message}");
     }
 }
 
@@ -212,7 +212,7 @@ fn a_full_list_takes_better_rows_alone() {
 #[test]
 fn wrong_arguments_say_what_is_wanted() {
     let (_folder, session) = session();
-    for (sql, wanted) in [
+    for (sql, expected) in [
         ("cosine_distance([1, 2], [1, 2, 3])", "`cosine_distance` of vectors of 2 and of 3 values"),
         ("cosine_distance(feature, [1, 2, 3]) FROM cnn.features", "of 3 and of 2 values"),
         (
@@ -226,7 +226,7 @@ fn wrong_arguments_say_what_is_wanted() {
         ("vector_avg(image_id) FROM cnn.features", "`vector_avg` of Int64, expected a vector"),
     ] {
         let message = message(&session, sql);
-        assert!(message.contains(wanted), "{sql}: {message}");
+        assert!(message.contains(expected), "{sql}: {message}");
     }
 }
 

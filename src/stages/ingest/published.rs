@@ -131,7 +131,7 @@ fn empty(values: PublishedValue) -> PublishedCells {
 
 /// Parses a printed number.
 fn number(field: &str, values: PublishedValue) -> Result<f64, String> {
-    let wrong = |wanted| Err(format!("is `{}`, expected {wanted}", field.escape_debug()));
+    let wrong = |expected| Err(format!("is `{}`, expected {expected}", field.escape_debug()));
     // `parse` reads `nan`, `inf` and `1e3` too, which nobody prints in a table.
     let is_printed = field.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-'));
     match field.parse::<f64>() {

@@ -68,8 +68,8 @@ fn mistakes_of_tables_of_captions_show_no_secrets() {
     let with_splits = json!({"split": {"column": "split"}});
     let table = format!("file_name,caption,split\n{URL},A,test\n{URL},B,val\na.jpg,C,{URL}\n");
     let message = refused(image_folder(&table, &with_splits));
-    let wanted = ["line 3: image `https://h.org/it's.jpg` is in split `val` here and in `test` before"];
-    assert_shows(&message, &[wanted[0], "line 4: split is `https://h.org/it's.jpg`, expected `train`"]);
+    let expected = ["line 3: image `https://h.org/it's.jpg` is in split `val` here and in `test` before"];
+    assert_shows(&message, &[expected[0], "line 4: split is `https://h.org/it's.jpg`, expected `train`"]);
     let table = format!("file_name,image_id,caption,caption_id\n{URL},1,A,1\na.jpg,1,B,2\n{URL},{URL},C,3\n");
     assert_shows(
         &refused(image_folder(&table, &json!({}))),

@@ -202,7 +202,7 @@ pub(super) fn starts_with_ignoring_case(text: &[char], parts: &[&str]) -> bool {
     parts
         .iter()
         .flat_map(|part| part.chars())
-        .all(|wanted| chars.next().is_some_and(|c| c.eq_ignore_ascii_case(&wanted)))
+        .all(|expected| chars.next().is_some_and(|c| c.eq_ignore_ascii_case(&expected)))
 }
 
 pub(super) fn is_apostrophe(c: char) -> bool {

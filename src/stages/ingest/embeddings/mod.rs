@@ -429,9 +429,9 @@ impl<'p> EmbeddingPass<'p> {
         if !(1..=MAX_WIDTH).contains(&vector.len()) {
             return Err(format!("the vector has {} values, expected 1 to {MAX_WIDTH}", vector.len()));
         }
-        let wanted = *self.width.get_or_insert(vector.len());
-        if vector.len() != wanted {
-            return Err(format!("the vector has {} values, expected {wanted} as before", vector.len()));
+        let expected = *self.width.get_or_insert(vector.len());
+        if vector.len() != expected {
+            return Err(format!("the vector has {} values, expected {expected} as before", vector.len()));
         }
         let norm = vector.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
         if norm == 0.0 {
