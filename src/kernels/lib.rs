@@ -1,7 +1,5 @@
 //! Numeric kernels on slices: slices in, numbers out. No files, no threads, no tensors, no clock.
 //!
-//! The rest of Pairloom imports this package as `pairloom::kernels`.
-//!
 //! Conventions: matrices are row-major; data is f32 and sums are f64; of equal scores the lower index comes first;
 //! random numbers come from [`random`] with a seed.
 

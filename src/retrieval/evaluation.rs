@@ -82,10 +82,10 @@ pub enum EvaluationDetail {
 ///
 /// # Example
 /// ```
-/// use pairloom::retrieval::{CollectedTables, Collection, Evaluation, Matches, Method, VectorSource, evaluate};
-/// use pairloom::search::CpuSearchFactory;
+/// use pairloom_retrieval::{CollectedTables, Collection, Evaluation, Matches, Method, VectorSource, evaluate};
+/// use pairloom_search::CpuSearchFactory;
 ///
-/// # fn main() -> Result<(), pairloom::error::Error> {
+/// # fn main() -> Result<(), pairloom_base::error::Error> {
 /// // Two images with two captions and one.
 /// let (images, captions) = ([1.0, 0.0, 0.0, 1.0], [0.8, 0.6, 1.0, 0.0, 0.0, 1.0]);
 /// let factory = CpuSearchFactory { order: None, threads: 2 };

@@ -22,9 +22,9 @@
 //!
 //! # Example
 //! ```
-//! use pairloom::search::{Positives, ScoreTable, Search, SearchRequest};
+//! use pairloom_search::{Positives, ScoreTable, Search, SearchRequest};
 //!
-//! # fn main() -> Result<(), pairloom::error::Error> {
+//! # fn main() -> Result<(), pairloom_base::error::Error> {
 //! // Scores of two images with three captions.
 //! let table = [0.8, 1.0, 0.0, 0.6, 0.0, 1.0];
 //! let scores = ScoreTable::new("scores", &table, [2, 3])?;
