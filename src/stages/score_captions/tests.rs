@@ -284,6 +284,40 @@ fn a_split_with_one_image_warns_that_cider_is_zero() {
     assert!(similarity(&host)[1].1[7].1 > 9.9, "{:?}", similarity(&host));
 }
 
+/// The expected values are those of pycocoevalcap 1.2 with its Java tokeniser. A tokeniser that cuts words at combining
+/// marks gives 8.22, 6.56 and 6.94 on the diagonal.
+#[test]
+fn cider_d_of_hindi_is_that_of_the_coco_evaluation() {
+    let rows = [
+        (10, 1, "test", "एक कुत्ता घास पर दौड़ रहा है ।"),
+        (11, 1, "test", "भूरा कुत्ता हरी घास पर दौड़ रहा है।"),
+        (20, 2, "test", "एक आदमी घोड़े की सवारी कर रहा है ।"),
+        (21, 2, "test", "टोपी वाला आदमी घोड़े पर बैठा है।"),
+        (30, 3, "test", "दो बच्चे बगीचे में गेंद से खेल रहे हैं ।"),
+        (31, 3, "test", "बच्चे गेंद के साथ खेल रहे हैं।"),
+    ];
+    let expected = [
+        [8.025_033_8, 8.025_033_8, 0.348_354_9, 0.198_658_9, 0.0, 0.0],
+        [0.312_059_3, 0.234_954_5, 5.718_915_6, 5.718_915_6, 0.0, 0.0],
+        [0.0, 0.0, 0.0, 0.0, 6.733_011_0, 6.733_011_0],
+    ];
+    let host = score_captions(&rows, json!({"measure": {"cider_d": {}}})).unwrap();
+    for ((_, row), expected) in similarity(&host).iter().zip(expected) {
+        assert!(row.iter().zip(expected).all(|(pair, expected)| close(pair.1, expected)), "{row:?}, {expected:?}");
+    }
+}
+
+#[test]
+fn the_key_of_a_result_names_the_revision_of_its_tokeniser() {
+    let revision = |settings: serde_json::Value| {
+        let stage = json!({"captions": "pairs.captions", "measure": settings});
+        serde_json::from_value::<ScoreCaptions>(stage).unwrap().settings()["tokenizer_revision"].clone()
+    };
+    assert_eq!(revision(json!({"cider_d": {}})), json!(2));
+    assert_eq!(revision(json!({"cider_d": {"tokenizer": "treebank"}})), json!(null));
+    assert_eq!(revision(json!({"spice": {}})), json!(null));
+}
+
 #[test]
 fn unusual_captions_have_a_similarity() {
     let long = "word ".repeat(10_000);
