@@ -307,6 +307,27 @@ fn cider_d_of_hindi_is_that_of_the_coco_evaluation() {
     }
 }
 
+/// English has `die`, `frau`, `hat`, `ball`, `in` and `hand` too.
+#[test]
+fn spice_of_another_language_warns_with_the_share_of_known_words() {
+    let rows = [
+        (10, 1, "test", "Ein Hund läuft im Gras ."),
+        (20, 2, "test", "Die Frau hat einen Ball in der Hand ."),
+        (30, 3, "test", "कुत्ता दौड़ रहा है ।"),
+    ];
+    let host = score_captions(&rows, json!({"measure": {"spice": {}}, "pairs": "on_demand"})).unwrap();
+    let messages: Vec<&str> = host.warnings.iter().map(|warning| warning.message.as_str()).collect();
+    assert_eq!(
+        messages,
+        [
+            "the dictionary of the parser, English WordNet, has 6 of 17 words (35 %): φ of captions in another language has \
+          no meaning; CIDEr-D needs no dictionary"
+        ]
+    );
+    let english = score_captions(&CAPTIONS, json!({"measure": {"spice": {}}, "pairs": "on_demand"})).unwrap();
+    assert_eq!(english.warnings, []);
+}
+
 #[test]
 fn the_key_of_a_result_names_the_revision_of_its_tokeniser() {
     let revision = |settings: serde_json::Value| {
