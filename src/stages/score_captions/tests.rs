@@ -307,6 +307,22 @@ fn cider_d_of_hindi_is_that_of_the_coco_evaluation() {
     }
 }
 
+#[test]
+fn leaving_out_the_only_caption_of_an_image_warns_that_its_similarity_is_zero() {
+    let rows = [CAPTIONS[0], CAPTIONS[2], CAPTIONS[3], CAPTIONS[4]];
+    let host = score_captions(&rows, json!({"measure": {"cider_d": {"own_caption": "leave_out"}}})).unwrap();
+    let diagonal = |host: &InMemoryHost| [similarity(host)[0].1[0], similarity(host)[2].1[3]];
+    assert_eq!(diagonal(&host), [(10, 0.0), (30, 0.0)]);
+    assert_eq!(
+        host.warnings.iter().map(|warning| warning.message.as_str()).collect::<Vec<_>>(),
+        ["φ of an image and its only caption is 0, because `own_caption = \"leave_out\"` leaves it no reference: \
+          2 of 3 images have one caption"]
+    );
+    let kept = score_captions(&rows, json!({"measure": {"cider_d": {}}})).unwrap();
+    assert!(diagonal(&kept).iter().all(|pair| pair.1 > 9.9), "{:?}", similarity(&kept));
+    assert_eq!(kept.warnings, []);
+}
+
 /// English has `die`, `frau`, `hat`, `ball`, `in` and `hand` too.
 #[test]
 fn spice_of_another_language_warns_with_the_share_of_known_words() {
