@@ -52,6 +52,12 @@ impl Lexicon {
         &WORDNET
     }
 
+    /// True if WordNet has `lemma`, as any part of speech.
+    #[must_use]
+    pub fn contains(&self, lemma: &str) -> bool {
+        self.words.contains_key(lemma)
+    }
+
     /// Frequency of `lemma` as `part` in WordNet's sense-tagged texts; `None` if WordNet does not have it as `part`.
     #[must_use]
     pub fn frequency(&self, part: PartOfSpeech, lemma: &str) -> Option<u32> {
@@ -73,7 +79,7 @@ impl Lexicon {
     /// only.
     #[must_use]
     pub fn is_gerund_compound(&self, first: &str, second: &str) -> bool {
-        self.words.contains_key(format!("{first}_{second}").as_str())
+        self.contains(&format!("{first}_{second}"))
     }
 
     /// Reads `words`, lines `word n12:1a,2b v3` (part of speech, frequency, synset ids in base 16), and `exceptions`,

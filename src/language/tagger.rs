@@ -67,6 +67,21 @@ pub fn tag(lexicon: &Lexicon, words: &[String]) -> Vec<TaggedWord> {
     tagged
 }
 
+/// The number of `words`, which are in lower case, that have a letter, and how many of these are known: function words,
+/// and words of which WordNet has a form. Their share is 0.99 in English captions, and at most about 0.5 in those of other
+/// languages that share its letters.
+#[must_use]
+pub fn count_known_words(lexicon: &Lexicon, words: &[String]) -> (usize, usize) {
+    let words = words.iter().filter(|word| word.contains(char::is_alphabetic));
+    let known = words.clone().filter(|word| {
+        closed_class_tag(word).is_some()
+            || lexicon.contains(word)
+            || lexicon::singular_of(lexicon, word).is_some()
+            || lexicon::verb_lemma(lexicon, word).is_some()
+    });
+    (words.clone().count(), known.count())
+}
+
 fn lemma<'a>(tag: PosTag, text: &'a str, analysis: &'a WordAnalysis) -> &'a str {
     match (tag, &analysis.singular, &analysis.verb) {
         (PosTag::Plural, Some(lemma), _) => lemma,

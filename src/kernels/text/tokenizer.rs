@@ -42,6 +42,13 @@ impl Tokenizer {
         }
     }
 
+    /// Number of the rules, part of the keys of results; `None` for rules that never changed.
+    #[must_use]
+    pub fn revision(self) -> Option<u32> {
+        // Revision 2 has the character classes of the published program, and more of its patterns.
+        (self == Self::Ptb).then_some(2)
+    }
+
     /// The name in tables and settings.
     #[must_use]
     pub fn name(self) -> &'static str {

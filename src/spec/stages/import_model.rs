@@ -39,7 +39,11 @@ impl Stage for ImportModel {
     }
 
     fn settings(&self) -> serde_json::Value {
-        serde_json::json!(self)
+        let mut settings = serde_json::json!(self);
+        if let Some(revision) = self.tokenizer.revision() {
+            settings["tokenizer_revision"] = revision.into();
+        }
+        settings
     }
 
     fn inputs(&self) -> Vec<StageInput> {

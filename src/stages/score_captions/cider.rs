@@ -6,7 +6,9 @@ use super::{
     CAPTION_PART_ROWS, CiderSettings, MeasureInfo, ScoreCaptions, SplitCaptions, read_splits, write_similarities,
 };
 use pairloom_base::error::{Error, Result};
-use pairloom_kernels::text::cider::{CaptionVectors, Cider, CiderVariant, DocumentFrequency, Idf, NgramVocabulary};
+use pairloom_kernels::text::cider::{
+    CaptionVectors, Cider, CiderVariant, DocumentFrequency, Idf, NgramVocabulary, OwnCaption,
+};
 use pairloom_kernels::text::tokenizer::Tokenizer;
 use pairloom_stage::StageContext;
 use pairloom_tables::{self as tables, ListColumn, repeated};
@@ -41,6 +43,19 @@ pub(super) fn run(
             "φ is 0 for every pair: all idf weights are 0, because document frequencies are counted over too few \
              images (over one image, each is 1 of 1)",
         );
+    }
+    if settings.own_caption == OwnCaption::LeaveOut {
+        let single = corpus.first_caption.windows(2).filter(|ends| ends[1] - ends[0] == 1).count();
+        if single > 0 {
+            cx.warn(
+                format!("split `{}`", stage.split),
+                format!(
+                    "φ of an image and its only caption is 0, because `own_caption = \"leave_out\"` leaves it no \
+                     reference: {single} of {} images have one caption",
+                    corpus.image_ids.len()
+                ),
+            );
+        }
     }
     let info = MeasureInfo { measure: stage.measure.name(), tokenizer: tokenizer.name() };
     write_similarities(cx, &corpus, &cider, &rows, info)

@@ -161,9 +161,14 @@ impl Stage for ScoreCaptions {
 
     fn settings(&self) -> serde_json::Value {
         let mut settings = serde_json::json!(self);
-        // Graphs of different parsers differ, so the parser is part of the key.
-        if let Measure::Spice(_) = self.measure {
-            settings["parser"] = scene_graph::PARSER_NAME.into();
+        // Graphs of different parsers and words of different tokenisers differ, so these are part of the key.
+        match self.measure.cider() {
+            Some((_, cider)) => {
+                if let Some(revision) = cider.tokenizer.revision() {
+                    settings["tokenizer_revision"] = revision.into();
+                }
+            }
+            None => settings["parser"] = scene_graph::PARSER_NAME.into(),
         }
         settings
     }

@@ -14,6 +14,7 @@ use pairloom_kernels::text::spice::{SceneGraph, Spice, SpiceBuilder, SpiceScores
 use pairloom_kernels::text::tokenizer::Tokenizer;
 use pairloom_language::lexicon::Lexicon;
 use pairloom_language::scene_graph;
+use pairloom_language::tagger::count_known_words;
 use pairloom_stage::StageContext;
 use pairloom_tables::scene_graphs::{TextListColumn, TupleListColumn};
 use pairloom_tables::{self as tables, Nullable, repeated};
@@ -30,6 +31,7 @@ pub(super) fn run(stage: &ScoreCaptions, settings: &SpiceSettings, cx: &mut Stag
         read_graphs(cx, &corpus, &missing_period.parser_name())?
     } else {
         let graphs = corpus.parallel_map(cx.resources(), |text| scene_graph::parse_as(text, missing_period))?;
+        warn_of_unknown_words(cx, stage, &corpus)?;
         write_graphs(cx, stage, &corpus, &graphs, &missing_period.parser_name())?;
         (graphs, TOKENIZER.name().to_owned())
     };
@@ -45,6 +47,27 @@ pub(super) fn run(stage: &ScoreCaptions, settings: &SpiceSettings, cx: &mut Stag
         write_scores(cx, &corpus, &spice, pairs, &tokenizer)?;
     }
     write_similarities(cx, &corpus, &spice, &rows, MeasureInfo { measure: stage.measure.name(), tokenizer: &tokenizer })
+}
+
+/// Minimum share of known words of captions in the language of the dictionary.
+const MIN_KNOWN_SHARE: f64 = 0.75;
+
+/// Warns if few words are in the dictionary of the parser, as in captions of another language than English.
+#[expect(clippy::cast_precision_loss, reason = "a share for a threshold and a message")]
+fn warn_of_unknown_words(cx: &mut StageContext<'_>, stage: &ScoreCaptions, corpus: &SplitCaptions) -> Result<()> {
+    let counted = corpus
+        .parallel_map(cx.resources(), |text| count_known_words(Lexicon::wordnet(), &TOKENIZER.tokenize(text, true)))?;
+    let (words, known) = counted.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let share = known as f64 / words.max(1) as f64;
+    if words > 0 && share < MIN_KNOWN_SHARE {
+        let message = format!(
+            "the dictionary of the parser, English WordNet, has {known} of {words} words ({:.0} %): φ of captions in \
+             another language has no meaning; CIDEr-D needs no dictionary",
+            100.0 * share
+        );
+        cx.warn(format!("captions of split `{}`", stage.split), message);
+    }
+    Ok(())
 }
 
 fn build_spice(corpus: &SplitCaptions, graphs: &[SceneGraph], cancel: &CancelToken) -> Result<Spice> {

@@ -284,6 +284,77 @@ fn a_split_with_one_image_warns_that_cider_is_zero() {
     assert!(similarity(&host)[1].1[7].1 > 9.9, "{:?}", similarity(&host));
 }
 
+/// The expected values are those of pycocoevalcap 1.2 with its Java tokeniser. A tokeniser that cuts words at combining
+/// marks gives 8.22, 6.56 and 6.94 on the diagonal.
+#[test]
+fn cider_d_of_hindi_is_that_of_the_coco_evaluation() {
+    let rows = [
+        (10, 1, "test", "एक कुत्ता घास पर दौड़ रहा है ।"),
+        (11, 1, "test", "भूरा कुत्ता हरी घास पर दौड़ रहा है।"),
+        (20, 2, "test", "एक आदमी घोड़े की सवारी कर रहा है ।"),
+        (21, 2, "test", "टोपी वाला आदमी घोड़े पर बैठा है।"),
+        (30, 3, "test", "दो बच्चे बगीचे में गेंद से खेल रहे हैं ।"),
+        (31, 3, "test", "बच्चे गेंद के साथ खेल रहे हैं।"),
+    ];
+    let expected = [
+        [8.025_033_8, 8.025_033_8, 0.348_354_9, 0.198_658_9, 0.0, 0.0],
+        [0.312_059_3, 0.234_954_5, 5.718_915_6, 5.718_915_6, 0.0, 0.0],
+        [0.0, 0.0, 0.0, 0.0, 6.733_011_0, 6.733_011_0],
+    ];
+    let host = score_captions(&rows, json!({"measure": {"cider_d": {}}})).unwrap();
+    for ((_, row), expected) in similarity(&host).iter().zip(expected) {
+        assert!(row.iter().zip(expected).all(|(pair, expected)| close(pair.1, expected)), "{row:?}, {expected:?}");
+    }
+}
+
+#[test]
+fn leaving_out_the_only_caption_of_an_image_warns_that_its_similarity_is_zero() {
+    let rows = [CAPTIONS[0], CAPTIONS[2], CAPTIONS[3], CAPTIONS[4]];
+    let host = score_captions(&rows, json!({"measure": {"cider_d": {"own_caption": "leave_out"}}})).unwrap();
+    let diagonal = |host: &InMemoryHost| [similarity(host)[0].1[0], similarity(host)[2].1[3]];
+    assert_eq!(diagonal(&host), [(10, 0.0), (30, 0.0)]);
+    assert_eq!(
+        host.warnings.iter().map(|warning| warning.message.as_str()).collect::<Vec<_>>(),
+        ["φ of an image and its only caption is 0, because `own_caption = \"leave_out\"` leaves it no reference: \
+          2 of 3 images have one caption"]
+    );
+    let kept = score_captions(&rows, json!({"measure": {"cider_d": {}}})).unwrap();
+    assert!(diagonal(&kept).iter().all(|pair| pair.1 > 9.9), "{:?}", similarity(&kept));
+    assert_eq!(kept.warnings, []);
+}
+
+/// English has `die`, `frau`, `hat`, `ball`, `in` and `hand` too.
+#[test]
+fn spice_of_another_language_warns_with_the_share_of_known_words() {
+    let rows = [
+        (10, 1, "test", "Ein Hund läuft im Gras ."),
+        (20, 2, "test", "Die Frau hat einen Ball in der Hand ."),
+        (30, 3, "test", "कुत्ता दौड़ रहा है ।"),
+    ];
+    let host = score_captions(&rows, json!({"measure": {"spice": {}}, "pairs": "on_demand"})).unwrap();
+    let messages: Vec<&str> = host.warnings.iter().map(|warning| warning.message.as_str()).collect();
+    assert_eq!(
+        messages,
+        [
+            "the dictionary of the parser, English WordNet, has 6 of 17 words (35 %): φ of captions in another language has \
+          no meaning; CIDEr-D needs no dictionary"
+        ]
+    );
+    let english = score_captions(&CAPTIONS, json!({"measure": {"spice": {}}, "pairs": "on_demand"})).unwrap();
+    assert_eq!(english.warnings, []);
+}
+
+#[test]
+fn the_key_of_a_result_names_the_revision_of_its_tokeniser() {
+    let revision = |settings: serde_json::Value| {
+        let stage = json!({"captions": "pairs.captions", "measure": settings});
+        serde_json::from_value::<ScoreCaptions>(stage).unwrap().settings()["tokenizer_revision"].clone()
+    };
+    assert_eq!(revision(json!({"cider_d": {}})), json!(2));
+    assert_eq!(revision(json!({"cider_d": {"tokenizer": "treebank"}})), json!(null));
+    assert_eq!(revision(json!({"spice": {}})), json!(null));
+}
+
 #[test]
 fn unusual_captions_have_a_similarity() {
     let long = "word ".repeat(10_000);

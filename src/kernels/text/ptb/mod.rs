@@ -5,12 +5,13 @@
 //! position. Two quirks of the evaluation are kept. In lower case, brackets stay as `-lrb-` and similar tokens,
 //! because the list of punctuation has them in capitals. `!!` is not punctuation.
 //!
-//! Four things differ from the program: telephone numbers with brackets, smileys like `^_^`, letters written as
-//! `&eacute;`, and a single letter and a period at the end of a caption. There the program reads the captions as the
-//! lines of one file, and the next caption decides if the letter keeps its period.
+//! Five things differ from the program: telephone numbers with brackets, letters written as `&eacute;`, backslashes
+//! before `/` and `*`, marks other than quotes in tags, and a single letter and a period at the end of a caption. There
+//! the program reads the captions as the lines of one file, and the next caption decides if the letter keeps its period.
 
-use self::patterns::longest_token;
+use self::patterns::{SOFT_HYPHEN, is_apostrophe, is_contraction, is_token_character, longest_token, quote_text};
 
+mod classes;
 mod patterns;
 
 /// Tokens that the evaluation drops.
@@ -44,49 +45,46 @@ pub fn tokenize(caption: &str, lowercase: bool) -> Vec<String> {
 
 /// The normalised text of a token; empty for a character that the tokeniser deletes.
 fn token_text(token: &[char]) -> String {
+    if let Some(quotes) = token.iter().map(|&c| quote_text(c)).collect::<Option<Vec<_>>>() {
+        return quotes.concat();
+    }
     let word: String = token.iter().collect();
     let special = match word.as_str() {
-        "\"" | "“" | "”" | "„" | "«" | "»" | "&quot;" => "''",
-        "‘" | "’" | "‚" | "‛" | "‹" | "›" | "&apos;" => "'",
+        "\"" | "&quot;" => "''",
+        "&apos;" => "'",
         "…" => "...",
-        "–" | "—" | "―" | "---" | "----" => "--",
+        "–" | "—" | "―" | "\u{96}" | "\u{97}" | "---" | "----" => "--",
         "&amp;" => "&",
         "&lt;" => "<",
         "&gt;" => ">",
         "&nbsp;" => "",
+        "[" => "-LSB-",
+        "]" => "-RSB-",
+        "{" => "-LCB-",
+        "}" => "-RCB-",
         "½" => "1/2",
         "¼" => "1/4",
         "¾" => "3/4",
         "⅓" => "1/3",
         "⅔" => "2/3",
         "£" => "#",
-        "€" | "₠" | "¤" => "$",
+        "€" | "₠" | "¤" | "\u{80}" => "$",
         "¢" => "cents",
         _ if word.len() > 2 && token.iter().all(|c| matches!(c, '.' | ' ')) => "...",
         _ => {
             return match token {
                 [c] if !is_token_character(*c) => String::new(),
-                _ => brackets(&word.replace(['’', '\u{92}'], "'").replace("&amp;", "&")),
+                [.., apostrophe, _] | [.., apostrophe, _, _] if is_apostrophe(*apostrophe) && is_contraction(token) => {
+                    word.replace(*apostrophe, "'")
+                }
+                // A tag.
+                ['<', ..] => word,
+                // In smileys too, brackets have names.
+                _ => word.replace(SOFT_HYPHEN, "").replace("&amp;", "&").replace('(', "-LRB-").replace(')', "-RRB-"),
             };
         }
     };
     special.to_owned()
-}
-
-/// Replaces brackets by their Treebank names, also in smileys, but not in tags.
-fn brackets(word: &str) -> String {
-    if word.starts_with('<') {
-        return word.to_owned();
-    }
-    let names = [("(", "-LRB-"), (")", "-RRB-"), ("[", "-LSB-"), ("]", "-RSB-"), ("{", "-LCB-"), ("}", "-RCB-")];
-    names.iter().fold(word.to_owned(), |word, (bracket, name)| word.replace(bracket, name))
-}
-
-/// True if a character can be a token by itself. Emoji and their joiners cannot.
-fn is_token_character(c: char) -> bool {
-    matches!(c, '!'..='~' | '¡'..='¬' | '®'..='\u{2ff}' | '\u{370}'..='\u{1fff}' | '‐'..='‧' | '‰'..='\u{2bff}')
-        || (u32::from(c) < 0x1_0000 && c.is_alphanumeric())
-        || matches!(c, '\u{3001}'..='\u{303f}' | '\u{ff01}'..='\u{ff65}')
 }
 
 #[cfg(test)]
@@ -124,7 +122,10 @@ mod tests {
 
     #[test]
     fn takes_linear_time_on_repeated_prefixes_of_patterns() {
-        for start in ["<a", "+", "a.-", "a+", "' ", "a'", ". ", "1,", "&", "a/", "(", "http://"] {
+        for start in [
+            "<a", "+", "a.-", "a+", "' ", "a'", ". ", "1,", "&", "a/", "(", "http://", "a,", "a.1", "a.,", "d‘", "a@",
+            "a“",
+        ] {
             let letters = start.repeat(100_000);
             assert!(tokenize(&letters, true).concat().len() <= 6 * letters.len());
         }

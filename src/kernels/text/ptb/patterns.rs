@@ -1,23 +1,28 @@
 //! Patterns of the PTB tokeniser: one function for each kind of token, such as words with apostrophes, abbreviations,
 //! and addresses.
 
+use super::classes::{DIGITS, LETTERS, MARKS, SYMBOLS};
+
 /// A pattern: `None` if the text does not start with it.
 type Pattern = fn(&[char]) -> Option<PatternMatch>;
 
 /// All patterns. Among matches that examined equally many characters, the first one wins.
-const PATTERNS: [Pattern; 21] = [
+const PATTERNS: [Pattern; 29] = [
     fused_words,
     before_not,
     before_contraction,
     contraction,
     elision,
-    before_vowel,
+    name,
     word_with_periods,
+    abbreviation,
     hyphenated,
+    hyphenated_with_periods,
+    word_before_comma,
     slashed,
     ampersand,
     acronym,
-    abbreviation,
+    file_name,
     number,
     address,
     mail,
@@ -27,6 +32,11 @@ const PATTERNS: [Pattern; 21] = [
     entity,
     smiley,
     run,
+    quotes,
+    quote_before_word,
+    small_number,
+    fraction,
+    programming_language,
 ];
 
 /// Length of the token at the start of a text that does not start with white space; at least 1.
@@ -40,33 +50,79 @@ pub(super) fn longest_token(text: &[char]) -> usize {
     best.token_length
 }
 
-/// Letters and digits, optionally joined by a period, question mark or exclamation mark without a space: `shirt.The`.
+/// Letters, marks and digits, optionally joined by a period, question mark or exclamation mark without a space:
+/// `shirt.The`.
 fn word_with_periods(text: &[char]) -> Option<PatternMatch> {
-    if !text.first().is_some_and(|&c| is_letter(c)) {
+    if !text.first().is_some_and(|&c| is_letter_or_mark(c)) {
         return None;
     }
-    let mut length = run_length(text, is_letter_or_digit);
-    while matches!(text.get(length..), Some(['.' | '!' | '?', c, ..]) if is_letter(*c)) {
-        length += 1 + run_length(&text[length + 1..], is_letter_or_digit);
+    let mut length = run_length(text, is_word_character);
+    while matches!(text.get(length..), Some(['.' | '!' | '?', c, ..]) if is_letter_or_mark(*c)) {
+        length += 1 + run_length(&text[length + 1..], is_word_character);
     }
     whole_match(length)
 }
 
-/// Letters and digits, or a decimal number, joined by single hyphens or underscores.
+/// Letters and digits, optionally with an elided prefix, joined by single hyphens or underscores: `black-and-white`,
+/// `d'art-deco`.
 fn hyphenated(text: &[char]) -> Option<PatternMatch> {
-    let mut length = run_length(text, is_letter_or_digit);
-    if length == 0 {
-        return None;
-    }
-    if let Some(['.' | ',', c, ..]) = text.get(length..) {
-        let digits = run_length(&text[length + 1..], |c| c.is_ascii_digit());
-        let decimal = c.is_ascii_digit() && text[..length].iter().all(char::is_ascii_digit);
-        length += if decimal && text.get(length + 1 + digits) == Some(&'-') { 1 + digits } else { 0 };
-    }
-    while matches!(text.get(length..), Some(['-' | '_', c, ..]) if is_letter_or_digit(*c)) {
-        length += 1 + run_length(&text[length + 1..], is_letter_or_digit);
+    let part = |text: &[char]| match text {
+        ['d' | 'D' | 'o' | 'O' | 'l' | 'L', apostrophe, rest @ ..] if is_name_apostrophe(*apostrophe) => {
+            let word = run_length(rest, is_letter_or_digit);
+            if word > 1 { 2 + word } else { 1 }
+        }
+        _ => run_length(text, is_letter_or_digit),
+    };
+    let mut length = part(text);
+    while length > 0 && matches!(text.get(length), Some('-' | '_' | '֊' | '‐' | '‑')) {
+        let next = part(&text[length + 1..]);
+        if next == 0 {
+            break;
+        }
+        length += 1 + next;
     }
     whole_match(length)
+}
+
+/// Names of files with a known ending: `12.jpg`.
+fn file_name(text: &[char]) -> Option<PatternMatch> {
+    const ENDINGS: [&str; 35] = [
+        "bat", "bmp", "c", "cgi", "class", "cpp", "dll", "doc", "docx", "exe", "gif", "gz", "h", "htm", "html", "jar",
+        "java", "jpeg", "jpg", "mov", "mp3", "pdf", "php", "pl", "png", "ppt", "ps", "py", "sql", "tar", "txt", "wav",
+        "x", "xml", "zip",
+    ];
+    let name = &text[..text.len().min(MAX_NAME_LENGTH)];
+    let mut start = 0;
+    let mut length = run_length(name, is_letter_or_digit);
+    while length > start && matches!(name.get(length..), Some(['.', c, ..]) if is_letter_or_digit(*c)) {
+        start = length + 1;
+        length = start + run_length(&name[start..], is_letter_or_digit);
+    }
+    let ending = &name[start..length];
+    let known = start > 0 && ENDINGS.iter().any(|e| e.len() == ending.len() && starts_with_ignoring_case(ending, &[e]));
+    let ends = text.get(length).is_none_or(|&c| c.is_whitespace() || matches!(c, '.' | ',' | '!' | '?'));
+    (known && ends).then_some(PatternMatch { examined: length + 1, token_length: length })
+}
+
+/// ASCII letters, digits, periods and commas, joined by hyphens to letters and digits: `1.5-inch`, `U.S.-led`.
+fn hyphenated_with_periods(text: &[char]) -> Option<PatternMatch> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == SOFT_HYPHEN;
+    let is_first = |c: char| is_part(c) || matches!(c, '.' | ',');
+    let first =
+        if is_part(*text.first()?) { run_length(&text[..text.len().min(MAX_NAME_LENGTH)], is_first) } else { 0 };
+    let mut length = first;
+    while length > 0 && matches!(text.get(length..), Some(['-', c, ..]) if is_part(*c)) {
+        length += 1 + run_length(&text[length + 1..], is_part);
+    }
+    if length > first { whole_match(length) } else { None }
+}
+
+/// A word and a period before a comma, colon or semicolon: `etc.,`.
+fn word_before_comma(text: &[char]) -> Option<PatternMatch> {
+    let words: [Pattern; 4] = [word_with_periods, hyphenated, hyphenated_with_periods, name];
+    let length = words.iter().filter_map(|pattern| pattern(text)).map(|found| found.token_length).max()?;
+    let before = matches!(text.get(length..), Some(['.', ',' | ';' | ':', ..]));
+    before.then_some(PatternMatch { examined: length + 2, token_length: length + 1 })
 }
 
 /// Words joined by one or two slashes: `and/or`, `24/7`, `ski-jump/snow`.
@@ -119,25 +175,45 @@ fn ampersand(text: &[char]) -> Option<PatternMatch> {
 /// Digits joined by commas, periods or colons, optionally with a sign: `1,000.50`, `10:30`, `.5`.
 fn number(text: &[char]) -> Option<PatternMatch> {
     let sign = usize::from(matches!(text.first(), Some('+' | '-')));
-    let digits = |text: &[char]| run_length(text, |c| c.is_ascii_digit());
-    let mut length = sign + digits(&text[sign..]);
-    while matches!(text.get(length..), Some(['.' | ',' | ':', c, ..]) if c.is_ascii_digit()) {
-        length += 1 + digits(&text[length + 1..]);
+    let mut length = sign + run_length(&text[sign..], is_digit);
+    while matches!(text.get(length..), Some(['.' | ',' | ':' | SOFT_HYPHEN | '٫' | '٬', c, ..]) if is_digit(*c)) {
+        length += 1 + run_length(&text[length + 1..], is_digit);
     }
-    if length > sign && text[sign] != ',' { whole_match(length) } else { None }
+    if length > sign { whole_match(length) } else { None }
+}
+
+/// Fractions of up to four digits, optionally after a whole number: `3/4`, `1-3/4`, `3⁄4`.
+fn fraction(text: &[char]) -> Option<PatternMatch> {
+    let digits = |text: &[char]| run_length(&text[..text.len().min(4)], is_digit);
+    let simple = |text: &[char]| {
+        let above = digits(text);
+        let below = match text.get(above..) {
+            Some(['/' | '⁄', below @ ..]) => digits(below),
+            _ => 0,
+        };
+        if above > 0 && below > 0 { above + 1 + below } else { 0 }
+    };
+    let whole = digits(text);
+    let mixed = match text.get(whole..) {
+        Some(['-' | '\u{a0}', rest @ ..]) if whole > 0 => simple(rest),
+        _ => 0,
+    };
+    let length = if mixed > 0 { whole + 1 + mixed } else { simple(text) };
+    if length > 0 { whole_match(length) } else { None }
 }
 
 /// Dollar sign with the letters of a country: `US$`.
 fn dollars(text: &[char]) -> Option<PatternMatch> {
     let letters = run_length(text, |c| c.is_ascii_uppercase());
-    let known = ["US", "HK", "NZ", "C", "A", "M", "S"]
-        .iter()
-        .any(|w| w.len() == letters && starts_with_ignoring_case(text, &[w]));
-    if known && text.get(letters) == Some(&'$') { whole_match(letters + 1) } else { None }
+    if letters > 0 && text.get(letters) == Some(&'$') { whole_match(letters + 1) } else { None }
 }
 
-/// Smileys: `:)`, `;-D`.
+/// Smileys: `:)`, `;-D`, `^_^`.
 fn smiley(text: &[char]) -> Option<PatternMatch> {
+    let is_eye = |c: &char| matches!(c, '-' | '^' | 'x' | '=' | '~' | '<' | '>' | '\'');
+    if matches!(text, [left, '_', right, ..] if is_eye(left) && is_eye(right)) {
+        return whole_match(3);
+    }
     let hat = usize::from(matches!(text.first(), Some('<' | '>')));
     if !matches!(text.get(hat), Some(':' | ';' | '=')) {
         return None;
@@ -161,7 +237,7 @@ fn smiley(text: &[char]) -> Option<PatternMatch> {
 fn run(text: &[char]) -> Option<PatternMatch> {
     let first = *text.first()?;
     match first {
-        '-' | '*' | '#' | '_' => whole_match(run_length(text, |c| c == first)),
+        '-' | '*' | '#' | '_' | '@' | '<' | '>' => whole_match(run_length(text, |c| c == first)),
         '?' | '!' => whole_match(run_length(text, |c| matches!(c, '?' | '!'))),
         '.' => {
             let spaced = text.chunks(2).take(4).take_while(|pair| *pair == ['.', ' ']).count();
@@ -175,29 +251,77 @@ fn run(text: &[char]) -> Option<PatternMatch> {
                 None
             }
         }
-        '`' => whole_match(run_length(text, |c| c == '`').min(2)),
-        '\'' => whole_match(run_length(text, |c| c == '\'').min(2)),
+        _ => None,
+    }
+}
+
+/// One or two quotation marks: two straight single ones, or two of the other kinds.
+fn quotes(text: &[char]) -> Option<PatternMatch> {
+    let straight = run_length(text, |c| c == '\'');
+    whole_match(straight.max(run_length(text, |c| c != '\'' && quote_text(c).is_some())).min(2))
+}
+
+/// Straight quotation mark before an ASCII letter and any other character, which is no apostrophe: `'a-b`.
+fn quote_before_word(text: &[char]) -> Option<PatternMatch> {
+    match text {
+        ['\'', letter, c, ..] if letter.is_ascii_alphabetic() && !c.is_whitespace() => {
+            Some(PatternMatch { examined: 3, token_length: 1 })
+        }
+        _ => None,
+    }
+}
+
+/// The normalised text of a quotation mark, of any kind but the straight double one.
+pub(super) fn quote_text(c: char) -> Option<&'static str> {
+    Some(match c {
+        '`' | '‘' | '‛' | '‹' | '\u{91}' => "`",
+        '\'' | '’' | '›' | '\u{92}' => "'",
+        '“' | '«' | '\u{93}' => "``",
+        '”' | '»' | '\u{94}' => "''",
+        '‚' => "‚",
+        '„' => "„",
+        '‟' => "‟",
+        _ => return None,
+    })
+}
+
+/// Superscript or subscript digits, optionally with a sign: `²`, `⁻¹`.
+fn small_number(text: &[char]) -> Option<PatternMatch> {
+    let number = |signs: [char; 2], is_digit: fn(char) -> bool| {
+        let sign = usize::from(text.first().is_some_and(|c| signs.contains(c)));
+        let digits = run_length(&text[sign..], is_digit);
+        if digits > 0 { whole_match(sign + digits) } else { None }
+    };
+    number(['⁺', '⁻'], |c| matches!(c, '²' | '³' | '¹' | '⁰' | '⁴'..='⁹'))
+        .or_else(|| number(['₊', '₋'], |c| matches!(c, '₀'..='₉')))
+}
+
+/// Programming languages: `C++`, `C#`, `F#`.
+fn programming_language(text: &[char]) -> Option<PatternMatch> {
+    match text {
+        ['C' | 'c', '+', '+', ..] => whole_match(3),
+        ['C' | 'c' | 'F' | 'f', '#', ..] => whole_match(2),
         _ => None,
     }
 }
 
 /// Match of a pattern at the start of a text: the number of characters examined, and the length of the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PatternMatch {
-    pub(super) examined: usize,
-    pub(super) token_length: usize,
+struct PatternMatch {
+    examined: usize,
+    token_length: usize,
 }
 
-pub(super) fn whole_match(length: usize) -> Option<PatternMatch> {
+fn whole_match(length: usize) -> Option<PatternMatch> {
     (length > 0).then_some(PatternMatch { examined: length, token_length: length })
 }
 
-pub(super) fn run_length(text: &[char], is: impl Fn(char) -> bool) -> usize {
+fn run_length(text: &[char], is: impl Fn(char) -> bool) -> usize {
     text.iter().take_while(|&&c| is(c)).count()
 }
 
 /// True if `text` starts with the concatenation of `parts`; ignores case.
-pub(super) fn starts_with_ignoring_case(text: &[char], parts: &[&str]) -> bool {
+fn starts_with_ignoring_case(text: &[char], parts: &[&str]) -> bool {
     let mut chars = text.iter();
     parts
         .iter()
@@ -205,30 +329,62 @@ pub(super) fn starts_with_ignoring_case(text: &[char], parts: &[&str]) -> bool {
         .all(|expected| chars.next().is_some_and(|c| c.eq_ignore_ascii_case(&expected)))
 }
 
+/// Character that may break a word at the end of a line; the tokeniser deletes it.
+pub(super) const SOFT_HYPHEN: char = '\u{ad}';
+
 pub(super) fn is_apostrophe(c: char) -> bool {
     matches!(c, '\'' | '’' | '\u{92}')
 }
 
-/// True for a letter or a combining mark. The tokeniser supports the first 65,536 code points only.
-pub(super) fn is_letter(c: char) -> bool {
-    u32::from(c) < 0x1_0000
-        && (c.is_alphabetic()
-            || matches!(c, '\u{ad}' | '\u{300}'..='\u{36f}' | '\u{591}'..='\u{5c7}' | '\u{610}'..='\u{65f}'))
+/// True for an apostrophe of names, where accents are typed as one too.
+fn is_name_apostrophe(c: char) -> bool {
+    is_apostrophe(c) || matches!(c, '`' | '‘' | '‛')
 }
 
-pub(super) fn is_letter_or_digit(c: char) -> bool {
-    is_letter(c) || c.is_ascii_digit() || matches!(c, '٠'..='٩' | '۰'..='۹' | '०'..='९' | '０'..='９')
+/// True for a letter.
+fn is_letter(c: char) -> bool {
+    if c.is_ascii() { c.is_ascii_alphabetic() } else { is_in(&LETTERS, c) }
+}
+
+/// True for a letter or a mark.
+fn is_letter_or_mark(c: char) -> bool {
+    is_letter(c) || is_in(&MARKS, c)
+}
+
+/// True for a letter or a digit.
+fn is_letter_or_digit(c: char) -> bool {
+    is_letter(c) || is_digit(c)
+}
+
+/// True for a digit.
+fn is_digit(c: char) -> bool {
+    if c.is_ascii() { c.is_ascii_digit() } else { is_in(&DIGITS, c) }
+}
+
+/// True for a letter, a mark, or a digit.
+fn is_word_character(c: char) -> bool {
+    is_letter_or_digit(c) || is_in(&MARKS, c)
+}
+
+/// True if a character can be a token by itself. Emoji and their joiners cannot.
+pub(super) fn is_token_character(c: char) -> bool {
+    if c.is_ascii() { c.is_ascii_graphic() } else { is_word_character(c) || is_in(&SYMBOLS, c) }
+}
+
+/// True if the class with these edges has `c`.
+fn is_in(edges: &[u16], c: char) -> bool {
+    u16::try_from(u32::from(c)).is_ok_and(|c| edges.partition_point(|&edge| edge <= c) % 2 == 1)
 }
 
 /// Words that are split without an apostrophe between them: `cannot`, `gonna`, `'tis`.
-pub(super) fn fused_words(text: &[char]) -> Option<PatternMatch> {
+fn fused_words(text: &[char]) -> Option<PatternMatch> {
     const PAIRS: [(&str, &str); 6] =
         [("can", "not"), ("gon", "na"), ("got", "ta"), ("lem", "me"), ("gim", "me"), ("wan", "na")];
     let seen = run_length(text, is_letter_or_digit);
     let is = |(first, second): &&(&str, &str)| {
         first.len() + second.len() == seen && starts_with_ignoring_case(text, &[first, second])
     };
-    let quote = text.first().is_some_and(|&c| is_apostrophe(c));
+    let quote = text.first() == Some(&'\'');
     if quote && run_length(&text[1..], is_letter_or_digit) == 3 && starts_with_ignoring_case(&text[1..], &["tis"]) {
         return Some(PatternMatch { examined: 4, token_length: 2 });
     }
@@ -239,7 +395,7 @@ pub(super) fn fused_words(text: &[char]) -> Option<PatternMatch> {
 }
 
 /// The word before `n't`: `is` in `isn't`.
-pub(super) fn before_not(text: &[char]) -> Option<PatternMatch> {
+fn before_not(text: &[char]) -> Option<PatternMatch> {
     let letters = run_length(text, |c| c.is_ascii_alphabetic());
     let [apostrophe, t, ..] = text.get(letters..)? else { return None };
     let n = |back: usize| letters >= back && text[letters - back].eq_ignore_ascii_case(&'n');
@@ -247,15 +403,15 @@ pub(super) fn before_not(text: &[char]) -> Option<PatternMatch> {
     (not && letters > 1 && !n(2)).then(|| PatternMatch { examined: letters + 2, token_length: letters - 1 })
 }
 
-/// The word before a contraction: `dog` in `dog's`.
-pub(super) fn before_contraction(text: &[char]) -> Option<PatternMatch> {
+/// The word before a contraction, whatever follows it: `dog` in `dog's`.
+fn before_contraction(text: &[char]) -> Option<PatternMatch> {
     let letters = run_length(text, is_letter_or_digit);
-    let ending = if letters > 0 { contraction_length(&text[letters..])? } else { return None };
+    let ending = if letters > 0 { contraction_start(&text[letters..])? } else { return None };
     Some(PatternMatch { examined: letters + ending, token_length: letters })
 }
 
 /// The contraction itself: `'s`, `n't`.
-pub(super) fn contraction(text: &[char]) -> Option<PatternMatch> {
+fn contraction(text: &[char]) -> Option<PatternMatch> {
     if text.len() > 2
         && starts_with_ignoring_case(text, &["n"])
         && is_apostrophe(text[1])
@@ -266,7 +422,25 @@ pub(super) fn contraction(text: &[char]) -> Option<PatternMatch> {
             .is_none_or(|c| !c.is_ascii_alphabetic())
             .then_some(PatternMatch { examined: 4, token_length: 3 });
     }
-    contraction_length(text).map(|length| PatternMatch { examined: length + 1, token_length: length })
+    let whole = contraction_length(text).map(|length| PatternMatch { examined: length + 1, token_length: length });
+    // A straight apostrophe before a word is a quotation mark. Others are apostrophes even there.
+    let attached = if text.first() == Some(&'\'') { None } else { contraction_start(text) };
+    whole.or_else(|| attached.and_then(whole_match))
+}
+
+/// True if all of `token` is a contraction.
+pub(super) fn is_contraction(token: &[char]) -> bool {
+    contraction(token).is_some_and(|found| found.token_length == token.len())
+}
+
+/// Contractions, without their apostrophe.
+const CONTRACTIONS: [&str; 6] = ["s", "m", "d", "re", "ve", "ll"];
+
+/// Length of a contraction at the start of `text`, whatever follows it.
+fn contraction_start(text: &[char]) -> Option<usize> {
+    let [apostrophe, rest @ ..] = text else { return None };
+    let ending = CONTRACTIONS.iter().find(|ending| starts_with_ignoring_case(rest, &[ending]))?;
+    is_apostrophe(*apostrophe).then_some(1 + ending.len())
 }
 
 /// Length of a contraction at the start of `text`, if no letter follows it.
@@ -275,21 +449,19 @@ fn contraction_length(text: &[char]) -> Option<usize> {
         return None;
     }
     let letters = run_length(&text[1..], |c| c.is_ascii_alphabetic());
-    let known = ["s", "m", "d", "re", "ve", "ll"]
-        .iter()
-        .any(|e| e.len() == letters && starts_with_ignoring_case(&text[1..], &[e]));
+    let known = CONTRACTIONS.iter().any(|e| e.len() == letters && starts_with_ignoring_case(&text[1..], &[e]));
     known.then_some(letters + 1)
 }
 
-/// Words with an elided letter: `'n'`, `'em`, `'80s`, `ol'`, `y'`.
-pub(super) fn elision(text: &[char]) -> Option<PatternMatch> {
+/// Words with an elided letter: `'n'`, `'em`, `'80s`, `ol'`, `y'`. They end there: `'emb` has two words.
+fn elision(text: &[char]) -> Option<PatternMatch> {
     let letters = run_length(text, is_letter_or_digit);
     if letters > 0 {
         let apostrophe = text.get(letters).is_some_and(|&c| is_apostrophe(c));
         if apostrophe && letters == 1 && matches!(text[0].to_ascii_lowercase(), 'd' | 'j' | 'l') {
             return whole_match(2);
         }
-        let known = ["ol", "somethin", "dunkin", "nothin", "y"]
+        let known = ["ol", "somethin", "dunkin", "y"]
             .iter()
             .find(|w| w.len() == letters && starts_with_ignoring_case(text, &[w]))?;
         let after = text.get(letters + 1).is_some_and(|&c| is_letter(c));
@@ -299,69 +471,69 @@ pub(super) fn elision(text: &[char]) -> Option<PatternMatch> {
         return None;
     }
     let rest = &text[1..];
-    let word = run_length(rest, is_letter_or_digit);
-    let digits = run_length(rest, |c| c.is_ascii_digit());
-    let ends = |length: usize| rest.get(length).is_none_or(|c| c.is_whitespace());
-    match word {
-        1 if starts_with_ignoring_case(rest, &["n"]) => {
-            whole_match(2 + usize::from(rest.get(1).is_some_and(|&c| is_apostrophe(c))))
+    match rest {
+        ['n' | 'N', c, ..] if is_apostrophe(*c) => whole_match(3),
+        ['n' | 'N', ..] => whole_match(2),
+        ['2'..='9', '0', 's' | 'S', ..] => whole_match(4),
+        [tens, ones, after @ ..] if tens.is_ascii_digit() && ones.is_ascii_digit() => {
+            if after.first().is_none_or(|c| c.is_whitespace()) { whole_match(3) } else { None }
         }
-        2 if digits == 2 && ends(2) => whole_match(3),
-        3 if digits == 2 && matches!(rest[..3], ['2'..='9', '0', 's']) => whole_match(4),
-        _ => ["em", "til", "till", "cause"]
+        _ => ["till", "til", "em", "cause"]
             .iter()
-            .find(|w| w.len() == word && starts_with_ignoring_case(rest, &[w]))
-            .map(|_| word + 1)
-            .and_then(whole_match),
+            .find(|word| starts_with_ignoring_case(rest, &[word]))
+            .and_then(|word| whole_match(1 + word.len())),
     }
 }
 
-/// Words with an apostrophe inside: `o'clock`, `l'avion`, `O'Neill`, `ma'am`, `c'mon`.
-pub(super) fn before_vowel(text: &[char]) -> Option<PatternMatch> {
+/// Words with an apostrophe inside: `O'Neill`, `ma'am`, `e'er`, `c'mon`, `c'est`.
+fn name(text: &[char]) -> Option<PatternMatch> {
     let before = run_length(text, is_letter);
-    if before == 0 || !text.get(before).is_some_and(|&c| is_apostrophe(c)) {
+    if before == 0 || !text.get(before).is_some_and(|&c| is_name_apostrophe(c)) {
         return None;
     }
     let after = &text[before + 1..];
-    let (letters, word) = (run_length(after, is_letter), run_length(after, is_letter_or_digit));
+    let letters = run_length(after, is_letter);
     let last = text[before - 1];
-    let short = before == 1 && matches!(last, 'd' | 'D' | 'o' | 'O' | 'l' | 'L') && word > 0;
-    let name = before == 1 && matches!(last, 'A'..='H' | 'J'..='X' | 'Z' | 'n') && letters >= 2;
-    let vowels = matches!(last.to_ascii_lowercase(), 'a' | 'e' | 'i' | 'o' | 'u' | 'y')
-        && (before > 1 || starts_with_ignoring_case(text, &["e"]))
+    let name = before == 1 && matches!(last, 'A'..='H' | 'J'..='X' | 'Z' | 'n') && letters > 1;
+    let vowels = before > 1
+        && matches!(last.to_ascii_lowercase(), 'a' | 'e' | 'i' | 'o' | 'u' | 'y')
         && matches!(after.first(), Some('a' | 'e' | 'i' | 'o' | 'u' | 'A'..='Z'));
-    let come_on = before == 1
-        && starts_with_ignoring_case(text, &["c"])
-        && letters == 3
-        && starts_with_ignoring_case(after, &["mon"]);
-    if short || name || come_on {
-        whole_match(before + 1 + word)
-    } else if vowels {
+    if name || vowels {
         whole_match(before + 1 + letters)
+    } else if starts_with_ignoring_case(text, &["e'er"]) {
+        whole_match(4)
+    } else if starts_with_ignoring_case(text, &["c'mon"])
+        || (text[0] == 'c' && is_apostrophe(text[1]) && after.starts_with(&['e', 's', 't']))
+    {
+        whole_match(5)
     } else {
         None
     }
 }
 
-/// Abbreviations in any case.
-const ANY_CASE: [&str; 112] = [
-    "adj", "adm", "adv", "al", "ala", "apr", "ariz", "ark", "assn", "assoc", "asst", "aug", "ave", "bldg", "blvd",
-    "bros", "calif", "capt", "cf", "cmdr", "co", "col", "colo", "conn", "corp", "cpl", "ct", "dak", "dec", "dept",
-    "dr", "drs", "esq", "est", "etc", "ext", "feb", "fla", "fri", "ft", "ga", "gen", "gov", "govs", "hon", "inc",
-    "ind", "insp", "jan", "jr", "jul", "jun", "kan", "kans", "ky", "lt", "ltd", "maj", "mar", "md", "messrs", "mfg",
-    "mich", "minn", "mo", "mon", "mont", "mr", "mrs", "ms", "mt", "neb", "nev", "nov", "oct", "okla", "penn", "pfc",
-    "ph", "plc", "pres", "prof", "pvt", "rd", "rep", "reps", "rev", "sen", "sens", "sep", "sept", "seq", "sgt", "spc",
-    "sq", "sr", "st", "ste", "supt", "tenn", "thu", "thurs", "treas", "tue", "tues", "univ", "va", "vs", "vt", "wed",
-    "wis", "wyo",
+/// Abbreviations in any case, even before a letter: `rd.x`.
+const ABBREVIATIONS: [&str; 79] = [
+    "al", "ala", "apr", "ariz", "assn", "aug", "bhd", "bldg", "blvd", "bros", "calif", "co", "colo", "conn", "corp",
+    "cos", "ct", "dak", "dec", "esq", "est", "etc", "ext", "feb", "fla", "fri", "ga", "inc", "ind", "intl", "jan",
+    "jr", "jul", "jun", "kan", "kans", "ky", "ltd", "mar", "md", "mich", "minn", "mo", "mon", "mont", "neb", "nev",
+    "nov", "oct", "okla", "penn", "plc", "ppte", "ppty", "pte", "ptes", "pty", "ptys", "rd", "rt", "sep", "sept",
+    "seq", "sq", "sr", "sys", "tel", "tenn", "thu", "thurs", "tue", "tues", "univ", "va", "vt", "wed", "wis", "wisc",
+    "wyo",
+];
+/// Abbreviations in any case that belong to the next word. Before a letter they are parts of a word.
+const TITLES: [&str; 61] = [
+    "adj", "adm", "adv", "alex", "assoc", "asst", "atty", "ave", "brig", "capt", "cf", "cie", "cmdr", "col", "cpl",
+    "dept", "det", "dr", "drs", "elec", "ens", "ft", "gen", "gov", "govs", "hon", "insp", "invt", "jos", "lt", "maj",
+    "messrs", "mfg", "mlle", "mme", "mr", "mrs", "ms", "msgr", "mt", "mtg", "natl", "pfc", "ph", "pres", "prof", "pvt",
+    "rep", "reps", "rev", "sen", "sens", "sfc", "sgt", "spc", "st", "ste", "supt", "treas", "vs", "wm",
 ];
 /// Abbreviations only with a capital; in lower case they are words.
-const CAPITAL: [&str; 13] =
-    ["cos", "del", "ill", "intl", "la", "mass", "miss", "natl", "ore", "pa", "tel", "tex", "wash"];
+const CAPITAL: [&str; 11] = ["ark", "az", "del", "ill", "la", "mass", "miss", "ore", "pa", "tex", "wash"];
 /// Abbreviations only before a number.
-const BEFORE_NUMBER: [&str; 10] = ["art", "ca", "fig", "figs", "no", "nos", "op", "pp", "prop", "props"];
+const BEFORE_NUMBER: [&str; 9] = ["art", "ca", "fig", "figs", "no", "nos", "op", "pp", "prop"];
 
 /// Abbreviations: `Mr.`, `St.`, `etc.`, and `no.` before a number.
-pub(super) fn abbreviation(text: &[char]) -> Option<PatternMatch> {
+fn abbreviation(text: &[char]) -> Option<PatternMatch> {
     let letters = run_length(text, is_letter_or_digit);
     if letters == 0 || text.get(letters) != Some(&'.') {
         return None;
@@ -372,28 +544,40 @@ pub(super) fn abbreviation(text: &[char]) -> Option<PatternMatch> {
     let word: String = text[..letters].iter().collect::<String>().to_ascii_lowercase();
     let is = |list: &[&str]| list.contains(&word.as_str());
     let capital = text[0].is_ascii_uppercase();
-    let after = &text[letters + 1..];
-    let numbered = after.first().is_some_and(|c| c.is_whitespace()) && after.get(1).is_some_and(char::is_ascii_digit);
-    let keeps = is(&ANY_CASE) || (capital && is(&CAPITAL)) || (numbered && is(&BEFORE_NUMBER));
-    if keeps { whole_match(letters + 1) } else { None }
+    let after = match &text[letters + 1..] {
+        [space, after @ ..] if space.is_whitespace() => after,
+        after => after,
+    };
+    let numbered = after.first().is_some_and(|&c| is_digit(c));
+    if is(&ABBREVIATIONS) || (capital && is(&CAPITAL)) {
+        Some(PatternMatch { examined: letters + 3, token_length: letters + 1 })
+    } else if is(&TITLES) || (numbered && is(&BEFORE_NUMBER)) {
+        whole_match(letters + 1)
+    } else {
+        None
+    }
 }
 
 /// Acronyms, single letters each followed by a period: `U.S.`, `a.m.`, `J.`.
-pub(super) fn acronym(text: &[char]) -> Option<PatternMatch> {
+fn acronym(text: &[char]) -> Option<PatternMatch> {
     let pairs = text.chunks(2).take_while(|pair| matches!(pair, [c, '.'] if c.is_ascii_alphabetic())).count();
     let ends = text[2 * pairs..].iter().all(|c| c.is_whitespace());
     // At the end of a caption, a single letter is a word, and the period ends the sentence.
     if pairs == 1 && ends { None } else { whole_match(2 * pairs) }
 }
 
-/// Maximum length of a host name. Bounds the cost of looking ahead.
+/// Maximum length of an address, of a file name, and of the like. Bounds the cost of looking ahead.
 const MAX_NAME_LENGTH: usize = 254;
 
+/// True for a character that no address contains.
+fn is_outside_address(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '"' | '<' | '>' | '|' | '(' | ')' | '{' | '}')
+}
+
 /// URLs and host names.
-pub(super) fn address(text: &[char]) -> Option<PatternMatch> {
-    let outside = |c: char| c.is_whitespace() || matches!(c, '"' | '<' | '>' | '|' | '(' | ')' | '{' | '}');
+fn address(text: &[char]) -> Option<PatternMatch> {
     let path = |text: &[char]| {
-        let length = run_length(text, |c| !outside(c));
+        let length = run_length(text, |c| !is_outside_address(c));
         let end = text[..length].iter().rposition(|c| !matches!(c, '.' | '!' | '?' | ',' | '-' | ';' | ':' | '\''));
         end.map_or(0, |last| last + 1)
     };
@@ -417,31 +601,34 @@ pub(super) fn address(text: &[char]) -> Option<PatternMatch> {
     whole_match(host.len() + if rest.first() == Some(&'/') { path(rest) } else { 0 })
 }
 
-/// Email addresses.
-pub(super) fn mail(text: &[char]) -> Option<PatternMatch> {
-    let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+');
-    let name = run_length(&text[..text.len().min(MAX_NAME_LENGTH)], part);
-    if name == 0 || text.get(name) != Some(&'@') {
+/// Email addresses, and all else with an `@` inside. A period before the end is not part of it.
+fn mail(text: &[char]) -> Option<PatternMatch> {
+    let start = usize::from(text.first() == Some(&'<'));
+    if !text.get(start)?.is_ascii_alphanumeric() {
         return None;
     }
-    let host = run_length(&text[name + 1..], |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'));
-    let end = text[name + 1..][..host].iter().rposition(char::is_ascii_alphanumeric)?;
-    let host = &text[name + 1..][..=end];
-    if host.contains(&'.') { whole_match(name + 1 + host.len()) } else { None }
+    let text = &text[..text.len().min(MAX_NAME_LENGTH)];
+    let length = start + run_length(&text[start..], |c| !is_outside_address(c));
+    let at = text[..length].iter().position(|&c| c == '@')?;
+    let host = &text[at + 1..length];
+    let end = host.iter().rposition(|&c| c != '.').filter(|_| host[0] != '.')?;
+    let after = at + 2 + end;
+    whole_match(after + usize::from(text.get(after) == Some(&'>')))
 }
 
 /// Handles and hashtags: `@name`, `#topic`.
-pub(super) fn handle(text: &[char]) -> Option<PatternMatch> {
+fn handle(text: &[char]) -> Option<PatternMatch> {
     match text {
-        ['@' | '#', c, ..] if c.is_ascii_alphabetic() => {
+        ['@', c, ..] if c.is_ascii_alphabetic() || *c == '_' => {
             whole_match(1 + run_length(&text[1..], |c| c.is_ascii_alphanumeric() || c == '_'))
         }
+        ['#', c, ..] if is_letter(*c) => whole_match(1 + run_length(&text[1..], is_letter)),
         _ => None,
     }
 }
 
 /// HTML tags: `<b>`, `</a>`, `<br/>`.
-pub(super) fn tag(text: &[char]) -> Option<PatternMatch> {
+fn tag(text: &[char]) -> Option<PatternMatch> {
     let letter = match text {
         ['<', '/' | '!' | '?', c, ..] | ['<', c, ..] => *c,
         _ => return None,
@@ -451,7 +638,7 @@ pub(super) fn tag(text: &[char]) -> Option<PatternMatch> {
 }
 
 /// HTML entities.
-pub(super) fn entity(text: &[char]) -> Option<PatternMatch> {
+fn entity(text: &[char]) -> Option<PatternMatch> {
     ["&amp;", "&lt;", "&gt;", "&quot;", "&apos;", "&nbsp;"]
         .iter()
         .find(|name| starts_with_ignoring_case(text, &[name]))

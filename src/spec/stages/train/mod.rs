@@ -294,6 +294,9 @@ impl Stage for Train {
                 // A single data set has the whole epoch, whatever its weight.
                 settings.remove("weight");
             }
+            if let Some(revision) = self.tokenizer.revision() {
+                settings.insert("tokenizer_revision".to_owned(), revision.into());
+            }
         }
         settings
     }
