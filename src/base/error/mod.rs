@@ -173,19 +173,21 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
 /// Escapes control characters other than newlines, which could control a terminal. For untrusted text that is shown.
 #[must_use]
 pub fn escape_control(text: &str) -> String {
-    escape(text, |c| c.is_control() && c != '\n')
+    escape(text, |c| is_control(c) && c != '\n')
 }
 
-/// As [`escape_control`], also newlines and characters that turn the direction of what follows: for a name in the middle of
-/// a message.
+/// As [`escape_control`], also newlines and marks of direction: for a name in the middle of a message.
 #[must_use]
 pub fn escape_line(text: &str) -> String {
-    escape(text, |c| c.is_control() || is_line_or_direction(c))
+    escape(text, |c| is_control(c) || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}'))
 }
 
-/// Separators of lines and paragraphs, and the controls of the bidirectional algorithm (Unicode Standard Annex 9).
-fn is_line_or_direction(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// True for a character that controls what is shown after it: control characters, separators of lines and paragraphs, and
+/// the embeddings, overrides and isolates of the bidirectional algorithm (Unicode Standard Annex 9). Its marks, which texts in
+/// Arabic and Hebrew have, turn nothing but what is beside them.
+#[must_use]
+pub fn is_control(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
@@ -301,8 +303,10 @@ mod tests {
         for code in [0x61c, 0x200e, 0x200f, 0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068, 0x2069] {
             let text = format!("it's \\{}", char::from_u32(code).unwrap());
             assert_eq!(escape_line(&text), format!("it's \\\\u{{{code:x}}}"));
-            assert_eq!(escape_control(&text), text);
+            let is_mark = matches!(code, 0x61c | 0x200e | 0x200f);
+            assert_eq!(escape_control(&text) == text, is_mark, "{code:x}");
         }
+        assert_eq!(escape_control("\u{202e}gpj.exe\u{2069}"), "\\u{202e}gpj.exe\\u{2069}");
         assert_eq!(escape_line("e\u{301} \u{200d} \u{2028}"), "e\u{301} \u{200d} \\u{2028}");
     }
 
