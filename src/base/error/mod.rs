@@ -112,6 +112,10 @@ impl Error {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
                 this.hint("free some space and run the same command again")
             }
+            // Readers of compressed files have an error of this kind too, with a hint of its own.
+            ErrorKind::FileTooLarge if error.raw_os_error().is_some() => {
+                this.hint("raise the limit of the size of files (`ulimit -f`) and run the same command again")
+            }
             ErrorKind::IsADirectory => this.hint("name a file in this folder"),
             ErrorKind::NotADirectory => this.hint("one of the folders of this path is a file"),
             ErrorKind::ReadOnlyFilesystem => this.hint("choose a place that can be written"),
