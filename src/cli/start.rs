@@ -15,7 +15,7 @@ use super::schemas::pipeline_schema;
 use super::siblings::{Sibling, check_build, restart_with_huge_pages, table_reader};
 use super::sql_requests::{QueryValue, TableDeclaration};
 use super::{check, diff, export, gc, labels, plan, report, run, runs, schemas, show, tensorboard, trec, verify};
-use pairloom_base::error::{Error, Result, catch_panic};
+use pairloom_base::error::{Error, Result, catch_panic, silence_caught_panics};
 use pairloom_base::runtime::set_build;
 use pairloom_engine::ranks::RendezvousBackend;
 use pairloom_formats::table_file::{self, READ_TABLE};
@@ -74,6 +74,7 @@ pub fn main(program: &Program) -> ExitCode {
         Command::Schema => schemas::schema(console),
         Command::Completions(shell) => schemas::completions(shell, console),
     };
+    silence_caught_panics();
     let checks = || check_build().and_then(|()| check_clock());
     let code = exit_code(|| checks().and_then(|()| command()), |error| console.print_error(error));
     ExitCode::from(code)

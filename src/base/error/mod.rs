@@ -1,6 +1,7 @@
 //! Error type with a category, a message and a hint; panics as errors, and problems with settings.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -226,18 +227,51 @@ impl From<parquet::errors::ParquetError> for Error {
     }
 }
 
+thread_local! {
+    /// True while a panic of this thread is caught.
+    static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Turns a panic into an internal error, so that one bad item does not end the process.
 ///
 /// # Errors
 /// That of `function`, or its panic.
 pub fn catch_panic<U>(function: impl FnOnce() -> Result<U>) -> Result<U> {
-    catch_unwind(AssertUnwindSafe(function)).unwrap_or_else(|panic| Err(panic_error(&*panic)))
+    caught(function).unwrap_or_else(|panic| Err(panic_error(&*panic)))
+}
+
+/// Result of `function`, or its panic, which prints no line of its own.
+///
+/// # Errors
+/// The payload of the panic.
+pub fn caught<U>(function: impl FnOnce() -> U) -> std::thread::Result<U> {
+    let before = IS_CAUGHT.replace(true);
+    let result = catch_unwind(AssertUnwindSafe(function));
+    IS_CAUGHT.set(before);
+    result
+}
+
+/// Says that all panics of this thread are caught, as those of the tasks of a runtime are.
+pub fn panics_of_thread_are_caught() {
+    IS_CAUGHT.set(true);
+}
+
+/// Keeps panics that become errors from printing a line of their own before the error. With `RUST_BACKTRACE` they print it.
+pub fn silence_caught_panics() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let is_asked = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");
+        if is_asked || !IS_CAUGHT.get() {
+            usual(panic);
+        }
+    }));
 }
 
 /// Error of a panic with this payload.
 pub fn panic_error(panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     Error::internal(format!("panicked: {}", text.unwrap_or("no message")))
+        .hint("`RUST_BACKTRACE=1` shows where; please report it")
 }
 
 /// Severity of a problem.
@@ -312,6 +346,36 @@ mod tests {
         }
         assert_eq!(escape_control("\u{202e}gpj.exe\u{2069}"), "\\u{202e}gpj.exe\\u{2069}");
         assert_eq!(escape_line("e\u{301} \u{200d} \u{2028}"), "e\u{301} \u{200d} \\u{2028}");
+    }
+
+    /// In a process of its own, since the hook is that of all threads.
+    #[test]
+    fn a_panic_prints_a_line_unless_it_becomes_an_error() {
+        const CHILD: &str = "PAIRLOOM_TEST_CAUGHT_PANIC";
+        if std::env::var_os(CHILD).is_some() {
+            silence_caught_panics();
+            let error = catch_panic::<()>(|| panic!("caught {}", 1)).unwrap_err();
+            assert_eq!(error.to_string(), "panicked: caught 1");
+            let task = || {
+                panics_of_thread_are_caught();
+                panic!("caught 2");
+            };
+            assert!(std::thread::Builder::new().spawn(task).unwrap().join().is_err());
+            assert!(std::thread::Builder::new().spawn(|| panic!("uncaught")).unwrap().join().is_err());
+            return;
+        }
+        let test =
+            format!("{}::a_panic_prints_a_line_unless_it_becomes_an_error", module_path!().split_once("::").unwrap().1);
+        let stderr = |backtrace: &str| {
+            let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+            child.args(["--exact", &test, "--nocapture"]).env(CHILD, "1").env("RUST_BACKTRACE", backtrace);
+            let output = child.output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stderr).unwrap()
+        };
+        let shown = stderr("0");
+        assert!(shown.contains("uncaught") && !shown.contains("caught 1") && !shown.contains("caught 2"), "{shown}");
+        assert!(stderr("1").contains("caught 1"));
     }
 
     #[test]
