@@ -1,6 +1,8 @@
 //! Samples of WebDataset archives: tar files in which adjacent files of one name, up to its first point, belong together.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::{BufRead as _, ErrorKind, Read};
 use std::path::{Component, Path};
 
@@ -30,6 +32,8 @@ pub struct TarSample {
     pub key: String,
     /// Extension in lower case, without the point, and content of each file.
     pub members: Vec<(String, Vec<u8>)>,
+    /// True if an earlier sample of the archive has this key: files of a sample are not side by side.
+    pub is_repeated: bool,
 }
 
 impl TarSample {
@@ -61,7 +65,7 @@ pub enum TarPart {
 /// `check` before each file and every 16 MiB; its error ends the reading. Folders, and files without an extension, are no
 /// samples.
 ///
-/// Memory: one sample. Files are never written.
+/// Memory: one sample, and 8 bytes for the name of each. Files are never written.
 ///
 /// # Errors
 /// The archive is damaged or cut short, or has other bytes than zeros after its end. Or it has two files of one name, or
@@ -90,6 +94,8 @@ pub fn for_each(
     let mut archive = Archive::new(counted);
     let mut mistakes = ValidationErrors::in_file(path);
     let mut sample = TarSample::default();
+    // Digests of the keys, for messages alone.
+    let (mut keys, digest) = (HashSet::new(), RandomState::new());
     // Where the last file ends, padded.
     let mut end = 0;
     for entry in archive.entries().map_err(damaged)? {
@@ -119,7 +125,11 @@ pub fn for_each(
             }
         };
         if key != sample.key {
-            let complete = std::mem::replace(&mut sample, TarSample { key, members: Vec::new() });
+            let is_repeated = !keys.insert(digest.hash_one(&key));
+            if is_repeated {
+                mistakes.hint("the files of a sample are expected side by side: `tar --sort=name` writes them so");
+            }
+            let complete = std::mem::replace(&mut sample, TarSample { key, members: Vec::new(), is_repeated });
             visit_sample(complete, &mut mistakes, &mut visit)?;
         }
         if sample.member(&extension).is_some() {
@@ -294,6 +304,7 @@ mod tests {
         let sample = |key: &str, members: &[(&str, &str)]| TarSample {
             key: key.to_owned(),
             members: members.iter().map(|(end, text)| ((*end).to_owned(), text.as_bytes().to_vec())).collect(),
+            is_repeated: false,
         };
         let expected = [
             sample("a/x 1", &[("jpg", "picture"), ("txt", "text")]),

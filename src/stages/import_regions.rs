@@ -11,7 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::imported_vectors::{check_row_values, import_problems};
-use pairloom_base::error::{Error, Result, ValidationErrors};
+use super::ingest::{OnMissing, default_max_skipped, is_default_max_skipped, max_skipped_problem};
+use pairloom_base::error::{Error, Result, SkippedItems, ValidationErrors};
 use pairloom_stage::{Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput, TableRef};
 use pairloom_storage::bounded;
 use pairloom_storage::image_names::shown_name;
@@ -28,6 +29,9 @@ const MAX_WIDTH: usize = 16_384;
 /// Largest length of a line. 100 regions of 2,048 values take 1.1 MB.
 const MAX_LINE_BYTES: u64 = 16 << 20;
 
+/// Number of lines that an error lists.
+const LISTED: usize = 20;
+
 /// Distance in pixels by which a box may leave the picture: detectors round.
 const BOX_TOLERANCE: f32 = 1.0;
 
@@ -36,7 +40,8 @@ const BOX_TOLERANCE: f32 = 1.0;
 ///
 /// A line has six columns: the number of the image, the width and height of the picture, the number of regions, and the
 /// boxes (x1, y1, x2, y2 in pixels) and feature vectors as f32 numbers in base64.
-/// Lines of images that are not in `images` are left out. Memory: 128 images.
+/// Lines of images that are not in `images` are left out. The published files have some that are repeated or damaged
+/// (`on_missing`). Memory: 128 images.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportRegions {
@@ -51,6 +56,18 @@ pub struct ImportRegions {
     /// zeros in the rest.
     #[serde(default = "default_max_regions")]
     pub max_regions: usize,
+    /// Treatment of lines that repeat an image or cannot be read; by default `"fail"`. Of the lines of an image the first one
+    /// that can be read counts.
+    #[serde(default, skip_serializing_if = "is_default_on_missing")]
+    pub on_missing: OnMissing,
+    /// Largest share of the lines that `on_missing = "skip"` may leave out, beside those of other images.
+    #[serde(default = "default_max_skipped", skip_serializing_if = "is_default_max_skipped")]
+    pub max_skipped: f64,
+}
+
+/// Returns true for the default of a setting that was added later: leaving it out keeps the keys of older results.
+fn is_default_on_missing(on_missing: &OnMissing) -> bool {
+    *on_missing == OnMissing::default()
 }
 
 /// Meaning of the number of an image in a line.
@@ -107,6 +124,7 @@ impl Stage for ImportRegions {
             );
         }
         problems.extend(import_problems(Some(self.max_regions), 0.0));
+        problems.extend(max_skipped_problem("", self.on_missing, self.max_skipped));
         problems
     }
 }
@@ -136,6 +154,7 @@ impl RunnableStage for ImportRegions {
         let total = expected.len().saturating_as::<u64>();
         let mut rows = PendingRegions { places: self.max_regions, ..PendingRegions::default() };
         let (mut found, mut others) = (0u64, 0u64);
+        let mut skipped = SkippedItems { skipped: 0, total: 0, first: Vec::new() };
         for file in 0..self.files.len() {
             let path = cx.source(&format!("files.{file}"))?;
             let mut mistakes = ValidationErrors::in_file(&path);
@@ -152,13 +171,13 @@ impl RunnableStage for ImportRegions {
                     continue;
                 }
                 if let Some(blank) = blank.take() {
-                    mistakes.add(format!("line {blank}"), "it is blank, and there are lines after it");
+                    let message = "it is blank, and there are lines after it";
+                    self.refuse((file, blank), message, &mut mistakes, &mut skipped, cx);
                 }
-                let place = format!("line {number}");
                 let image = match image_number(text) {
                     Ok(image) => image,
                     Err(message) => {
-                        mistakes.add(place, message);
+                        self.refuse((file, number), &message, &mut mistakes, &mut skipped, cx);
                         continue;
                     }
                 };
@@ -166,14 +185,19 @@ impl RunnableStage for ImportRegions {
                     others += 1;
                     continue;
                 };
-                if let Some((first_file, first_line)) = image.found.replace((file, number)) {
+                if let Some((first_file, first_line)) = image.found {
                     let first = self.files[first_file].path().display();
-                    mistakes.add(place, format_args!("image {} is also in line {first_line} of `{first}`", image.id));
+                    let message = format!("image {} is also in line {first_line} of `{first}`", image.id);
+                    self.refuse((file, number), &message, &mut mistakes, &mut skipped, cx);
                     continue;
                 }
-                match parse(text, self.max_regions).and_then(|regions| rows.push(image, regions)) {
+                let read = parse(text, self.max_regions).and_then(|regions| rows.push(image, regions));
+                if read.is_ok() || self.on_missing == OnMissing::Fail {
+                    image.found = Some((file, number));
+                }
+                match read {
                     Ok(()) => found += 1,
-                    Err(message) => mistakes.add(place, message),
+                    Err(message) => self.refuse((file, number), &message, &mut mistakes, &mut skipped, cx),
                 }
                 if rows.ids.len() == PART_ROWS {
                     if !mistakes.is_empty() {
@@ -185,8 +209,11 @@ impl RunnableStage for ImportRegions {
                     cx.progress(found, Some(total), "images");
                 }
             }
+            mistakes.hint("`on_missing = \"skip\"` leaves such lines out");
             mistakes.into_result()?;
         }
+        skipped.total = found + skipped.skipped;
+        skipped.check("lines", self.max_skipped, "check the files and `max_regions`")?;
         if found == 0 {
             let message =
                 format!("none of the {total} images of `{}` is in the files, which have {others} others", self.images);
@@ -205,6 +232,26 @@ impl RunnableStage for ImportRegions {
 }
 
 impl ImportRegions {
+    /// Leaves a line out, with a warning, or adds it to the mistakes of its file.
+    fn refuse(
+        &self,
+        (file, line): (usize, u64),
+        message: &str,
+        mistakes: &mut ValidationErrors,
+        skipped: &mut SkippedItems,
+        cx: &mut StageContext<'_>,
+    ) {
+        if self.on_missing == OnMissing::Fail {
+            return mistakes.add(format_args!("line {line}"), message);
+        }
+        let place = format!("`{}` line {line}", self.files[file].path().display());
+        if skipped.first.len() < LISTED {
+            skipped.first.push(format!("{place}: {message}"));
+        }
+        skipped.skipped += 1;
+        cx.warn(place, format!("left out: {message}"));
+    }
+
     /// Reads the images, by the number that a line has.
     fn read_images(&self, cx: &mut StageContext<'_>) -> Result<HashMap<i64, WantedImage>> {
         let mut images = HashMap::new();

@@ -1,6 +1,8 @@
 //! Records of Parquet and Arrow files.
 
-use arrow::array::{Array, Int64Array, RecordBatch};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch};
 
 use super::{FieldValue, RecordPlace};
 use crate::table_file::{
@@ -14,7 +16,8 @@ const ROW_BYTES: u64 = 32;
 
 /// Column of a batch.
 enum FieldColumn {
-    Integers(Int64Array),
+    /// Integers, and the column itself: values above 2⁶³ - 1 are null in the former.
+    Integers(Int64Array, ArrayRef),
     Texts(NullableTexts),
     Lists(NullableTextLists),
 }
@@ -61,7 +64,9 @@ pub(super) fn for_each(
 impl FieldColumn {
     fn of(batch: &RecordBatch, name: &str, kind: ColumnKind) -> Result<Self> {
         if kind == ColumnKind::Integers || (kind == ColumnKind::TextsOrIntegers && has_integers(batch, name)?) {
-            return Ok(Self::Integers(integers(batch, name)?));
+            let numbers = integers(batch, name)?;
+            let originals = batch.column_by_name(name).cloned();
+            return Ok(Self::Integers(numbers.clone(), originals.unwrap_or_else(|| Arc::new(numbers))));
         }
         if kind == ColumnKind::TextsOrLists
             && let Some(lists) = text_lists(batch, name)?
@@ -73,10 +78,16 @@ impl FieldColumn {
 
     fn get(&self, row: usize) -> FieldValue<'_> {
         match self {
-            Self::Integers(numbers) if numbers.is_valid(row) => FieldValue::Integer(numbers.value(row)),
-            Self::Integers(_) => FieldValue::Missing,
+            Self::Integers(numbers, _) if numbers.is_valid(row) => FieldValue::Integer(numbers.value(row)),
+            Self::Integers(_, originals) if originals.is_valid(row) => {
+                FieldValue::Other(format!("is above {}", i64::MAX))
+            }
+            Self::Integers(..) => FieldValue::Missing,
             Self::Texts(texts) => texts.get(row).map_or(FieldValue::Missing, FieldValue::Text),
-            Self::Lists(lists) => lists.get(row).map_or(FieldValue::Missing, FieldValue::Texts),
+            Self::Lists(lists) => {
+                let texts = lists.get(row).and_then(|texts| texts.into_iter().collect());
+                texts.map_or(FieldValue::Missing, FieldValue::Texts)
+            }
         }
     }
 }

@@ -218,20 +218,17 @@ pub struct NullableTextLists {
 }
 
 impl NullableTextLists {
-    /// Texts of a row; `None` if the list or one of its texts is null.
+    /// Texts of a row, `None` for a null among them; `None` if the list is null.
     ///
     /// # Panics
     /// `row` is out of range.
     #[must_use]
-    pub fn get(&self, row: usize) -> Option<Vec<&str>> {
+    pub fn get(&self, row: usize) -> Option<Vec<Option<&str>>> {
         if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             return None;
         }
-        let mut places = self.bounds[row]..self.bounds[row + 1];
-        places
-            .clone()
-            .all(|place| self.values.is_valid(place))
-            .then(|| places.by_ref().map(|place| self.values.value(place)).collect())
+        let places = self.bounds[row]..self.bounds[row + 1];
+        Some(places.map(|place| self.values.is_valid(place).then(|| self.values.value(place))).collect())
     }
 }
 

@@ -124,3 +124,35 @@ fn all_wrong_lines_are_named() {
         "none of the 3 images of `x.images` is in the files, which have 1 others"
     );
 }
+
+/// Of image 7 the first line is broken, as in the published files, and the second one counts. Image 9 is not in the table.
+#[test]
+fn repeated_and_broken_lines_can_be_left_out() {
+    let text = [
+        "7\t200\t100\t1\tAAAA\n".to_owned(),
+        line(7, &[0.0; 4], &[3.0]),
+        line(9, &[0.0; 4], &[1.0]),
+        line(5, &[0.0; 4], &[1.0]),
+        line(5, &[0.0; 4], &[2.0]),
+    ];
+    let refused = run(&text.concat(), "").expect_err("mistakes");
+    assert!(refused.to_string().contains("has 3 mistakes"), "{refused}");
+    assert_eq!(refused.hint_text(), Some("`on_missing = \"skip\"` leaves such lines out"));
+    let host = run(&text.concat(), "on_missing = \"skip\"\nmax_skipped = 0.5").expect("regions");
+    let found = host.output("regions");
+    assert_eq!(tables::int_column(&found, "image_id").expect("ids"), &Int64Array::from(vec![7, 5]));
+    assert_eq!(regions::values(&found).expect("regions").0, [3.0, 0.0, 1.0, 0.0]);
+    let warnings: Vec<_> =
+        host.warnings.iter().map(|warning| format!("{}: {}", warning.subject, warning.message)).collect();
+    assert_eq!(
+        warnings[..2],
+        [
+            "`a.tsv` line 1: left out: got 5 columns, expected 6: image, width, height, regions, boxes, vectors",
+            "`a.tsv` line 5: left out: image 5 is also in line 4 of `a.tsv`",
+        ]
+    );
+    let capped = run(&text.concat(), "on_missing = \"skip\"").expect_err("too many");
+    assert!(capped.to_string().starts_with("2 of 4 lines were left out, expected at most 0.1 of them"), "{capped}");
+    let all = run(&text[0], "on_missing = \"skip\"\nmax_skipped = 1.0").expect_err("all");
+    assert!(all.to_string().starts_with("all 1 lines were left out"), "{all}");
+}

@@ -486,19 +486,20 @@ pub enum OnMissing {
 }
 
 /// Default of `max_skipped`: the largest share of images that may be left out.
-fn default_max_skipped() -> f64 {
+pub(crate) fn default_max_skipped() -> f64 {
     0.1
 }
 
 /// Returns true for the default of a setting that was added later: leaving it out keeps the keys of older results.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
-fn is_default_max_skipped(share: &f64) -> bool {
+pub(crate) fn is_default_max_skipped(share: &f64) -> bool {
     *share == default_max_skipped()
 }
 
-/// Checks the setting `max_skipped` of a form.
-fn max_skipped_problem(form: &str, on_missing: OnMissing, share: f64) -> Option<Problem> {
+/// Checks the setting `max_skipped` of a form, or of a stage without forms (`""`).
+pub(crate) fn max_skipped_problem(form: &str, on_missing: OnMissing, share: f64) -> Option<Problem> {
     let setting = format!("{form}.max_skipped");
+    let setting = setting.trim_start_matches('.');
     if !(0.0..=1.0).contains(&share) {
         return Some(Problem::new(setting, format!("got {share}, expected 0 to 1")));
     }

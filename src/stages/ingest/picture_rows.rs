@@ -25,7 +25,10 @@ pub(super) struct PictureSample<'a> {
     pub split: Option<&'a str>,
     /// Bytes of the image; `None` if the sample has none.
     pub picture: Option<&'a [u8]>,
-    pub texts: Vec<&'a str>,
+    /// Captions; `None` for a null.
+    pub texts: Vec<Option<&'a str>>,
+    /// What was expected of a sample without an image or captions, after the message; empty if there is nothing to say.
+    pub expected: &'a str,
     /// Identifier of the image, if it has one, and of each caption.
     pub image_id: Option<i64>,
     pub caption_ids: Option<Vec<i64>>,
@@ -38,6 +41,7 @@ pub(super) struct PictureRows<'s> {
     max_skipped: f64,
     rows: DataSetWriter,
     skipped: SkippedItems,
+    skipped_captions: SkippedItems,
     /// Identifiers that samples have of their own.
     image_ids: HashSet<i64>,
     caption_ids: HashSet<i64>,
@@ -48,7 +52,8 @@ pub(super) struct PictureRows<'s> {
 }
 
 impl<'s> PictureRows<'s> {
-    /// No samples yet. Of those without an image or captions at most the share `max_skipped` is left out.
+    /// No samples yet. Of those without an image or captions at most the share `max_skipped` is left out, and of the captions
+    /// of the others too.
     pub fn new(split: &'s ImageSplit, on_missing: OnMissing, max_skipped: f64) -> Self {
         Self {
             split,
@@ -56,6 +61,7 @@ impl<'s> PictureRows<'s> {
             max_skipped,
             rows: DataSetWriter::default(),
             skipped: SkippedItems { skipped: 0, total: 0, first: Vec::new() },
+            skipped_captions: SkippedItems { skipped: 0, total: 0, first: Vec::new() },
             image_ids: HashSet::new(),
             caption_ids: HashSet::new(),
             next_caption: 0,
@@ -76,9 +82,15 @@ impl<'s> PictureRows<'s> {
             return Ok(Ok(()));
         }
         self.skipped.total += 1;
-        let Some(picture) = sample.picture else { return Ok(self.leave_out(sample.name, "it has no image", cx)) };
+        let Some(picture) = sample.picture else {
+            return Ok(self.leave_out(sample.name, &format!("it has no image{}", sample.expected), cx));
+        };
         if sample.texts.is_empty() {
-            return Ok(self.leave_out(sample.name, "it has no captions", cx));
+            return Ok(self.leave_out(sample.name, &format!("it has no captions{}", sample.expected), cx));
+        }
+        if sample.texts.iter().all(|&text| is_absent(text)) {
+            let message = if sample.texts.len() == 1 { "its caption is empty" } else { "its captions are empty" };
+            return Ok(self.leave_out(sample.name, message, cx));
         }
         if sample.texts.len() > MAX_CAPTIONS {
             return Ok(Err(format!("has {} captions, expected at most {MAX_CAPTIONS}", sample.texts.len())));
@@ -86,13 +98,28 @@ impl<'s> PictureRows<'s> {
         if let Err(problem) = check_name_length(sample.file_name) {
             return Ok(Err(format!("its file name {problem}")));
         }
-        let texts: Vec<&str> = match sample.texts.iter().map(|text| clean_caption(text)).collect() {
-            Ok(texts) => texts,
-            Err(message) => return Ok(Err(message)),
-        };
+        let (all, mut own_ids) = (sample.texts.len(), sample.caption_ids);
+        if let Some(ids) = own_ids.as_ref().filter(|ids| ids.len() != all) {
+            return Ok(Err(format!("has {all} captions and {} identifiers of captions", ids.len())));
+        }
+        let mut texts = Vec::with_capacity(all);
+        for (place, text) in sample.texts.into_iter().enumerate() {
+            let kept = match text.filter(|_| !is_absent(text)) {
+                Some(text) => clean_caption(text).map(|text| texts.push(text)),
+                None => {
+                    // Those before it that were left out have no identifier any more.
+                    own_ids.as_mut().map(|ids| ids.remove(texts.len()));
+                    self.leave_out_caption(sample.name, place, all, cx)
+                }
+            };
+            if let Err(message) = kept {
+                return Ok(Err(message));
+            }
+        }
+        self.skipped_captions.total += all as u64;
         let known = self.split.of(sample.name, sample.split);
         let (split, id, ids) = match known.and_then(|split| {
-            let (id, ids) = self.ids(sample.image_id, sample.caption_ids, texts.len())?;
+            let (id, ids) = self.ids(sample.image_id, own_ids, texts.len())?;
             Ok((split, id, ids))
         }) {
             Ok(known) => known,
@@ -125,7 +152,7 @@ impl<'s> PictureRows<'s> {
         cx.warn(shown_name(path), format!("file left out: {reason}"));
         if picture_of.is_some() {
             self.skipped.total += 1;
-            self.count_skipped(path, &reason);
+            count_skipped(&mut self.skipped, path, &reason);
             self.without_picture = picture_of;
         }
         Ok(())
@@ -137,22 +164,29 @@ impl<'s> PictureRows<'s> {
             return Err(format!("{reason}: `on_missing = \"skip\"` leaves such samples out"));
         }
         cx.warn(shown_name(name), format!("sample left out: {reason}"));
-        self.count_skipped(name, reason);
+        count_skipped(&mut self.skipped, name, reason);
         Ok(())
     }
 
-    fn count_skipped(&mut self, name: &str, reason: &str) {
-        self.skipped.skipped += 1;
-        if self.skipped.first.len() < LISTED {
-            self.skipped.first.push(format!("`{}`: {reason}", shown_name(name)));
+    /// Leaves a caption of a sample that has others out, with a warning, or refuses it.
+    fn leave_out_caption(
+        &mut self,
+        name: &str,
+        place: usize,
+        count: usize,
+        cx: &mut StageContext<'_>,
+    ) -> Result<(), String> {
+        let reason = format!("caption {} of {count} is empty", place + 1);
+        if self.on_missing == OnMissing::Fail {
+            return Err(format!("{reason}: `on_missing = \"skip\"` leaves such captions out"));
         }
+        cx.warn(shown_name(name), format!("left out: {reason}"));
+        count_skipped(&mut self.skipped_captions, name, &reason);
+        Ok(())
     }
 
     /// Identifiers of the next image and its captions: its own ones, or numbers.
     fn ids(&mut self, image: Option<i64>, captions: Option<Vec<i64>>, count: usize) -> Result<(i64, Vec<i64>), String> {
-        if let Some(captions) = captions.as_ref().filter(|captions| captions.len() != count) {
-            return Err(format!("has {count} captions and {} identifiers of captions", captions.len()));
-        }
         if let Some(image) = image.filter(|image| !self.image_ids.insert(*image)) {
             return Err(format!("the image id {image} is also that of an earlier sample"));
         }
@@ -168,10 +202,23 @@ impl<'s> PictureRows<'s> {
     /// Writes the rest, and checks that there are samples, and enough of them.
     pub fn finish(self, cx: &mut StageContext<'_>) -> Result<()> {
         self.skipped.check("samples", self.max_skipped, "check the settings of the images and captions")?;
+        self.skipped_captions.check("captions", self.max_skipped, "check the settings of the captions")?;
         if self.rows.count == 0 {
             return Err(Error::data("there are no samples"));
         }
         self.split.check_sizes(self.rows.count, &self.splits)?;
         self.rows.finish(cx)
+    }
+}
+
+/// True for a caption that says nothing: a null, or white space.
+pub(super) fn is_absent(text: Option<&str>) -> bool {
+    text.is_none_or(|text| text.trim().is_empty())
+}
+
+fn count_skipped(items: &mut SkippedItems, name: &str, reason: &str) {
+    items.skipped += 1;
+    if items.first.len() < LISTED {
+        items.first.push(format!("`{}`: {reason}", shown_name(name)));
     }
 }

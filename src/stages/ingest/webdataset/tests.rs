@@ -89,8 +89,9 @@ fn fields_of_json_have_captions_splits_and_identifiers() {
         "sample `e`: the caption id 70 is also that of an earlier caption",
         "sample `f`: has 2 captions and 1 identifiers of captions",
         "sample `g`: its `.json` is no JSON object",
-        "sample `h`: it has no captions",
-        "sample `i`: it has no image",
+        "sample `h`: it has no captions, expected `.jpg`, `.jpeg` or `.png` and `texts` in `.json`, got `.png`, `.json`: \
+         `on_missing",
+        "sample `i`: it has no image, expected `.jpg`, `.jpeg` or `.png` and `texts` in `.json`, got `.json`: `on_missing",
         "sample `j`: has several images",
     ] {
         assert!(error.contains(expected), "{expected}: {error}");
@@ -195,5 +196,82 @@ fn identifiers_beyond_64_bits_and_long_names_are_refused() {
         if !is_read {
             assert!(refused(read).contains("has 10001 captions, expected at most 10000"));
         }
+    }
+}
+
+/// As img2dataset writes a null caption: an empty `.txt`.
+#[test]
+fn empty_captions_are_left_out_and_counted() {
+    let form = |more: &serde_json::Value| {
+        let mut form = json!({"shards": "x.tar", "split": "train"});
+        form.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"webdataset": form})
+    };
+    let data = folder(&[("x.tar", &tar(&[("a.jpg", "A"), ("a.txt", " \n"), ("b.jpg", "B"), ("b.txt", "b")]))]);
+    let error = refused(ingest(data.path(), form(&json!({}))));
+    assert!(
+        error.contains("sample `a`: its caption is empty: `on_missing = \"skip\"` leaves such samples out"),
+        "{error}"
+    );
+    let host = ingest(data.path(), form(&json!({"on_missing": "skip", "max_skipped": 0.5}))).unwrap();
+    assert_eq!((encoded_images(&host), host.warnings.len()), (vec![b"B".to_vec()], 1));
+    let error = refused(ingest(data.path(), form(&json!({"on_missing": "skip"}))));
+    assert!(error.contains("1 of 2 samples were left out"), "{error}");
+
+    let json = r#"{"texts": ["one", null, "", "four"], "image_id": 7, "caption_ids": [70, 71, 72, 73]}"#;
+    let data = folder(&[("x.tar", &tar(&[("a.jpg", "A"), ("a.json", json)]))]);
+    let lists = |more: serde_json::Value| {
+        let mut settings = form(&more);
+        settings["webdataset"]["captions"] = json!({"json": "texts"});
+        settings
+    };
+    let error = refused(ingest(data.path(), lists(json!({}))));
+    assert!(error.contains("sample `a`: caption 2 of 4 is empty: `on_missing"), "{error}");
+    let host = ingest(data.path(), lists(json!({"on_missing": "skip", "max_skipped": 0.5}))).unwrap();
+    let texts: Vec<_> = captions(&host).into_iter().map(|(id, image, _, text)| (id, image, text)).collect();
+    assert_eq!(texts, [(70, 7, "one".to_owned()), (73, 7, "four".to_owned())]);
+    let warnings: Vec<_> = host.warnings.iter().map(|warning| warning.message.as_str()).collect();
+    assert_eq!(warnings, ["left out: caption 2 of 4 is empty", "left out: caption 3 of 4 is empty"]);
+    let error = refused(ingest(data.path(), lists(json!({"on_missing": "skip"}))));
+    assert!(error.contains("2 of 4 captions were left out"), "{error}");
+}
+
+/// The name of a sample ends at its first point, and other files than `.jpg` and `.txt` are named by settings.
+#[test]
+fn expected_files_are_named_and_can_be_set() {
+    let files = [("0.input.jpg", "A"), ("0.prompt.txt", "a cat"), ("0.output.jpg", "B")];
+    let data = folder(&[("x.tar", &tar(&files)), ("y.tar", &tar(&[("v1.2-a.jpg", "A"), ("v1.2-a.txt", "a")]))]);
+    let form = |name: &str| json!({"webdataset": {"shards": name, "split": "train"}});
+    let error = refused(ingest(data.path(), form("x.tar")));
+    let expected = "sample `0`: it has no image, expected `.jpg`, `.jpeg` or `.png` and `.txt`, got `.input.jpg`, `.prompt.txt`, \
+                    `.output.jpg`; the name of a sample ends at its first point";
+    assert!(error.contains(expected), "{error}");
+    let error = refused(ingest(data.path(), form("y.tar")));
+    assert!(error.contains("sample `v1`: it has no image") && error.contains("got `.2-a.jpg`, `.2-a.txt`;"), "{error}");
+    let mut named = form("x.tar");
+    named["webdataset"]["image"] = json!("input.jpg");
+    named["webdataset"]["captions"] = json!({"file": "prompt.txt"});
+    let host = ingest(data.path(), named).unwrap();
+    assert_eq!((encoded_images(&host), images(&host)[0].2.as_str()), (vec![b"A".to_vec()], "0.input.jpg"));
+    assert_eq!(captions(&host)[0].3, "a cat");
+    for (setting, value) in [("image", json!(".jpg")), ("image", json!("A.JPG")), ("captions", json!({"file": ""}))] {
+        let mut wrong = form("x.tar");
+        wrong["webdataset"][setting] = value;
+        let stage: super::super::Ingest = serde_json::from_value(wrong).unwrap();
+        assert_eq!(pairloom_stage::Stage::check(&stage).len(), 1, "{setting}");
+    }
+}
+
+/// An archive that is sorted by the ends of names: the files of a sample are apart. Leaving them out would leave out all.
+#[test]
+fn samples_whose_files_are_apart_are_refused() {
+    let data = folder(&[("x.tar", &tar(&[("a.jpg", "A"), ("b.jpg", "B"), ("a.txt", "a"), ("b.txt", "b")]))]);
+    for on_missing in ["fail", "skip"] {
+        let error = refused(ingest(
+            data.path(),
+            json!({"webdataset": {"shards": "x.tar", "split": "train", "on_missing": on_missing}}),
+        ));
+        let place = "sample `a`: its other files are earlier in the archive, expected all of them side by side";
+        assert!(error.contains(place) && error.contains("`tar --sort=name` writes them so"), "{error}");
     }
 }
