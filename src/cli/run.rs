@@ -97,7 +97,7 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, program: &Program, console
     }
     let run_stages = |run_stage: RunStage<AnyStage>, options: &RunOptions| {
         open::note_thread_limit(common, console);
-        open::print_warnings(&pipeline.warnings, console);
+        progress.keep_error(open::print_warnings(&pipeline.warnings, console));
         let summary = execute(&pipeline.plan, run_stage, &store, options, &cancel, &observer);
         progress.clear();
         summary
@@ -119,7 +119,7 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, program: &Program, console
             let statuses = statuses?;
             match finish_reused(&statuses, &store, &options, &observer)? {
                 Some(summary) => {
-                    open::print_warnings(&pipeline.warnings, console);
+                    progress.keep_error(open::print_warnings(&pipeline.warnings, console));
                     summary
                 }
                 None if needs_tensors(&pipeline, &statuses) => {
@@ -171,11 +171,12 @@ fn finish(
         }
         Some(_) => Ok(()),
     };
-    show_summary(store, &summary, progress, console)?;
+    show_summary(store, &summary, progress, console);
     if let Some(error) = summary.error {
         return Err(error);
     }
     checked?;
+    progress.check_written()?;
     match summary.record.expectations.iter().filter(|expectation| !expectation.held).count() {
         0 => Ok(()),
         n => {
@@ -259,15 +260,15 @@ const EXPECTATION_DIGITS: usize = 6;
 const SHOWN_WARNINGS: usize = 5;
 
 /// Prints the summary as text; with `--json` the expectations only, since events were printed before.
-fn show_summary(store: &Store, summary: &RunSummary, progress: &ProgressDisplay, console: Console) -> Result<()> {
+fn show_summary(store: &Store, summary: &RunSummary, progress: &ProgressDisplay, console: Console) {
     if console.json {
         for expectation in &summary.record.expectations {
-            console.print_json(&serde_json::json!({
+            progress.keep_error(console.print_json(&serde_json::json!({
                 "event": "expectation", "sql": expectation.sql, "value": expectation.value,
                 "wanted": expectation.wanted, "held": expectation.held,
-            }))?;
+            })));
         }
-        return Ok(());
+        return;
     }
     let seen = progress.summary();
     let mut text = String::from("\n");
@@ -292,7 +293,6 @@ fn show_summary(store: &Store, summary: &RunSummary, progress: &ProgressDisplay,
         let _ = writeln!(text, "report of `{stage}`: {page}");
     }
     console.info(&text);
-    Ok(())
 }
 
 /// Options that leave out the instances of the matrix that failed; `None` if another stage failed, or none did.

@@ -246,6 +246,30 @@ fn events_are_json_lines() {
 }
 
 #[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let folder = folder(SYNTHETIC);
+    let to_full_disk = |arguments: &[&str]| {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a device that is always full");
+        command(&program(), folder.path(), arguments).stdout(full).output().expect("starts")
+    };
+    let first = to_full_disk(&["run", "p.toml", "--json"]);
+    assert_code(&first, 4);
+    let message = "of its events are lost: cannot write to stdout: No space left on device";
+    assert!(stderr(&first).contains(message), "{}", stderr(&first));
+    // The run came to its end all the same.
+    let shown = run(folder.path(), &["show", "latest"]);
+    assert!(stdout(&shown).contains("outcome   finished"), "{}", stdout(&shown));
+    for arguments in
+        [&["run", "p.toml", "--json"][..], &["runs"], &["plan", "p.toml"], &["verify"], &["completions", "bash"]]
+    {
+        assert_code(&to_full_disk(arguments), 4);
+    }
+    // The first error counts.
+    let failed = to_full_disk(&["run", "p.toml", "--json", "--set", "stage.pairs.ingest.synthetic.pixels=0"]);
+    assert_code(&failed, 2);
+}
+
+#[test]
 fn options_can_be_environment_variables() {
     let folder = folder(SYNTHETIC);
     let mut quiet = command(&program(), folder.path(), &["run", "p.toml"]);

@@ -11,7 +11,7 @@ use self::activity::{BYTES, StageActivity};
 use self::bars::StageBars;
 use super::console::{Console, write_stderr};
 use super::units::{format_count, format_duration};
-use pairloom_base::error::escape_control;
+use pairloom_base::error::{Error, Result, escape_control};
 use pairloom_engine::event::Event;
 use pairloom_stage::Warning;
 
@@ -109,6 +109,8 @@ struct DisplayState {
     /// Stages that were started and have not ended, and the hashing of sources.
     running: BTreeMap<String, RunningStage>,
     summary: EventSummary,
+    /// First error of a write to stdout, and the number of events that were not written.
+    unwritten: Option<(Error, u64)>,
 }
 
 struct RunningStage {
@@ -120,7 +122,7 @@ impl ProgressDisplay {
     pub(crate) fn new(console: Console) -> Self {
         let bars = StageBars::new(console.has_bars);
         let handle = bars.handle();
-        let state = DisplayState { bars, running: BTreeMap::new(), summary: EventSummary::default() };
+        let state = DisplayState { bars, running: BTreeMap::new(), summary: EventSummary::default(), unwritten: None };
         Self { console, bars: handle, state: state.into(), is_over: AtomicBool::new(false) }
     }
 
@@ -140,6 +142,21 @@ impl ProgressDisplay {
     /// Facts from the events up to now.
     pub(crate) fn summary(&self) -> EventSummary {
         self.state().summary.clone()
+    }
+
+    /// Keeps the error of a write of an event to stdout, for [`Self::check_written`].
+    pub(crate) fn keep_error(&self, written: Result<()>) {
+        self.state().keep_error(written);
+    }
+
+    /// Returns the error if events could not be written to stdout.
+    pub(crate) fn check_written(&self) -> Result<()> {
+        match self.state().unwritten.take() {
+            Some((error, lost)) => Err(error
+                .context(format!("the run is complete, and {} of its events are lost", format_count(lost)))
+                .hint("its results and its record are in the store: `pairloom show latest`")),
+            None => Ok(()),
+        }
     }
 
     /// Prints a message above the bars, unless the run is over or `--quiet` is given.
@@ -169,12 +186,11 @@ impl ProgressDisplay {
     }
 
     fn show_at(&self, event: &Event, now: Instant) {
-        if self.console.json {
-            // A closed stdout does not stop the run.
-            let _ = self.console.print_json(event);
-        }
         let mut guard = self.state();
         let state = &mut *guard;
+        if self.console.json {
+            state.keep_error(self.console.print_json(event));
+        }
         state.summary.add(event);
         match event {
             Event::Hashing { source, done_bytes, total_bytes } => {
@@ -283,6 +299,13 @@ impl DisplayState {
     fn running_stage(&mut self, stage: &str, now: Instant) -> &mut RunningStage {
         let new = || RunningStage { activity: StageActivity::default(), pace: LinePace::start(now) };
         self.running.entry(stage.to_owned()).or_insert_with(new)
+    }
+
+    /// Keeps the error of a write to stdout. The results are worth more than their events, so the run goes on.
+    fn keep_error(&mut self, written: Result<()>) {
+        if let Err(error) = written {
+            self.unwritten.get_or_insert((error, 0)).1 += 1;
+        }
     }
 
     fn remove(&mut self, stage: &str) {
