@@ -25,6 +25,7 @@ use pairloom_pipeline::Pipeline;
 use pairloom_registry::AnyStage;
 use pairloom_stage::{INSTANCE_SIGN, RunStage};
 use pairloom_storage::parquet;
+use pairloom_store::claim::lock_for_reading;
 use pairloom_store::record::{RunRecord, ScoreRecord, StageRecord};
 use pairloom_store::search_tasks::SearchTasks;
 use pairloom_store::{Artefact, Manifest, Store};
@@ -102,40 +103,50 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, program: &Program, console
         progress.clear();
         summary
     };
-    let summary = match torch {
-        Some(torch) => run_stages(torch.run_stage, &options)?,
-        None => {
-            // Otherwise results could be removed between the look at them and the record that they were used.
-            let store_lock = hold_store(&store, &cancel, &observer)?;
-            let statuses = stage_statuses(
-                &pipeline.plan,
-                &store,
-                options.pipeline_identity(),
-                options.source_reading(),
-                &cancel,
-                &observer,
-            );
-            progress.clear();
-            let statuses = statuses?;
-            match finish_reused(&statuses, &store, &options, &observer)? {
-                Some(summary) => {
-                    progress.keep_error(open::print_warnings(&pipeline.warnings, console));
-                    summary
-                }
-                None if needs_tensors(&pipeline, &statuses) => {
-                    drop(store_lock);
-                    return Err(Sibling::Torch.hand_over());
-                }
-                // Stages without tensors compute on the processor, whatever the device of the others is. The lock is
-                // held: a removed result of a stage with tensors could not be computed again here.
-                None => {
-                    options.device = Device::Cpu;
-                    run_stages(AnyStage::run_without_tensors, &options)?
-                }
-            }
-        }
+    let finish =
+        |summary, store: &Store| finish(program, &pipeline, (&common.store, store), summary, &progress, console);
+    if let Some(torch) = torch {
+        return finish(run_stages(torch.run_stage, &options)?, &store);
+    }
+    // Otherwise results could be removed between the look at them and the record that they were used.
+    let (held, refusal) = match hold_store(&store, &cancel, &observer) {
+        Ok(lock) => (Some(lock), None),
+        Err(error) if error.category() == ErrorCategory::Interrupted => return Err(error),
+        Err(error) => (None, Some(error)),
     };
-    finish(program, &pipeline, (&common.store, &store), summary, &progress, console)
+    // A store that cannot be written may have all results.
+    let found = if refusal.is_some() { &store.clone().read_only() } else { &store };
+    let statuses = stage_statuses(
+        &pipeline.plan,
+        found,
+        options.pipeline_identity(),
+        options.source_reading(),
+        &cancel,
+        &observer,
+    );
+    progress.clear();
+    let (statuses, held) = match (statuses, refusal) {
+        (statuses, None) => (statuses?, held),
+        (Ok(statuses), Some(refusal)) if statuses.iter().all(StageStatus::is_reuse) => {
+            console.note(&format!("all results are there, but the run is not recorded: {refusal}"));
+            (statuses, lock_for_reading(found)?)
+        }
+        (_, Some(refusal)) => return Err(refusal),
+    };
+    if let Some(summary) = finish_reused(&statuses, found, &options, &observer)? {
+        progress.clear();
+        progress.keep_error(open::print_warnings(&pipeline.warnings, console));
+        return finish(summary, found);
+    }
+    if needs_tensors(&pipeline, &statuses) {
+        drop(held);
+        return Err(Sibling::Torch.hand_over());
+    }
+    // Stages without tensors compute on the processor, whatever the device of the others is. The lock is held: a removed
+    // result of a stage with tensors could not be computed again here.
+    options.device = Device::Cpu;
+    let summary = run_stages(AnyStage::run_without_tensors, &options)?;
+    finish(summary, &store)
 }
 
 /// True if a stage that has to run computes with tensors.
@@ -289,6 +300,10 @@ fn show_summary(store: &Store, summary: &RunSummary, progress: &ProgressDisplay,
         let _ = writeln!(text, "expectation {verdict}: {value}, expected {}: {sql}", expectation.wanted);
     }
     text.push_str(&closing_line(summary, &seen, console.verbose));
+    let _ = match store.is_read_only() {
+        true => writeln!(text),
+        false => writeln!(text, "; run {}", summary.record.run),
+    };
     for (stage, page) in html_pages(store, summary) {
         let _ = writeln!(text, "report of `{stage}`: {page}");
     }
@@ -317,7 +332,7 @@ fn expectation_value(value: Option<f64>, held: bool) -> String {
     }
 }
 
-/// Line with the number of stages that ran, were reused, failed and were not finished, the time, and the name of the run.
+/// Number of stages that ran, were reused, failed and were not finished, and the time.
 fn closing_line(summary: &RunSummary, seen: &EventSummary, has_peak: bool) -> String {
     let stages = &summary.record.stages;
     let reused = stages.iter().filter(|stage| stage.reused).count();
@@ -337,7 +352,7 @@ fn closing_line(summary: &RunSummary, seen: &EventSummary, has_peak: bool) -> St
     if has_peak && ran > 0 {
         let _ = write!(line, ", at most {} between threads", format_bytes(summary.peak_bytes_in_flight));
     }
-    line + &format!("; run {}\n", summary.record.run)
+    line
 }
 
 /// Table with a row for each stage. Instances of a stage are one row, with the sum of their times.

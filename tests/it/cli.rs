@@ -1,6 +1,8 @@
 //! Tests of the command line, run as a process.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -267,6 +269,41 @@ fn output_that_cannot_be_written_is_an_error() {
     // The first error counts.
     let failed = to_full_disk(&["run", "p.toml", "--json", "--set", "stage.pairs.ingest.synthetic.pixels=0"]);
     assert_code(&failed, 2);
+}
+
+#[test]
+fn a_run_that_only_reuses_results_needs_no_store_that_can_be_written() {
+    let folder = folder(SYNTHETIC);
+    assert_code(&run(folder.path(), &["run", "p.toml"]), 0);
+    let alone = folder.path().join("alone");
+    fs::copy(program(), &alone).expect("a copy");
+    for entry in walkdir::WalkDir::new(folder.path()) {
+        let entry = entry.expect("an entry");
+        let is_open = entry.file_type().is_dir() || entry.path() == alone;
+        fs::set_permissions(entry.path(), fs::Permissions::from_mode(if is_open { 0o555 } else { 0o444 }))
+            .expect("set");
+    }
+    let as_reader = |arguments: &[&str]| {
+        let mut reader = command(&alone, folder.path(), arguments);
+        // Root writes everywhere, so it becomes nobody.
+        if fs::metadata("/proc/self").expect("a process").uid() == 0 {
+            reader.uid(65_534).gid(65_534);
+        }
+        reader.output().expect("starts")
+    };
+    let runs = || fs::read_dir(folder.path().join("store/v1/runs")).expect("a folder").count();
+    let reused = as_reader(&["run", "p.toml"]);
+    assert_code(&reused, 0);
+    let text = stderr(&reused);
+    assert!(text.contains("all results are there, but the run is not recorded: cannot open the lock"), "{text}");
+    assert!(text.ends_with("0 of 1 stage ran, 1 reused\n"), "{text}");
+    assert_eq!(runs(), 1);
+    let other = as_reader(&["run", "p.toml", "--set", "seed=3"]);
+    assert_code(&other, 3);
+    assert!(stderr(&other).contains("cannot open the lock"), "{}", stderr(&other));
+    for entry in walkdir::WalkDir::new(folder.path()).into_iter().flatten().filter(|entry| entry.file_type().is_dir()) {
+        fs::set_permissions(entry.path(), fs::Permissions::from_mode(0o755)).expect("set");
+    }
 }
 
 #[test]
