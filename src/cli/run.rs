@@ -73,6 +73,13 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, program: &Program, console
             return Err(open::print_diagnostics(&diagnostics, console));
         }
     };
+    let uses_gpu =
+        options.device != Device::Cpu && pipeline.plan.stages().iter().any(|node| node.stage.needs_tensors());
+    if uses_gpu {
+        // Only libtorch knows whether the device exists.
+        let Some(torch) = torch else { return Err(Sibling::Torch.hand_over()) };
+        (torch.check_device)(options.device).map_err(|error| abort_run(error, environment.as_ref(), &options))?;
+    }
     // Every mapped shard is an open file. If the limit cannot be raised, running out of files is an error of its own.
     let _ = rlimit::increase_nofile_limit(u64::MAX);
     let cancel = CancelToken::new();
@@ -105,7 +112,8 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, program: &Program, console
     };
     let finish =
         |summary, store: &Store| finish(program, &pipeline, (&common.store, store), summary, &progress, console);
-    if let Some(torch) = torch {
+    // The program with libtorch also comes here first if it was started for the check of the device.
+    if let Some(torch) = torch.filter(|_| environment.is_some() || !uses_gpu) {
         return finish(run_stages(torch.run_stage, &options)?, &store);
     }
     // Otherwise results could be removed between the look at them and the record that they were used.
@@ -138,14 +146,22 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, program: &Program, console
         progress.keep_error(open::print_warnings(&pipeline.warnings, console));
         return finish(summary, found);
     }
-    if needs_tensors(&pipeline, &statuses) {
-        drop(held);
-        return Err(Sibling::Torch.hand_over());
-    }
-    // Stages without tensors compute on the processor, whatever the device of the others is. The lock is held: a removed
-    // result of a stage with tensors could not be computed again here.
-    options.device = Device::Cpu;
-    let summary = run_stages(AnyStage::run_without_tensors, &options)?;
+    let summary = match torch {
+        _ if !needs_tensors(&pipeline, &statuses) => {
+            // Stages without tensors compute on the processor, whatever the device of the others is. The lock is held: a
+            // removed result of a stage with tensors could not be computed again here.
+            options.device = Device::Cpu;
+            run_stages(AnyStage::run_without_tensors, &options)?
+        }
+        Some(torch) => {
+            drop(held);
+            run_stages(torch.run_stage, &options)?
+        }
+        None => {
+            drop(held);
+            return Err(Sibling::Torch.hand_over());
+        }
+    };
     finish(summary, &store)
 }
 

@@ -307,6 +307,21 @@ fn a_run_that_only_reuses_results_needs_no_store_that_can_be_written() {
 }
 
 #[test]
+fn a_device_that_does_not_exist_is_an_error_before_the_first_stage() {
+    let extract = "[stage.cnn.extract]\nimages = \"pairs.images\"\nnetwork = \"squeezenet1_0\"\nweights = \"random\"\n";
+    let folder = folder(&format!("{SYNTHETIC}\n{extract}"));
+    let on_device = || {
+        let output = run(folder.path(), &["run", "p.toml", "--device", "cuda:99"]);
+        assert_code(&output, 2);
+        assert!(stderr(&output).starts_with("error: device `cuda:99` does not exist: "), "{}", stderr(&output));
+    };
+    on_device();
+    assert!(!folder.path().join("store/v1/ingest").exists(), "no stage has run");
+    assert_code(&run(folder.path(), &["run", "p.toml"]), 0);
+    on_device();
+}
+
+#[test]
 fn options_can_be_environment_variables() {
     let folder = folder(SYNTHETIC);
     let mut quiet = command(&program(), folder.path(), &["run", "p.toml"]);

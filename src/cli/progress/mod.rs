@@ -202,6 +202,7 @@ impl ProgressDisplay {
                 self.show_progress(state, STORE, (0, None, ""), Some(waiting_for), now);
             }
             Event::RunStarted { stages, .. } => {
+                self.is_over.store(false, Ordering::SeqCst);
                 state.remove(HASHING);
                 state.remove(STORE);
                 state.bars.set_order(stages);
