@@ -299,7 +299,10 @@ fn show_summary(store: &Store, summary: &RunSummary, progress: &ProgressDisplay,
     }
     let seen = progress.summary();
     let mut text = String::from("\n");
-    text.push_str(&stage_table(summary, &seen, console.verbose));
+    // Before an error of the first stage, the others would be lines that say nothing.
+    if console.verbose || !summary.manifests.is_empty() {
+        text.push_str(&stage_table(summary, &seen, console.verbose));
+    }
     write_warnings(&seen, console.verbose, &mut text);
     // The run ends with its first error, and with `--keep-going` there can be others.
     if seen.failures.len() > 1 {

@@ -322,6 +322,18 @@ fn a_device_that_does_not_exist_is_an_error_before_the_first_stage() {
 }
 
 #[test]
+fn a_stage_that_only_waits_for_one_that_fails_has_no_lines() {
+    let ingest = "[stage.pairs.ingest.image_folder]\nimages = \".\"\ncaptions = \"c.csv\"\nsplit = \"train\"\n";
+    let folder = folder(&format!("{ingest}[stage.words.build_concepts]\ncaptions = \"pairs.captions\"\n"));
+    fs::write(folder.path().join("c.csv"), "file_name,caption\na.jpg,\n").expect("a table");
+    let failed = run(folder.path(), &["run", "p.toml"]);
+    assert_code(&failed, 3);
+    let text = stderr(&failed);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[1].starts_with("0 of 2 stages ran in ") && lines[2].starts_with("error: stage `pairs`: "), "{text}");
+}
+
+#[test]
 fn options_can_be_environment_variables() {
     let folder = folder(SYNTHETIC);
     let mut quiet = command(&program(), folder.path(), &["run", "p.toml"]);

@@ -116,6 +116,8 @@ struct DisplayState {
 struct RunningStage {
     activity: StageActivity,
     pace: LinePace,
+    /// Line about the start, until the stage has done something. One that only waited for a stage that failed has none.
+    start: Option<String>,
 }
 
 impl ProgressDisplay {
@@ -209,11 +211,17 @@ impl ProgressDisplay {
             }
             Event::StageStarted { stage, kind, resumed_rows, reasons, .. } => {
                 let activity = StageActivity::resumed(*resumed_rows);
-                state.running.insert(stage.clone(), RunningStage { activity, pace: LinePace::start(now) });
-                self.print_line(&start_line(stage, kind, *resumed_rows, reasons, self.console.verbose));
+                let start = Some(start_line(stage, kind, *resumed_rows, reasons, self.console.verbose));
+                state.running.insert(stage.clone(), RunningStage { activity, pace: LinePace::start(now), start });
+                if self.console.verbose {
+                    self.print_start(state, stage);
+                }
                 self.show_stage(state, stage, "", now);
             }
             Event::Progress { stage, done, total, unit, waiting_for } => {
+                if waiting_for.is_none() {
+                    self.print_start(state, stage);
+                }
                 self.show_progress(state, stage, (*done, *total, unit), waiting_for.as_deref(), now);
             }
             Event::Trained { stage, step } => state.running_stage(stage, now).activity.record_step(*step),
@@ -227,6 +235,7 @@ impl ProgressDisplay {
                 self.print_line(&format!("{stage} ({kind}): reused, {} rows", format_count(*rows)));
             }
             Event::StageFinished { stage, rows, copied, seconds: time, .. } => {
+                self.print_start(state, stage);
                 state.remove(stage);
                 let rows = if *rows > 0 { format!(", {} rows", format_count(*rows)) } else { String::new() };
                 let copied = match copied {
@@ -236,13 +245,14 @@ impl ProgressDisplay {
                 self.print_line(&format!("{stage}: finished{rows}{copied} in {}", format_duration(*time)));
             }
             Event::StageFailed { stage, interrupted, .. } => {
+                let has_started = state.running.get(stage).is_some_and(|running| running.start.is_none());
                 state.remove(stage);
-                self.print_line(&format!("{stage}: {}", if *interrupted { "stopped" } else { "failed" }));
+                if has_started {
+                    self.print_line(&format!("{stage}: {}", if *interrupted { "stopped" } else { "failed" }));
+                }
             }
-            Event::Warned { .. }
-            | Event::RunFinished { .. }
-            | Event::PartCommitted { .. }
-            | Event::StateSaved { .. } => {}
+            Event::PartCommitted { stage, .. } | Event::StateSaved { stage, .. } => self.print_start(state, stage),
+            Event::Warned { .. } | Event::RunFinished { .. } => {}
         }
     }
 
@@ -267,6 +277,13 @@ impl ProgressDisplay {
         self.show_stage(state, stage, "", now);
     }
 
+    /// Prints the line about the start of a stage, unless it has been printed.
+    fn print_start(&self, state: &mut DisplayState, stage: &str) {
+        if let Some(line) = state.running.get_mut(stage).and_then(|running| running.start.take()) {
+            self.print_line(&line);
+        }
+    }
+
     /// Draws the bar of a stage, or prints a line about it if one is due.
     fn show_stage(&self, state: &mut DisplayState, stage: &str, subject: &str, now: Instant) {
         let Some(running) = state.running.get_mut(stage) else { return };
@@ -282,6 +299,7 @@ impl ProgressDisplay {
             && let Some(line) = progress_line(stage, &subject, &running.activity)
             && running.pace.is_due(now, done, total)
         {
+            self.print_start(state, stage);
             self.print_line(&line);
         }
     }
@@ -298,7 +316,7 @@ impl ProgressDisplay {
 impl DisplayState {
     /// Running stage of this name. A stage that waits for its artefact reports progress before it starts.
     fn running_stage(&mut self, stage: &str, now: Instant) -> &mut RunningStage {
-        let new = || RunningStage { activity: StageActivity::default(), pace: LinePace::start(now) };
+        let new = || RunningStage { activity: StageActivity::default(), pace: LinePace::start(now), start: None };
         self.running.entry(stage.to_owned()).or_insert_with(new)
     }
 
