@@ -21,7 +21,7 @@ use pairloom_base::runtime::{CancelToken, Device};
 use pairloom_engine::ranks::{RankEnvironment, report_startup_error};
 use pairloom_engine::run::{RunOptions, RunSummary, execute, finish_reused, hold_store};
 use pairloom_engine::status::{StageStatus, stage_statuses};
-use pairloom_pipeline::Pipeline;
+use pairloom_pipeline::{Pipeline, SkippedExpectation};
 use pairloom_registry::AnyStage;
 use pairloom_stage::{INSTANCE_SIGN, RunStage};
 use pairloom_storage::parquet;
@@ -198,7 +198,7 @@ fn finish(
         }
         Some(_) => Ok(()),
     };
-    show_summary(store, &summary, progress, console);
+    show_summary(store, &summary, &pipeline.skipped, progress, console);
     if let Some(error) = summary.error {
         return Err(error);
     }
@@ -287,8 +287,20 @@ const EXPECTATION_DIGITS: usize = 6;
 const SHOWN_WARNINGS: usize = 5;
 
 /// Prints the summary as text; with `--json` the expectations only, since events were printed before.
-fn show_summary(store: &Store, summary: &RunSummary, progress: &ProgressDisplay, console: Console) {
+fn show_summary(
+    store: &Store,
+    summary: &RunSummary,
+    skipped: &[SkippedExpectation],
+    progress: &ProgressDisplay,
+    console: Console,
+) {
     if console.json {
+        for SkippedExpectation { expectation, because } in skipped {
+            progress.keep_error(console.print_json(&serde_json::json!({
+                "event": "expectation", "sql": expectation.sql(), "value": null,
+                "wanted": expectation.wanted(), "held": null, "skipped_because": because,
+            })));
+        }
         for expectation in &summary.record.expectations {
             progress.keep_error(console.print_json(&serde_json::json!({
                 "event": "expectation", "sql": expectation.sql, "value": expectation.value,
@@ -317,6 +329,11 @@ fn show_summary(store: &Store, summary: &RunSummary, progress: &ProgressDisplay,
         let value = expectation_value(expectation.value, expectation.held);
         let sql = one_line(&expectation.sql);
         let _ = writeln!(text, "expectation {verdict}: {value}, expected {}: {sql}", expectation.wanted);
+    }
+    for SkippedExpectation { expectation, because } in skipped.iter().filter(|_| summary.error.is_none()) {
+        let (wanted, sql) = (expectation.wanted(), one_line(&expectation.sql()));
+        let because = one_line(because);
+        let _ = writeln!(text, "expectation not checked, as `{because}` changes what it is about: {wanted}: {sql}");
     }
     text.push_str(&closing_line(summary, &seen, console.verbose));
     let _ = match store.is_read_only() {

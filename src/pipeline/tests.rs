@@ -340,6 +340,31 @@ fn mistakes_of_a_stage_that_cannot_be_read_do_not_hide_its_references() {
 }
 
 #[test]
+fn expectations_on_changed_settings_are_skipped() {
+    let ahead = "[[expect]]\nsql = \"SELECT count(*) FROM pairs.images WHERE split = 'test'\"\nequals = 5\n\
+                 [[expect]]\ntable = \"fit.history\"\ncolumn = \"loss\"\nat_most = 9\n";
+    let text = format!("{VALID}{ahead}");
+    let skipped = |overrides: &[&str]| -> Vec<(String, String)> {
+        let pipeline = load_bytes(text.as_bytes(), overrides, true).unwrap();
+        assert_eq!(pipeline.expectations.len() + pipeline.skipped.len(), 3);
+        pipeline.skipped.into_iter().map(|of| (of.expectation.wanted(), of.because)).collect()
+    };
+    let of = |wanted: &str, because: &str| (wanted.to_owned(), format!("--set {because}"));
+    assert_eq!(skipped(&[]), []);
+    // A training of two epochs, as in the file.
+    assert_eq!(skipped(&["stage.fit.train.epochs=2"]), []);
+    let epochs = "stage.*.train.epochs=1";
+    assert_eq!(skipped(&[epochs]), [of("at least 300", epochs), of("at most 9", epochs)]);
+    let cutoffs = "stage.test.evaluate.dataset=x";
+    assert_eq!(skipped(&[cutoffs]), [of("at least 300", cutoffs)]);
+    let seed = "seed=8";
+    let all = ["at least 300", "exactly 5", "at most 9"];
+    assert_eq!(skipped(&[seed]), all.map(|wanted| of(wanted, seed)));
+    // Who says what is expected has it checked.
+    assert_eq!(skipped(&[epochs, "expect.0.at_least=30"]), []);
+}
+
+#[test]
 fn expectations() {
     assert_eq!(
         changed("at_least = 300\n", ""),

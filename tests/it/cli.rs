@@ -334,6 +334,24 @@ fn a_stage_that_only_waits_for_one_that_fails_has_no_lines() {
 }
 
 #[test]
+fn an_expectation_about_a_changed_setting_is_not_checked() {
+    let folder = folder(&format!("{SYNTHETIC}\n[[expect]]\nsql = \"SELECT count(*) FROM pairs.images\"\nequals = 8\n"));
+    let changed = "stage.pairs.ingest.synthetic.train=2";
+    let output = run(folder.path(), &["run", "p.toml", "--set", changed]);
+    assert_code(&output, 0);
+    let note =
+        format!("expectation not checked, as `--set {changed}` changes what it is about: exactly 8: SELECT count(*)");
+    assert!(stderr(&output).contains(&note), "{}", stderr(&output));
+    let json = run(folder.path(), &["run", "p.toml", "--set", changed, "--json"]);
+    assert_code(&json, 0);
+    let last = json_lines(&json).pop().expect("an event");
+    assert_eq!((&last["event"], &last["held"]), (&"expectation".into(), &serde_json::Value::Null));
+    assert_eq!(last["skipped_because"], format!("--set {changed}"));
+    assert_code(&run(folder.path(), &["run", "p.toml", "--set", changed, "--set", "expect.0.equals=7"]), 1);
+    assert_code(&run(folder.path(), &["run", "p.toml", "--set", changed, "--set", "expect.0.equals=6"]), 0);
+}
+
+#[test]
 fn options_can_be_environment_variables() {
     let folder = folder(SYNTHETIC);
     let mut quiet = command(&program(), folder.path(), &["run", "p.toml"]);
