@@ -12,7 +12,9 @@ use super::connect::{ParsedStage, Reference, connect_stages};
 use super::diagnostic::{Diagnostic, Diagnostics, SourceMap, SourceSpan};
 use super::expectation::{Expectation, ExpectedValue, PlacedExpectation, SkippedExpectation, check_expectations};
 use super::file_format::{Alternative, SettingPaths, first_path, shared_schema};
-use super::instances::{InstanceArguments, PipelineStage, check_stages, stage_schema, without_coordinates};
+use super::instances::{
+    InstanceArguments, PipelineStage, check_stages, correct_kinds, stage_schema, without_coordinates,
+};
 use super::overrides::{self, SettingAssignment};
 use super::schema_check::{SchemaChecker, ValueLabel};
 use super::sources::SourceVariables;
@@ -96,6 +98,7 @@ fn parse<S: PipelineStage>(
     let mut diagnostics = Vec::new();
     let schema = shared_schema::<S>();
     let paths = SettingPaths { definitions: &schema["$defs"], stage: &schema["$defs"][S::schema_name().as_ref()] };
+    correct_kinds(&mut root, &Alternative::all(paths.stage), &mut diagnostics);
     let assignments = options.overrides.iter().enumerate();
     let assignments: Vec<SettingAssignment> = assignments
         .filter_map(|(i, assignment)| overrides::apply(&mut root, assignment, i + 1, &paths, &mut diagnostics))
@@ -148,8 +151,8 @@ fn parse<S: PipelineStage>(
             diagnostics.push(Diagnostic { span, problem, note: None });
         }
     }
-    if !is_expanded {
-        // They may be about instances that the file does not have yet.
+    if !is_expanded || stages.iter().any(|parsed| parsed.stage.is_none()) {
+        // They may be about stages that the file does not have yet.
         diagnostics.retain(|diagnostic| !diagnostic.is_warning());
     }
     let diagnostics = without_coordinates(diagnostics, &stages);

@@ -574,8 +574,8 @@ fn diagnostics_are_rendered_with_their_source_line() {
     assert_eq!(shown[0], "error: `train` has no setting `ebochs`");
     assert!(shown[1].starts_with("  --> ") && shown[1].ends_with("p.toml:16:1"), "{text}");
     assert_eq!(shown[2..5], ["   |", "16 | ebochs = 3", "   | ^^^^^^"]);
-    assert!(shown[5].starts_with("   = valid: `batch_size`, "), "{text}");
-    assert_eq!(shown[6], "   = hint: did you mean `epochs`?");
+    assert_eq!(shown[5], "   = hint: did you mean `epochs`?");
+    assert!(shown[6].starts_with("   = valid: `batch_size`, "), "{text}");
     assert!(text.contains("--> command line\n |\n | --  "[..18].trim_end()), "{text}");
     assert!(text.contains("--set stage.fit.train.batch_size=x"), "{text}");
     assert!(text.ends_with("p.toml`\n") && text.contains("error: 2 mistakes in `"), "{text}");
