@@ -336,10 +336,8 @@ fn show_summary(
         let _ = writeln!(text, "expectation not checked, as `{because}` changes what it is about: {wanted}: {sql}");
     }
     text.push_str(&closing_line(summary, &seen, console.verbose));
-    let _ = match store.is_read_only() {
-        true => writeln!(text),
-        false => writeln!(text, "; run {}", summary.record.run),
-    };
+    let end = if store.is_read_only() { String::new() } else { format!("; run {}", summary.record.run) };
+    let _ = writeln!(text, "{end}");
     for (stage, page) in html_pages(store, summary) {
         let _ = writeln!(text, "report of `{stage}`: {page}");
     }
