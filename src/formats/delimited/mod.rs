@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 
-use crate::text_lines::{LineBreak, LineReader, MAX_LINE_BYTES};
+use crate::text_lines::{LineBreak, LineReader, MAX_LINE_BYTES, NOT_UTF8_HINT};
 use pairloom_base::error::{Error, Result, Severity, TruncatedList, ValidationErrors};
 use pairloom_storage::image_names::shown_name;
 
@@ -231,7 +231,7 @@ impl DelimitedFile {
             match fields {
                 Err(_) => {
                     mistakes.add(place, "bytes that are not UTF-8");
-                    mistakes.hint("convert the file to UTF-8, such as with `iconv -f LATIN1 -t UTF-8 FILE > NEW`");
+                    mistakes.hint(NOT_UTF8_HINT);
                 }
                 Ok(_) if record.raw.contains(&0) => mistakes.add(place, "a zero byte, expected text"),
                 Ok(fields) => {
