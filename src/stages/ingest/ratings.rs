@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::writer::RATING_PART_ROWS;
-use super::{separator_byte, separator_problem};
+use super::{delimited_form, separator_problem};
 use pairloom_base::error::{Error, Result, ValidationErrors};
 use pairloom_formats::delimited::DelimitedFile;
 use pairloom_formats::text_lines::TextLines;
@@ -276,7 +276,7 @@ fn read_pair_table(
     names: &PairNames,
     cx: &mut StageContext<'_>,
 ) -> Result<Vec<Rating>> {
-    let table = DelimitedFile::open(path, separator_byte(separator))?;
+    let table = DelimitedFile::open(path, delimited_form(separator, None))?;
     let [caption, image, rating, sampling] = table.columns(["caption", "image", "agg_score", "sampling_method"])?;
     let rater = if table.has_column(RATER) { Some(table.columns([RATER])?[0]) } else { None };
     let mut ratings = Vec::new();
