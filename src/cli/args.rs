@@ -96,8 +96,10 @@ pub enum Command {
     Run(RunArgs),
     /// Show what a run would do, and why
     Plan(PipelineArgs),
-    /// Check pipeline files for mistakes; needs no data
+    /// Check pipeline files for mistakes; needs no data, and reads the headers of tables that are there
     Check(CheckArgs),
+    /// Write a pipeline file for a folder or a file with data
+    Init(InitArgs),
     /// Query the tables of a store
     Sql(SqlArgs),
     /// Answer SQL queries of other programs, by Flight SQL
@@ -199,6 +201,21 @@ pub struct CheckArgs {
     /// Use the settings of the table `[profile.NAME]` of each file
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
+}
+
+/// Arguments of `init`.
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// Folder or file: photographs with a table of captions, Karpathy's split file, COCO's annotations, Flickr's token file, a
+    /// `*_precomp` folder, tar files of WebDataset, Parquet files of Hugging Face, a table of URLs, two npy files of
+    /// embeddings
+    pub data: PathBuf,
+    /// Pipeline file to write, which must not exist yet
+    #[arg(long, short, value_name = "FILE", default_value = "pipeline.toml")]
+    pub output: PathBuf,
+    /// Replace the pipeline file if it exists
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Arguments of `sql`.

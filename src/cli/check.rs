@@ -23,7 +23,7 @@ pub(super) fn check(arguments: &CheckArgs, program: &Program, console: Console) 
             Ok((pipeline, unchecked)) => {
                 open::note_unchecked(unchecked, console);
                 let stages = format_items(pipeline.plan.stages().len(), "stages");
-                open::print_warnings(&pipeline.warnings, console);
+                open::print_warnings(&pipeline.warnings, console)?;
                 let warnings = match pipeline.warnings.as_slice().len() {
                     0 => String::new(),
                     n => format!(", {}", format_items(n, "warnings")),

@@ -54,7 +54,9 @@ impl Console {
     pub fn print(self, text: &str) -> Result<()> {
         // Names and texts of a store could control the terminal.
         let text = escape_terminal(text);
-        ignore_broken_pipe(std::io::stdout().lock().write_all(text.as_bytes()))
+        let mut stdout = std::io::stdout().lock();
+        // At the end of the process a failure to write the rest of a line would go unseen.
+        ignore_broken_pipe(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
     }
 
     /// Prints an object to stdout as one line of JSON.

@@ -19,6 +19,9 @@ use pairloom_store::lineage::{ArtefactName, Lineage, artefact_inputs};
 use pairloom_store::record::{RunOutcome, RunRecord, StageRecord};
 use pairloom_tables as tables;
 
+/// What the interval and the p-value of a difference cover. Another seed of a training is another model.
+const TESTED_OVER: &str = "test images, not seeds";
+
 /// Columns of `summary` that are compared.
 const COMPARED_COLUMNS: [&str; 4] = ["i2t_r1", "t2i_r1", "rsum", "hs_sum"];
 
@@ -100,11 +103,12 @@ pub(super) fn diff(common: &CommonArgs, arguments: &DiffArgs, console: Console) 
         console.print("\n")?;
         console.print(&align_columns(
             &score_table(&scores),
-            &[false, false, false, false, true, true, true, false, true],
+            &[false, false, false, false, true, true, true, false, true, false],
         ))?;
         if scores.iter().any(|row| row.test.is_some()) {
             console.info(
-                "p: paired randomisation test of rsum over images; interval: paired bootstrap of the difference, 95 %\n",
+                "p: paired randomisation test of rsum over images; interval: paired bootstrap of the difference, 95 %; \
+                 neither covers the choice of the seeds, which a matrix over seeds measures\n",
             );
         }
     }
@@ -246,7 +250,7 @@ fn data_of(run: &RunRecord, stage: &StageRecord) -> BTreeSet<ArtefactName> {
 }
 
 fn score_table(scores: &[ScoreRow]) -> Vec<Vec<String>> {
-    let title = ["stage", "protocol", "method", "measure", "first", "second", "difference", "interval", "p"];
+    let title = ["stage", "protocol", "method", "measure", "first", "second", "difference", "interval", "p", "over"];
     let mut rows = vec![title.map(str::to_owned).to_vec()];
     for score in scores {
         for (i, column) in COMPARED_COLUMNS.iter().enumerate() {
@@ -262,6 +266,7 @@ fn score_table(scores: &[ScoreRow]) -> Vec<Vec<String>> {
                 difference.unwrap_or_default(),
                 test.map(|test| format!("[{}, {}]", signed(test.ci95.0), signed(test.ci95.1))).unwrap_or_default(),
                 test.map(|test| format!("{:.4}", test.p_value)).unwrap_or_default(),
+                test.map(|_| TESTED_OVER.to_owned()).unwrap_or_default(),
             ]);
             rows.push(row.iter().map(|cell| one_line(cell)).collect());
         }
@@ -284,6 +289,7 @@ fn score_json(row: &ScoreRow) -> serde_json::Value {
         "p_value": row.test.as_ref().map(|test| test.p_value),
         "ci95": row.test.as_ref().map(|test| [test.ci95.0, test.ci95.1]),
         "n_images": row.test.as_ref().map(|test| test.n_images),
+        "tested_over": row.test.as_ref().map(|_| TESTED_OVER),
     })
 }
 
@@ -291,6 +297,26 @@ fn score_json(row: &ScoreRow) -> serde_json::Value {
 mod tests {
     use super::*;
     use pairloom_store::testing::{WrittenStage, finished_run, stage};
+
+    #[test]
+    fn the_line_of_a_paired_test_says_what_it_covers() {
+        let test = RankingComparison {
+            protocol: "all".to_owned(),
+            method: "nns".to_owned(),
+            rsum: [200.0, 227.8],
+            ci95: (5.0, 50.0),
+            p_value: 0.011,
+            n_images: 100,
+        };
+        let values = [[None, None, Some(200.0), None], [None, None, Some(227.8), None]];
+        let name = ["test", "all", "nns"].map(str::to_owned);
+        let score = ScoreRow { name, values, test: Some(test) };
+        let table = score_table(std::slice::from_ref(&score));
+        let line = table.iter().find(|row| row[3] == "rsum").unwrap();
+        assert_eq!(line[6..], ["+27.8", "[+5, +50]", "0.0110", "test images, not seeds"]);
+        assert_eq!(score_json(&score)["tested_over"], "test images, not seeds");
+        assert!(table.iter().filter(|row| row[3] != "rsum").skip(1).all(|row| row[9].is_empty()), "{table:?}");
+    }
 
     #[test]
     fn removed_results_are_named_with_their_run() {

@@ -18,6 +18,7 @@ mod diff;
 mod expectations;
 mod export;
 mod gc;
+mod init;
 mod labels;
 mod plan;
 mod progress;

@@ -66,17 +66,20 @@ pub(super) fn print_diagnostics(diagnostics: &Diagnostics, console: Console) -> 
 }
 
 /// Prints the warnings about a pipeline file, if there are any.
-pub(super) fn print_warnings(warnings: &Diagnostics, console: Console) {
+///
+/// # Errors
+/// With `--json`: stdout cannot be written.
+pub(super) fn print_warnings(warnings: &Diagnostics, console: Console) -> Result<()> {
     if warnings.as_slice().is_empty() {
-        return;
+        return Ok(());
     }
     console.info(&warnings.render(console.colour));
     if console.json {
         for warning in warnings.to_json() {
-            // A closed stdout is no further error: the warnings are on stderr.
-            let _ = console.print_json(&warning);
+            console.print_json(&warning)?;
         }
     }
+    Ok(())
 }
 
 /// Subfolder for the layout that this version reads. A folder that has it is a store.

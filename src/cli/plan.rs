@@ -27,7 +27,7 @@ pub(super) fn plan(common: &CommonArgs, arguments: &PipelineArgs, program: &Prog
         .map_err(|diagnostics| open::print_diagnostics(&diagnostics, console))?;
     open::note_unchecked(unchecked, console);
     let (store, note) = open::open_store_to_plan(common)?;
-    open::print_warnings(&pipeline.warnings, console);
+    open::print_warnings(&pipeline.warnings, console)?;
     if let Some(note) = note {
         console.info(&format!("{note}\n"));
     }

@@ -21,10 +21,11 @@ use pairloom_base::runtime::{CancelToken, Device};
 use pairloom_engine::ranks::{RankEnvironment, report_startup_error};
 use pairloom_engine::run::{RunOptions, RunSummary, execute, finish_reused, hold_store};
 use pairloom_engine::status::{StageStatus, stage_statuses};
-use pairloom_pipeline::Pipeline;
+use pairloom_pipeline::{Pipeline, SkippedExpectation};
 use pairloom_registry::AnyStage;
 use pairloom_stage::{INSTANCE_SIGN, RunStage};
 use pairloom_storage::parquet;
+use pairloom_store::claim::lock_for_reading;
 use pairloom_store::record::{RunRecord, ScoreRecord, StageRecord};
 use pairloom_store::search_tasks::SearchTasks;
 use pairloom_store::{Artefact, Manifest, Store};
@@ -72,6 +73,13 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, program: &Program, console
             return Err(open::print_diagnostics(&diagnostics, console));
         }
     };
+    let uses_gpu =
+        options.device != Device::Cpu && pipeline.plan.stages().iter().any(|node| node.stage.needs_tensors());
+    if uses_gpu {
+        // Only libtorch knows whether the device exists.
+        let Some(torch) = torch else { return Err(Sibling::Torch.hand_over()) };
+        (torch.check_device)(options.device).map_err(|error| abort_run(error, environment.as_ref(), &options))?;
+    }
     // Every mapped shard is an open file. If the limit cannot be raised, running out of files is an error of its own.
     let _ = rlimit::increase_nofile_limit(u64::MAX);
     let cancel = CancelToken::new();
@@ -97,45 +105,64 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, program: &Program, console
     }
     let run_stages = |run_stage: RunStage<AnyStage>, options: &RunOptions| {
         open::note_thread_limit(common, console);
-        open::print_warnings(&pipeline.warnings, console);
+        progress.keep_error(open::print_warnings(&pipeline.warnings, console));
         let summary = execute(&pipeline.plan, run_stage, &store, options, &cancel, &observer);
         progress.clear();
         summary
     };
+    let finish =
+        |summary, store: &Store| finish(program, &pipeline, (&common.store, store), summary, &progress, console);
+    // The program with libtorch also comes here first if it was started for the check of the device.
+    if let Some(torch) = torch.filter(|_| environment.is_some() || !uses_gpu) {
+        return finish(run_stages(torch.run_stage, &options)?, &store);
+    }
+    // Otherwise results could be removed between the look at them and the record that they were used.
+    let (held, refusal) = match hold_store(&store, &cancel, &observer) {
+        Ok(lock) => (Some(lock), None),
+        Err(error) if error.category() == ErrorCategory::Interrupted => return Err(error),
+        Err(error) => (None, Some(error)),
+    };
+    // A store that cannot be written may have all results.
+    let found = if refusal.is_some() { &store.clone().read_only() } else { &store };
+    let statuses = stage_statuses(
+        &pipeline.plan,
+        found,
+        options.pipeline_identity(),
+        options.source_reading(),
+        &cancel,
+        &observer,
+    );
+    progress.clear();
+    let (statuses, held) = match (statuses, refusal) {
+        (statuses, None) => (statuses?, held),
+        (Ok(statuses), Some(refusal)) if statuses.iter().all(StageStatus::is_reuse) => {
+            console.note(&format!("all results are there, but the run is not recorded: {refusal}"));
+            (statuses, lock_for_reading(found)?)
+        }
+        (_, Some(refusal)) => return Err(refusal),
+    };
+    if let Some(summary) = finish_reused(&statuses, found, &options, &observer)? {
+        progress.clear();
+        progress.keep_error(open::print_warnings(&pipeline.warnings, console));
+        return finish(summary, found);
+    }
     let summary = match torch {
-        Some(torch) => run_stages(torch.run_stage, &options)?,
+        _ if !needs_tensors(&pipeline, &statuses) => {
+            // Stages without tensors compute on the processor, whatever the device of the others is. The lock is held: a
+            // removed result of a stage with tensors could not be computed again here.
+            options.device = Device::Cpu;
+            run_stages(AnyStage::run_without_tensors, &options)?
+        }
+        Some(torch) => {
+            drop(held);
+            run_stages(torch.run_stage, &options)?
+        }
         None => {
-            // Otherwise results could be removed between the look at them and the record that they were used.
-            let store_lock = hold_store(&store, &cancel, &observer)?;
-            let statuses = stage_statuses(
-                &pipeline.plan,
-                &store,
-                options.pipeline_identity(),
-                options.source_reading(),
-                &cancel,
-                &observer,
-            );
-            progress.clear();
-            let statuses = statuses?;
-            match finish_reused(&statuses, &store, &options, &observer)? {
-                Some(summary) => {
-                    open::print_warnings(&pipeline.warnings, console);
-                    summary
-                }
-                None if needs_tensors(&pipeline, &statuses) => {
-                    drop(store_lock);
-                    return Err(Sibling::Torch.hand_over());
-                }
-                // Stages without tensors compute on the processor, whatever the device of the others is. The lock is
-                // held: a removed result of a stage with tensors could not be computed again here.
-                None => {
-                    options.device = Device::Cpu;
-                    run_stages(AnyStage::run_without_tensors, &options)?
-                }
-            }
+            drop(held);
+            return Err(Sibling::Torch.hand_over());
         }
     };
-    finish(program, &pipeline, (&common.store, &store), summary, &progress, console)
+    finish(summary, &store)
 }
 
 /// True if a stage that has to run computes with tensors.
@@ -171,11 +198,12 @@ fn finish(
         }
         Some(_) => Ok(()),
     };
-    show_summary(store, &summary, progress, console)?;
+    show_summary(store, &summary, &pipeline.skipped, progress, console);
     if let Some(error) = summary.error {
         return Err(error);
     }
     checked?;
+    progress.check_written()?;
     match summary.record.expectations.iter().filter(|expectation| !expectation.held).count() {
         0 => Ok(()),
         n => {
@@ -259,19 +287,34 @@ const EXPECTATION_DIGITS: usize = 6;
 const SHOWN_WARNINGS: usize = 5;
 
 /// Prints the summary as text; with `--json` the expectations only, since events were printed before.
-fn show_summary(store: &Store, summary: &RunSummary, progress: &ProgressDisplay, console: Console) -> Result<()> {
+fn show_summary(
+    store: &Store,
+    summary: &RunSummary,
+    skipped: &[SkippedExpectation],
+    progress: &ProgressDisplay,
+    console: Console,
+) {
     if console.json {
+        for SkippedExpectation { expectation, because } in skipped {
+            progress.keep_error(console.print_json(&serde_json::json!({
+                "event": "expectation", "sql": expectation.sql(), "value": null,
+                "wanted": expectation.wanted(), "held": null, "skipped_because": because,
+            })));
+        }
         for expectation in &summary.record.expectations {
-            console.print_json(&serde_json::json!({
+            progress.keep_error(console.print_json(&serde_json::json!({
                 "event": "expectation", "sql": expectation.sql, "value": expectation.value,
                 "wanted": expectation.wanted, "held": expectation.held,
-            }))?;
+            })));
         }
-        return Ok(());
+        return;
     }
     let seen = progress.summary();
     let mut text = String::from("\n");
-    text.push_str(&stage_table(summary, &seen, console.verbose));
+    // Before an error of the first stage, the others would be lines that say nothing.
+    if console.verbose || !summary.manifests.is_empty() {
+        text.push_str(&stage_table(summary, &seen, console.verbose));
+    }
     write_warnings(&seen, console.verbose, &mut text);
     // The run ends with its first error, and with `--keep-going` there can be others.
     if seen.failures.len() > 1 {
@@ -287,12 +330,18 @@ fn show_summary(store: &Store, summary: &RunSummary, progress: &ProgressDisplay,
         let sql = one_line(&expectation.sql);
         let _ = writeln!(text, "expectation {verdict}: {value}, expected {}: {sql}", expectation.wanted);
     }
+    for SkippedExpectation { expectation, because } in skipped.iter().filter(|_| summary.error.is_none()) {
+        let (wanted, sql) = (expectation.wanted(), one_line(&expectation.sql()));
+        let because = one_line(because);
+        let _ = writeln!(text, "expectation not checked, as `{because}` changes what it is about: {wanted}: {sql}");
+    }
     text.push_str(&closing_line(summary, &seen, console.verbose));
+    let end = if store.is_read_only() { String::new() } else { format!("; run {}", summary.record.run) };
+    let _ = writeln!(text, "{end}");
     for (stage, page) in html_pages(store, summary) {
         let _ = writeln!(text, "report of `{stage}`: {page}");
     }
     console.info(&text);
-    Ok(())
 }
 
 /// Options that leave out the instances of the matrix that failed; `None` if another stage failed, or none did.
@@ -317,7 +366,7 @@ fn expectation_value(value: Option<f64>, held: bool) -> String {
     }
 }
 
-/// Line with the number of stages that ran, were reused, failed and were not finished, the time, and the name of the run.
+/// Number of stages that ran, were reused, failed and were not finished, and the time.
 fn closing_line(summary: &RunSummary, seen: &EventSummary, has_peak: bool) -> String {
     let stages = &summary.record.stages;
     let reused = stages.iter().filter(|stage| stage.reused).count();
@@ -337,7 +386,7 @@ fn closing_line(summary: &RunSummary, seen: &EventSummary, has_peak: bool) -> St
     if has_peak && ran > 0 {
         let _ = write!(line, ", at most {} between threads", format_bytes(summary.peak_bytes_in_flight));
     }
-    line + &format!("; run {}\n", summary.record.run)
+    line
 }
 
 /// Table with a row for each stage. Instances of a stage are one row, with the sum of their times.

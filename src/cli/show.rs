@@ -70,7 +70,7 @@ fn show_run(store: &Store, log: &RunLog, run: &RunRecord, console: Console) -> R
         ("outcome", run.outcome.name().to_owned()),
         ("time", run_time(run)),
         ("command", run.command_line()),
-        ("seed", run.command.seed.map(|seed| seed.to_string()).unwrap_or_default()),
+        ("seed", seed_text(run)),
         ("device", run.command.device.clone()),
         ("pairloom", run.pairloom.clone()),
         ("tags", labels.tags_of(&run.run).collect::<Vec<_>>().join(", ")),
@@ -118,6 +118,21 @@ fn show_run(store: &Store, log: &RunLog, run: &RunRecord, console: Console) -> R
     rows.extend(groups.iter().map(group_row));
     console.print("\n")?;
     console.print(&align_columns(&rows, &[false, false, false, false, true, true, true, false]))
+}
+
+/// Seed of the pipeline, and those of the stages that have others: `7; fit 8`.
+fn seed_text(run: &RunRecord) -> String {
+    let Some(seed) = run.command.seed else { return String::new() };
+    let mut seeds: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for stage in &run.stages {
+        let settings = stage.identity.as_ref().map(|identity| comparison::flatten(&identity.settings));
+        let own = settings.into_iter().flatten().filter(|(name, _)| name.rsplit('.').next() == Some("seed"));
+        seeds.entry(stage_of_instance(&stage.name)).or_default().extend(own.map(|(_, value)| comparison::text(&value)));
+    }
+    let seed = seed.to_string();
+    seeds.retain(|_, own| own.iter().any(|own| *own != seed));
+    let texts = seeds.into_iter().map(|(stage, own)| format!("{stage} {}", TruncatedList::from_iter(own).join(", ")));
+    std::iter::once(seed).chain(texts).collect::<Vec<_>>().join("; ")
 }
 
 /// Texts of the best scores of the stages. Instances of a stage have one text, with the range of their scores.
@@ -329,5 +344,29 @@ impl LineageTree<'_> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pairloom_store::testing::{finished_run, stage};
+
+    #[test]
+    fn seeds_of_stages_are_shown_beside_that_of_the_pipeline() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let stages = [
+            stage("pairs", "ingest", json!({ "synthetic": { "seed": 7 } }), &[]),
+            stage("fit", "train", json!({ "seed": 8 }), &["pairs"]),
+            stage("test", "evaluate", json!({ "depth": 3 }), &["fit"]),
+        ];
+        let mut run = finished_run(&store, "20260101T000000.000Z-0001", "p.toml", &stages);
+        run.command.seed = Some(7);
+        assert_eq!(seed_text(&run), "7; fit 8");
+        run.command.seed = Some(8);
+        assert_eq!(seed_text(&run), "8; pairs 7");
+        run.command.seed = None;
+        assert_eq!(seed_text(&run), "");
     }
 }

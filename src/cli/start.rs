@@ -12,9 +12,9 @@ use super::console::Console;
 use super::schemas::pipeline_schema;
 use super::siblings::{Sibling, check_build, restart_with_huge_pages, table_reader};
 use super::sql_requests::{QueryValue, TableDeclaration};
-use super::{check, diff, export, gc, labels, plan, report, run, runs, schemas, show, tensorboard, trec, verify};
+use super::{check, diff, export, gc, init, labels, plan, report, run, runs, schemas, show, tensorboard, trec, verify};
 use pairloom_base::error::{Error, Result, catch_panic};
-use pairloom_base::runtime::set_build;
+use pairloom_base::runtime::{Device, set_build};
 use pairloom_engine::ranks::RendezvousBackend;
 use pairloom_formats::table_file::{self, READ_TABLE};
 use pairloom_registry::AnyStage;
@@ -44,6 +44,7 @@ pub fn main(program: &Program) -> ExitCode {
         Command::Run(pipeline) => run::run(common, pipeline, program, console),
         Command::Plan(pipeline) => plan::plan(common, pipeline, program, console),
         Command::Check(files) => check::check(files, program, console),
+        Command::Init(data) => init::init(data, program, console),
         Command::Sql(query) => match &program.sql {
             Some(of) => (of.sql)(common, query, console),
             None => Err(Sibling::Sql.hand_over()),
@@ -125,6 +126,8 @@ type QueryValues = fn(&Store, &[StageRecord], &[String]) -> Result<Vec<Result<Qu
 pub struct TorchFunctions {
     /// Runs a stage of any kind: `pairloom_neural::run_stage`.
     pub run_stage: RunStage<AnyStage>,
+    /// Checks that a device exists: `pairloom_model::device::to_tch`.
+    pub check_device: fn(Device) -> Result<()>,
     /// Rendezvous of the ranks.
     pub rendezvous: &'static dyn RendezvousBackend,
 }

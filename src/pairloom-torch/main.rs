@@ -6,10 +6,12 @@ use pairloom_base::error::Result;
 use pairloom_cli::{Program, TorchFunctions, main as cli};
 use pairloom_engine::ranks::{RendezvousBackend, RendezvousStore};
 use pairloom_model::collective::TcpStore;
+use pairloom_model::device::to_tch;
 use pairloom_neural::run_stage;
 
 fn main() -> std::process::ExitCode {
-    let torch = TorchFunctions { run_stage, rendezvous: &TorchRendezvous };
+    let check_device = |device| to_tch(device).map(drop);
+    let torch = TorchFunctions { run_stage, check_device, rendezvous: &TorchRendezvous };
     cli(&Program { build: env!("PAIRLOOM_BUILD"), torch: Some(torch), sql: None })
 }
 

@@ -137,11 +137,11 @@ impl Diagnostics {
             let carets = if diagnostic.is_warning() { paint.yellow(&carets) } else { paint.red(&carets) };
             let _ = writeln!(text, "{margin} {bar} {}{carets}", " ".repeat(before));
         }
-        if let Some(note) = &diagnostic.note {
-            let _ = writeln!(text, "{margin} {} {}", paint.blue("="), shown_text(note));
-        }
         if let Some(hint) = &diagnostic.problem.hint {
             let _ = writeln!(text, "{margin} {} {}: {}", paint.blue("="), paint.bold("hint"), shown_text(hint));
+        }
+        if let Some(note) = &diagnostic.note {
+            let _ = writeln!(text, "{margin} {} {}", paint.blue("="), shown_text(note));
         }
         text
     }

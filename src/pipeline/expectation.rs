@@ -60,6 +60,15 @@ pub struct Expectation {
     pub line: usize,
 }
 
+/// An expectation that is not checked, since it is about other settings than those of this run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SkippedExpectation {
+    /// The expectation.
+    pub expectation: Expectation,
+    /// Argument of the command line: `--set stage.fit.train.epochs=1`.
+    pub because: String,
+}
+
 /// Place of a value that is expected.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExpectedValue {

@@ -18,7 +18,7 @@ use super::overrides::SettingAssignment;
 use super::schema_check::{SchemaChecker, ValueLabel, matches_pattern};
 use super::sources::SourceVariables;
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
-use pairloom_base::suggest::{closest_name, quoted_list};
+use pairloom_base::suggest::{closest_name, name_distance, quoted_list};
 use pairloom_stage::{INSTANCE_SIGN, Problem, Stage, is_instance_character};
 
 /// Arguments of the command line about the matrix and the profiles.
@@ -142,6 +142,36 @@ pub(super) fn stage_schema<'s, S: PipelineStage>(checker: &SchemaChecker<'s>) ->
     &checker.definitions[S::schema_name().as_ref()]
 }
 
+fn unknown_kind(stage: &str, got: &TomlEntry, kinds: &[Alternative<'_>]) -> Diagnostic {
+    let message = format!("stage `{stage}` has no kind `{}`", got.key);
+    Diagnostic::new(got.key_span, message).with_valid_names(&got.key, kinds.iter().map(|kind| kind.name))
+}
+
+/// Largest distance of a misspelt kind from the one that is meant. More could be another kind.
+const MAX_KIND_DISTANCE: usize = 2;
+
+/// Reports misspelt kinds and writes the ones that are meant, so that the mistakes of their settings are found too, and
+/// nothing is reported that follows from the misspelling alone.
+pub(super) fn correct_kinds(root: &mut TomlNode, kinds: &[Alternative<'_>], diagnostics: &mut Vec<Diagnostic>) {
+    let Some(TomlEntry { node: TomlNode { value: TomlValue::Table(stages), .. }, .. }) = root.get_mut("stage") else {
+        return;
+    };
+    for TomlEntry { key: stage, node, .. } in stages {
+        let TomlValue::Table(members) = &mut node.value else { continue };
+        let [only] = members.as_mut_slice() else { continue };
+        let is_known = kinds.iter().any(|kind| kind.name == only.key || kind.name == *stage);
+        let is_kind = matches!(only.node.value, TomlValue::Table(_))
+            && kinds.iter().all(|kind| only.node.get(kind.name).is_none());
+        let meant = closest_name(&only.key, kinds.iter().map(|kind| kind.name)).filter(|meant| {
+            name_distance(&only.key.to_lowercase(), meant).is_some_and(|distance| distance <= MAX_KIND_DISTANCE)
+        });
+        if let Some(meant) = meant.filter(|_| is_kind && !is_known) {
+            diagnostics.push(unknown_kind(stage, only, kinds));
+            meant.clone_into(&mut only.key);
+        }
+    }
+}
+
 /// Checks an instance of a stage, and reads its settings.
 fn check_stage<S: PipelineStage>(checker: &mut SchemaChecker<'_>, instance: StageInstance) -> ParsedStage<S> {
     let StageInstance { mut entry, stage: base, coordinates } = instance;
@@ -166,9 +196,7 @@ fn check_stage<S: PipelineStage>(checker: &mut SchemaChecker<'_>, instance: Stag
         && !kindless
         && !known(only)
     {
-        let message = format!("{name} has no kind `{}`", only.key);
-        let names = kinds.iter().map(|kind| kind.name);
-        let diagnostic = Diagnostic::new(only.key_span, message).with_valid_names(&only.key, names);
+        let diagnostic = unknown_kind(&base, only, &kinds);
         // A dot in the name of a stage, or the kind before the name.
         let inner = kinds.iter().find(|kind| only.node.get(kind.name).is_some());
         checker.diagnostics.push(match inner {

@@ -34,6 +34,6 @@ mod large_file_tests;
 mod source_tests;
 
 pub use diagnostic::{Diagnostic, Diagnostics};
-pub use expectation::{ConditionValue, Expectation, ExpectedValue, TableValue};
+pub use expectation::{ConditionValue, Expectation, ExpectedValue, SkippedExpectation, TableValue};
 pub use file_format::schema;
 pub use load::{LoadOptions, Pipeline, load};

@@ -10,9 +10,11 @@ use toml::de::DeTable;
 
 use super::connect::{ParsedStage, Reference, connect_stages};
 use super::diagnostic::{Diagnostic, Diagnostics, SourceMap, SourceSpan};
-use super::expectation::{Expectation, PlacedExpectation, check_expectations};
+use super::expectation::{Expectation, ExpectedValue, PlacedExpectation, SkippedExpectation, check_expectations};
 use super::file_format::{Alternative, SettingPaths, first_path, shared_schema};
-use super::instances::{InstanceArguments, PipelineStage, check_stages, stage_schema, without_coordinates};
+use super::instances::{
+    InstanceArguments, PipelineStage, check_stages, correct_kinds, stage_schema, without_coordinates,
+};
 use super::overrides::{self, SettingAssignment};
 use super::schema_check::{SchemaChecker, ValueLabel};
 use super::sources::SourceVariables;
@@ -20,7 +22,7 @@ use super::toml_tree::{TomlNode, TomlValue, syntax_diagnostics};
 use pairloom_base::error::{Error, Problem};
 use pairloom_base::suggest::{closest_name, quoted_list};
 use pairloom_stage::plan::{Plan, PlanNode};
-use pairloom_stage::{Stage, stage_of_instance};
+use pairloom_stage::{InputOrigin, Stage, stage_of_instance};
 
 /// Pipeline that can be run.
 #[derive(Debug)]
@@ -35,6 +37,8 @@ pub struct Pipeline<S> {
     pub plan: Plan<S>,
     /// Conditions that the results must satisfy.
     pub expectations: Vec<Expectation>,
+    /// Conditions that are not checked, because of `--set`, `--only` or `--except`.
+    pub skipped: Vec<SkippedExpectation>,
     /// Warnings about settings that are possible, but implausible.
     pub warnings: Diagnostics,
 }
@@ -94,6 +98,7 @@ fn parse<S: PipelineStage>(
     let mut diagnostics = Vec::new();
     let schema = shared_schema::<S>();
     let paths = SettingPaths { definitions: &schema["$defs"], stage: &schema["$defs"][S::schema_name().as_ref()] };
+    correct_kinds(&mut root, &Alternative::all(paths.stage), &mut diagnostics);
     let assignments = options.overrides.iter().enumerate();
     let assignments: Vec<SettingAssignment> = assignments
         .filter_map(|(i, assignment)| overrides::apply(&mut root, assignment, i + 1, &paths, &mut diagnostics))
@@ -115,11 +120,7 @@ fn parse<S: PipelineStage>(
     let LoadOptions { profile, only, except, .. } = *options;
     let arguments = InstanceArguments { profile, only, except, assignments: &assignments };
     let (stages, is_expanded) = check_stages::<S>(&mut checker, &root, &arguments);
-    let mut expectations = check_expectations(&mut checker, &mut root, schema);
-    if !only.is_empty() || !except.is_empty() {
-        // They are about the results of the whole matrix.
-        expectations.clear();
-    }
+    let expectations = check_expectations(&mut checker, &mut root, schema);
     check_top_level_keys::<S>(&mut checker, &root, schema);
     let SchemaChecker { references, mut diagnostics, mut variables, .. } = checker;
     if options.sources_must_exist {
@@ -130,7 +131,8 @@ fn parse<S: PipelineStage>(
     let plan = connect_stages(&stages, source_map, &references, &misplaced, &mut diagnostics);
     let readable: Vec<PlanNode<S>> = stages.iter().filter_map(ParsedStage::node).collect();
     // Without its matrix, columns of axes are missing.
-    if !readable.is_empty() && is_expanded {
+    let is_whole = only.is_empty() && except.is_empty();
+    if !readable.is_empty() && is_expanded && is_whole {
         let doubtful = doubtful_names(&stages, &references, &misplaced);
         for placed in &expectations {
             if let Some(value) = placed.table_value().filter(|of| !doubtful.contains(stage_of_instance(&of.stage))) {
@@ -149,19 +151,63 @@ fn parse<S: PipelineStage>(
             diagnostics.push(Diagnostic { span, problem, note: None });
         }
     }
-    if !is_expanded {
-        // They may be about instances that the file does not have yet.
+    if !is_expanded || stages.iter().any(|parsed| parsed.stage.is_none()) {
+        // They may be about stages that the file does not have yet.
         diagnostics.retain(|diagnostic| !diagnostic.is_warning());
     }
     let diagnostics = without_coordinates(diagnostics, &stages);
     match plan {
         Some(plan) if diagnostics.iter().all(Diagnostic::is_warning) => {
             let warnings = Diagnostics::new(source_map.clone(), diagnostics);
-            let expectations = expectations.into_iter().map(|placed| placed.expectation).collect();
-            Ok(Pipeline { path: path.to_owned(), seed, variables: variables.values(), plan, expectations, warnings })
+            let (mut held, mut skipped) = (Vec::new(), Vec::new());
+            for PlacedExpectation { expectation, .. } in expectations {
+                let changed = reason_to_skip(&expectation, plan.stages(), &assignments);
+                let because = match changed {
+                    // They are about the results of the whole matrix.
+                    _ if !is_whole => Some(if only.is_empty() { "--except" } else { "--only" }.to_owned()),
+                    changed => changed.map(|changed| source_map.sources[changed.source_index()].clone()),
+                };
+                match because {
+                    Some(because) => skipped.push(SkippedExpectation { expectation, because }),
+                    None => held.push(expectation),
+                }
+            }
+            let (path, variables) = (path.to_owned(), variables.values());
+            Ok(Pipeline { path, seed, variables, plan, expectations: held, skipped, warnings })
         }
         _ => Err(diagnostics),
     }
+}
+
+/// Assignment that changes a setting on which the value of an expectation depends; `None` if there is none, or if an
+/// assignment says itself what is expected.
+fn reason_to_skip<'a, S: Stage>(
+    expectation: &Expectation,
+    stages: &[PlanNode<S>],
+    assignments: &'a [SettingAssignment],
+) -> Option<&'a SettingAssignment> {
+    if assignments.iter().any(SettingAssignment::is_expectation) {
+        return None;
+    }
+    let is_named = |name: &str| match &expectation.subject {
+        ExpectedValue::Table(value) => !value.instances([name]).is_empty(),
+        ExpectedValue::Query(sql) => reads_stage(sql, stage_of_instance(name)),
+    };
+    let mut needed: BTreeSet<String> = BTreeSet::new();
+    // Producers come before their consumers.
+    for node in stages.iter().rev() {
+        if !is_named(&node.name) && !needed.contains(&node.name) {
+            continue;
+        }
+        if let Some(changing) = assignments.iter().find(|assignment| assignment.changes(node)) {
+            return Some(changing);
+        }
+        needed.extend(node.stage.inputs().into_iter().filter_map(|input| match input.origin {
+            InputOrigin::Table { from, .. } | InputOrigin::Files { from, .. } => Some(from.stage().to_owned()),
+            InputOrigin::Source(_) => None,
+        }));
+    }
+    None
 }
 
 /// Names whose tables may be other ones once the mistakes of the file are corrected: stages with mistakes, and names that
@@ -181,6 +227,16 @@ fn doubtful_names<'n, S: Stage>(
 /// True if a word of a query is one of the names.
 fn names_one_of(sql: &str, names: &BTreeSet<&str>) -> bool {
     sql.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-')).any(|word| names.contains(word))
+}
+
+/// True if a query names a table of the stage: `fit.history`, `"fit@seed=1".history`.
+fn reads_stage(sql: &str, stage: &str) -> bool {
+    sql.match_indices(stage).any(|(at, _)| {
+        let before = sql[..at].chars().next_back();
+        let rest = &sql[at + stage.len()..];
+        !before.is_some_and(|c| c.is_alphanumeric() || "_-.@".contains(c))
+            && [".", "\".", "@"].iter().any(|end| rest.starts_with(end))
+    })
 }
 
 /// Checks the seed of the pipeline, by default 0, and makes it the default seed of stages.

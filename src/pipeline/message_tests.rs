@@ -48,6 +48,27 @@ fn one_typo_is_one_mistake() {
     }
 }
 
+/// A misspelt kind hides no mistake below it, and no stage that reads it is wrong because of it.
+#[test]
+fn a_misspelt_kind_is_read_as_the_one_that_is_meant() {
+    let text = VALID.replace("[stage.fit.train]", "[stage.fit.trian]").replace("epochs = 2", "epohcs = 2");
+    let found = diagnostics_of(&text, &[]);
+    let expected = [
+        "11:12 stage `fit` has no kind `trian` / did you mean `train`?",
+        "15:1 `train` has no setting `epohcs` / did you mean `epochs`?",
+    ];
+    assert_eq!(found, expected);
+    // A table of results of an evaluation that depends on the misspelt one.
+    let table = "[matrix.loss]\nsetting = \"fit.loss\"\nvalues = [\"max\", \"sum\"]\n[stage.page.report]\ntitle = \"t\"\n\
+                 sweep = { summaries = [\"test@*.summary\"], baseline = \"max\" }\n";
+    let text = format!("{VALID}{table}");
+    assert!(load_bytes(text.as_bytes(), &[], true).unwrap().warnings.as_slice().is_empty());
+    for (kind, typo) in [("embed", "embde"), ("evaluate", "evalaute"), ("train", "trian"), ("evaluate", "ranking")] {
+        let found = diagnostics_of(&text.replace(&format!(".{kind}]"), &format!(".{typo}]")), &[]);
+        assert!(found.len() == 1 && found[0].contains(&format!("has no kind `{typo}`")), "{found:#?}");
+    }
+}
+
 #[test]
 fn a_missing_stage_is_reported_once_with_all_its_lines() {
     let text = VALID.replace("[stage.pairs.ingest]", "[stage.pair.ingest]");
@@ -215,11 +236,11 @@ fn a_missing_file_is_answered_with_the_near_ones() {
     assert_eq!(
         shown("quickstart.toml"),
         format!(
-            "error: there is no pipeline file `quickstart.toml`\n{there} = hint: did you mean `pipelines/quickstart.toml`?\n\n"
+            "error: there is no pipeline file `quickstart.toml`\n = hint: did you mean `pipelines/quickstart.toml`?\n{there}\n"
         )
     );
-    assert!(shown("mien.toml").ends_with("did you mean `mine.toml`?\n\n"));
-    assert!(shown("pipelines/quickstart").ends_with("did you mean `pipelines/quickstart.toml`?\n\n"));
+    assert!(shown("mien.toml").contains("did you mean `mine.toml`?\n"));
+    assert!(shown("pipelines/quickstart").contains("did you mean `pipelines/quickstart.toml`?\n"));
     assert_eq!(
         shown("pipelines"),
         "error: `pipelines` is a folder, expected a pipeline file\n = there are `pipelines/quickstart.toml`\n\n"

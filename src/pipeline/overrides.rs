@@ -13,8 +13,9 @@ use super::file_format::SettingPaths;
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use pairloom_base::error::TruncatedList;
 use pairloom_base::suggest::quoted_list;
+use pairloom_stage::plan::PlanNode;
 use pairloom_stage::{
-    Coordinate, INSTANCE_SIGN, coordinate_texts, has_coordinates, instance_name, matches_glob, stage_of_instance,
+    Coordinate, INSTANCE_SIGN, Stage, coordinate_texts, has_coordinates, instance_name, matches_glob, stage_of_instance,
 };
 
 /// Prefix of an assignment in messages.
@@ -34,9 +35,33 @@ pub(super) struct SettingAssignment {
     /// Path of the setting.
     steps: Vec<Step>,
     value: TomlNode,
+    /// True unless the file has this value already.
+    is_change: bool,
 }
 
 impl SettingAssignment {
+    /// Index of its text in the source map.
+    pub(super) fn source_index(&self) -> usize {
+        self.value.span.source_index
+    }
+
+    /// True if the assignment is to an expectation.
+    pub(super) fn is_expectation(&self) -> bool {
+        self.steps[0].0 == "expect"
+    }
+
+    /// True if the assignment changes a stage itself. The seed and the matrix are settings of all stages.
+    pub(super) fn changes<S: Stage>(&self, node: &PlanNode<S>) -> bool {
+        let is_meant = match self.steps.as_slice() {
+            [(first, _), (name, _), rest @ ..] if first == "stage" => {
+                means_instance(name, stage_of_instance(&node.name), &node.coordinates)
+                    && rest.first().is_none_or(|(kind, _)| kind == node.stage.kind())
+            }
+            _ => !self.is_expectation(),
+        };
+        is_meant && self.is_change
+    }
+
     /// Sets the value in an instance of a stage of the matrix, if it is meant. `settings` is the tree of the instance.
     pub(super) fn apply_to_instance(&self, settings: &mut TomlNode, stage: &str, coordinates: &[Coordinate]) {
         if let [(first, _), (name, _), rest @ ..] = self.steps.as_slice()
@@ -157,10 +182,14 @@ pub(super) fn apply(
             return None;
         }
     };
-    let assignment = SettingAssignment { steps, value };
+    let mut assignment = SettingAssignment { steps, value, is_change: true };
     if assignment.coordinates().is_none() {
+        let before = root.to_toml();
         match matching_paths(root, assignment.steps.clone(), settings) {
-            Ok(paths) => paths.iter().for_each(|steps| set_value(root, steps, assignment.value.clone())),
+            Ok(paths) => {
+                paths.iter().for_each(|steps| set_value(root, steps, assignment.value.clone()));
+                assignment.is_change = root.to_toml() != before;
+            }
             Err(diagnostic) => {
                 diagnostics.push(diagnostic);
                 return None;

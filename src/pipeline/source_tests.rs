@@ -42,6 +42,28 @@ fn sources() {
     assert!(load_bytes(karpathy("${NOT_SET}/x.json").as_bytes(), &[], false).is_ok());
 }
 
+/// Columns of a table that is there are known before its rows are read, also to `pairloom check`.
+#[test]
+fn headers_of_tables_are_checked_if_they_are_there() {
+    let table = |file: &str, columns: &str| {
+        VALID.replace(
+            "synthetic = { train = 20, val = 5, test = 5 }",
+            &format!("image_folder = {{ images = \".\", captions = {file:?}, split = \"train\"{columns} }}"),
+        )
+    };
+    for sources_needed in [false, true] {
+        let wrong = load_bytes(table("there.csv", "").as_bytes(), &[], sources_needed).unwrap_err();
+        let [only] = wrong.as_slice() else { panic!("{wrong}") };
+        assert_eq!(wrong.position(only), (4, 43));
+        assert!(only.problem.message.ends_with("header: no column `file_name`"), "{wrong}");
+        let hint = "its columns are `image_id`, `caption`; name them with `columns`";
+        assert!(only.problem.hint.as_ref().unwrap().contains(hint), "{wrong}");
+    }
+    let named = ", columns = { file_name = \"image_id\" }";
+    assert!(load_bytes(table("there.csv", named).as_bytes(), &[], false).is_ok());
+    assert!(load_bytes(table("gone.csv", "").as_bytes(), &[], false).is_ok());
+}
+
 /// Images in a bucket are read by forms with a list of images. Nothing is asked before a run.
 #[test]
 fn urls_are_for_images_only() {
@@ -90,7 +112,7 @@ fn urls_are_for_images_only() {
 fn stages_that_read_pictures_refuse_images_without_files() {
     let named = VALID.replace(
         "synthetic = { train = 20, val = 5, test = 5 }",
-        "captions = { file = \"there.txt\", split = \"test\" }",
+        "captions = { file = \"there.csv\", split = \"test\" }",
     );
     let diagnostics = diagnostics_of(&named, &[]);
     let expected = "`images`: `pairs.images` does not fit: no row has a value in `path`, `bytes`, expected one of them / these \

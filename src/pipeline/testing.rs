@@ -5,7 +5,7 @@ use pairloom_base::error::Error;
 use pairloom_registry::AnyStage;
 use pairloom_stage::plan::PlanNode;
 
-/// Loads a file beside `there.txt`. The variable `HERE` is its folder.
+/// Loads a file beside `there.txt` and `there.csv`. The variable `HERE` is its folder.
 pub(super) fn load_bytes(
     bytes: &[u8],
     overrides: &[&str],
@@ -37,6 +37,7 @@ pub(super) fn load_part(
     let path = folder.path().join("p.toml");
     std::fs::write(&path, bytes).unwrap();
     std::fs::write(folder.path().join("there.txt"), "x").unwrap();
+    std::fs::write(folder.path().join("there.csv"), "image_id,caption\n").unwrap();
     let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_owned()).collect();
     let environment = |name: &str| (name == "HERE").then(|| folder.path().display().to_string());
     load(

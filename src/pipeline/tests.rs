@@ -340,6 +340,31 @@ fn mistakes_of_a_stage_that_cannot_be_read_do_not_hide_its_references() {
 }
 
 #[test]
+fn expectations_on_changed_settings_are_skipped() {
+    let ahead = "[[expect]]\nsql = \"SELECT count(*) FROM pairs.images WHERE split = 'test'\"\nequals = 5\n\
+                 [[expect]]\ntable = \"fit.history\"\ncolumn = \"loss\"\nat_most = 9\n";
+    let text = format!("{VALID}{ahead}");
+    let skipped = |overrides: &[&str]| -> Vec<(String, String)> {
+        let pipeline = load_bytes(text.as_bytes(), overrides, true).unwrap();
+        assert_eq!(pipeline.expectations.len() + pipeline.skipped.len(), 3);
+        pipeline.skipped.into_iter().map(|of| (of.expectation.wanted(), of.because)).collect()
+    };
+    let of = |wanted: &str, because: &str| (wanted.to_owned(), format!("--set {because}"));
+    assert_eq!(skipped(&[]), []);
+    // A training of two epochs, as in the file.
+    assert_eq!(skipped(&["stage.fit.train.epochs=2"]), []);
+    let epochs = "stage.*.train.epochs=1";
+    assert_eq!(skipped(&[epochs]), [of("at least 300", epochs), of("at most 9", epochs)]);
+    let cutoffs = "stage.test.evaluate.dataset=x";
+    assert_eq!(skipped(&[cutoffs]), [of("at least 300", cutoffs)]);
+    let seed = "seed=8";
+    let all = ["at least 300", "exactly 5", "at most 9"];
+    assert_eq!(skipped(&[seed]), all.map(|wanted| of(wanted, seed)));
+    // Who says what is expected has it checked.
+    assert_eq!(skipped(&[epochs, "expect.0.at_least=30"]), []);
+}
+
+#[test]
 fn expectations() {
     assert_eq!(
         changed("at_least = 300\n", ""),
@@ -549,8 +574,8 @@ fn diagnostics_are_rendered_with_their_source_line() {
     assert_eq!(shown[0], "error: `train` has no setting `ebochs`");
     assert!(shown[1].starts_with("  --> ") && shown[1].ends_with("p.toml:16:1"), "{text}");
     assert_eq!(shown[2..5], ["   |", "16 | ebochs = 3", "   | ^^^^^^"]);
-    assert!(shown[5].starts_with("   = valid: `batch_size`, "), "{text}");
-    assert_eq!(shown[6], "   = hint: did you mean `epochs`?");
+    assert_eq!(shown[5], "   = hint: did you mean `epochs`?");
+    assert!(shown[6].starts_with("   = valid: `batch_size`, "), "{text}");
     assert!(text.contains("--> command line\n |\n | --  "[..18].trim_end()), "{text}");
     assert!(text.contains("--set stage.fit.train.batch_size=x"), "{text}");
     assert!(text.ends_with("p.toml`\n") && text.contains("error: 2 mistakes in `"), "{text}");

@@ -139,6 +139,9 @@ impl Stage for AnyStage {
     fn check(&self) -> Vec<Problem> {
         self.as_stage().check()
     }
+    fn check_headers(&self) -> Vec<Problem> {
+        self.as_stage().check_headers()
+    }
     fn copied_rows(&self) -> Option<CopiedRows> {
         self.as_stage().copied_rows()
     }

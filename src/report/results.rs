@@ -53,7 +53,7 @@ pub(super) fn section(results: &SummaryResults) -> Section {
     let mut note = NOTE.to_owned();
     note.push_str(" In small print or brackets: images × captions of the pool.");
     if results.rows.iter().any(|row| row.intervals.iter().flatten().any(Option::is_some)) {
-        note.push_str(" So is the 95 % confidence interval of a recall: Wilson's, and for captions that of the bootstrap over images.");
+        note.push_str(" So is the 95 % confidence interval of a recall: Wilson's, and for captions that of the bootstrap over images. It covers the test images, not the seeds.");
     }
     if results.rows.iter().any(|row| row.transductive) {
         note.push_str(" Transductive: the method uses all test queries together.");
@@ -203,8 +203,12 @@ fn text(batch: &RecordBatch, name: &str, row: usize) -> Result<Option<String>> {
 
 const SIGNIFICANCE_NOTE: &str = "Differences between two results A and B of the same queries. In small print or brackets: the settings of A and of B \
      that differ, in the evaluation and in all that it follows from. The interval is that of the paired bootstrap over \
-     images, p that of the randomisation test (two-sided, not corrected for the number of rows). Wins and losses are \
-     hits at all cut-offs of A only and of B only.";
+     images, p that of the randomisation test (two-sided, not corrected for the number of rows). Both cover the choice of \
+     the test images, not that of the seeds: models of two seeds differ significantly too. Wins and losses are hits at all \
+     cut-offs of A only and of B only.";
+
+/// What the interval of a difference covers.
+const COVERED: &str = "test images, not seeds";
 
 /// Section of the `significance_tests` in `inputs`: rsum of each result (A) and of its baseline (B), and the
 /// significance of the difference.
@@ -243,7 +247,10 @@ fn add_rows(batch: &RecordBatch, table: &mut PageTable) -> Result<()> {
             one_decimal(value.value(row)).into(),
             one_decimal(baseline.value(row)).into(),
             format!("{:+.1}", difference.value(row)).into(),
-            format!("{:+.1} … {:+.1}", low.value(row), high.value(row)).into(),
+            Cell {
+                small: Some(COVERED.to_owned()),
+                ..format!("{:+.1} … {:+.1}", low.value(row), high.value(row)).into()
+            },
             format!("{:.4}", p.value(row)).into(),
             wins.value(row).to_string().into(),
             losses.value(row).to_string().into(),

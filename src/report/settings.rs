@@ -77,7 +77,7 @@ impl Stage for Report {
     }
 
     fn version(&self) -> u32 {
-        13
+        14
     }
 
     fn settings(&self) -> serde_json::Value {

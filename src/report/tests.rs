@@ -30,7 +30,7 @@ fn both_pages_show_results_chance_and_validation() {
     }
     // Six figures of training and ranks, four of hubs.
     assert_eq!(html.matches("<svg").count(), 10);
-    let significance_test = "| made-4 | csls, k \\= 10 \\| \\<b\\> (train: loss \\= \\<i\\>) | nns | 300.8 | 292.6 | +8.2 | -3.2 … +19.0 | 0.1234 | 40 | 31 |\n\nDiff";
+    let significance_test = "| made-4 | csls, k \\= 10 \\| \\<b\\> (train: loss \\= \\<i\\>) | nns | 300.8 | 292.6 | +8.2 | -3.2 … +19.0 (test images, not seeds) | 0.1234 | 40 | 31 |\n\nDiff";
     assert!(markdown.contains(significance_test), "rsum only: {markdown}");
     let hub = "| \\<script\\>alert\\(1\\)\\</script\\> \\& \"quotes\" | 1 | 2, 3, 4 |";
     assert!(markdown.contains(hub), "{markdown}");

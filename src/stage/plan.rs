@@ -40,7 +40,7 @@ impl<S: Stage> Plan<S> {
     ///
     /// # Errors
     /// All problems at once: unknown tables and stages, tables of another kind, missing or mistyped columns, cycles, and
-    /// the problems that [`Stage::check`] reports.
+    /// the problems that [`Stage::check`] and [`Stage::check_headers`] report.
     pub fn new(nodes: Vec<PlanNode<S>>) -> Result<Self, Vec<StageProblem>> {
         Self::with_doubtful(nodes, &|_| false)
     }
@@ -83,7 +83,9 @@ impl<S: Stage> Plan<S> {
         }
         let mut found = Vec::new();
         for (node, wrong) in nodes.iter().zip(all_wrong) {
-            let problems = node.stage.check().into_iter().chain(wrong).chain(node.stage.check_inputs(&facts));
+            let headers = if is_doubtful(&node.name) { Vec::new() } else { node.stage.check_headers() };
+            let problems = node.stage.check().into_iter().chain(headers).chain(wrong);
+            let problems = problems.chain(node.stage.check_inputs(&facts));
             found.extend(problems.map(|problem| StageProblem { stage: node.name.clone(), problem }));
         }
         for cycle in cycles {

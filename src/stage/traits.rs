@@ -67,6 +67,12 @@ pub trait Stage: Debug + Send + Sync {
     fn check(&self) -> Vec<Problem> {
         Vec::new()
     }
+
+    /// Checks the settings against the headers of sources that are there, such as the columns of a table, and returns all
+    /// problems. Reads no rows, and says nothing about sources that are missing.
+    fn check_headers(&self) -> Vec<Problem> {
+        Vec::new()
+    }
 }
 
 /// Runs a stage, which reads and writes through its context only. Its errors end the stage and the run.

@@ -218,8 +218,11 @@ impl RunRecord {
         Ok(())
     }
 
-    /// Writes the record. Replaces the previous version.
+    /// Writes the record. Replaces the previous version. A read-only store stays as it is.
     pub fn save(&self, store: &Store) -> Result<()> {
+        if store.is_read_only() {
+            return Ok(());
+        }
         store.objects().put(&format!("runs/{}.json", self.run), with_checksum(self)?.into())
     }
 

@@ -1,6 +1,8 @@
 //! Tests of the command line, run as a process.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -243,6 +245,110 @@ fn events_are_json_lines() {
     assert_eq!(started["reasons"], serde_json::json!(["there is no earlier result"]));
     assert!(names.contains(&"stage_started") && names.contains(&"part_committed"), "{names:?}");
     assert_eq!(names.last(), Some(&"run_finished"));
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let folder = folder(SYNTHETIC);
+    let to_full_disk = |arguments: &[&str]| {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a device that is always full");
+        command(&program(), folder.path(), arguments).stdout(full).output().expect("starts")
+    };
+    let first = to_full_disk(&["run", "p.toml", "--json"]);
+    assert_code(&first, 4);
+    let message = "of its events are lost: cannot write to stdout: No space left on device";
+    assert!(stderr(&first).contains(message), "{}", stderr(&first));
+    // The run came to its end all the same.
+    let shown = run(folder.path(), &["show", "latest"]);
+    assert!(stdout(&shown).contains("outcome   finished"), "{}", stdout(&shown));
+    for arguments in
+        [&["run", "p.toml", "--json"][..], &["runs"], &["plan", "p.toml"], &["verify"], &["completions", "bash"]]
+    {
+        assert_code(&to_full_disk(arguments), 4);
+    }
+    // The first error counts.
+    let failed = to_full_disk(&["run", "p.toml", "--json", "--set", "stage.pairs.ingest.synthetic.pixels=0"]);
+    assert_code(&failed, 2);
+}
+
+#[test]
+fn a_run_that_only_reuses_results_needs_no_store_that_can_be_written() {
+    let folder = folder(SYNTHETIC);
+    assert_code(&run(folder.path(), &["run", "p.toml"]), 0);
+    let alone = folder.path().join("alone");
+    fs::copy(program(), &alone).expect("a copy");
+    for entry in walkdir::WalkDir::new(folder.path()) {
+        let entry = entry.expect("an entry");
+        let is_open = entry.file_type().is_dir() || entry.path() == alone;
+        fs::set_permissions(entry.path(), fs::Permissions::from_mode(if is_open { 0o555 } else { 0o444 }))
+            .expect("set");
+    }
+    let as_reader = |arguments: &[&str]| {
+        let mut reader = command(&alone, folder.path(), arguments);
+        // Root writes everywhere, so it becomes nobody.
+        if fs::metadata("/proc/self").expect("a process").uid() == 0 {
+            reader.uid(65_534).gid(65_534);
+        }
+        reader.output().expect("starts")
+    };
+    let runs = || fs::read_dir(folder.path().join("store/v1/runs")).expect("a folder").count();
+    let reused = as_reader(&["run", "p.toml"]);
+    assert_code(&reused, 0);
+    let text = stderr(&reused);
+    assert!(text.contains("all results are there, but the run is not recorded: cannot open the lock"), "{text}");
+    assert!(text.ends_with("0 of 1 stage ran, 1 reused\n"), "{text}");
+    assert_eq!(runs(), 1);
+    let other = as_reader(&["run", "p.toml", "--set", "seed=3"]);
+    assert_code(&other, 3);
+    assert!(stderr(&other).contains("cannot open the lock"), "{}", stderr(&other));
+    for entry in walkdir::WalkDir::new(folder.path()).into_iter().flatten().filter(|entry| entry.file_type().is_dir()) {
+        fs::set_permissions(entry.path(), fs::Permissions::from_mode(0o755)).expect("set");
+    }
+}
+
+#[test]
+fn a_device_that_does_not_exist_is_an_error_before_the_first_stage() {
+    let extract = "[stage.cnn.extract]\nimages = \"pairs.images\"\nnetwork = \"squeezenet1_0\"\nweights = \"random\"\n";
+    let folder = folder(&format!("{SYNTHETIC}\n{extract}"));
+    let on_device = || {
+        let output = run(folder.path(), &["run", "p.toml", "--device", "cuda:99"]);
+        assert_code(&output, 2);
+        assert!(stderr(&output).starts_with("error: device `cuda:99` does not exist: "), "{}", stderr(&output));
+    };
+    on_device();
+    assert!(!folder.path().join("store/v1/ingest").exists(), "no stage has run");
+    assert_code(&run(folder.path(), &["run", "p.toml"]), 0);
+    on_device();
+}
+
+#[test]
+fn a_stage_that_only_waits_for_one_that_fails_has_no_lines() {
+    let ingest = "[stage.pairs.ingest.image_folder]\nimages = \".\"\ncaptions = \"c.csv\"\nsplit = \"train\"\n";
+    let folder = folder(&format!("{ingest}[stage.words.build_concepts]\ncaptions = \"pairs.captions\"\n"));
+    fs::write(folder.path().join("c.csv"), "file_name,caption\na.jpg,\n").expect("a table");
+    let failed = run(folder.path(), &["run", "p.toml"]);
+    assert_code(&failed, 3);
+    let text = stderr(&failed);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[1].starts_with("0 of 2 stages ran in ") && lines[2].starts_with("error: stage `pairs`: "), "{text}");
+}
+
+#[test]
+fn an_expectation_about_a_changed_setting_is_not_checked() {
+    let folder = folder(&format!("{SYNTHETIC}\n[[expect]]\nsql = \"SELECT count(*) FROM pairs.images\"\nequals = 8\n"));
+    let changed = "stage.pairs.ingest.synthetic.train=2";
+    let output = run(folder.path(), &["run", "p.toml", "--set", changed]);
+    assert_code(&output, 0);
+    let note =
+        format!("expectation not checked, as `--set {changed}` changes what it is about: exactly 8: SELECT count(*)");
+    assert!(stderr(&output).contains(&note), "{}", stderr(&output));
+    let json = run(folder.path(), &["run", "p.toml", "--set", changed, "--json"]);
+    assert_code(&json, 0);
+    let last = json_lines(&json).pop().expect("an event");
+    assert_eq!((&last["event"], &last["held"]), (&"expectation".into(), &serde_json::Value::Null));
+    assert_eq!(last["skipped_because"], format!("--set {changed}"));
+    assert_code(&run(folder.path(), &["run", "p.toml", "--set", changed, "--set", "expect.0.equals=7"]), 1);
+    assert_code(&run(folder.path(), &["run", "p.toml", "--set", changed, "--set", "expect.0.equals=6"]), 0);
 }
 
 #[test]

@@ -211,6 +211,37 @@ split = "val"
     assert!(!other.status.success() && stderr.contains("crops of 32 pixels from images resized to 40"), "{stderr}");
 }
 
+/// Photographs with a table of captions whose columns have other names than the defaults, and a `*_precomp` folder.
+#[test]
+fn the_pipeline_that_init_writes_runs() {
+    let (Some(flickr), Some(precomp)) = (public("flickr8k-1k"), public("precomp/f8k_mini_precomp")) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let photographs = folder.path().join("photographs");
+    std::fs::create_dir(&photographs).unwrap();
+    let tokens = std::fs::read_to_string(flickr.join("Flickr8k.token.txt")).unwrap();
+    let mut table = "picture\tsays\n".to_owned();
+    // Two captions of each of 40 photographs.
+    for line in tokens.lines().filter(|line| line.contains("#0\t") || line.contains("#1\t")).take(80) {
+        let (key, caption) = line.split_once('\t').unwrap();
+        let name = key.split('#').next().unwrap();
+        std::fs::copy(flickr.join("images").join(name), photographs.join(name)).unwrap();
+        table.push_str(&format!("{name}\t{caption}\n"));
+    }
+    std::fs::write(folder.path().join("captions.tsv"), table).unwrap();
+    for (data, test_images) in [(folder.path(), None), (&precomp, Some(125.0))] {
+        let written = folder.path().join("found.toml");
+        run(pairloom().arg("init").arg(data).arg("--force").arg("--output").arg(&written));
+        let store = folder.path().join("store");
+        let mut command = pairloom();
+        command.arg("run").arg("--store").arg(&store).arg(&written).args(["--set", "stage.fit.train.epochs=1"]);
+        run(&mut command);
+        let images = number_of(&store, "SELECT n_images FROM test.summary");
+        assert!(test_images.map_or(images >= 1.0, |expected: f64| (images - expected).abs() < 0.5), "{images}");
+        let rsum = number_of(&store, "SELECT rsum FROM test.summary");
+        assert!((0.0..=600.0).contains(&rsum), "{rsum}");
+    }
+}
+
 #[test]
 fn the_quickstart_meets_its_expectation_and_a_second_run_does_nothing() {
     let folder = tempfile::tempdir().unwrap();

@@ -11,7 +11,7 @@ use self::activity::{BYTES, StageActivity};
 use self::bars::StageBars;
 use super::console::{Console, write_stderr};
 use super::units::{format_count, format_duration};
-use pairloom_base::error::escape_control;
+use pairloom_base::error::{Error, Result, escape_control};
 use pairloom_engine::event::Event;
 use pairloom_stage::Warning;
 
@@ -109,18 +109,22 @@ struct DisplayState {
     /// Stages that were started and have not ended, and the hashing of sources.
     running: BTreeMap<String, RunningStage>,
     summary: EventSummary,
+    /// First error of a write to stdout, and the number of events that were not written.
+    unwritten: Option<(Error, u64)>,
 }
 
 struct RunningStage {
     activity: StageActivity,
     pace: LinePace,
+    /// Line about the start, until the stage has done something. One that only waited for a stage that failed has none.
+    start: Option<String>,
 }
 
 impl ProgressDisplay {
     pub(crate) fn new(console: Console) -> Self {
         let bars = StageBars::new(console.has_bars);
         let handle = bars.handle();
-        let state = DisplayState { bars, running: BTreeMap::new(), summary: EventSummary::default() };
+        let state = DisplayState { bars, running: BTreeMap::new(), summary: EventSummary::default(), unwritten: None };
         Self { console, bars: handle, state: state.into(), is_over: AtomicBool::new(false) }
     }
 
@@ -140,6 +144,21 @@ impl ProgressDisplay {
     /// Facts from the events up to now.
     pub(crate) fn summary(&self) -> EventSummary {
         self.state().summary.clone()
+    }
+
+    /// Keeps the error of a write of an event to stdout, for [`Self::check_written`].
+    pub(crate) fn keep_error(&self, written: Result<()>) {
+        self.state().keep_error(written);
+    }
+
+    /// Returns the error if events could not be written to stdout.
+    pub(crate) fn check_written(&self) -> Result<()> {
+        match self.state().unwritten.take() {
+            Some((error, lost)) => Err(error
+                .context(format!("the run is complete, and {} of its events are lost", format_count(lost)))
+                .hint("its results and its record are in the store: `pairloom show latest`")),
+            None => Ok(()),
+        }
     }
 
     /// Prints a message above the bars, unless the run is over or `--quiet` is given.
@@ -169,12 +188,11 @@ impl ProgressDisplay {
     }
 
     fn show_at(&self, event: &Event, now: Instant) {
-        if self.console.json {
-            // A closed stdout does not stop the run.
-            let _ = self.console.print_json(event);
-        }
         let mut guard = self.state();
         let state = &mut *guard;
+        if self.console.json {
+            state.keep_error(self.console.print_json(event));
+        }
         state.summary.add(event);
         match event {
             Event::Hashing { source, done_bytes, total_bytes } => {
@@ -186,17 +204,24 @@ impl ProgressDisplay {
                 self.show_progress(state, STORE, (0, None, ""), Some(waiting_for), now);
             }
             Event::RunStarted { stages, .. } => {
+                self.is_over.store(false, Ordering::SeqCst);
                 state.remove(HASHING);
                 state.remove(STORE);
                 state.bars.set_order(stages);
             }
             Event::StageStarted { stage, kind, resumed_rows, reasons, .. } => {
                 let activity = StageActivity::resumed(*resumed_rows);
-                state.running.insert(stage.clone(), RunningStage { activity, pace: LinePace::start(now) });
-                self.print_line(&start_line(stage, kind, *resumed_rows, reasons, self.console.verbose));
+                let start = Some(start_line(stage, kind, *resumed_rows, reasons, self.console.verbose));
+                state.running.insert(stage.clone(), RunningStage { activity, pace: LinePace::start(now), start });
+                if self.console.verbose {
+                    self.print_start(state, stage);
+                }
                 self.show_stage(state, stage, "", now);
             }
             Event::Progress { stage, done, total, unit, waiting_for } => {
+                if waiting_for.is_none() {
+                    self.print_start(state, stage);
+                }
                 self.show_progress(state, stage, (*done, *total, unit), waiting_for.as_deref(), now);
             }
             Event::Trained { stage, step } => state.running_stage(stage, now).activity.record_step(*step),
@@ -210,6 +235,7 @@ impl ProgressDisplay {
                 self.print_line(&format!("{stage} ({kind}): reused, {} rows", format_count(*rows)));
             }
             Event::StageFinished { stage, rows, copied, seconds: time, .. } => {
+                self.print_start(state, stage);
                 state.remove(stage);
                 let rows = if *rows > 0 { format!(", {} rows", format_count(*rows)) } else { String::new() };
                 let copied = match copied {
@@ -219,13 +245,14 @@ impl ProgressDisplay {
                 self.print_line(&format!("{stage}: finished{rows}{copied} in {}", format_duration(*time)));
             }
             Event::StageFailed { stage, interrupted, .. } => {
+                let has_started = state.running.get(stage).is_some_and(|running| running.start.is_none());
                 state.remove(stage);
-                self.print_line(&format!("{stage}: {}", if *interrupted { "stopped" } else { "failed" }));
+                if has_started {
+                    self.print_line(&format!("{stage}: {}", if *interrupted { "stopped" } else { "failed" }));
+                }
             }
-            Event::Warned { .. }
-            | Event::RunFinished { .. }
-            | Event::PartCommitted { .. }
-            | Event::StateSaved { .. } => {}
+            Event::PartCommitted { stage, .. } | Event::StateSaved { stage, .. } => self.print_start(state, stage),
+            Event::Warned { .. } | Event::RunFinished { .. } => {}
         }
     }
 
@@ -250,6 +277,13 @@ impl ProgressDisplay {
         self.show_stage(state, stage, "", now);
     }
 
+    /// Prints the line about the start of a stage, unless it has been printed.
+    fn print_start(&self, state: &mut DisplayState, stage: &str) {
+        if let Some(line) = state.running.get_mut(stage).and_then(|running| running.start.take()) {
+            self.print_line(&line);
+        }
+    }
+
     /// Draws the bar of a stage, or prints a line about it if one is due.
     fn show_stage(&self, state: &mut DisplayState, stage: &str, subject: &str, now: Instant) {
         let Some(running) = state.running.get_mut(stage) else { return };
@@ -265,6 +299,7 @@ impl ProgressDisplay {
             && let Some(line) = progress_line(stage, &subject, &running.activity)
             && running.pace.is_due(now, done, total)
         {
+            self.print_start(state, stage);
             self.print_line(&line);
         }
     }
@@ -281,8 +316,15 @@ impl ProgressDisplay {
 impl DisplayState {
     /// Running stage of this name. A stage that waits for its artefact reports progress before it starts.
     fn running_stage(&mut self, stage: &str, now: Instant) -> &mut RunningStage {
-        let new = || RunningStage { activity: StageActivity::default(), pace: LinePace::start(now) };
+        let new = || RunningStage { activity: StageActivity::default(), pace: LinePace::start(now), start: None };
         self.running.entry(stage.to_owned()).or_insert_with(new)
+    }
+
+    /// Keeps the error of a write to stdout. The results are worth more than their events, so the run goes on.
+    fn keep_error(&mut self, written: Result<()>) {
+        if let Err(error) = written {
+            self.unwritten.get_or_insert((error, 0)).1 += 1;
+        }
     }
 
     fn remove(&mut self, stage: &str) {

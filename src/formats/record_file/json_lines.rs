@@ -70,6 +70,20 @@ pub(super) fn for_each(
     mistakes.into_result()
 }
 
+/// Names of the fields of the first object. Lines that are no objects are skipped, since [`for_each`] reports them.
+///
+/// # Errors
+/// The file cannot be read.
+pub(super) fn first_fields(path: &Path, gzip: bool) -> Result<Vec<String>> {
+    let mut lines = LineReader::open(path, gzip, LineBreak::LineFeed)?;
+    while let Some((_, content)) = lines.next_line()? {
+        if let Ok(Some(object)) = parse_object(content) {
+            return Ok(object.keys().cloned().collect());
+        }
+    }
+    Ok(Vec::new())
+}
+
 /// Returns true if an object has the field `name`. Calls `check` before each line. Lines that are no objects are
 /// skipped, since [`for_each`] reports them.
 ///

@@ -88,6 +88,18 @@ impl RecordFile {
         }
     }
 
+    /// Names of the columns; in JSON Lines, of the fields of the first object.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn column_names(&self) -> Result<Vec<String>> {
+        match &self.format {
+            RecordFormat::Delimited(file) => Ok(file.header().to_vec()),
+            RecordFormat::JsonLines { gzip } => json_lines::first_fields(&self.path, *gzip),
+            RecordFormat::Table(file) => Ok(file.column_names().map(str::to_owned).collect()),
+        }
+    }
+
     /// Calls `visit` for every record, with the values of `columns`, in their order. Calls `check` before each record;
     /// its error ends the reading. Returns warnings: places in the file with doubts.
     ///

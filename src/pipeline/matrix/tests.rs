@@ -292,6 +292,7 @@ fn combinations_are_left_out_from_the_command_line() {
     assert!(names.contains(&"fit@row=1.2,seed=1") && !names.contains(&"fit@row=1.2,seed=2"), "{names:#?}");
     assert_eq!(names.len(), 2 + 3 * 3 + 1, "{names:#?}");
     assert!(pipeline.expectations.is_empty());
+    assert!(pipeline.skipped.iter().all(|of| of.because == "--only") && !pipeline.skipped.is_empty());
     for (except, expected) in [
         ("row=9", "`--except row=9`: axis `row` has no value `9`"),
         ("row=1.1,sead=2", "`--except row=1.1,sead=2`: the matrix of the file has no axis `sead`"),

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use super::OnMissing;
 use super::listed_images::check_name_length;
 use super::writer::CaptionCleaner;
-use pairloom_base::error::{Error, Result, ValidationErrors};
+use pairloom_base::error::{Error, ErrorCategory, Result, ValidationErrors};
 use pairloom_formats::delimited::DelimitedForm;
 use pairloom_formats::record_file::{FieldValue, RecordFile, RecordPlace};
 use pairloom_formats::table_file::ColumnKind;
-use pairloom_stage::StageContext;
+use pairloom_stage::{Problem, StageContext};
 use pairloom_storage::image_names::shown_name;
 
 /// Memory that the images and captions of a file of any size may take, and what each byte of the file adds: more in a file
@@ -86,6 +86,59 @@ pub(super) struct CaptionColumns<'s> {
     pub hint: &'static str,
     /// Hint of the error for identifiers of a column that nobody named.
     pub identifier_hint: &'static str,
+}
+
+/// Columns of a file that are read.
+struct ReadColumns<'s> {
+    image_ids: Option<&'s str>,
+    caption_ids: Option<&'s str>,
+    /// Name and kind of each: image, caption, then those that are there of image identifier, caption identifier and split.
+    all: Vec<(&'s str, ColumnKind)>,
+    /// True if identifiers are read of a column that nobody named.
+    has_unnamed_ids: bool,
+    hint: String,
+}
+
+impl<'s> CaptionColumns<'s> {
+    /// Columns of a file that are read.
+    fn in_file(&self, file: &RecordFile, check: impl Fn() -> Result<()>) -> Result<ReadColumns<'s>> {
+        let taken: Vec<&str> = [self.image, self.text].into_iter().chain(self.split).collect();
+        let image_ids = self.image_id.name_in(file, &taken, &check)?;
+        let caption_ids = self.caption_id.name_in(file, &taken, &check)?;
+        let ids = [(self.image_id, image_ids), (self.caption_id, caption_ids)];
+        let has_unnamed_ids = ids.iter().any(|(column, name)| column.is_if_present() && name.is_some());
+        let more = has_unnamed_ids.then(|| format!("; {}", self.identifier_hint)).unwrap_or_default();
+        let hint = format!("{}{more}", self.hint);
+        let mut all = vec![(self.image, ColumnKind::TextsOrIntegers), (self.text, ColumnKind::TextsOrLists)];
+        let optional = [
+            (image_ids, ColumnKind::TextsOrIntegers),
+            (caption_ids, ColumnKind::TextsOrIntegers),
+            (self.split, ColumnKind::Texts),
+        ];
+        all.extend(optional.iter().filter_map(|(name, kind)| Some(((*name)?, *kind))));
+        Ok(ReadColumns { image_ids, caption_ids, all, has_unnamed_ids, hint })
+    }
+
+    /// Checks the columns of a table that is there, without reading its rows: problems of the setting `table`. JSON Lines have
+    /// no header.
+    pub(super) fn header_problems(&self, table: &str, path: &Path) -> Vec<Problem> {
+        if !path.is_file() {
+            return Vec::new();
+        }
+        let stop = || Err(Error::new(ErrorCategory::Interrupted, "the header is read"));
+        let header = || -> Result<()> {
+            let file = RecordFile::open(path, self.form)?;
+            let columns = self.in_file(&file, stop)?;
+            file.for_each(&columns.all, &columns.hint, stop, |_, _| Ok(())).map(drop)
+        };
+        match header() {
+            Err(error) if error.category() != ErrorCategory::Interrupted => {
+                let hint = error.hint_text().map(str::to_owned);
+                vec![Problem { hint, ..Problem::new(table, error.to_string()) }]
+            }
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// Image of the table, with its captions in the order of the table.
@@ -163,19 +216,8 @@ fn read_within(
         if kept.get() <= limit { Ok(()) } else { Err(too_large(path, limit)) }
     };
     let file = RecordFile::open(path, columns.form)?;
-    let taken: Vec<&str> = [columns.image, columns.text].into_iter().chain(columns.split).collect();
-    let image_ids = columns.image_id.name_in(&file, &taken, check)?;
-    let caption_ids = columns.caption_id.name_in(&file, &taken, check)?;
-    let ids = [(columns.image_id, image_ids), (columns.caption_id, caption_ids)];
-    let has_unnamed_ids = ids.iter().any(|(column, name)| column.is_if_present() && name.is_some());
-    let hint = if has_unnamed_ids { &format!("{}; {}", columns.hint, columns.identifier_hint) } else { columns.hint };
-    let mut columns_read = vec![(columns.image, ColumnKind::TextsOrIntegers), (columns.text, ColumnKind::TextsOrLists)];
-    let optional = [
-        (image_ids, ColumnKind::TextsOrIntegers),
-        (caption_ids, ColumnKind::TextsOrIntegers),
-        (columns.split, ColumnKind::Texts),
-    ];
-    columns_read.extend(optional.iter().filter_map(|(name, kind)| Some(((*name)?, *kind))));
+    let ReadColumns { image_ids, caption_ids, all: columns_read, has_unnamed_ids, hint } =
+        columns.in_file(&file, check)?;
     let mut rows = ImagesByKey::default();
     let mut cleaner = CaptionCleaner::new(columns.on_missing.0, columns.on_missing.1);
     let has_wrong_ids = Cell::new(false);
@@ -227,7 +269,7 @@ fn read_within(
             }),
         }
     };
-    let doubts = file.for_each(&columns_read, hint, check, visit).map_err(|error| {
+    let doubts = file.for_each(&columns_read, &hint, check, visit).map_err(|error| {
         if !has_unnamed_ids || !has_wrong_ids.get() {
             return error;
         }

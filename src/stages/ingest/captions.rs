@@ -6,17 +6,12 @@ use super::listed_images::NO_CAPTIONS;
 use super::writer::{DataSetWriter, ImageRow};
 use super::{CaptionTable, delimited_form, listed_images};
 use pairloom_base::error::{Error, Result};
-use pairloom_stage::StageContext;
+use pairloom_stage::{Problem, StageContext};
 use pairloom_storage::image_names::shown_name;
 
-/// Reads the table and writes images, in order of their first caption, and their captions.
-///
-/// If the names of all images are whole numbers, these are the `image_id`s; otherwise images are numbered from 0 in
-/// order of first appearance. Without a column of caption identifiers, captions are numbered from 0 in the order of the
-/// table.
-pub(super) fn run(settings: &CaptionTable, cx: &mut StageContext<'_>) -> Result<()> {
-    let path = cx.source("captions.file")?;
-    let columns = CaptionColumns {
+/// Columns of the table.
+fn columns(settings: &CaptionTable) -> CaptionColumns<'_> {
+    CaptionColumns {
         image: &settings.image,
         image_id: IdentifierColumn::Unused,
         text: &settings.text,
@@ -28,7 +23,22 @@ pub(super) fn run(settings: &CaptionTable, cx: &mut StageContext<'_>) -> Result<
         hint: "name them with `image`, `text` and `caption_id`",
         identifier_hint: "captions have the identifiers of the column `caption_id`, since the table has it: \
                           `caption_id = \"\"` numbers them instead",
-    };
+    }
+}
+
+/// Problems of the header of the table.
+pub(super) fn check_headers(settings: &CaptionTable) -> Vec<Problem> {
+    columns(settings).header_problems("captions.file", settings.file.path())
+}
+
+/// Reads the table and writes images, in order of their first caption, and their captions.
+///
+/// If the names of all images are whole numbers, these are the `image_id`s; otherwise images are numbered from 0 in
+/// order of first appearance. Without a column of caption identifiers, captions are numbered from 0 in the order of the
+/// table.
+pub(super) fn run(settings: &CaptionTable, cx: &mut StageContext<'_>) -> Result<()> {
+    let path = cx.source("captions.file")?;
+    let columns = columns(settings);
     let fixed = settings.split.as_deref().map(listed_images::parse_split).transpose().map_err(Error::data)?;
     let split_of = |_: &str, field: Option<&str>| match (fixed, &settings.split_column) {
         (Some(fixed), _) => Ok(fixed),

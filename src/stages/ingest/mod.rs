@@ -417,6 +417,15 @@ impl Stage for Ingest {
         images.is_url().then_some(CopiedRows { input, output: "images", key_columns: &[], not_of_rows: NOT_OF_ROWS })
     }
 
+    fn check_headers(&self) -> Vec<Problem> {
+        match self {
+            Ingest::ImageFolder(settings) => settings.check_headers(),
+            Ingest::Captions(settings) => captions::check_headers(settings),
+            Ingest::ImageUrls(settings) => settings.check_headers(),
+            _ => Vec::new(),
+        }
+    }
+
     fn check(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         let skipping = match self {

@@ -233,6 +233,30 @@ impl ImageFolder {
         std::iter::once(StageInput::source(IMAGES, &self.images)).chain(captions).collect()
     }
 
+    pub(super) fn check_headers(&self) -> Vec<Problem> {
+        let table = self.captions.as_ref();
+        table
+            .map(|table| self.caption_columns().header_problems("image_folder.captions", table.path()))
+            .unwrap_or_default()
+    }
+
+    fn caption_columns(&self) -> CaptionColumns<'_> {
+        let Self { columns, split, .. } = self;
+        CaptionColumns {
+            image: &columns.file_name,
+            image_id: IdentifierColumn::of_setting(columns.image_id.as_deref(), "image_id"),
+            text: &columns.caption,
+            caption_id: IdentifierColumn::of_setting(columns.caption_id.as_deref(), "caption_id"),
+            split: split.column(),
+            form: delimited_form(self.separator, self.header.as_deref()),
+            on_missing: (self.on_missing, self.max_skipped),
+            shown: |name| shown_name(name).into_owned(),
+            identifier_hint: "the columns `image_id` and `caption_id` have the identifiers, if the table has them: \
+                              `columns.image_id = \"\"` numbers the images instead, `columns.caption_id = \"\"` the captions",
+            hint: "name them with `columns`, such as `columns = { file_name = \"image\", caption = \"text\" }`",
+        }
+    }
+
     pub(super) fn check(&self) -> Vec<Problem> {
         let mut problems = self.split.problems("image_folder");
         problems.extend(delimited_problems("image_folder", self.separator, self.header.as_deref()));
@@ -339,20 +363,7 @@ fn list(settings: &ImageFolder, cx: &mut StageContext<'_>) -> Result<Vec<ListedI
 }
 
 fn read(settings: &ImageFolder, path: &Path, cx: &mut StageContext<'_>) -> Result<Vec<ListedImage>> {
-    let ImageFolder { columns, split, .. } = settings;
-    let names = CaptionColumns {
-        image: &columns.file_name,
-        image_id: IdentifierColumn::of_setting(columns.image_id.as_deref(), "image_id"),
-        text: &columns.caption,
-        caption_id: IdentifierColumn::of_setting(columns.caption_id.as_deref(), "caption_id"),
-        split: split.column(),
-        form: delimited_form(settings.separator, settings.header.as_deref()),
-        on_missing: (settings.on_missing, settings.max_skipped),
-        shown: |name| shown_name(name).into_owned(),
-        identifier_hint: "the columns `image_id` and `caption_id` have the identifiers, if the table has them: \
-                          `columns.image_id = \"\"` numbers the images instead, `columns.caption_id = \"\"` the captions",
-        hint: "name them with `columns`, such as `columns = { file_name = \"image\", caption = \"text\" }`",
-    };
+    let (split, names) = (&settings.split, settings.caption_columns());
     let split_of = |file: &str, field: Option<&str>| split.of(file, field);
     let images = caption_rows::read(cx, path, &names, |name, _| listed_images::image_path("", name?), split_of)?;
     split.check_sizes(images.len(), &images.iter().map(|image| image.split).collect())?;

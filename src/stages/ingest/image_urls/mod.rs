@@ -131,6 +131,25 @@ impl ImageUrls {
         vec![StageInput::source("image_urls.table", &self.table)]
     }
 
+    pub(super) fn check_headers(&self) -> Vec<Problem> {
+        self.caption_columns().header_problems("image_urls.table", self.table.path())
+    }
+
+    fn caption_columns(&self) -> CaptionColumns<'_> {
+        CaptionColumns {
+            image: &self.columns.url,
+            image_id: IdentifierColumn::Unused,
+            text: &self.columns.caption,
+            caption_id: IdentifierColumn::Unused,
+            split: self.split.column(),
+            form: delimited_form(self.separator, self.header.as_deref()),
+            on_missing: (self.on_missing, self.max_skipped),
+            shown: shown_url,
+            identifier_hint: "",
+            hint: "name them with `columns`, such as `columns = { url = \"image_url\", caption = \"text\" }`",
+        }
+    }
+
     pub(super) fn check(&self) -> Vec<Problem> {
         let mut problems = self.split.problems("image_urls");
         problems.extend(delimited_problems("image_urls", self.separator, self.header.as_deref()));
@@ -257,18 +276,7 @@ fn check_skipped(settings: &ImageUrls, progress: &FetchProgress, images: usize) 
 
 /// Reads the table: images by their URL, with their captions.
 fn read(settings: &ImageUrls, path: &Path, cx: &mut StageContext<'_>) -> Result<Vec<CaptionTableImage>> {
-    let names = CaptionColumns {
-        image: &settings.columns.url,
-        image_id: IdentifierColumn::Unused,
-        text: &settings.columns.caption,
-        caption_id: IdentifierColumn::Unused,
-        split: settings.split.column(),
-        form: delimited_form(settings.separator, settings.header.as_deref()),
-        on_missing: (settings.on_missing, settings.max_skipped),
-        shown: shown_url,
-        identifier_hint: "",
-        hint: "name them with `columns`, such as `columns = { url = \"image_url\", caption = \"text\" }`",
-    };
+    let names = settings.caption_columns();
     let key = |url: Result<&str, String>, place: RecordPlace| match url {
         Ok(url) if is_image_url(url) => Ok(url.trim().to_owned()),
         // Each such row is an image of its own, which is left out. No URL is the text of a place.
