@@ -285,12 +285,11 @@ impl DelimitedFile {
 /// Number of words that no name of a column has.
 const WORDS_OF_VALUE: usize = 5;
 
-/// True if a name of a column is rather a value: a URL, the name of an image file, a number or a sentence.
+/// True if a name of a column is rather a value: a URL, the name of an image file or a sentence.
 fn is_value(name: &str) -> bool {
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
     is_image_url(name)
         || ["jpg", "jpeg", "png"].iter().any(|image| extension.eq_ignore_ascii_case(image))
-        || name.parse::<f64>().is_ok()
         || name.split_whitespace().count() >= WORDS_OF_VALUE
 }
 

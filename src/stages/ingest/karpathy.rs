@@ -12,6 +12,7 @@ use super::writer::CaptionCleaner;
 use pairloom_base::error::{Result, ValidationErrors};
 use pairloom_formats::json;
 use pairloom_stage::StageContext;
+use pairloom_storage::image_names::shown_name;
 
 /// Description of a valid file, for error messages.
 const EXPECTED_FORMAT: &str =
@@ -71,8 +72,10 @@ pub(super) fn run(settings: &Karpathy, cx: &mut StageContext<'_>) -> Result<()> 
             mistakes.add(location, problem);
             format!("{location}")
         });
-        let split = listed_images::parse_split(&image.split).unwrap_or_else(|problem| {
-            mistakes.add(location, problem);
+        let split = settings.splits.get(&image.split).unwrap_or(&image.split);
+        let split = listed_images::parse_split(split).unwrap_or_else(|problem| {
+            let name = shown_name(&image.split);
+            mistakes.add(location, format_args!("{problem}; `splits = {{ \"{name}\" = \"val\" }}` gives it one"));
             listed_images::SPLITS[0]
         });
         seen.check_image(image_id, &path, location, &mut mistakes);
@@ -142,6 +145,23 @@ mod tests {
         assert_eq!(got.iter().map(|caption| caption.0).collect::<Vec<_>>(), [70, 71, 72, 73, 74, 10]);
         assert_eq!(host.warnings.len(), 1);
         assert_eq!(host.warnings[0].subject, "none.jpg");
+    }
+
+    #[test]
+    fn other_names_of_splits_have_a_setting() {
+        let set = set(&json!([
+            {"filename": "a.jpg", "imgid": 0, "split": "dev", "sentences": sentences(0, &["A"])},
+            {"filename": "b.jpg", "imgid": 1, "split": "test", "sentences": sentences(1, &["B"])},
+        ]));
+        let folder = folder(&[("set.json", &set), ("images/a.jpg", b""), ("images/b.jpg", b"")]);
+        let message = refused(ingest(folder.path(), settings()));
+        let expected =
+            "images[0]: split is `dev`, expected `train`, `restval`, `val` or `test`; `splits = { \"dev\" = \"val\" }`";
+        assert!(message.contains(expected), "{message}");
+        let mut settings = settings();
+        settings["karpathy"]["splits"] = json!({"dev": "val"});
+        let host = ingest(folder.path(), settings).unwrap();
+        assert_eq!(images(&host).iter().map(|image| image.1.as_str()).collect::<Vec<_>>(), ["val", "test"]);
     }
 
     #[test]

@@ -32,6 +32,8 @@ mod testing;
 #[cfg(test)]
 mod url_names_tests;
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -105,6 +107,9 @@ pub struct Karpathy {
     /// Image folder, or a prefix of a bucket (`s3://bucket/photographs`).
     #[schemars(with = "SourceOrUrl")]
     pub images: SourceRef,
+    /// Splits of other names in the file: `{ dev = "val", validation = "val" }`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub splits: BTreeMap<String, String>,
     /// Number of captions kept of each image, in file order; the published loaders keep five.
     #[serde(default = "default_captions_per_image")]
     pub captions_per_image: usize,
@@ -442,8 +447,12 @@ impl Stage for Ingest {
         }
         problems.extend(skipping.and_then(|(form, policy, share)| max_skipped_problem(form, policy, share)));
         match self {
-            Ingest::Karpathy(settings) if settings.captions_per_image == 0 => {
-                problems.push(Problem::new("karpathy.captions_per_image", "got 0, expected at least 1"));
+            Ingest::Karpathy(settings) => {
+                if settings.captions_per_image == 0 {
+                    problems.push(Problem::new("karpathy.captions_per_image", "got 0, expected at least 1"));
+                }
+                let wrong = settings.splits.values().find_map(|split| listed_images::parse_split(split).err());
+                problems.extend(wrong.map(|message| Problem::new("karpathy.splits", message)));
             }
             Ingest::Coco(settings) => {
                 if settings.captions_per_image == 0 {
@@ -494,7 +503,7 @@ impl Stage for Ingest {
             Ingest::WebDataset(settings) => problems.extend(settings.check()),
             Ingest::HuggingFace(settings) => problems.extend(settings.check()),
             Ingest::ImageUrls(settings) => problems.extend(settings.check()),
-            Ingest::Karpathy(_) | Ingest::Flickr(_) | Ingest::Precomp(_) | Ingest::Published(_) => {}
+            Ingest::Flickr(_) | Ingest::Precomp(_) | Ingest::Published(_) => {}
         }
         problems
     }

@@ -135,7 +135,9 @@ impl SplitColumn {
         };
         parse_split(known.map_or(value, String::as_str)).map_err(|problem| {
             let (name, value) = (shown_name(self.name()), shown_name(value));
-            format!("{problem}; `column = {{ name = \"{name}\", values = {{ \"{value}\" = \"val\" }} }}` gives it one")
+            format!(
+                "{problem}; `{{ name = \"{name}\", values = {{ \"{value}\" = \"val\" }} }}` as the column gives it one"
+            )
         })
     }
 

@@ -351,7 +351,7 @@ fn other_names_of_splits_have_a_setting() {
     let message = refused(run("t.csv", table, split(json!({"validation": "val"}))));
     assert!(message.contains("line 4: split is `dev`, expected `train`, `restval`, `val` or `test`; "), "{message}");
     assert!(
-        message.contains("`column = { name = \"part\", values = { \"dev\" = \"val\" } }` gives it one"),
+        message.contains("`{ name = \"part\", values = { \"dev\" = \"val\" } }` as the column gives it one"),
         "{message}"
     );
     let settings =
