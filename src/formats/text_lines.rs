@@ -45,6 +45,11 @@ impl TextLines {
     }
 }
 
+/// Hint of an error about bytes that are not UTF-8. Their encoding cannot be told from them for sure, and a wrong one gives
+/// other letters.
+pub(crate) const NOT_UTF8_HINT: &str = "convert it with `iconv -f ENCODING -t UTF-8 FILE > NEW`, where ENCODING is that of the \
+    file: such as GB18030 of Chinese, SHIFT_JIS of Japanese, EUC-KR of Korean or WINDOWS-1252 of Western European text";
+
 fn not_utf8(path: &Path, bytes: &[u8]) -> Error {
     let mut mistakes = ValidationErrors::in_file(path);
     for (i, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
@@ -54,7 +59,7 @@ fn not_utf8(path: &Path, bytes: &[u8]) -> Error {
                 .add(format_args!("line {}", i + 1), format_args!("byte {} ({:#04x}) is not UTF-8", at + 1, line[at]));
         }
     }
-    mistakes.hint("convert the file to UTF-8, such as with `iconv -f LATIN1 -t UTF-8`");
+    mistakes.hint(NOT_UTF8_HINT);
     // Splitting at line feeds cannot hide an invalid byte: a multi-byte character never contains a line feed.
     mistakes.into_result().err().unwrap_or_else(|| Error::internal("text was refused as UTF-8 and has no such line"))
 }

@@ -7,6 +7,7 @@ use arrow::array::RecordBatch;
 
 use pairloom_base::error::{ErrorCategory, Result};
 use pairloom_engine::ranks::parse_rank_messages;
+use pairloom_formats::delimited::DelimitedForm;
 use pairloom_formats::id_list;
 use pairloom_formats::npy::{NpyFile, NpyRowKind};
 use pairloom_formats::record_file::RecordFile;
@@ -139,7 +140,7 @@ fn records(folder: &Path, bytes: &[u8], name: &str) {
     }
     let path = stored(folder, name, bytes);
     let columns = [("image", ColumnKind::TextsOrIntegers), ("caption", ColumnKind::TextsOrLists)];
-    let read = RecordFile::open(&path, None).and_then(|file| {
+    let read = RecordFile::open(&path, DelimitedForm::default()).and_then(|file| {
         file.for_each(&columns, "", || Ok(()), |_, fields| fields[0].name().and(fields[1].texts()).map(drop))
     });
     checked(read);

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use pairloom_base::error::{Error, ErrorCategory, Result};
+use pairloom_formats::delimited::DelimitedForm;
 use pairloom_formats::record_file::{FieldValue, RecordFile};
 use pairloom_formats::table_file::{ColumnKind, TableFile};
 
@@ -171,7 +172,8 @@ impl Table {
 }
 
 fn open(path: &Path, separator: Option<char>) -> Result<RecordFile> {
-    RecordFile::open(path, separator.and_then(|separator| u8::try_from(separator).ok()))
+    let separator = separator.and_then(|separator| u8::try_from(separator).ok());
+    RecordFile::open(path, DelimitedForm { separator, header: None })
 }
 
 /// True for a URL of a web page.
@@ -184,7 +186,7 @@ fn text(field: &FieldValue<'_>) -> String {
     match field {
         FieldValue::Text(text) => (*text).to_owned(),
         FieldValue::Integer(number) => number.to_string(),
-        FieldValue::Texts(texts) => texts.first().copied().unwrap_or_default().to_owned(),
+        FieldValue::Texts(texts) => texts.first().copied().flatten().unwrap_or_default().to_owned(),
         _ => String::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! CSV and TSV files with a header line, optionally compressed with gzip.
+//! CSV and TSV files, optionally compressed with gzip. Their first line has the names of the columns, unless these are given.
 //!
 //! The fields are those of the parser of the crate `csv`, and so, for files without mistakes, those of Python's `csv`.
 //! The parser gets one line at a time. If a record is not complete at the end of a line, a quote is open there.
@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 
-use crate::text_lines::{LineBreak, LineReader, MAX_LINE_BYTES};
+use crate::text_lines::{LineBreak, LineReader, MAX_LINE_BYTES, NOT_UTF8_HINT};
 use pairloom_base::error::{Error, Result, Severity, TruncatedList, ValidationErrors};
-use pairloom_storage::image_names::shown_name;
+use pairloom_storage::image_names::{is_image_url, shown_name};
 
 mod quotes;
 #[cfg(test)]
@@ -23,11 +23,22 @@ const SEPARATORS: [(u8, &str, &str); 4] =
 /// Maximum number of quoted fields that warnings name.
 const WARNINGS: usize = 20;
 
+/// Form of a CSV or TSV file, as far as its name does not say it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DelimitedForm<'s> {
+    /// Separator of the columns of a CSV file, by default a comma.
+    pub separator: Option<u8>,
+    /// Names of the columns of a file whose first line is a row.
+    pub header: Option<&'s [String]>,
+}
+
 /// CSV or TSV file that is read row by row.
 #[derive(Debug)]
 pub struct DelimitedFile {
     path: PathBuf,
     header: Vec<String>,
+    /// True if the first line has the names of the columns.
+    has_header_line: bool,
     separator: u8,
     /// True if the name of the file says tabs.
     is_tsv: bool,
@@ -37,13 +48,13 @@ pub struct DelimitedFile {
 impl DelimitedFile {
     /// Opens the file at `path`.
     ///
-    /// The format follows from the extension: `.csv` (fields may be quoted; `separator`, by default a comma) or `.tsv`
-    /// (tabs; quotes are text, since captions contain them), each optionally followed by `.gz`.
+    /// The format follows from the extension: `.csv` (fields may be quoted) or `.tsv` (tabs; quotes are text, since captions
+    /// contain them), each optionally followed by `.gz`.
     ///
     /// # Errors
-    /// The extension is another one, the file is missing, no UTF-8 text, or it has no header, or there is a `separator`
+    /// The extension is another one, the file is missing, no UTF-8 text, or it has no header, or there is a separator
     /// for TSV.
-    pub fn open(path: &Path, separator: Option<u8>) -> Result<Self> {
+    pub fn open(path: &Path, DelimitedForm { separator, header }: DelimitedForm<'_>) -> Result<Self> {
         let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
         let (stem, gzip) = name.strip_suffix(".gz").map_or((name.as_str(), false), |stem| (stem, true));
         let is_tsv = match stem.rsplit_once('.') {
@@ -62,12 +73,15 @@ impl DelimitedFile {
         let lines = LineReader::open(path, gzip, LineBreak::CarriageReturn)?;
         let mut this = Self {
             path: path.to_owned(),
-            header: vec![],
+            header: header.unwrap_or_default().to_vec(),
+            has_header_line: header.is_none(),
             separator,
             is_tsv,
             records: RecordReader::new(lines, separator, !is_tsv),
         };
-        this.read_header()?;
+        if this.has_header_line {
+            this.read_header()?;
+        }
         Ok(this)
     }
 
@@ -113,7 +127,7 @@ impl DelimitedFile {
     /// Indices of any number of columns, as [`Self::columns`]. The hint of the error ends with `hint`.
     ///
     /// # Errors
-    /// As [`Self::columns`].
+    /// As [`Self::columns`]. If there is a hint, and the first line looks like a row, it says how to name the columns.
     pub fn column_places(&self, names: &[&str], hint: &str) -> Result<Vec<usize>> {
         let mut mistakes = ValidationErrors::in_file(&self.path);
         let mut reported = BTreeSet::new();
@@ -133,18 +147,37 @@ impl DelimitedFile {
         if is_missing && let Some(error) = self.other_separator() {
             return Err(error);
         }
+        if is_missing
+            && !hint.is_empty()
+            && self.has_header_line
+            && let Some(field) = self.header.iter().find(|name| is_value(name))
+        {
+            let (path, names) =
+                (self.path.display(), names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>());
+            let message = format!("`{path}` line 1: expected names of columns, got a row: `{}`", shortened(field));
+            let count = self.header.len();
+            return Err(Error::data(message)
+                .hint(format!("name its {count} columns in their order, such as `header = [{}]`", names.join(", "))));
+        }
         let mut columns = TruncatedList::default();
         for name in &self.header {
             columns.push(format_args!("`{}`", shortened(name)));
         }
         let hint = if hint.is_empty() { String::new() } else { format!("; {hint}") };
-        mistakes.hint(format!("by its first line, its columns are {}{hint}", columns.join(", ")));
+        if is_missing && self.header.iter().any(|name| name.contains(char::REPLACEMENT_CHARACTER)) {
+            mistakes.hint(NOT_UTF8_HINT);
+        }
+        let by = if self.has_header_line { "by its first line" } else { "by the setting `header`" };
+        mistakes.hint(format!("{by}, its columns are {}{hint}", columns.join(", ")));
         mistakes.into_result()?;
         Ok(places)
     }
 
     /// Error for a header that has one column with another separator in its name.
     fn other_separator(&self) -> Option<Error> {
+        if !self.has_header_line {
+            return None;
+        }
         if self.header.first().is_some_and(|name| name.starts_with("sep=")) {
             let error =
                 Error::data(format!("`{}` line 1: `sep=` is for Excel, expected column names", self.path.display()));
@@ -231,7 +264,7 @@ impl DelimitedFile {
             match fields {
                 Err(_) => {
                     mistakes.add(place, "bytes that are not UTF-8");
-                    mistakes.hint("convert the file to UTF-8, such as with `iconv -f LATIN1 -t UTF-8 FILE > NEW`");
+                    mistakes.hint(NOT_UTF8_HINT);
                 }
                 Ok(_) if record.raw.contains(&0) => mistakes.add(place, "a zero byte, expected text"),
                 Ok(fields) => {
@@ -247,6 +280,17 @@ impl DelimitedFile {
         }
         Ok(doubts)
     }
+}
+
+/// Number of words that no name of a column has.
+const WORDS_OF_VALUE: usize = 5;
+
+/// True if a name of a column is rather a value: a URL, the name of an image file or a sentence.
+fn is_value(name: &str) -> bool {
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    is_image_url(name)
+        || ["jpg", "jpeg", "png"].iter().any(|image| extension.eq_ignore_ascii_case(image))
+        || name.split_whitespace().count() >= WORDS_OF_VALUE
 }
 
 /// First characters of a name, for messages. Line breaks are escaped. In a file without a header it may be that of an image.

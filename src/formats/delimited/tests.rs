@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::io::Write as _;
 
-use super::DelimitedFile;
+use super::{DelimitedFile, DelimitedForm};
 use pairloom_base::error::{Error, ErrorCategory, Result};
 
 type Rows = Vec<(u64, Vec<String>)>;
@@ -18,7 +18,7 @@ fn read_all(name: &str, content: &[u8]) -> Result<(Rows, Vec<String>)> {
         rows.push((line, fields.iter().map(|&field| field.to_owned()).collect()));
         if fields[0] == "bad" { Err("is bad".to_owned()) } else { Ok(()) }
     };
-    let doubts = DelimitedFile::open(&path, None)?.for_each(|| Ok(()), visit)?;
+    let doubts = DelimitedFile::open(&path, DelimitedForm::default())?.for_each(|| Ok(()), visit)?;
     Ok((rows, doubts))
 }
 
@@ -193,20 +193,24 @@ fn columns_are_found_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.csv");
     std::fs::write(&path, "a,b,a\n").unwrap();
-    let table = DelimitedFile::open(&path, None).unwrap();
+    let table = DelimitedFile::open(&path, DelimitedForm::default()).unwrap();
     assert_eq!(table.columns(["b"]).unwrap(), [1]);
     let error = table.columns(["a", "c"]).unwrap_err();
     assert!(error.to_string().contains("`c`") && error.to_string().contains("`a` is there twice"), "{error}");
     assert!(error.hint_text().unwrap().contains("`a`, `b`"));
-    let error = DelimitedFile::open(&path, None).unwrap().columns(["a", "c", "a", "c"]).unwrap_err().to_string();
+    let error = DelimitedFile::open(&path, DelimitedForm::default())
+        .unwrap()
+        .columns(["a", "c", "a", "c"])
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("has 2 mistakes"), "{error}");
     // Line breaks of names are escaped.
     std::fs::write(&path, "\"a\nb\",c\n").unwrap();
-    let error = DelimitedFile::open(&path, None).unwrap().columns(["a"]).unwrap_err();
+    let error = DelimitedFile::open(&path, DelimitedForm::default()).unwrap().columns(["a"]).unwrap_err();
     assert!(error.hint_text().unwrap().ends_with("its columns are `a\\nb`, `c`"), "{error:?}");
     // A header of many columns is not shown whole.
     std::fs::write(&path, (0..100_000).map(|i| format!("{i},")).collect::<String>()).unwrap();
-    let error = DelimitedFile::open(&path, None).unwrap().columns(["c"]).unwrap_err();
+    let error = DelimitedFile::open(&path, DelimitedForm::default()).unwrap().columns(["c"]).unwrap_err();
     assert!(error.hint_text().unwrap().len() < 300, "{error}");
 }
 
@@ -216,7 +220,7 @@ fn another_separator_is_named_with_its_setting() {
     let open = |name: &str, content: &str, separator: Option<u8>| {
         let path = folder.path().join(name);
         std::fs::write(&path, content).unwrap();
-        DelimitedFile::open(&path, separator)
+        DelimitedFile::open(&path, DelimitedForm { separator, header: None })
     };
     let refused = |name: &str, content: &str, separator: Option<u8>| {
         let error: Error = match open(name, content, separator) {
@@ -260,9 +264,54 @@ fn reading_ends_with_a_failed_check() {
     std::fs::write(&path, "a\n1\n2\n3\n").unwrap();
     let rows = Cell::new(0);
     let check = || if rows.get() < 2 { Ok(()) } else { Err(Error::interrupted()) };
-    let result = DelimitedFile::open(&path, None).unwrap().for_each(check, |_, _| {
+    let result = DelimitedFile::open(&path, DelimitedForm::default()).unwrap().for_each(check, |_, _| {
         rows.set(rows.get() + 1);
         Ok(())
     });
     assert_eq!((result.unwrap_err().category(), rows.get()), (ErrorCategory::Interrupted, 2));
+}
+
+/// Tables as those of CC3M, whose first line is a row.
+#[test]
+fn a_table_without_names_of_columns_needs_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("Train_GCC-training.tsv");
+    std::fs::write(&path, "a very typical bus station\thttp://x.de/1.jpg\nsierra looked stunning\thttp://x.de/2\n")
+        .unwrap();
+    let table = DelimitedFile::open(&path, DelimitedForm::default()).unwrap();
+    let error = table.column_places(&["url", "caption"], "name them with `columns`").unwrap_err();
+    assert!(error.to_string().ends_with("line 1: expected names of columns, got a row: `a very typical bus station`"));
+    assert_eq!(error.hint_text(), Some("name its 2 columns in their order, such as `header = [\"url\", \"caption\"]`"));
+    let header = ["caption", "url"].map(str::to_owned);
+    let table = DelimitedFile::open(&path, DelimitedForm { separator: None, header: Some(&header) }).unwrap();
+    assert_eq!(table.columns(["url", "caption"]).unwrap(), [1, 0]);
+    let error = table.column_places(&["text"], "").unwrap_err();
+    assert_eq!(error.hint_text(), Some("by the setting `header`, its columns are `caption`, `url`"));
+    let mut rows = Vec::new();
+    let visit = |line: u64, fields: &[&str]| {
+        rows.push((line, fields[1].to_owned()));
+        Ok(())
+    };
+    table.for_each(|| Ok(()), visit).unwrap();
+    assert_eq!(rows, [(1, "http://x.de/1.jpg".to_owned()), (2, "http://x.de/2".to_owned())]);
+    for (first, is_row) in [("a,b", false), ("file.name,a dog", false), ("0,1", false), ("A.JPG,b", true)] {
+        std::fs::write(&path.with_extension("csv"), format!("{first}\n")).unwrap();
+        let table = DelimitedFile::open(&path.with_extension("csv"), DelimitedForm::default()).unwrap();
+        let error = table.column_places(&["c"], "name it").unwrap_err().to_string();
+        assert_eq!(error.contains("got a row"), is_row, "{first}: {error}");
+    }
+}
+
+/// `iconv -f LATIN1` of the bytes of "狗" in GBK would give "¹·".
+#[test]
+fn no_encoding_is_guessed() {
+    let message = described(b"a,b\n1,\xb9\xb7\n");
+    assert!(message.contains("line 2: bytes that are not UTF-8"), "{message}");
+    assert!(message.contains("`iconv -f ENCODING -t UTF-8") && message.contains("GB18030 of Chinese"), "{message}");
+    // In the name of a column, too.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.csv");
+    std::fs::write(&path, b"\xb9\xb7,b\n").unwrap();
+    let error = DelimitedFile::open(&path, DelimitedForm::default()).unwrap().columns(["a"]).unwrap_err();
+    assert!(error.hint_text().unwrap().contains("`iconv -f ENCODING -t UTF-8"), "{error:?}");
 }

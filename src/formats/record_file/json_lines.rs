@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{FieldValue, RecordPlace};
 use crate::json::has_more_values;
-use crate::text_lines::{LineBreak, LineReader};
+use crate::text_lines::{LineBreak, LineReader, NOT_UTF8_HINT};
 use pairloom_base::error::{Result, TruncatedList, ValidationErrors, escape_line};
 
 /// Calls `visit` for every object, with the values of the fields `names`. Blank lines are skipped.
@@ -36,6 +36,9 @@ pub(super) fn for_each(
                 if line == 1 && content.trim_ascii_start().starts_with(b"[") {
                     mistakes
                         .hint("the file is one list: write one object a line, such as with `jq -c '.[]' FILE > NEW`");
+                }
+                if std::str::from_utf8(content).is_err() {
+                    mistakes.hint(NOT_UTF8_HINT);
                 }
                 mistakes.add(place, problem);
             }

@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::delimited::DelimitedFile;
+use crate::delimited::{DelimitedFile, DelimitedForm};
 use crate::table_file::{ColumnKind, TableFile};
 use pairloom_base::error::{Error, Result};
 use pairloom_storage::files;
 use pairloom_storage::image_names::shown_name;
 
 mod json_lines;
+mod list_cell;
 mod table_records;
 #[cfg(test)]
 mod tests;
@@ -37,23 +38,25 @@ enum RecordFormat {
 impl RecordFile {
     /// Opens the file at `path`.
     ///
-    /// The format follows from the extension: `.csv` or `.tsv` with a header line, `.jsonl` or `.ndjson` with one
+    /// The format follows from the extension: `.csv` or `.tsv`, `.jsonl` or `.ndjson` with one
     /// object a line, each optionally followed by `.gz`. Parquet and Arrow files are recognised by their first bytes.
     ///
-    /// A CSV file may have another `separator` than a comma.
-    ///
     /// # Errors
-    /// The file is missing, in another format, or damaged, or a `separator` is given for another format than CSV.
-    pub fn open(path: &Path, separator: Option<u8>) -> Result<Self> {
+    /// The file is missing, in another format, or damaged, or a separator is given for another format than CSV, or a header
+    /// for another than CSV and TSV.
+    pub fn open(path: &Path, form: DelimitedForm<'_>) -> Result<Self> {
         let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
         let (stem, gzip) = name.strip_suffix(".gz").map_or((name.as_str(), false), |stem| (stem, true));
         let extension = stem.rsplit_once('.').map_or("", |(_, extension)| extension);
-        if separator.is_some() && !matches!(extension, "csv" | "tsv" | "tab") {
-            let message = format!("`separator` is for CSV files, and `{}` has no `.csv` in its name", path.display());
-            return Err(Error::data(message).hint("leave `separator` out"));
+        let given = [("separator", form.separator.is_some()), ("header", form.header.is_some())];
+        if let Some((setting, _)) = given.iter().find(|(_, is_given)| *is_given)
+            && !matches!(extension, "csv" | "tsv" | "tab")
+        {
+            let message = format!("`{setting}` is for CSV files, and `{}` has no `.csv` in its name", path.display());
+            return Err(Error::data(message).hint(format!("leave `{setting}` out")));
         }
         let format = match extension {
-            "csv" | "tsv" | "tab" => RecordFormat::Delimited(Box::new(DelimitedFile::open(path, separator)?)),
+            "csv" | "tsv" | "tab" => RecordFormat::Delimited(Box::new(DelimitedFile::open(path, form)?)),
             "jsonl" | "ndjson" => {
                 files::first_bytes::<1>(path)?;
                 RecordFormat::JsonLines { gzip }
@@ -153,8 +156,8 @@ pub enum FieldValue<'r> {
     Text(&'r str),
     /// Whole number.
     Integer(i64),
-    /// List of texts.
-    Texts(Vec<&'r str>),
+    /// List of texts; `None` for a null.
+    Texts(Vec<Option<&'r str>>),
     /// Value of another type, with its description.
     Other(String),
 }
@@ -165,10 +168,10 @@ impl<'r> FieldValue<'r> {
         match value {
             None | Some(Value::Null) => Self::Missing,
             Some(Value::String(text)) => Self::Text(text),
-            Some(Value::Array(items)) => match items.iter().map(Value::as_str).collect() {
-                Some(texts) => Self::Texts(texts),
-                None => Self::Other("is a list with values that are no texts".to_owned()),
-            },
+            Some(Value::Array(items)) if items.iter().all(|item| item.is_string() || item.is_null()) => {
+                Self::Texts(items.iter().map(Value::as_str).collect())
+            }
+            Some(Value::Array(_)) => Self::Other("is a list with values that are no texts".to_owned()),
             Some(value) => match value.as_i64() {
                 Some(number) => Self::Integer(number),
                 None if value.is_object() => Self::Other("is an object".to_owned()),
@@ -182,19 +185,19 @@ impl<'r> FieldValue<'r> {
     fn text_bytes(&self) -> u64 {
         match self {
             Self::Text(text) => text.len() as u64,
-            Self::Texts(texts) => texts.iter().map(|text| ITEM_BYTES + text.len() as u64).sum(),
+            Self::Texts(texts) => texts.iter().map(|text| ITEM_BYTES + text.map_or(0, str::len) as u64).sum(),
             Self::Missing | Self::Integer(_) | Self::Other(_) => 0,
         }
     }
 
-    /// Text, or a whole number as text, without surrounding white space.
+    /// Text as it stands in the file, or a whole number as text.
     ///
     /// # Errors
-    /// Message that follows the name of the field: it is missing, empty, or of another type.
+    /// Message that follows the name of the field: it is missing, empty or white space, or of another type.
     pub fn name(&self) -> Result<Cow<'r, str>, String> {
         match self {
             Self::Text(text) if text.trim().is_empty() => Err("is empty".to_owned()),
-            Self::Text(text) => Ok(Cow::Borrowed(text.trim())),
+            Self::Text(text) => Ok(Cow::Borrowed(text)),
             Self::Integer(number) => Ok(Cow::Owned(number.to_string())),
             Self::Missing => Err("is missing".to_owned()),
             Self::Texts(_) => Err("is a list, expected a text or a whole number".to_owned()),
@@ -202,7 +205,7 @@ impl<'r> FieldValue<'r> {
         }
     }
 
-    /// Whole number, or a text that is one.
+    /// Whole number, or a text that is one beside white space.
     ///
     /// # Errors
     /// Message that follows the name of the field: it is no whole number.
@@ -212,22 +215,26 @@ impl<'r> FieldValue<'r> {
             Self::Other(description) => format!("{description}, expected a whole number"),
             _ => format!("{problem}, expected a whole number"),
         })?;
+        let text = text.trim();
         text.parse().map_err(|error: ParseIntError| match error.kind() {
-            IntErrorKind::PosOverflow => format!("is `{}`, expected at most {}", shown_name(&text), i64::MAX),
-            _ => format!("is `{}`, expected a whole number", shown_name(&text)),
+            IntErrorKind::PosOverflow => format!("is `{}`, expected at most {}", shown_name(text), i64::MAX),
+            _ => format!("is `{}`, expected a whole number", shown_name(text)),
         })
     }
 
-    /// Texts: one, or those of a list.
+    /// Texts: one, or those of a list, which may also be written in a text, as JSON or as Python writes a list of texts. `None`
+    /// for a null.
     ///
     /// # Errors
-    /// Message that follows the name of the field: it has no text.
-    pub fn texts(&self) -> Result<&[&'r str], String> {
+    /// Message that follows the name of the field: it is neither text nor list, or a text that begins as a list and is none.
+    pub fn texts(&self) -> Result<Vec<Option<Cow<'r, str>>>, String> {
         match self {
-            Self::Text(text) => Ok(std::slice::from_ref(text)),
-            Self::Texts(texts) if texts.is_empty() => Err("is an empty list".to_owned()),
-            Self::Texts(texts) => Ok(texts),
-            Self::Missing => Err("is missing".to_owned()),
+            Self::Text(text) => Ok(match list_cell::parse(text)? {
+                Some(items) => items.into_iter().map(|item| item.map(Cow::Owned)).collect(),
+                None => vec![Some(Cow::Borrowed(*text))],
+            }),
+            Self::Texts(texts) => Ok(texts.iter().map(|text| text.map(Cow::Borrowed)).collect()),
+            Self::Missing => Ok(vec![None]),
             Self::Integer(number) => Err(format!("is {number}, expected a text or a list of texts")),
             Self::Other(description) => Err(format!("{description}, expected a text or a list of texts")),
         }

@@ -84,10 +84,7 @@ impl FieldColumn {
             }
             Self::Integers(..) => FieldValue::Missing,
             Self::Texts(texts) => texts.get(row).map_or(FieldValue::Missing, FieldValue::Text),
-            Self::Lists(lists) => {
-                let texts = lists.get(row).and_then(|texts| texts.into_iter().collect());
-                texts.map_or(FieldValue::Missing, FieldValue::Texts)
-            }
+            Self::Lists(lists) => lists.get(row).map_or(FieldValue::Missing, FieldValue::Texts),
         }
     }
 }

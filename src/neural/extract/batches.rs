@@ -37,13 +37,13 @@ pub(super) struct BatchComputation<'e> {
 }
 
 /// Features of a batch of images.
-pub(super) struct ComputedBatch<'b> {
+pub(super) struct ComputedBatch {
     /// Numbers of the images that have features.
     pub rows: Vec<usize>,
     /// Their features, row-major.
     pub features: Vec<f32>,
-    /// Names of images that cannot be decoded, with the reasons.
-    pub undecodable: Vec<(Cow<'b, str>, Error)>,
+    /// Numbers of the images that cannot be decoded, with the reasons.
+    pub undecodable: Vec<(usize, Error)>,
 }
 
 impl<'e> BatchComputation<'e> {
@@ -55,13 +55,13 @@ impl<'e> BatchComputation<'e> {
     }
 
     /// Computes the features of the images with these `numbers`, batch by batch, in their order.
-    pub fn compute<'b>(
+    pub fn compute(
         &self,
         numbers: &[usize],
-        images: &EncodedImages<'b>,
+        images: &EncodedImages<'_>,
         rows: &BlockRows,
         shared: Option<&SharedBlock<'_, '_>>,
-    ) -> Result<Vec<ComputedBatch<'b>>> {
+    ) -> Result<Vec<ComputedBatch>> {
         let is_broken = AtomicBool::new(false);
         let chunks = numbers.par_chunks(self.extract.full_batch());
         let batch = |numbers: &[usize]| self.compute_batch(numbers, images, rows, shared, &is_broken);
@@ -71,14 +71,14 @@ impl<'e> BatchComputation<'e> {
     }
 
     /// Computes a batch. `is_broken` is set by an image that ends the stage.
-    fn compute_batch<'b>(
+    fn compute_batch(
         &self,
         numbers: &[usize],
-        images: &EncodedImages<'b>,
+        images: &EncodedImages<'_>,
         rows: &BlockRows,
         shared: Option<&SharedBlock<'_, '_>>,
         is_broken: &AtomicBool,
-    ) -> Result<ComputedBatch<'b>> {
+    ) -> Result<ComputedBatch> {
         let (extract, input) = (self.extract, self.extract.input());
         let mut pixels = Vec::with_capacity(extract.full_batch() * extract.crops() * 3 * input.crop * input.crop);
         let mut batch = ComputedBatch { rows: Vec::new(), features: Vec::new(), undecodable: Vec::new() };
@@ -99,7 +99,7 @@ impl<'e> BatchComputation<'e> {
                     batch.rows.push(row);
                 }
                 Err(error) if error.category() == ErrorCategory::Data => {
-                    batch.undecodable.push((images.shown_name(row), error));
+                    batch.undecodable.push((row, error));
                     is_broken.fetch_or(extract.on_undecodable == OnUndecodable::Fail, Ordering::Relaxed);
                 }
                 Err(error) => return Err(error.context(format!("image `{}`", images.shown_name(row)))),

@@ -206,10 +206,15 @@ fn compute_part(
         }
         undecodable.extend(batch.undecodable);
     }
-    undecodable.extend(rows.repeat().into_iter().map(|(row, first)| {
+    // A row without values was not decoded, or not computed since another one ends the stage.
+    let is_undecodable = |row| undecodable.iter().any(|(other, _)| *other == row);
+    let copies = rows.repeat().into_iter().filter(|(_, first)| is_undecodable(*first)).map(|(row, first)| {
         let message = format!("it has the bytes of `{}`, which cannot be decoded", images.shown_name(first));
-        (images.shown_name(row), Error::data(message))
-    }));
+        (row, Error::data(message))
+    });
+    let copies: Vec<_> = copies.collect();
+    let undecodable = undecodable.into_iter().chain(copies).map(|(row, error)| (images.shown_name(row), error));
+    let undecodable: Vec<_> = undecodable.collect();
     if stage.on_undecodable == OnUndecodable::Fail && !undecodable.is_empty() {
         return Err(undecodable_error(&undecodable, &block.range));
     }

@@ -75,6 +75,14 @@ fn images_with_the_same_bytes_are_computed_once_and_fail_alike() {
     assert_eq!(warnings, expected);
 }
 
+/// An image that is not computed, since another one ends the stage, is not broken.
+#[test]
+fn a_copy_of_an_image_is_not_blamed_for_another_one() {
+    let mut host = host(&[png(1), b"GIF89a".to_vec(), png(1)].map(inline));
+    let error = host.run_stage(&extract(json!({}))).unwrap_err().to_string();
+    assert_eq!(error, "image `picture 1`: it is a GIF image, expected JPEG or PNG");
+}
+
 /// Columns that `plan` reads: of images in the table their digests, of those in a folder their paths.
 #[test]
 fn keys_of_images_need_the_key_columns_only() {

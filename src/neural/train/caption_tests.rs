@@ -9,7 +9,7 @@ use test_data::public;
 use super::testing::{captions, description, host, stage};
 use super::training_data::first_share;
 use crate::testing::RunOnHost as _;
-use pairloom_formats::delimited::DelimitedFile;
+use pairloom_formats::delimited::{DelimitedFile, DelimitedForm};
 use pairloom_kernels::text::{Tokenizer, Vocabulary};
 use pairloom_stage::Stage;
 
@@ -77,7 +77,7 @@ fn the_vocabulary_counts_the_chosen_captions() {
 #[test]
 fn the_vocabulary_of_train_and_val_has_the_size_of_the_published_one() {
     let Some(f30k) = public("f30k-captions") else { return };
-    let table = DelimitedFile::open(&f30k.join("captions.tsv.gz"), None).expect("a table");
+    let table = DelimitedFile::open(&f30k.join("captions.tsv.gz"), DelimitedForm::default()).expect("a table");
     let [split, text] = table.columns(["split", "caption"]).expect("columns");
     let mut train: HashMap<String, usize> = HashMap::new();
     let mut both: HashMap<String, usize> = HashMap::new();

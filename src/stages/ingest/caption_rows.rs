@@ -1,13 +1,16 @@
-//! Rows of a table of captions, grouped by image: the reader of `captions` and `image_folder`.
+//! Rows of a table of captions, grouped by image: the reader of `captions`, `image_folder` and `image_urls`.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::OnMissing;
 use super::listed_images::check_name_length;
-use super::writer;
+use super::writer::CaptionCleaner;
 use pairloom_base::error::{Error, ErrorCategory, Result, ValidationErrors};
+use pairloom_formats::delimited::DelimitedForm;
 use pairloom_formats::record_file::{FieldValue, RecordFile, RecordPlace};
 use pairloom_formats::table_file::ColumnKind;
 use pairloom_stage::{Problem, StageContext};
@@ -73,8 +76,10 @@ pub(super) struct CaptionColumns<'s> {
     pub caption_id: IdentifierColumn<'s>,
     /// Column of the split.
     pub split: Option<&'s str>,
-    /// Separator of the columns of a CSV file, if it is no comma.
-    pub separator: Option<u8>,
+    /// Separator and header of a CSV or TSV file, if they are not the usual ones.
+    pub form: DelimitedForm<'s>,
+    /// Treatment of captions that are empty or null, and the largest share of them that may be left out.
+    pub on_missing: (OnMissing, f64),
     /// Form of the name of an image in messages.
     pub shown: fn(&str) -> String,
     /// Hint of the error for missing columns.
@@ -122,7 +127,7 @@ impl<'s> CaptionColumns<'s> {
         }
         let stop = || Err(Error::new(ErrorCategory::Interrupted, "the header is read"));
         let header = || -> Result<()> {
-            let file = RecordFile::open(path, self.separator)?;
+            let file = RecordFile::open(path, self.form)?;
             let columns = self.in_file(&file, stop)?;
             file.for_each(&columns.all, &columns.hint, stop, |_, _| Ok(())).map(drop)
         };
@@ -147,7 +152,7 @@ pub(super) struct CaptionTableImage {
     pub id: Option<Arc<str>>,
     /// Split.
     pub split: &'static str,
-    /// Identifier and text of each caption.
+    /// Identifier and text of each caption; none if all of them were left out.
     pub captions: Vec<(i64, String)>,
     /// Place of its first row.
     pub first: RecordPlace,
@@ -176,15 +181,15 @@ struct ImageFields<'r> {
 }
 
 /// Reads the images in order of first appearance. Without a column of caption identifiers, captions are numbered from 0
-/// in the order of the table.
+/// in the order of the table, with those that are left out.
 ///
 /// `key_of` returns the key of a name, or of a field without one, in a row: rows with equal keys have the same image.
 /// `split_of` returns the split of an image
 /// from its key and the field of the split column.
 ///
 /// # Errors
-/// The file is not a table with these columns, has no captions, or has invalid rows, all of which the error lists. Or the
-/// run was cancelled.
+/// The file is not a table with these columns, has no captions, or has invalid rows, all of which the error lists. Or more
+/// captions are left out than allowed, or the run was cancelled.
 pub(super) fn read(
     cx: &mut StageContext<'_>,
     path: &Path,
@@ -210,10 +215,11 @@ fn read_within(
         cx.check_cancelled()?;
         if kept.get() <= limit { Ok(()) } else { Err(too_large(path, limit)) }
     };
-    let file = RecordFile::open(path, columns.separator)?;
+    let file = RecordFile::open(path, columns.form)?;
     let ReadColumns { image_ids, caption_ids, all: columns_read, has_unnamed_ids, hint } =
         columns.in_file(&file, check)?;
     let mut rows = ImagesByKey::default();
+    let mut cleaner = CaptionCleaner::new(columns.on_missing.0, columns.on_missing.1);
     let has_wrong_ids = Cell::new(false);
     let wrong_id = |_: &String| has_wrong_ids.set(true);
     let visit = |place: RecordPlace, values: &[FieldValue<'_>]| {
@@ -231,13 +237,21 @@ fn read_within(
         });
         let id = id.transpose().inspect_err(wrong_id)?;
         let split = split.map(|(column, value)| value.name().map_err(|problem| format!("`{column}` {problem}")));
-        let split = split_of(&key, split.transpose()?.as_deref())?;
+        let split = split_of(&key, split.transpose()?.as_deref().map(str::trim))?;
         let fields = ImageFields { name: &name, key, id: id.as_deref(), split };
         let image = rows.add_image(fields, place);
         kept.set(rows.bytes);
         let image = image.inspect_err(wrong_id)?;
         rows.check_split(image, &(columns.shown)(&name), split)?;
         let texts = text.texts().map_err(|problem| format!("`{}` {problem}", columns.text))?;
+        if texts.is_empty() {
+            return cleaner.leave_out(place, &format!("`{}` is an empty list", columns.text));
+        }
+        let mut add = |rows: &mut ImagesByKey, id, text: Option<Cow<'_, str>>| {
+            let text = cleaner.clean(text.as_deref(), place)?;
+            text.into_iter().for_each(|text| rows.add_caption(image, id, text));
+            Ok::<_, String>(())
+        };
         match caption_id {
             Some(_) if texts.len() > 1 => {
                 has_wrong_ids.set(true);
@@ -246,11 +260,12 @@ fn read_within(
             Some((column, id)) => {
                 let id = id.integer().map_err(|problem| format!("`{column}` {problem}"));
                 let id = id.and_then(|id| rows.check_caption_id(id, place).map(|()| id)).inspect_err(wrong_id)?;
-                texts.iter().try_for_each(|text| rows.add_caption(image, id, text))
+                texts.into_iter().try_for_each(|text| add(&mut rows, id, text))
             }
-            None => texts.iter().try_for_each(|text| {
+            None => texts.into_iter().try_for_each(|text| {
                 rows.count += 1;
-                rows.add_caption(image, rows.count - 1, text)
+                let id = rows.count - 1;
+                add(&mut rows, id, text)
             }),
         }
     };
@@ -267,6 +282,7 @@ fn read_within(
     if rows.images.is_empty() {
         return Err(Error::data(format!("`{}` has no captions", path.display())));
     }
+    cleaner.finish(cx, path)?;
     Ok(rows.images)
 }
 
@@ -349,8 +365,7 @@ impl ImagesByKey {
         }
     }
 
-    fn add_caption(&mut self, image: usize, id: i64, text: &str) -> Result<(), String> {
-        let text = writer::clean_caption(text)?;
+    fn add_caption(&mut self, image: usize, id: i64, text: &str) {
         self.bytes += CAPTION_BYTES + text.len() as u64;
         let captions = &mut self.images[image].captions;
         if captions.is_empty() {
@@ -358,8 +373,12 @@ impl ImagesByKey {
             captions.reserve_exact(1);
         }
         captions.push((id, text.to_owned()));
-        Ok(())
     }
+}
+
+/// Whole number that an identifier is, beside white space.
+pub(super) fn whole_number(name: &str) -> Option<i64> {
+    name.trim().parse().ok()
 }
 
 /// Returns the identifiers of images: the whole numbers that `names` are, or numbers from 0 if one of them is a text. Warns
@@ -368,7 +387,7 @@ impl ImagesByKey {
 /// # Errors
 /// Two names are the same number, such as `7` and `007`.
 pub(super) fn image_ids(cx: &mut StageContext<'_>, path: &Path, names: &[&str]) -> Result<Vec<i64>> {
-    let ids: Option<Vec<i64>> = names.iter().map(|name| name.parse().ok()).collect();
+    let ids: Option<Vec<i64>> = names.iter().map(|name| whole_number(name)).collect();
     let Some(ids) = ids else {
         if let Some(message) = text_doubt(names) {
             cx.warn(path.display().to_string(), message);
@@ -390,10 +409,10 @@ pub(super) fn image_ids(cx: &mut StageContext<'_>, path: &Path, names: &[&str]) 
 /// or there is a point in numbers, as pandas writes a column with a gap.
 fn text_doubt(names: &[&str]) -> Option<String> {
     let is_with_point = |name: &str| {
-        let zeros = name.split_once('.').filter(|(whole, _)| whole.parse::<i64>().is_ok());
-        zeros.is_some_and(|(_, zeros)| zeros.bytes().all(|byte| byte == b'0'))
+        let zeros = name.split_once('.').filter(|(whole, _)| whole_number(whole).is_some());
+        zeros.is_some_and(|(_, zeros)| zeros.trim_end().bytes().all(|byte| byte == b'0'))
     };
-    let texts = || names.iter().filter(|name| name.parse::<i64>().is_err());
+    let texts = || names.iter().filter(|name| whole_number(name).is_none());
     let count = texts().count();
     let pointed = texts().find(|name| is_with_point(name));
     let (shown, reason) = match pointed {
@@ -425,7 +444,8 @@ mod tests {
             text: "text",
             caption_id: IdentifierColumn::Unused,
             split: None,
-            separator: None,
+            form: DelimitedForm::default(),
+            on_missing: (OnMissing::Fail, 0.1),
             shown: str::to_owned,
             hint: "",
             identifier_hint: "",

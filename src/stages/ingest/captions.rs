@@ -1,8 +1,10 @@
 //! Reader of `captions`: a table of captions without images, for stages that need captions only.
 
 use super::caption_rows::{self, CaptionColumns, IdentifierColumn};
+use super::image_folder::SplitColumn;
+use super::listed_images::NO_CAPTIONS;
 use super::writer::{DataSetWriter, ImageRow};
-use super::{CaptionTable, listed_images, separator_byte};
+use super::{CaptionTable, delimited_form, listed_images};
 use pairloom_base::error::{Error, Result};
 use pairloom_stage::{Problem, StageContext};
 use pairloom_storage::image_names::shown_name;
@@ -14,8 +16,9 @@ fn columns(settings: &CaptionTable) -> CaptionColumns<'_> {
         image_id: IdentifierColumn::Unused,
         text: &settings.text,
         caption_id: IdentifierColumn::of_setting(settings.caption_id.as_deref(), "caption_id"),
-        split: settings.split_column.as_deref(),
-        separator: separator_byte(settings.separator),
+        split: settings.split_column.as_ref().map(SplitColumn::name),
+        form: delimited_form(settings.separator, settings.header.as_deref()),
+        on_missing: (settings.on_missing, settings.max_skipped),
         shown: |name| shown_name(name).into_owned(),
         hint: "name them with `image`, `text` and `caption_id`",
         identifier_hint: "captions have the identifiers of the column `caption_id`, since the table has it: \
@@ -37,13 +40,20 @@ pub(super) fn run(settings: &CaptionTable, cx: &mut StageContext<'_>) -> Result<
     let path = cx.source("captions.file")?;
     let columns = columns(settings);
     let fixed = settings.split.as_deref().map(listed_images::parse_split).transpose().map_err(Error::data)?;
-    let split_of =
-        |_: &str, field: Option<&str>| fixed.map_or_else(|| listed_images::parse_split(field.unwrap_or("")), Ok);
+    let split_of = |_: &str, field: Option<&str>| match (fixed, &settings.split_column) {
+        (Some(fixed), _) => Ok(fixed),
+        (None, Some(column)) => column.split(field.unwrap_or("")),
+        (None, None) => Err("there is no split".to_owned()),
+    };
     let images = caption_rows::read(cx, &path, &columns, |name, _| name.map(str::to_owned), split_of)?;
     let names: Vec<&str> = images.iter().map(|image| &*image.name).collect();
     let ids = caption_rows::image_ids(cx, &path, &names)?;
     let mut rows = DataSetWriter::default();
     for (id, image) in ids.into_iter().zip(&images) {
+        if image.captions.is_empty() {
+            cx.warn((columns.shown)(&image.name), NO_CAPTIONS);
+            continue;
+        }
         let row = ImageRow { id, split: image.split, file_name: &image.name, path: None, bytes: None };
         rows.push(cx, &row, image.captions.iter().map(|(id, text)| (*id, text.as_str())))?;
     }
@@ -143,6 +153,26 @@ mod tests {
         assert!(
             refused(ingest(folder(&[("c.csv", b"image_id,caption\n")]).path(), settings)).contains("has no captions")
         );
+    }
+
+    #[test]
+    fn empty_captions_can_be_left_out_of_a_table_without_names_of_columns() {
+        let table = b"a.jpg\tdev\tone\na.jpg\tdev\t \nb.jpg\ttrain\t\nc.jpg\ttrain\tfour\n";
+        let settings = json!({"captions": {"file": "c.tsv", "header": ["image_id", "part", "caption"], "on_missing": "skip",
+            "max_skipped": 0.5, "split_column": {"name": "part", "values": {"dev": "val"}}}});
+        let host = ingest(folder(&[("c.tsv", table)]).path(), settings).unwrap();
+        let expected = [(0, 0, "val", "one"), (3, 2, "train", "four")];
+        assert_eq!(
+            captions(&host),
+            expected.map(|(id, image, split, text)| (id, image, split.to_owned(), text.to_owned()))
+        );
+        assert_eq!(images(&host).len(), 2);
+        let warnings: Vec<_> = host.warnings.iter().map(|warning| (&*warning.subject, &*warning.message)).collect();
+        assert!(
+            warnings[0].1.starts_with("2 of 4 captions are left out: line 2: caption is empty; line 3"),
+            "{warnings:?}"
+        );
+        assert_eq!(warnings[1], ("b.jpg", "image has no captions and is left out"));
     }
 
     #[test]

@@ -7,8 +7,9 @@ use std::fmt;
 
 use serde::Deserialize;
 
+use super::Coco;
 use super::listed_images::{self, DuplicateFinder, ListedImage, MissingImages};
-use super::{Coco, writer};
+use super::writer::CaptionCleaner;
 use pairloom_base::error::{Error, Result, ValidationErrors};
 use pairloom_formats::json;
 use pairloom_stage::StageContext;
@@ -34,7 +35,7 @@ struct CocoImage {
 struct CocoCaption {
     id: i64,
     image_id: i64,
-    caption: String,
+    caption: Option<String>,
 }
 
 /// Location of an entry in one of the files, from 0.
@@ -64,6 +65,7 @@ pub(super) fn run(settings: &Coco, cx: &mut StageContext<'_>) -> Result<()> {
         let path = cx.source(&format!("coco.files.{number}.captions"))?;
         let file: CocoAnnotations = json::read_while(&path, EXPECTED_FORMAT, || cx.check_cancelled())?;
         let mut mistakes = ValidationErrors::in_file(&path);
+        let mut cleaner = CaptionCleaner::new(settings.on_missing, settings.max_skipped);
         let mut by_id: HashMap<i64, usize> = HashMap::with_capacity(file.images.len());
         for (index, image) in file.images.into_iter().enumerate() {
             let location = CocoLocation { list: "images", index, file: number };
@@ -94,12 +96,13 @@ pub(super) fn run(settings: &Coco, cx: &mut StageContext<'_>) -> Result<()> {
             if captions.len() == settings.captions_per_image {
                 continue;
             }
-            match writer::clean_caption(&annotation.caption) {
-                Ok(text) => captions.push((annotation.id, text.to_owned())),
+            match cleaner.clean(annotation.caption.as_deref(), location) {
+                Ok(text) => captions.extend(text.map(|text| (annotation.id, text.to_owned()))),
                 Err(problem) => mistakes.add(location, problem),
             }
         }
         mistakes.into_result()?;
+        cleaner.finish(cx, &path)?;
     }
     let missing = MissingImages::new(settings.on_missing, settings.max_skipped);
     listed_images::write_existing(cx, &entries, "coco.images", &missing)
@@ -180,6 +183,33 @@ mod tests {
         ] {
             assert!(message.contains(expected), "{expected} is not in\n{message}");
         }
+    }
+
+    #[test]
+    fn empty_captions_can_be_left_out() {
+        let train = json!({
+            "images": [{"id": 5, "file_name": "a.jpg"}],
+            "annotations": [{"image_id": 5, "id": 1, "caption": ""}, {"image_id": 5, "id": 2, "caption": "A"},
+                            {"image_id": 5, "id": 3, "caption": "B"}],
+        });
+        let val = json!({
+            "images": [{"id": 6, "file_name": "a.jpg"}],
+            "annotations": [{"image_id": 6, "id": 4, "caption": null}, {"image_id": 6, "id": 7, "caption": "V"}],
+        });
+        let mut settings = settings();
+        settings["coco"]["on_missing"] = json!("skip");
+        settings["coco"]["max_skipped"] = json!(0.5);
+        let host = ingest(files(&train, &val).path(), settings.clone()).unwrap();
+        assert_eq!(captions(&host).iter().map(|caption| caption.0).collect::<Vec<_>>(), [2, 3, 7]);
+        let warnings: Vec<_> = host.warnings.iter().map(|warning| warning.message.as_str()).collect();
+        let expected = [
+            "1 of 3 captions are left out: files[0].annotations[0]: caption is empty",
+            "1 of 2 captions are left out: files[1].annotations[0]: caption is missing",
+        ];
+        assert_eq!(warnings, expected);
+        settings["coco"]["max_skipped"] = json!(0.4);
+        let message = refused(ingest(files(&train, &val).path(), settings));
+        assert!(message.starts_with("1 of 2 captions were left out, expected at most 0.4"), "{message}");
     }
 
     #[test]

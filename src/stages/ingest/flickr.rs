@@ -5,8 +5,9 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
+use super::Flickr;
 use super::listed_images::{self, ListedImage, MissingImages};
-use super::{Flickr, writer};
+use super::writer::CaptionCleaner;
 use pairloom_base::error::{Result, ValidationErrors};
 use pairloom_formats::text_lines::TextLines;
 use pairloom_stage::StageContext;
@@ -15,16 +16,19 @@ use pairloom_storage::image_names::shown_name;
 /// Image of the token file with its captions.
 struct CaptionedImage {
     name: String,
-    captions: Vec<(i64, String)>,
+    /// Number, identifier and text of each caption.
+    captions: Vec<(u32, i64, String)>,
 }
 
 /// Reads the token file and the lists, and writes images and captions.
 ///
 /// `image_id` numbers the images of the token file in order of first appearance, including images in no list;
-/// `caption_id` is the line of the caption, from 0. Images in no list are left out, since the lists define the splits.
+/// `caption_id` is the line of the caption, from 0. The captions of an image are in the order of their numbers, by which
+/// ratings name them. Images in no list are left out, since the lists define the splits.
 /// Blank lines are skipped.
 pub(super) fn run(settings: &Flickr, cx: &mut StageContext<'_>) -> Result<()> {
-    let tokens = read_tokens(cx, &TextLines::read(&cx.source("flickr.tokens")?)?)?;
+    let tokens = TextLines::read(&cx.source("flickr.tokens")?)?;
+    let tokens = read_tokens(settings, cx, &tokens)?;
     let splits = read_lists(cx, &tokens)?;
     let mut entries = Vec::with_capacity(splits.len());
     for (image_id, image) in (0..).zip(tokens) {
@@ -36,19 +40,21 @@ pub(super) fn run(settings: &Flickr, cx: &mut StageContext<'_>) -> Result<()> {
             file_name: image.name,
             path,
             place: None,
-            captions: image.captions,
+            captions: image.captions.into_iter().map(|(_, id, text)| (id, text)).collect(),
         });
     }
     let missing = MissingImages::new(settings.on_missing, settings.max_skipped);
     listed_images::write_existing(cx, &entries, "flickr.images", &missing)
 }
 
-/// Reads the images in order of first appearance, with their captions in file order.
-fn read_tokens(cx: &StageContext<'_>, file: &TextLines) -> Result<Vec<CaptionedImage>> {
+/// Reads the images in order of first appearance, with their captions in the order of their numbers. Warns of numbers that are
+/// not 0, 1, 2 and so on.
+fn read_tokens(settings: &Flickr, cx: &mut StageContext<'_>, file: &TextLines) -> Result<Vec<CaptionedImage>> {
     let mut mistakes = ValidationErrors::in_file(file.path());
     let mut images: Vec<CaptionedImage> = Vec::new();
     let mut by_name: HashMap<&str, usize> = HashMap::new();
     let mut numbers = HashSet::new();
+    let mut cleaner = CaptionCleaner::new(settings.on_missing, settings.max_skipped);
     for ((line, content), id) in file.iter().zip(0..) {
         cx.check_cancelled()?;
         if content.trim().is_empty() {
@@ -66,18 +72,33 @@ fn read_tokens(cx: &StageContext<'_>, file: &TextLines) -> Result<Vec<CaptionedI
         if !numbers.insert((name, number)) {
             mistakes.add(location, format_args!("`{}#{number}` is a duplicate", shown_name(name)));
         }
-        match writer::clean_caption(caption) {
-            Ok(text) => {
-                let image = *by_name.entry(name).or_insert_with(|| {
-                    images.push(CaptionedImage { name: name.to_owned(), captions: Vec::new() });
-                    images.len() - 1
-                });
-                images[image].captions.push((id, text.to_owned()));
-            }
+        let image = *by_name.entry(name).or_insert_with(|| {
+            images.push(CaptionedImage { name: name.to_owned(), captions: Vec::new() });
+            images.len() - 1
+        });
+        match cleaner.clean(Some(caption), location) {
+            Ok(text) => images[image].captions.extend(text.map(|text| (number, id, text.to_owned()))),
             Err(problem) => mistakes.add(location, problem),
         }
     }
     mistakes.into_result()?;
+    cleaner.finish(cx, file.path())?;
+    let mut others = Vec::new();
+    for image in &mut images {
+        image.captions.sort_by_key(|(number, ..)| *number);
+        let other = image.captions.iter().zip(0..).find(|((number, ..), place)| number != place);
+        others.extend(
+            other.map(|((number, ..), place)| format!("`{}#{number}`, at place {place}", shown_name(&image.name))),
+        );
+    }
+    if let Some(first) = others.first() {
+        let (count, all) = (others.len(), images.len());
+        let message = format!(
+            "the captions of {count} of {all} images are not numbered 0, 1, 2 and so on, such as {first}: ratings that name \
+             captions mean their places"
+        );
+        cx.warn(file.path().display().to_string(), message);
+    }
     Ok(images)
 }
 
@@ -93,10 +114,10 @@ fn read_lists(cx: &StageContext<'_>, tokens: &[CaptionedImage]) -> Result<HashMa
         let mut mistakes = ValidationErrors::in_file(file.path());
         for (line, name) in file.iter() {
             cx.check_cancelled()?;
-            let name = name.trim();
-            if name.is_empty() {
+            if name.trim().is_empty() {
                 continue;
             }
+            let name = if known.contains(name) { name } else { name.trim() };
             let path = match listed_images::image_path("", name) {
                 Ok(path) => path,
                 Err(problem) => {
@@ -135,7 +156,9 @@ mod tests {
     use serde_json::json;
     use test_data::public;
 
-    use super::super::testing::{captions, folder, images, ingest, refused, split_counts};
+    use pairloom_tables::int_column;
+
+    use super::super::testing::{captions, folder, images, ingest, ingest_beside, refused, split_counts};
 
     fn settings() -> serde_json::Value {
         json!({"flickr": {"tokens": "tokens.txt", "images": "images", "train": "train.txt", "val": "val.txt",
@@ -164,6 +187,38 @@ mod tests {
         assert_eq!(host.warnings, []);
     }
 
+    /// Ratings name captions by their numbers.
+    #[test]
+    fn captions_are_in_the_order_of_their_numbers() {
+        let folder = folder(&[
+            ("tokens.txt", b"a.jpg#2\tthird\na.jpg#0\tfirst\na.jpg#1\tsecond\nb.jpg#1\tx\n"),
+            ("train.txt", b""),
+            ("val.txt", b"b.jpg\n"),
+            ("test.txt", b"a.jpg\n"),
+            ("images/a.jpg", b""),
+            ("images/b.jpg", b""),
+            ("ExpertAnnotations.txt", b"a.jpg\ta.jpg#0\t4\t4\t4\n"),
+        ]);
+        let host = ingest(folder.path(), settings()).unwrap();
+        let got: Vec<_> = captions(&host).into_iter().map(|(id, _, _, text)| (id, text)).collect();
+        let expected = [(1, "first"), (2, "second"), (0, "third"), (3, "x")];
+        assert_eq!(got, expected.map(|(id, text)| (id, text.to_owned())));
+        let warnings: Vec<_> = host.warnings.iter().map(|warning| warning.message.as_str()).collect();
+        assert_eq!(
+            warnings,
+            [
+                "the captions of 1 of 2 images are not numbered 0, 1, 2 and so on, such as `b.jpg#1`, at place 0: ratings \
+              that name captions mean their places"
+            ]
+        );
+        let ratings = json!({"ratings": {"file": "ExpertAnnotations.txt", "form": "flickr8k_expert",
+                                         "images": "pairs.images", "captions": "pairs.captions"}});
+        let tables = [("ratings.images", &host, "images"), ("ratings.captions", &host, "captions")];
+        let rated = ingest_beside(folder.path(), ratings, &tables).unwrap();
+        // The caption with the identifier 1 is "first".
+        assert_eq!(int_column(&rated.output("ratings"), "caption_id").unwrap().values(), &[1; 3]);
+    }
+
     #[test]
     fn every_mistake_of_the_token_file_is_reported() {
         let folder = folder(&[
@@ -180,6 +235,32 @@ mod tests {
         ] {
             assert!(message.contains(expected), "{expected} is not in\n{message}");
         }
+    }
+
+    #[test]
+    fn empty_captions_can_be_left_out_and_names_may_have_spaces() {
+        let folder = folder(&[
+            ("tokens.txt", b"a.jpg #0\t \na.jpg #1\tA one\na.jpg#0\tother\n"),
+            ("train.txt", b"a.jpg \n"),
+            ("val.txt", b" a.jpg\n"),
+            ("test.txt", b""),
+            ("images/a.jpg", b""),
+            ("images/a.jpg ", b""),
+        ]);
+        let mut settings = settings();
+        settings["flickr"]["on_missing"] = json!("skip");
+        settings["flickr"]["max_skipped"] = json!(0.34);
+        let host = ingest(folder.path(), settings).unwrap();
+        let rows: Vec<_> = images(&host).into_iter().map(|(id, split, _, path)| (id, split, path.unwrap())).collect();
+        let expected = [(0, "train", "a.jpg "), (1, "val", "a.jpg")];
+        assert_eq!(rows, expected.map(|(id, split, path)| (id, split.to_owned(), path.to_owned())));
+        assert_eq!(captions(&host).iter().map(|row| row.3.as_str()).collect::<Vec<_>>(), ["A one", "other"]);
+        let warnings: Vec<_> = host.warnings.iter().map(|warning| warning.message.as_str()).collect();
+        assert_eq!(warnings[0], "1 of 3 captions are left out: line 1: caption is empty");
+        assert!(
+            warnings[1].contains("1 of 2 images") && warnings[1].contains("`a.jpg #1`, at place 0"),
+            "{warnings:?}"
+        );
     }
 
     #[test]

@@ -77,10 +77,7 @@ const TABLES: [&str; 2] = [".parquet", ".arrow"];
 /// Reads the files and writes the images and captions of all rows, in their order.
 pub(super) fn run(settings: &HuggingFace, cx: &mut StageContext<'_>) -> Result<()> {
     let mut rows = PictureRows::new(&settings.split, settings.on_missing, settings.max_skipped);
-    let split = match &settings.split {
-        ImageSplit::Column(name) => Some(name.as_str()),
-        _ => None,
-    };
+    let split = settings.split.column();
     for path in table_files(cx)? {
         let file = TableFile::open(&path)?;
         let mut columns = vec![

@@ -6,11 +6,13 @@ use std::fmt;
 
 use serde::Deserialize;
 
+use super::Karpathy;
 use super::listed_images::{self, DuplicateFinder, ListedImage, MissingImages};
-use super::{Karpathy, writer};
+use super::writer::CaptionCleaner;
 use pairloom_base::error::{Result, ValidationErrors};
 use pairloom_formats::json;
 use pairloom_stage::StageContext;
+use pairloom_storage::image_names::shown_name;
 
 /// Description of a valid file, for error messages.
 const EXPECTED_FORMAT: &str =
@@ -36,7 +38,7 @@ struct KarpathyImage {
 
 #[derive(Deserialize)]
 struct KarpathySentence {
-    raw: String,
+    raw: Option<String>,
     sentid: i64,
 }
 
@@ -60,6 +62,7 @@ pub(super) fn run(settings: &Karpathy, cx: &mut StageContext<'_>) -> Result<()> 
     let file: KarpathySplits = json::read_while(&path, EXPECTED_FORMAT, || cx.check_cancelled())?;
     let mut mistakes = ValidationErrors::in_file(&path);
     let mut seen = DuplicateFinder::new();
+    let mut cleaner = CaptionCleaner::new(settings.on_missing, settings.max_skipped);
     let mut entries = Vec::with_capacity(file.images.len());
     for (i, image) in file.images.into_iter().enumerate() {
         let location = KarpathyLocation(i);
@@ -69,22 +72,29 @@ pub(super) fn run(settings: &Karpathy, cx: &mut StageContext<'_>) -> Result<()> 
             mistakes.add(location, problem);
             format!("{location}")
         });
-        let split = listed_images::parse_split(&image.split).unwrap_or_else(|problem| {
-            mistakes.add(location, problem);
+        let split = settings.splits.get(&image.split).unwrap_or(&image.split);
+        let split = listed_images::parse_split(split).unwrap_or_else(|problem| {
+            let name = shown_name(&image.split);
+            mistakes.add(location, format_args!("{problem}; `splits = {{ \"{name}\" = \"val\" }}` gives it one"));
             listed_images::SPLITS[0]
         });
         seen.check_image(image_id, &path, location, &mut mistakes);
         let mut captions = Vec::with_capacity(settings.captions_per_image.min(image.sentences.len()));
-        for (k, sentence) in image.sentences.iter().take(settings.captions_per_image).enumerate() {
+        for (k, sentence) in image.sentences.iter().enumerate() {
+            if captions.len() == settings.captions_per_image {
+                break;
+            }
             seen.check_caption(sentence.sentid, location, &mut mistakes);
-            match writer::clean_caption(&sentence.raw) {
-                Ok(text) => captions.push((sentence.sentid, text.to_owned())),
-                Err(problem) => mistakes.add(format_args!("{location}.sentences[{k}]"), problem),
+            let place = format_args!("{location}.sentences[{k}]");
+            match cleaner.clean(sentence.raw.as_deref(), place) {
+                Ok(text) => captions.extend(text.map(|text| (sentence.sentid, text.to_owned()))),
+                Err(problem) => mistakes.add(place, problem),
             }
         }
         entries.push(ListedImage { image_id, split, file_name: image.filename, path, place: None, captions });
     }
     mistakes.into_result()?;
+    cleaner.finish(cx, &path)?;
     let missing = MissingImages::new(settings.on_missing, settings.max_skipped);
     listed_images::write_existing(cx, &entries, "karpathy.images", &missing)
 }
@@ -138,6 +148,23 @@ mod tests {
     }
 
     #[test]
+    fn other_names_of_splits_have_a_setting() {
+        let set = set(&json!([
+            {"filename": "a.jpg", "imgid": 0, "split": "dev", "sentences": sentences(0, &["A"])},
+            {"filename": "b.jpg", "imgid": 1, "split": "test", "sentences": sentences(1, &["B"])},
+        ]));
+        let folder = folder(&[("set.json", &set), ("images/a.jpg", b""), ("images/b.jpg", b"")]);
+        let message = refused(ingest(folder.path(), settings()));
+        let expected =
+            "images[0]: split is `dev`, expected `train`, `restval`, `val` or `test`; `splits = { \"dev\" = \"val\" }`";
+        assert!(message.contains(expected), "{message}");
+        let mut settings = settings();
+        settings["karpathy"]["splits"] = json!({"dev": "val"});
+        let host = ingest(folder.path(), settings).unwrap();
+        assert_eq!(images(&host).iter().map(|image| image.1.as_str()).collect::<Vec<_>>(), ["val", "test"]);
+    }
+
+    #[test]
     fn missing_images_are_all_named_or_skipped() {
         let set = set(&json!([
             {"filename": "a.jpg", "imgid": 0, "split": "train", "sentences": sentences(0, &["A"])},
@@ -164,6 +191,26 @@ mod tests {
         assert!(refused(ingest(folder.path(), skipping())).contains("is not a folder"));
     }
 
+    /// The sixth caption takes the place of an empty one, since five are kept.
+    #[test]
+    fn empty_captions_can_be_left_out() {
+        let mut six = sentences(10, &["A0", " ", "A2", "A3", "A4", "A5", "A6"]);
+        six[3]["raw"] = json!(null);
+        let set = set(&json!([
+            {"filename": "a.jpg", "imgid": 0, "split": "train", "sentences": six},
+            {"filename": "b.jpg", "imgid": 1, "split": "train", "sentences": sentences(0, &[""])},
+        ]));
+        let folder = folder(&[("set.json", &set), ("images/a.jpg", b""), ("images/b.jpg", b"")]);
+        let host = ingest(folder.path(), skipping()).unwrap();
+        assert_eq!(captions(&host).iter().map(|caption| caption.0).collect::<Vec<_>>(), [10, 12, 14, 15, 16]);
+        let warnings: Vec<_> = host.warnings.iter().map(|warning| warning.message.as_str()).collect();
+        let expected = "3 of 8 captions are left out: images[0].sentences[1]: caption is empty; images[0].sentences[3]: \
+                        caption is missing; images[1].sentences[0]: caption is empty";
+        assert_eq!(warnings, [expected, "image has no captions and is left out"]);
+        let message = refused(ingest(folder.path(), settings()));
+        assert!(message.contains("images[0].sentences[3]: caption is missing: `on_missing = \"skip\"`"), "{message}");
+    }
+
     #[test]
     fn every_mistake_is_reported_with_its_location() {
         let set = set(&json!([
@@ -173,7 +220,7 @@ mod tests {
             {"filename": "/etc/passwd", "imgid": 4, "split": "val", "sentences": sentences(9, &["D"])},
         ]));
         let folder = folder(&[("set.json", &set), ("images/a.jpg", b""), ("b.jpg", b"")]);
-        let message = refused(ingest(folder.path(), skipping()));
+        let message = refused(ingest(folder.path(), settings()));
         for expected in [
             "set.json` has 7 mistakes",
             "images[0].sentences[1]: caption is empty",

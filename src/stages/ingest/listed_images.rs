@@ -8,6 +8,7 @@ use std::path::{Component, Path};
 use std::sync::{Mutex, PoisonError};
 
 use arrow::array::{Array as _, AsArray as _, BinaryBuilder, Int64Array, RecordBatch, StringArray, StringBuilder};
+use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
 
 use super::writer::{DataSetWriter, ImageRow, PICTURE_PART_ROWS};
 use super::{NOT_OF_ROWS, OnMissing};
@@ -22,6 +23,9 @@ use pairloom_storage::files::is_file;
 use pairloom_storage::image_names::shown_name;
 use pairloom_storage::objects::{ObjectStamp, ObjectStorage};
 use pairloom_tables::{Nullable, images, text_column};
+
+/// Warning about an image that needs captions and has none.
+pub(super) const NO_CAPTIONS: &str = "image has no captions and is left out";
 
 /// Number of images without a file that an error lists.
 const LISTED: usize = 20;
@@ -100,10 +104,12 @@ fn choose<'e>(
     let mut missing = ValidationErrors::in_file(place);
     let mut skipped = SkippedItems { skipped: 0, total: entries.len() as u64, first: vec![] };
     let mut kept = 0;
+    // Of the first missing images, the files that were probably meant are looked for.
+    let mut looked = 0;
     for entry in entries {
         cx.check_cancelled()?;
         if entry.captions.is_empty() && on_missing.needs_captions {
-            cx.warn(shown_name(&entry.path), "image has no captions and is left out");
+            cx.warn(shown_name(&entry.path), NO_CAPTIONS);
             continue;
         }
         let reason = match look(&entry.path)? {
@@ -121,16 +127,17 @@ fn choose<'e>(
             (Some(list), Some(place)) => format!(", which `{list}` names in {place}"),
             _ => String::new(),
         };
+        let meant = if looked < LISTED { meant_file(entry, look)? } else { None };
+        looked += 1;
         match on_missing.policy {
             OnMissing::Fail => {
-                if missing.is_empty()
-                    && let Some(hint) = meant_file(entry, look)?
-                {
+                if let Some(hint) = meant {
                     missing.hint(hint);
                 }
                 missing.add(format_args!("`{}`", shown_name(&entry.path)), format_args!("{reason}{named}"));
             }
             OnMissing::Skip => {
+                let named = meant.map_or(named.clone(), |meant| format!("{named}; {meant}"));
                 let short = reason.strip_prefix("there is ").unwrap_or(&reason);
                 let path = shown_name(&entry.path);
                 if skipped.first.len() < LISTED {
@@ -154,7 +161,7 @@ fn choose<'e>(
 }
 
 /// Returns a hint that names the file that was probably meant by a path without a file: without its folders, with other
-/// separators of folders, with another extension, or in the caption.
+/// separators of folders, with another form of its letters or of its extension, or in the caption.
 fn meant_file(entry: &ListedImage, look: &dyn Fn(&str) -> Result<Found>) -> Result<Option<String>> {
     let is_there = |path: &str| Ok::<_, Error>(!matches!(look(path)?, Found::Nothing(_)));
     let found = |shown: &str, meaning: &str| Ok(Some(format!("the folder has `{shown}`{meaning}")));
@@ -175,11 +182,29 @@ fn meant_file(entry: &ListedImage, look: &dyn Fn(&str) -> Result<Found>) -> Resu
     if slashes != path && is_there(&slashes)? {
         return found(&shown_name(&slashes), ": folders are separated by `/`");
     }
-    if let Some((stem, extension)) = path.rsplit_once('.') {
-        for other in [extension.to_lowercase(), extension.to_uppercase()].iter().filter(|other| *other != extension) {
-            let named = format!("{stem}.{other}");
-            if is_there(&named)? {
-                return found(&shown_name(&named), ": names must agree in upper and lower case");
+    if path.trim() != path && is_there(path.trim())? {
+        return found(&shown_name(path.trim()), ": white space is part of a name");
+    }
+    // A letter with its accent can be one character or two, which look alike.
+    let composed = ComposingNormalizerBorrowed::new_nfc().normalize(path);
+    let decomposed = DecomposingNormalizerBorrowed::new_nfd().normalize(path);
+    for form in [path, &composed, &decomposed] {
+        let mut names = vec![form.to_owned()];
+        if let Some((stem, extension)) = form.rsplit_once('.') {
+            names.extend([extension.to_lowercase(), extension.to_uppercase()].map(|other| format!("{stem}.{other}")));
+        }
+        for named in names.iter().filter(|named| *named != path) {
+            if is_there(named)? {
+                return found(
+                    &shown_name(named),
+                    match (form == path, named == form) {
+                        (true, _) => ": names must agree in upper and lower case",
+                        (false, true) => ": its letters are in another form of Unicode",
+                        (false, false) => {
+                            ": its letters are in another form of Unicode, and its ending in another case"
+                        }
+                    },
+                );
             }
         }
     }

@@ -4,8 +4,9 @@
 //!
 //! For every format:
 //! - images are in the order of the data set; the captions of an image are adjacent and in their order;
-//! - white space around a caption is removed; a caption is not changed otherwise;
-//! - a duplicate identifier, an empty caption, an unknown split, bytes that are not UTF-8, or a name that leads out of
+//! - white space around a caption is removed; a caption is not changed otherwise; a name is not changed at all;
+//! - captions that are empty or null are left out with `on_missing = "skip"`, at most the share `max_skipped`;
+//! - a duplicate identifier, otherwise an empty caption, an unknown split, bytes that are not UTF-8, or a name that leads out of
 //!   the image folder is an error. The error names file and line, and lists all mistakes of the file.
 
 mod karpathy;
@@ -31,10 +32,13 @@ mod testing;
 #[cfg(test)]
 mod url_names_tests;
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use pairloom_base::error::Result;
+use pairloom_formats::delimited::DelimitedForm;
 use pairloom_stage::{
     CopiedRows, KnownFacts, OutputFact, Problem, RunnableStage, SourceOrUrl, SourceRef, Stage, StageContext,
     StageInput, StageOutput,
@@ -48,7 +52,7 @@ use writer::{
 
 pub use embeddings::{EmbeddingColumns, PrecomputedEmbeddings};
 pub use hugging_face::HuggingFace;
-pub use image_folder::{ImageFolder, ImageFolderColumns, ImageSplit, SplitFractions};
+pub use image_folder::{ImageFolder, ImageFolderColumns, ImageSplit, SplitColumn, SplitFractions};
 pub use image_urls::{ImageUrlColumns, ImageUrls};
 pub use qrels::QrelsFiles;
 pub use ratings::{RatingForm, RatingTable};
@@ -103,13 +107,16 @@ pub struct Karpathy {
     /// Image folder, or a prefix of a bucket (`s3://bucket/photographs`).
     #[schemars(with = "SourceOrUrl")]
     pub images: SourceRef,
+    /// Splits of other names in the file: `{ dev = "val", validation = "val" }`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub splits: BTreeMap<String, String>,
     /// Number of captions kept of each image, in file order; the published loaders keep five.
     #[serde(default = "default_captions_per_image")]
     pub captions_per_image: usize,
-    /// Treatment of images whose file is missing.
+    /// Treatment of images whose file is missing, and of captions that are empty or null.
     #[serde(default)]
     pub on_missing: OnMissing,
-    /// Largest share of the images that `on_missing = "skip"` may leave out.
+    /// Largest share of the images, and of the captions, that `on_missing = "skip"` may leave out.
     #[serde(default = "default_max_skipped", skip_serializing_if = "is_default_max_skipped")]
     pub max_skipped: f64,
 }
@@ -129,10 +136,10 @@ pub struct Flickr {
     pub val: SourceRef,
     /// File with the names of the test images.
     pub test: SourceRef,
-    /// Treatment of images whose file is missing.
+    /// Treatment of images whose file is missing, and of captions that are empty or null.
     #[serde(default)]
     pub on_missing: OnMissing,
-    /// Largest share of the images that `on_missing = "skip"` may leave out.
+    /// Largest share of the images, and of the captions, that `on_missing = "skip"` may leave out.
     #[serde(default = "default_max_skipped", skip_serializing_if = "is_default_max_skipped")]
     pub max_skipped: f64,
 }
@@ -149,10 +156,10 @@ pub struct Coco {
     /// Number of captions kept of each image, in file order; the published loaders keep five.
     #[serde(default = "default_captions_per_image")]
     pub captions_per_image: usize,
-    /// Treatment of images whose file is missing.
+    /// Treatment of images whose file is missing, and of captions that are empty or null.
     #[serde(default)]
     pub on_missing: OnMissing,
-    /// Largest share of the images that `on_missing = "skip"` may leave out.
+    /// Largest share of the images, and of the captions, that `on_missing = "skip"` may leave out.
     #[serde(default = "default_max_skipped", skip_serializing_if = "is_default_max_skipped")]
     pub max_skipped: f64,
 }
@@ -192,6 +199,12 @@ pub struct Precomp {
     /// these identifiers, those of the other splits are numbered after the largest of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test_caption_ids: Option<SourceRef>,
+    /// Treatment of captions that are empty.
+    #[serde(default, skip_serializing_if = "OnMissing::is_default")]
+    pub on_missing: OnMissing,
+    /// Largest share of the captions that `on_missing = "skip"` may leave out.
+    #[serde(default = "default_max_skipped", skip_serializing_if = "is_default_max_skipped")]
+    pub max_skipped: f64,
 }
 
 /// Choice of the files of a `*_precomp` folder for the split `test`.
@@ -209,22 +222,22 @@ pub enum PrecompTest {
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CaptionTable {
-    /// Table of captions: CSV or TSV with column names in the first line, JSON Lines (each of these also `.gz`), Parquet
-    /// or Arrow.
+    /// Table of captions: CSV or TSV with column names in the first line or in `header`, JSON Lines (each of these also
+    /// `.gz`), Parquet or Arrow.
     pub file: SourceRef,
     /// Column of the image of a caption: its identifier or file name.
     #[serde(default = "default_image_column")]
     pub image: String,
-    /// Column of the caption, or of a list of captions.
+    /// Column of the caption, or of a list of captions, which a text may also have as JSON or Python writes it.
     #[serde(default = "default_text_column")]
     pub text: String,
     /// Column of the caption identifiers, whole numbers. By default `caption_id`, if the table has this column; otherwise,
     /// or if the setting is `""`, captions are numbered from 0.
     #[serde(default)]
     pub caption_id: Option<String>,
-    /// Column of the splits.
+    /// Column of the splits, or `{ name = "part", values = { dev = "val" } }` for other names of splits.
     #[serde(default)]
-    pub split_column: Option<String>,
+    pub split_column: Option<SplitColumn>,
     /// Split of all captions, if there is no column of splits.
     #[serde(default)]
     pub split: Option<String>,
@@ -232,6 +245,15 @@ pub struct CaptionTable {
     /// TSV files, a quote is text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub separator: Option<char>,
+    /// Names of the columns of a CSV or TSV file that has no line of names, in their order: `["caption", "url"]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header: Option<Vec<String>>,
+    /// Treatment of captions that are empty or null.
+    #[serde(default, skip_serializing_if = "OnMissing::is_default")]
+    pub on_missing: OnMissing,
+    /// Largest share of the captions that `on_missing = "skip"` may leave out.
+    #[serde(default = "default_max_skipped", skip_serializing_if = "is_default_max_skipped")]
+    pub max_skipped: f64,
 }
 
 /// Synthetic images and captions.
@@ -298,7 +320,8 @@ impl Stage for Ingest {
 
     fn version(&self) -> u32 {
         match self {
-            Ingest::Ratings(_) => 4,
+            Ingest::Ratings(_) => 5,
+            Ingest::Flickr(_) | Ingest::ImageFolder(_) | Ingest::Captions(_) | Ingest::ImageUrls(_) => 4,
             Ingest::Published(_) | Ingest::Qrels(_) | Ingest::Embeddings(_) => 2,
             _ => 3,
         }
@@ -414,18 +437,22 @@ impl Stage for Ingest {
             Ingest::Karpathy(settings) => Some(("karpathy", settings.on_missing, settings.max_skipped)),
             Ingest::Flickr(settings) => Some(("flickr", settings.on_missing, settings.max_skipped)),
             Ingest::Coco(settings) => Some(("coco", settings.on_missing, settings.max_skipped)),
+            Ingest::Precomp(settings) => Some(("precomp", settings.on_missing, settings.max_skipped)),
+            Ingest::Captions(settings) => Some(("captions", settings.on_missing, settings.max_skipped)),
             _ => None,
         };
-        let separator = match self {
-            Ingest::ImageFolder(settings) => Some(("image_folder", settings.separator)),
-            Ingest::Captions(settings) => Some(("captions", settings.separator)),
-            _ => None,
-        };
-        problems.extend(separator.and_then(|(form, separator)| separator_problem(form, separator)));
+        if let Ingest::Captions(settings) = self {
+            problems.extend(delimited_problems("captions", settings.separator, settings.header.as_deref()));
+            problems.extend(settings.split_column.iter().filter_map(|column| column.problem("captions.split_column")));
+        }
         problems.extend(skipping.and_then(|(form, policy, share)| max_skipped_problem(form, policy, share)));
         match self {
-            Ingest::Karpathy(settings) if settings.captions_per_image == 0 => {
-                problems.push(Problem::new("karpathy.captions_per_image", "got 0, expected at least 1"));
+            Ingest::Karpathy(settings) => {
+                if settings.captions_per_image == 0 {
+                    problems.push(Problem::new("karpathy.captions_per_image", "got 0, expected at least 1"));
+                }
+                let wrong = settings.splits.values().find_map(|split| listed_images::parse_split(split).err());
+                problems.extend(wrong.map(|message| Problem::new("karpathy.splits", message)));
             }
             Ingest::Coco(settings) => {
                 if settings.captions_per_image == 0 {
@@ -476,22 +503,31 @@ impl Stage for Ingest {
             Ingest::WebDataset(settings) => problems.extend(settings.check()),
             Ingest::HuggingFace(settings) => problems.extend(settings.check()),
             Ingest::ImageUrls(settings) => problems.extend(settings.check()),
-            Ingest::Karpathy(_) | Ingest::Flickr(_) | Ingest::Precomp(_) | Ingest::Published(_) => {}
+            Ingest::Flickr(_) | Ingest::Precomp(_) | Ingest::Published(_) => {}
         }
         problems
     }
 }
 
-/// Treatment of images whose file is missing.
+/// Treatment of images whose file is missing, and of captions that are empty or null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnMissing {
     /// Stops with an error that names all of them.
     #[default]
     Fail,
-    /// Leaves such images and their captions out, with a warning for each image. `max_skipped` limits their share; one image at
-    /// least must be left.
+    /// Leaves such images and their captions out, with a warning for each image, and captions that are empty or null, with one
+    /// for each file. An image without a caption that is left is left out too. `max_skipped` limits the share of images and that
+    /// of captions; one image at least must be left.
     Skip,
+}
+
+impl OnMissing {
+    /// True for the default: leaving it out keeps the keys of older results.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Default of `max_skipped`: the largest share of images that may be left out.
@@ -528,9 +564,21 @@ fn separator_problem(form: &str, separator: Option<char>) -> Option<Problem> {
     })
 }
 
-/// Byte of a separator that [`separator_problem`] accepts.
-fn separator_byte(separator: Option<char>) -> Option<u8> {
-    separator.and_then(|character| u8::try_from(character).ok())
+/// Checks the settings `separator` and `header` of a form.
+fn delimited_problems(form: &str, separator: Option<char>, header: Option<&[String]>) -> Vec<Problem> {
+    let mut problems: Vec<Problem> = separator_problem(form, separator).into_iter().collect();
+    if let Some(header) = header
+        && (header.is_empty() || header.iter().enumerate().any(|(at, name)| header[..at].contains(name)))
+    {
+        let message = "expected the name of each column, in their order, all different";
+        problems.push(Problem::new(format!("{form}.header"), message));
+    }
+    problems
+}
+
+/// Form of a file with settings that [`delimited_problems`] accepts.
+fn delimited_form(separator: Option<char>, header: Option<&[String]>) -> DelimitedForm<'_> {
+    DelimitedForm { separator: separator.and_then(|character| u8::try_from(character).ok()), header }
 }
 
 impl RunnableStage for Ingest {

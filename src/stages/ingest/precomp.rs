@@ -7,8 +7,9 @@ use std::path::Path;
 
 use az::SaturatingAs;
 
-use super::writer::{DataSetWriter, FEATURE_PART_ROWS, ImageRow, REGION_PART_ROWS};
-use super::{Precomp, PrecompTest, writer};
+use super::listed_images::NO_CAPTIONS;
+use super::writer::{CaptionCleaner, DataSetWriter, FEATURE_PART_ROWS, ImageRow, REGION_PART_ROWS};
+use super::{OnMissing, Precomp, PrecompTest};
 use pairloom_base::error::{Error, Result, ValidationErrors};
 use pairloom_formats::id_list::IdList;
 use pairloom_formats::npy::{NpyFile, NpyRowKind};
@@ -34,7 +35,7 @@ pub(super) fn run(settings: &Precomp, cx: &mut StageContext<'_>) -> Result<()> {
     let row_kind = if settings.regions { NpyRowKind::VectorSets } else { NpyRowKind::Vectors };
     let mut all = Vec::new();
     for (name, split) in [("train", "train"), ("dev", "val"), (test, "test")] {
-        match SplitFiles::open(&folder, name, split, row_kind)? {
+        match SplitFiles::open(&folder, name, split, row_kind, settings.on_missing)? {
             Some(files) => all.push(files),
             None if name == "testall" => {
                 return Err(Error::data(format!("no `testall_ims.npy` in `{}`", folder.display()))
@@ -73,7 +74,9 @@ pub(super) fn run(settings: &Precomp, cx: &mut StageContext<'_>) -> Result<()> {
     };
     let (mut images, mut captions) = (0, 0);
     for files in &all {
-        writer.write(cx, files, use_ids, images, captions)?;
+        let mut cleaner = CaptionCleaner::new(settings.on_missing, settings.max_skipped);
+        writer.write(cx, files, &mut cleaner, use_ids, (images, captions))?;
+        cleaner.finish(cx, files.caps.path())?;
         images += files.images();
         captions += files.captions;
     }
@@ -144,14 +147,15 @@ struct FeatureWriter {
 }
 
 impl FeatureWriter {
-    /// Writes a split. The splits before it have `images_before` images and `captions_before` captions.
+    /// Writes a split. The splits before it have `images_before` images and `captions_before` captions. Images without a
+    /// caption are left out, with a warning.
     fn write(
         &mut self,
         cx: &mut StageContext<'_>,
         files: &SplitFiles,
+        cleaner: &mut CaptionCleaner,
         use_ids: bool,
-        images_before: usize,
-        captions_before: usize,
+        (images_before, captions_before): (usize, usize),
     ) -> Result<()> {
         let file_name = files.ims.path().file_name().unwrap_or_default().to_string_lossy();
         let mut lines = files.caps.iter().take(files.used_captions);
@@ -164,9 +168,16 @@ impl FeatureWriter {
                 _ => to_id(images_before + image)?,
             };
             let first = image * files.captions_per_image;
-            let texts = lines.by_ref().take(files.captions_per_image).map(|(_, line)| line.trim());
-            let caption = |(k, text)| Ok((self.caption_ids.id(files.split, first + k, captions_before)?, text));
-            let captions = texts.enumerate().map(caption).collect::<Result<Vec<_>>>()?;
+            let mut captions = Vec::with_capacity(files.captions_per_image);
+            for (k, (line, text)) in lines.by_ref().take(files.captions_per_image).enumerate() {
+                let id = self.caption_ids.id(files.split, first + k, captions_before)?;
+                let text = cleaner.clean(Some(text), format_args!("line {line}")).map_err(Error::data)?;
+                captions.extend(text.map(|text| (id, text)));
+            }
+            if captions.is_empty() {
+                cx.warn(format!("{file_name}#{row}"), NO_CAPTIONS);
+                continue;
+            }
             let image = ImageRow {
                 id: image_id,
                 split: files.split,
@@ -229,7 +240,13 @@ struct SplitFiles {
 
 impl SplitFiles {
     /// Opens the files with the prefix `name`. Returns `None` if there are neither features nor captions.
-    pub fn open(folder: &Path, name: &str, split: &'static str, row_kind: NpyRowKind) -> Result<Option<Self>> {
+    pub fn open(
+        folder: &Path,
+        name: &str,
+        split: &'static str,
+        row_kind: NpyRowKind,
+        on_missing: OnMissing,
+    ) -> Result<Option<Self>> {
         let path = |suffix: &str| folder.join(format!("{name}_{suffix}"));
         let (ims, caps, ids) = (path("ims.npy"), path("caps.txt"), path("ids.txt"));
         match (is_file(&ims)?, is_file(&caps)?) {
@@ -248,7 +265,7 @@ impl SplitFiles {
         };
         let ims = NpyFile::open(&ims, row_kind, hint)?;
         let caps = TextLines::read(&caps)?;
-        let captions = check_captions(&caps)?;
+        let captions = check_captions(&caps, on_missing)?;
         let (rows_per_image, captions_per_image) = layout(&ims, &caps, captions)?;
         let images = ims.rows() / rows_per_image;
         let ids = if is_file(&ids)? { Some(read_ids(&ids, images, captions)?) } else { None };
@@ -298,13 +315,15 @@ fn rows_are_equal(ims: &NpyFile, row: usize) -> bool {
 }
 
 /// Checks all captions and returns their number.
-fn check_captions(caps: &TextLines) -> Result<usize> {
+fn check_captions(caps: &TextLines, on_missing: OnMissing) -> Result<usize> {
+    let mut cleaner = CaptionCleaner::new(on_missing, 1.0);
     let mut mistakes = ValidationErrors::in_file(caps.path());
     let mut count = 0;
     for (line, content) in caps.iter() {
         count += 1;
-        if let Err(problem) = writer::clean_caption(content) {
-            mistakes.add(format_args!("line {line}"), problem);
+        let place = format_args!("line {line}");
+        if let Err(problem) = cleaner.clean(Some(content), place) {
+            mistakes.add(place, problem);
         }
     }
     mistakes.into_result()?;
@@ -464,6 +483,22 @@ mod tests {
                 ["dev", "test"]
             );
         }
+    }
+
+    #[test]
+    fn empty_captions_can_be_left_out() {
+        let texts = b"a\n\nb\nc\nd\n\n\n\n\n\ne\nf\ng\nh\ni\n";
+        let set = set((&rows(3, 1), texts));
+        let message = refused(ingest(set.path(), settings()));
+        assert!(message.contains("has 6 mistakes") && message.contains("line 2: caption is empty"), "{message}");
+        let skip = |share: f64| json!({"precomp": {"folder": "", "on_missing": "skip", "max_skipped": share}});
+        let host = ingest(set.path(), skip(0.4)).unwrap();
+        // The second image has no captions.
+        assert_eq!(features(&host), [(0, 0.0), (2, 2.0)]);
+        let ids: Vec<_> = captions(&host).into_iter().map(|(id, image, ..)| (id, image)).collect();
+        assert_eq!(ids, [(0, 0), (2, 0), (3, 0), (4, 0), (10, 2), (11, 2), (12, 2), (13, 2), (14, 2)]);
+        let message = refused(ingest(set.path(), skip(0.39)));
+        assert!(message.starts_with("6 of 15 captions were left out, expected at most 0.39"), "{message}");
     }
 
     #[test]

@@ -6,13 +6,13 @@ use std::path::Path;
 use super::writer::PUBLISHED_PART_ROWS;
 use pairloom_base::error::{Error, Result, ValidationErrors};
 use pairloom_base::suggest::{closest_name, quoted_list};
-use pairloom_formats::delimited::DelimitedFile;
+use pairloom_formats::delimited::{DelimitedFile, DelimitedForm};
 use pairloom_stage::StageContext;
 use pairloom_tables::published::{self, COLUMNS, PrintedName, PublishedCells, PublishedValue};
 
 /// Reads the table and writes `published`, in the order of the file. Columns that the file lacks have no values.
 pub(super) fn run(cx: &mut StageContext<'_>) -> Result<()> {
-    let file = DelimitedFile::open(&cx.source("published")?, None)?;
+    let file = DelimitedFile::open(&cx.source("published")?, DelimitedForm::default())?;
     let path = file.path().to_owned();
     let places = places(&file)?;
     let mut columns: Vec<PublishedCells> = COLUMNS.iter().map(|(_, values, _)| empty(*values)).collect();
@@ -75,7 +75,7 @@ const MAX_CHECKED: u64 = 1 << 20;
 /// Names of the rows of a file. `None` if the file is large, or no such table, which the run of the stage reports.
 pub(super) fn printed_names(path: &Path) -> Option<Vec<PrintedName>> {
     let is_small = path.metadata().is_ok_and(|file| file.is_file() && file.len() <= MAX_CHECKED);
-    let file = is_small.then(|| DelimitedFile::open(path, None).ok()).flatten()?;
+    let file = is_small.then(|| DelimitedFile::open(path, DelimitedForm::default()).ok()).flatten()?;
     let [paper, table, row] = file.columns(["paper", "table", "row"]).ok()?;
     let place = |name: &str| file.header().iter().position(|header| header == name);
     let (model_row, dataset) = (place("model_row"), place("dataset"));

@@ -1,7 +1,8 @@
 //! Reader of `ratings`: human ratings of image-caption pairs.
 //!
-//! The names of images and captions in a file become identifiers ([`PairNames`]). Two forms of files are read.
+//! The names of images and captions in a file become identifiers ([`PairNames`]). Three forms of files are read.
 //!
+//! - A table of pairs with their ratings.
 //! - Crisscrossed Captions (Parekh et al., "Crisscrossed Captions", EACL 2021): `sits_test.csv` and `sits_val.csv`, one pair per
 //!   line. With a column `rater`, one rating per line.
 //! - Flickr8k-Expert (Hodosh, Young, Hockenmaier, "Framing image description as a ranking task", JAIR 47, 2013):
@@ -16,7 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::writer::RATING_PART_ROWS;
-use super::{separator_byte, separator_problem};
+use super::{delimited_form, delimited_problems};
 use pairloom_base::error::{Error, Result, ValidationErrors};
 use pairloom_formats::delimited::DelimitedFile;
 use pairloom_formats::text_lines::TextLines;
@@ -41,17 +42,49 @@ pub struct RatingTable {
     /// Form of the file.
     #[serde(default, skip_serializing_if = "RatingForm::is_default")]
     pub form: RatingForm,
+    /// Names of the columns of `form = "table"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<RatingColumns>,
     /// Images whose column `file_name` has the names of the file; needs `captions`. Without these tables, the number at
     /// the end of a name is the identifier: 365325 of `COCO_val2014_000000365325.jpg`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<TableRef>,
-    /// Captions of `images`. The name `a.jpg#2` is the third caption of the image `a.jpg`.
+    /// Captions of `images`. The name `a.jpg#2` is the third caption of the image `a.jpg` in this table, so captions that
+    /// `ingest` left out do not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub captions: Option<TableRef>,
     /// Separator of the columns of a CSV file; by default a comma. Fields may be quoted as in RFC 4180: `"a ""big"" dog"`. In
     /// TSV files, a quote is text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub separator: Option<char>,
+    /// Names of the columns of a CSV or TSV file that has no line of names, in their order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header: Option<Vec<String>>,
+}
+
+/// Names of the columns of a table of ratings.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RatingColumns {
+    /// Column of the image: its file name, or its identifier.
+    pub image: String,
+    /// Column of the caption: its text, its identifier, or `a.jpg#2` for the third caption of the image `a.jpg`. A text that
+    /// several captions have is that of the image of the row.
+    pub caption: String,
+    /// Column of the rating, a number.
+    pub score: String,
+    /// Column of the person who gave the rating. By default `rater`, if the table has this column.
+    pub rater: Option<String>,
+    /// Column of the sampling of the pair. By default, the sampling is `own_image` for a caption of the image itself, and
+    /// `other_image` for another one; without `captions` it is `table`.
+    pub sampling: Option<String>,
+}
+
+impl Default for RatingColumns {
+    fn default() -> Self {
+        let [image, caption, score] = ["image", "caption", "score"].map(str::to_owned);
+        Self { image, caption, score, rater: None, sampling: None }
+    }
 }
 
 /// Form of a file of ratings.
@@ -67,6 +100,8 @@ pub enum RatingForm {
     /// three people, from 1 to 4, between tabs. Each rating is a row. The sampling of a pair is `own_image` for a caption of
     /// the image itself, and `other_image` for another one. Needs `images` and `captions`.
     Flickr8kExpert,
+    /// CSV or TSV file with the columns that `columns` names. A pair can have ratings of several people, each in a row.
+    Table,
 }
 
 impl RatingForm {
@@ -87,7 +122,11 @@ impl RatingTable {
     pub(super) fn check(&self) -> Vec<Problem> {
         let tables =
             "name the tables of the same data set: `images = \"pairs.images\"`, `captions = \"pairs.captions\"`";
-        let mut problems: Vec<Problem> = separator_problem("ratings", self.separator).into_iter().collect();
+        let mut problems = delimited_problems("ratings", self.separator, self.header.as_deref());
+        if self.columns.is_some() && self.form != RatingForm::Table {
+            let message = "it names the columns of `form = \"table\"`";
+            problems.push(Problem::new("ratings.columns", message).hint("set `form = \"table\"` too"));
+        }
         match (self.form, &self.images, &self.captions) {
             (_, Some(_), None) => problems.push(Problem::new(IMAGES, "needs `captions` beside it").hint(tables)),
             (_, None, Some(_)) => problems.push(Problem::new(CAPTIONS, "needs `images` beside it").hint(tables)),
@@ -97,9 +136,12 @@ impl RatingTable {
             }
             _ => {}
         }
-        if self.form == RatingForm::Flickr8kExpert && self.separator.is_some() {
-            let message = "`flickr8k_expert` has tabs between its columns";
-            problems.push(Problem::new("ratings.separator", message).hint("leave `separator` out"));
+        for (setting, is_given) in [("separator", self.separator.is_some()), ("header", self.header.is_some())] {
+            if self.form == RatingForm::Flickr8kExpert && is_given {
+                let message = "`flickr8k_expert` has tabs between its columns, and no names of columns";
+                let problem = Problem::new(format!("ratings.{setting}"), message);
+                problems.push(problem.hint(format!("leave `{setting}` out")));
+            }
         }
         problems
     }
@@ -110,7 +152,7 @@ pub(super) fn run(settings: &RatingTable, cx: &mut StageContext<'_>) -> Result<(
     let names = PairNames::read(settings, cx)?;
     let path = cx.source(FILE)?;
     let ratings = match settings.form {
-        RatingForm::Crisscrossed => read_pair_table(&path, settings.separator, &names, cx)?,
+        RatingForm::Crisscrossed | RatingForm::Table => read_pair_table(&path, settings, &names, cx)?,
         RatingForm::Flickr8kExpert => read_expert(&path, &names)?,
     };
     if ratings.is_empty() {
@@ -140,6 +182,10 @@ struct NamedItems {
     image_ids: HashMap<String, Option<i64>>,
     /// Captions of each image, in their order.
     caption_ids: HashMap<i64, Vec<i64>>,
+    /// For a table that may name captions by their texts or identifiers: image and caption of each text, and the image of each
+    /// caption.
+    by_text: HashMap<String, Vec<(i64, i64)>>,
+    image_of: HashMap<i64, i64>,
 }
 
 impl PairNames {
@@ -151,6 +197,8 @@ impl PairNames {
             captions: captions.clone(),
             image_ids: HashMap::new(),
             caption_ids: HashMap::new(),
+            by_text: HashMap::new(),
+            image_of: HashMap::new(),
         };
         while let Some(batch) = cx.read_next(IMAGES)? {
             let (ids, names) = (tables::int_column(&batch, "image_id")?, tables::text_column(&batch, "file_name")?);
@@ -161,8 +209,14 @@ impl PairNames {
         }
         while let Some(batch) = cx.read_next(CAPTIONS)? {
             let (ids, images) = (tables::int_column(&batch, "caption_id")?, tables::int_column(&batch, "image_id")?);
+            let texts = tables::text_column(&batch, "text")?;
             for row in 0..batch.num_rows() {
-                items.caption_ids.entry(images.value(row)).or_default().push(ids.value(row));
+                let (image, id) = (images.value(row), ids.value(row));
+                items.caption_ids.entry(image).or_default().push(id);
+                if settings.form == RatingForm::Table {
+                    items.by_text.entry(texts.value(row).to_owned()).or_default().push((image, id));
+                    items.image_of.insert(id, image);
+                }
             }
         }
         Ok(Self::Tables(items))
@@ -173,42 +227,78 @@ impl PairNames {
     /// # Errors
     /// Message: the name is not among the images, or ends with no identifier.
     fn image(&self, name: &str) -> Result<i64, String> {
-        let name = name.trim();
         match self {
-            Self::Numbers => trailing_number(name),
+            Self::Numbers => trailing_number(name.trim()),
             Self::Tables(items) => items.image(name),
         }
         .map_err(|problem| format!("image {problem}"))
     }
 
-    /// Identifier of a caption.
+    /// Identifier of a caption, which may be one of the image `beside`.
     ///
     /// # Errors
     /// Message: its image is not among the images, or has fewer captions; or the name ends with no identifier.
-    fn caption(&self, name: &str) -> Result<i64, String> {
-        let name = name.trim();
+    fn caption(&self, name: &str, beside: i64) -> Result<i64, String> {
         match self {
-            Self::Numbers => trailing_number(name),
-            Self::Tables(items) => items.caption(name),
+            Self::Numbers => trailing_number(name.trim()),
+            Self::Tables(items) => {
+                items.caption_by_text(name.trim(), beside).unwrap_or_else(|| items.caption(name.trim_end()))
+            }
         }
         .map_err(|problem| format!("caption {problem}"))
+    }
+
+    /// Sampling of a pair whose table has none.
+    fn sampling(&self, image: i64, caption: i64) -> &'static str {
+        match self {
+            Self::Numbers => "table",
+            Self::Tables(items) if items.image_of.get(&caption) == Some(&image) => OWN_IMAGE,
+            Self::Tables(_) => OTHER_IMAGE,
+        }
     }
 }
 
 impl NamedItems {
     fn image(&self, name: &str) -> Result<i64, String> {
-        match self.image_ids.get(name) {
+        match self.image_ids.get(name).or_else(|| self.image_ids.get(name.trim())) {
             Some(Some(id)) => Ok(*id),
             Some(None) => Err(format!("is `{}`, the file name of several images", shown_name(name))),
-            None => Err(format!("is `{}`, which is no `file_name` of `{}`", shown_name(name), self.images)),
+            None => {
+                // Only images with captions are known, of a table that may name them by their identifiers.
+                let id =
+                    name.trim().parse().ok().filter(|id| !self.by_text.is_empty() && self.caption_ids.contains_key(id));
+                id.ok_or_else(|| format!("is `{}`, which is no `file_name` of `{}`", shown_name(name), self.images))
+            }
         }
+    }
+
+    /// Caption that a text or an identifier names; `None` if it names none. Of several captions with the text, that of the
+    /// image `beside`.
+    ///
+    /// # Errors
+    /// Message: several images have captions with the text.
+    fn caption_by_text(&self, text: &str, beside: i64) -> Option<Result<i64, String>> {
+        let Some(found) = self.by_text.get(text) else {
+            let id = text.parse().ok().filter(|id| self.image_of.contains_key(id));
+            return id.map(Ok);
+        };
+        let own = found.iter().find(|(image, _)| *image == beside);
+        Some(match (own, found.as_slice()) {
+            (Some((_, id)), _) | (None, [(_, id)]) => Ok(*id),
+            (None, several) => Err(format!(
+                "is `{}`, the text of {} captions of other images; expected `IMAGE{CAPTION_SIGN}NUMBER` or its identifier",
+                shown_name(text),
+                several.len()
+            )),
+        })
     }
 
     fn caption(&self, name: &str) -> Result<i64, String> {
         let parts = name.rsplit_once(CAPTION_SIGN);
         let parts = parts.and_then(|(image, number)| Some((image, number.parse::<usize>().ok()?)));
         let Some((image, number)) = parts else {
-            return Err(format!("is `{}`, expected `IMAGE{CAPTION_SIGN}NUMBER`", shown_name(name)));
+            let or_text = if self.by_text.is_empty() { "" } else { ", or the text or the identifier of a caption" };
+            return Err(format!("is `{}`, expected `IMAGE{CAPTION_SIGN}NUMBER`{or_text}", shown_name(name)));
         };
         let image_captions = self.caption_ids.get(&self.image(image)?).map_or(&[][..], Vec::as_slice);
         image_captions.get(number).copied().ok_or_else(|| {
@@ -266,28 +356,48 @@ fn write_rows(rows: &[Rating], cx: &mut StageContext<'_>) -> Result<()> {
 /// Column that names the person who gave a rating.
 const RATER: &str = "rater";
 
+/// Column of the ratings of Crisscrossed Captions, and of the sampling.
+const CRISSCROSSED: [&str; 2] = ["agg_score", "sampling_method"];
+
 /// Reads the ratings, row by row.
 ///
 /// # Errors
 /// The file is no CSV or TSV file with these columns, or rows have mistakes: the error lists all of them.
 fn read_pair_table(
     path: &Path,
-    separator: Option<char>,
+    settings: &RatingTable,
     names: &PairNames,
     cx: &mut StageContext<'_>,
 ) -> Result<Vec<Rating>> {
-    let table = DelimitedFile::open(path, separator_byte(separator))?;
-    let [caption, image, rating, sampling] = table.columns(["caption", "image", "agg_score", "sampling_method"])?;
-    let rater = if table.has_column(RATER) { Some(table.columns([RATER])?[0]) } else { None };
+    let table = DelimitedFile::open(path, delimited_form(settings.separator, settings.header.as_deref()))?;
+    let mut columns = settings.columns.clone().unwrap_or_default();
+    let hint = if settings.form == RatingForm::Crisscrossed {
+        let [score, sampling] = CRISSCROSSED.map(str::to_owned);
+        columns = RatingColumns { score, sampling: Some(sampling), ..columns };
+        "a table with other columns is read with `form = \"table\"`"
+    } else {
+        "name them with `columns`, such as `columns = { image = \"photo\", score = \"rating\" }`"
+    };
+    let rater_column = columns.rater.or_else(|| table.has_column(RATER).then(|| RATER.to_owned()));
+    let optional = [&rater_column, &columns.sampling].map(Option::as_deref);
+    let [caption, image, score] = [&columns.caption, &columns.image, &columns.score].map(String::as_str);
+    let needed: Vec<&str> = [caption, image, score].into_iter().chain(optional.into_iter().flatten()).collect();
+    let places = table.column_places(&needed, hint)?;
+    let mut more = places.iter().skip(3).copied();
+    let [rater, sampling] = optional.map(|column| column.and_then(|_| more.next()));
+    let [caption, image, rating] = [places[0], places[1], places[2]];
     let mut ratings = Vec::new();
     let mut seen: HashMap<(i64, i64, Option<String>), u64> = HashMap::new();
     let read = |line: u64, fields: &[&str]| {
-        let (caption_id, image_id) = (names.caption(fields[caption])?, names.image(fields[image])?);
+        let image_id = names.image(fields[image]);
+        let caption_id = names.caption(fields[caption], *image_id.as_ref().unwrap_or(&-1))?;
+        let image_id = image_id?;
         let value = fields[rating].trim().parse().ok().filter(|value: &f64| value.is_finite());
         let value = value.ok_or_else(|| format!("rating is `{}`, expected a number", shown_name(fields[rating])))?;
         let rater = rater.map(|place| fields[place].trim().to_owned());
         if rater.as_ref().is_some_and(String::is_empty) {
-            return Err(format!("the column `{RATER}` is empty, expected a name of the person"));
+            let column = rater_column.as_deref().unwrap_or(RATER);
+            return Err(format!("the column `{column}` is empty, expected a name of the person"));
         }
         if let Some(first) = seen.insert((caption_id, image_id, rater.clone()), line) {
             let pair = format!("caption {caption_id} with image {image_id}");
@@ -298,7 +408,8 @@ fn read_pair_table(
                 }
             });
         }
-        let sampling = fields[sampling].trim().to_owned();
+        let sampling = sampling.map_or_else(|| names.sampling(image_id, caption_id), |place| fields[place].trim());
+        let sampling = sampling.to_owned();
         ratings.push(Rating { caption_id, image_id, rating: value, sampling, rater });
         Ok(())
     };
@@ -381,9 +492,10 @@ fn read_line(line: &str, names: &PairNames) -> Result<ExpertPair, String> {
         *rating = f64::from(number);
     }
     let own = caption.rsplit_once(CAPTION_SIGN).is_some_and(|(named, _)| named == *image);
+    let image_id = names.image(image)?;
     Ok(ExpertPair {
-        image_id: names.image(image)?,
-        caption_id: names.caption(caption)?,
+        image_id,
+        caption_id: names.caption(caption, image_id)?,
         sampling: if own { OWN_IMAGE } else { OTHER_IMAGE },
         ratings,
     })
@@ -539,6 +651,73 @@ mod tests {
         ] {
             assert!(message.contains(part), "{part}: {message}");
         }
+    }
+
+    /// Captions are named by a text, a text that two images have, a place, and an identifier.
+    #[test]
+    fn a_plain_table_has_columns_of_any_name() {
+        let captions = "image,caption\na.jpg,A dog .\na.jpg,Two dogs .\nb.jpg,A dog .\nb.jpg,A cat .\n";
+        let rows = "photo;says;how good;who\na.jpg;A cat .;1;Ann\nb.jpg;A dog .;4.5;Ann\nb.jpg;A dog .;4;Ben\n\
+                    a.jpg;a.jpg#1;3;Ann\n0;2;2;Ann\n";
+        let files: [(&str, &[u8]); 2] = [("captions.csv", captions.as_bytes()), ("ratings.csv", rows.as_bytes())];
+        let folder = folder(&files);
+        let pairs = json!({"captions": {"file": "captions.csv", "image": "image", "split": "test"}});
+        let pairs = ingest(folder.path(), pairs).unwrap();
+        let read = |columns: serde_json::Value| {
+            let settings = json!({"ratings": {"file": "ratings.csv", "form": "table", "columns": columns, "separator": ";",
+                                              "images": "pairs.images", "captions": "pairs.captions"}});
+            let tables = [("ratings.images", &pairs, "images"), ("ratings.captions", &pairs, "captions")];
+            ingest_beside(folder.path(), settings, &tables)
+        };
+        let columns = json!({"image": "photo", "caption": "says", "score": "how good", "rater": "who"});
+        let host = read(columns).unwrap();
+        let rows = host.output("ratings");
+        assert_eq!(int_column(&rows, "image_id").unwrap().values(), &[0, 1, 1, 0, 0]);
+        assert_eq!(int_column(&rows, "caption_id").unwrap().values(), &[3, 2, 2, 1, 2]);
+        assert_eq!(rows["rating"].as_primitive::<Float64Type>().values(), &[1.0, 4.5, 4.0, 3.0, 2.0]);
+        let texts =
+            |name: &str| text_column(&rows, name).unwrap().iter().flatten().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(texts("rater"), ["Ann", "Ann", "Ben", "Ann", "Ann"]);
+        assert_eq!(texts("sampling"), ["other_image", "own_image", "own_image", "own_image", "other_image"]);
+
+        let message = refused(read(json!({"image": "photo", "caption": "says", "score": "how good"})));
+        assert!(message.contains("line 4: caption 2 with image 1 is rated in line 3 too"), "{message}");
+        let message = refused(read(json!({})));
+        assert!(message.contains("no column `score`"), "{message}");
+        assert!(
+            message.contains("its columns are `photo`, `says`, `how good`, `who`; name them with `columns`"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn texts_of_a_plain_table_that_name_no_caption_are_mistakes() {
+        let captions = "image,caption\na.jpg,A dog .\nb.jpg,A dog .\nc.jpg,A cat .\n";
+        let rows = "c.jpg,A dog .,1\nc.jpg,A bird .,1\nd.jpg,A cat .,1\nc.jpg,A cat .,high\n";
+        let files: [(&str, &[u8]); 2] = [("captions.csv", captions.as_bytes()), ("ratings.csv", rows.as_bytes())];
+        let folder = folder(&files);
+        let pairs = json!({"captions": {"file": "captions.csv", "image": "image", "split": "test"}});
+        let pairs = ingest(folder.path(), pairs).unwrap();
+        let settings = json!({"ratings": {"file": "ratings.csv", "form": "table", "header": ["image", "caption", "score"],
+                                          "images": "pairs.images", "captions": "pairs.captions"}});
+        let tables = [("ratings.images", &pairs, "images"), ("ratings.captions", &pairs, "captions")];
+        let message = refused(ingest_beside(folder.path(), settings, &tables));
+        for part in [
+            "line 1: caption is `A dog .`, the text of 2 captions of other images",
+            "line 2: caption is `A bird .`, expected `IMAGE#NUMBER`, or the text or the identifier of a caption",
+            "line 3: image is `d.jpg`, which is no `file_name` of `pairs.images`",
+            "line 4: rating is `high`, expected a number",
+        ] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+        // Without tables, names end with identifiers.
+        let settings = json!({"ratings": {"file": "r.csv", "form": "table"}});
+        let table = b"caption,image,score\n7,COCO_val2014_000000365325.jpg,4\n";
+        std::fs::write(folder.path().join("r.csv"), table).unwrap();
+        let rows = ingest(folder.path(), settings).unwrap().output("ratings");
+        assert_eq!(int_column(&rows, "caption_id").unwrap().value(0), 7);
+        assert_eq!(int_column(&rows, "image_id").unwrap().value(0), 365_325);
+        assert_eq!(text_column(&rows, "sampling").unwrap().value(0), "table");
     }
 
     #[test]

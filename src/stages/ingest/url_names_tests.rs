@@ -90,7 +90,7 @@ fn mistakes_of_tables_of_captions_show_no_secrets() {
     assert_shows(&warnings(&host), &["are no whole numbers, such as `https://h.org/it's.jpg`"]);
     // A file without a header, and one with other separators.
     let message = refused(captions(&format!("{URL},A,test\n{URL},B,val\n")));
-    assert_shows(&message, &["its columns are `https://h.org/it's.jpg`, `A`, `test`"]);
+    assert_shows(&message, &["expected names of columns, got a row: `https://h.org/it's.jpg`"]);
     let message = refused(captions(&format!("{URL};A;test\n")));
     assert_shows(&message, &["its columns are separated by semicolons, expected commas: `https://h.org/it's.jpg`"]);
     let message = refused(captions(&format!("image_id,caption,split\n\"A\",\"B\" {URL},test\n")));

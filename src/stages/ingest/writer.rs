@@ -1,8 +1,12 @@
 //! Buffered writer of `images` and `captions`, and the number of rows of a part of each table that `ingest` writes.
 
+use std::fmt::Display;
+use std::path::Path;
+
 use arrow::array::{BinaryBuilder, Int64Builder, StringBuilder};
 
-use pairloom_base::error::Result;
+use super::OnMissing;
+use pairloom_base::error::{Result, SkippedItems};
 use pairloom_images::image::picture_digests;
 use pairloom_stage::StageContext;
 use pairloom_tables::{Nullable, captions, images};
@@ -12,6 +16,9 @@ const MAX_CAPTION_BYTES: usize = 16 * 1024;
 
 /// Number of bytes of images, or of their names, after which rows are written.
 const MAX_BUFFERED_BYTES: usize = 32 << 20;
+
+/// Number of captions without text that a warning names.
+const SHOWN: usize = 5;
 
 /// Row of `images`.
 #[derive(Debug)]
@@ -127,6 +134,65 @@ pub(super) fn clean_caption(raw: &str) -> Result<&str, String> {
             Err(format!("caption has {bytes} bytes, expected at most {MAX_CAPTION_BYTES}"))
         }
         _ => Ok(text),
+    }
+}
+
+/// Cleaner of captions, which leaves out those that are empty or null, or refuses them.
+#[derive(Debug)]
+pub(super) struct CaptionCleaner {
+    policy: OnMissing,
+    max_skipped: f64,
+    skipped: SkippedItems,
+}
+
+impl CaptionCleaner {
+    /// Leaves out at most the share `max_skipped` of all captions if the policy is to skip.
+    pub fn new(policy: OnMissing, max_skipped: f64) -> Self {
+        Self { policy, max_skipped, skipped: SkippedItems { skipped: 0, total: 0, first: Vec::new() } }
+    }
+
+    /// Returns a caption without surrounding white space; `None` if it is empty or null and is left out.
+    ///
+    /// # Errors
+    /// Message: there is no caption, or a wrong one.
+    pub fn clean<'t>(&mut self, raw: Option<&'t str>, place: impl Display) -> Result<Option<&'t str>, String> {
+        match raw {
+            Some(text) if !text.trim().is_empty() => {
+                self.skipped.total += 1;
+                clean_caption(text).map(Some)
+            }
+            Some(_) => self.leave_out(place, "caption is empty").map(|()| None),
+            None => self.leave_out(place, "caption is missing").map(|()| None),
+        }
+    }
+
+    /// Leaves out a caption that is not there, for a reason.
+    ///
+    /// # Errors
+    /// Message with the reason, if the policy is to fail.
+    pub fn leave_out(&mut self, place: impl Display, reason: &str) -> Result<(), String> {
+        if self.policy == OnMissing::Fail {
+            return Err(format!("{reason}: `on_missing = \"skip\"` leaves such captions out"));
+        }
+        self.skipped.total += 1;
+        self.skipped.skipped += 1;
+        if self.skipped.first.len() < SHOWN {
+            self.skipped.first.push(format!("{place}: {reason}"));
+        }
+        Ok(())
+    }
+
+    /// Warns of the captions of the file at `path` that were left out.
+    ///
+    /// # Errors
+    /// More were left out than allowed.
+    pub fn finish(self, cx: &mut StageContext<'_>, path: &Path) -> Result<()> {
+        let SkippedItems { skipped, total, first } = &self.skipped;
+        if *skipped > 0 {
+            let first = first.join("; ");
+            cx.warn(path.display().to_string(), format!("{skipped} of {total} captions are left out: {first}"));
+        }
+        self.skipped.check("captions", self.max_skipped, "check the name of the column of captions")
     }
 }
 

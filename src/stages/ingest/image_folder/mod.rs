@@ -5,7 +5,7 @@ mod tests;
 #[cfg(test)]
 mod bucket_tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::caption_rows::{self, CaptionColumns, IdentifierColumn};
 use super::listed_images::{self, ListedImage, MissingImages, parse_split};
-use super::{OnMissing, default_max_skipped, is_default_max_skipped, max_skipped_problem, separator_byte};
+use super::{
+    OnMissing, default_max_skipped, delimited_form, delimited_problems, is_default_max_skipped, max_skipped_problem,
+};
 use pairloom_base::error::{Error, Result};
 use pairloom_images::image::{IMAGE_EXTENSIONS, strip_image_extension};
 use pairloom_kernels::random::Rng;
@@ -31,7 +33,7 @@ pub struct ImageFolder {
     #[schemars(with = "SourceOrUrl")]
     pub images: SourceRef,
     /// Table of captions with one caption, or a list of captions, in a row: CSV or TSV with column names in the first
-    /// line, JSON Lines (each of these also `.gz`), Parquet or Arrow. The rows of an image may be anywhere in the table.
+    /// line or in `header`, JSON Lines (each of these also `.gz`), Parquet or Arrow. The rows of an image may be anywhere in the table.
     /// Without a table, all files that end in `.jpg`, `.jpeg` or `.png` are images without captions, numbered from 0 in the
     /// order of their names: enough for features.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,16 +42,20 @@ pub struct ImageFolder {
     /// TSV files, a quote is text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub separator: Option<char>,
+    /// Names of the columns of a CSV or TSV file that has no line of names, in their order: `["caption", "url"]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header: Option<Vec<String>>,
     /// Split of the images: a name for all (`"train"`, `"restval"`, `"val"`, `"test"`), `{ column = "split" }` for a
-    /// column of the table, or `{ fractions = { val = 0.1, test = 0.1 } }` for a random split.
+    /// column of the table, with `{ column = { name = "part", values = { dev = "val" } } }` for other names of splits, or
+    /// `{ fractions = { val = 0.1, test = 0.1 } }` for a random split.
     pub split: ImageSplit,
     /// Names of the columns of the table.
     #[serde(default)]
     pub columns: ImageFolderColumns,
-    /// Treatment of images whose file is missing.
+    /// Treatment of images whose file is missing, and of captions that are empty or null.
     #[serde(default)]
     pub on_missing: OnMissing,
-    /// Largest share of the images that `on_missing = "skip"` may leave out.
+    /// Largest share of the images, and of the captions, that `on_missing = "skip"` may leave out.
     #[serde(default = "default_max_skipped", skip_serializing_if = "is_default_max_skipped")]
     pub max_skipped: f64,
 }
@@ -58,9 +64,9 @@ pub struct ImageFolder {
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ImageFolderColumns {
-    /// Column of the file of the image, relative to the folder.
+    /// Column of the file of the image, relative to the folder. White space is part of a name.
     pub file_name: String,
-    /// Column of the caption, or of a list of captions.
+    /// Column of the caption, or of a list of captions, which a text may also have as JSON or Python writes it.
     pub caption: String,
     /// Column of the identifier of the image. Whole numbers become `image_id`. If one of them is a text, images are
     /// numbered from 0 in order of first appearance, and the identifiers are in the column `file_name` of `images`, in
@@ -84,10 +90,63 @@ pub enum ImageSplit {
     Val,
     /// All images are in the split `test`.
     Test,
-    /// Column of the split, with the values `train`, `restval`, `val` and `test`. All rows of an image have the same.
-    Column(String),
+    /// Column of the split. All rows of an image have the same.
+    Column(SplitColumn),
     /// Random split with these fractions.
     Fractions(SplitFractions),
+}
+
+/// Column of splits: its name, if its values are `train`, `restval`, `val` and `test`, or its name with other values.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum SplitColumn {
+    /// Name of the column.
+    Name(String),
+    /// Column with other values.
+    Renamed(RenamedSplits),
+}
+
+/// Column of splits with names of its own.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RenamedSplits {
+    /// Name of the column.
+    pub name: String,
+    /// Splits of values of the column: `{ dev = "val", validation = "val" }`. Other values are splits themselves.
+    pub values: BTreeMap<String, String>,
+}
+
+impl SplitColumn {
+    /// Name of the column.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Name(name) | Self::Renamed(RenamedSplits { name, .. }) => name,
+        }
+    }
+
+    /// Split of a value.
+    ///
+    /// # Errors
+    /// Message: the value is no split.
+    pub(super) fn split(&self, value: &str) -> Result<&'static str, String> {
+        let known = match self {
+            Self::Name(_) => None,
+            Self::Renamed(column) => column.values.get(value),
+        };
+        parse_split(known.map_or(value, String::as_str)).map_err(|problem| {
+            let (name, value) = (shown_name(self.name()), shown_name(value));
+            format!(
+                "{problem}; `{{ name = \"{name}\", values = {{ \"{value}\" = \"val\" }} }}` as the column gives it one"
+            )
+        })
+    }
+
+    /// Problem of the setting `setting`.
+    pub(super) fn problem(&self, setting: &str) -> Option<Problem> {
+        let Self::Renamed(column) = self else { return None };
+        let problem = column.values.values().find_map(|split| parse_split(split).err())?;
+        Some(Problem::new(format!("{setting}.values"), problem))
+    }
 }
 
 /// Random split of the images. The split of an image is a function of its file name and `split_seed` alone, so it stays
@@ -111,6 +170,9 @@ impl ImageSplit {
     /// Problems of the setting `split` of a form.
     pub(super) fn problems(&self, form: &str) -> Vec<Problem> {
         let mut problems = Vec::new();
+        if let Self::Column(column) = self {
+            problems.extend(column.problem(&format!("{form}.split.column")));
+        }
         if let Self::Fractions(SplitFractions { val, test, .. }) = *self {
             for (name, fraction) in [("val", val), ("test", test)] {
                 if !(0.0..=1.0).contains(&fraction) {
@@ -136,9 +198,17 @@ impl ImageSplit {
             Self::Restval => "restval",
             Self::Val => "val",
             Self::Test => "test",
-            Self::Column(_) => return parse_split(field.unwrap_or_default()),
+            Self::Column(column) => return column.split(field.unwrap_or_default()),
             Self::Fractions(fractions) => fractions.split_of(name),
         })
+    }
+
+    /// Name of the column of splits.
+    pub(super) fn column(&self) -> Option<&str> {
+        match self {
+            Self::Column(column) => Some(column.name()),
+            _ => None,
+        }
     }
 
     /// Checks that a random split of `count` images has images in each of its parts; `splits` are those that have some.
@@ -179,8 +249,9 @@ impl ImageFolder {
             image_id: IdentifierColumn::of_setting(columns.image_id.as_deref(), "image_id"),
             text: &columns.caption,
             caption_id: IdentifierColumn::of_setting(columns.caption_id.as_deref(), "caption_id"),
-            split: if let ImageSplit::Column(name) = split { Some(name) } else { None },
-            separator: separator_byte(self.separator),
+            split: split.column(),
+            form: delimited_form(self.separator, self.header.as_deref()),
+            on_missing: (self.on_missing, self.max_skipped),
             shown: |name| shown_name(name).into_owned(),
             identifier_hint: "the columns `image_id` and `caption_id` have the identifiers, if the table has them: \
                               `columns.image_id = \"\"` numbers the images instead, `columns.caption_id = \"\"` the captions",
@@ -190,6 +261,7 @@ impl ImageFolder {
 
     pub(super) fn check(&self) -> Vec<Problem> {
         let mut problems = self.split.problems("image_folder");
+        problems.extend(delimited_problems("image_folder", self.separator, self.header.as_deref()));
         problems.extend(max_skipped_problem("image_folder", self.on_missing, self.max_skipped));
         if let (None, ImageSplit::Column(_)) = (&self.captions, &self.split) {
             let problem = Problem::new("image_folder.split", "there is no table with such a column");
@@ -303,7 +375,8 @@ fn read(settings: &ImageFolder, path: &Path, cx: &mut StageContext<'_>) -> Resul
         Some(own) => caption_rows::image_ids(cx, path, &own)?,
         None => (0..).take(images.len()).collect(),
     };
-    let are_numbers = images.iter().all(|image| image.id.as_ref().is_none_or(|id| id.parse::<i64>().is_ok()));
+    let are_numbers =
+        images.iter().all(|image| image.id.as_ref().is_none_or(|id| caption_rows::whole_number(id).is_some()));
     let entries = ids.into_iter().zip(images).map(|(image_id, image)| {
         let name = if are_numbers { image.name } else { image.id.unwrap_or(image.name) };
         ListedImage {

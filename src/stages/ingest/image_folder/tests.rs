@@ -270,3 +270,120 @@ fn settings_are_checked_without_data() {
         ["image_folder.split.fractions.val", "image_folder.split.fractions.test", "image_folder.max_skipped"]
     );
 }
+
+/// Two files whose names differ by a space.
+#[test]
+fn names_of_pictures_are_not_trimmed() {
+    let set = folder(&[
+        ("t.csv", b"file_name,caption\nlead.png,one\n\" lead.png\",two\n"),
+        ("images/lead.png", b""),
+        ("images/ lead.png", b""),
+    ]);
+    let settings = json!({"image_folder": {"images": "images", "captions": "t.csv", "split": "test"}});
+    let host = ingest(set.path(), settings).unwrap();
+    assert_eq!(images(&host), [image(0, "test", "lead.png", "lead.png"), image(1, "test", " lead.png", " lead.png")]);
+    assert_eq!(texts(&host), [(0, 0, "one".to_owned()), (1, 1, "two".to_owned())]);
+    // A space behind a comma is meant by nobody.
+    let message = refused(run("t.csv", b"file_name,caption\n a.jpg,A\n", json!({})));
+    assert!(message.contains("` a.jpg`: there is no such file"), "{message}");
+    assert!(message.contains("the folder has `a.jpg`: white space is part of a name"), "{message}");
+}
+
+/// Cells as the Hugging Face copy of Flickr30k and pandas write them. The expected lists are those of Python's `json.loads`
+/// and `ast.literal_eval`.
+#[test]
+fn a_list_in_a_cell_is_a_list_of_captions() {
+    let table = b"file_name,caption\na.jpg,\"[\"\"A dog runs .\"\", \"\"Two dogs play .\"\"]\"\n\
+        b.jpg,\"['A cat .', \"\"It's one .\"\"]\"\nsub/c.jpg,[a] dog\n";
+    let expected =
+        [(0, 0, "A dog runs ."), (1, 0, "Two dogs play ."), (2, 1, "A cat ."), (3, 1, "It's one ."), (4, 2, "[a] dog")];
+    let expected = expected.map(|(id, image, text)| (id, image, text.to_owned()));
+    assert_eq!(texts(&run("t.csv", table, json!({})).unwrap()), expected);
+    let table = b"file_name\tcaption\na.jpg\t[\"A dog runs .\", \"Two dogs play .\"]\n\
+        b.jpg\t['A cat .', \"It's one .\"]\nsub/c.jpg\t[a] dog\n";
+    assert_eq!(texts(&run("t.tsv", table, json!({})).unwrap()), expected);
+    let message = refused(run("t.tsv", b"file_name\tcaption\na.jpg\t['A dog', 'cut\n", json!({})));
+    assert!(message.contains("line 2: `caption` begins as a list"), "{message}");
+}
+
+#[test]
+fn captions_that_are_empty_or_null_can_be_left_out() {
+    let lines = "{\"file_name\": \"a.jpg\", \"caption\": [\"A0\", null, \" \", \"A3\"]}\n\
+                 {\"file_name\": \"b.jpg\", \"caption\": null}\n{\"file_name\": \"b.jpg\"}\n\
+                 {\"file_name\": \"sub/c.jpg\", \"caption\": []}\n{\"file_name\": \"sub/c.jpg\", \"caption\": \"C\"}\n";
+    let skip = |share: f64| json!({"on_missing": "skip", "max_skipped": share});
+    let message = refused(run("t.jsonl", lines.as_bytes(), json!({})));
+    for part in [
+        "line 1: caption is missing: `on_missing = \"skip\"` leaves such captions out",
+        "line 2: caption is missing",
+        "line 3: caption is missing",
+        "line 4: `caption` is an empty list",
+    ] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    // Five of eight: the two of `a.jpg`, those of two lines, and an empty list.
+    let host = run("t.jsonl", lines.as_bytes(), skip(0.63)).unwrap();
+    assert_eq!(images(&host), [image(0, "test", "a.jpg", "a.jpg"), image(2, "test", "sub/c.jpg", "sub/c.jpg")]);
+    // Numbers are those of the table.
+    assert_eq!(
+        texts(&host),
+        [(0, 0, "A0"), (3, 0, "A3"), (6, 2, "C")].map(|(id, image, text)| (id, image, text.to_owned()))
+    );
+    let warnings: Vec<_> = host.warnings.iter().map(|warning| warning.message.as_str()).collect();
+    let expected = "5 of 8 captions are left out: line 1: caption is missing; line 1: caption is empty; line 2: caption is \
+                    missing; line 3: caption is missing; line 4: `caption` is an empty list";
+    assert_eq!(warnings, [expected, "image has no captions and is left out"]);
+    let message = refused(run("t.jsonl", lines.as_bytes(), skip(0.62)));
+    assert!(message.starts_with("5 of 8 captions were left out, expected at most 0.62"), "{message}");
+    let message = refused(run("t.csv", b"file_name,caption\na.jpg,\n", skip(1.0)));
+    assert!(message.starts_with("all 1 captions were left out"), "{message}");
+    let host = run("t.csv", b"file_name,caption,caption_id\na.jpg,,7\na.jpg,A,9\n", skip(0.5)).unwrap();
+    assert_eq!(texts(&host), [(9, 0, "A".to_owned())]);
+}
+
+#[test]
+fn other_names_of_splits_have_a_setting() {
+    let table = b"file_name,caption,part\na.jpg,A,train\nb.jpg,B,validation\nsub/c.jpg,C,dev\n";
+    let split = |values: Value| json!({"split": {"column": {"name": "part", "values": values}}});
+    let host = run("t.csv", table, split(json!({"validation": "val", "dev": "val"}))).unwrap();
+    let splits: Vec<_> = images(&host).into_iter().map(|(_, split, ..)| split).collect();
+    assert_eq!(splits, ["train", "val", "val"]);
+    let message = refused(run("t.csv", table, split(json!({"validation": "val"}))));
+    assert!(message.contains("line 4: split is `dev`, expected `train`, `restval`, `val` or `test`; "), "{message}");
+    assert!(
+        message.contains("`{ name = \"part\", values = { \"dev\" = \"val\" } }` as the column gives it one"),
+        "{message}"
+    );
+    let settings =
+        json!({"images": "images", "captions": "t.csv", "split": {"column": {"name": "a", "values": {"dev": "x"}}}});
+    let stage: Ingest = serde_json::from_value(json!({ "image_folder": settings })).unwrap();
+    assert_eq!(stage.check()[0].setting, "image_folder.split.column.values");
+}
+
+/// "é" is U+00E9 (NFC), or U+0065 U+0301 (NFD), as macOS names files.
+#[test]
+fn a_name_in_another_form_of_unicode_is_found_for_the_hint() {
+    let set = folder(&[
+        ("t.csv", "file_name,caption\ngone.jpg,G\ncaf\u{e9}.jpg,A\nCaf\u{e9}.JPG,B\ne\u{301}.png,C\n".as_bytes()),
+        ("images/cafe\u{301}.jpg", b""),
+        ("images/Cafe\u{301}.jpg", b""),
+        ("images/\u{e9}.png", b""),
+    ]);
+    let run = |more: Value| {
+        let mut settings = json!({"images": "images", "captions": "t.csv", "split": "test"});
+        settings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        refused(ingest(set.path(), json!({ "image_folder": settings })))
+    };
+    // The hint is that of the first name with one.
+    let message = run(json!({}));
+    let expected = "\nthe folder has `cafe\u{301}.jpg`: its letters are in another form of Unicode";
+    assert!(message.contains("has 4 mistakes") && message.ends_with(expected), "{message}");
+    let message = run(json!({"on_missing": "skip"}));
+    for part in [
+        "`caf\u{e9}.jpg`: there is no such file, which `t.csv` names in line 3; the folder has `cafe\u{301}.jpg`: its letters",
+        "the folder has `Cafe\u{301}.jpg`: its letters are in another form of Unicode, and its ending in another case",
+        "the folder has `\u{e9}.png`: its letters are in another form of Unicode",
+    ] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+}

@@ -11,9 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use super::caption_rows::{self, CaptionColumns, CaptionTableImage, IdentifierColumn};
 use super::image_folder::ImageSplit;
+use super::listed_images::NO_CAPTIONS;
 use super::writer::{DataSetWriter, ImageRow};
 use super::{
-    OnMissing, default_max_skipped, is_default_max_skipped, max_skipped_problem, separator_byte, separator_problem,
+    OnMissing, default_max_skipped, delimited_form, delimited_problems, is_default_max_skipped, max_skipped_problem,
 };
 use pairloom_base::error::{Error, Result, SkippedItems, ValidationErrors};
 use pairloom_formats::record_file::RecordPlace;
@@ -33,8 +34,8 @@ use pairloom_storage::image_names::{is_image_url, shown_url};
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImageUrls {
-    /// Table with one caption, or a list of captions, in a row: CSV or TSV with column names in the first line, JSON Lines
-    /// (each of these also `.gz`), Parquet or Arrow.
+    /// Table with one caption, or a list of captions, in a row: CSV or TSV with column names in the first line or in
+    /// `header`, JSON Lines (each of these also `.gz`), Parquet or Arrow.
     pub table: SourceRef,
     /// Names of the columns of the table.
     #[serde(default)]
@@ -42,13 +43,16 @@ pub struct ImageUrls {
     /// Separator of the columns of a CSV file; by default a comma.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub separator: Option<char>,
+    /// Names of the columns of a CSV or TSV file that has no line of names, in their order: `["caption", "url"]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header: Option<Vec<String>>,
     /// Split of the images: a name for all, `{ column = "split" }` for a column of the table, or
     /// `{ fractions = { val = 0.1, test = 0.1 } }` for a random split by the URL.
     pub split: ImageSplit,
-    /// Treatment of images that cannot be fetched, or are no JPEG or PNG.
+    /// Treatment of images that cannot be fetched, or are no JPEG or PNG, and of captions that are empty or null.
     #[serde(default)]
     pub on_missing: OnMissing,
-    /// Largest share of the images that `on_missing = "skip"` may leave out. Of old lists, half and more is gone.
+    /// Largest share of the images, and of the captions, that `on_missing = "skip"` may leave out. Of old lists, half and more is gone.
     #[serde(default = "default_max_skipped", skip_serializing_if = "is_default_max_skipped")]
     pub max_skipped: f64,
     /// Maximum size of an image in bytes, at most 16 MiB. A run has up to 160 times as much in memory.
@@ -78,7 +82,7 @@ pub struct ImageUrls {
 pub struct ImageUrlColumns {
     /// Column of the URL.
     pub url: String,
-    /// Column of the caption, or of a list of captions.
+    /// Column of the caption, or of a list of captions, which a text may also have as JSON or Python writes it.
     pub caption: String,
 }
 
@@ -137,8 +141,9 @@ impl ImageUrls {
             image_id: IdentifierColumn::Unused,
             text: &self.columns.caption,
             caption_id: IdentifierColumn::Unused,
-            split: if let ImageSplit::Column(name) = &self.split { Some(name) } else { None },
-            separator: separator_byte(self.separator),
+            split: self.split.column(),
+            form: delimited_form(self.separator, self.header.as_deref()),
+            on_missing: (self.on_missing, self.max_skipped),
             shown: shown_url,
             identifier_hint: "",
             hint: "name them with `columns`, such as `columns = { url = \"image_url\", caption = \"text\" }`",
@@ -147,7 +152,7 @@ impl ImageUrls {
 
     pub(super) fn check(&self) -> Vec<Problem> {
         let mut problems = self.split.problems("image_urls");
-        problems.extend(separator_problem("image_urls", self.separator));
+        problems.extend(delimited_problems("image_urls", self.separator, self.header.as_deref()));
         problems.extend(max_skipped_problem("image_urls", self.on_missing, self.max_skipped));
         let mut refuse =
             |name: &str, message: String| problems.push(Problem::new(format!("image_urls.{name}"), message));
@@ -211,15 +216,19 @@ pub(super) fn run(settings: &ImageUrls, cx: &mut StageContext<'_>) -> Result<()>
         Some(state) => serde_json::from_slice(&state).map_err(|error| Error::internal(error.to_string()))?,
         None => FetchProgress::default(),
     };
+    let captioned = images.iter().filter(|image| !image.captions.is_empty()).count();
     let mut rows = DataSetWriter::default();
     let first = progress.asked;
     for (block, to_fetch) in images[first..].chunks(BLOCK).enumerate() {
         cx.progress(progress.asked as u64, Some(images.len() as u64), "images");
-        let urls: Vec<&str> = to_fetch.iter().map(|image| &*image.name).collect();
+        let numbered = (progress.asked..).zip(to_fetch);
+        let (numbered, without): (Vec<_>, Vec<_>) = numbered.partition(|(_, image)| !image.captions.is_empty());
+        without.into_iter().for_each(|(_, image)| cx.warn(shown_url(&image.name), NO_CAPTIONS));
+        let urls: Vec<&str> = numbered.iter().map(|(_, image)| &*image.name).collect();
         let cancel = cx.cancel().clone();
         let fetched = fetcher.fetch_all(&urls, &|| cancel.check())?;
         let mut mistakes = ValidationErrors::in_file(&path);
-        for ((image, fetched), number) in to_fetch.iter().zip(fetched).zip(progress.asked..) {
+        for ((number, image), fetched) in numbered.into_iter().zip(fetched) {
             // Pages with an error often come with the status of a success.
             let picture = fetched.and_then(|bytes| match image_size(&bytes) {
                 Ok(_) => Ok(bytes),
@@ -248,14 +257,14 @@ pub(super) fn run(settings: &ImageUrls, cx: &mut StageContext<'_>) -> Result<()>
         mistakes.into_result()?;
         progress.asked += to_fetch.len();
         // The share of all images cannot be met any more.
-        check_skipped(settings, &progress, images.len())?;
+        check_skipped(settings, &progress, captioned)?;
         if (block + 1) % BLOCKS_OF_STATE == 0 {
             rows.write(cx)?;
             let state = serde_json::to_vec(&progress).map_err(|error| Error::internal(error.to_string()))?;
             cx.save_state(state.into(), 1)?;
         }
     }
-    check_skipped(settings, &progress, images.len())?;
+    check_skipped(settings, &progress, captioned)?;
     rows.finish(cx)
 }
 
@@ -269,7 +278,7 @@ fn check_skipped(settings: &ImageUrls, progress: &FetchProgress, images: usize) 
 fn read(settings: &ImageUrls, path: &Path, cx: &mut StageContext<'_>) -> Result<Vec<CaptionTableImage>> {
     let names = settings.caption_columns();
     let key = |url: Result<&str, String>, place: RecordPlace| match url {
-        Ok(url) if is_image_url(url) => Ok(url.to_owned()),
+        Ok(url) if is_image_url(url) => Ok(url.trim().to_owned()),
         // Each such row is an image of its own, which is left out. No URL is the text of a place.
         _ if settings.on_missing == OnMissing::Skip => Ok(place.to_string()),
         Ok(url) => Err(format!("`{}` is no URL with `http://` or `https://`", shown_url(url))),

@@ -158,6 +158,35 @@ fn images_are_fetched_once_with_their_captions() {
     assert!(error.contains("all 3 images were left out") && error.contains("private address"), "{error}");
 }
 
+/// Published tables of CC3M have no names of columns, and some captions are empty.
+#[test]
+fn empty_captions_can_be_left_out_of_a_table_without_names_of_columns() {
+    let (address, count) = server();
+    let rows: String =
+        (0..10).map(|n| format!("{}\thttp://{address}/{n}.png\n", if n == 3 { "" } else { "text" })).collect();
+    let data = folder(&[("cc3m.tsv", rows.as_bytes())]);
+    let settings = |more: serde_json::Value| {
+        let mut form = allowing(&address, &json!({"table": "cc3m.tsv"}));
+        form["image_urls"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        form
+    };
+    let error = refused(ingest(data.path(), settings(json!({}))));
+    assert!(error.contains("cc3m.tsv` line 1: expected names of columns, got a row: `http://"), "{error}");
+    assert!(error.ends_with("name its 2 columns in their order, such as `header = [\"url\", \"caption\"]`"), "{error}");
+    let header = ["caption", "url"];
+    let error = refused(ingest(data.path(), settings(json!({"header": header}))));
+    assert!(error.contains("line 4: caption is empty: `on_missing = \"skip\"` leaves such captions out"), "{error}");
+    count.store(0, Ordering::SeqCst);
+    let host = ingest(data.path(), settings(json!({"header": header, "on_missing": "skip"}))).unwrap();
+    assert_eq!((images(&host).len(), captions(&host).len(), count.load(Ordering::SeqCst)), (9, 9, 9));
+    assert!(images(&host).iter().all(|(id, ..)| *id != 3) && captions(&host)[3].0 == 4);
+    assert_eq!(encoded_images(&host)[3], png(4));
+    assert_eq!(host.warnings[0].message, "1 of 10 captions are left out: line 4: caption is empty");
+    let error =
+        refused(ingest(data.path(), settings(json!({"header": header, "on_missing": "skip", "max_skipped": 0.05}))));
+    assert!(error.starts_with("1 of 10 captions were left out, expected at most 0.05"), "{error}");
+}
+
 #[test]
 fn an_interrupted_run_goes_on() {
     let (address, _) = server();

@@ -193,7 +193,7 @@ fn parse<'a>(
     }
     let picture = pictures.first().copied();
     // It may have what JSON has not, such as NaN, where nothing but the name of the file would be taken from it.
-    let is_needed = settings.caption_file().is_none() || matches!(settings.split, ImageSplit::Column(_));
+    let is_needed = settings.caption_file().is_none() || settings.split.column().is_some();
     let json = match sample.member("json").map(parse_json) {
         Some(Err(message)) if is_needed => return Err(message),
         json => json.and_then(Result::ok).unwrap_or_default(),
@@ -207,12 +207,12 @@ fn parse<'a>(
         let (file_name, expected) = (sample.key.clone(), settings.expected(sample));
         return Ok(ParsedSample { picture, file_name, split: None, texts, expected, ids: None });
     }
-    let split = match &settings.split {
-        ImageSplit::Column(field) => {
+    let split = match settings.split.column() {
+        Some(field) => {
             let value = json.get(field).ok_or_else(|| format!("its `.json` has no `{field}`, the split"))?;
             Some(value.as_str().unwrap_or_default().to_owned())
         }
-        _ => None,
+        None => None,
     };
     let key = sample.key.trim_start_matches("./");
     let own_name = || format!("{key}.{}", picture.map_or("", |(extension, _)| extension));
