@@ -24,6 +24,7 @@ mod plan;
 mod progress;
 mod ranks;
 mod report;
+mod recall_table;
 mod run;
 mod run_texts;
 mod runs;

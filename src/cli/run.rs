@@ -10,6 +10,7 @@ use super::args::{CommonArgs, RunArgs};
 use super::console::{Console, align_columns, one_line};
 use super::open::relative_to_current;
 use super::progress::{EventSummary, ProgressDisplay};
+use super::recall_table::{recall_table, stage_rows};
 use super::run_texts::{counts, stage_groups};
 use super::siblings::Sibling;
 use super::sql_requests::ClusterSections;
@@ -25,11 +26,10 @@ use pairloom_engine::status::{StageStatus, stage_statuses};
 use pairloom_pipeline::{Pipeline, SkippedExpectation};
 use pairloom_registry::AnyStage;
 use pairloom_stage::{INSTANCE_SIGN, RunStage};
-use pairloom_storage::parquet;
 use pairloom_store::claim::{StoreLock, lock_for_reading};
 use pairloom_store::record::{RunRecord, ScoreRecord, StageRecord};
 use pairloom_store::search_tasks::SearchTasks;
-use pairloom_store::{Artefact, Manifest, Store};
+use pairloom_store::{Manifest, Store};
 use pairloom_tables as tables;
 
 /// Runs the stages of a pipeline whose results are missing, and checks its expectations.
@@ -217,7 +217,8 @@ fn finish(
         }
         Some(_) => Ok(()),
     };
-    show_summary(store, &summary, &pipeline.skipped, progress, console);
+    let recalls = if summary.error.is_none() { recall_table(store, &summary.record)? } else { String::new() };
+    show_summary(store, &summary, (&pipeline.skipped, &recalls), progress, console);
     if let Some(error) = summary.error {
         return Err(error);
     }
@@ -264,12 +265,8 @@ fn best_scores(store: &Store, record: &RunRecord) -> Result<Vec<ScoreRecord>> {
 
 fn best_score(store: &Store, stage: &StageRecord, table: &ScoredTable) -> Result<Option<ScoreRecord>> {
     let ScoredTable { name: table, metric, described_by } = *table;
-    let artefact = store.artefact(&stage.kind, &stage.key);
-    let Some(manifest) = artefact.manifest()? else { return Ok(None) };
     let mut best: Option<ScoreRecord> = None;
-    for part in manifest.tables.get(table).into_iter().flatten() {
-        let content = artefact.read(&Artefact::part_name(table, part.index), part.bytes, &part.digest)?;
-        let batch = parquet::decode_whole(content)?;
+    for batch in stage_rows(store, stage, table)? {
         let values = tables::float_column(&batch, metric)?;
         for row in (0..batch.num_rows()).filter(|&row| values.is_valid(row) && values.value(row).is_finite()) {
             if best.as_ref().is_none_or(|best| values.value(row) > best.value) {
@@ -309,7 +306,7 @@ const SHOWN_WARNINGS: usize = 5;
 fn show_summary(
     store: &Store,
     summary: &RunSummary,
-    skipped: &[SkippedExpectation],
+    (skipped, recalls): (&[SkippedExpectation], &str),
     progress: &ProgressDisplay,
     console: Console,
 ) {
@@ -342,6 +339,9 @@ fn show_summary(
     }
     if let Some(options) = options_without_failures(summary, &seen) {
         let _ = writeln!(text, "to report the other rows, run the same command with {options}");
+    }
+    if !recalls.is_empty() {
+        let _ = write!(text, "\n{recalls}\n");
     }
     for expectation in &summary.record.expectations {
         let verdict = if expectation.held { "held" } else { "did not hold" };

@@ -56,7 +56,7 @@ fn headers_of_tables_are_checked_if_they_are_there() {
         let [only] = wrong.as_slice() else { panic!("{wrong}") };
         assert_eq!(wrong.position(only), (4, 43));
         assert!(only.problem.message.ends_with("header: no column `file_name`"), "{wrong}");
-        let hint = "its columns are `image_id`, `caption`; name them with `columns`";
+        let hint = "its columns are `image_id`, `caption`; name those that differ";
         assert!(only.problem.hint.as_ref().unwrap().contains(hint), "{wrong}");
     }
     let named = ", columns = { file_name = \"image_id\" }";

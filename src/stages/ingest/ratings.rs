@@ -376,7 +376,7 @@ fn read_pair_table(
         columns = RatingColumns { score, sampling: Some(sampling), ..columns };
         "a table with other columns is read with `form = \"table\"`"
     } else {
-        "name them with `columns`, such as `columns = { image = \"photo\", score = \"rating\" }`"
+        "name those that differ below `ratings`, such as `columns.score = \"…\"`"
     };
     let rater_column = columns.rater.or_else(|| table.has_column(RATER).then(|| RATER.to_owned()));
     let optional = [&rater_column, &columns.sampling].map(Option::as_deref);
@@ -685,7 +685,7 @@ mod tests {
         let message = refused(read(json!({})));
         assert!(message.contains("no column `score`"), "{message}");
         assert!(
-            message.contains("its columns are `photo`, `says`, `how good`, `who`; name them with `columns`"),
+            message.contains("its columns are `photo`, `says`, `how good`, `who`; name those that differ"),
             "{message}"
         );
     }

@@ -255,7 +255,7 @@ impl ImageFolder {
             shown: |name| shown_name(name).into_owned(),
             identifier_hint: "the columns `image_id` and `caption_id` have the identifiers, if the table has them: \
                               `columns.image_id = \"\"` numbers the images instead, `columns.caption_id = \"\"` the captions",
-            hint: "name them with `columns`, such as `columns = { file_name = \"image\", caption = \"text\" }`",
+            hint: "name those that differ below `image_folder`, such as `columns.file_name = \"…\"`",
         }
     }
 

@@ -146,7 +146,7 @@ impl ImageUrls {
             on_missing: (self.on_missing, self.max_skipped),
             shown: shown_url,
             identifier_hint: "",
-            hint: "name them with `columns`, such as `columns = { url = \"image_url\", caption = \"text\" }`",
+            hint: "name those that differ below `image_urls`, such as `columns.url = \"…\"`",
         }
     }
 
