@@ -298,7 +298,7 @@ impl Stage for Ingest {
 
     fn version(&self) -> u32 {
         match self {
-            Ingest::Ratings(_) => 4,
+            Ingest::Ratings(_) | Ingest::HuggingFace(_) => 4,
             Ingest::Published(_) | Ingest::Qrels(_) | Ingest::Embeddings(_) => 2,
             _ => 3,
         }
