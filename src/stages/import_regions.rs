@@ -66,6 +66,7 @@ pub struct ImportRegions {
 }
 
 /// Returns true for the default of a setting that was added later: leaving it out keeps the keys of older results.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
 fn is_default_on_missing(on_missing: &OnMissing) -> bool {
     *on_missing == OnMissing::default()
 }

@@ -321,7 +321,11 @@ impl Stage for Ingest {
     fn version(&self) -> u32 {
         match self {
             Ingest::Ratings(_) => 5,
-            Ingest::Flickr(_) | Ingest::ImageFolder(_) | Ingest::Captions(_) | Ingest::ImageUrls(_) => 4,
+            Ingest::Flickr(_)
+            | Ingest::ImageFolder(_)
+            | Ingest::Captions(_)
+            | Ingest::ImageUrls(_)
+            | Ingest::HuggingFace(_) => 4,
             Ingest::Published(_) | Ingest::Qrels(_) | Ingest::Embeddings(_) => 2,
             _ => 3,
         }
