@@ -308,6 +308,11 @@ impl Problem {
         Self { severity: Severity::Warning, ..Self::new(setting, message) }
     }
 
+    /// Problem with `setting` that an error says, with its hint.
+    pub fn of_error(setting: impl Into<String>, error: &Error) -> Self {
+        Self { hint: error.hint.clone(), ..Self::new(setting, error.to_string()) }
+    }
+
     /// True if the run goes on in spite of the problem.
     #[must_use]
     pub fn is_warning(&self) -> bool {

@@ -219,7 +219,8 @@ impl ProgressDisplay {
                 self.show_stage(state, stage, "", now);
             }
             Event::Progress { stage, done, total, unit, waiting_for } => {
-                if waiting_for.is_none() {
+                // A wait also ends when the stage that was waited for fails.
+                if *done > 0 {
                     self.print_start(state, stage);
                 }
                 self.show_progress(state, stage, (*done, *total, unit), waiting_for.as_deref(), now);

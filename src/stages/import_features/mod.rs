@@ -128,6 +128,15 @@ impl Stage for ImportFeatures {
         problems.extend(import_problems(self.max_regions, self.max_skipped));
         problems
     }
+
+    fn check_headers(&self) -> Vec<Problem> {
+        let files = self.files.iter().enumerate().filter(|(_, file)| file.path().is_file());
+        let problem = |(number, file): (usize, &SourceRef)| {
+            let header = || if is_npy(file.path())? { Ok(()) } else { self.open_table(file.path()).map(drop) };
+            Some(Problem::of_error(format!("files.{number}"), &header().err()?))
+        };
+        files.filter_map(problem).collect()
+    }
 }
 
 impl RunnableStage for ImportFeatures {
@@ -213,8 +222,8 @@ impl ImportFeatures {
         Ok(())
     }
 
-    /// Reads a Parquet or Arrow file.
-    fn read_table(&self, path: &Path, rows: &mut ImportedRows, cx: &mut StageContext<'_>) -> Result<()> {
+    /// Opens a Parquet or Arrow file, and checks its columns.
+    fn open_table(&self, path: &Path) -> Result<TableFile> {
         if self.max_regions.is_some() {
             return Err(Error::data(format!("`{}` is no npy file", path.display()))
                 .hint("regions are read from npy arrays of shape (images, regions, width)"));
@@ -230,6 +239,13 @@ impl ImportFeatures {
         let FeatureColumns { id, vector } = &self.columns;
         let columns_read = [(id.as_str(), ColumnKind::TextsOrIntegers), (vector.as_str(), ColumnKind::Vectors)];
         file.check_columns(&columns_read, "name them with `columns = { id = \"…\", vector = \"…\" }`")?;
+        Ok(file)
+    }
+
+    /// Reads a Parquet or Arrow file.
+    fn read_table(&self, path: &Path, rows: &mut ImportedRows, cx: &mut StageContext<'_>) -> Result<()> {
+        let file = self.open_table(path)?;
+        let FeatureColumns { id, vector } = &self.columns;
         let cancel = cx.cancel().clone();
         for batch in file.batches(&[id, vector], || cancel.check())? {
             let batch = batch?;

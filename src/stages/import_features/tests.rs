@@ -202,6 +202,24 @@ fn settings_that_do_not_fit_are_reported_before_a_run() {
     assert_eq!(places.len(), 4);
 }
 
+#[test]
+fn columns_of_files_that_are_there_are_checked_before_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.parquet");
+    let batch = columns(Arc::new(Int64Array::from(vec![5])), Arc::new(Float32Array::from(vec![1.0, 2.0])));
+    write_parquet(&file, &batch);
+    let headers = |more: &str| {
+        let settings = format!("files = [\"gone.parquet\", {file:?}]\nimages = \"x.images\"\n{more}");
+        toml::from_str::<ImportFeatures>(&settings).unwrap().check_headers()
+    };
+    assert_eq!(headers(""), []);
+    let wrong = headers("columns = { vector = \"embedding\" }");
+    assert_eq!(wrong.len(), 1, "{wrong:?}");
+    assert_eq!(wrong[0].setting, "files.1");
+    assert!(wrong[0].message.contains("column `embedding`") && wrong[0].message.contains("is not there"), "{wrong:?}");
+    assert!(wrong[0].hint.as_ref().unwrap().contains("the file has `image_id` (Int64), `feature`"), "{wrong:?}");
+}
+
 /// The file has no values, and reading its row would need memory for all of them.
 #[test]
 fn rows_of_arrays_that_are_too_wide_are_not_read() {

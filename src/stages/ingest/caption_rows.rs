@@ -132,10 +132,7 @@ impl<'s> CaptionColumns<'s> {
             file.for_each(&columns.all, &columns.hint, stop, |_, _| Ok(())).map(drop)
         };
         match header() {
-            Err(error) if error.category() != ErrorCategory::Interrupted => {
-                let hint = error.hint_text().map(str::to_owned);
-                vec![Problem { hint, ..Problem::new(table, error.to_string()) }]
-            }
+            Err(error) if error.category() != ErrorCategory::Interrupted => vec![Problem::of_error(table, &error)],
             _ => Vec::new(),
         }
     }
