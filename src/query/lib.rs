@@ -40,6 +40,7 @@ mod statements;
 mod topk_join;
 mod topk_join_function;
 mod unmoved_filters;
+mod value_sizes;
 mod vector_cache;
 mod vectors;
 mod store_tables;

@@ -1,5 +1,5 @@
-//! Operators whose rows are those of their input, and the inputs of nested loop joins: one is read once, the other in small
-//! batches.
+//! Operators whose rows are those of their input, and the rules that put them below others: of nested loop joins one input is
+//! read once, and the other in small batches, as that of operators with large constants.
 
 use std::fmt::{self, Debug};
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
@@ -50,6 +51,11 @@ pub(super) struct PassThroughExec<R> {
 impl<R: ReadInput> PassThroughExec<R> {
     pub(super) fn new(input: Arc<dyn ExecutionPlan>, reader: R) -> Self {
         Self { input, reader }
+    }
+
+    /// Way in which the input is read.
+    pub(super) fn reader(&self) -> &R {
+        &self.reader
     }
 }
 
@@ -155,23 +161,25 @@ const ROWS: usize = 512;
 /// Operator with the rows of its input in small batches, with a pause after each.
 ///
 /// A join without an equality compares a batch of its right input with all rows of the left one before it can be
-/// interrupted, unless pairs match.
+/// interrupted, unless pairs match. A projection repeats a constant for each row of a batch.
 pub(super) type SmallBatchesExec = PassThroughExec<SmallBatches>;
 
-/// Returns the operator over `input`.
-pub(super) fn small_batches(input: Arc<dyn ExecutionPlan>) -> SmallBatchesExec {
-    PassThroughExec::new(input, SmallBatches)
+/// Returns the operator over `input`, with batches of at most `rows` rows.
+pub(super) fn small_batches(input: Arc<dyn ExecutionPlan>, rows: usize) -> SmallBatchesExec {
+    PassThroughExec::new(input, SmallBatches { rows })
 }
 
 /// Reader of small batches.
-#[derive(Debug)]
-pub(super) struct SmallBatches;
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SmallBatches {
+    pub(super) rows: usize,
+}
 
 impl ReadInput for SmallBatches {
     const NAME: &'static str = "SmallBatchesExec";
 
     fn of_other(&self, _: &Arc<dyn ExecutionPlan>) -> Self {
-        Self
+        *self
     }
 
     fn read(
@@ -181,7 +189,7 @@ impl ReadInput for SmallBatches {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let metrics = SplitMetrics::new(&ExecutionPlanMetricsSet::new(), partition);
-        let batches = BatchSplitStream::new(input.execute(partition, context)?, ROWS, metrics);
+        let batches = BatchSplitStream::new(input.execute(partition, context)?, self.rows, metrics);
         // The pause comes when the join asks for the next batch, and so is done with the one before.
         let batches = batches.then(|batch| async {
             tokio::task::yield_now().await;
@@ -204,7 +212,7 @@ impl PhysicalOptimizerRule for NestedLoopJoinInputs {
         plan.transform_up(|node| {
             let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() else { return Ok(Transformed::no(node)) };
             let left = Arc::new(read_once(Arc::clone(join.left())));
-            let right = Arc::new(small_batches(Arc::clone(join.right())));
+            let right = Arc::new(small_batches(Arc::clone(join.right()), ROWS));
             let inputs: Vec<Arc<dyn ExecutionPlan>> = vec![left, right];
             let keep = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
             Ok(Transformed::yes(Arc::clone(&node).replace_children(inputs, keep)?))
@@ -214,6 +222,47 @@ impl PhysicalOptimizerRule for NestedLoopJoinInputs {
 
     fn name(&self) -> &'static str {
         "nested_loop_join_inputs"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Size of the constants of an operator from which it reads small batches, and of what it makes of such constants for the rows
+/// of one.
+const LARGE_CONSTANTS: usize = 64 << 10;
+const REPEATED_CONSTANTS: usize = 64 << 20;
+
+/// Optimizer rule for operators with large constants, which they may repeat for each row of a batch: they read [small
+/// batches](super::pass_through::SmallBatchesExec).
+#[derive(Debug)]
+pub(super) struct LargeConstants;
+
+impl PhysicalOptimizerRule for LargeConstants {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|node| {
+            let mut bytes = 0;
+            node.apply_expressions(&mut |expr| {
+                expr.apply(|part| {
+                    bytes += part.downcast_ref::<Literal>().map_or(0, |literal| literal.value().size());
+                    Ok(TreeNodeRecursion::Continue)
+                })
+            })?;
+            if bytes < LARGE_CONSTANTS {
+                return Ok(Transformed::no(node));
+            }
+            let rows = (REPEATED_CONSTANTS / bytes).max(1);
+            let small = |input: &Arc<dyn ExecutionPlan>| Arc::new(small_batches(Arc::clone(input), rows)) as _;
+            let inputs: Vec<Arc<dyn ExecutionPlan>> = node.children().into_iter().map(small).collect();
+            let keep = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
+            Ok(Transformed::yes(Arc::clone(&node).replace_children(inputs, keep)?))
+        })
+        .data()
+    }
+
+    fn name(&self) -> &'static str {
+        "large_constants"
     }
 
     fn schema_check(&self) -> bool {

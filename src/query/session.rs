@@ -32,6 +32,7 @@ use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::common::collect;
 use datafusion::physical_plan::memory::MemoryStream;
 use datafusion::prelude::SessionContext;
+use futures::future::ready;
 
 use crate::catalog::{DeclaredTable, StageArtefact, StoreCatalog};
 use crate::column_names::name_columns;
@@ -40,7 +41,7 @@ use crate::epoch_order::{self, EpochOrderFunction};
 use crate::errors::{checked, query_error};
 use crate::files::set_file_options;
 use crate::information;
-use crate::interrupt::StatementInterrupt;
+use crate::interrupt::{PlannedQuery, StatementInterrupt};
 use crate::names::ListedTable;
 use crate::parameters::{ParameterValue, bind, number_parameters, parameters, with_parameter_types, with_values};
 use crate::plan_rewrites::with_result_types;
@@ -246,7 +247,15 @@ impl Session {
     pub fn query(&self, sql: &str) -> Result<QueryRows<'_>> {
         let hold = self.hold()?;
         let statement = self.interrupt.start(self.time);
-        let stream = self.threads.block_on(statement.run(self.start(sql, &QueryOptions::default())))??;
+        let options = QueryOptions::default();
+        let start = statement.watched(self.start(sql, &options));
+        let stream = self.threads.block_on(async {
+            match statement.run(start).await? {
+                // The planning may have ended since the statement is over.
+                Err(error) => statement.run(ready(Err(error))).await?,
+                stream => stream,
+            }
+        })?;
         Ok(QueryRows { threads: &self.threads, stream: self.threads.rows(stream, sql, hold), statement })
     }
 
@@ -321,7 +330,8 @@ impl Session {
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        let planned = self.threads.spawn(plan(Arc::clone(self), sql.to_owned())).await;
+        let query = PlannedQuery::default();
+        let planned = self.threads.spawn(query.watched(plan(Arc::clone(self), sql.to_owned()))).await;
         planned.map_err(of_panic)?
     }
 
