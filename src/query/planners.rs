@@ -1,4 +1,4 @@
-//! Planners of operators: `<=>`, and sums, differences and products of integers.
+//! Planners of operators: `<=>`, and `+`, `-`, `*`, `/` and `%` of integers.
 
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, plan_err};
@@ -38,20 +38,21 @@ impl ExprPlanner for VectorOperators {
     }
 }
 
-/// Planner of `+`, `-` and `*` of integers: they are integers of 64 bits with a sign.
+/// Planner of `+`, `-`, `*`, `/` and `%` of integers: they are integers of 64 bits with a sign.
 ///
 /// DataFusion 55 computes them in the type of the operands, where they wrap around
 /// (<https://github.com/apache/datafusion/issues/17539>). `rank() OVER (…) - rank() OVER (…)` of 1 and 3 is
-/// 18446744073709551614, since ranks have no sign. 70000 times itself is 605032704, where a file has 32 bits. An operand
-/// beyond 2^63 is an error here.
+/// 18446744073709551614, since ranks have no sign. 70000 times itself is 605032704, where a file has 32 bits. And a number of
+/// 64 bits without a sign, as `cardinality` has, is divided by one with a sign as decimals of four places. An operand beyond
+/// 2^63 is an error here.
 #[derive(Debug)]
 pub(super) struct IntegerOperators;
 
 impl ExprPlanner for IntegerOperators {
     fn plan_binary_op(&self, mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
-        use BinaryOperator::{Minus, Multiply, Plus};
+        use BinaryOperator::{Divide, Minus, Modulo, Multiply, Plus};
         // The right side of a long sum is the short one.
-        if matches!(expr.op, Plus | Minus | Multiply)
+        if matches!(expr.op, Plus | Minus | Multiply | Divide | Modulo)
             && is_integer(&expr.right, schema)
             && is_integer(&expr.left, schema)
         {
