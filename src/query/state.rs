@@ -17,7 +17,7 @@ use crate::column_names::with_projection_names;
 use crate::files::FileScans;
 use crate::interrupt::{CooperativeOperators, PlanningPause, with_pauses};
 use crate::pass_through::{LargeConstants, NestedLoopJoinInputs};
-use crate::planners::{IntegerOperators, VectorOperators};
+use crate::planners::{IntegerOperators, NamedArguments, VectorOperators};
 use crate::rank_of_positive::RankOfPositive;
 use crate::sort_measures::SortMeasures;
 use crate::topk_join::{LateralTopK, SessionPlanner};
@@ -78,6 +78,7 @@ pub(super) fn session_state(
     let mut planners = SessionStateDefaults::default_expr_planners();
     planners.insert(0, Arc::new(VectorOperators));
     planners.insert(1, Arc::new(IntegerOperators));
+    planners.insert(2, Arc::new(NamedArguments));
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = Analyzer::new().rules;
     rules.insert(0, Arc::new(LateralTopK));
     rules.insert(1, Arc::new(SortMeasures));
