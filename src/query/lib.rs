@@ -44,6 +44,7 @@ mod value_sizes;
 mod vector_cache;
 mod vectors;
 mod store_tables;
+mod table_functions;
 mod all_runs;
 mod result_files;
 // Tests of other modules use it too.

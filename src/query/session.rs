@@ -54,6 +54,7 @@ use crate::setting_queries::{SettingKinds, check_settings};
 use crate::state::{FILES, session_state};
 use crate::statements::{Request, parse, request, sql_of_mut};
 use crate::subqueries::{scalar_subqueries, scalar_value, with_scalar_values};
+use crate::table_functions::distinct_calls;
 use crate::topk_join_function::{TOPK_JOIN, TopKJoinFunction, named_tables};
 use crate::vector_cache::{VectorCache, with_cached_scans};
 use pairloom_base::error::{Error, Result};
@@ -145,7 +146,10 @@ impl Session {
         let state = checked(session_state(catalog.store(), Some(catalogs)))?;
         let context = SessionContext::new_with_state(state);
         let store = catalog.store().cloned();
-        context.register_udtf(epoch_order::NAME, Arc::new(EpochOrderFunction { catalog }));
+        context.register_udtf(
+            epoch_order::NAME,
+            distinct_calls(epoch_order::NAME, Arc::new(EpochOrderFunction { catalog })),
+        );
         context.register_udtf(TOPK_JOIN, Arc::new(TopKJoinFunction { tables: Arc::clone(&tables) }));
         let interrupt = StatementInterrupt::default();
         Ok(Self { context, threads, tables, interrupt, time: None, runner: None, store })

@@ -20,6 +20,7 @@ use crate::pass_through::{GroupingSetInputs, LargeConstants, NestedLoopJoinInput
 use crate::planners::{IntegerOperators, NamedArguments, VectorOperators};
 use crate::rank_of_positive::RankOfPositive;
 use crate::sort_measures::SortMeasures;
+use crate::table_functions::with_distinct_calls;
 use crate::topk_join::{LateralTopK, SessionPlanner};
 use crate::unmoved_filters::{physical_rules, with_unmoved_filters};
 use crate::value_sizes::limit_values;
@@ -102,7 +103,7 @@ pub(super) fn session_state(
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
         .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
         .with_window_functions(SessionStateDefaults::default_window_functions())
-        .with_table_function_list(SessionStateDefaults::default_table_functions());
+        .with_table_function_list(with_distinct_calls(SessionStateDefaults::default_table_functions()));
     if let Some(catalogs) = catalogs {
         state = state.with_catalog_list(catalogs);
     }
