@@ -29,6 +29,7 @@ mod plan_rewrites;
 mod plan_runner;
 mod planners;
 mod query_options;
+mod query_size;
 mod query_threads;
 mod rank_of_positive;
 mod session_tables;

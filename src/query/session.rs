@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | parse | the text becomes tokens, and these one statement | `statements.rs` |
 //! | request | `SHOW` becomes a query of `information_schema`, `DESCRIBE` is answered | `statements.rs` |
-//! | dialect | what is not of this SQL is refused | `dialect.rs` |
+//! | dialect | what is not of this SQL, or too large, is refused | `dialect.rs`, `query_size.rs` |
 //! | tables | the store is asked for the tables that the statement names, and for their settings | `session_tables.rs`, `setting_queries.rs` |
 //! | names | `?` get numbers, columns and subqueries get names | `parameters.rs`, `column_names.rs` |
 //! | plan | DataFusion plans the statement; subqueries that depend on an outer row are refused; parameters get types | `dialect.rs`, `parameters.rs` |
@@ -47,6 +47,7 @@ use crate::parameters::{ParameterValue, bind, number_parameters, parameters, wit
 use crate::plan_rewrites::with_result_types;
 use crate::plan_runner::PlanRunner;
 use crate::query_options::{QueryLimits, QueryOptions, with_memory};
+use crate::query_size::check_size;
 use crate::query_threads::{QueryRows, QueryStream, QueryThreads, of_panic, with_deep_stack};
 use crate::result_files;
 use crate::session_tables::{RunCatalogs, SessionTables, SizedTable};
@@ -414,6 +415,7 @@ impl Session {
             !matches!(reference, TableReference::Bare { table } if state.table_functions().contains_key(&**table))
         });
         let parsed = sql_of_mut(&mut statement).ok_or_else(|| Error::internal("SQL: a query without a statement"))?;
+        check_size(parsed)?;
         check_statement(parsed, &state, sql)?;
         references.extend(named_tables(parsed));
         let tables = self.existing(references).await?;
