@@ -304,7 +304,6 @@ impl AllowedForms<'_> {
         let is_known = state.scalar_functions().contains_key(&name)
             || state.aggregate_functions().contains_key(&name)
             || state.window_functions().contains_key(&name)
-            || state.higher_order_functions().contains_key(&name)
             || (!is_window && PLANNED.contains(&name.as_str()));
         if is_known {
             return ControlFlow::Continue(());

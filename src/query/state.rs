@@ -46,7 +46,7 @@ pub(super) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-/// Session state with all functions and without tables.
+/// Session state with all functions and without tables. Functions of functions (`x -> x + 1`) are not of this SQL.
 ///
 /// # Errors
 /// Two functions have one name.
@@ -100,7 +100,6 @@ pub(super) fn session_state(
         .with_physical_optimizer_rule(Arc::new(CooperativeOperators))
         .with_physical_optimizer_rule(Arc::new(FileScans))
         .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
-        .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
         .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
         .with_window_functions(SessionStateDefaults::default_window_functions())
         .with_table_function_list(with_distinct_calls(SessionStateDefaults::default_table_functions()));
