@@ -15,6 +15,7 @@ use datafusion::prelude::SessionConfig;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 
 use super::pass_through::{ReadOnceExec, SmallBatchesExec, UnorderedExec, read_once, small_batches, unordered};
+use super::sent_errors::{SentErrorsExec, sent_errors};
 use super::topk_join::{decode_join, encode_join};
 
 /// Runner of a session's plans in other processes.
@@ -41,6 +42,7 @@ const TOP_K_JOIN: u8 = 0;
 const READ_ONCE: u8 = 1;
 const SMALL_BATCHES: u8 = 2;
 const UNORDERED: u8 = 3;
+const SENT_ERRORS: u8 = 4;
 
 /// Message of an operator of this crate; `None` for another operator.
 ///
@@ -61,6 +63,9 @@ pub fn encode_operator(
     if operator.downcast_ref::<UnorderedExec>().is_some() {
         return Ok(Some(vec![UNORDERED]));
     }
+    if operator.downcast_ref::<SentErrorsExec>().is_some() {
+        return Ok(Some(vec![SENT_ERRORS]));
+    }
     let join = encode_join(operator, codec, converter)?;
     Ok(join.map(|message| [vec![TOP_K_JOIN], message].concat()))
 }
@@ -79,6 +84,7 @@ pub fn decode_operator(
     match (message.split_first(), inputs) {
         (Some((&TOP_K_JOIN, message)), _) => decode_join(message, inputs, context, codec, converter),
         (Some((&READ_ONCE, [])), [input]) => Ok(Arc::new(read_once(Arc::clone(input)))),
+        (Some((&SENT_ERRORS, [])), [input]) => Ok(Arc::new(sent_errors(Arc::clone(input)))),
         (Some((&UNORDERED, [])), [input]) => Ok(Arc::new(unordered(Arc::clone(input)))),
         (Some((&SMALL_BATCHES, rows)), [input]) if rows.len() == size_of::<u64>() => {
             let rows = rows.iter().rev().fold(0_u64, |rows, &byte| rows << 8 | u64::from(byte));
