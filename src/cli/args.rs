@@ -524,9 +524,11 @@ pub struct ServeArgs {
     /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
+    /// Memory of the process: beyond it, the query ends that began last [default: three quarters of the memory of the machine]
+    #[arg(long, value_name = "SIZE", value_parser = super::units::parse_capacity)]
+    pub memory: Option<u64>,
     /// Memory of the groups and joins of one query, and as much again for its sorts. Sorts and groups that need more use
-    /// temporary files, of 16 GiB at most; other queries fail. Values that a function computes are not counted; the process
-    /// takes no more memory than the machine has
+    /// temporary files, of 16 GiB at most; other queries fail. Values that a function computes are not counted
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = super::units::parse_capacity)]
     pub query_memory: u64,
     /// Seconds that a query may take, until the client has taken its last row

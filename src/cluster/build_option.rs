@@ -5,10 +5,11 @@
 use std::any::Any;
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
-use datafusion::common::{config_err, exec_err};
-use datafusion::error::Result;
+use datafusion::common::config_err;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::prelude::SessionConfig;
 
+use pairloom_base::error::Error;
 use pairloom_base::runtime::build;
 
 /// Names of the settings, after their prefix.
@@ -90,11 +91,12 @@ pub(super) fn check_sender(options: &ConfigOptions) -> Result<()> {
     }
     let sender =
         if sender.is_empty() { "a build that it does not name".to_owned() } else { format!("the build {sender}") };
-    exec_err!(
+    let message = format!(
         "got a message of {sender}, expected the build {}: all processes of a cluster need one build of Pairloom, which \
          `pairloom --version` shows",
         build()
-    )
+    );
+    Err(DataFusionError::External(Box::new(Error::stage(message))))
 }
 
 #[cfg(test)]

@@ -43,12 +43,12 @@ use futures::{StreamExt, TryStreamExt, stream};
 use tokio::time::Instant;
 use tonic::transport::Channel;
 
-use super::executor_error::{executor_error, quoted_message};
+use super::executor_error::executor_error;
 use super::functions::{FETCH_PAUSE, MAX_MESSAGE_BYTES, PlanCodec, client_config};
 use super::store_id::id_of_store;
 use pairloom_base::error::{self, Error, with_causes};
 use pairloom_base::runtime::{ClusterUrl, random_hex};
-use pairloom_query::PlanRunner;
+use pairloom_query::{PlanRunner, sent_error, with_sent_errors};
 use pairloom_store::Store;
 
 /// Tasks of a stage of a query of large tables.
@@ -170,7 +170,8 @@ impl Submission {
     /// # Errors
     /// The scheduler cannot be reached, has another build, or refuses the plan.
     pub async fn submit(url: &ClusterUrl, plan: Arc<dyn ExecutionPlan>, config: &SessionConfig) -> error::Result<Self> {
-        let message = PhysicalPlanNode::try_from_physical_plan(plan, &PlanCodec::default());
+        let message = with_sent_errors(plan)
+            .and_then(|plan| PhysicalPlanNode::try_from_physical_plan(plan, &PlanCodec::default()));
         let mut bytes = Vec::new();
         message.and_then(|message| message.try_encode(&mut bytes)).map_err(|error| {
             Error::usage(format!("the query cannot be sent to a cluster: {}", error.strip_backtrace()))
@@ -292,7 +293,7 @@ async fn execute(
     let mut request = tonic::Request::new(ExecuteQueryParams { session_id, settings, operation_id, query });
     insert_version_header(request.metadata_mut());
     let refused = |message: &str| {
-        let message = quoted_message(message).unwrap_or_else(|| message.to_owned());
+        let message = sent_error(message).map_or_else(|| message.to_owned(), |error| error.to_string());
         Error::stage(format!("the scheduler at {url} refused: {message}"))
     };
     let response = scheduler.execute_query(request).await.map_err(|status| refused(status.message()))?;

@@ -15,6 +15,7 @@ use tokio::runtime::Builder;
 
 use super::functions::{MAX_MESSAGE_BYTES, PlanCodec, scheduler_state, session_config};
 use pairloom_base::error::{Error, Result};
+use pairloom_query::error_to_send;
 
 /// Threads of a scheduler, which plans and waits.
 const THREADS: usize = 2;
@@ -70,7 +71,8 @@ fn config(
     address: SocketAddr,
     refused: impl Fn(&str) + Send + Sync + 'static,
 ) -> SchedulerConfig {
-    let state = move |config| scheduler_state(config).inspect_err(|error| refused(&error.message()));
+    let state =
+        move |config| scheduler_state(config).inspect_err(|error| refused(&error.message())).map_err(error_to_send);
     SchedulerConfig {
         bind_host: address.ip().to_string(),
         bind_port: address.port(),

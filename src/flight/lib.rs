@@ -7,6 +7,7 @@
 //! ```
 
 mod authentication;
+mod memory;
 mod metadata;
 mod prepared;
 mod protocol;

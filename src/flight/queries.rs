@@ -33,7 +33,7 @@ use pairloom_query::{QueryOptions, Session};
 pub(super) type FlightMessages = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send>>;
 
 /// Queries that run, at most so many at a time.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct RunningQueries {
     places: Arc<Semaphore>,
     /// Memory of a query in bytes.
@@ -108,6 +108,17 @@ impl RunningQueries {
             is_any = true;
         }
         is_any
+    }
+
+    /// Ends the query that began last, with this reason. Returns false if none runs or waits.
+    pub(super) fn end_last(&self, reason: &Status) -> bool {
+        let queries = lock(&self.cancellable);
+        // Those that were ended before still give their memory back.
+        let running = queries.iter().filter(|(_, (_, end))| end.get().is_none());
+        let Some((_, (task, end))) = running.max_by_key(|((_, number), _)| *number) else { return false };
+        let _ = end.set(reason.clone());
+        task.abort();
+        true
     }
 }
 

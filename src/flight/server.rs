@@ -24,7 +24,9 @@ use tonic::transport::server::{Connected, TcpIncoming, TlsConnectInfo};
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 
 use crate::authentication::Authentication;
+use crate::memory::end_queries_beyond;
 use crate::protocol::FlightProtocol;
+use crate::queries::RunningQueries;
 use crate::service::FlightSql;
 use crate::{AccessToken, Sessions};
 use pairloom_base::error::{Error, Result, with_causes};
@@ -50,6 +52,8 @@ pub struct FlightServer {
     server: Server,
     service: InterceptedService<FlightServiceServer<FlightProtocol>, Authentication>,
     first_call_time: Duration,
+    queries: RunningQueries,
+    memory: u64,
 }
 
 impl FlightServer {
@@ -66,6 +70,7 @@ impl FlightServer {
             .build()
             .map_err(|error| Error::stage(format!("cannot start threads for the server: {error}")))?;
         let service = FlightSql::new(sessions, &options)?;
+        let (queries, memory) = (service.queries(), options.memory);
         let service = FlightServiceServer::new(FlightProtocol(service)).max_decoding_message_size(MAX_MESSAGE_BYTES);
         let service = InterceptedService::new(service, Authentication(options.token));
         let mut server = Server::builder()
@@ -90,7 +95,7 @@ impl FlightServer {
         let address =
             address.map_err(|error| Error::stage(format!("cannot listen on `{}`: {error}", options.address)))?;
         drop(context);
-        Ok(Self { runtime, incoming, address, server, service, first_call_time: FIRST_CALL_TIME })
+        Ok(Self { runtime, incoming, address, server, service, first_call_time: FIRST_CALL_TIME, queries, memory })
     }
 
     /// The same server with another time until the first call of a connection.
@@ -110,6 +115,7 @@ impl FlightServer {
     /// # Errors
     /// The socket fails.
     pub fn serve(mut self, stop: oneshot::Receiver<()>) -> Result<()> {
+        self.runtime.spawn(end_queries_beyond(self.memory, self.queries));
         let (stopping, stopped) = oneshot::channel();
         let (places, time) = (Arc::new(Semaphore::new(MAX_CONNECTIONS)), self.first_call_time);
         let incoming = self.incoming.then(move |stream| {
@@ -148,6 +154,8 @@ pub struct FlightOptions {
     pub token: Option<AccessToken>,
     /// Certificate and key; without them connections are not encrypted.
     pub tls: Option<TlsIdentity>,
+    /// Memory of the process in bytes, beyond which the query ends that began last.
+    pub memory: u64,
     /// Memory of each query in bytes.
     pub query_memory: u64,
     /// Time of each query.
@@ -303,6 +311,7 @@ mod tests {
             address: address.parse().unwrap(),
             token: token.map(|text| AccessToken::new(text).unwrap()),
             tls: None,
+            memory: u64::MAX,
             query_memory: 1,
             query_time: Duration::from_secs(1),
             reader_time: Duration::from_secs(1),

@@ -88,6 +88,11 @@ impl FlightSql {
         })
     }
 
+    /// Queries that run.
+    pub(super) fn queries(&self) -> RunningQueries {
+        self.queries.clone()
+    }
+
     /// Plans within the time of a query.
     async fn planned<T>(&self, planning: impl Future<Output = Result<T>>) -> Result<T, Status> {
         let planned = timeout(self.query_time, planning).await;

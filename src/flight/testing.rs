@@ -36,22 +36,27 @@ pub(super) struct Served {
 
 impl Served {
     pub(super) fn start(token: Option<&str>, query_memory: u64, seconds: u64) -> Self {
-        Self::of_server(token, query_memory, [seconds, 60], |server| server)
+        Self::of_server(token, [u64::MAX, query_memory], [seconds, 60], |server| server)
     }
 
     /// Server that ends queries whose clients take no rows for a second.
     pub(super) fn with_short_reader_time() -> Self {
-        Self::of_server(None, 1 << 30, [300, 1], |server| server)
+        Self::of_server(None, [u64::MAX, 1 << 30], [300, 1], |server| server)
+    }
+
+    /// Server whose process has this limit of memory.
+    pub(super) fn with_memory(bytes: u64) -> Self {
+        Self::of_server(None, [bytes, 1 << 30], [300, 60], |server| server)
     }
 
     /// Server with another time until the first call of a connection.
     pub(super) fn with_first_call_time(token: Option<&str>, time: Duration) -> Self {
-        Self::of_server(token, 1 << 30, [300, 60], |server| server.with_first_call_time(time))
+        Self::of_server(token, [u64::MAX, 1 << 30], [300, 60], |server| server.with_first_call_time(time))
     }
 
     fn of_server(
         token: Option<&str>,
-        query_memory: u64,
+        [memory, query_memory]: [u64; 2],
         [query_seconds, reader_seconds]: [u64; 2],
         change: impl FnOnce(FlightServer) -> FlightServer,
     ) -> Self {
@@ -62,6 +67,7 @@ impl Served {
             address: "127.0.0.1:0".parse().unwrap(),
             token: token.map(|token| AccessToken::new(token).unwrap()),
             tls: None,
+            memory,
             query_memory,
             query_time: Duration::from_secs(query_seconds),
             reader_time: Duration::from_secs(reader_seconds),

@@ -6,12 +6,12 @@ use rlimit::Resource;
 /// File of Linux with the memory of the machine.
 const MEMORY_OF_MACHINE: &str = "/proc/meminfo";
 
-/// Limits the memory of this process to that of the machine. A query that wants more, as values of a function that its own
-/// limit does not count, ends the server and no other process.
+/// Limits the memory of this process to that of the machine, and returns it in bytes. A query that needs more, as values of a
+/// function that its own limit does not count, ends the server and no other process.
 ///
 /// # Errors
 /// The memory of the machine is unknown, or the system refuses.
-pub(super) fn limit_to_machine() -> Result<()> {
+pub(super) fn limit_to_machine() -> Result<u64> {
     let failed = |error: std::io::Error| Error::stage(format!("cannot limit the memory of the process: {error}"));
     let text = std::fs::read_to_string(MEMORY_OF_MACHINE);
     let text = text.map_err(|error| {
@@ -22,7 +22,8 @@ pub(super) fn limit_to_machine() -> Result<()> {
         .ok_or_else(|| Error::stage(format!("`{MEMORY_OF_MACHINE}` has no `MemTotal`, expected one in kB")))?;
     let (_, most) = Resource::DATA.get().map_err(failed)?;
     let limit = all.min(most);
-    Resource::DATA.set(limit, limit).map_err(failed)
+    Resource::DATA.set(limit, limit).map_err(failed)?;
+    Ok(limit)
 }
 
 /// Memory of the machine in bytes.

@@ -40,12 +40,13 @@ struct ListeningJson {
 /// # Errors
 /// The store cannot be read; the address, the token or the certificate is wrong.
 pub(super) fn serve(common: &CommonArgs, arguments: &ServeArgs, console: Console) -> Result<()> {
-    limit_to_machine()?;
+    let machine = limit_to_machine()?;
     let store = open::open_existing_store(common)?;
     let options = FlightOptions {
         address: arguments.flight,
         token: token(arguments)?,
         tls: tls(arguments)?,
+        memory: arguments.memory.unwrap_or(machine / 4 * 3),
         query_memory: arguments.query_memory,
         query_time: Duration::from_secs(arguments.query_time.into()),
         reader_time: READER_TIME,

@@ -121,8 +121,10 @@ pub(super) fn missing_results_notes(session: &Session, console: Console) {
     }
     for (table, count) in session.take_removed_results() {
         let results = format_items(count, "results");
+        let or_earlier = if table == "rankings" { ", or whose ranks begin at 0, of an earlier build" } else { "" };
         console.info(&format!(
-            "note: `all_runs.{table}` lacks {results} that `gc` removed; `store.runs` keeps the best score of each run\n"
+            "note: `all_runs.{table}` lacks {results} that `gc` removed{or_earlier}; `store.runs` keeps the best score of \
+             each run\n"
         ));
     }
 }

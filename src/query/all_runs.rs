@@ -15,7 +15,7 @@ use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::prelude::SessionContext;
 
-use crate::catalog::StoreCatalog;
+use crate::catalog::{StoreCatalog, ranks_from_0};
 use crate::errors::sql_error;
 use crate::query_threads::QueryThreads;
 use crate::result_files::{ResultFilesTable, file_schemas, first_files, merge_schemas};
@@ -30,7 +30,7 @@ pub(crate) struct AllRuns {
     pub(crate) provider: Arc<dyn TableProvider>,
     /// Size in bytes.
     pub(crate) bytes: u64,
-    /// Number of results of finished runs that had the table and were removed.
+    /// Number of results of finished runs that had the table and were removed, or are of an earlier build whose ranks begin at 0.
     pub(crate) removed: usize,
 }
 
@@ -56,7 +56,9 @@ pub(super) fn table(
             removed += usize::from(run.outcome == RunOutcome::Finished && !stage.tables.is_empty());
             continue;
         };
-        if let Some(parts) = manifest.tables.get(name) {
+        if ranks_from_0(&manifest, name) {
+            removed += 1;
+        } else if let Some(parts) = manifest.tables.get(name) {
             bytes += parts.iter().map(|part| part.bytes).sum::<u64>();
             uses.push((*run, *stage));
             manifests.push(manifest);

@@ -159,6 +159,9 @@ impl StoreCatalog {
             return Ok(None);
         };
         check_presence(&artefact)?;
+        if ranks_from_0(&manifest, name) {
+            return Err(self.ranks_from_0_error(stage));
+        }
         if parts.is_empty() {
             let known = tables::all().into_iter().find(|table| table.name == name);
             return Ok(known.map(|table| TableContent::Empty(table.schema())));
@@ -187,6 +190,9 @@ impl StoreCatalog {
             };
             let Some(name) = manifest.tables.keys().find(|name| names_match(name, table)).cloned() else { continue };
             check_presence(&artefact)?;
+            if ranks_from_0(&manifest, &name) {
+                return Err(self.ranks_from_0_error(&instance.name));
+            }
             let path = |index| artefact.path(&Artefact::part_name(&name, index));
             let parts = manifest.tables[&name].iter().map(|part| (path(part.index), part.bytes)).collect();
             found.push(InstanceTable { coordinates: instance.coordinates.clone(), manifest, parts });
@@ -228,6 +234,17 @@ impl StoreCatalog {
             ))
             .hint(format!("compute it again: {}", run.command_line()))),
             _ => Ok(None),
+        }
+    }
+
+    /// Error for rankings of an earlier build.
+    fn ranks_from_0_error(&self, stage: &str) -> Error {
+        let error = Error::data(format!(
+            "the rankings of stage `{stage}` are of an earlier build: their ranks begin at 0, expected at 1"
+        ));
+        match self.run() {
+            Some(run) => error.hint(format!("compute them again: {}", run.command_line())),
+            None => error.hint("run the pipeline again"),
         }
     }
 
@@ -289,6 +306,15 @@ fn is_instance_of(name: &str, coordinates: &[Coordinate], stage: &str) -> bool {
 /// Name of a stage in a list of tables: that of the stage whose instance it is.
 fn listed_stage<'n>(name: &'n str, coordinates: &[Coordinate]) -> &'n str {
     if coordinates.is_empty() { name } else { stage_of_instance(name) }
+}
+
+/// True for rows of the table `rankings` of an `evaluate` whose ranks begin at 0.
+pub(super) fn ranks_from_0(manifest: &Manifest, table: &str) -> bool {
+    let identity = &manifest.identity;
+    table == "rankings"
+        && identity.kind == "evaluate"
+        && identity.version < tables::rankings::RANKS_FROM_1
+        && manifest.tables.get(table).is_some_and(|parts| !parts.is_empty())
 }
 
 /// Refuses an artefact that is damaged.

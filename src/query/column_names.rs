@@ -3,6 +3,9 @@
 //! An expression without `AS` is named as the query writes it: DataFusion names `avg(rsum)` by the full names of its columns,
 //! `avg(all_runs.summary.rsum)`.
 //!
+//! The common column of a `JOIN … USING (x)` gets the name of a table in `WHERE` and in the `ON` of later joins, where DataFusion
+//! 55 finds it in two tables. The dialect has this join without outer rows only, so both have one value.
+//!
 //! A subquery without a name gets one. Otherwise DataFusion 55 takes `x` in `SELECT -x x, x y FROM (SELECT 1 x) ORDER BY x` for
 //! the column of the subquery (as in <https://github.com/apache/datafusion/issues/8391>), and then for the result's column `y`,
 //! which is computed in the same way.
@@ -11,7 +14,7 @@
 //! its input, although `SELECT x + 1 x FROM (SELECT x + 1 x FROM t)` adds two
 //! (<https://github.com/apache/datafusion/pull/24686>).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -20,8 +23,8 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, Projection};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, Expr, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableFactor,
-    VisitMut, VisitorMut,
+    AccessExpr, Expr, Ident, JoinConstraint, JoinOperator, ObjectNamePart, Query, Select, SelectItem, SetExpr,
+    Statement, TableAlias, TableFactor, TableWithJoins, VisitMut, VisitorMut,
 };
 
 /// Functions whose result can be several columns, which get their own names.
@@ -46,6 +49,12 @@ impl VisitorMut for ColumnNamer {
         ControlFlow::Continue(())
     }
 
+    // After the subqueries in `FROM`, which then have names.
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        name_common_columns(&mut query.body);
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
         if let TableFactor::Derived { lateral: false, alias: alias @ None, .. } = table {
             self.subqueries += 1;
@@ -53,6 +62,106 @@ impl VisitorMut for ColumnNamer {
             *alias = Some(TableAlias { explicit: true, name, columns: vec![], at: None });
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Names tables of the common columns of joins, in a query without its subqueries.
+fn name_common_columns(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => {
+            let mut common = CommonColumns::default();
+            select.from.iter_mut().for_each(|tables| common.of_joins(tables));
+            if let Some(condition) = &mut select.selection {
+                let _ = condition.visit(&mut common);
+            }
+        }
+        SetExpr::SetOperation { left, right, .. } => {
+            name_common_columns(left);
+            name_common_columns(right);
+        }
+        _ => {}
+    }
+}
+
+/// Common columns of joins, each with the name of a table, and a visitor that writes them into an expression.
+#[derive(Default)]
+struct CommonColumns {
+    columns: BTreeMap<String, Vec<Ident>>,
+    /// Subqueries around the place.
+    subqueries: usize,
+}
+
+impl CommonColumns {
+    fn of_joins(&mut self, tables: &mut TableWithJoins) {
+        self.of_table(&mut tables.relation);
+        for join in &mut tables.joins {
+            self.of_table(&mut join.relation);
+            let table = table_name(&join.relation);
+            match &mut join.join_operator {
+                JoinOperator::Join(JoinConstraint::Using(columns))
+                | JoinOperator::Inner(JoinConstraint::Using(columns)) => {
+                    for column in columns {
+                        if let ([ObjectNamePart::Identifier(column)], Some(table)) = (column.0.as_slice(), &table) {
+                            let name = table.iter().chain([column]).cloned().collect();
+                            self.columns.entry(folded(column)).or_insert(name);
+                        }
+                    }
+                }
+                JoinOperator::Join(JoinConstraint::On(condition))
+                | JoinOperator::Inner(JoinConstraint::On(condition))
+                | JoinOperator::Left(JoinConstraint::On(condition))
+                | JoinOperator::LeftOuter(JoinConstraint::On(condition))
+                | JoinOperator::Right(JoinConstraint::On(condition))
+                | JoinOperator::RightOuter(JoinConstraint::On(condition))
+                | JoinOperator::FullOuter(JoinConstraint::On(condition))
+                | JoinOperator::LeftSemi(JoinConstraint::On(condition))
+                | JoinOperator::LeftAnti(JoinConstraint::On(condition)) => {
+                    let _ = condition.visit(self);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn of_table(&mut self, table: &mut TableFactor) {
+        if let TableFactor::NestedJoin { table_with_joins, alias: None } = table {
+            self.of_joins(table_with_joins);
+        }
+    }
+}
+
+impl VisitorMut for CommonColumns {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.subqueries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.subqueries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if self.subqueries == 0
+            && let Expr::Identifier(ident) = expr
+            && let Some(name) = self.columns.get(&folded(ident))
+        {
+            *expr = Expr::CompoundIdentifier(name.clone());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Name by which a query knows a table; `None` for a function without one.
+fn table_name(table: &TableFactor) -> Option<Vec<Ident>> {
+    match table {
+        TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } => {
+            Some(vec![alias.name.clone()])
+        }
+        TableFactor::Table { name, args: None, .. } => name.0.iter().map(|part| part.as_ident().cloned()).collect(),
+        _ => None,
     }
 }
 

@@ -17,10 +17,11 @@ use datafusion::error::Result as SqlResult;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Cte, Expr, Function, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, GroupByExpr,
-    Join, JoinConstraint, JoinOperator, LimitClause, ObjectName, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind,
-    Query, Select, SelectFlavor, SelectItem, SetExpr, SetOperator, SetQuantifier, Spanned, Statement, TableAlias,
-    TableFactor, TableFunctionArgs, TableWithJoins, Visit, Visitor, WildcardAdditionalOptions, WindowType, With,
+    BinaryOperator, Cte, DuplicateTreatment, Expr, Function, FunctionArgumentClause, FunctionArgumentList,
+    FunctionArguments, GroupByExpr, Join, JoinConstraint, JoinOperator, LimitClause, ObjectName, ObjectNamePart,
+    OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectFlavor, SelectItem, SetExpr, SetOperator, SetQuantifier,
+    Spanned, Statement, TableAlias, TableFactor, TableFunctionArgs, TableWithJoins, Visit, Visitor,
+    WildcardAdditionalOptions, WindowType, With,
 };
 use datafusion::sql::sqlparser::tokenizer::Location;
 
@@ -236,6 +237,7 @@ impl AllowedForms<'_> {
         let Function { name, uses_odbc_syntax: _, parameters, args, filter: _, null_treatment: _, over, within_group } =
             function;
         self.function_name(name, over.is_some())?;
+        self.clauses_of_rows(function)?;
         self.without(&[(
             !matches!(parameters, FunctionArguments::None),
             "a function with two lists",
@@ -260,6 +262,38 @@ impl AllowedForms<'_> {
         }
     }
 
+    /// Refuses what is said about the rows of a function that has none: DataFusion leaves it out in silence.
+    fn clauses_of_rows(&self, function: &Function) -> Checked {
+        let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return ControlFlow::Continue(()) };
+        let name = name.value.to_lowercase();
+        let is_aggregate = self.state.aggregate_functions().contains_key(&name);
+        let is_scalar = self.state.scalar_functions().contains_key(&name) || PLANNED.contains(&name.as_str());
+        let (is_distinct, clauses) = match &function.args {
+            FunctionArguments::List(list) => {
+                (list.duplicate_treatment == Some(DuplicateTreatment::Distinct), list.clauses.as_slice())
+            }
+            _ => (false, [].as_slice()),
+        };
+        let is_ordered = clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_)));
+        let treats_nulls =
+            clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::IgnoreOrRespectNulls(_)));
+        let found = [
+            (function.filter.is_some() && (is_scalar || !is_aggregate), "FILTER"),
+            (is_distinct && (is_scalar || !is_aggregate), "DISTINCT"),
+            (is_scalar && function.over.is_some(), "OVER"),
+            (is_scalar && !function.within_group.is_empty(), "WITHIN GROUP"),
+            (is_scalar && is_ordered, "ORDER BY"),
+            (is_scalar && (treats_nulls || function.null_treatment.is_some()), "IGNORE NULLS"),
+        ];
+        match found.iter().find(|(is_there, _)| *is_there) {
+            Some((_, clause)) => self.refuse(
+                &format!("`{clause}` with `{name}`, which is no function of a group of rows,"),
+                "leave it out, write `CASE WHEN … THEN … END`, or compute an aggregate such as `max(…)`",
+            ),
+            None => ControlFlow::Continue(()),
+        }
+    }
+
     /// Refuses a function that does not exist.
     fn function_name(&self, name: &ObjectName, is_window: bool) -> Checked {
         let [ObjectNamePart::Identifier(ident)] = name.0.as_slice() else {
@@ -270,7 +304,6 @@ impl AllowedForms<'_> {
         let is_known = state.scalar_functions().contains_key(&name)
             || state.aggregate_functions().contains_key(&name)
             || state.window_functions().contains_key(&name)
-            || state.higher_order_functions().contains_key(&name)
             || (!is_window && PLANNED.contains(&name.as_str()));
         if is_known {
             return ControlFlow::Continue(());

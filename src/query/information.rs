@@ -153,15 +153,13 @@ const DESCRIBED: [(&str, &str, &str); 12] = [
 /// Functions, one row each, by name.
 pub(super) fn functions(state: &SessionState) -> Result<RecordBatch> {
     let scalar = state.scalar_functions().iter().map(|(name, function)| row(name, "scalar", function.documentation()));
-    let higher = state.higher_order_functions().iter();
-    let higher = higher.map(|(name, function)| row(name, "scalar", function.documentation()));
     let aggregate = state.aggregate_functions().iter();
     let aggregate = aggregate.map(|(name, function)| row(name, "aggregate", function.documentation()));
     let window = state.window_functions().iter().map(|(name, function)| row(name, "window", function.documentation()));
     // Those over the tables of a session are not in the state that reads these tables.
     let own = [epoch_order::NAME, TOPK_JOIN];
     let table = state.table_functions().keys().map(String::as_str).chain(own).map(|name| row(name, "table", None));
-    let mut rows: Vec<_> = scalar.chain(higher).chain(aggregate).chain(window).chain(table).collect();
+    let mut rows: Vec<_> = scalar.chain(aggregate).chain(window).chain(table).collect();
     rows.sort();
     let columns = ["routine_name", "routine_type", "syntax", "description"];
     let fields = columns.map(|name| Field::new(name, DataType::Utf8, true));

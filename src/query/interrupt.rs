@@ -1,13 +1,17 @@
-//! Interruption of the running statement of a session, for Ctrl-C, its limit of time, and operators that pause for it.
+//! Interruption of the running statement of a session, for Ctrl-C, its limit of time, and the pauses of operators and of
+//! planning for it.
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
+use datafusion::common::exec_err;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result as SqlResult;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
@@ -83,6 +87,17 @@ impl RunningStatement {
         result.unwrap_or_else(|_| Err(limit.error()))
     }
 
+    /// Work that ends with an error, at its next [pause](with_pauses), after the statement was interrupted or its time was
+    /// over. [`Self::run`] has the error to show.
+    pub(super) fn watched<W: Future>(&self, work: W) -> impl Future<Output = W::Output> + use<W> {
+        let (interrupt, limit) = (self.interrupt.clone(), self.limit);
+        let is_over = move || {
+            interrupt.0.state.load(Ordering::SeqCst) == INTERRUPTED
+                || limit.is_some_and(|limit| Instant::now() >= limit.end)
+        };
+        IS_OVER.scope(Arc::new(is_over), work)
+    }
+
     async fn run_unless_interrupted<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         let shared = &self.interrupt.0;
         let mut work = pin!(work);
@@ -105,6 +120,75 @@ impl Drop for RunningStatement {
     fn drop(&mut self) {
         self.interrupt.0.state.store(IDLE, Ordering::SeqCst);
     }
+}
+
+tokio::task_local! {
+    /// True from the time at which nobody waits for the query that a task plans.
+    static IS_OVER: Arc<dyn Fn() -> bool + Send + Sync>;
+}
+
+/// Guard of a query that is planned. Its drop ends the planning.
+#[derive(Default)]
+pub(super) struct PlannedQuery {
+    is_over: Arc<AtomicBool>,
+}
+
+impl PlannedQuery {
+    /// Work that ends with an error, at its next [pause](with_pauses), when the guard is dropped.
+    pub(super) fn watched<W: Future>(&self, work: W) -> impl Future<Output = W::Output> + use<W> {
+        let is_over = Arc::clone(&self.is_over);
+        IS_OVER.scope(Arc::new(move || is_over.load(Ordering::Relaxed)), work)
+    }
+}
+
+impl Drop for PlannedQuery {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Rule that changes nothing and ends the planning of a query for which nobody waits. Planning has no other pause.
+#[derive(Debug)]
+pub(super) struct PlanningPause;
+
+impl PlanningPause {
+    fn check() -> SqlResult<()> {
+        match IS_OVER.try_with(|is_over| is_over()) {
+            Ok(true) => exec_err!("the query has ended"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl OptimizerRule for PlanningPause {
+    fn name(&self) -> &'static str {
+        "planning_pause"
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> SqlResult<Transformed<LogicalPlan>> {
+        Self::check()?;
+        Ok(Transformed::no(plan))
+    }
+}
+
+impl PhysicalOptimizerRule for PlanningPause {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> SqlResult<Arc<dyn ExecutionPlan>> {
+        Self::check()?;
+        Ok(plan)
+    }
+
+    fn name(&self) -> &'static str {
+        "planning_pause"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Rules with a pause before each.
+pub(super) fn with_pauses<R: ?Sized>(rules: Vec<Arc<R>>, pause: &Arc<R>) -> Vec<Arc<R>> {
+    rules.into_iter().flat_map(|rule| [Arc::clone(pause), rule]).collect()
 }
 
 /// Operators whose rows are many more than those of their inputs. DataFusion lets scans pause, but not these.
@@ -148,7 +232,10 @@ mod tests {
     use std::future::pending;
     use std::task::{Context, Poll, Waker};
 
+    use datafusion::prelude::SessionContext;
+
     use super::*;
+    use crate::state::session_state;
 
     #[test]
     fn a_late_notification_does_not_end_the_next_statement() {
@@ -164,5 +251,22 @@ mod tests {
         assert!(poll().is_pending());
         assert!(interrupt.interrupt());
         assert!(matches!(poll(), Poll::Ready(Err(error)) if error.category() == ErrorCategory::Interrupted));
+    }
+
+    #[tokio::test]
+    async fn planning_ends_when_nobody_waits() {
+        let context = SessionContext::new_with_state(session_state(None, None).unwrap());
+        let planned = || async { context.sql("SELECT 1 + 1").await?.create_physical_plan().await };
+        let query = PlannedQuery::default();
+        let work = query.watched(planned());
+        assert!(query.watched(planned()).await.is_ok());
+        drop(query);
+        assert!(work.await.unwrap_err().to_string().contains("the query has ended"));
+        let interrupt = StatementInterrupt::default();
+        let statement = interrupt.start(None);
+        assert!(statement.watched(planned()).await.is_ok());
+        assert!(interrupt.interrupt() && statement.watched(planned()).await.is_err());
+        let statement = interrupt.start(Some(Duration::ZERO));
+        assert!(statement.watched(planned()).await.is_err());
     }
 }

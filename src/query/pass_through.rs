@@ -1,5 +1,5 @@
-//! Operators whose rows are those of their input, and the inputs of nested loop joins: one is read once, the other in small
-//! batches.
+//! Operators whose rows are those of their input, and the rules that put them below others: of nested loop joins one input is
+//! read once, and the other in small batches, as that of operators with large constants; groups of several sets know no order.
 
 use std::fmt::{self, Debug};
 use std::sync::Arc;
@@ -10,8 +10,10 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SplitMetrics};
 use datafusion::physical_plan::stream::{BatchSplitStream, RecordBatchStreamAdapter};
@@ -24,6 +26,9 @@ use futures::StreamExt;
 pub(super) trait ReadInput: Debug + Send + Sync + Sized + 'static {
     /// Name of the operator in plans.
     const NAME: &'static str;
+
+    /// True if what is known of the input's order and of its constant columns is known of the rows too.
+    const KEEPS_ORDER: bool = true;
 
     /// The same way for another input, without what was read of this one.
     fn of_other(&self, input: &Arc<dyn ExecutionPlan>) -> Self;
@@ -40,16 +45,28 @@ pub(super) trait ReadInput: Debug + Send + Sync + Sized + 'static {
     ) -> Result<SendableRecordBatchStream>;
 }
 
-/// Operator with the rows, the order and the partitions of its input.
+/// Operator with the rows and the partitions of its input.
 #[derive(Debug)]
 pub(super) struct PassThroughExec<R> {
     input: Arc<dyn ExecutionPlan>,
     reader: R,
+    properties: Arc<PlanProperties>,
 }
 
 impl<R: ReadInput> PassThroughExec<R> {
     pub(super) fn new(input: Arc<dyn ExecutionPlan>, reader: R) -> Self {
-        Self { input, reader }
+        let properties = if R::KEEPS_ORDER {
+            Arc::clone(input.properties())
+        } else {
+            let unknown = EquivalenceProperties::new(input.schema());
+            Arc::new(PlanProperties::clone(input.properties()).with_eq_properties(unknown))
+        };
+        Self { input, reader, properties }
+    }
+
+    /// Way in which the input is read.
+    pub(super) fn reader(&self) -> &R {
+        &self.reader
     }
 }
 
@@ -65,11 +82,11 @@ impl<R: ReadInput> ExecutionPlan for PassThroughExec<R> {
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
+        &self.properties
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
+        vec![R::KEEPS_ORDER]
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
@@ -92,7 +109,7 @@ impl<R: ReadInput> ExecutionPlan for PassThroughExec<R> {
             return internal_err!("{} has one input", R::NAME);
         };
         let reader = self.reader.of_other(&input);
-        Ok(Arc::new(Self { input, reader }))
+        Ok(Arc::new(Self::new(input, reader)))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -155,23 +172,25 @@ const ROWS: usize = 512;
 /// Operator with the rows of its input in small batches, with a pause after each.
 ///
 /// A join without an equality compares a batch of its right input with all rows of the left one before it can be
-/// interrupted, unless pairs match.
+/// interrupted, unless pairs match. A projection repeats a constant for each row of a batch.
 pub(super) type SmallBatchesExec = PassThroughExec<SmallBatches>;
 
-/// Returns the operator over `input`.
-pub(super) fn small_batches(input: Arc<dyn ExecutionPlan>) -> SmallBatchesExec {
-    PassThroughExec::new(input, SmallBatches)
+/// Returns the operator over `input`, with batches of at most `rows` rows.
+pub(super) fn small_batches(input: Arc<dyn ExecutionPlan>, rows: usize) -> SmallBatchesExec {
+    PassThroughExec::new(input, SmallBatches { rows })
 }
 
 /// Reader of small batches.
-#[derive(Debug)]
-pub(super) struct SmallBatches;
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SmallBatches {
+    pub(super) rows: usize,
+}
 
 impl ReadInput for SmallBatches {
     const NAME: &'static str = "SmallBatchesExec";
 
     fn of_other(&self, _: &Arc<dyn ExecutionPlan>) -> Self {
-        Self
+        *self
     }
 
     fn read(
@@ -181,7 +200,7 @@ impl ReadInput for SmallBatches {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let metrics = SplitMetrics::new(&ExecutionPlanMetricsSet::new(), partition);
-        let batches = BatchSplitStream::new(input.execute(partition, context)?, ROWS, metrics);
+        let batches = BatchSplitStream::new(input.execute(partition, context)?, self.rows, metrics);
         // The pause comes when the join asks for the next batch, and so is done with the one before.
         let batches = batches.then(|batch| async {
             tokio::task::yield_now().await;
@@ -204,7 +223,7 @@ impl PhysicalOptimizerRule for NestedLoopJoinInputs {
         plan.transform_up(|node| {
             let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() else { return Ok(Transformed::no(node)) };
             let left = Arc::new(read_once(Arc::clone(join.left())));
-            let right = Arc::new(small_batches(Arc::clone(join.right())));
+            let right = Arc::new(small_batches(Arc::clone(join.right()), ROWS));
             let inputs: Vec<Arc<dyn ExecutionPlan>> = vec![left, right];
             let keep = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
             Ok(Transformed::yes(Arc::clone(&node).replace_children(inputs, keep)?))
@@ -214,6 +233,110 @@ impl PhysicalOptimizerRule for NestedLoopJoinInputs {
 
     fn name(&self) -> &'static str {
         "nested_loop_join_inputs"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Operator with the rows of its input, of whose order nothing is known.
+pub(super) type UnorderedExec = PassThroughExec<Unordered>;
+
+/// Returns the operator over `input`.
+pub(super) fn unordered(input: Arc<dyn ExecutionPlan>) -> UnorderedExec {
+    PassThroughExec::new(input, Unordered)
+}
+
+/// Reader without an order.
+#[derive(Debug)]
+pub(super) struct Unordered;
+
+impl ReadInput for Unordered {
+    const NAME: &'static str = "UnorderedExec";
+    const KEEPS_ORDER: bool = false;
+
+    fn of_other(&self, _: &Arc<dyn ExecutionPlan>) -> Self {
+        Self
+    }
+
+    fn read(
+        &self,
+        input: &Arc<dyn ExecutionPlan>,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        input.execute(partition, context)
+    }
+}
+
+/// Optimizer rule for groups of several sets (`ROLLUP`, `CUBE`), which must come first.
+///
+/// DataFusion 55 takes a column that is constant in the input for constant in the groups too, although it is missing in some
+/// of them, and then ends a group with its first rows: two totals
+/// (as in <https://github.com/apache/datafusion/issues/24421>).
+#[derive(Debug)]
+pub(super) struct GroupingSetInputs;
+
+impl PhysicalOptimizerRule for GroupingSetInputs {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|node| {
+            let Some(groups) = node.downcast_ref::<AggregateExec>() else { return Ok(Transformed::no(node)) };
+            if !groups.group_expr().has_grouping_set() {
+                return Ok(Transformed::no(node));
+            }
+            let input = Arc::new(unordered(Arc::clone(groups.input())));
+            Ok(Transformed::yes(
+                Arc::clone(&node)
+                    .replace_children(vec![input], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))?,
+            ))
+        })
+        .data()
+    }
+
+    fn name(&self) -> &'static str {
+        "grouping_set_inputs"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Size of the constants of an operator from which it reads small batches, and of what it makes of such constants for the rows
+/// of one.
+const LARGE_CONSTANTS: usize = 64 << 10;
+const REPEATED_CONSTANTS: usize = 64 << 20;
+
+/// Optimizer rule for operators with large constants, which they may repeat for each row of a batch: they read [small
+/// batches](super::pass_through::SmallBatchesExec).
+#[derive(Debug)]
+pub(super) struct LargeConstants;
+
+impl PhysicalOptimizerRule for LargeConstants {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|node| {
+            let mut bytes = 0;
+            node.apply_expressions(&mut |expr| {
+                expr.apply(|part| {
+                    bytes += part.downcast_ref::<Literal>().map_or(0, |literal| literal.value().size());
+                    Ok(TreeNodeRecursion::Continue)
+                })
+            })?;
+            if bytes < LARGE_CONSTANTS {
+                return Ok(Transformed::no(node));
+            }
+            let rows = (REPEATED_CONSTANTS / bytes).max(1);
+            let small = |input: &Arc<dyn ExecutionPlan>| Arc::new(small_batches(Arc::clone(input), rows)) as _;
+            let inputs: Vec<Arc<dyn ExecutionPlan>> = node.children().into_iter().map(small).collect();
+            let keep = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
+            Ok(Transformed::yes(Arc::clone(&node).replace_children(inputs, keep)?))
+        })
+        .data()
+    }
+
+    fn name(&self) -> &'static str {
+        "large_constants"
     }
 
     fn schema_check(&self) -> bool {

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use az::SaturatingAs;
 use datafusion::common::exec_err;
 use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
@@ -13,7 +14,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 
-use super::pass_through::{ReadOnceExec, SmallBatchesExec, read_once, small_batches};
+use super::pass_through::{ReadOnceExec, SmallBatchesExec, UnorderedExec, read_once, small_batches, unordered};
+use super::sent_errors::{SentErrorsExec, sent_errors};
 use super::topk_join::{decode_join, encode_join};
 
 /// Runner of a session's plans in other processes.
@@ -39,6 +41,8 @@ pub trait PlanRunner: Debug + Send + Sync {
 const TOP_K_JOIN: u8 = 0;
 const READ_ONCE: u8 = 1;
 const SMALL_BATCHES: u8 = 2;
+const UNORDERED: u8 = 3;
+const SENT_ERRORS: u8 = 4;
 
 /// Message of an operator of this crate; `None` for another operator.
 ///
@@ -52,8 +56,15 @@ pub fn encode_operator(
     if operator.downcast_ref::<ReadOnceExec>().is_some() {
         return Ok(Some(vec![READ_ONCE]));
     }
-    if operator.downcast_ref::<SmallBatchesExec>().is_some() {
-        return Ok(Some(vec![SMALL_BATCHES]));
+    if let Some(operator) = operator.downcast_ref::<SmallBatchesExec>() {
+        let rows: u64 = operator.reader().rows.saturating_as();
+        return Ok(Some([vec![SMALL_BATCHES], rows.to_le_bytes().to_vec()].concat()));
+    }
+    if operator.downcast_ref::<UnorderedExec>().is_some() {
+        return Ok(Some(vec![UNORDERED]));
+    }
+    if operator.downcast_ref::<SentErrorsExec>().is_some() {
+        return Ok(Some(vec![SENT_ERRORS]));
     }
     let join = encode_join(operator, codec, converter)?;
     Ok(join.map(|message| [vec![TOP_K_JOIN], message].concat()))
@@ -73,7 +84,12 @@ pub fn decode_operator(
     match (message.split_first(), inputs) {
         (Some((&TOP_K_JOIN, message)), _) => decode_join(message, inputs, context, codec, converter),
         (Some((&READ_ONCE, [])), [input]) => Ok(Arc::new(read_once(Arc::clone(input)))),
-        (Some((&SMALL_BATCHES, [])), [input]) => Ok(Arc::new(small_batches(Arc::clone(input)))),
+        (Some((&SENT_ERRORS, [])), [input]) => Ok(Arc::new(sent_errors(Arc::clone(input)))),
+        (Some((&UNORDERED, [])), [input]) => Ok(Arc::new(unordered(Arc::clone(input)))),
+        (Some((&SMALL_BATCHES, rows)), [input]) if rows.len() == size_of::<u64>() => {
+            let rows = rows.iter().rev().fold(0_u64, |rows, &byte| rows << 8 | u64::from(byte));
+            Ok(Arc::new(small_batches(Arc::clone(input), rows.max(1).saturating_as())))
+        }
         _ => exec_err!("got a message of no operator, expected one of this version of Pairloom"),
     }
 }

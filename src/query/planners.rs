@@ -1,9 +1,10 @@
-//! Planners of operators: `<=>`, and sums, differences and products of integers.
+//! Planners of operators: `<=>`, and `+`, `-`, `*`, `/` and `%` of integers; and the names of aggregates.
 
 use arrow::datatypes::DataType;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchema, plan_err};
 use datafusion::error::Result;
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawWindowExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
@@ -38,20 +39,21 @@ impl ExprPlanner for VectorOperators {
     }
 }
 
-/// Planner of `+`, `-` and `*` of integers: they are integers of 64 bits with a sign.
+/// Planner of `+`, `-`, `*`, `/` and `%` of integers: they are integers of 64 bits with a sign.
 ///
 /// DataFusion 55 computes them in the type of the operands, where they wrap around
 /// (<https://github.com/apache/datafusion/issues/17539>). `rank() OVER (…) - rank() OVER (…)` of 1 and 3 is
-/// 18446744073709551614, since ranks have no sign. 70000 times itself is 605032704, where a file has 32 bits. An operand
-/// beyond 2^63 is an error here.
+/// 18446744073709551614, since ranks have no sign. 70000 times itself is 605032704, where a file has 32 bits. And a number of
+/// 64 bits without a sign, as `cardinality` has, is divided by one with a sign as decimals of four places. An operand beyond
+/// 2^63 is an error here.
 #[derive(Debug)]
 pub(super) struct IntegerOperators;
 
 impl ExprPlanner for IntegerOperators {
     fn plan_binary_op(&self, mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
-        use BinaryOperator::{Minus, Multiply, Plus};
+        use BinaryOperator::{Divide, Minus, Modulo, Multiply, Plus};
         // The right side of a long sum is the short one.
-        if matches!(expr.op, Plus | Minus | Multiply)
+        if matches!(expr.op, Plus | Minus | Multiply | Divide | Modulo)
             && is_integer(&expr.right, schema)
             && is_integer(&expr.left, schema)
         {
@@ -77,6 +79,36 @@ fn with_64_bits(side: Expr, schema: &DFSchema) -> Expr {
         Expr::Placeholder(_) => side,
         side if matches!(side.get_type(schema), Ok(DataType::Int64)) => side,
         side => cast(side, DataType::Int64),
+    }
+}
+
+/// Planner of aggregates and windows, which names their arguments by all that they have.
+///
+/// DataFusion 55 names a cast as what it casts, and refuses `avg(1/rank::int)` beside `avg(1/rank)` as two columns of one name
+/// (<https://github.com/apache/datafusion/issues/18975>).
+#[derive(Debug)]
+pub(super) struct NamedArguments;
+
+impl NamedArguments {
+    fn named(arguments: Vec<Expr>) -> Result<Vec<Expr>> {
+        let named = arguments.into_iter().map(|argument| {
+            let is_cast = argument.exists(|part| Ok(matches!(part, Expr::Cast(_) | Expr::TryCast(_))))?;
+            let name = argument.to_string();
+            Ok(if is_cast { argument.alias(name) } else { argument })
+        });
+        named.collect()
+    }
+}
+
+impl ExprPlanner for NamedArguments {
+    fn plan_aggregate(&self, mut expr: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
+        expr.args = Self::named(expr.args)?;
+        Ok(PlannerResult::Original(expr))
+    }
+
+    fn plan_window(&self, mut expr: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
+        expr.args = Self::named(expr.args)?;
+        Ok(PlannerResult::Original(expr))
     }
 }
 

@@ -36,6 +36,7 @@ impl QueryThreads {
             .worker_threads(threads() + SPARE_THREADS)
             .thread_name("sql")
             .on_thread_start(panics_of_thread_are_caught)
+            .thread_stack_size(THREAD_STACK_BYTES)
             .enable_all()
             .build()
             .map_err(|error| Error::stage(format!("cannot start threads for SQL: {error}")))?;
@@ -157,7 +158,10 @@ pub(super) fn of_panic(error: JoinError) -> Error {
     }
 }
 
-/// Size of the stack. Its pages are only used as deep as the work goes.
+/// Size of the stack of a thread that computes rows, for the deepest plan ([`check_size`](super::query_size::check_size)).
+const THREAD_STACK_BYTES: usize = 16 << 20;
+
+/// Size of the stack of planning. Its pages are only used as deep as the work goes.
 const STACK_BYTES: usize = 64 << 20;
 
 /// Runs work that recurses as deep as a query: each step gets a stack that is large enough for the deepest one

@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | parse | the text becomes tokens, and these one statement | `statements.rs` |
 //! | request | `SHOW` becomes a query of `information_schema`, `DESCRIBE` is answered | `statements.rs` |
-//! | dialect | what is not of this SQL is refused | `dialect.rs` |
+//! | dialect | what is not of this SQL, or too large, is refused | `dialect.rs`, `query_size.rs` |
 //! | tables | the store is asked for the tables that the statement names, and for their settings | `session_tables.rs`, `setting_queries.rs` |
 //! | names | `?` get numbers, columns and subqueries get names | `parameters.rs`, `column_names.rs` |
 //! | plan | DataFusion plans the statement; subqueries that depend on an outer row are refused; parameters get types | `dialect.rs`, `parameters.rs` |
@@ -32,6 +32,7 @@ use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::common::collect;
 use datafusion::physical_plan::memory::MemoryStream;
 use datafusion::prelude::SessionContext;
+use futures::future::ready;
 
 use crate::catalog::{DeclaredTable, StageArtefact, StoreCatalog};
 use crate::column_names::name_columns;
@@ -40,12 +41,13 @@ use crate::epoch_order::{self, EpochOrderFunction};
 use crate::errors::{checked, query_error};
 use crate::files::set_file_options;
 use crate::information;
-use crate::interrupt::StatementInterrupt;
+use crate::interrupt::{PlannedQuery, StatementInterrupt};
 use crate::names::ListedTable;
 use crate::parameters::{ParameterValue, bind, number_parameters, parameters, with_parameter_types, with_values};
 use crate::plan_rewrites::with_result_types;
 use crate::plan_runner::PlanRunner;
 use crate::query_options::{QueryLimits, QueryOptions, with_memory};
+use crate::query_size::check_size;
 use crate::query_threads::{QueryRows, QueryStream, QueryThreads, of_panic, with_deep_stack};
 use crate::result_files;
 use crate::session_tables::{RunCatalogs, SessionTables, SizedTable};
@@ -53,6 +55,7 @@ use crate::setting_queries::{SettingKinds, check_settings};
 use crate::state::{FILES, session_state};
 use crate::statements::{Request, parse, request, sql_of_mut};
 use crate::subqueries::{scalar_subqueries, scalar_value, with_scalar_values};
+use crate::table_functions::distinct_calls;
 use crate::topk_join_function::{TOPK_JOIN, TopKJoinFunction, named_tables};
 use crate::vector_cache::{VectorCache, with_cached_scans};
 use pairloom_base::error::{Error, Result};
@@ -144,7 +147,10 @@ impl Session {
         let state = checked(session_state(catalog.store(), Some(catalogs)))?;
         let context = SessionContext::new_with_state(state);
         let store = catalog.store().cloned();
-        context.register_udtf(epoch_order::NAME, Arc::new(EpochOrderFunction { catalog }));
+        context.register_udtf(
+            epoch_order::NAME,
+            distinct_calls(epoch_order::NAME, Arc::new(EpochOrderFunction { catalog })),
+        );
         context.register_udtf(TOPK_JOIN, Arc::new(TopKJoinFunction { tables: Arc::clone(&tables) }));
         let interrupt = StatementInterrupt::default();
         Ok(Self { context, threads, tables, interrupt, time: None, runner: None, store })
@@ -246,7 +252,15 @@ impl Session {
     pub fn query(&self, sql: &str) -> Result<QueryRows<'_>> {
         let hold = self.hold()?;
         let statement = self.interrupt.start(self.time);
-        let stream = self.threads.block_on(statement.run(self.start(sql, &QueryOptions::default())))??;
+        let options = QueryOptions::default();
+        let start = statement.watched(self.start(sql, &options));
+        let stream = self.threads.block_on(async {
+            match statement.run(start).await? {
+                // The planning may have ended since the statement is over.
+                Err(error) => statement.run(ready(Err(error))).await?,
+                stream => stream,
+            }
+        })?;
         Ok(QueryRows { threads: &self.threads, stream: self.threads.rows(stream, sql, hold), statement })
     }
 
@@ -321,7 +335,8 @@ impl Session {
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        let planned = self.threads.spawn(plan(Arc::clone(self), sql.to_owned())).await;
+        let query = PlannedQuery::default();
+        let planned = self.threads.spawn(query.watched(plan(Arc::clone(self), sql.to_owned()))).await;
         planned.map_err(of_panic)?
     }
 
@@ -400,6 +415,7 @@ impl Session {
             !matches!(reference, TableReference::Bare { table } if state.table_functions().contains_key(&**table))
         });
         let parsed = sql_of_mut(&mut statement).ok_or_else(|| Error::internal("SQL: a query without a statement"))?;
+        check_size(parsed)?;
         check_statement(parsed, &state, sql)?;
         references.extend(named_tables(parsed));
         let tables = self.existing(references).await?;

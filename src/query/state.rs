@@ -9,18 +9,21 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{FunctionRegistry, SessionStateDefaults};
 use datafusion::logical_expr::AggregateUDF;
-use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer};
+use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::SessionConfig;
 
 use crate::column_names::with_projection_names;
 use crate::files::FileScans;
-use crate::interrupt::CooperativeOperators;
-use crate::pass_through::NestedLoopJoinInputs;
-use crate::planners::{IntegerOperators, VectorOperators};
+use crate::interrupt::{CooperativeOperators, PlanningPause, with_pauses};
+use crate::pass_through::{GroupingSetInputs, LargeConstants, NestedLoopJoinInputs};
+use crate::planners::{IntegerOperators, NamedArguments, VectorOperators};
 use crate::rank_of_positive::RankOfPositive;
 use crate::sort_measures::SortMeasures;
+use crate::table_functions::with_distinct_calls;
 use crate::topk_join::{LateralTopK, SessionPlanner};
 use crate::unmoved_filters::{physical_rules, with_unmoved_filters};
+use crate::value_sizes::limit_values;
 use crate::vectors::register_vector_functions;
 use pairloom_base::runtime::build;
 use pairloom_store::Store;
@@ -43,7 +46,7 @@ pub(super) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-/// Session state with all functions and without tables.
+/// Session state with all functions and without tables. Functions of functions (`x -> x + 1`) are not of this SQL.
 ///
 /// # Errors
 /// Two functions have one name.
@@ -76,24 +79,30 @@ pub(super) fn session_state(
     let mut planners = SessionStateDefaults::default_expr_planners();
     planners.insert(0, Arc::new(VectorOperators));
     planners.insert(1, Arc::new(IntegerOperators));
+    planners.insert(2, Arc::new(NamedArguments));
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = Analyzer::new().rules;
     rules.insert(0, Arc::new(LateralTopK));
     rules.insert(1, Arc::new(SortMeasures));
+    let rewrites = with_unmoved_filters(with_projection_names(Optimizer::new().rules));
+    let mut physical = physical_rules();
+    physical.insert(0, Arc::new(GroupingSetInputs));
+    let pause: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(PlanningPause);
+    let physical_pause: Arc<dyn PhysicalOptimizerRule + Send + Sync> = Arc::new(PlanningPause);
     let mut state = SessionStateBuilder::new()
         .with_config(config)
         .with_expr_planners(planners)
         .with_analyzer_rules(rules)
-        .with_optimizer_rules(with_unmoved_filters(with_projection_names(Optimizer::new().rules)))
+        .with_optimizer_rules(with_pauses(rewrites, &pause))
         .with_query_planner(Arc::new(SessionPlanner))
-        .with_physical_optimizer_rules(physical_rules())
+        .with_physical_optimizer_rules(with_pauses(physical, &physical_pause))
         .with_physical_optimizer_rule(Arc::new(NestedLoopJoinInputs))
+        .with_physical_optimizer_rule(Arc::new(LargeConstants))
         .with_physical_optimizer_rule(Arc::new(CooperativeOperators))
         .with_physical_optimizer_rule(Arc::new(FileScans))
         .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
-        .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
         .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
         .with_window_functions(SessionStateDefaults::default_window_functions())
-        .with_table_function_list(SessionStateDefaults::default_table_functions());
+        .with_table_function_list(with_distinct_calls(SessionStateDefaults::default_table_functions()));
     if let Some(catalogs) = catalogs {
         state = state.with_catalog_list(catalogs);
     }
@@ -104,6 +113,7 @@ pub(super) fn session_state(
     let mut state = state.build();
     datafusion_functions_json::register_all(&mut state)?;
     register_vector_functions(&mut state)?;
+    limit_values(&mut state)?;
     state.register_udaf(Arc::new(AggregateUDF::new_from_impl(RankOfPositive::new())))?;
     Ok(state)
 }

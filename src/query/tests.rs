@@ -43,6 +43,31 @@ fn a_session_can_have_fixed_stages() {
     assert!(session.query("SELECT 1 FROM cnn.features").is_err());
 }
 
+/// Ranks of an earlier build begin at 0. `put` writes the first version of a stage.
+#[test]
+fn rankings_of_an_earlier_build_are_not_read() {
+    let (_folder, store, _) = store();
+    let row = tables::rankings::RankingRow {
+        query_id: 1,
+        image_id: 1,
+        hits: vec![],
+        rank: Some(0),
+        rank_optimistic: Some(0),
+        rank_pessimistic: Some(0),
+        top_ids: vec![1],
+        top_scores: vec![0.5],
+    };
+    let rows = tables::rankings::batch(&[], &tables::rankings::RankingScope::default(), &[row]).unwrap();
+    let key = put(&store, "evaluate", 99, &[("rankings", vec![rows])]);
+    run(&store, "20260104T000000", &[("old", "evaluate", &key)]);
+    let session = Session::open(&store).unwrap();
+    let got = session.query("SELECT avg(1.0 / rank) FROM old.rankings").err().unwrap();
+    assert!(got.to_string().contains("`old` are of an earlier build: their ranks begin at 0, expected at 1"), "{got}");
+    assert!(got.hint_text().is_some_and(|hint| hint.starts_with("compute them again: ")), "{got}");
+    let count = text(&session, "SELECT count(*) AS n FROM all_runs.rankings", OutputFormat::Csv).unwrap();
+    assert_eq!((count.as_str(), session.take_removed_results()["rankings"]), ("n\n0\n", 1));
+}
+
 #[test]
 fn an_exact_name_wins_over_one_in_another_case() {
     let (_folder, store, [_, old, new]) = store();

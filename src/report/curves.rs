@@ -141,10 +141,10 @@ pub(super) struct RankHistogram(BTreeMap<i64, usize>);
 
 impl RankHistogram {
     pub(super) fn add(&mut self, rank: i64) {
-        *self.0.entry(rank.max(0)).or_default() += 1;
+        *self.0.entry(rank.max(1)).or_default() += 1;
     }
 
-    /// Recall by cut-off: (k, percentage of queries with a rank below k, from 0), for every k where it changes.
+    /// Recall by cut-off: (k, percentage of queries with a rank of at most k), for every k where it changes.
     #[expect(clippy::cast_precision_loss, reason = "ranks and queries are far below 2⁵³")]
     pub(super) fn cumulative(&self) -> Vec<(f64, f64)> {
         let all: usize = self.0.values().sum();
@@ -153,7 +153,7 @@ impl RankHistogram {
             .iter()
             .map(|(&rank, &count)| {
                 below += count;
-                (rank as f64 + 1.0, 100.0 * below as f64 / all as f64)
+                (rank as f64, 100.0 * below as f64 / all as f64)
             })
             .collect()
     }
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn cumulative_counts_of_ranks_are_recalls() {
         let mut ranks = RankHistogram::default();
-        for rank in [0, 0, 4, 9] {
+        for rank in [1, 1, 5, 10] {
             ranks.add(rank);
         }
         assert_eq!(ranks.cumulative(), [(1.0, 50.0), (5.0, 75.0), (10.0, 100.0)]);

@@ -60,7 +60,7 @@ fn caption_card(query: &ExampleQuery, labels: &ItemLabels) -> Card {
     let image = labels.image_of_caption(query.id);
     let item = |(place, &(id, score)): (usize, &(i64, f32))| {
         // Without the table `captions`, the matching image is known only by its rank.
-        let right = image.map_or(i64::try_from(place) == Ok(query.rank), |image| image == id);
+        let right = image.map_or(i64::try_from(place + 1) == Ok(query.rank), |image| image == id);
         CardItem { label: labels.image(id), score: Some(score), is_match: right }
     };
     let found = query.top.iter().enumerate().map(item).collect();
@@ -81,17 +81,16 @@ fn card(rank: i64, heading: PageLabel, found: Vec<CardItem>, matches: Vec<CardIt
     Card { quality: quality_of_rank(rank), heading, result: verdict, lists }
 }
 
-/// Ordinal of a rank from 0: `1st`, `22nd`.
+/// Ordinal of a rank: `1st`, `22nd`.
 fn ordinal(rank: i64) -> String {
-    let number = rank.saturating_add(1);
-    let ending = match (number % 100, number % 10) {
+    let ending = match (rank % 100, rank % 10) {
         (11..=13, _) => "th",
         (_, 1) => "st",
         (_, 2) => "nd",
         (_, 3) => "rd",
         _ => "th",
     };
-    format!("{number}{ending}")
+    format!("{rank}{ending}")
 }
 
 /// Number of retrieved items shown for a query.
@@ -109,7 +108,7 @@ pub(super) struct SampledRankings {
 #[derive(Debug, Clone)]
 pub(super) struct ExampleQuery {
     pub(super) id: i64,
-    /// Rank of the best match, from 0.
+    /// Rank of the best match, from 1.
     pub(super) rank: i64,
     pub(super) top: Vec<(i64, f32)>,
 }
@@ -150,8 +149,8 @@ pub(super) fn read(cx: &mut StageContext<'_>, result: &ResultRow, count: usize, 
 /// Quality of a query by the rank of its best match: first, among the first ten, or later.
 fn quality_of_rank(rank: i64) -> CardQuality {
     match rank {
-        ..=0 => CardQuality::Good,
-        1..=9 => CardQuality::Middling,
+        ..=1 => CardQuality::Good,
+        2..=10 => CardQuality::Middling,
         _ => CardQuality::Bad,
     }
 }
@@ -210,7 +209,7 @@ mod tests {
 
     #[test]
     fn ranks_are_written_as_ordinals() {
-        let names: Vec<String> = [0, 1, 2, 3, 9, 10, 11, 12, 20, 21, 110, 111].map(ordinal).into();
+        let names: Vec<String> = [1, 2, 3, 4, 10, 11, 12, 13, 21, 22, 111, 112].map(ordinal).into();
         assert_eq!(
             names,
             ["1st", "2nd", "3rd", "4th", "10th", "11th", "12th", "13th", "21st", "22nd", "111th", "112th"]

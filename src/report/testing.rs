@@ -180,9 +180,9 @@ fn rankings(rows: &[(&str, i64, i64, &[i64])]) -> RecordBatch {
         texts(rows.iter().map(|row| row.0)),
         ints(rows.iter().map(|row| row.1)),
         ints(rows.iter().map(|_| 0)),
-        hits(0),
-        hits(4),
-        hits(9),
+        hits(1),
+        hits(5),
+        hits(10),
         ranks(),
         ranks(),
         ranks(),
@@ -279,11 +279,11 @@ fn captions() -> RecordBatch {
 pub(super) fn host() -> InMemoryHost {
     let mut host = InMemoryHost::default();
     let rankings = rankings(&[
-        ("i2t", 10, 0, &[1, 2, 0]),
-        ("i2t", 11, 1, &[0, 3, 2]),
-        ("i2t", 12, 12, &[0, 1]),
-        ("t2i", 2, 0, &[11, 10]),
-        ("t2i", 7, 2, &[10, 11]),
+        ("i2t", 10, 1, &[1, 2, 0]),
+        ("i2t", 11, 2, &[0, 3, 2]),
+        ("i2t", 12, 13, &[0, 1]),
+        ("t2i", 2, 1, &[11, 10]),
+        ("t2i", 7, 3, &[10, 11]),
     ]);
     for (name, batch) in [
         ("summary", summary()),

@@ -288,9 +288,10 @@ pub(super) fn write_rankings(
                 query_id: task.query_ids[query],
                 image_id: task.image_ids[task.image_of[query]],
                 hits: hits.clone(),
-                rank: rank.map(|rank| rank.rank),
-                rank_optimistic: rank.map(|rank| rank.optimistic),
-                rank_pessimistic: rank.map(|rank| rank.pessimistic),
+                // Kernels count the items before the match.
+                rank: rank.map(|rank| rank.rank + 1),
+                rank_optimistic: rank.map(|rank| rank.optimistic + 1),
+                rank_pessimistic: rank.map(|rank| rank.pessimistic + 1),
                 top_ids: top.iter().map(|best| task.item_ids[best.item]).collect(),
                 top_scores: top.iter().map(|best| best.score).collect(),
             });

@@ -8,6 +8,9 @@ use super::column::{ListReader, TableBuilder, ids, optional_counts};
 use super::{ListColumn, Nullable, Table, int_column, repeated};
 use pairloom_base::error::Result;
 
+/// Version of `evaluate` from which ranks begin at 1. They began at 0 before.
+pub const RANKS_FROM_1: u32 = 10;
+
 /// Values of the columns that are the same in all rows of a batch.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RankingScope<'s> {
@@ -53,7 +56,7 @@ pub struct RankingRow {
     pub image_id: i64,
     /// True for each cut-off k if a match is among the k best items.
     pub hits: Vec<bool>,
-    /// Rank of the best match, from 0; `None` for a matching.
+    /// Rank of the best match, from 1; `None` for a matching.
     pub rank: Option<usize>,
     /// Rank of the best match if it won every tie.
     pub rank_optimistic: Option<usize>,
@@ -99,18 +102,18 @@ fn columns(cutoffs: &[usize], scope: &RankingScope<'_>, rows: &[RankingRow]) -> 
     Ok(columns
         .with(
             "rank",
-            "Rank of the best match, from 0; of equal scores the lower index comes first. Missing for a matching, \
+            "Rank of the best match, from 1; of equal scores the lower index comes first. Missing for a matching, \
              which returns sets.",
             optional_counts(rows, |row| row.rank),
         )
         .with(
             "rank_optimistic",
-            "Rank of the best match if it won every tie, from 0.",
+            "Rank of the best match if it won every tie, from 1.",
             optional_counts(rows, |row| row.rank_optimistic),
         )
         .with(
             "rank_pessimistic",
-            "Rank of the best match if it lost every tie, from 0.",
+            "Rank of the best match if it lost every tie, from 1.",
             optional_counts(rows, |row| row.rank_pessimistic),
         )
         .with(

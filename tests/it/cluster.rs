@@ -134,7 +134,7 @@ fn a_cluster_computes_what_one_process_computes() {
 
     for query in [
         "SELECT count(*) FROM test.rankings",
-        "SELECT method, direction, count(*), avg(rank), count(*) FILTER (WHERE rank < 3) FROM test.rankings GROUP BY 1, 2 ORDER BY 1, 2",
+        "SELECT method, direction, count(*), avg(rank), count(*) FILTER (WHERE rank <= 3) FROM test.rankings GROUP BY 1, 2 ORDER BY 1, 2",
         "SELECT i.image_id, n.caption_id, n.d FROM theirs.image_embeddings i, LATERAL (SELECT c.caption_id, \
          cosine_distance(c.embedding, i.embedding) AS d FROM theirs.caption_embeddings c ORDER BY d LIMIT 3) n \
          WHERE i.image_id < 5 ORDER BY 1, 3, 2",

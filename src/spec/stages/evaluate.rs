@@ -214,9 +214,8 @@ impl Stage for Evaluate {
         "evaluate"
     }
 
-    /// Version 9 with a model: scores of SGR and SAF have other roundings.
     fn version(&self) -> u32 {
-        if self.model.is_some() { 9 } else { 7 }
+        tables::rankings::RANKS_FROM_1
     }
 
     fn settings(&self) -> serde_json::Value {
