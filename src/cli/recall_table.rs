@@ -56,8 +56,9 @@ pub(super) fn recall_table(store: &Store, record: &RunRecord) -> Result<String> 
                     }
                 }
                 line.push(format!("{:.1}", tables::float_column(&batch, "rsum")?.value(row)));
-                let count = |name| Ok(usize::try_from(tables::int_column(&batch, name)?.value(row)).unwrap_or(0));
-                let chance = rsum_by_chance(count("n_images")?, count("n_captions")?, &cutoffs);
+                let [images, captions] = ["n_images", "n_captions"].map(|name| tables::int_column(&batch, name));
+                let [images, captions] = [images?.value(row), captions?.value(row)].map(usize::try_from);
+                let chance = rsum_by_chance(images.unwrap_or(0), captions.unwrap_or(0), &cutoffs);
                 line.push(chance.map_or_else(String::new, |rsum| format!("{rsum:.1}")));
                 lines.push(line);
             }
