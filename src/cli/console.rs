@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::args::{ColorChoice, CommonArgs};
-use pairloom_base::error::{Error, Result, escape_control};
+use pairloom_base::error::{Error, Result, escape_control, is_control};
 
 /// Output options of a command, and functions that print.
 #[derive(Debug, Clone, Copy)]
@@ -98,20 +98,20 @@ impl Console {
 
 /// Text with control characters escaped, other than line breaks and tabs.
 fn escape_terminal(text: &str) -> Cow<'_, str> {
-    if text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
+    if text.chars().any(|c| is_control(c) && !matches!(c, '\n' | '\t')) {
         Cow::Owned(text.split('\t').map(escape_control).collect::<Vec<_>>().join("\t"))
     } else {
         Cow::Borrowed(text)
     }
 }
 
-/// JSON whose control characters above U+007E are escaped, which serde leaves as they are. Outside of texts, JSON in one line
+/// JSON whose [control characters](is_control) above U+007E are escaped, which serde leaves as they are. Outside of texts, JSON in one line
 /// has no control characters.
 fn with_json_escapes(line: &str) -> Cow<'_, str> {
-    if !line.contains(char::is_control) {
+    if !line.contains(is_control) {
         return Cow::Borrowed(line);
     }
-    let escaped = |c: char| if c.is_control() { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+    let escaped = |c: char| if is_control(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
     Cow::Owned(line.chars().map(escaped).collect())
 }
 

@@ -28,20 +28,32 @@ pub(super) fn cancel_on_signal(cancel: &CancelToken, notify: impl Fn() + Send + 
 
 /// Installs the handler of all signals. SIGHUP stays ignored if it was, so that a run under `nohup` goes on when its
 /// terminal closes.
-#[expect(unsafe_code, reason = "the crate of the handler takes SIGHUP in any case")]
 fn set_handler(handler: impl FnMut() + Send + 'static) -> Result<()> {
-    unsafe extern "C" {
-        safe fn signal(number: std::ffi::c_int, handler: usize) -> usize;
-    }
     const SIGHUP: std::ffi::c_int = 1;
-    const SIG_IGN: usize = 1;
     let ignores_hangup = std::fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores_hangup(&status));
     ctrlc::set_handler(handler)
         .map_err(|error| Error::internal(format!("cannot install a signal handler: {error}")))?;
     if ignores_hangup {
-        signal(SIGHUP, SIG_IGN);
+        // The crate of the handler takes it in any case.
+        ignore_signal(SIGHUP);
     }
     Ok(())
+}
+
+/// Makes a write beyond the limit of the size of files (`ulimit -f`) an error, as one on a full disk is. The signal SIGXFSZ
+/// would end the process without a word.
+pub(super) fn ignore_file_size_signal() {
+    const SIGXFSZ: std::ffi::c_int = 25;
+    ignore_signal(SIGXFSZ);
+}
+
+#[expect(unsafe_code, reason = "the standard library cannot ignore a signal")]
+fn ignore_signal(number: std::ffi::c_int) {
+    unsafe extern "C" {
+        safe fn signal(number: std::ffi::c_int, handler: usize) -> usize;
+    }
+    const SIG_IGN: usize = 1;
+    signal(number, SIG_IGN);
 }
 
 /// True if the set of ignored signals of a process, of which SIGHUP is the first, has it.

@@ -61,7 +61,10 @@ impl Sibling {
     /// Path of the program.
     pub(super) fn path(self) -> Result<PathBuf> {
         let here = std::env::current_exe();
-        let here = here.map_err(|error| Error::internal(format!("cannot find the path of this program: {error}")))?;
+        let here = here.map_err(|error| {
+            Error::stage(format!("cannot find the path of this program: {error}"))
+                .hint(format!("`{}` is in the same folder; mount `/proc`, which names it", self.name()))
+        })?;
         let path = here.with_file_name(self.name());
         if path.is_file() {
             return Ok(path);

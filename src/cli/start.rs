@@ -2,6 +2,7 @@
 //! exit code. What only some of the programs can do is passed in by their `main` as a [`Program`].
 
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -9,11 +10,12 @@ use clap::{CommandFactory, Parser};
 
 use super::args::{Cli, ClusterCommand, Command, CommonArgs, ServeArgs, SqlArgs};
 use super::console::Console;
+use super::interrupt::ignore_file_size_signal;
 use super::schemas::pipeline_schema;
 use super::siblings::{Sibling, check_build, restart_with_huge_pages, table_reader};
 use super::sql_requests::{QueryValue, TableDeclaration};
 use super::{check, diff, export, gc, init, labels, plan, report, run, runs, schemas, show, tensorboard, trec, verify};
-use pairloom_base::error::{Error, Result, catch_panic};
+use pairloom_base::error::{Error, Result, catch_panic, silence_caught_panics};
 use pairloom_base::runtime::{Device, set_build};
 use pairloom_engine::ranks::RendezvousBackend;
 use pairloom_formats::table_file::{self, READ_TABLE};
@@ -25,6 +27,7 @@ use pairloom_store::record::StageRecord;
 /// Runs the command line. The process hands over to another program for what this one lacks: to `pairloom-torch` if a stage
 /// has to run, to `pairloom-sql` for queries.
 pub fn main(program: &Program) -> ExitCode {
+    ignore_file_size_signal();
     let mut given = std::env::args_os().skip(1);
     if given.next().is_some_and(|first| first == READ_TABLE) {
         return table_file::answer(given);
@@ -72,7 +75,9 @@ pub fn main(program: &Program) -> ExitCode {
         Command::Schema => schemas::schema(console),
         Command::Completions(shell) => schemas::completions(shell, console),
     };
-    let code = exit_code(|| check_build().and_then(|()| command()), |error| console.print_error(error));
+    silence_caught_panics();
+    let checks = || check_build().and_then(|()| check_clock());
+    let code = exit_code(|| checks().and_then(|()| command()), |error| console.print_error(error));
     ExitCode::from(code)
 }
 
@@ -89,6 +94,23 @@ fn exit_code(command: impl FnOnce() -> Result<()>, print: impl FnOnce(&Error)) -
             error.category().exit_code()
         }
     }
+}
+
+/// Checks that the clock of the machine shows a time that records of runs can have.
+///
+/// # Errors
+/// It is beyond the year 9999.
+#[expect(clippy::disallowed_methods, reason = "the clock is checked, and decides nothing")]
+fn check_clock() -> Result<()> {
+    check_time(SystemTime::now())
+}
+
+fn check_time(now: SystemTime) -> Result<()> {
+    let time = jiff::Timestamp::try_from(now);
+    time.map(drop).map_err(|error| {
+        Error::stage(format!("the clock of this machine is wrong: {error}"))
+            .hint("set it, for example with `timedatectl set-ntp true`; records have years up to 9999")
+    })
 }
 
 /// Program with this command line. What it lacks is handed over to another program.
@@ -205,6 +227,16 @@ mod tests {
         assert_eq!(ended(|| Err(Error::data("no file"))), (3, vec!["no file".to_owned()]));
         // Mistakes of a pipeline file.
         assert_eq!(ended(|| Err(Error::usage(""))), (2, vec![]));
+    }
+
+    #[test]
+    fn a_clock_beyond_the_year_9999_is_refused() {
+        let at = |seconds: u64| check_time(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds));
+        assert!(at(1_800_000_000).is_ok());
+        // 10000-01-02, one day after 253,402,300,800.
+        let error = at(253_402_387_200).unwrap_err();
+        assert_eq!(error.category().exit_code(), 4);
+        assert!(error.to_string().starts_with("the clock of this machine is wrong: "), "{error}");
     }
 
     fn message(arguments: &[&str]) -> String {

@@ -73,7 +73,8 @@ pub enum ExecutorEvent {
     Stopping,
 }
 
-/// Runs an executor until a signal ends it; the second signal ends its tasks too. Without a scheduler it waits for one
+/// Runs an executor until a signal ends it; the second signal ends its tasks too. Before it serves a scheduler the first one
+/// ends it at once. Without a scheduler it waits for one
 /// for a minute. Calls `report` for each event.
 ///
 /// # Errors
@@ -124,7 +125,12 @@ async fn serve(
     let health = ExecutorHealth::new();
     let store_check = Arc::new(StoreCheck::new(store));
     let config = Arc::new(config(options, store, folder, health.clone(), Arc::clone(&store_check))?);
-    wait_for_scheduler(&options.scheduler, Duration::from_secs(CONNECT_SECONDS.into())).await?;
+    // Without a scheduler there are no tasks, so the first signal ends the process.
+    let wait = wait_for_scheduler(&options.scheduler, Duration::from_secs(CONNECT_SECONDS.into()));
+    match select(pin!(signals.next()), pin!(wait)).await {
+        Either::Left(_) => return Ok(ExecutorEnd::Stopped),
+        Either::Right((found, _)) => found?,
+    }
     // The end of the service for a lost scheduler has set it, and an executor whose signs of life say so gets no tasks.
     TERMINATING.store(false, Ordering::Release);
     let serves = Box::pin(start_executor_process(config));
@@ -133,11 +139,12 @@ async fn serve(
             tokio::time::sleep(PAUSE).await;
         }
     });
-    let serves = match select(serves, is_ready).await {
-        Either::Left((result, _)) => {
+    let serves = match select(pin!(signals.next()), select(serves, is_ready)).await {
+        Either::Left(_) => return Ok(ExecutorEnd::Stopped),
+        Either::Right((Either::Left((result, _)), _)) => {
             return store_check.result().and(result.map(|()| ExecutorEnd::Stopped).map_err(failed));
         }
-        Either::Right(((), serves)) => serves,
+        Either::Right((Either::Right(((), serves)), _)) => serves,
     };
     report(ExecutorEvent::Ready)?;
     let has_stopped = Cell::new(false);

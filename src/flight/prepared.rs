@@ -1,9 +1,10 @@
 //! Prepared statements of clients, and the values that they send for the parameters.
 
 use std::collections::HashMap;
-use std::panic::AssertUnwindSafe;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -13,12 +14,13 @@ use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::error::FlightError;
 use arrow_flight::sql::server::PeekableFlightDataStream;
 use bytes::Bytes;
-use futures::{FutureExt, TryStreamExt};
+use futures::TryStreamExt;
 use tokio::time::{Instant, timeout};
 use tonic::Status;
 
 use crate::protocol::status_of;
 use crate::queries::QueryId;
+use pairloom_base::error::caught;
 use pairloom_base::runtime::random_bytes;
 use pairloom_query::ParameterValue;
 
@@ -181,7 +183,7 @@ impl ParameterRows {
                     batch.columns().iter().map(|column| ParameterValue::try_from_array(column, at)).collect()
                 };
                 // Arrow panics on some crafted values.
-                let values = std::panic::catch_unwind(AssertUnwindSafe(values)).map_err(|_| damaged())?;
+                let values = caught(values).map_err(|_| damaged())?;
                 return values.map_err(|error| Status::invalid_argument(format!("the parameters: {error}")));
             }
             at -= batch.num_rows();
@@ -203,7 +205,12 @@ pub(super) async fn parameter_rows(sent: PeekableFlightDataStream) -> Result<Par
     });
     let batches = FlightRecordBatchStream::new_from_flight_data(checked);
     // Arrow's decoder panics on some crafted messages.
-    let batches = timeout(TIME, AssertUnwindSafe(collect(batches)).catch_unwind()).await;
+    let mut collected = Box::pin(collect(batches));
+    let polled = poll_fn(move |context| match caught(|| collected.as_mut().poll(context)) {
+        Ok(polled) => polled.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
+    });
+    let batches = timeout(TIME, polled).await;
     let batches = batches.map_err(|_| Status::deadline_exceeded("the parameters took more than a minute"))?;
     let batches = batches.map_err(|_| damaged())??;
     if batches.iter().all(|batch| batch.num_rows() == 0) {

@@ -33,6 +33,7 @@ impl IdList {
             let checked = ids.enumerate().map(|(index, id)| {
                 i64::try_from(id).unwrap_or_else(|_| {
                     mistakes.add(place(true, index), format_args!("{id} is above {}", i64::MAX));
+                    mistakes.hint("numbers of 64 bits with a sign stay distinct: `numpy.save(path, ids.view('<i8'))`");
                     0
                 })
             });
@@ -143,8 +144,10 @@ mod tests {
             assert!(message.contains(part), "{message}");
         }
         let large = [1u64.to_le_bytes(), u64::MAX.to_le_bytes()].concat();
-        let message = read(&npy("<u8", "(2,)", &large)).unwrap_err().to_string();
+        let error = read(&npy("<u8", "(2,)", &large)).unwrap_err();
+        let message = error.to_string();
         assert!(message.ends_with("value 1 (from 0): 18446744073709551615 is above 9223372036854775807"), "{message}");
+        assert!(error.hint_text().unwrap().ends_with("`numpy.save(path, ids.view('<i8'))`"));
         for (kind, shape) in [("<f8", "(1,)"), (">i8", "(1,)"), ("<i8", "(1, 1)"), ("<i8", "()"), ("|b1", "(8,)")] {
             let message = read(&npy(kind, shape, &[0; 8])).unwrap_err().to_string();
             assert!(message.contains("expected integers with one dimension"), "{kind} {shape}: {message}");

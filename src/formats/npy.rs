@@ -234,7 +234,14 @@ fn parse_header(head: &[u8], file_bytes: u64, wanted: NpyRowKind, hint: &str) ->
     let kind = header.dtype();
     let float = FloatType::of(&kind).ok_or_else(|| {
         Error::data(format!("values are {}, expected '<f4' (little-endian f32), '<f2' or '<f8'", kind.descr()))
-            .hint("convert the array: `numpy.save(path, x.astype('<f4'))`")
+            .hint(match &kind {
+                // NumPy has no such type, and cannot convert what it loads.
+                DType::Plain(plain) if plain.type_char() == TypeChar::RawData && plain.size_field() == 2 => {
+                    "if these are bfloat16 numbers: `numpy.save(path, numpy.load(path).view(ml_dtypes.bfloat16).astype('<f4'))`, \
+                     after `import ml_dtypes`"
+                }
+                _ => "convert the array: `numpy.save(path, x.astype('<f4'))`",
+            })
     })?;
     let shape = header.shape();
     let (rows, vectors, width) = match (wanted, shape) {
@@ -508,6 +515,13 @@ mod tests {
             message(&npy(&header("'<f16'", "False", "(1, 1)"), &four)).contains("values are '<f16', expected '<f4'")
         );
         assert!(message(&npy(&header("'>f4'", "False", "(2, 2)"), &four)).contains("values are '>f4'"));
+        // As NumPy 2 saves an array of `ml_dtypes.bfloat16`.
+        let message_of_bf16 = message(&npy(&header("'<V2'", "False", "(4, 2)"), &four));
+        assert!(message_of_bf16.contains("values are '<V2', expected '<f4'"), "{message_of_bf16}");
+        assert!(
+            message_of_bf16.contains("numpy.load(path).view(ml_dtypes.bfloat16).astype('<f4')"),
+            "{message_of_bf16}"
+        );
         assert!(message(&npy(&header("'|O'", "False", "(2, 2)"), &four)).contains("expected '<f4'"));
         assert!(message(&npy(&header("'<f4'", "True", "(2, 2)"), &four)).contains("Fortran order"));
         let message_of_one = message(&npy(&header("'<f4'", "False", "(4,)"), &four));

@@ -11,7 +11,7 @@ use super::builder::{BatchBuilder, BuiltBatch, MappedColumns, now};
 use super::data::LoaderData;
 use super::order::{BatchOrder, SelectedRows};
 use super::prefetch::Prefetcher;
-use pairloom_base::error::{Error, Result};
+use pairloom_base::error::{Error, Result, catch_panic};
 use pairloom_base::runtime::Stalls;
 use pairloom_kernels::epoch::{DataOrder, ShardWindow};
 
@@ -226,9 +226,7 @@ impl LoaderWorker {
         let mut behind = Prefetcher::default();
         for number in (self.first..self.order.batch_count()).step_by(self.step) {
             behind.release_columns(self.order.positions(number).start, &self.windows, &mut builder.mapped);
-            let build = std::panic::AssertUnwindSafe(|| builder.build(number));
-            let built = std::panic::catch_unwind(build)
-                .unwrap_or_else(|_| Err(Error::internal(format!("batch {number}: a loader worker panicked"))));
+            let built = catch_panic(|| builder.build(number)).map_err(|error| error.context(format!("batch {number}")));
             let failed = built.is_err();
             if self.sender.send(built).is_err() || failed {
                 return;

@@ -3,11 +3,10 @@
 #![expect(unsafe_code, reason = "nodes of libtorch's graph of gradients are C++")]
 
 use std::ffi::{c_char, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tch::Tensor;
 
-use pairloom_base::error::panic_error;
+use pairloom_base::error::{caught, panic_error};
 
 /// Computes the gradients in the inputs of a function, `None` for those that are not needed, from the gradient in its
 /// output and whether each is needed.
@@ -78,13 +77,13 @@ unsafe extern "C" fn call_closure(
     let found = unsafe { std::slice::from_raw_parts_mut(found, count) };
     // SAFETY: there are `capacity` bytes, which nothing else reads or writes meanwhile.
     let message = unsafe { std::slice::from_raw_parts_mut(message.cast::<u8>(), capacity) };
-    let computed = catch_unwind(AssertUnwindSafe(|| {
+    let computed = caught(|| {
         // SAFETY: the tensor lives during the call.
         let d = unsafe { Tensor::clone_from_ptr(d.cast()) };
         let gradients = tch::no_grad(|| closure(&d, expected));
         assert_eq!(gradients.len(), count, "a gradient or `None` for each input");
         gradients
-    }));
+    });
     match computed {
         Ok(gradients) => {
             for (found, gradient) in found.iter_mut().zip(gradients) {

@@ -12,6 +12,7 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use tch::{Kind, Tensor};
 
 use pairloom_base::error::{Error, Result, TruncatedList};
+use pairloom_storage::bounded::{START_BYTES, other_format};
 
 /// End of the message about values that are not finite.
 pub(super) const NOT_FINITE: &str = "holds a NaN or an infinity";
@@ -33,21 +34,34 @@ pub fn parse(bytes: &[u8]) -> Result<SafeTensors<'_>> {
         return Err(Error::data(message).hint("long texts beside the tensors belong into another file"));
     }
     SafeTensors::deserialize(bytes).map_err(|error| {
-        let this = Error::data(match (&error, bytes) {
-            (_, []) => "not a safetensors file: it is empty (0 bytes)".to_owned(),
-            (SafeTensorError::MetadataIncompleteBuffer, _) => {
-                "the safetensors file is cut short or damaged: its tensors do not fill it".to_owned()
-            }
-            _ => format!("not a safetensors file ({error:?})"),
-        });
-        if is_pickle(bytes) {
-            return this.hint(
-                "this looks like a pickle of `torch.save`, which is not read because that can run code; convert it once \
-                 with `safetensors.torch.save_file(torch.load(path, weights_only=True), new_path)`",
-            );
+        use SafeTensorError::{HeaderTooLarge, InvalidHeaderLength, MetadataIncompleteBuffer};
+        let cut = |what: &str| Error::data(format!("the safetensors file is cut short or damaged: {what}"));
+        match (&error, bytes.get(8)) {
+            _ if bytes.is_empty() => Error::data("not a safetensors file: it is empty (0 bytes)"),
+            (MetadataIncompleteBuffer, _) => cut("its tensors do not fill it"),
+            (HeaderTooLarge | InvalidHeaderLength, Some(b'{')) => cut("its header is longer than it"),
+            (error, Some(b'{')) => cut(&format!("its header cannot be read ({error:?})")),
+            _ => other_format_error(bytes),
         }
-        this
     })
+}
+
+/// Error of a file that does not begin as safetensors files do.
+fn other_format_error(bytes: &[u8]) -> Error {
+    if is_pickle(bytes) {
+        return Error::data("not a safetensors file").hint(
+            "this looks like a pickle of `torch.save`, which is not read because that can run code; convert it once \
+             with `safetensors.torch.save_file(torch.load(path, weights_only=True), new_path)`",
+        );
+    }
+    let start = &bytes[..bytes.len().min(START_BYTES)];
+    match other_format(start) {
+        Some((format, hint)) => Error::data(format!("not a safetensors file: it is {format}")).hint(hint),
+        None => Error::data(format!(
+            "not a safetensors file: it begins with `{}`, expected the length of a header in 8 bytes, and `{{`",
+            start.escape_ascii()
+        )),
+    }
 }
 
 /// Returns true if the bytes look like a file of `torch.save`: a zip archive, or a bare pickle, which begins with 0x80.
@@ -265,7 +279,20 @@ mod tests {
         assert_eq!(error.to_string(), "its safetensors header has 16777217 bytes, expected at most 16777216");
         // Such a length in a file of another format.
         let error = parse(b"a dog on a beach").unwrap_err();
-        assert!(error.to_string().starts_with("not a safetensors file"), "{error}");
+        let expected = "not a safetensors file: it begins with `a dog on a beach`, expected the length of a header in 8 bytes, and `{`";
+        assert_eq!(error.to_string(), expected);
+        let error = parse(b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n").unwrap_err();
+        assert_eq!(error.to_string(), "not a safetensors file: it is a pointer of Git LFS");
+        assert_eq!(error.hint_text(), Some("fetch the file itself: `git lfs pull`"));
+        for (bytes, message) in [
+            (&[&[0xff; 8][..], b"{"].concat(), "its header is longer than it"),
+            (&[&[9, 0, 0, 0, 0, 0, 0, 0][..], b"{\"a\""].concat(), "its header is longer than it"),
+            (&[&[2, 0, 0, 0, 0, 0, 0, 0][..], b"{x"].concat(), "its header cannot be read"),
+        ] {
+            let error = parse(bytes).unwrap_err().to_string();
+            assert!(error.starts_with("the safetensors file is cut short or damaged: "), "{error}");
+            assert!(error.contains(message), "{error}");
+        }
     }
 
     #[test]

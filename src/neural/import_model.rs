@@ -172,6 +172,10 @@ mod tests {
         fails(CHECKPOINT, r#"["a", "dog"]"#, "a vocabulary starts with `a` `dog`");
         fails(CHECKPOINT, "not JSON", "vocabulary");
         fails(b"PK\x03\x04", &words, "weights`: got a pickle of `torch.save`");
-        fails(&CHECKPOINT[..1000], &words, "weights`: not a safetensors file");
+        fails(
+            &CHECKPOINT[..1000],
+            &words,
+            "weights`: the safetensors file is cut short or damaged: its header is longer than it",
+        );
     }
 }

@@ -21,6 +21,7 @@ mod sql;
 
 use std::process::ExitCode;
 
+use pairloom_base::error::silence_caught_panics;
 use pairloom_base::runtime::set_build;
 use pairloom_cli::sql_requests::ANSWER_REQUEST;
 use pairloom_cli::{Program, SqlFunctions, main as cli};
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
     let build = env!("PAIRLOOM_BUILD");
     if std::env::args_os().nth(1).is_some_and(|argument| argument == ANSWER_REQUEST) {
         set_build(build);
+        silence_caught_panics();
         return answer::answer();
     }
     let sql = SqlFunctions {

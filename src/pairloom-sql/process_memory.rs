@@ -13,7 +13,11 @@ const MEMORY_OF_MACHINE: &str = "/proc/meminfo";
 /// The memory of the machine is unknown, or the system refuses.
 pub(super) fn limit_to_machine() -> Result<()> {
     let failed = |error: std::io::Error| Error::stage(format!("cannot limit the memory of the process: {error}"));
-    let text = std::fs::read_to_string(MEMORY_OF_MACHINE).map_err(failed)?;
+    let text = std::fs::read_to_string(MEMORY_OF_MACHINE);
+    let text = text.map_err(|error| {
+        Error::stage(format!("cannot read `{MEMORY_OF_MACHINE}`, to limit the memory of the process: {error}"))
+            .hint("mount `/proc`")
+    })?;
     let all = total_bytes(&text)
         .ok_or_else(|| Error::stage(format!("`{MEMORY_OF_MACHINE}` has no `MemTotal`, expected one in kB")))?;
     let (_, most) = Resource::DATA.get().map_err(failed)?;

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 
 use serde_json::{Value, json};
 
-use pairloom_base::error::{Problem, TruncatedList, escape_control};
+use pairloom_base::error::{Problem, TruncatedList, escape_control, is_control};
 use pairloom_base::suggest::{closest_name, quoted_list};
 
 /// Maximum number of characters shown of a source line.
@@ -199,7 +199,7 @@ fn shown_text(text: &str) -> String {
 fn visible_part(line: &str, at: usize) -> (String, usize) {
     let start = if at < LINE_CHARACTERS { 0 } else { at - LINE_CHARACTERS / 2 };
     let shown = line.chars().skip(start).take(LINE_CHARACTERS);
-    (shown.map(|c| if c.is_control() { ' ' } else { c }).collect(), at - start)
+    (shown.map(|c| if is_control(c) { ' ' } else { c }).collect(), at - start)
 }
 
 struct Paint {

@@ -12,7 +12,7 @@ use crate::names::{
 };
 use crate::query_options::MAX_TEMPORARY_BYTES;
 use crate::vectors::VectorMeasure;
-use pairloom_base::error::{Error, ErrorCategory, Result};
+use pairloom_base::error::{Error, ErrorCategory, Result, is_control};
 use pairloom_base::suggest::closest_name;
 
 /// Characters shown of a line of the query, around the place of the error.
@@ -285,7 +285,7 @@ impl SourceExcerpt {
         };
         let Some(text) = sql.lines().nth(line - 1) else { return Self::default() };
         // Escaped characters would shift the caret.
-        let chars: Vec<char> = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let chars: Vec<char> = text.chars().map(|c| if is_control(c) { ' ' } else { c }).collect();
         let caret = column.min(chars.len() + 1) - 1;
         let start = if chars.len() <= SHOWN_CHARS { 0 } else { caret.saturating_sub(SHOWN_CHARS / 2) };
         let shown: String = chars.iter().skip(start).take(SHOWN_CHARS).collect();

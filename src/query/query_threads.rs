@@ -16,7 +16,7 @@ use tokio::task::JoinError;
 use crate::errors::query_error;
 use crate::interrupt::RunningStatement;
 use crate::state::threads;
-use pairloom_base::error::{Error, Result, panic_error};
+use pairloom_base::error::{Error, Result, panic_error, panics_of_thread_are_caught};
 
 /// Batches that a query computes ahead of its reader.
 const BATCHES_AHEAD: usize = 1;
@@ -35,6 +35,7 @@ impl QueryThreads {
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads() + SPARE_THREADS)
             .thread_name("sql")
+            .on_thread_start(panics_of_thread_are_caught)
             .enable_all()
             .build()
             .map_err(|error| Error::stage(format!("cannot start threads for SQL: {error}")))?;

@@ -189,10 +189,10 @@ fn statements_that_write_or_read_other_files_are_refused() {
 fn control_characters_do_not_reach_a_terminal() {
     let (_folder, store, _) = store();
     let session = Session::open(&store).unwrap();
-    let sql = "SELECT chr(27) || '[2J' AS a, [chr(7)] AS b, 'ö' AS c";
+    let sql = "SELECT chr(27) || '[2J' AS a, [chr(7)] AS b, 'ö' AS c, chr(8238) || 'gpj.a' AS d";
     let shown = text(&session, sql, OutputFormat::Table).unwrap();
     assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "{shown:?}");
-    assert!(shown.contains("| \\u{1b}[2J | [\\u{7}] | ö |"), "{shown}");
+    assert!(shown.contains("| \\u{1b}[2J | [\\u{7}] | ö | \\u{202e}gpj.a |"), "{shown}");
     // Machine-readable formats are not escaped.
     assert!(text(&session, sql, OutputFormat::Csv).unwrap().contains("\u{1b}[2J"));
 }

@@ -56,8 +56,8 @@ pub struct ImportRegions {
     /// zeros in the rest.
     #[serde(default = "default_max_regions")]
     pub max_regions: usize,
-    /// Treatment of lines that repeat an image or cannot be read. Of the lines of an image the first one that can be read
-    /// counts.
+    /// Treatment of lines that repeat an image or cannot be read; by default `"fail"`. Of the lines of an image the first one
+    /// that can be read counts.
     #[serde(default, skip_serializing_if = "is_default_on_missing")]
     pub on_missing: OnMissing,
     /// Largest share of the lines that `on_missing = "skip"` may leave out, beside those of other images.

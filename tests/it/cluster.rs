@@ -1,6 +1,7 @@
 //! Tests of a cluster: a scheduler and executors as processes of their own, and executors that are killed.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
@@ -377,6 +378,23 @@ fn an_executor_joins_the_next_scheduler() {
     let answer = sql(&store, "SELECT 1", Some(&uri));
     assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
     assert_eq!([executor.stop(), next.stop()], [Some(0); 2]);
+}
+
+#[test]
+fn an_executor_that_waits_for_its_scheduler_ends_at_a_signal() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    std::fs::create_dir_all(store.join("v1/runs")).unwrap();
+    let mut scheduler = scheduler();
+    let mut command = executor_command(&scheduler, &store);
+    command.arg("--folder").arg(folder.path().join("executor")).stderr(Stdio::piped());
+    let mut executor = ServerProcess::start(command);
+    scheduler.kill();
+    let notes = BufReader::new(executor.process.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(notes.into_iter().any(|note| note.contains("waits a minute for another one there")));
+    Command::new("kill").args(["-TERM", &executor.process.id().to_string()]).status().unwrap();
+    // After the minute it would end with 4.
+    assert_eq!(executor.process.wait().unwrap().code(), Some(0));
 }
 
 #[test]

@@ -162,6 +162,21 @@ fn a_full_disk_is_an_error_with_a_hint_and_the_next_run_resumes() {
 }
 
 #[test]
+fn a_limit_of_the_size_of_files_is_an_error_with_a_hint() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = tiny_pipeline(folder.path());
+    let run = pairloom();
+    let mut shell = Command::new("sh");
+    // 4,096 bytes.
+    shell.args(["-c", "ulimit -f 8; exec \"$0\" \"$@\""]).arg(run.get_program());
+    shell.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = shell.args(["run", "--store"]).arg(folder.path().join("store")).arg(&file).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{stderr}");
+    assert!(stderr.contains("File too large") && stderr.contains("ulimit -f"), "{stderr}");
+}
+
+#[test]
 fn two_processes_share_one_store() {
     let folder = tempfile::tempdir().unwrap();
     let file = tiny_pipeline(folder.path());

@@ -1,6 +1,7 @@
 //! Error type with a category, a message and a hint; panics as errors, and problems with settings.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -112,6 +113,10 @@ impl Error {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
                 this.hint("free some space and run the same command again")
             }
+            // Readers of compressed files have an error of this kind too, with a hint of its own.
+            ErrorKind::FileTooLarge if error.raw_os_error().is_some() => {
+                this.hint("raise the limit of the size of files (`ulimit -f`) and run the same command again")
+            }
             ErrorKind::IsADirectory => this.hint("name a file in this folder"),
             ErrorKind::NotADirectory => this.hint("one of the folders of this path is a file"),
             ErrorKind::ReadOnlyFilesystem => this.hint("choose a place that can be written"),
@@ -173,19 +178,21 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
 /// Escapes control characters other than newlines, which could control a terminal. For untrusted text that is shown.
 #[must_use]
 pub fn escape_control(text: &str) -> String {
-    escape(text, |c| c.is_control() && c != '\n')
+    escape(text, |c| is_control(c) && c != '\n')
 }
 
-/// As [`escape_control`], also newlines and characters that turn the direction of what follows: for a name in the middle of
-/// a message.
+/// As [`escape_control`], also newlines and marks of direction: for a name in the middle of a message.
 #[must_use]
 pub fn escape_line(text: &str) -> String {
-    escape(text, |c| c.is_control() || is_line_or_direction(c))
+    escape(text, |c| is_control(c) || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}'))
 }
 
-/// Separators of lines and paragraphs, and the controls of the bidirectional algorithm (Unicode Standard Annex 9).
-fn is_line_or_direction(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// True for a character that controls what is shown after it: control characters, separators of lines and paragraphs, and
+/// the embeddings, overrides and isolates of the bidirectional algorithm (Unicode Standard Annex 9). Its marks, which texts in
+/// Arabic and Hebrew have, turn nothing but what is beside them.
+#[must_use]
+pub fn is_control(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
@@ -220,18 +227,51 @@ impl From<parquet::errors::ParquetError> for Error {
     }
 }
 
+thread_local! {
+    /// True while a panic of this thread is caught.
+    static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Turns a panic into an internal error, so that one bad item does not end the process.
 ///
 /// # Errors
 /// That of `function`, or its panic.
 pub fn catch_panic<U>(function: impl FnOnce() -> Result<U>) -> Result<U> {
-    catch_unwind(AssertUnwindSafe(function)).unwrap_or_else(|panic| Err(panic_error(&*panic)))
+    caught(function).unwrap_or_else(|panic| Err(panic_error(&*panic)))
+}
+
+/// Result of `function`, or its panic, which prints no line of its own.
+///
+/// # Errors
+/// The payload of the panic.
+pub fn caught<U>(function: impl FnOnce() -> U) -> std::thread::Result<U> {
+    let before = IS_CAUGHT.replace(true);
+    let result = catch_unwind(AssertUnwindSafe(function));
+    IS_CAUGHT.set(before);
+    result
+}
+
+/// Says that all panics of this thread are caught, as those of the tasks of a runtime are.
+pub fn panics_of_thread_are_caught() {
+    IS_CAUGHT.set(true);
+}
+
+/// Keeps panics that become errors from printing a line of their own before the error. With `RUST_BACKTRACE` they print it.
+pub fn silence_caught_panics() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let is_asked = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");
+        if is_asked || !IS_CAUGHT.get() {
+            usual(panic);
+        }
+    }));
 }
 
 /// Error of a panic with this payload.
 pub fn panic_error(panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     Error::internal(format!("panicked: {}", text.unwrap_or("no message")))
+        .hint("`RUST_BACKTRACE=1` shows where; please report it")
 }
 
 /// Severity of a problem.
@@ -301,9 +341,41 @@ mod tests {
         for code in [0x61c, 0x200e, 0x200f, 0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068, 0x2069] {
             let text = format!("it's \\{}", char::from_u32(code).unwrap());
             assert_eq!(escape_line(&text), format!("it's \\\\u{{{code:x}}}"));
-            assert_eq!(escape_control(&text), text);
+            let is_mark = matches!(code, 0x61c | 0x200e | 0x200f);
+            assert_eq!(escape_control(&text) == text, is_mark, "{code:x}");
         }
+        assert_eq!(escape_control("\u{202e}gpj.exe\u{2069}"), "\\u{202e}gpj.exe\\u{2069}");
         assert_eq!(escape_line("e\u{301} \u{200d} \u{2028}"), "e\u{301} \u{200d} \\u{2028}");
+    }
+
+    /// In a process of its own, since the hook is that of all threads.
+    #[test]
+    fn a_panic_prints_a_line_unless_it_becomes_an_error() {
+        const CHILD: &str = "PAIRLOOM_TEST_CAUGHT_PANIC";
+        if std::env::var_os(CHILD).is_some() {
+            silence_caught_panics();
+            let error = catch_panic::<()>(|| panic!("caught {}", 1)).unwrap_err();
+            assert_eq!(error.to_string(), "panicked: caught 1");
+            let task = || {
+                panics_of_thread_are_caught();
+                panic!("caught 2");
+            };
+            assert!(std::thread::Builder::new().spawn(task).unwrap().join().is_err());
+            assert!(std::thread::Builder::new().spawn(|| panic!("uncaught")).unwrap().join().is_err());
+            return;
+        }
+        let test =
+            format!("{}::a_panic_prints_a_line_unless_it_becomes_an_error", module_path!().split_once("::").unwrap().1);
+        let stderr = |backtrace: &str| {
+            let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+            child.args(["--exact", &test, "--nocapture"]).env(CHILD, "1").env("RUST_BACKTRACE", backtrace);
+            let output = child.output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stderr).unwrap()
+        };
+        let shown = stderr("0");
+        assert!(shown.contains("uncaught") && !shown.contains("caught 1") && !shown.contains("caught 2"), "{shown}");
+        assert!(stderr("1").contains("caught 1"));
     }
 
     #[test]

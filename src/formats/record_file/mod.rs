@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::num::{IntErrorKind, ParseIntError};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -174,6 +175,7 @@ impl<'r> FieldValue<'r> {
             Some(value) => match value.as_i64() {
                 Some(number) => Self::Integer(number),
                 None if value.is_object() => Self::Other("is an object".to_owned()),
+                None if value.is_u64() => Self::Other(format!("is {value}, which is above {}", i64::MAX)),
                 None => Self::Other(format!("is {value}")),
             },
         }
@@ -209,10 +211,15 @@ impl<'r> FieldValue<'r> {
     /// Message that follows the name of the field: it is no whole number.
     pub fn integer(&self) -> Result<i64, String> {
         let text = self.name().map_err(|problem| match self {
-            Self::Texts(_) | Self::Other(_) => "is no whole number".to_owned(),
+            Self::Texts(_) => "is a list, expected a whole number".to_owned(),
+            Self::Other(description) => format!("{description}, expected a whole number"),
             _ => format!("{problem}, expected a whole number"),
         })?;
-        text.trim().parse().map_err(|_| format!("is `{}`, expected a whole number", shown_name(text.trim())))
+        let text = text.trim();
+        text.parse().map_err(|error: ParseIntError| match error.kind() {
+            IntErrorKind::PosOverflow => format!("is `{}`, expected at most {}", shown_name(text), i64::MAX),
+            _ => format!("is `{}`, expected a whole number", shown_name(text)),
+        })
     }
 
     /// Texts: one, or those of a list, which may also be written in a text, as JSON or as Python writes a list of texts. `None`

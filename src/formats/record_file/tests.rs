@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, DictionaryArray, Int32Array, LargeStringArray, ListBuilder, RecordBatch, StringArray, StringBuilder,
+    UInt64Array,
 };
 
 use super::{DelimitedForm, FieldValue, RecordFile, RecordPlace};
@@ -132,7 +133,7 @@ fn every_mistake_is_named_with_its_place() {
     let message = described(read("t.jsonl", &bytes));
     for part in [
         "has 9 mistakes",
-        "line 1: `id` is no whole number",
+        "line 1: `id` is 1.5, expected a whole number",
         "line 2: no JSON object, expected one a line",
         "line 3: no JSON object: EOF while parsing a value in column 13",
         "line 4: `file_name` is missing",
@@ -206,4 +207,26 @@ fn a_line_of_a_million_values_is_refused() {
     let line = format!("{{\"file_name\": \"a\", \"id\": 1, \"caption\": [{}\"b\"]}}\n", "\"a\",".repeat(1_000_000));
     let message = described(read("a.jsonl", line.as_bytes()));
     assert!(message.contains("line 1: more than 1000000 values in a line"), "{message}");
+}
+
+/// Identifiers without a sign that are beyond 2⁶³ - 1, in each format.
+#[test]
+fn a_large_identifier_is_not_a_missing_one() {
+    let batch = RecordBatch::try_from_iter([
+        ("file_name", Arc::new(StringArray::from(vec!["a", "b"])) as ArrayRef),
+        ("id", Arc::new(UInt64Array::from(vec![Some(1 << 63), None]))),
+        ("caption", Arc::new(StringArray::from(vec!["A", "B"]))),
+    ]);
+    let message = described(read("t.parquet", &parquet(&batch.unwrap())));
+    for part in [
+        "row 0 (from 0): `id` is above 9223372036854775807, expected a whole number",
+        "row 1 (from 0): `id` is missing, expected a whole number",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+    let message = described(read("t.csv", b"file_name,id,caption\na,9223372036854775808,A\n"));
+    assert!(message.contains("`id` is `9223372036854775808`, expected at most 9223372036854775807"), "{message}");
+    let line = b"{\"file_name\": \"a\", \"id\": 9223372036854775808, \"caption\": \"A\"}";
+    let message = described(read("t.jsonl", line));
+    assert!(message.contains("`id` is 9223372036854775808, which is above 9223372036854775807"), "{message}");
 }

@@ -91,7 +91,8 @@ impl GreedyRelaxation {
         wrong.then(|| ("lambda", format!("got {}, expected at least 1", self.lambda))).into_iter().collect()
     }
 
-    /// Limits of the matching for the cut-off `k`, or of the matching of each slice. Halves are rounded up.
+    /// Limits of the matching for the cut-off `k`, or of the matching of each slice. Halves are rounded up. No query gets more
+    /// than all items, whatever `k` is.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
     #[expect(
@@ -103,16 +104,16 @@ impl GreedyRelaxation {
         let relaxed = (self.lambda * k as f64 + 0.5).floor();
         match self.capacity {
             CapacityRule::Strict | CapacityRule::Slices => MatchingLimits {
-                items_per_query: k,
+                items_per_query: k.min(items),
                 queries_per_item: relaxed as usize,
-                total_pairs: k * queries.min(items),
+                total_pairs: k.saturating_mul(queries.min(items)),
             },
             CapacityRule::Scaled => {
                 let share = (queries as f64 / items.max(1) as f64).max(1.0);
                 MatchingLimits {
-                    items_per_query: k,
+                    items_per_query: k.min(items),
                     queries_per_item: (relaxed * share).ceil() as usize,
-                    total_pairs: k * queries,
+                    total_pairs: k.saturating_mul(queries),
                 }
             }
         }

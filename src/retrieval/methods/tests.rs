@@ -51,6 +51,19 @@ fn rankings_equal_those_of_the_definitions() {
     assert!(corrects >= Method::all().len() - 4, "only matchings and a choice give no scores");
 }
 
+/// Both are beyond all items.
+#[test]
+fn a_cut_off_of_any_size_is_one_of_all_items() {
+    let data = SyntheticPool::new();
+    for method in Method::samples() {
+        let evaluated = data.evaluate(std::slice::from_ref(&method), &[1, 10_000, 1 << 62]).expect("a method");
+        let summary = &evaluated.results.summary[0];
+        for recalls in [&summary.i2t.recalls, &summary.t2i.recalls] {
+            assert_eq!(recalls[1], recalls[2], "{method:?}");
+        }
+    }
+}
+
 /// Every method but those that compare items with items ranks stored scores, with a query bank of scores.
 #[test]
 fn rankings_of_stored_scores_equal_those_of_the_definitions() {

@@ -386,7 +386,7 @@ impl ImportedRows {
             cx.check_cancelled()?;
         }
         if matches!(id, RowId::Missing) {
-            self.mistakes.add(place, "the identifier is missing, or too large for 64 bits");
+            self.mistakes.add(place, format_args!("the identifier is missing or above {}", i64::MAX));
             return Ok(());
         }
         let Some(index) = self.images.find(&id) else {

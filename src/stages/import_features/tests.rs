@@ -180,7 +180,7 @@ fn all_mistakes_of_a_file_are_named_with_their_rows() {
     write_parquet(&folder.path().join("a.parquet"), &columns(Arc::new(ids), Arc::new(Float32Array::from(values))));
     let error = run(folder.path(), &["a.parquet"], &[], "").map(drop).unwrap_err().to_string();
     for expected in [
-        "row 1: the identifier is missing, or too large for 64 bits",
+        "row 1: the identifier is missing or above 9223372036854775807",
         "row 2: image 5 is also in row 0",
         "row 3: ",
         "row 4: ",

@@ -181,7 +181,7 @@ fn push_batch(
                 Some(format!("its image has {} bytes, expected at most {MAX_MEMBER_BYTES}", bytes.len()))
             }
             _ if ids.as_ref().is_some_and(|ids| ids.is_null(row)) => {
-                Some("its identifier is missing, or too large".to_owned())
+                Some(format!("its identifier is missing or above {}", i64::MAX))
             }
             _ => None,
         };

@@ -1,7 +1,6 @@
 //! Validated metadata of an Arrow file: schema and positions of the columns' buffers.
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
@@ -9,7 +8,7 @@ use arrow::ipc::convert::fb_to_schema;
 use arrow::ipc::reader::read_footer_length;
 use arrow::ipc::{Block, MessageHeader, MetadataVersion, root_as_footer, root_as_message};
 
-use pairloom_base::error::{Error, Result};
+use pairloom_base::error::{Error, Result, caught};
 
 /// Magic bytes at the start and the end of an Arrow file.
 const MAGIC: &[u8] = b"ARROW1";
@@ -169,7 +168,7 @@ impl ArrowFileLayout {
 
 /// Runs `read` and turns a panic of the Arrow or Parquet library on invalid metadata into an error.
 pub fn catch_panic<T>(read: impl FnOnce() -> T) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(read)).map_err(|_| Error::data("the file has inconsistent metadata"))
+    caught(read).map_err(|_| Error::data("the file has inconsistent metadata"))
 }
 
 /// Start of the column that follows one of type `kind`.

@@ -197,7 +197,7 @@ impl IdColumn {
     fn get(&self, row: usize, name: &str) -> Parsed<Id<'_>> {
         match self {
             Self::Integers(ids) if ids.is_valid(row) => Ok(Id::Integer(ids.value(row))),
-            Self::Integers(_) => Err(format!("`{name}` is missing or too large for 64 bits")),
+            Self::Integers(_) => Err(format!("`{name}` is missing or above {}", i64::MAX)),
             Self::Texts(ids) => ids.get(row).map(Id::Text).ok_or_else(|| format!("`{name}` is missing")),
         }
     }

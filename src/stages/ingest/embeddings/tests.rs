@@ -301,7 +301,7 @@ fn every_mistake_of_a_table_is_named_with_its_row() {
     for line in [
         "row 1 (from 0): the vector has 1 values, expected 2 as before",
         "row 2 (from 0): image id 7 is also that of row 0",
-        "row 3 (from 0): `image_id` is missing or too large",
+        "row 3 (from 0): `image_id` is missing or above 9223372036854775807",
         "row 4 (from 0): split is `dev`, expected `train`",
         "row 4 (from 0): the vector is missing",
         "row 5 (from 0): the split is missing",
@@ -317,7 +317,7 @@ fn every_mistake_of_a_table_is_named_with_its_row() {
         "row 1 (from 0): image id 9 is not in `",
         "row 2 (from 0): split is `test`, expected `val`, the split of its image",
         "row 2 (from 0): caption id 1 is also that of row 0",
-        "row 3 (from 0): `caption_id` is missing or too large",
+        "row 3 (from 0): `caption_id` is missing or above 9223372036854775807",
         "row 3 (from 0): the vector is zero",
     ] {
         assert!(message.contains(line), "{line}: {message}");
