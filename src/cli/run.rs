@@ -18,6 +18,7 @@ use super::units::{format_bytes, format_count, format_duration, format_items, fo
 use super::{expectations, interrupt, open, ranks};
 use pairloom_base::error::{Error, ErrorCategory, Result, TruncatedList};
 use pairloom_base::runtime::{CancelToken, Device};
+use pairloom_engine::event::{Event, Observer};
 use pairloom_engine::ranks::{RankEnvironment, report_startup_error};
 use pairloom_engine::run::{RunOptions, RunSummary, execute, finish_reused, hold_store};
 use pairloom_engine::status::{StageStatus, stage_statuses};
@@ -25,7 +26,7 @@ use pairloom_pipeline::{Pipeline, SkippedExpectation};
 use pairloom_registry::AnyStage;
 use pairloom_stage::{INSTANCE_SIGN, RunStage};
 use pairloom_storage::parquet;
-use pairloom_store::claim::lock_for_reading;
+use pairloom_store::claim::{StoreLock, lock_for_reading};
 use pairloom_store::record::{RunRecord, ScoreRecord, StageRecord};
 use pairloom_store::search_tasks::SearchTasks;
 use pairloom_store::{Artefact, Manifest, Store};
@@ -96,7 +97,7 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, program: &Program, console
     }
     let shown = Arc::clone(&progress);
     interrupt::cancel_on_signal(&cancel, move || interrupt::announce_interrupt(&shown))?;
-    let observer = |event: &pairloom_engine::event::Event| progress.show(event);
+    let observer = |event: &Event| progress.show(event);
     if let Some(kind) = store.unshared_locks() {
         console.note(&format!(
             "the store is on a disk of kind `{kind}`, whose locks other machines may not see: run on one machine at a time \
@@ -116,35 +117,12 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, program: &Program, console
     if let Some(torch) = torch.filter(|_| environment.is_some() || !uses_gpu) {
         return finish(run_stages(torch.run_stage, &options)?, &store);
     }
-    // Otherwise results could be removed between the look at them and the record that they were used.
-    let (held, refusal) = match hold_store(&store, &cancel, &observer) {
-        Ok(lock) => (Some(lock), None),
-        Err(error) if error.category() == ErrorCategory::Interrupted => return Err(error),
-        Err(error) => (None, Some(error)),
-    };
-    // A store that cannot be written may have all results.
-    let found = if refusal.is_some() { &store.clone().read_only() } else { &store };
-    let statuses = stage_statuses(
-        &pipeline.plan,
-        found,
-        options.pipeline_identity(),
-        options.source_reading(),
-        &cancel,
-        &observer,
-    );
-    progress.clear();
-    let (statuses, held) = match (statuses, refusal) {
-        (statuses, None) => (statuses?, held),
-        (Ok(statuses), Some(refusal)) if statuses.iter().all(StageStatus::is_reuse) => {
-            console.note(&format!("all results are there, but the run is not recorded: {refusal}"));
-            (statuses, lock_for_reading(found)?)
-        }
-        (_, Some(refusal)) => return Err(refusal),
-    };
-    if let Some(summary) = finish_reused(&statuses, found, &options, &observer)? {
+    let FoundResults { store: found, statuses, held } =
+        look_at_results(&pipeline, &store, &options, (&cancel, &observer), (&progress, console))?;
+    if let Some(summary) = finish_reused(&statuses, &found, &options, &observer)? {
         progress.clear();
         progress.keep_error(open::print_warnings(&pipeline.warnings, console));
-        return finish(summary, found);
+        return finish(summary, &found);
     }
     let summary = match torch {
         _ if !needs_tensors(&pipeline, &statuses) => {
@@ -163,6 +141,47 @@ pub(super) fn run(common: &CommonArgs, run: &RunArgs, program: &Program, console
         }
     };
     finish(summary, &store)
+}
+
+/// Results that are there before a run.
+struct FoundResults {
+    /// The store; read-only if it cannot be written.
+    store: Store,
+    statuses: Vec<StageStatus>,
+    /// Lock that keeps them.
+    held: Option<StoreLock>,
+}
+
+/// Looks which results are there, and keeps them from being removed.
+///
+/// # Errors
+/// The store cannot be read, or cannot be written and lacks a result.
+fn look_at_results(
+    pipeline: &Pipeline<AnyStage>,
+    store: &Store,
+    options: &RunOptions,
+    (cancel, observer): (&CancelToken, &Observer<'_>),
+    (progress, console): (&ProgressDisplay, Console),
+) -> Result<FoundResults> {
+    // Otherwise results could be removed between the look at them and the record that they were used.
+    let held = match hold_store(store, cancel, observer) {
+        Err(error) if error.category() != ErrorCategory::Interrupted => Err(error),
+        held => Ok(held?),
+    };
+    // A store that cannot be written may have all results.
+    let store = if held.is_ok() { store.clone() } else { store.clone().read_only() };
+    let (identity, reading) = (options.pipeline_identity(), options.source_reading());
+    let statuses = stage_statuses(&pipeline.plan, &store, identity, reading, cancel, observer);
+    progress.clear();
+    match (held, statuses) {
+        (Ok(lock), statuses) => Ok(FoundResults { store, statuses: statuses?, held: Some(lock) }),
+        (Err(refusal), Ok(statuses)) if statuses.iter().all(StageStatus::is_reuse) => {
+            console.note(&format!("all results are there, but the run is not recorded: {refusal}"));
+            let held = lock_for_reading(&store)?;
+            Ok(FoundResults { store, statuses, held })
+        }
+        (Err(refusal), _) => Err(refusal),
+    }
 }
 
 /// True if a stage that has to run computes with tensors.

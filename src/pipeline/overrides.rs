@@ -187,7 +187,9 @@ pub(super) fn apply(
         let before = root.to_toml();
         match matching_paths(root, assignment.steps.clone(), settings) {
             Ok(paths) => {
-                paths.iter().for_each(|steps| set_value(root, steps, assignment.value.clone()));
+                for steps in &paths {
+                    set_value(root, steps, assignment.value.clone());
+                }
                 assignment.is_change = root.to_toml() != before;
             }
             Err(diagnostic) => {

@@ -261,9 +261,13 @@ fn output_that_cannot_be_written_is_an_error() {
     // The run came to its end all the same.
     let shown = run(folder.path(), &["show", "latest"]);
     assert!(stdout(&shown).contains("outcome   finished"), "{}", stdout(&shown));
-    for arguments in
-        [&["run", "p.toml", "--json"][..], &["runs"], &["plan", "p.toml"], &["verify"], &["completions", "bash"]]
-    {
+    for arguments in [
+        &["run", "p.toml", "--json"][..],
+        &["runs"],
+        &["plan", "p.toml"],
+        &["verify", "--json"],
+        &["completions", "bash"],
+    ] {
         assert_code(&to_full_disk(arguments), 4);
     }
     // The first error counts.

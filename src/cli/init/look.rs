@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::annotations::{Annotations, image_lists, read_json, read_tokens, split_of_name};
 use super::draft::{Content, Draft, Split, Value};
-use super::table::{TABLES, Table, ending};
+use super::table::{TABLES, Table, ending, is_url};
 use pairloom_base::error::{Error, ErrorCategory, Result, TruncatedList};
 use pairloom_base::suggest::quoted_list;
 use pairloom_formats::npy::{NpyFile, NpyRowKind, is_npy};
@@ -303,6 +303,13 @@ fn table(table: Table, near: &Path) -> Result<Draft> {
         None => Split::Random(images),
     };
     let name = table.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if let Some(url) = table.names().find(|name| is_url(name)) {
+        let message =
+            format!("`{}` begins with a row, expected the names of its columns: `{url}`", table.path.display());
+        return Err(
+            Error::data(message).hint("write a first line such as `caption` and `url`, with a tab between them")
+        );
+    }
     let no_captions = || {
         let names = quoted_list(table.names());
         Error::data(format!("`{}` has no column of captions: {names}", table.path.display()))

@@ -117,7 +117,6 @@ impl Table {
 
     /// Column of URLs of images.
     pub fn urls(&self) -> Option<&Column> {
-        let is_url = |value: &String| value.starts_with("http://") || value.starts_with("https://");
         self.texts().find(|column| {
             let urls = column.values.iter().filter(|value| is_url(value)).count();
             urls > 0 && urls * 10 >= column.values.len() * 8
@@ -175,6 +174,11 @@ impl Table {
 fn open(path: &Path, separator: Option<char>) -> Result<RecordFile> {
     let separator = separator.and_then(|separator| u8::try_from(separator).ok());
     RecordFile::open(path, DelimitedForm { separator, header: None })
+}
+
+/// True for a URL of a web page.
+pub(super) fn is_url(text: &str) -> bool {
+    text.starts_with("http://") || text.starts_with("https://")
 }
 
 /// Text of a field; empty if it has none.

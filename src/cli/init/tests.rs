@@ -2,6 +2,10 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BinaryArray, Int64Array, ListBuilder, RecordBatch, StringArray, StringBuilder};
+use parquet::arrow::ArrowWriter;
 
 use pairloom_pipeline::LoadOptions;
 use pairloom_registry::AnyStage;
@@ -156,6 +160,8 @@ fn arrays_archives_and_tables_of_urls() {
     let data = folder(&[("web.tsv", urls.as_bytes())]);
     let (settings, _) = written(data.path(), "web.tsv");
     assert_eq!(settings["image_urls"]["columns"], serde_json::json!({ "url": "image_url", "caption": "title" }));
+    let data = folder(&[("web.tsv", b"a bus station\thttp://h.org/a.jpg\na dog\thttp://h.org/b.jpg\n")]);
+    assert!(refused(data.path(), "web.tsv").contains("begins with a row, expected the names of its columns"));
     let mut tar = tar::Builder::new(Vec::new());
     for (name, content) in [("0.jpg", "x"), ("0.json", r#"{"key": "0", "captions": ["A dog."]}"#)] {
         let mut header = tar::Header::new_gnu();
@@ -168,6 +174,43 @@ fn arrays_archives_and_tables_of_urls() {
     for named in ["shards", "shards/00000.tar"] {
         assert_eq!(written(data.path(), named).0["webdataset"]["captions"]["json"], "captions");
     }
+}
+
+/// Tables of Hugging Face: pictures as bytes, lists of captions, numbers beside them.
+#[test]
+fn parquet_files_with_pictures_or_urls() {
+    let texts = |texts: &[&str]| -> ArrayRef { Arc::new(StringArray::from(texts.to_vec())) };
+    let mut lists = ListBuilder::new(StringBuilder::new());
+    for caption in ["A dog runs.", "A cat sits."] {
+        lists.values().append_value(caption);
+        lists.append(true);
+    }
+    let pictures: ArrayRef = Arc::new(BinaryArray::from_vec(vec![b"one", b"two"]));
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![7, 8]));
+    let write = |columns: Vec<(&str, ArrayRef)>| {
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let mut content = Vec::new();
+        let mut writer = ArrowWriter::try_new(&mut content, batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        content
+    };
+    let split = texts(&["train", "test"]);
+    let file = write(vec![
+        ("img", pictures),
+        ("sentids", numbers.clone()),
+        ("text", Arc::new(lists.finish())),
+        ("split", split),
+    ]);
+    let data = folder(&[("data/train-00000-of-00001.parquet", &file)]);
+    let (settings, text) = written(data.path(), "");
+    let source = &settings["hugging_face"];
+    assert_eq!([&source["image"], &source["caption"], &source["split"]["column"]], ["img", "text", "split"], "{text}");
+    let urls = texts(&["https://h.org/a.jpg", "https://h.org/b.jpg"]);
+    let file = write(vec![("id", numbers), ("url", urls), ("caption", texts(&["A dog.", "A cat."]))]);
+    let data = folder(&[("laion.parquet", &file)]);
+    let (settings, text) = written(data.path(), "laion.parquet");
+    assert!(settings["image_urls"].is_object() && !text.contains("columns"), "{text}");
 }
 
 #[test]

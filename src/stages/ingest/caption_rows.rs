@@ -107,7 +107,7 @@ impl<'s> CaptionColumns<'s> {
         let caption_ids = self.caption_id.name_in(file, &taken, &check)?;
         let ids = [(self.image_id, image_ids), (self.caption_id, caption_ids)];
         let has_unnamed_ids = ids.iter().any(|(column, name)| column.is_if_present() && name.is_some());
-        let more = has_unnamed_ids.then(|| format!("; {}", self.identifier_hint)).unwrap_or_default();
+        let more = if has_unnamed_ids { format!("; {}", self.identifier_hint) } else { String::new() };
         let hint = format!("{}{more}", self.hint);
         let mut all = vec![(self.image, ColumnKind::TextsOrIntegers), (self.text, ColumnKind::TextsOrLists)];
         let optional = [
