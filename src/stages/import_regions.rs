@@ -58,17 +58,11 @@ pub struct ImportRegions {
     pub max_regions: usize,
     /// Treatment of lines that repeat an image or cannot be read; by default `"fail"`. Of the lines of an image the first one
     /// that can be read counts.
-    #[serde(default, skip_serializing_if = "is_default_on_missing")]
+    #[serde(default, skip_serializing_if = "OnMissing::is_default")]
     pub on_missing: OnMissing,
     /// Largest share of the lines that `on_missing = "skip"` may leave out, beside those of other images.
     #[serde(default = "default_max_skipped", skip_serializing_if = "is_default_max_skipped")]
     pub max_skipped: f64,
-}
-
-/// Returns true for the default of a setting that was added later: leaving it out keeps the keys of older results.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
-fn is_default_on_missing(on_missing: &OnMissing) -> bool {
-    *on_missing == OnMissing::default()
 }
 
 /// Meaning of the number of an image in a line.

@@ -295,7 +295,7 @@ fn a_table_without_names_of_columns_needs_them() {
     table.for_each(|| Ok(()), visit).unwrap();
     assert_eq!(rows, [(1, "http://x.de/1.jpg".to_owned()), (2, "http://x.de/2".to_owned())]);
     for (first, is_row) in [("a,b", false), ("file.name,a dog", false), ("0,1", false), ("A.JPG,b", true)] {
-        std::fs::write(&path.with_extension("csv"), format!("{first}\n")).unwrap();
+        std::fs::write(path.with_extension("csv"), format!("{first}\n")).unwrap();
         let table = DelimitedFile::open(&path.with_extension("csv"), DelimitedForm::default()).unwrap();
         let error = table.column_places(&["c"], "name it").unwrap_err().to_string();
         assert_eq!(error.contains("got a row"), is_row, "{first}: {error}");

@@ -129,9 +129,9 @@ mod tests {
             "['a'] dog",
             "['a',, 'b']",
             "['a' ... 'b']",
-            r#"['\q']"#,
-            r#"['\xg1']"#,
-            r#"['\ud800']"#,
+            r"['\q']",
+            r"['\xg1']",
+            r"['\ud800']",
             "['a', 1]",
         ] {
             let message = parse(cell).unwrap_err();

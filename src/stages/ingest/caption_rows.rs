@@ -245,8 +245,9 @@ fn read_within(
             return cleaner.leave_out(place, &format!("`{}` is an empty list", columns.text));
         }
         let mut add = |rows: &mut ImagesByKey, id, text: Option<Cow<'_, str>>| {
-            let text = cleaner.clean(text.as_deref(), place)?;
-            text.into_iter().for_each(|text| rows.add_caption(image, id, text));
+            if let Some(text) = cleaner.clean(text.as_deref(), place)? {
+                rows.add_caption(image, id, text);
+            }
             Ok::<_, String>(())
         };
         match caption_id {

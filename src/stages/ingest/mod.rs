@@ -529,7 +529,7 @@ pub enum OnMissing {
 impl OnMissing {
     /// True for the default: leaving it out keeps the keys of older results.
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
-    fn is_default(&self) -> bool {
+    pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }

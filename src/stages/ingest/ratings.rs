@@ -170,7 +170,7 @@ enum PairNames {
     /// Identifiers are the numbers at the ends of the names.
     Numbers,
     /// Names are those of the tables `images` and `captions`.
-    Tables(NamedItems),
+    Tables(Box<NamedItems>),
 }
 
 /// Images by their file names, with their captions.
@@ -219,7 +219,7 @@ impl PairNames {
                 }
             }
         }
-        Ok(Self::Tables(items))
+        Ok(Self::Tables(Box::new(items)))
     }
 
     /// Identifier of an image.

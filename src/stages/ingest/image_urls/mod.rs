@@ -223,7 +223,9 @@ pub(super) fn run(settings: &ImageUrls, cx: &mut StageContext<'_>) -> Result<()>
         cx.progress(progress.asked as u64, Some(images.len() as u64), "images");
         let numbered = (progress.asked..).zip(to_fetch);
         let (numbered, without): (Vec<_>, Vec<_>) = numbered.partition(|(_, image)| !image.captions.is_empty());
-        without.into_iter().for_each(|(_, image)| cx.warn(shown_url(&image.name), NO_CAPTIONS));
+        for (_, image) in without {
+            cx.warn(shown_url(&image.name), NO_CAPTIONS);
+        }
         let urls: Vec<&str> = numbered.iter().map(|(_, image)| &*image.name).collect();
         let cancel = cx.cancel().clone();
         let fetched = fetcher.fetch_all(&urls, &|| cancel.check())?;
