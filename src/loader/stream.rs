@@ -11,7 +11,7 @@ use super::builder::{BatchBuilder, BuiltBatch, MappedColumns, now};
 use super::data::LoaderData;
 use super::order::{BatchOrder, SelectedRows};
 use super::prefetch::Prefetcher;
-use pairloom_base::error::{Error, Result, catch_panic};
+use pairloom_base::error::{Error, Result, caught, panic_error};
 use pairloom_base::runtime::Stalls;
 use pairloom_kernels::epoch::{DataOrder, ShardWindow};
 
@@ -226,7 +226,8 @@ impl LoaderWorker {
         let mut behind = Prefetcher::default();
         for number in (self.first..self.order.batch_count()).step_by(self.step) {
             behind.release_columns(self.order.positions(number).start, &self.windows, &mut builder.mapped);
-            let built = catch_panic(|| builder.build(number)).map_err(|error| error.context(format!("batch {number}")));
+            let built = caught(|| builder.build(number));
+            let built = built.unwrap_or_else(|panic| Err(panic_error(&*panic).context(format!("batch {number}"))));
             let failed = built.is_err();
             if self.sender.send(built).is_err() || failed {
                 return;
