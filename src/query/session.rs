@@ -253,7 +253,7 @@ impl Session {
         let hold = self.hold()?;
         let statement = self.interrupt.start(self.time);
         let options = QueryOptions::default();
-        let start = statement.watched(self.start(sql, &options));
+        let start = Box::pin(statement.watched(self.start(sql, &options)));
         let stream = self.threads.block_on(async {
             match statement.run(start).await? {
                 // The planning may have ended since the statement is over.
