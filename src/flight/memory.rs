@@ -1,6 +1,5 @@
 //! Memory of the process of the server: beyond its limit, the query that began last ends.
 
-use std::convert::Infallible;
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -14,7 +13,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 const RELEASE_TIME: Duration = Duration::from_secs(1);
 
 /// Ends the query that began last, again and again, while the process uses more than `limit` bytes.
-pub(super) async fn end_queries_beyond(limit: u64, queries: RunningQueries) -> Infallible {
+#[expect(clippy::infinite_loop, reason = "it ends with the runtime that it runs on")]
+pub(super) async fn end_queries_beyond(limit: u64, queries: RunningQueries) {
     loop {
         sleep(PAUSE).await;
         let Some(used) = used_bytes().filter(|&used| used > limit) else { continue };
