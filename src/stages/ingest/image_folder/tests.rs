@@ -158,7 +158,10 @@ fn every_mistake_is_named_with_its_line() {
     }
     let message = refused(run("t.csv", b"image,text\na.jpg,A\n", json!({})));
     assert!(message.contains("no column `file_name`") && message.contains("no column `caption`"), "{message}");
-    assert!(message.contains("`columns = { file_name = \"image\", caption = \"text\" }`"), "{message}");
+    assert!(
+        message.contains("its columns are `image`, `text`; name those that differ below `image_folder`"),
+        "{message}"
+    );
 }
 
 #[test]
