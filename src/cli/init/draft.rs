@@ -308,7 +308,7 @@ normalize = true
 ";
 
 const NO_CAPTIONS: &str = "\
-# There is no table of captions, so nothing can be trained. With one: captions = \"captions.csv\" above.
+# Without a table of captions, nothing can be trained. With one: captions = \"captions.csv\" above.
 # `pairloom export cnn.features --output features` writes the vectors.
 ";
 
