@@ -48,6 +48,39 @@ fn one_typo_is_one_mistake() {
     }
 }
 
+/// A column of splits is a name, or a table with other names of splits.
+#[test]
+fn a_value_of_two_types_is_checked_as_the_one_that_it_has() {
+    let folder = |column: &str| {
+        let split = format!("split = {{ column = {column} }}");
+        format!("[stage.pairs.ingest]\nimage_folder = {{ images = \"p\", captions = \"c.csv\", {split} }}\n")
+    };
+    let captions =
+        |column: &str| format!("[stage.pairs.ingest]\ncaptions = {{ file = \"c.csv\", split_column = {column} }}\n");
+    let renamed = "{ name = \"Subset\", values = { \"dev\" = \"val\" } }";
+    let load = |text: &str, overrides: &[&str]| load_bytes(text.as_bytes(), overrides, false);
+    for column in [renamed, "\"Subset\""] {
+        for text in [folder(column), captions(column)] {
+            let loaded = load(&text, &[]);
+            assert!(loaded.is_ok(), "{text}{}", loaded.unwrap_err());
+        }
+    }
+    let column = &settings(&load(&folder(renamed), &[]).unwrap(), "pairs")["image_folder"]["split"]["column"];
+    assert_eq!(column["values"]["dev"], "val");
+    // An argument is a text where a text may be.
+    let argument = "stage.pairs.ingest.image_folder.split.column=2014";
+    let column = &settings(&load(&folder("\"a\""), &[argument]).unwrap(), "pairs")["image_folder"]["split"]["column"];
+    assert_eq!(*column, "2014");
+    for (text, setting) in [(folder("3"), "column"), (captions("3"), "split_column")] {
+        let found = load(&text, &[]).unwrap_err().to_string();
+        let expected =
+            format!("`{setting}` is the integer 3, expected a string, in quotes, or a table, written `{{ … }}`");
+        assert!(found.contains(&expected), "{found}");
+    }
+    let found = load(&folder("{ name = \"Subset\", vlues = {} }"), &[]).unwrap_err().to_string();
+    assert!(found.contains("has no setting `vlues`") && found.contains("did you mean `values`?"), "{found}");
+}
+
 /// A misspelt kind hides no mistake below it, and no stage that reads it is wrong because of it.
 #[test]
 fn a_misspelt_kind_is_read_as_the_one_that_is_meant() {

@@ -60,10 +60,9 @@ impl SchemaChecker<'_> {
         let definition = schema.get("$ref").and_then(Json::as_str).unwrap_or_default();
         let schema = resolve(self.definitions, schema);
         if let Some(Json::Array(options)) = schema.get("anyOf") {
-            // The value is optional. TOML has no null, so only the other alternative can occur.
-            if let Some(option) = options.iter().find(|option| option.get("type") != Some(&Json::from("null"))) {
-                self.check(node, option, subject);
-            }
+            // TOML has no null, so an optional value has the other alternatives.
+            let options = options.iter().filter(|option| option.get("type") != Some(&Json::from("null")));
+            self.check_any(node, &options.collect::<Vec<_>>(), subject);
         } else if schema.get("oneOf").is_some() || schema.get("enum").is_some() || schema.get("const").is_some() {
             self.check_choice(node, &Alternative::all(schema), subject);
         } else {
@@ -72,11 +71,29 @@ impl SchemaChecker<'_> {
                 "integer" => self.check_integer(node, schema, subject),
                 "number" => self.check_number(node, schema, subject),
                 "boolean" if !matches!(node.value, TomlValue::Boolean(_)) => {
-                    self.report_mismatch(node, subject, "`true` or `false`");
+                    self.report_mismatch(node, subject, expected_of_type("boolean"));
                 }
                 "array" => self.check_array(node, schema, subject),
                 "object" => self.check_object(node, schema, subject),
                 _ => {}
+            }
+        }
+    }
+
+    /// Checks a value of one of several types, such as a text or a table, against the alternative of its type.
+    fn check_any(&mut self, node: &mut TomlNode, options: &[&Json], subject: &ValueLabel) {
+        if let [only] = options {
+            return self.check(node, only, subject);
+        }
+        let types: Vec<&str> = options.iter().map(|option| schema_type(resolve(self.definitions, option))).collect();
+        if types.contains(&"string") {
+            self.argument_as_text(node);
+        }
+        match types.iter().position(|name| is_of_type(&node.value, name)) {
+            Some(fitting) => self.check(node, options[fitting], subject),
+            None => {
+                let expected: Vec<&str> = types.iter().map(|name| expected_of_type(name)).collect();
+                self.report_mismatch(node, subject, &expected.join(", or "));
             }
         }
     }
@@ -132,7 +149,7 @@ impl SchemaChecker<'_> {
                 "#/$defs/TableRef" => self.report_no_reference(node, subject),
                 "#/$defs/Source" => self.report_mismatch(node, subject, "a path, in quotes"),
                 "#/$defs/SourceOrUrl" => self.report_mismatch(node, subject, "a path or a URL, in quotes"),
-                _ => self.report_mismatch(node, subject, "a string, in quotes"),
+                _ => self.report_mismatch(node, subject, expected_of_type("string")),
             }
             return;
         };
@@ -155,7 +172,7 @@ impl SchemaChecker<'_> {
 
     fn check_integer(&mut self, node: &TomlNode, schema: &Json, subject: &ValueLabel) {
         let TomlValue::Integer(number) = node.value else {
-            self.report_mismatch(node, subject, "an integer");
+            self.report_mismatch(node, subject, expected_of_type("integer"));
             return;
         };
         let (low, high) = integer_bounds(schema);
@@ -171,7 +188,7 @@ impl SchemaChecker<'_> {
             TomlValue::Float(number) if number.is_finite() => number,
             #[expect(clippy::cast_precision_loss, reason = "compared with bounds only")]
             TomlValue::Integer(number) => number as f64,
-            _ => return self.report_mismatch(node, subject, "a finite number"),
+            _ => return self.report_mismatch(node, subject, expected_of_type("number")),
         };
         let bound = |name| schema.get(name).and_then(Json::as_f64);
         if bound("minimum").is_some_and(|low| number < low) || bound("maximum").is_some_and(|high| number > high) {
@@ -184,7 +201,7 @@ impl SchemaChecker<'_> {
 
     fn check_array(&mut self, node: &mut TomlNode, schema: &Json, subject: &ValueLabel) {
         if !matches!(node.value, TomlValue::Array(_)) {
-            self.report_mismatch(node, subject, "an array, written `[…]`");
+            self.report_mismatch(node, subject, expected_of_type("array"));
             return;
         }
         let (TomlValue::Array(items), Some(schema)) = (&mut node.value, schema.get("items")) else { return };
@@ -210,7 +227,7 @@ impl SchemaChecker<'_> {
 
     fn check_object(&mut self, node: &mut TomlNode, schema: &Json, subject: &ValueLabel) {
         if !matches!(node.value, TomlValue::Table(_)) {
-            self.report_mismatch(node, subject, "a table, written `{ … }`");
+            self.report_mismatch(node, subject, expected_of_type("object"));
             return;
         }
         let TomlValue::Table(entries) = &mut node.value else { return };
@@ -405,6 +422,31 @@ fn schema_type(schema: &Json) -> &str {
             if names.next().is_some() { "" } else { first }
         }
         _ => "",
+    }
+}
+
+/// True if a value has this type of a schema.
+fn is_of_type(value: &TomlValue, name: &str) -> bool {
+    match value {
+        TomlValue::Text(_) => name == "string",
+        TomlValue::Integer(_) => name == "integer" || name == "number",
+        TomlValue::Float(_) => name == "number",
+        TomlValue::Boolean(_) => name == "boolean",
+        TomlValue::Array(_) => name == "array",
+        TomlValue::Table(_) => name == "object",
+        TomlValue::Date(_) => false,
+    }
+}
+
+/// What a value of this type of a schema is, for messages.
+fn expected_of_type(name: &str) -> &'static str {
+    match name {
+        "string" => "a string, in quotes",
+        "integer" => "an integer",
+        "number" => "a finite number",
+        "boolean" => "`true` or `false`",
+        "array" => "an array, written `[…]`",
+        _ => "a table, written `{ … }`",
     }
 }
 

@@ -35,6 +35,8 @@ pub(super) enum Value {
     Path(PathBuf),
     Text(String),
     Number(usize),
+    /// Share in percent.
+    Share(usize),
     True,
     Split(Split),
     /// Table of names: `{ caption = "text" }`.
@@ -46,7 +48,8 @@ pub(super) enum Value {
 /// Split of the images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Split {
-    Column(String),
+    /// Column of a table, with the splits of those of its values that are none, and the split that is tested.
+    Column { name: String, values: Vec<(String, &'static str)>, tested: &'static str },
     /// Random, by the number of images.
     Random(Option<usize>),
 }
@@ -71,13 +74,19 @@ impl Split {
     pub(super) fn tested(&self) -> &'static str {
         match self {
             Self::Random(Some(images)) if *images < FEW_IMAGES => "train",
-            _ => "test",
+            Self::Random(_) => "test",
+            Self::Column { tested, .. } => tested,
         }
     }
 
     fn text(&self) -> String {
         match self {
-            Self::Column(name) => format!("{{ column = {} }}", quoted(name)),
+            Self::Column { name, values, .. } if values.is_empty() => format!("{{ column = {} }}", quoted(name)),
+            Self::Column { name, values, .. } => {
+                let values: Vec<String> =
+                    values.iter().map(|(value, split)| format!("{} = \"{split}\"", key(value))).collect();
+                format!("{{ column = {{ name = {}, values = {{ {} }} }} }}", quoted(name), values.join(", "))
+            }
             Self::Random(Some(images)) if *images < FEW_IMAGES => "\"train\"".to_owned(),
             Self::Random(Some(images)) if *images < 10 * FEW_IMAGES => {
                 "{ fractions = { val = 0.25, test = 0.25 } }".to_owned()
@@ -88,7 +97,10 @@ impl Split {
 
     fn note(&self) -> Option<&'static str> {
         match self {
-            Self::Column(_) => None,
+            Self::Column { tested: "test", .. } => None,
+            Self::Column { .. } => {
+                Some("The column has no test images: the results are those of the validation images.")
+            }
             Self::Random(Some(images)) if *images < FEW_IMAGES => {
                 Some("Too few images for a test: all are trained on, and the results are those of the training images.")
             }
@@ -98,6 +110,12 @@ impl Split {
             ),
         }
     }
+}
+
+/// Key of a table in TOML.
+fn key(name: &str) -> String {
+    let is_bare = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    if is_bare { name.to_owned() } else { quoted(name) }
 }
 
 /// Paths as a pipeline file writes them.
@@ -134,6 +152,30 @@ fn quoted(text: &str) -> String {
 }
 
 impl Draft {
+    fn split(&self) -> Option<&Split> {
+        self.settings.iter().find_map(|(_, value)| match value {
+            Value::Split(split) => Some(split),
+            _ => None,
+        })
+    }
+
+    /// What people may want to change in the source.
+    pub(super) fn notes(&self) -> impl Iterator<Item = &str> {
+        self.notes.iter().map(String::as_str).chain(self.split().and_then(Split::note))
+    }
+
+    /// Where the split comes from, if `ingest` has the choice.
+    pub(super) fn split_source(&self) -> Option<String> {
+        Some(match self.split()? {
+            Split::Column { name, values, .. } => {
+                let values = values.iter().map(|(value, split)| format!(", with `{value}` as `{split}`"));
+                format!("split: the column `{name}`{}", values.collect::<String>())
+            }
+            Split::Random(Some(images)) if *images < FEW_IMAGES => "split: none, all images are trained on".to_owned(),
+            Split::Random(_) => "split: random, as no column of splits was found".to_owned(),
+        })
+    }
+
     /// Text of the pipeline file.
     pub(super) fn text(&self, data: &Path, file: &str, paths: &TomlPaths) -> String {
         let title = absolute(data).file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -186,11 +228,7 @@ impl Draft {
 
     fn write_source(&self, paths: &TomlPaths, text: &mut String) {
         let name = if self.content == Content::Embeddings { "theirs" } else { "pairs" };
-        let split = self.settings.iter().find_map(|(_, value)| match value {
-            Value::Split(split) => split.note(),
-            _ => None,
-        });
-        for note in self.notes.iter().map(String::as_str).chain(split) {
+        for note in self.notes() {
             let _ = writeln!(text, "# {}", one_line(note));
         }
         let _ = writeln!(text, "[stage.{name}.ingest.{}]", self.form);
@@ -199,6 +237,7 @@ impl Draft {
                 Value::Path(path) => paths.text(path),
                 Value::Text(value) => quoted(value),
                 Value::Number(number) => number.to_string(),
+                Value::Share(percent) => format!("{}.{:02}", percent / 100, percent % 100),
                 Value::True => "true".to_owned(),
                 Value::Split(split) => split.text(),
                 Value::Names(names) => {
@@ -269,7 +308,7 @@ normalize = true
 ";
 
 const NO_CAPTIONS: &str = "\
-# There is no table of captions, so nothing can be trained. With one: captions = \"captions.csv\" above.
+# Without a table of captions, nothing can be trained. With one: captions = \"captions.csv\" above.
 # `pairloom export cnn.features --output features` writes the vectors.
 ";
 

@@ -1,11 +1,12 @@
 //! A look at a folder or a file: which form of data it is, by names, first rows and the pictures that are there.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::annotations::{Annotations, image_lists, read_json, read_tokens, split_of_name};
 use super::draft::{Content, Draft, Split, Value};
-use super::table::{TABLES, Table, ending, is_url};
+use super::table::{Column, TABLES, Table, ending, is_url};
 use pairloom_base::error::{Error, ErrorCategory, Result, TruncatedList};
 use pairloom_base::suggest::quoted_list;
 use pairloom_formats::npy::{NpyFile, NpyRowKind, is_npy};
@@ -299,7 +300,12 @@ fn webdataset(shards: &Path, archives: &[PathBuf]) -> Result<Draft> {
 /// Table of captions, with pictures in it, URLs, or the names of files at or below `near`.
 fn table(table: Table, near: &Path) -> Result<Draft> {
     let split = |table: &Table, images: Option<usize>| match table.split() {
-        Some(column) => Split::Column(column.name.clone()),
+        Some((column, values)) => {
+            let tested = if values.values().any(|split| *split == "test") { "test" } else { "val" };
+            let renamed = values.into_iter().filter(|(value, split)| value != split);
+            let values = renamed.map(|(value, split)| (value.to_owned(), split)).collect();
+            Split::Column { name: column.name.clone(), values, tested }
+        }
         None => Split::Random(images),
     };
     let name = table.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -315,7 +321,7 @@ fn table(table: Table, near: &Path) -> Result<Draft> {
         Error::data(format!("`{}` has no column of captions: {names}", table.path.display()))
             .hint("expected a column such as `caption` or `text`")
     };
-    let mut settings = Vec::new();
+    let (mut settings, mut notes) = (Vec::new(), Vec::new());
     let named = |default: &str, name: &str| (default != name).then(|| name.to_owned());
     let (found, form, images, split) = if let Some(pictures) = table.pictures() {
         let captions = table.captions(&pictures.name).ok_or_else(no_captions)?;
@@ -326,6 +332,7 @@ fn table(table: Table, near: &Path) -> Result<Draft> {
         settings.push(("files", Value::Path(files.to_owned())));
         settings.extend(named("image", &pictures.name).map(|name| ("image", Value::Text(name))));
         settings.extend(named("caption", &captions.name).map(|name| ("caption", Value::Text(name))));
+        skip_gaps(&table, captions, None, &mut settings, &mut notes);
         (format!("a table with pictures and captions, `{name}`"), "hugging_face", images, split(&table, images))
     } else if let Some(urls) = table.urls() {
         let captions = table.captions(&urls.name).ok_or_else(no_captions)?;
@@ -346,13 +353,14 @@ fn table(table: Table, near: &Path) -> Result<Draft> {
             .ok_or_else(|| no_files(&table, near))?;
         let captions = table.captions(&file.name).ok_or_else(no_captions)?;
         let images = table.count(file);
-        settings.push(("images", Value::Path(folder)));
+        settings.push(("images", Value::Path(folder.clone())));
         settings.push(("captions", Value::Path(table.path.clone())));
         let names = [("file_name", named("file_name", &file.name)), ("caption", named("caption", &captions.name))];
         let names: Vec<_> = names.into_iter().filter_map(|(setting, name)| Some((setting, name?))).collect();
         if !names.is_empty() {
             settings.push(("columns", Value::Names(names)));
         }
+        skip_gaps(&table, captions, Some((file, &folder)), &mut settings, &mut notes);
         (format!("photographs with a table of captions, `{name}`"), "image_folder", images, split(&table, images))
     };
     if let Some(separator) = table.separator {
@@ -360,7 +368,46 @@ fn table(table: Table, near: &Path) -> Result<Draft> {
     }
     let tested = split.tested();
     settings.push(("split", Value::Split(split)));
-    Ok(Draft { found, notes: vec![], form, settings, content: Content::Pictures, images, tested })
+    Ok(Draft { found, notes, form, settings, content: Content::Pictures, images, tested })
+}
+
+/// Lets `ingest` leave out rows of a table with an empty caption, or with a file that is not in the folder.
+fn skip_gaps(
+    table: &Table,
+    captions: &Column,
+    files: Option<(&Column, &Path)>,
+    settings: &mut Vec<(&'static str, Value)>,
+    notes: &mut Vec<String>,
+) {
+    let rows = captions.values.len();
+    let empty = captions.values.iter().filter(|caption| caption.trim().is_empty()).count();
+    let (mut gone, mut gone_rows, mut named) = (0, 0, 0);
+    if let Some((column, folder)) = files {
+        let mut rows_of: BTreeMap<&str, usize> = BTreeMap::new();
+        column
+            .values
+            .iter()
+            .filter(|name| !name.trim().is_empty())
+            .for_each(|name| *rows_of.entry(name).or_default() += 1);
+        let missing = rows_of.iter().filter(|(name, _)| !folder.join(name).is_file());
+        (gone, gone_rows) = missing.fold((0, 0), |(names, all), (_, rows)| (names + 1, all + rows));
+        named = rows_of.len();
+    }
+    if empty == 0 && gone == 0 {
+        return;
+    }
+    settings.push(("on_missing", Value::Text("skip".to_owned())));
+    let percent = |part: usize, whole: usize| (100 * part).div_ceil(whole.max(1));
+    let share = percent(empty, rows).max(percent(gone, named));
+    if share > 10 {
+        settings.push(("max_skipped", Value::Share(share)));
+    }
+    let counted = [(empty, "an empty caption"), (gone_rows, "a file that is not there")];
+    let counted = counted.iter().filter(|(count, _)| *count > 0);
+    let counted: Vec<String> =
+        counted.map(|(count, what)| format!("{} with {what}", count_of(*count, "row"))).collect();
+    let of = if table.is_whole { "of" } else { "of the first" };
+    notes.push(format!("`on_missing` leaves out {}, {of} {rows}.", counted.join(" and ")));
 }
 
 fn no_files(table: &Table, near: &Path) -> Error {
@@ -431,9 +478,24 @@ fn pictures_alone(folder: &Path) -> Result<Draft> {
     if count == 0 {
         return Err(Error::data(format!("`{}` has no data of a known form", folder.display())).hint(FORMS));
     }
+    // The parent of `.` is only in its absolute path.
+    let parent = match folder.file_name() {
+        Some(_) => folder.parent().map(Path::to_owned),
+        None => std::fs::canonicalize(folder).ok().and_then(|folder| folder.parent().map(Path::to_owned)),
+    };
+    let mut beside = parent.and_then(|parent| files_of(&parent).ok()).unwrap_or_default().into_iter();
+    let captions = beside.find(|file| {
+        let is_table = TABLES.contains(&ending(file).as_str());
+        is_table
+            && Table::read(file).and_then(|read| table(read, folder)).is_ok_and(|draft| draft.form == "image_folder")
+    });
+    let note = captions.map(|file| {
+        let file = file.display();
+        format!("The table `{file}` beside the folder has captions of these pictures: name it in place of the folder, `pairloom init {file}`.")
+    });
     Ok(Draft {
         found: format!("{} without captions", count_of(count, "picture")),
-        notes: vec![],
+        notes: note.into_iter().collect(),
         form: "image_folder",
         settings: vec![("images", Value::Path(folder.to_owned())), ("split", Value::Text("train".to_owned()))],
         content: Content::PicturesAlone,

@@ -42,9 +42,20 @@ pub(super) fn init(arguments: &InitArgs, program: &Program, console: Console) ->
     open::note_unchecked(unchecked, console);
     open::print_warnings(&pipeline.warnings, console)?;
     if console.json {
-        return console.print_json(&json!({ "file": name, "found": draft.found }));
+        let notes: Vec<&str> = draft.notes().collect();
+        let found = json!({ "file": name, "found": draft.found, "split": draft.split_source(), "notes": notes });
+        return console.print_json(&found);
     }
-    console.print(&format!("found {}\nwrote `{name}`; run it: pairloom run {name}\n", one_line(&draft.found)))
+    console.print(&format!("{}wrote `{name}`; run it: pairloom run {name}\n", said(&draft)))
+}
+
+/// What was found, in lines: the form, the source of the split, and notes.
+fn said(draft: &Draft) -> String {
+    let split = draft.split_source();
+    let lines = std::iter::once(format!("found {}", one_line(&draft.found)))
+        .chain(split.map(|split| one_line(&split)))
+        .chain(draft.notes().map(|note| format!("note: {}", one_line(note))));
+    lines.map(|line| line + "\n").collect()
 }
 
 /// Text of the pipeline file `output` for the data at `data`.

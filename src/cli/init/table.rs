@@ -1,7 +1,7 @@
 //! First rows of a table, and which of its columns are images, captions and splits.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use pairloom_base::error::{Error, ErrorCategory, Result};
@@ -12,8 +12,13 @@ use pairloom_formats::table_file::{ColumnKind, TableFile};
 /// Rows that are read of a table.
 const ROWS: usize = 30_000;
 
-/// Splits of a data set, as columns have them.
-const SPLITS: [&str; 4] = ["train", "restval", "val", "test"];
+/// Splits of a data set, with other names that columns have for them in lower case.
+const SPLITS: [(&str, &[&str]); 4] = [
+    ("train", &["train", "training"]),
+    ("restval", &["restval"]),
+    ("val", &["val", "valid", "validation", "dev", "development"]),
+    ("test", &["test", "testing"]),
+];
 
 /// Names of columns of captions, the most telling first.
 const CAPTIONS: [&str; 12] = [
@@ -136,11 +141,18 @@ impl Table {
         others.find(|column| words(column) == most && most >= 2 * column.values.len())
     }
 
-    /// Column of splits.
-    pub fn split(&self) -> Option<&Column> {
-        self.texts().find(|column| {
-            let seen: BTreeSet<&str> = column.values.iter().map(String::as_str).collect();
-            seen.contains("test") && seen.contains("train") && seen.iter().all(|value| SPLITS.contains(value))
+    /// Column of splits, with the split of each of its values. One of them is `train`, and another one `val` or `test`.
+    pub fn split(&self) -> Option<(&Column, BTreeMap<&str, &'static str>)> {
+        self.texts().find_map(|column| {
+            let seen: BTreeSet<&str> = column.values.iter().map(|value| value.trim()).collect();
+            let split_of = |value: &str| {
+                let value = value.to_lowercase();
+                SPLITS.iter().find(|(_, names)| names.contains(&value.as_str())).map(|(split, _)| *split)
+            };
+            let known =
+                seen.into_iter().map(|value| Some((value, split_of(value)?))).collect::<Option<BTreeMap<_, _>>>()?;
+            let has = |split: &str| known.values().any(|known| *known == split);
+            (has("train") && (has("val") || has("test"))).then_some((column, known))
         })
     }
 

@@ -11,7 +11,7 @@ use pairloom_pipeline::LoadOptions;
 use pairloom_registry::AnyStage;
 use pairloom_stage::Stage;
 
-use super::{look, text_of};
+use super::{look, said, text_of};
 
 /// Folder with these files. Names of pictures and arrays have fitting content.
 fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
@@ -89,6 +89,91 @@ fn photographs_with_a_table_of_captions() {
     assert_eq!(written(data.path(), "").0["image_folder"]["split"]["column"], "part");
     let data = folder(&[("c.csv", b"image,caption\nb.jpg,A dog.\n")]);
     assert!(refused(data.path(), "").contains("names `b.jpg`, which is in no folder at or below"));
+}
+
+/// Values of a column of splits that are none are renamed, and only those.
+#[test]
+fn a_column_with_other_names_of_splits_is_found() {
+    let cases = [
+        ("train", "dev", "test", "values = { dev = \"val\" } } }"),
+        ("train", "validation", "test", "values = { validation = \"val\" } } }"),
+        ("Train", "Val", "Test", "values = { Test = \"test\", Train = \"train\", Val = \"val\" } } }"),
+    ];
+    let pictures: [(&str, &[u8]); 3] = [("a.png", b""), ("b.jpg", b""), ("c.jpg", b"")];
+    for (train, val, test, expected) in cases {
+        let rows = format!("image,caption,Subset\na.png,A cat.,{train}\nb.jpg,A dog.,{val}\nc.jpg,A cow.,{test}\n");
+        let mut files = pictures.to_vec();
+        files.push(("c.csv", rows.as_bytes()));
+        let data = folder(&files);
+        let (settings, text) = written(data.path(), "");
+        let line = format!("split = {{ column = {{ name = \"Subset\", {expected}\n");
+        assert!(text.contains(&line), "{line}{text}");
+        assert_eq!(settings["image_folder"]["split"]["column"]["values"][val], "val");
+        let said = said(&look::look(data.path()).unwrap());
+        assert!(
+            said.contains("\nsplit: the column `Subset`, with `") && said.contains(&format!("`{val}` as `val`")),
+            "{said}"
+        );
+    }
+    // Without test images the validation images are tested, and other values are no splits.
+    let table = |values: [&str; 3]| {
+        let [a, b, c] = values;
+        format!("image,caption,Subset\na.png,A cat.,{a}\nb.jpg,A dog.,{b}\nc.jpg,A cow.,{c}\n")
+    };
+    let look_at = |rows: &str| {
+        let mut files = pictures.to_vec();
+        files.push(("c.csv", rows.as_bytes()));
+        let data = folder(&files);
+        (written(data.path(), "").1, said(&look::look(data.path()).unwrap()))
+    };
+    let (text, said) = look_at(&table(["train", "train", "dev"]));
+    assert!(
+        text.contains("splits = [\"val\"]") && said.contains("note: The column has no test images"),
+        "{text}{said}"
+    );
+    let (text, said) = look_at(&table(["train", "north", "test"]));
+    assert!(
+        text.contains("split = \"train\"\n") && said.contains("\nsplit: none, all images are trained on\n"),
+        "{text}{said}"
+    );
+    let many: String = (0..40).map(|i| format!("{i}.jpg,A dog.\n")).collect();
+    let names: Vec<String> = (0..40).map(|i| format!("{i}.jpg")).collect();
+    let table = format!("image,caption\n{many}");
+    let mut files: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &b""[..])).collect();
+    files.push(("c.csv", table.as_bytes()));
+    let said = super::said(&look::look(folder(&files).path()).unwrap());
+    assert!(said.contains("\nsplit: random, as no column of splits was found\n"), "{said}");
+}
+
+#[test]
+fn gaps_of_a_table_are_left_out_and_counted() {
+    let rows =
+        "image,caption\na.png,A cat.\na.png, \nb.jpg,A dog.\nb.jpg,Two dogs.\ngone.jpg,A cow.\ngone.jpg,A bull.\n";
+    let data = folder(&[("c.csv", rows.as_bytes()), ("a.png", b""), ("b.jpg", b"")]);
+    let (settings, text) = written(data.path(), "");
+    let note = "`on_missing` leaves out 1 row with an empty caption and 2 rows with a file that is not there, of 6.";
+    assert!(text.contains(&format!("# {note}\n")), "{text}");
+    assert!(text.contains("on_missing = \"skip\"\n"), "{text}");
+    // One of three images is more than the tenth that may be left out.
+    assert_eq!(settings["image_folder"]["max_skipped"], 0.34);
+    assert!(said(&look::look(data.path()).unwrap()).contains(&format!("note: {note}\n")));
+    let whole = folder(&[("c.csv", b"image,caption\na.png,A cat.\n"), ("a.png", b"")]);
+    assert!(!written(whole.path(), "").1.contains("on_missing = \"skip\""));
+}
+
+#[test]
+fn a_table_of_captions_beside_a_folder_of_pictures_is_named() {
+    let other = b"image,caption\nelsewhere.jpg,A cow.\n";
+    let rows = b"image,caption\na.png,A cat.\n";
+    let data = folder(&[("photos/a.png", b""), ("a.csv", other), ("captions.csv", rows)]);
+    let (_, text) = written(data.path(), "photos");
+    let table = data.path().join("captions.csv").display().to_string();
+    assert!(
+        text.contains(&format!("# The table `{table}` beside the folder has captions of these pictures")),
+        "{text}"
+    );
+    assert!(text.contains(&format!("`pairloom init {table}`")), "{text}");
+    assert_eq!(written(data.path(), "captions.csv").0["image_folder"]["columns"]["file_name"], "image");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::OnMissing;
-use super::listed_images::check_name_length;
+use super::listed_images::{UnknownSplits, check_name_length};
 use super::writer::CaptionCleaner;
 use pairloom_base::error::{Error, ErrorCategory, Result, ValidationErrors};
 use pairloom_formats::delimited::DelimitedForm;
@@ -217,6 +217,7 @@ fn read_within(
         columns.in_file(&file, check)?;
     let mut rows = ImagesByKey::default();
     let mut cleaner = CaptionCleaner::new(columns.on_missing.0, columns.on_missing.1);
+    let mut unknown = UnknownSplits::default();
     let has_wrong_ids = Cell::new(false);
     let wrong_id = |_: &String| has_wrong_ids.set(true);
     let visit = |place: RecordPlace, values: &[FieldValue<'_>]| {
@@ -234,7 +235,12 @@ fn read_within(
         });
         let id = id.transpose().inspect_err(wrong_id)?;
         let split = split.map(|(column, value)| value.name().map_err(|problem| format!("`{column}` {problem}")));
-        let split = split_of(&key, split.transpose()?.as_deref().map(str::trim))?;
+        let split = split.transpose()?;
+        let split = split.as_deref().map(str::trim);
+        let split = match split_of(&key, split) {
+            Ok(split) => split,
+            Err(problem) => return unknown.add(split.unwrap_or_default(), problem),
+        };
         let fields = ImageFields { name: &name, key, id: id.as_deref(), split };
         let image = rows.add_image(fields, place);
         kept.set(rows.bytes);
@@ -268,6 +274,7 @@ fn read_within(
         }
     };
     let doubts = file.for_each(&columns_read, &hint, check, visit).map_err(|error| {
+        let error = unknown.counted(error);
         if !has_unnamed_ids || !has_wrong_ids.get() {
             return error;
         }

@@ -94,7 +94,7 @@ pub(super) fn run(settings: &HuggingFace, cx: &mut StageContext<'_>) -> Result<(
         for batch in file.batches(&names, || cancel.check())? {
             push_batch(settings, split, &batch?, &mut number, &mut rows, &mut mistakes, cx)?;
         }
-        mistakes.into_result()?;
+        mistakes.into_result().map_err(|error| rows.unknown_splits.counted(error))?;
     }
     rows.finish(cx)
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::Karpathy;
-use super::listed_images::{self, DuplicateFinder, ListedImage, MissingImages};
+use super::listed_images::{self, DuplicateFinder, ListedImage, MissingImages, UnknownSplits};
 use super::writer::CaptionCleaner;
 use pairloom_base::error::{Result, ValidationErrors};
 use pairloom_formats::json;
@@ -61,6 +61,7 @@ pub(super) fn run(settings: &Karpathy, cx: &mut StageContext<'_>) -> Result<()> 
     let path = cx.source("karpathy.json")?;
     let file: KarpathySplits = json::read_while(&path, EXPECTED_FORMAT, || cx.check_cancelled())?;
     let mut mistakes = ValidationErrors::in_file(&path);
+    let mut unknown = UnknownSplits::default();
     let mut seen = DuplicateFinder::new();
     let mut cleaner = CaptionCleaner::new(settings.on_missing, settings.max_skipped);
     let mut entries = Vec::with_capacity(file.images.len());
@@ -75,7 +76,10 @@ pub(super) fn run(settings: &Karpathy, cx: &mut StageContext<'_>) -> Result<()> 
         let split = settings.splits.get(&image.split).unwrap_or(&image.split);
         let split = listed_images::parse_split(split).unwrap_or_else(|problem| {
             let name = shown_name(&image.split);
-            mistakes.add(location, format_args!("{problem}; `splits = {{ \"{name}\" = \"val\" }}` gives it one"));
+            let problem = format!("{problem}; `splits = {{ \"{name}\" = \"val\" }}` gives it one");
+            if let Err(problem) = unknown.add(&image.split, problem) {
+                mistakes.add(location, problem);
+            }
             listed_images::SPLITS[0]
         });
         seen.check_image(image_id, &path, location, &mut mistakes);
@@ -93,7 +97,7 @@ pub(super) fn run(settings: &Karpathy, cx: &mut StageContext<'_>) -> Result<()> 
         }
         entries.push(ListedImage { image_id, split, file_name: image.filename, path, place: None, captions });
     }
-    mistakes.into_result()?;
+    mistakes.into_result().map_err(|error| unknown.counted(error))?;
     cleaner.finish(cx, &path)?;
     let missing = MissingImages::new(settings.on_missing, settings.max_skipped);
     listed_images::write_existing(cx, &entries, "karpathy.images", &missing)
@@ -152,16 +156,18 @@ mod tests {
         let set = set(&json!([
             {"filename": "a.jpg", "imgid": 0, "split": "dev", "sentences": sentences(0, &["A"])},
             {"filename": "b.jpg", "imgid": 1, "split": "test", "sentences": sentences(1, &["B"])},
+            {"filename": "c.jpg", "imgid": 2, "split": "dev", "sentences": sentences(2, &["C"])},
         ]));
-        let folder = folder(&[("set.json", &set), ("images/a.jpg", b""), ("images/b.jpg", b"")]);
+        let folder = folder(&[("set.json", &set), ("images/a.jpg", b""), ("images/b.jpg", b""), ("images/c.jpg", b"")]);
         let message = refused(ingest(folder.path(), settings()));
+        assert!(message.ends_with("the split `dev` occurs 2 times") && !message.contains("images[2]"), "{message}");
         let expected =
             "images[0]: split is `dev`, expected `train`, `restval`, `val` or `test`; `splits = { \"dev\" = \"val\" }`";
         assert!(message.contains(expected), "{message}");
         let mut settings = settings();
         settings["karpathy"]["splits"] = json!({"dev": "val"});
         let host = ingest(folder.path(), settings).unwrap();
-        assert_eq!(images(&host).iter().map(|image| image.1.as_str()).collect::<Vec<_>>(), ["val", "test"]);
+        assert_eq!(images(&host).iter().map(|image| image.1.as_str()).collect::<Vec<_>>(), ["val", "test", "val"]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! them, and the writing of those that are in the folder or bucket. A rule says what is done about the others.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
 use std::path::{Component, Path};
 use std::sync::{Mutex, PoisonError};
@@ -410,6 +410,38 @@ pub(super) fn parse_split(name: &str) -> Result<&'static str, String> {
         .into_iter()
         .find(|known| *known == name)
         .ok_or_else(|| format!("split is `{}`, expected `train`, `restval`, `val` or `test`", shown_name(name)))
+}
+
+/// Values that are no splits: the first row of each is a mistake, and the others are counted.
+#[derive(Debug, Default)]
+pub(super) struct UnknownSplits {
+    /// Number of rows of each of the first values.
+    rows: BTreeMap<String, u64>,
+}
+
+impl UnknownSplits {
+    /// Counts a row with the split `value`.
+    ///
+    /// # Errors
+    /// The problem, if the row is the first one with this value.
+    pub fn add(&mut self, value: &str, problem: String) -> Result<(), String> {
+        if let Some(rows) = self.rows.get_mut(value) {
+            *rows += 1;
+            return Ok(());
+        }
+        if self.rows.len() < LISTED {
+            self.rows.insert(value.to_owned(), 1);
+        }
+        Err(problem)
+    }
+
+    /// Adds the number of rows of each value that several have to the hint of an error.
+    pub fn counted(&self, error: Error) -> Error {
+        let several = self.rows.iter().filter(|(_, rows)| **rows > 1);
+        let counts = several.map(|(value, rows)| format!("the split `{}` occurs {rows} times", shown_name(value)));
+        let hints: Vec<String> = error.hint_text().map(str::to_owned).into_iter().chain(counts).collect();
+        if hints.is_empty() { error } else { error.hint(hints.join("; ")) }
+    }
 }
 
 /// Finder of duplicate identifiers and paths. `P` is a location in a file, for error messages.

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::OnMissing;
 use super::image_folder::ImageSplit;
-use super::listed_images::check_name_length;
+use super::listed_images::{UnknownSplits, check_name_length};
 use super::writer::{DataSetWriter, ImageRow, clean_caption};
 use pairloom_base::error::{Error, Result, SkippedItems};
 use pairloom_stage::StageContext;
@@ -49,6 +49,8 @@ pub(super) struct PictureRows<'s> {
     splits: BTreeSet<&'static str>,
     /// Key of the last sample whose picture was refused.
     without_picture: Option<String>,
+    /// Fields that are no splits.
+    pub unknown_splits: UnknownSplits,
 }
 
 impl<'s> PictureRows<'s> {
@@ -67,6 +69,7 @@ impl<'s> PictureRows<'s> {
             next_caption: 0,
             splits: BTreeSet::new(),
             without_picture: None,
+            unknown_splits: UnknownSplits::default(),
         }
     }
 
@@ -117,11 +120,11 @@ impl<'s> PictureRows<'s> {
             }
         }
         self.skipped_captions.total += all as u64;
-        let known = self.split.of(sample.name, sample.split);
-        let (split, id, ids) = match known.and_then(|split| {
-            let (id, ids) = self.ids(sample.image_id, own_ids, texts.len())?;
-            Ok((split, id, ids))
-        }) {
+        let split = match self.split.of(sample.name, sample.split) {
+            Ok(split) => split,
+            Err(problem) => return Ok(self.unknown_splits.add(sample.split.unwrap_or_default(), problem)),
+        };
+        let (id, ids) = match self.ids(sample.image_id, own_ids, texts.len()) {
             Ok(known) => known,
             Err(message) => return Ok(Err(message)),
         };

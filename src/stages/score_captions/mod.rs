@@ -286,7 +286,7 @@ fn read_pairs(cx: &mut StageContext<'_>, corpus: &SplitCaptions, split: &str) ->
         // The table may hold several splits, as `captions` does.
         let splits = batch.column_by_name("split").map(|_| tables::text_column(&batch, "split")).transpose()?;
         for row in 0..batch.num_rows() {
-            if splits.is_some_and(|splits| splits.value(row) != split) {
+            if splits.is_some_and(|splits| !split.split('+').any(|one| one == splits.value(row))) {
                 continue;
             }
             let (number, image_id, caption_id) = (first_row + row, image_ids.value(row), caption_ids.value(row));
@@ -303,7 +303,10 @@ fn read_pairs(cx: &mut StageContext<'_>, corpus: &SplitCaptions, split: &str) ->
         }
         first_row += batch.num_rows();
     }
-    mistakes.hint("captions and pairs must come from the same data set and split");
+    mistakes.hint(
+        "captions and pairs must come from the same data set and split; `split = \"train+test\"` scores the captions of \
+         both together",
+    );
     mistakes.into_result()?;
     if requested.iter().all(Vec::is_empty) {
         return Err(Error::data(format!("the table of pairs has no rows of split `{split}`")));

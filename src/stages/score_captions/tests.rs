@@ -263,11 +263,14 @@ fn any_block_of_pairs_can_be_computed_from_the_vectors_of_the_table() {
 
 #[test]
 fn rows_of_other_splits_in_the_table_of_pairs_are_ignored() {
-    let mut host = InMemoryHost::default();
-    host.input_tables.insert("captions".to_owned(), vec![captions(&CAPTIONS)]);
-    host.input_tables.insert("pairs.table".to_owned(), vec![captions(&CAPTIONS)]);
-    let host = run(host, json!({"measure": {"cider_d": {}}, "pairs": {"table": "pairs.captions"}})).unwrap();
-    assert_eq!(similarity(&host).iter().map(|row| row.1.len()).collect::<Vec<_>>(), [2, 2, 1]);
+    for (split, expected) in [("test", vec![2, 2, 1]), ("train+test", vec![2, 2, 1, 2])] {
+        let mut host = InMemoryHost::default();
+        host.input_tables.insert("captions".to_owned(), vec![captions(&CAPTIONS)]);
+        host.input_tables.insert("pairs.table".to_owned(), vec![captions(&CAPTIONS)]);
+        let settings = json!({"measure": {"cider_d": {}}, "pairs": {"table": "pairs.captions"}, "split": split});
+        let host = run(host, settings).unwrap();
+        assert_eq!(similarity(&host).iter().map(|row| row.1.len()).collect::<Vec<_>>(), expected, "{split}");
+    }
 }
 
 #[test]
@@ -401,7 +404,9 @@ fn invalid_captions_and_pairs_are_refused_with_their_rows() {
     let mut host = InMemoryHost::default();
     host.input_tables.insert("captions".to_owned(), vec![captions(&CAPTIONS)]);
     host.input_tables.insert("pairs.table".to_owned(), vec![pairs(&[(1, 10), (1, 10), (9, 10), (1, 99), (4, 40)])]);
-    let error = run(host, json!({"measure": {"cider_d": {}}, "pairs": {"table": "a.b"}})).unwrap_err().to_string();
+    let error = run(host, json!({"measure": {"cider_d": {}}, "pairs": {"table": "a.b"}})).unwrap_err();
+    assert!(error.hint_text().unwrap().contains("`split = \"train+test\"` scores the captions of both"), "{error}");
+    let error = error.to_string();
     for part in [
         "row 2: no image_id 9 in split `test`",
         "row 3: no caption_id 99 in split `test`",

@@ -158,8 +158,10 @@ fn every_mistake_is_named_with_its_line() {
     }
     let message = refused(run("t.csv", b"image,text\na.jpg,A\n", json!({})));
     assert!(message.contains("no column `file_name`") && message.contains("no column `caption`"), "{message}");
-    let hint = "its columns are `image`, `text`; name those that differ below `image_folder`, such as `columns.file_name";
-    assert!(message.contains(hint), "{message}");
+    assert!(
+        message.contains("its columns are `image`, `text`; name those that differ below `image_folder`"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -359,6 +361,21 @@ fn other_names_of_splits_have_a_setting() {
         json!({"images": "images", "captions": "t.csv", "split": {"column": {"name": "a", "values": {"dev": "x"}}}});
     let stage: Ingest = serde_json::from_value(json!({ "image_folder": settings })).unwrap();
     assert_eq!(stage.check()[0].setting, "image_folder.split.column.values");
+}
+
+/// Sixty rows of `dev` are one mistake, and those of another value a second.
+#[test]
+fn an_unknown_split_is_one_mistake_with_the_number_of_its_rows() {
+    let rows = |split: &str, count: usize| format!("a.jpg,A,{split}\n").repeat(count);
+    let table = format!("file_name,caption,part\n{}{}b.jpg,B,holdout\n", rows("train", 1), rows("dev", 60));
+    let message = refused(run("t.csv", table.as_bytes(), json!({"split": {"column": "part"}})));
+    assert_eq!(message.matches("split is `dev`, expected `train`").count(), 1, "{message}");
+    for part in
+        ["has 2 mistakes:\n  line 3: split is `dev`", "line 63: split is `holdout`", "the split `dev` occurs 60 times"]
+    {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    assert!(!message.contains("`holdout` occurs"), "{message}");
 }
 
 /// "é" is U+00E9 (NFC), or U+0065 U+0301 (NFD), as macOS names files.

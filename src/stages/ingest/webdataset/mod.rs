@@ -149,7 +149,8 @@ pub(super) fn run(settings: &WebDataset, cx: &mut StageContext<'_>) -> Result<()
                     Ok(rows.refuse_file(&path, picture.map(|(key, _)| key), reason, cx))
                 }
             },
-        )?;
+        )
+        .map_err(|error| rows.unknown_splits.counted(error))?;
     }
     rows.finish(cx)
 }
