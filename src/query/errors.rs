@@ -1,22 +1,29 @@
 //! Errors of DataFusion as ours, with the place in the query and the nearest names.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 
 use arrow::error::ArrowError;
-use datafusion::common::{Column, Diagnostic, SchemaError};
+use datafusion::common::{Column, Diagnostic, SchemaError, TableReference};
 use datafusion::error::DataFusionError;
 use datafusion::parquet::errors::ParquetError;
 
 use crate::names::{
-    first_word, is_compared_with, is_double_quoted, nearest_names, quoted_hyphenated_name, quoted_instance_name,
+    first_word, is_compared_with, is_double_quoted, nearest_names, only_call_of, quote_identifier,
+    quoted_hyphenated_name, quoted_instance_name,
 };
 use crate::query_options::MAX_TEMPORARY_BYTES;
 use crate::vectors::VectorMeasure;
-use pairloom_base::error::{Error, ErrorCategory, Result, is_control};
+use pairloom_base::error::{Error, ErrorCategory, Result, TruncatedList, is_control};
 use pairloom_base::suggest::closest_name;
 
 /// Characters shown of a line of the query, around the place of the error.
 const SHOWN_CHARS: usize = 100;
+
+/// Forms of a function that a message names.
+const SHOWN_FORMS: usize = 5;
+/// Tables of a query that a message names.
+const SHOWN_TABLES: usize = 5;
 
 /// First words of statements that a session runs.
 const FIRST_WORDS: [&str; 6] = ["SELECT", "WITH", "SHOW", "DESCRIBE", "EXPLAIN", "VALUES"];
@@ -61,6 +68,9 @@ fn located_error(error: &DataFusionError, sql: &str) -> Error {
         }
         DataFusionError::SchemaError(schema_error, _) => match &**schema_error {
             SchemaError::FieldNotFound { field, valid_fields } => {
+                if let Some(table) = field.relation.as_ref().filter(|table| !is_table_of(table, valid_fields)) {
+                    return absent_table_error(table, &field.name, valid_fields, &SourceExcerpt::new(sql, span_place));
+                }
                 let error = unknown_column_error(&field.name, valid_fields, &SourceExcerpt::new(sql, span_place));
                 let is_column = valid_fields.iter().any(|column| column.name.eq_ignore_ascii_case(&field.name));
                 if is_double_quoted(&field.name, sql) && !is_column {
@@ -79,9 +89,16 @@ fn located_error(error: &DataFusionError, sql: &str) -> Error {
             _ => sql_error(error),
         },
         DataFusionError::External(_) => sql_error(error),
-        _ => match error.diagnostic() {
+        root => match error.diagnostic() {
             Some(diagnostic) => diagnostic_error(diagnostic, &SourceExcerpt::new(sql, span_place)),
-            None => sql_error(error),
+            None => match root {
+                DataFusionError::Plan(message) => match message.strip_prefix("Invalid qualifier ") {
+                    Some(table) => Some(Error::usage(format!("SQL: there is no table `{table}` in this query"))),
+                    None => argument_error(message, sql),
+                },
+                _ => None,
+            }
+            .unwrap_or_else(|| sql_error(error)),
         },
     }
 }
@@ -94,6 +111,36 @@ fn diagnostic_error(Diagnostic { message, helps, notes, .. }: &Diagnostic, excer
         Some(advice) => error.hint(lower_first(advice)),
         None => error,
     }
+}
+
+/// Error for arguments of a function that have other types than it takes; `None` for another message.
+fn argument_error(message: &str, sql: &str) -> Option<Error> {
+    let (reason, rest) = message.split_once("No function matches the given name and argument types '")?;
+    let (call, forms) = rest.split_once("'. You might need to add explicit type casts.")?;
+    let (name, types) = call.strip_suffix(')')?.split_once('(')?;
+    let forms: Vec<&str> = forms.lines().map(str::trim).filter(|form| form.ends_with(')')).collect();
+    let (line, column) = only_call_of(name, sql).unwrap_or_default();
+    let error = |message: &str| error_at(message, "", sql, line, column);
+    // Our own functions say what they expect.
+    if let Some((_, own)) = reason.split_once("user-defined coercion failed with: ") {
+        return Some(error(one_line(own.trim()).trim_start_matches("Error during planning: ")));
+    }
+    if name.contains("percentile") && types.contains(", List(") {
+        let hint = format!("write a call for each share: `{name}(0.25) WITHIN GROUP (ORDER BY x)`, and so on");
+        return Some(error(&format!("`{name}` of a list of shares, expected one number from 0 to 1")).hint(hint));
+    }
+    let names = |words: &[&str], text: &str| words.iter().any(|word| text.contains(word));
+    let takes_numbers =
+        |form: &&str| names(&["Decimal", "Float", "Int", "Numeric"], form) && !names(&["String", "Utf8"], form);
+    if types.contains("Utf8") && !types.contains("List(") && forms.iter().any(takes_numbers) {
+        let hint = "`try_cast(x AS DOUBLE)` is missing where a text such as `n/a` is no number, and `CAST(x AS DOUBLE)` is \
+                    an error there";
+        return Some(error(&format!("`{name}` of a text, expected numbers")).hint(hint));
+    }
+    let mut expected = TruncatedList::new(SHOWN_FORMS);
+    expected.extend(forms.iter().map(|form| format!("`{form}`")));
+    let message = format!("there is no `{call}`; there are {}", expected.join(", "));
+    Some(error(&message).hint("`CAST(x AS type)` changes a type"))
 }
 
 /// Error about a place of the query, which is named before `more`.
@@ -172,6 +219,11 @@ pub(super) fn sql_error(error: &DataFusionError) -> Error {
 }
 
 fn one_line(message: &str) -> String {
+    // The lines show the expression, and where it is wrong.
+    let reason = message.split_once("regex parse error:").and_then(|(_, lines)| lines.split_once("\nerror: "));
+    if let Some(reason) = reason.and_then(|(_, reason)| reason.lines().next()) {
+        return format!("a regular expression is wrong: {reason}");
+    }
     message.trim_end_matches(['.', '\n']).replace(['\n', '\t'], " ")
 }
 
@@ -247,7 +299,7 @@ pub(super) fn no_copy() -> Error {
 /// Error for an unknown column, with at most five near columns of the tables of the query.
 fn unknown_column_error(name: &str, valid: &[Column], excerpt: &SourceExcerpt) -> Error {
     let near = nearest_names(name, valid.iter().map(|column| column.name.as_str()));
-    let names: Vec<&str> = near.iter().map(|(_, name)| *name).collect();
+    let names: Vec<String> = near.iter().map(|(_, name)| quote_identifier(name)).collect();
     let there = match (names.len(), valid.len()) {
         (0, _) => String::new(),
         (shown, all) if shown == all => format!("; there are {}", names.join(", ")),
@@ -255,7 +307,37 @@ fn unknown_column_error(name: &str, valid: &[Column], excerpt: &SourceExcerpt) -
     };
     let error = Error::usage(format!("SQL: there is no column `{name}`{}{there}{}", excerpt.place, excerpt.lines));
     match near.first() {
-        Some((distance, near)) if *distance <= 1 + name.len() / 4 => error.hint(format!("did you mean `{near}`?")),
+        Some((distance, near)) if *distance <= 1 + name.len() / 4 => {
+            error.hint(format!("did you mean `{}`?", quote_identifier(near)))
+        }
+        _ => error,
+    }
+}
+
+/// True if one of the columns is of this table. A table with a schema can be named without it.
+fn is_table_of(table: &TableReference, columns: &[Column]) -> bool {
+    let is_it = |known: &TableReference| {
+        known.table() == table.table() && (table.schema().is_none() || known.schema() == table.schema())
+    };
+    columns.iter().any(|column| column.relation.as_ref().is_some_and(is_it))
+}
+
+/// Error for a column of a table that the query does not read, or reads under another name.
+fn absent_table_error(table: &TableReference, column: &str, valid: &[Column], excerpt: &SourceExcerpt) -> Error {
+    let name = |table: &TableReference| {
+        let parts = [table.catalog(), table.schema(), Some(table.table())];
+        parts.into_iter().flatten().map(quote_identifier).collect::<Vec<_>>().join(".")
+    };
+    let mut tables = TruncatedList::new(SHOWN_TABLES);
+    let mut seen = BTreeSet::new();
+    let found = valid.iter().filter_map(|column| column.relation.as_ref().map(name));
+    tables.extend(found.filter(|name| seen.insert(name.clone())));
+    let there = if seen.is_empty() { String::new() } else { format!("; there are {}", tables.join(", ")) };
+    let message = format!("SQL: there is no table `{}` in this query{}{there}", name(table), excerpt.place);
+    let error = Error::usage(message + &excerpt.lines);
+    let mut having = valid.iter().filter(|valid| valid.name == column).filter_map(|valid| valid.relation.as_ref());
+    match (having.next(), having.next()) {
+        (Some(only), None) => error.hint(format!("did you mean `{}.{}`?", name(only), quote_identifier(column))),
         _ => error,
     }
 }

@@ -204,3 +204,103 @@ fn an_interrupted_statement_ends() {
     assert_eq!(ended.unwrap_err().category(), ErrorCategory::Interrupted);
     assert_eq!(text(&session, "SELECT 1 AS one", OutputFormat::Csv).unwrap(), "one\n1\n");
 }
+
+#[test]
+fn a_table_that_the_query_lacks_is_named_and_not_its_column() {
+    for (sql, message, hint) in [
+        (
+            "SELECT x.method FROM test.summary r",
+            "SQL: there is no table `x` in this query at line 1, column 8; there are r",
+            Some("did you mean `r.method`?"),
+        ),
+        (
+            "SELECT test.summary.rsum FROM test.summary r",
+            "SQL: there is no table `test.summary` in this query at line 1, column 8; there are r",
+            Some("did you mean `r.rsum`?"),
+        ),
+        (
+            "SELECT a.rsum FROM test.summary a JOIN test.summary \"B\" ON a.rsum = c.rsum",
+            "SQL: there is no table `c` in this query at line 1, column 69; there are a, \"B\"",
+            None,
+        ),
+        ("SELECT x.rank", "SQL: there is no table `x` in this query at line 1, column 8", None),
+        ("SELECT x.* FROM test.summary r", "SQL: there is no table `x` in this query", None),
+    ] {
+        let got = error(sql);
+        let first = got.to_string().lines().next().unwrap_or_default().to_owned();
+        assert_eq!((first.as_str(), got.hint_text()), (message, hint), "{sql}");
+    }
+    // Of a table that is there, the column is absent.
+    let got = error("SELECT summary.rsun FROM test.summary").to_string();
+    assert!(got.starts_with("SQL: there is no column `rsun`"), "{got}");
+}
+
+/// A column of a CSV file is text if one cell is none, and its name may have a capital.
+#[test]
+fn columns_of_a_file_are_named_with_quotes_and_their_type() {
+    let (folder, store, _) = store();
+    let session = Session::open(&store).unwrap();
+    let path = folder.path().join("papers.csv");
+    std::fs::write(&path, "Year,score\n2020,1.5\n2021,n/a\n").unwrap();
+    session.add_file(NamedFile { name: "papers".to_owned(), path }).unwrap();
+    let error = |sql: &str| text(&session, sql, OutputFormat::Csv).expect_err(sql);
+    let got = error("SELECT p.Year FROM papers p");
+    assert_eq!(got.hint_text(), Some("did you mean `\"Year\"`?"));
+    assert!(
+        got.to_string().contains("there is no column `year` at line 1, column 8; there are \"Year\", score"),
+        "{got}"
+    );
+    for call in [
+        "avg(score)",
+        "sum(score)",
+        "median(score)",
+        "stddev(score)",
+        "corr(\"Year\", score)",
+        "percentile_cont(0.5) WITHIN GROUP (ORDER BY score)",
+        "approx_median(score)",
+        "avg(score) OVER ()",
+        "round(score)",
+    ] {
+        let got = error(&format!("SELECT {call} FROM papers"));
+        let name = call.split_once('(').unwrap().0;
+        let message = format!("SQL: `{name}` of a text, expected numbers at line 1, column 8\n");
+        assert!(got.to_string().starts_with(&message), "{call}: {got}");
+        assert!(got.hint_text().is_some_and(|hint| hint.contains("`try_cast(x AS DOUBLE)`")), "{call}: {got}");
+    }
+    let mean = text(&session, "SELECT avg(try_cast(score AS DOUBLE)) AS mean FROM papers", OutputFormat::Csv);
+    assert_eq!(mean.unwrap(), "mean\n1.5\n");
+}
+
+#[test]
+fn arguments_of_other_types_are_refused_without_words_of_the_engine() {
+    for (call, message, hint) in [
+        (
+            "percentile_cont(array[0.1, 0.5]) WITHIN GROUP (ORDER BY rsum)",
+            "`percentile_cont` of a list of shares, expected one number from 0 to 1",
+            "write a call for each share: `percentile_cont(0.25) WITHIN GROUP (ORDER BY x)`, and so on",
+        ),
+        (
+            "approx_percentile_cont([0.1]) WITHIN GROUP (ORDER BY rsum)",
+            "`approx_percentile_cont` of a list of shares, expected one number from 0 to 1",
+            "write a call for each share: `approx_percentile_cont(0.25) WITHIN GROUP (ORDER BY x)`, and so on",
+        ),
+        (
+            "avg(rsum > 1)",
+            "there is no `avg(Boolean)`; there are `avg(Decimal)`, `avg(Duration)`, `avg(Float64)`",
+            "`CAST(x AS type)` changes a type",
+        ),
+    ] {
+        let got = error(&format!("SELECT {call} FROM test.summary"));
+        let first = got.to_string().lines().next().unwrap_or_default().to_owned();
+        assert_eq!(first, format!("SQL: {message} at line 1, column 8"));
+        assert_eq!(got.hint_text(), Some(hint), "{call}");
+    }
+    // Postgres has `\m` for the start of a word.
+    for sql in [
+        "SELECT regexp_like(method, '\\mns') FROM test.summary",
+        "SELECT method ~ '\\mns' FROM test.summary",
+        "SELECT regexp_like('ab', '\\m' || method) FROM test.summary",
+    ] {
+        assert_eq!(error(sql).to_string(), "SQL: a regular expression is wrong: unrecognized escape sequence", "{sql}");
+    }
+}

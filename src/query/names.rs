@@ -178,6 +178,15 @@ pub(super) fn last_place_of(table: &str, column: &str, sql: &str) -> Option<(u64
     Some((start.line, start.column))
 }
 
+/// Line and column of the call of a function; `None` if there is another number than one.
+pub(super) fn only_call_of(function: &str, sql: &str) -> Option<(u64, u64)> {
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().ok()?;
+    let is_it = |token: &Token| matches!(token, Token::Word(word) if word.value.eq_ignore_ascii_case(function));
+    let mut calls = tokens.windows(2).filter(|pair| is_it(&pair[0].token) && pair[1].token == Token::LParen);
+    let start = calls.next()?.first()?.span.start;
+    calls.next().is_none().then_some((start.line, start.column))
+}
+
 /// Returns true if a comparison has the name, without quotes, on its right side: `method = nns`.
 pub(super) fn is_compared_with(name: &str, sql: &str) -> bool {
     let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize().unwrap_or_default();

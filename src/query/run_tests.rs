@@ -87,6 +87,28 @@ fn a_query_sees_one_run_only() {
     assert!(hint.contains("--pipeline precomp.toml") && hint.contains("all_runs.summary"), "{hint}");
 }
 
+/// The query of the book. A join by the key alone has seven rows: the shared result is twice in `all_runs`, and thrice in
+/// `store.stages`.
+#[test]
+fn a_result_that_two_pipelines_share_is_counted_once_for_each_run() {
+    let (_folder, log) = store();
+    let mut other = run(log.store(), "20260105T000000.000Z-0005", "precomp.toml", &["a dog", "a cat"], 2, 310.0);
+    other.pipeline = "other.toml".to_owned();
+    other.save(log.store()).unwrap();
+    let log = Arc::new(RunLog::open(log.store()).unwrap());
+    let rows = |join: &str| {
+        let sql = format!("SELECT s.run, a.rsum FROM all_runs.summary a JOIN store.stages s {join} ORDER BY 1");
+        csv(&log, "latest", &sql).unwrap()
+    };
+    let expected = "run,rsum\n\
+        20260101T000000.000Z-0001,300.0\n\
+        20260102T000000.000Z-0002,310.0\n\
+        20260103T000000.000Z-0003,310.0\n\
+        20260105T000000.000Z-0005,310.0\n";
+    assert_eq!(rows("USING (pipeline, stage, key)"), expected);
+    assert_eq!(rows("ON s.key = a.key").lines().count(), 1 + 7);
+}
+
 #[test]
 fn all_runs_are_one_table_with_each_result_once() {
     let (_folder, log) = store();

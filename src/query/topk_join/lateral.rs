@@ -33,13 +33,21 @@ pub(crate) struct LateralTopK;
 impl AnalyzerRule for LateralTopK {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let rewrite = |plan: LogicalPlan| match &plan {
-            LogicalPlan::Join(join) => Ok(match rewritten(join)? {
-                Some(rewritten) => Transformed::yes(rewritten),
+            // The join around it has the outer query.
+            LogicalPlan::Join(join) if begins_with_lateral(&join.left) => Ok(Transformed::no(plan)),
+            LogicalPlan::Join(join) => Ok(match planned(join)? {
+                Some(planned) => Transformed::yes(planned),
                 None => Transformed::no(plan),
             }),
             _ => Ok(Transformed::no(plan)),
         };
-        plan.transform_up_with_subqueries(rewrite).data()
+        let plan = plan.transform_up_with_subqueries(rewrite).data()?;
+        let mut is_left = false;
+        plan.apply_with_subqueries(|plan| {
+            is_left |= lateral_subquery(plan).is_some_and(|(subquery, _)| !subquery.outer_ref_columns.is_empty());
+            Ok(if is_left { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        if is_left { not_beside_its_table() } else { Ok(plan) }
     }
 
     fn name(&self) -> &'static str {
@@ -62,6 +70,51 @@ struct NearestRows<'p> {
     limit: (usize, usize),
     /// Rows that are ordered.
     rows: &'p LogicalPlan,
+}
+
+/// Plan in place of a join whose right side is a lateral subquery, or begins with one; `None` for another join.
+///
+/// `FROM a, LATERAL (…) b JOIN c ON …` joins b and c first. Those are the rows of `FROM a CROSS JOIN LATERAL (…) b JOIN c
+/// ON …`, if the join keeps no row of c alone.
+///
+/// # Errors
+/// The subquery has another form, or it is in another join.
+fn planned(join: &Join) -> Result<Option<LogicalPlan>> {
+    let LogicalPlan::Join(right) = join.right.as_ref() else { return rewritten(join) };
+    if !begins_with_lateral(&right.left) {
+        return Ok(None);
+    }
+    let is_cross = join.join_type == JoinType::Inner && join.on.is_empty() && join.filter.is_none();
+    let keeps_left =
+        matches!(right.join_type, JoinType::Inner | JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti);
+    if !is_cross || !keeps_left {
+        return not_beside_its_table();
+    }
+    let with_sides = |of: &Join, left: LogicalPlan, right: &Arc<LogicalPlan>| {
+        let (left, right, on, filter) = (Arc::new(left), Arc::clone(right), of.on.clone(), of.filter.clone());
+        let joined =
+            Join::try_new(left, right, on, filter, of.join_type, of.join_constraint, of.null_equality, of.null_aware)?;
+        Ok(match planned(&joined)? {
+            Some(planned) => planned,
+            None => LogicalPlan::Join(joined),
+        })
+    };
+    let nearest = with_sides(join, join.left.as_ref().clone(), &right.left)?;
+    with_sides(right, nearest, &right.right).map(Some)
+}
+
+/// True for a lateral subquery, and for a join that has one first.
+fn begins_with_lateral(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Join(join) => begins_with_lateral(&join.left),
+        other => lateral_subquery(other).is_some(),
+    }
+}
+
+/// Error of a lateral subquery without its outer query on the left.
+fn not_beside_its_table<T>() -> Result<T> {
+    let message = "SQL: `LATERAL` is first in a join without the table that it reads, which is not supported";
+    Err(external(Error::usage(message).hint("write `FROM a CROSS JOIN LATERAL (…) b JOIN c ON …`")))
 }
 
 /// Top-k join in place of a lateral join; `None` for another join.

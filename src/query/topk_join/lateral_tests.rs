@@ -151,6 +151,49 @@ fn a_condition_of_the_join_follows_the_limit() {
     assert_eq!(pairs(&session, sql), wanted);
 }
 
+/// The parser joins what follows a comma first.
+#[test]
+fn tables_are_joined_to_the_nearest_rows_behind_a_comma() {
+    let (queries, items) = (random_vectors(28, 9, 3), random_vectors(29, 90, 3));
+    let nearest = |of: &str, k: usize| {
+        format!(
+            "LATERAL (SELECT image_id, feature, g.feature <=> {of}.feature AS m FROM g.features g ORDER BY m LIMIT {k})"
+        )
+    };
+    let found = sorted([&queries, &items], "cosine_distance", 4, |_, _| true);
+    for (_folders, session) in sessions(&queries, &items) {
+        let from = format!("FROM (SELECT 1 AS one) o, q.features q, {} t", nearest("q", 4));
+        let sql = format!(
+            "SELECT q.image_id AS q, i.image_id {from} JOIN g.features i ON i.image_id = t.image_id AND i.image_id % 2 = 1 \
+             ORDER BY q, t.m"
+        );
+        let odd: Pairs = found.iter().filter(|row| row.1 % 2 == 1).map(|row| (row.0, Some(row.1))).collect();
+        assert!(!odd.is_empty() && odd.len() < found.len());
+        assert_eq!(pairs(&session, &sql), odd);
+        let left = sql.replace(" JOIN g.", " LEFT JOIN g.");
+        let kept: Pairs = found.iter().map(|row| (row.0, (row.1 % 2 == 1).then_some(row.1))).collect();
+        assert_eq!(pairs(&session, &left), kept);
+        // The nearest row of a row is itself.
+        let sql =
+            format!("SELECT q.image_id AS q, u.image_id {from} JOIN {} u ON true ORDER BY q, t.m", nearest("t", 1));
+        let all: Pairs = found.iter().map(|row| (row.0, Some(row.1))).collect();
+        assert_eq!(pairs(&session, &sql), all);
+        for sql in [
+            format!("SELECT q.image_id {from} RIGHT JOIN g.features i ON i.image_id = t.image_id"),
+            format!(
+                "SELECT q.image_id FROM q.features q LEFT JOIN ({} t JOIN g.features i ON true) ON true",
+                nearest("q", 4)
+            ),
+            format!("SELECT q.image_id FROM q.features q, ({} t JOIN g.features i ON true) x", nearest("q", 4)),
+        ] {
+            let error = session.query(&sql).err().expect("an error");
+            assert!(error.to_string().contains("`LATERAL` is first in a join without the table"), "{sql}: {error}");
+            let hint = "write `FROM a CROSS JOIN LATERAL (…) b JOIN c ON …`";
+            assert_eq!(error.hint_text(), Some(hint));
+        }
+    }
+}
+
 #[test]
 fn other_forms_are_refused_with_the_reason() {
     let vectors = random_vectors(27, 4, 3);
