@@ -16,6 +16,7 @@ mod programs;
 mod cached_folder;
 mod libtorch;
 mod python_packages;
+mod wheel;
 mod wordnet;
 mod shell;
 
@@ -24,6 +25,8 @@ cargo xtask setup               install a CPU libtorch for the build (0.5 GB, sh
 cargo xtask run PIPELINE [...]  set up, build, and run `pairloom run PIPELINE [...]`
 cargo xtask build [...]         set up, and build all programs with all optimisations into target/release
 cargo xtask test                set up, then run the checks of CI: format, dependencies, book, lints, documentation, tests
+cargo xtask wheel               build the Python package into target/wheels, by maturin
+cargo xtask wheel test          build it without optimisations, and run its tests in an empty environment
 cargo xtask book                build the book of docs/ into target/book, by mdBook
 cargo xtask wordnet FOLDER      regenerate data/wordnet/ from the database files of WordNet 3.0
 
@@ -43,11 +46,13 @@ fn main() -> ExitCode {
         ["build", ..] => run::build(&words[1..]).map(|()| ExitCode::SUCCESS),
         ["test"] => test::test().map(|()| ExitCode::SUCCESS),
         ["book"] => book::build().map(|()| ExitCode::SUCCESS),
+        ["wheel"] => wheel::build(false).map(|_| ExitCode::SUCCESS),
+        ["wheel", "test"] => wheel::check().map(|()| ExitCode::SUCCESS),
         ["wordnet", folder] => wordnet::wordnet(folder.as_ref()).map(|()| ExitCode::SUCCESS),
         ["wordnet"] => Err(shell::TaskError::usage(
             "no folder given; it must contain the database files of WordNet 3.0, such as `index.noun`",
         )),
-        ["setup" | "test" | "book", extra, ..] => {
+        ["setup" | "test" | "book" | "wheel", extra, ..] => {
             Err(shell::TaskError::usage(format!("unexpected argument `{extra}`")))
         }
         [other, ..] => Err(shell::TaskError::usage(format!("there is no `cargo xtask {other}`\n\n{HELP}"))),

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the checks of CI, the quickest first.
+//! `cargo xtask test`: the checks of CI, the quickest first, and those of Python at the end.
 
 use std::path::Path;
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::run::ALL_FEATURES;
 use crate::setup;
 use crate::shell::{self, TaskError, TaskResult, print_message};
-use crate::{book, dependencies, python_packages};
+use crate::{book, dependencies, python_packages, wheel};
 
 /// Check by cargo: its name, arguments, and an environment variable.
 struct CargoCheck {
@@ -50,6 +50,7 @@ pub(crate) fn test() -> TaskResult {
     for check in &CHECKS {
         run_cargo(check, packages.as_deref())?;
     }
+    timed("wheel", wheel::check)?;
     print_message(format!("all checks passed in {}", format_duration(start)));
     Ok(())
 }
