@@ -165,8 +165,11 @@ fn look_at_results(
 ) -> Result<FoundResults> {
     // Otherwise results could be removed between the look at them and the record that they were used.
     let held = match hold_store(store, cancel, observer) {
-        Err(error) if error.category() != ErrorCategory::Interrupted => Err(error),
-        held => Ok(held?),
+        // At a URL the server may be out of reach, and each look at a result would wait for it.
+        Err(error) if error.category() == ErrorCategory::Interrupted || store.objects().folder().is_none() => {
+            return Err(error);
+        }
+        held => held,
     };
     // A store that cannot be written may have all results.
     let store = if held.is_ok() { store.clone() } else { store.clone().read_only() };
