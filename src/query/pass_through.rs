@@ -1,5 +1,5 @@
 //! Operators whose rows are those of their input, and the rules that put them below others: of nested loop joins one input is
-//! read once, and the other in small batches, as that of operators with large constants; groups of several sets know no order.
+//! read once, and the other in small batches, as that of operators with large constants.
 
 use std::fmt::{self, Debug};
 use std::sync::Arc;
@@ -11,9 +11,8 @@ use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Literal;
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SplitMetrics};
 use datafusion::physical_plan::stream::{BatchSplitStream, RecordBatchStreamAdapter};
@@ -26,9 +25,6 @@ use futures::StreamExt;
 pub(super) trait ReadInput: Debug + Send + Sync + Sized + 'static {
     /// Name of the operator in plans.
     const NAME: &'static str;
-
-    /// True if what is known of the input's order and of its constant columns is known of the rows too.
-    const KEEPS_ORDER: bool = true;
 
     /// The same way for another input, without what was read of this one.
     fn of_other(&self, input: &Arc<dyn ExecutionPlan>) -> Self;
@@ -45,23 +41,16 @@ pub(super) trait ReadInput: Debug + Send + Sync + Sized + 'static {
     ) -> Result<SendableRecordBatchStream>;
 }
 
-/// Operator with the rows and the partitions of its input.
+/// Operator with the rows, the order and the partitions of its input.
 #[derive(Debug)]
 pub(super) struct PassThroughExec<R> {
     input: Arc<dyn ExecutionPlan>,
     reader: R,
-    properties: Arc<PlanProperties>,
 }
 
 impl<R: ReadInput> PassThroughExec<R> {
     pub(super) fn new(input: Arc<dyn ExecutionPlan>, reader: R) -> Self {
-        let properties = if R::KEEPS_ORDER {
-            Arc::clone(input.properties())
-        } else {
-            let unknown = EquivalenceProperties::new(input.schema());
-            Arc::new(PlanProperties::clone(input.properties()).with_eq_properties(unknown))
-        };
-        Self { input, reader, properties }
+        Self { input, reader }
     }
 
     /// Way in which the input is read.
@@ -82,11 +71,11 @@ impl<R: ReadInput> ExecutionPlan for PassThroughExec<R> {
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
+        self.input.properties()
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![R::KEEPS_ORDER]
+        vec![true]
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
@@ -109,7 +98,7 @@ impl<R: ReadInput> ExecutionPlan for PassThroughExec<R> {
             return internal_err!("{} has one input", R::NAME);
         };
         let reader = self.reader.of_other(&input);
-        Ok(Arc::new(Self::new(input, reader)))
+        Ok(Arc::new(Self { input, reader }))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -233,69 +222,6 @@ impl PhysicalOptimizerRule for NestedLoopJoinInputs {
 
     fn name(&self) -> &'static str {
         "nested_loop_join_inputs"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
-
-/// Operator with the rows of its input, of whose order nothing is known.
-pub(super) type UnorderedExec = PassThroughExec<Unordered>;
-
-/// Returns the operator over `input`.
-pub(super) fn unordered(input: Arc<dyn ExecutionPlan>) -> UnorderedExec {
-    PassThroughExec::new(input, Unordered)
-}
-
-/// Reader without an order.
-#[derive(Debug)]
-pub(super) struct Unordered;
-
-impl ReadInput for Unordered {
-    const NAME: &'static str = "UnorderedExec";
-    const KEEPS_ORDER: bool = false;
-
-    fn of_other(&self, _: &Arc<dyn ExecutionPlan>) -> Self {
-        Self
-    }
-
-    fn read(
-        &self,
-        input: &Arc<dyn ExecutionPlan>,
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
-        input.execute(partition, context)
-    }
-}
-
-/// Optimizer rule for groups of several sets (`ROLLUP`, `CUBE`), which must come first.
-///
-/// DataFusion 55 takes a column that is constant in the input for constant in the groups too, although it is missing in some
-/// of them, and then ends a group with its first rows: two totals
-/// (as in <https://github.com/apache/datafusion/issues/24421>).
-#[derive(Debug)]
-pub(super) struct GroupingSetInputs;
-
-impl PhysicalOptimizerRule for GroupingSetInputs {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|node| {
-            let Some(groups) = node.downcast_ref::<AggregateExec>() else { return Ok(Transformed::no(node)) };
-            if !groups.group_expr().has_grouping_set() {
-                return Ok(Transformed::no(node));
-            }
-            let input = Arc::new(unordered(Arc::clone(groups.input())));
-            Ok(Transformed::yes(
-                Arc::clone(&node)
-                    .replace_children(vec![input], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))?,
-            ))
-        })
-        .data()
-    }
-
-    fn name(&self) -> &'static str {
-        "grouping_set_inputs"
     }
 
     fn schema_check(&self) -> bool {

@@ -14,7 +14,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 
-use super::pass_through::{ReadOnceExec, SmallBatchesExec, UnorderedExec, read_once, small_batches, unordered};
+use super::pass_through::{ReadOnceExec, SmallBatchesExec, read_once, small_batches};
 use super::sent_errors::{SentErrorsExec, sent_errors};
 use super::topk_join::{decode_join, encode_join};
 
@@ -41,8 +41,7 @@ pub trait PlanRunner: Debug + Send + Sync {
 const TOP_K_JOIN: u8 = 0;
 const READ_ONCE: u8 = 1;
 const SMALL_BATCHES: u8 = 2;
-const UNORDERED: u8 = 3;
-const SENT_ERRORS: u8 = 4;
+const SENT_ERRORS: u8 = 3;
 
 /// Message of an operator of this crate; `None` for another operator.
 ///
@@ -59,9 +58,6 @@ pub fn encode_operator(
     if let Some(operator) = operator.downcast_ref::<SmallBatchesExec>() {
         let rows: u64 = operator.reader().rows.saturating_as();
         return Ok(Some([vec![SMALL_BATCHES], rows.to_le_bytes().to_vec()].concat()));
-    }
-    if operator.downcast_ref::<UnorderedExec>().is_some() {
-        return Ok(Some(vec![UNORDERED]));
     }
     if operator.downcast_ref::<SentErrorsExec>().is_some() {
         return Ok(Some(vec![SENT_ERRORS]));
@@ -85,7 +81,6 @@ pub fn decode_operator(
         (Some((&TOP_K_JOIN, message)), _) => decode_join(message, inputs, context, codec, converter),
         (Some((&READ_ONCE, [])), [input]) => Ok(Arc::new(read_once(Arc::clone(input)))),
         (Some((&SENT_ERRORS, [])), [input]) => Ok(Arc::new(sent_errors(Arc::clone(input)))),
-        (Some((&UNORDERED, [])), [input]) => Ok(Arc::new(unordered(Arc::clone(input)))),
         (Some((&SMALL_BATCHES, rows)), [input]) if rows.len() == size_of::<u64>() => {
             let rows = rows.iter().rev().fold(0_u64, |rows, &byte| rows << 8 | u64::from(byte));
             Ok(Arc::new(small_batches(Arc::clone(input), rows.max(1).saturating_as())))

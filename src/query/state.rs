@@ -16,7 +16,7 @@ use datafusion::prelude::SessionConfig;
 use crate::column_names::with_projection_names;
 use crate::files::FileScans;
 use crate::interrupt::{CooperativeOperators, PlanningPause, with_pauses};
-use crate::pass_through::{GroupingSetInputs, LargeConstants, NestedLoopJoinInputs};
+use crate::pass_through::{LargeConstants, NestedLoopJoinInputs};
 use crate::planners::{IntegerOperators, NamedArguments, VectorOperators};
 use crate::rank_of_positive::RankOfPositive;
 use crate::sort_measures::SortMeasures;
@@ -84,8 +84,6 @@ pub(super) fn session_state(
     rules.insert(0, Arc::new(LateralTopK));
     rules.insert(1, Arc::new(SortMeasures));
     let rewrites = with_unmoved_filters(with_projection_names(Optimizer::new().rules));
-    let mut physical = physical_rules();
-    physical.insert(0, Arc::new(GroupingSetInputs));
     let pause: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(PlanningPause);
     let physical_pause: Arc<dyn PhysicalOptimizerRule + Send + Sync> = Arc::new(PlanningPause);
     let mut state = SessionStateBuilder::new()
@@ -94,7 +92,7 @@ pub(super) fn session_state(
         .with_analyzer_rules(rules)
         .with_optimizer_rules(with_pauses(rewrites, &pause))
         .with_query_planner(Arc::new(SessionPlanner))
-        .with_physical_optimizer_rules(with_pauses(physical, &physical_pause))
+        .with_physical_optimizer_rules(with_pauses(physical_rules(), &physical_pause))
         .with_physical_optimizer_rule(Arc::new(NestedLoopJoinInputs))
         .with_physical_optimizer_rule(Arc::new(LargeConstants))
         .with_physical_optimizer_rule(Arc::new(CooperativeOperators))
