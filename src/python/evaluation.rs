@@ -34,8 +34,8 @@ pub(crate) struct Evaluation {
     /// k-occurrence of each item.
     #[pyo3(get)]
     hubs: Py<Table>,
-    /// Ranks of the best match: protocol, method, image to text, text to image.
-    ranks: Vec<(String, [Vec<i64>; 2])>,
+    /// Ranks of the best match of each method: image to text, text to image.
+    ranks: Vec<[Vec<i64>; 2]>,
     #[pyo3(get)]
     warnings: Vec<String>,
 }
@@ -44,13 +44,8 @@ pub(crate) struct Evaluation {
 impl Evaluation {
     /// Ranks of the best match of every query by the method number `number` of the first protocol.
     fn ranks(&self, number: usize, captions: bool) -> PyResult<Vec<i64>> {
-        let Some((_, ranks)) = self.ranks.get(number) else { return Err(PyKeyError::new_err(number)) };
+        let Some(ranks) = self.ranks.get(number) else { return Err(PyKeyError::new_err(number)) };
         Ok(ranks[usize::from(captions)].clone())
-    }
-
-    /// Methods of [`Evaluation::ranks`].
-    fn ranked_methods(&self) -> Vec<String> {
-        self.ranks.iter().map(|(method, _)| method.clone()).collect()
     }
 }
 
@@ -60,7 +55,7 @@ struct Collected<'i> {
     rankings: Vec<RecordBatch>,
     hubs: Vec<RecordBatch>,
     warnings: Vec<String>,
-    ranks: Vec<(String, [Vec<i64>; 2])>,
+    ranks: Vec<[Vec<i64>; 2]>,
     outcome: Result<()>,
 }
 
@@ -75,7 +70,7 @@ impl Callbacks for Collected<'_> {
         Ok(())
     }
 
-    fn add_pool(&mut self, method: &MethodLabel, rankings: &[Rankings; 2]) -> Result<()> {
+    fn add_pool(&mut self, _method: &MethodLabel, rankings: &[Rankings; 2]) -> Result<()> {
         // 0 stands for a query without a match, and for the methods that give sets.
         let ranks = |side: &Rankings| {
             side.ranks
@@ -83,8 +78,7 @@ impl Callbacks for Collected<'_> {
                 .map(|rank| rank.map_or(0, |rank| i64::try_from(rank.rank + 1).unwrap_or(i64::MAX)))
                 .collect()
         };
-        let parameters = method.parameters.as_ref().map(|text| format!(" ({text})")).unwrap_or_default();
-        self.ranks.push((format!("{}{parameters}", method.method), rankings.each_ref().map(ranks)));
+        self.ranks.push(rankings.each_ref().map(ranks));
         Ok(())
     }
 

@@ -96,7 +96,7 @@ def evaluate(
     )
     for message in result.warnings:
         warnings.warn(message, stacklevel=2)
-    return Evaluation(result, tuple(cutoffs))
+    return Evaluation(result, tuple(cutoffs), tuple(protocols), len(methods))
 
 
 class Evaluation:
@@ -109,9 +109,11 @@ class Evaluation:
         hubs: how often each item is among the k best of the queries.
     """
 
-    def __init__(self, result: _pairloom.Evaluation, cutoffs: tuple[int, ...]) -> None:
+    def __init__(
+        self, result: _pairloom.Evaluation, cutoffs: tuple[int, ...], protocols: tuple[str, ...], methods: int
+    ) -> None:
         self._result = result
-        self._cutoffs = cutoffs
+        self._cutoffs, self._protocols, self._methods = cutoffs, protocols, methods
         self.summary, self.metrics = result.summary, result.metrics
         self.rankings, self.hubs = result.rankings, result.hubs
 
@@ -127,7 +129,7 @@ class Evaluation:
         return row[name]
 
     def ranks(self, direction: str, method: int = 0) -> NDArray[np.int64]:
-        """Rank of the best match of every query, from 1; 0 without a match.
+        """Rank of the best match of every query by the first protocol, from 1; 0 without a match.
 
         Args:
             direction: `"i2t"` or `"t2i"`.
@@ -138,6 +140,10 @@ class Evaluation:
         """
         if direction not in ("i2t", "t2i"):
             raise ValueError(f"got direction {direction!r}, expected 'i2t' or 't2i'")
+        if self._protocols[0] == "five_fold":
+            raise ValueError("got the protocol five_fold first, expected one pool: `rankings` has the ranks of each fold")
+        if not 0 <= method < self._methods:
+            raise ValueError(f"got method {method}, expected 0 to {self._methods - 1}")
         return np.array(self._result.ranks(method, direction == "t2i"), dtype=np.int64)
 
     def compare(self, other: Evaluation) -> list[Comparison]:

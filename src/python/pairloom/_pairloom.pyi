@@ -16,7 +16,6 @@ class Evaluation:
     hubs: Table
     warnings: list[str]
     def ranks(self, number: int, captions: bool) -> list[int]: ...
-    def ranked_methods(self) -> list[str]: ...
 
 def evaluate(
     images: object,

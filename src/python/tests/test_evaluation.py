@@ -42,6 +42,15 @@ def test_recalls_are_those_of_numpy():
     assert f"rsum {sum(expected):.1f}" in repr(result) and "<table>" in result._repr_html_()
 
 
+def test_ranks_are_of_one_pool_and_a_method():
+    images = unit(5000, 4)
+    folds = pairloom.evaluate(images, images, protocols=["five_fold"])
+    with pytest.raises(ValueError, match="expected one pool"):
+        folds.ranks("i2t")
+    with pytest.raises(ValueError, match="got method 1, expected 0 to 0"):
+        pairloom.evaluate(IMAGES, CAPTIONS).ranks("t2i", method=1)
+
+
 def test_captions_may_be_in_any_order():
     order = RNG.permutation(200)
     expected, _ = recalls(IMAGES, CAPTIONS, IMAGE_OF)
